@@ -24,7 +24,7 @@ use crate::{
 
 const SERVERS: usize = 32;
 const TOOLS: usize = 20;
-/// How long manifests may take to be written.
+/// Timeout for manifests to be written.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What runs in the process.

@@ -20,7 +20,7 @@ use crate::{
 };
 
 const CALLS_PER_RESTART: usize = 10;
-/// What a restart leaves to be done in the background is done after this.
+/// Time for background work of a restart to finish.
 const REST: Duration = Duration::from_millis(500);
 
 /// What a process holds.

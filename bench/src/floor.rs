@@ -1,4 +1,4 @@
-//! The floor: a bare pipe, and JSON-RPC written by hand with nothing around it.
+//! The baseline: a bare pipe, and hand-written JSON-RPC with nothing around it.
 
 use std::{
     borrow::Cow,
@@ -205,7 +205,7 @@ pub(crate) fn answer(id: u64, line: &[u8]) -> Result<String> {
     let response: Response = serde_json::from_slice(line)?;
     match response.result.content.into_iter().next() {
         Some(content) if response.id == id => Ok(content.text.into_owned()),
-        _ => bail!("that is no answer to call {id}"),
+        _ => bail!("that is not the reply to call {id}"),
     }
 }
 

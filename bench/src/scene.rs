@@ -1,4 +1,4 @@
-//! What all measurements need: the programs, the light servers, a home, a runtime.
+//! What all measurements share: the programs, light servers, a home, a runtime.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ use hermes_testkit::{Behaviour, TemporaryHome};
 use serde_json::{Value, json};
 use tokio::{runtime, task::JoinSet};
 
-/// How long servers may take to come up.
+/// Timeout for servers to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Both ways the protocol is spoken.

@@ -27,7 +27,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(url: &str) -> anyhow::Result<()> {
     let context: Value = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
-        Ok(text) => serde_json::from_str(&text).context("the context is no JSON")?,
+        Ok(text) => serde_json::from_str(&text).context("the context is not JSON")?,
         Err(_) => Value::Null,
     };
     let directory = tempfile::tempdir()?;

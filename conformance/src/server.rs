@@ -41,7 +41,6 @@ const SESSIONS: usize = 10_000;
 pub(crate) enum Mount {
     /// That of `hermes mcp serve --http`.
     Bridge,
-    /// That of the Hub.
     Hub,
 }
 

@@ -130,7 +130,7 @@ fn event(delta: &serde_json::Value, finish: Option<&str>) -> String {
     format!("data: {chunk}\n\n")
 }
 
-/// The floor: a socket and nothing else.
+/// The baseline: a socket and nothing else.
 fn read_bare(port: u16) -> Result<Instant> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 0\r\n\r\n")?;

@@ -31,7 +31,7 @@ pub(super) struct Bridge {
 }
 
 impl Bridge {
-    /// Starts a bridge and has it list its tools. Says how long that took.
+    /// Starts a bridge and has it list its tools. Returns how long that took.
     pub(super) fn start(programs: &Programs, home: &Path, era: Era) -> Result<(Self, Duration)> {
         let greeting = greeting(era)?;
         let mut command = Command::new(&programs.hermes);
@@ -66,7 +66,7 @@ impl Bridge {
         Ok((bridge, taken))
     }
 
-    /// Calls a tool and waits for the answer. Says how long that took.
+    /// Calls a tool and waits for the answer. Returns how long that took.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Result<(Duration, Value)> {
         let (id, line) = self.request(tool, arguments)?;
         let began = Instant::now();

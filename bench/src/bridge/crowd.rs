@@ -1,4 +1,4 @@
-//! Many at once: some wait for every message, some for those of one chat, some read all the time.
+//! Concurrent clients: some wait for every message, some for those of one chat, some read all the time.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ const READERS: usize = 50;
 /// Messages come to so many chats in turns.
 const CHATS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
-/// Who hears nothing for so long has missed something.
+/// A waiter without an event for this long has missed one.
 const PATIENCE_MS: u64 = 30_000;
 /// 60 MB in KiB.
 const MEMORY: Target = Target::Below(Quantity::Memory(58_593));
@@ -185,7 +185,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Takes the next answer, and tells whose it is.
+    /// Takes the next answer, and returns whose it is.
     fn take(&mut self) -> Result<Asker> {
         let answer = self.bridge.next_answer()?;
         let asker = self.asked.remove(&answer.id).context("nobody asked")?;

@@ -15,7 +15,7 @@ use crate::{
 /// 20 MB in KiB.
 const MEMORY: Target = Target::Below(Quantity::Memory(19_531));
 const PROCESSOR: Target = Target::Below(Quantity::Share(0.1));
-/// What the start leaves to be done is done after this.
+/// Time for background work of the start to finish.
 const SETTLING: Duration = Duration::from_secs(1);
 
 pub(super) fn measure(

@@ -107,7 +107,7 @@ fn jobs_of(number: usize) -> String {
     format!("/v1/tenants/{}/agent-cron", tenant(number / OF_EACH))
 }
 
-/// Lets the beginnings of so many minutes go by, and tells which minutes of their hour they were.
+/// Lets the beginnings of so many minutes go by, and returns which minutes of their hour they were.
 fn wait(minutes: u64) -> Result<BTreeSet<usize>> {
     let now = Timestamp::now().as_second();
     let next = now + 60 - now % 60;

@@ -134,6 +134,6 @@ pub(super) fn once(port: u16, request: Vec<u8>) -> Result<serde_json::Value> {
         if answer.body.is_empty() {
             return Ok(serde_json::Value::Null);
         }
-        serde_json::from_slice(answer.body).context("the answer is no JSON")
+        serde_json::from_slice(answer.body).context("the reply is not JSON")
     })
 }

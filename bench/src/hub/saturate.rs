@@ -57,7 +57,7 @@ pub(crate) fn take(arguments: &[&str]) -> Result<ExitCode> {
 }
 
 fn is_ready() -> Result<()> {
-    fs::write(READY, "").context("the working directory can not be written to")
+    fs::write(READY, "").context("the working directory cannot be written to")
 }
 
 /// Writes to all of it, and goes on writing to a part of it each time.

@@ -19,7 +19,7 @@ const START: Target = Target::Below(Quantity::Time(Duration::from_millis(300)));
 /// 100 MB in KiB.
 const MEMORY: Target = Target::Below(Quantity::Memory(97_656));
 const PAGE: Target = Target::Below(Quantity::Time(Duration::from_millis(20)));
-/// What the start leaves to be done is done after this.
+/// Time for background work of the start to finish.
 pub(super) const SETTLING: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {

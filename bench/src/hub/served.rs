@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::{load, mcp::Server, wire::Connection};
 use crate::scene::{Flavour, Programs};
 
-/// How long something may take to happen.
+/// Timeout of an expected change.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Between two looks at something that is about to happen.
+/// Poll interval of an expected change.
 pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// What would stand in the way of a load, or of a second Hub beside it.
@@ -128,7 +128,7 @@ impl Served {
         Ok(())
     }
 
-    /// Orders a run, and tells where it is.
+    /// Orders a run, and returns where it is.
     pub(super) fn order(&self, tenant: &str, input: &str) -> Result<String> {
         let runs = format!("/v1/tenants/{tenant}/runs");
         let run = self.ask("POST", &runs, Some(&json!({"input": input})))?;
@@ -194,7 +194,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // Only where a measurement broke off: whoever has ended can not be killed.
+        // Only where a measurement broke off: whoever has ended cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -19,7 +19,6 @@ pub(super) struct Connection {
     body: Vec<u8>,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     pub(super) status: u16,

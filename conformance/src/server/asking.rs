@@ -1,4 +1,4 @@
-//! Tools that ask the client something while they run. Only MCP sessions have a way for that; requests without one are
+//! Tools that send requests to the client while they run. Only MCP sessions have a way for that; requests without one are
 //! answered in `rounds`.
 
 use rmcp::{
@@ -86,7 +86,7 @@ async fn elicit(
 }
 
 fn refused(error: &ServiceError) -> CallToolResult {
-    let problem = format!("the client was asked in vain: {error}");
+    let problem = format!("the client did not answer: {error}");
     CallToolResult::error(vec![ContentBlock::text(problem)])
 }
 

@@ -284,7 +284,7 @@ fn answer<T: DeserializeOwned>(
     };
     let answer = T::deserialize(value);
     answer.map(Some).map_err(|error| {
-        ErrorData::invalid_params(format!("the answer to `{key}` is none: {error}"), None)
+        ErrorData::invalid_params(format!("the answer to `{key}` is not valid: {error}"), None)
     })
 }
 

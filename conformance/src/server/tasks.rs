@@ -82,7 +82,7 @@ pub(super) async fn call(
             Ok(CallToolResult::error(vec![problem]))
         })),
         "protocol_error_job" => Ok(start(tasks, async |_| {
-            let error = ErrorData::internal_error("the job can not be done at all", None);
+            let error = ErrorData::internal_error("the job always fails", None);
             Err(TaskExit::Error(error))
         })),
         "confirm_delete" => question("Really?").map(|question| {

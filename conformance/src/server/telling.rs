@@ -1,4 +1,4 @@
-//! Tools that tell the client something before they answer, and what subscribers are told.
+//! Tools that send notifications before they return, and notifications to subscribers.
 
 use std::time::Duration;
 

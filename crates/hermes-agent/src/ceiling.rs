@@ -1,8 +1,8 @@
-//! What an operator leaves the agent of a home: tools, models, hosts, jobs, runs, variables, features, and how long a
-//! question waits.
+//! The operator's policy for the agent of a home: tools, models, hosts, jobs, runs, variables, features, and the
+//! approval timeout.
 //!
-//! [`Directives`] come from outside while the agent runs. What limits it becomes a [`Ceiling`], which every call of a
-//! tool looks at anew. The home's own configuration can only narrow it.
+//! [`Directives`] arrive while the agent runs. Their limits become a [`Ceiling`], which is checked again at every
+//! tool call. The home's own configuration can only narrow it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,23 +20,21 @@ mod tests;
 pub(crate) use self::egress::Networks;
 pub use self::egress::{Egress, NotReached};
 
-/// Settings of an operator that reach into the agent.
+/// Settings that an operator gives the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Directives {
-    /// What is allowed.
     pub policy: Value,
     /// Text placed before the home's own.
     pub specialization: String,
-    /// A free map, for whoever understands it.
+    /// Feature settings by name; unknown ones are ignored.
     pub feature: Map<String, Value>,
-    /// The model to use.
     pub model: Option<String>,
-    /// How long an approval waits; 0 leaves it to the policy.
+    /// Approval timeout; 0 leaves it to the policy.
     pub approval_timeout_seconds: u64,
 }
 
-/// What the directives allow at most. The default allows everything.
+/// What the directives allow. The default allows everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ceiling {
     /// Patterns of tools; `None` is all of them.
@@ -53,33 +51,27 @@ pub struct Ceiling {
     jobs: Option<JobLimits>,
     concurrent_runs: Option<usize>,
     longest_run: Option<Duration>,
-    /// Patterns of variables that it may not have.
+    /// Patterns of environment variables that it may not have.
     denied_variables: Vec<String>,
 }
 
-/// What silence means after the time for an answer is over.
+/// What happens when an approval times out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnTimeout {
-    /// No.
     #[default]
     Deny,
-    /// Yes.
     Approve,
 }
 
-/// What is allowed of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// It may run.
     Free,
-    /// Somebody has to agree each time.
     WithApproval,
-    /// It may not run.
     Refused,
 }
 
 impl Ceiling {
-    /// Reads what limits the agent. What makes no sense is as if it were not there.
+    /// Reads the limits. Invalid values are ignored.
     pub fn new(directives: &Directives) -> Self {
         let policy = &directives.policy;
         let (tools, approvals) = (&policy["tools"], &policy["approvals"]);
@@ -109,7 +101,7 @@ impl Ceiling {
         }
     }
 
-    /// What is allowed of a tool, by its registered name.
+    /// The permission of a tool, by its registered name.
     pub fn tool(&self, name: &str) -> Leave {
         let is_in = |patterns: &[String]| patterns.iter().any(|pattern| names(pattern, name));
         let is_allowed = self.allow.as_deref().is_none_or(is_in);
@@ -122,7 +114,6 @@ impl Ceiling {
         }
     }
 
-    /// Whether a model may be asked.
     pub fn allows_model(&self, provider: &str, model: &str) -> bool {
         let full = format!("{provider}/{model}");
         self.models.as_ref().is_none_or(|patterns| {
@@ -132,7 +123,6 @@ impl Ceiling {
         })
     }
 
-    /// Whether every model may be asked.
     pub(crate) fn allows_all_models(&self) -> bool {
         self.models.is_none()
     }
@@ -143,7 +133,7 @@ impl Ceiling {
         self.features.as_ref().is_none_or(is_on)
     }
 
-    /// How long a question waits: as long as the operator says, or less if the home itself wants less.
+    /// The approval timeout: the operator's, or the home's if that is shorter.
     pub(crate) fn patience(&self, usual: Duration, written: Option<Duration>) -> Duration {
         match (self.patience, written) {
             (None, _) => usual,
@@ -152,50 +142,46 @@ impl Ceiling {
         }
     }
 
-    /// Which hosts may be reached.
     pub fn egress(&self) -> &Egress {
         &self.egress
     }
 
-    /// How many jobs there may be, and how often they may run.
+    /// Limits on the number and frequency of jobs.
     pub fn jobs(&self) -> Option<JobLimits> {
         self.jobs
     }
 
-    /// How many runs may go on side by side, of so many that the home wants.
+    /// How many runs may be active at once: the operator's limit, or the home's if that is lower.
     pub fn concurrent_runs(&self, wanted: usize) -> usize {
         self.concurrent_runs.map_or(wanted, |most| most.min(wanted))
     }
 
-    /// How long a run may take.
     pub fn longest_run(&self) -> Option<Duration> {
         self.longest_run
     }
 
-    /// Whether the agent may have a variable.
+    /// Whether the agent may have an environment variable.
     pub fn allows_variable(&self, name: &str) -> bool {
         let is_denied = |pattern: &String| glob::matches(pattern, name);
         !self.denied_variables.iter().any(is_denied)
     }
 
-    /// Whether the same variables are denied.
     pub fn denies_same_variables(&self, other: &Self) -> bool {
         self.denied_variables == other.denied_variables
     }
 
-    /// What silence means.
     pub(crate) fn on_timeout(&self) -> OnTimeout {
         self.on_timeout
     }
 }
 
-/// Whether a pattern names a tool. Both spellings of MCP tools count, or another one would be a way around.
+/// Whether a pattern matches a tool. Both spellings of MCP tools are checked, or one could bypass the other.
 fn names(pattern: &str, name: &str) -> bool {
     let plain = |text: &str| text.replace("__", "_");
     glob::matches(pattern, name) || glob::matches(&plain(pattern), &plain(name))
 }
 
-/// What is said of jobs; what is left out is not limited.
+/// Limits of jobs; missing ones do not limit.
 fn job_limits(cron: &Value) -> Option<JobLimits> {
     let (most, least) = (whole(&cron["maxJobs"]), whole(&cron["minIntervalMinutes"]));
     (most.is_some() || least.is_some()).then(|| JobLimits {
@@ -215,25 +201,22 @@ fn texts(value: &Value) -> Option<Vec<String>> {
     Some(items.map(str::to_owned).collect())
 }
 
-/// The directives in force. Clones see the same ones.
+/// The current directives and policy. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct InForce {
     cell: Arc<ArcSwap<(Directives, Ceiling)>>,
 }
 
 impl InForce {
-    /// Takes others from now on.
     pub fn set(&self, directives: Directives) {
         let ceiling = Ceiling::new(&directives);
         self.cell.store(Arc::new((directives, ceiling)));
     }
 
-    /// The present ones.
     pub fn directives(&self) -> Directives {
         self.cell.load().0.clone()
     }
 
-    /// What they allow.
     pub fn ceiling(&self) -> Ceiling {
         self.cell.load().1.clone()
     }

@@ -1,7 +1,7 @@
-//! Keeps a conversation within its model's context: old tool results are shortened, the middle is summed up.
+//! Compaction keeps a conversation within its model's context: old results are shortened, the middle is summarised.
 //!
-//! Nothing is stored here: [`run`] hands the shorter list to the [`Surface`], which puts it in the place of the old
-//! one. A turn does so when it has to, `/compress` when the user wants it.
+//! Nothing is stored here: [`run`] passes the shorter list to the [`Surface`], which replaces the old one with it.
+//! A turn compacts when it has to, `/compress` on request.
 
 mod estimate;
 mod policy;
@@ -25,73 +25,60 @@ use crate::{
 
 pub use estimate::tokens;
 
-/// After a failure that may pass, summaries rest so long.
+/// No summary is tried for this long after a transient failure.
 const SHORT_REST: Duration = Duration::from_mins(1);
-/// After any other failure.
 const LONG_REST: Duration = Duration::from_mins(10);
 
-/// Why a conversation is made shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It has grown past its share of the context.
+    /// It exceeds its share of the context.
     Full,
-    /// The provider refused it.
     Overflow {
         /// The size of the context in tokens, where the provider said so.
         limit: Option<u32>,
     },
-    /// The user asked for it.
     Asked,
 }
 
-/// A conversation made shorter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compacted {
     /// The new list, system prompt included.
     pub messages: Vec<Message>,
-    /// For each of them the place it had in the old list; none for what is new. A tool result may have become
-    /// shorter on the way.
+    /// For each message its index in the old list; none for new ones. A tool result may have been
+    /// shortened.
     pub origins: Vec<Option<usize>>,
-    /// What became of the middle.
     pub means: Means,
-    /// The size before, in tokens, as far as that can be told.
+    /// The estimated size before, in tokens.
     pub tokens_before: u64,
-    /// The size after.
     pub tokens_after: u64,
 }
 
-/// How a conversation was made shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
-    /// Cutting old tool results was enough.
     Shortened,
-    /// The middle was summed up.
     Summary,
-    /// There was no summary: the oldest tool results were taken out.
+    /// There was no summary: the oldest tool results were removed.
     DroppedResults,
 }
 
-/// A summary that could not be had.
+/// A failed summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryFailure {
-    /// Why.
     pub error: String,
-    /// Until then no other is asked for, unless the user wants it.
+    /// No other summary is tried before this time, unless the user requests it.
     pub rests_until: SystemTime,
-    /// How many failed in a row.
     pub in_a_row: u32,
 }
 
-/// What came of an attempt.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attempt {
-    /// The shorter conversation; `None` if nothing could be done.
+    /// The shorter conversation; `None` if nothing could be removed.
     pub compacted: Option<Compacted>,
     /// Set if a summary failed in this attempt.
     pub failure: Option<SummaryFailure>,
 }
 
-/// Makes the conversations of one session shorter.
+/// Compacts the conversation of one session.
 pub struct Compactor {
     policy: Policy,
     summariser: Option<Arc<dyn Model>>,
@@ -100,17 +87,17 @@ pub struct Compactor {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the provider said about the size of its context.
+    /// The context size that the provider reported.
     told_context: Option<u32>,
-    /// How large the conversation was after the last time. It has to grow before it is worth another.
+    /// The size after the last compaction. It has to grow before another one is worthwhile.
     last_size: Option<u64>,
     rests_until: Option<SystemTime>,
     failures: u32,
 }
 
 impl Compactor {
-    /// Works for a model with this context. Summaries are asked of `summariser`, the model for `auxiliary.compression`;
-    /// without it tool results are dropped at once.
+    /// For a model with this context size. `summariser`, the model for `auxiliary.compression`, writes the summaries;
+    /// without it tool results are dropped immediately.
     pub fn new(
         settings: CompressionSettings,
         context_length: Option<u32>,
@@ -123,7 +110,7 @@ impl Compactor {
         }
     }
 
-    /// Goes on where an earlier process failed.
+    /// Restores the cooldown of an earlier process.
     #[must_use]
     pub fn resting(self, until: SystemTime, failures: u32) -> Self {
         let mut state = self.state();
@@ -133,12 +120,12 @@ impl Compactor {
         self
     }
 
-    /// Whether conversations are made shorter without being asked to.
+    /// Whether conversations are compacted automatically.
     pub fn is_automatic(&self) -> bool {
         self.policy.settings.enabled
     }
 
-    /// Whether a conversation of this size has to become shorter.
+    /// Whether a conversation of this size has to be compacted.
     pub fn is_due(&self, tokens: u64) -> bool {
         let state = self.state();
         let trigger = self.policy.trigger(state.told_context);
@@ -146,7 +133,7 @@ impl Compactor {
         self.is_automatic() && tokens > trigger.max(floor)
     }
 
-    /// Makes a conversation shorter. `known` is its size in tokens, where a provider counted.
+    /// Compacts a conversation. `known` is its size in tokens, where a provider counted.
     pub async fn compact(
         &self,
         messages: &[Message],
@@ -202,7 +189,7 @@ impl Compactor {
         attempt
     }
 
-    /// A summary of the middle. `Err(None)`: nobody was asked.
+    /// A summary of the middle. `Err(None)`: none was requested.
     async fn summarise(
         &self,
         sections: &Sections,
@@ -257,15 +244,14 @@ impl Compactor {
 /// What [`run`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ran {
-    /// The conversation is shorter and stored.
     Compacted,
-    /// Nothing: there is nothing to take out, or another process is at it.
+    /// Nothing: there is nothing to remove, or another process is compacting.
     Nothing,
     /// Nothing: the user stopped it.
     Interrupted,
 }
 
-/// Makes a conversation shorter, has it stored and shown.
+/// Compacts a conversation, stores and shows the result.
 pub async fn run(
     compactor: &Compactor,
     messages: &mut Vec<Message>,

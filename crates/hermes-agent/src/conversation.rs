@@ -1,8 +1,8 @@
-//! A conversation that is stored: what command line and gateway share.
+//! Stored conversations, shared by command line and gateway.
 //!
-//! An [`Agent`] is what all conversations of a home have in common. A [`Conversation`] is one session in it: it begins
-//! or is resumed, runs a turn for everything that is said, and writes each message to the store before the turn goes
-//! on. Showing is left to the surface, which passes a [`Display`].
+//! An [`Agent`] is what all conversations of a home share. A [`Conversation`] is one session: it is started or
+//! resumed, runs a turn for each user message, and writes each message to the store before the turn
+//! continues. The caller shows events through a [`Display`].
 
 mod agent;
 mod compaction;
@@ -61,26 +61,25 @@ use crate::{
     turn::{Limits, OnRepetition, SizeLimits, Turn, TurnEnd},
 };
 
-/// One session and its surroundings.
 pub struct Conversation {
     agent: Agent,
     setup: Setup,
     id: SessionId,
     stored: Stored,
     cwd: PathBuf,
-    /// What a resumed session remembers of its model.
+    /// The model that a resumed session was using.
     remembered_model: Option<StoredModel>,
     model: ModelCell,
-    /// Lines about the choice of the model that the user has not seen yet.
+    /// Notes about the choice of the model that were not shown yet.
     notes: Vec<String>,
     prompt: Option<String>,
-    /// Told to the model in this run only.
+    /// Added to the system prompt in this run only.
     missing: Option<String>,
     /// All but the system prompt.
     messages: Vec<Message>,
-    /// What was said elsewhere before; stored with the first message.
+    /// Imported history; stored with the first message.
     history: Vec<Message>,
-    /// Whether the store knows better than `messages`.
+    /// Whether `messages` has to be reloaded from the store.
     must_reload: bool,
     approvals: Arc<Approvals>,
     todo: Arc<TodoList>,
@@ -91,20 +90,19 @@ pub struct Conversation {
     /// Toolsets and servers that the user turned on or off in this conversation.
     switches: BTreeMap<String, Switch>,
     titles: TitleWriter,
-    /// Made for a model and its context.
+    /// Depends on the model and its context size.
     compactor: Option<compaction::Made>,
-    /// What the last turn took, whatever came of it.
+    /// The usage of the last turn, even if it failed.
     last_tally: Option<Tally>,
 }
 
-/// Whether the session has a row.
 enum Stored {
-    /// It gets one when something is said.
+    /// The row is written with the first message.
     Not(Box<NewSession>),
     Is,
 }
 
-/// The conversation's model, also for those who judge in its name.
+/// The conversation's model, shared with its approval judge.
 #[derive(Clone, Default)]
 struct ModelCell(Arc<Mutex<Option<Selection>>>);
 
@@ -119,21 +117,19 @@ impl ModelCell {
     }
 }
 
-/// What came of something that was said.
+/// The result of a turn.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The last text of the model.
     pub text: String,
-    /// How the turn ended.
     pub end: TurnEnd,
-    /// What it took.
     pub tally: Tally,
-    /// The calls that the client has to make, where the turn ended with some.
+    /// The calls that the client has to make, if the turn ended with some.
     pub client_calls: Vec<ToolCall>,
 }
 
 impl Conversation {
-    /// Begins a session. `row` says what the surface knows of it; it is stored when something is said.
+    /// Starts a session. `row` is what the caller knows of it; it is stored with the first message.
     pub fn begin(agent: Agent, row: NewSession, setup: Setup) -> Self {
         let model = ModelCell::default();
         let approvals = Arc::new(approvals(&agent, &setup, &row.id, &model));
@@ -166,14 +162,14 @@ impl Conversation {
         }
     }
 
-    /// Begins with what was said before, in a place we know nothing of. Only for a session that is new.
+    /// Starts with imported history. Only for a new session.
     #[must_use]
     pub fn with_history(mut self, history: Vec<Message>) -> Self {
         self.history = history;
         self
     }
 
-    /// Goes on under other terms. What was allowed in this session stays so, and what others added to it is read.
+    /// Continues with another setup. Approvals of this session stay, and messages that others added are loaded.
     pub fn change_terms(&mut self, setup: Setup) {
         if let Consent::Ask(approver) = &setup.consent {
             self.approvals = Arc::new(self.approvals.asking(approver.clone()));
@@ -191,62 +187,58 @@ impl Conversation {
         Self::begin(agent, NewSession::new(id, "cli"), setup)
     }
 
-    /// What all conversations of the home share.
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// The session.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// Whether anything of it is in the store.
+    /// Whether the session is in the store.
     pub fn is_stored(&self) -> bool {
         matches!(self.stored, Stored::Is)
     }
 
-    /// Where it works.
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }
 
-    /// What was said so far, without the system prompt.
+    /// The messages so far, without the system prompt.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The list of things to do.
     pub fn todo(&self) -> &Arc<TodoList> {
         &self.todo
     }
 
-    /// The model, if it has been found.
+    /// The model, if it has been resolved.
     pub fn model(&self) -> Option<Selection> {
         self.model.get()
     }
 
-    /// What the last turn took, also if it failed; none before the first.
+    /// The usage of the last turn, also if it failed; none before the first.
     pub fn last_tally(&self) -> Option<&Tally> {
         self.last_tally.as_ref()
     }
 
-    /// Its row in the store; none before anything was said.
+    /// Its row in the store; none before the first message.
     pub async fn session(&self) -> Result<Option<Session>, ConversationError> {
         Ok(self.agent.store().session(&self.id).await?)
     }
 
-    /// Lines about the choice of the model, once.
+    /// Takes the notes about the choice of the model.
     pub fn take_notes(&mut self) -> Vec<String> {
         mem::take(&mut self.notes)
     }
 
-    /// Tells the model, in this run, which servers are away.
+    /// Adds the unavailable servers to the system prompt of this run.
     pub fn tell_missing(&mut self, servers: &[MissingServer]) {
         self.missing = prompt::missing(servers);
     }
 
-    /// The model, looked for if there is none yet. What the user should know of the choice is in
+    /// Resolves the model if there is none yet. Notes for the user are in
     /// [`Conversation::take_notes`].
     pub async fn find_model(&mut self) -> Result<Selection, ConversationError> {
         if let Some(selection) = self.model.get() {
@@ -256,11 +248,11 @@ impl Conversation {
         wanted.stored.clone_from(&self.remembered_model);
         let selection = match self.agent.find_model(&wanted).await {
             Err(error) if wanted.stored.is_some() => {
-                // The session's own model may be gone for good; the conversation need not be.
+                // The conversation can continue without the session's own model.
                 let stored = wanted.stored.take().map(|stored| stored.model);
                 let selection = self.agent.find_model(&wanted).await?;
                 self.notes.push(format!(
-                    "the session's model `{}` is not to be had ({error}); `{}` goes on",
+                    "the session's model `{}` is not available ({error}); using `{}`",
                     stored.unwrap_or_default(),
                     selection.endpoint.model
                 ));
@@ -273,7 +265,7 @@ impl Conversation {
         Ok(selection)
     }
 
-    /// Says something and runs the turn that follows. The message is stored before the model is asked.
+    /// Stores a user message and runs a turn.
     pub async fn say(
         &mut self,
         content: impl Into<Content>,
@@ -296,7 +288,7 @@ impl Conversation {
         Ok(answer)
     }
 
-    /// Lets the model go on with the results of calls that the client made. They are part of the history, or were stored
+    /// Continues with the results of calls that the client made. They are part of the history, or were stored
     /// by [`Conversation::store_results`].
     pub async fn go_on(
         &mut self,
@@ -307,7 +299,7 @@ impl Conversation {
         Box::pin(self.run_turn(&selection, display, cancel)).await
     }
 
-    /// Finds the model, and makes sure that the store has all that was said before.
+    /// Resolves the model and stores the imported history.
     async fn prepare(&mut self) -> Result<Selection, ConversationError> {
         let selection = self.find_model().await?;
         if self.must_reload {
@@ -339,7 +331,7 @@ impl Conversation {
             compactor: Some(&compactor),
         };
         let mut keeper = Keeper::new(display, self.agent.store(), &self.id, selection);
-        // Should this future be dropped, the store knows how far the turn came.
+        // If this future is dropped, the store has the state of the turn.
         self.must_reload = true;
         let mut messages = mem::take(&mut self.messages);
         messages.insert(0, Message::system(self.system_text()));
@@ -348,7 +340,7 @@ impl Conversation {
         self.last_tally = Some(tally.clone());
         messages.remove(0);
         self.messages = messages;
-        // What could not be stored is not part of the conversation.
+        // A message that could not be stored is not part of the conversation.
         self.must_reload = matches!(&end, Err(crate::turn::TurnError::Keep(_)));
         let end = end?;
         Ok(Answer {
@@ -359,7 +351,7 @@ impl Conversation {
         })
     }
 
-    /// The calls that wait for the client.
+    /// The calls that the client has to make.
     fn client_calls(&self, end: &TurnEnd) -> Vec<ToolCall> {
         let Some(tools) = self
             .setup
@@ -422,15 +414,15 @@ impl Conversation {
         }
     }
 
-    /// Leaves the conversation without ending its session: background processes are ended, a title under way is
-    /// waited for.
+    /// Closes the conversation but not its session: background processes are ended, a title in progress is
+    /// awaited.
     pub async fn leave(self) {
         #[cfg(unix)]
         self.processes.close().await;
         self.titles.close().await;
     }
 
-    /// Ends the conversation: background processes are ended, a title under way is waited for, the row says why.
+    /// Ends the session: background processes are ended, a title in progress is awaited, the row records the reason.
     pub async fn close(self, reason: EndReason) -> Result<(), ConversationError> {
         #[cfg(unix)]
         self.processes.close().await;

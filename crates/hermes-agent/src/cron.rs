@@ -1,7 +1,7 @@
-//! Running cron jobs: what is due is claimed, run in a session of its own, recorded and delivered.
+//! Running cron jobs: due jobs are claimed, run in a session of their own, recorded and delivered.
 //!
-//! Whoever lets time pass, the gateway's ticker or `hermes cron tick`, calls [`Runner::claim_due`] and runs what it
-//! gets. A claim is written before anything is done, so a run happens at most once, whatever ends the process.
+//! The scheduler, the gateway's ticker or `hermes cron tick`, calls [`Runner::claim_due`] and runs what it
+//! gets. A claim is written before the run starts, so a run happens at most once, even after a crash.
 
 mod delivery;
 mod errand;
@@ -31,43 +31,41 @@ pub use self::{
 use self::{errand::Errand, message::Report};
 use crate::{conversation::Agent, turn::TurnEvent};
 
-/// A claim counts for so long. It is renewed while the run lasts, so only one of a dead process grows old.
+/// How long a claim is valid. It is renewed while the run lasts, so only claims of dead processes expire.
 const LEASE: Duration = Duration::from_mins(10);
 const RENEWAL: Duration = Duration::from_mins(2);
 
-/// Is told what happens in a run.
+/// Receives the events of a run.
 pub type Observer<'a> = dyn Fn(TurnEvent) + Send + Sync + 'a;
 
-/// Runs that go on side by side.
 const AT_ONCE: usize = 4;
 
-/// How long the servers of a job may take to be ready.
+/// How long to wait for the servers of a job.
 pub const SERVER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Why due jobs could not be looked for.
+/// Why due jobs could not be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum TickError {
-    /// The jobs can not be read or changed.
+    /// The job file cannot be read or changed.
     #[error(transparent)]
     Jobs(#[from] CronError),
-    /// The record of runs can not be used.
+    /// The execution records cannot be used.
     #[error(transparent)]
     Record(#[from] StoreError),
 }
 
-/// Runs the jobs of a home.
 pub struct Runner {
     home: Home,
     executions: Executions,
     /// Names this process in claims.
     owner: String,
-    /// What makes it run, for the record: `ticker`, `manual`.
+    /// The trigger, for the record: `ticker`, `manual`.
     source: &'static str,
-    /// Where jobs work that name no directory; the user's own if absent.
+    /// The working directory of jobs that name none; the user's home if absent.
     directory: Option<PathBuf>,
 }
 
-/// A run that is this process's to do.
+/// A run that this process has claimed.
 #[derive(Debug)]
 pub struct Claimed {
     job: Box<Job>,
@@ -81,38 +79,30 @@ impl Claimed {
         &self.job
     }
 
-    /// Whether a model is asked.
     pub fn needs_agent(&self) -> bool {
         self.job.get("no_agent").and_then(Value::as_bool) != Some(true)
     }
 
-    /// Whether an MCP server takes part.
     pub fn needs_server(&self, settings: &Settings, name: &str) -> bool {
         errand::needs_server(&self.job, settings, name)
     }
 }
 
-/// What became of a run.
 #[derive(Debug, Clone)]
 pub struct Ran {
-    /// The job's id.
     pub job: String,
-    /// Its name.
     pub name: String,
-    /// The session, if a model was asked.
+    /// The session, if a model was used.
     pub session: Option<String>,
-    /// What was written down.
     pub output: Option<PathBuf>,
-    /// The message, silent ones included.
+    /// The message, also if it is not delivered.
     pub text: String,
-    /// Why it failed.
     pub error: Option<String>,
-    /// Why the message did not arrive.
     pub delivery_error: Option<String>,
 }
 
 impl Runner {
-    /// Opens the record of runs of a home.
+    /// Opens the execution records of a home.
     pub async fn open(home: Home, source: &'static str) -> Result<Self, StoreError> {
         let executions = Executions::open(&home).await?;
         let pid = std::process::id();
@@ -126,19 +116,18 @@ impl Runner {
         })
     }
 
-    /// Lets jobs that name no directory work in this one.
+    /// Sets the working directory of jobs that name none.
     #[must_use]
     pub fn working_in(mut self, directory: PathBuf) -> Self {
         self.directory = Some(directory);
         self
     }
 
-    /// Closes the record.
     pub async fn close(&self) {
         self.executions.close().await;
     }
 
-    /// Takes every run whose time has come. Nothing if another process is at it.
+    /// Claims every due run. `None` if another process is claiming.
     pub async fn claim_due(&self, now: &Zoned) -> Result<Option<Vec<Claimed>>, TickError> {
         let Some(_lock) = TickLock::take(&self.home)? else {
             return Ok(None);
@@ -159,7 +148,7 @@ impl Runner {
         Ok(Some(claimed))
     }
 
-    /// Takes a run of one job now, whatever its schedule says. Nothing if it is running.
+    /// Claims a run of one job now, whatever its schedule. `None` if it is running.
     pub async fn claim_now(
         &self,
         reference: &str,
@@ -191,7 +180,7 @@ impl Runner {
         match recorded {
             Ok(execution) => Ok(Some(Claimed { job, execution })),
             Err(error) => {
-                // Without a record it does not run; the claim must not stay.
+                // Without a record it does not run; the claim must be released.
                 let result = RunResult {
                     error: Some(error.to_string()),
                     delivery_error: None,
@@ -202,14 +191,14 @@ impl Runner {
         }
     }
 
-    /// Lets a job go on after a time that was missed by too much, and writes that down.
+    /// Skips a run that was missed by too much, and records that.
     async fn skip(&self, job: &Job, next: &Zoned, now: &Zoned) -> Result<(), TickError> {
         let (id, to) = (job.id().to_owned(), next.clone());
         self.change(now, move |file| file.skip_to(&id, &to)).await?;
         let missed = job.next_run_at(now);
         let missed = missed.map_or_else(|| "a run".into(), |time| shown(&time));
         let reason = format!(
-            "{missed} was missed by too much; it goes on at {}",
+            "{missed} was missed by too much; the next run is at {}",
             shown(next)
         );
         let execution = self
@@ -220,11 +209,11 @@ impl Runner {
         Ok(recorded.await?)
     }
 
-    /// Writes down what other processes began and will not finish, and gives their claims back.
+    /// Marks runs of dead processes as failed, and releases their claims.
     async fn recover(&self, now: &Zoned) -> Result<(), TickError> {
         let recovered = self.executions.recover(is_gone, now).await?;
         if recovered > 0 {
-            tracing::warn!(recovered, "runs of cron jobs were cut off");
+            tracing::warn!(recovered, "recovered abandoned cron runs");
         }
         self.change(now, |file| {
             file.release_claims(is_owner_gone);
@@ -234,7 +223,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs what was claimed, several at once, and tells what became of each.
+    /// Runs the claimed jobs, several at once, and returns the result of each.
     pub async fn run_all(
         &self,
         claimed: Vec<Claimed>,
@@ -250,7 +239,7 @@ impl Runner {
         stream::iter(runs).buffer_unordered(AT_ONCE).collect().await
     }
 
-    /// Does one run: the work, the record, the delivery. `agent` may be missing for a reason.
+    /// Executes, records and delivers one run. `agent` is the reason if there is none.
     pub async fn run(
         &self,
         claimed: Claimed,
@@ -303,7 +292,7 @@ impl Runner {
         }
     }
 
-    /// Does the work and keeps the claim fresh meanwhile.
+    /// Runs `work` and renews the claim meanwhile.
     async fn renewing<T>(
         &self,
         job: &str,
@@ -325,7 +314,7 @@ impl Runner {
                         })
                         .await;
                     if let Err(error) = renewed {
-                        tracing::warn!(%error, "the claim of a cron job could not be renewed");
+                        tracing::warn!(%error, "renewing the claim of a cron job failed");
                     }
                 }
             }
@@ -340,7 +329,7 @@ impl Runner {
         match written.await {
             Ok(Ok(path)) => Some(path),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the output of a cron job could not be kept");
+                tracing::warn!(%error, "storing the output of a cron job failed");
                 None
             }
             Err(_) => None,
@@ -351,23 +340,23 @@ impl Runner {
         let (id, moment) = (id.to_owned(), now.clone());
         let finished = self
             .change(now, move |file| match file.finish(&id, &result, &moment) {
-                // Removed while it ran.
+                // The job was removed while it ran.
                 Err(CronError::NoSuchJob { .. }) => Ok(()),
                 finished => finished,
             })
             .await;
         if let Err(error) = finished {
-            tracing::warn!(%error, "the end of a cron job could not be written down");
+            tracing::warn!(%error, "storing the end of a cron job failed");
         }
     }
 
     fn note(&self, recorded: Result<(), StoreError>) {
         if let Err(error) = recorded {
-            tracing::warn!(%error, "a run of a cron job could not be recorded");
+            tracing::warn!(%error, "recording a cron run failed");
         }
     }
 
-    /// Changes the job file where waiting for a disk keeps nobody else waiting.
+    /// Changes the job file on a blocking thread.
     async fn change<T: Send + 'static>(
         &self,
         now: &Zoned,
@@ -391,7 +380,7 @@ fn is_gone(execution: &Execution) -> bool {
     process::is_gone(execution.pid, execution.process_started_at)
 }
 
-/// The same of an owner as [`Runner`] names them. Of others nothing is known.
+/// Whether the process of an owner named by [`Runner`] has ended. Other owners are unknown.
 fn is_owner_gone(owner: &str) -> bool {
     let mut parts = owner.split(':');
     let (Some("hermes"), Some(pid), Some(started)) = (parts.next(), parts.next(), parts.next())

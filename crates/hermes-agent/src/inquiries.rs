@@ -1,4 +1,4 @@
-//! What the agent answers to MCP servers: models through the [`Sampler`], people through [`People`], and the roots.
+//! Handles requests of MCP servers: sampling through the [`Sampler`], elicitation through [`People`], and roots.
 
 #![expect(
     deprecated,
@@ -33,16 +33,16 @@ mod roots;
 /// The longest message of a server that is shown, in characters.
 const LONGEST_MESSAGE: usize = 4_000;
 
-/// Answers the questions of servers for an agent.
+/// Handles the requests of servers for an agent.
 pub struct AgentInquiries {
     sampler: Option<Sampler>,
     people: Arc<People>,
-    /// The root of servers that say `roots: auto`.
+    /// The root for servers with `roots: auto`.
     directory: Mutex<Option<PathBuf>>,
     servers: Mutex<HashMap<ServerName, Known>>,
 }
 
-/// What is remembered of a server's settings.
+/// The relevant settings of a server.
 #[derive(Debug, Clone)]
 struct Known {
     roots: RootsPolicy,
@@ -50,7 +50,7 @@ struct Known {
 }
 
 impl AgentInquiries {
-    /// Asks these people, and no model.
+    /// Without sampling.
     pub fn new(people: Arc<People>) -> Self {
         Self {
             sampler: None,
@@ -67,21 +67,21 @@ impl AgentInquiries {
         self
     }
 
-    /// Tells servers about the working directory: for an interactive command line.
+    /// Shares the working directory as a root: for an interactive command line.
     #[must_use]
     pub fn with_directory(self, directory: PathBuf) -> Self {
         *lock(&self.directory) = Some(directory);
         self
     }
 
-    /// What models say to servers is cleaned of other secrets from now on.
+    /// Replaces the redactor for model replies to servers.
     pub fn use_redactor(&self, redactor: Redactor) {
         if let Some(sampler) = &self.sampler {
             sampler.use_redactor(redactor);
         }
     }
 
-    /// Moves to another working directory and tells the servers that their roots have changed.
+    /// Changes the working directory and notifies the servers that their roots have changed.
     pub async fn change_directory(&self, directory: PathBuf, host: &Host) {
         let before = lock(&self.directory).replace(directory.clone());
         if before.as_ref() != Some(&directory) {
@@ -109,7 +109,7 @@ impl AgentInquiries {
         let Some(seat) = seat.filter(|_| may_ask) else {
             return Ok(Answer::Declined);
         };
-        // The permit ends with this question; the semaphore is never closed.
+        // The semaphore is never closed.
         let _turn = seat.turn.acquire().await;
         match request {
             ElicitRequestParams::FormElicitationParams {
@@ -143,7 +143,7 @@ impl AgentInquiries {
                     Answer::Cancelled => Answer::Cancelled,
                 })
             }
-            _ => Err(ElicitationFailed("a question of an unknown kind".into())),
+            _ => Err(ElicitationFailed("an elicitation request of an unknown kind".into())),
         }
     }
 }
@@ -176,7 +176,7 @@ impl Inquiries for AgentInquiries {
         Box::pin(async move {
             match &self.sampler {
                 Some(sampler) => sampler.sample(&asker, request).await,
-                None => Err(Refusal::NoModel("there is none here".into()).into()),
+                None => Err(Refusal::NoModel("none is available here".into()).into()),
             }
         })
     }
@@ -205,7 +205,7 @@ impl Inquiries for AgentInquiries {
     }
 }
 
-/// A page to visit. Only pages: an address can also start programs or read files.
+/// Only web pages: other URLs can start programs or read files.
 fn link(server: ServerName, message: &str, url: &str) -> Result<LinkRequest, ElicitationFailed> {
     let address = url::Url::parse(url).map_err(failed)?;
     match (address.scheme(), address.host_str()) {

@@ -1,6 +1,6 @@
-//! Resources of MCP servers that the user mentions: `@server:uri` attaches one to the message.
+//! Mentions of MCP resources: `@server:uri` attaches a resource to the message.
 //!
-//! A mentioned resource is watched from then on. When it has changed, the next turn can be given its new content.
+//! A mentioned resource is watched from then on. When it has changed, the next turn gets its new content.
 
 use std::{
     fmt::Write as _,
@@ -22,38 +22,35 @@ mod find;
 pub use completion::{Candidate, candidates};
 use find::{Mention, Target};
 
-/// The most of a resource that is attached, in characters.
+/// Longer resources are truncated.
 const LONGEST: usize = 100_000;
-/// How many resources of one conversation are watched; the oldest are forgotten.
+/// How many resources of one conversation are watched; the oldest are dropped.
 const MOST_WATCHED: usize = 32;
 
-/// The mentions of one conversation.
 pub struct Mentions {
     host: Host,
     watched: Vec<Watched>,
 }
 
-/// A resource whose changes are of interest.
 struct Watched {
     server: ServerName,
     uri: String,
     updates: broadcast::Receiver<String>,
-    /// What the conversation knows of it.
     seen: u64,
     _watch: Option<ResourceWatch>,
 }
 
-/// What was found for the mentions of one message.
+/// The resources that a message mentions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attached {
-    /// All resources, wrapped as data from outside; `None` without any.
+    /// All resources, marked as untrusted data; `None` without any.
     pub text: Option<String>,
-    /// Mentions that stay text, and why: one line each.
+    /// Why mentions were not attached, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Attached {
-    /// A message with what was attached to it.
+    /// Appends the resources to a message.
     #[must_use]
     pub fn join(self, content: Content) -> Content {
         match (self.text, content) {
@@ -68,7 +65,7 @@ impl Attached {
 }
 
 impl Mentions {
-    /// Of a conversation that has mentioned nothing yet.
+    /// For a new conversation.
     pub fn new(host: Host) -> Self {
         Self {
             host,
@@ -76,8 +73,8 @@ impl Mentions {
         }
     }
 
-    /// A message as it is sent: news of what was mentioned before, the message, and what it mentions. Besides it, the
-    /// mentions that stay text, one line each.
+    /// A message as it is sent: changes of resources mentioned before, the message, and the resources it mentions.
+    /// Also returns warnings, one line each.
     pub async fn complete(
         &mut self,
         content: Content,
@@ -98,7 +95,7 @@ impl Mentions {
         (content, warnings)
     }
 
-    /// The servers that a message mentions and that have to be connected before they can be asked.
+    /// The mentioned servers that have to be connected first.
     pub fn awaited(&self, message: &str) -> Vec<ServerName> {
         let mut awaited = Vec::new();
         for Mention { target, .. } in find::mentions(message, &self.host.servers()) {
@@ -124,7 +121,7 @@ impl Mentions {
                     "`{written}` stays text: there is no MCP server `{server}`"
                 )),
                 Target::Resource { server, uri } => {
-                    // Before it is read, so that no change in between is missed.
+                    // Subscribed before it is read, so that no change is missed.
                     let updates = self.host.resource_updates(&server);
                     match self.read(&server, &uri, options).await {
                         Ok(text) => {
@@ -170,7 +167,7 @@ impl Mentions {
                     )
                 }
                 Err(reason) => {
-                    format!("@{server}:{uri} has changed and can not be read now: {reason}")
+                    format!("@{server}:{uri} has changed and cannot be read now: {reason}")
                 }
             };
             notes.push(note);
@@ -196,7 +193,7 @@ impl Mentions {
         updates: broadcast::Receiver<String>,
         seen: u64,
     ) {
-        // Before the watch that there may be ends, so that the server is not told twice.
+        // Before an existing watch is dropped, so that the server does not get a second subscription.
         let watch = self.host.watch_resource(&server, &uri);
         self.watched
             .retain(|known| known.server != server || known.uri != uri);
@@ -212,7 +209,6 @@ impl Mentions {
         });
     }
 
-    /// Takes all news of one resource.
     fn has_changed(&mut self, index: usize) -> bool {
         let host = &self.host;
         let watched = &mut self.watched[index];
@@ -221,9 +217,9 @@ impl Mentions {
             match watched.updates.try_recv() {
                 Ok(uri) => has_changed |= uri == watched.uri,
                 Err(TryRecvError::Empty) => return has_changed,
-                // News were lost: it may be among them.
+                // Updates were lost: assume a change.
                 Err(TryRecvError::Lagged(_)) => has_changed = true,
-                // The server was restarted with other settings, and knows nothing of us.
+                // The server was restarted and has lost the subscription.
                 Err(TryRecvError::Closed) => {
                     let Some(updates) = host.resource_updates(&watched.server) else {
                         return false;
@@ -242,7 +238,7 @@ impl Mentions {
     }
 }
 
-/// A resource's text as the model gets it: cut where it is too long, and marked as data.
+/// A resource's text for the model: truncated and marked as untrusted data.
 pub(crate) fn attachment(server: &ServerName, uri: &str, mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(LONGEST) {
         let length = text.chars().count();

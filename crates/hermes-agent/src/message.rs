@@ -1,6 +1,6 @@
-//! The messages of a conversation, in the shape that sessions are stored in and most providers speak.
+//! The messages of a conversation, in the format of stored sessions and of most providers.
 //!
-//! Reading is tolerant: unknown members are passed over, unknown content parts are kept as they are.
+//! Parsing is tolerant: unknown members are ignored, unknown content parts are kept unchanged.
 
 use std::borrow::Cow;
 
@@ -8,36 +8,29 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
 pub enum Message {
-    /// What the model is told about itself and its surroundings.
+    /// The system prompt.
     #[serde(alias = "developer")]
     System {
-        /// The text.
         content: Content,
     },
-    /// What the user says.
     User {
         /// Text, perhaps with images.
         content: Content,
     },
-    /// What the model said.
     Assistant(AssistantMessage),
-    /// What a tool returned.
     Tool(ToolResult),
 }
 
 impl Message {
-    /// A system message.
     pub fn system(text: impl Into<String>) -> Self {
         Self::System {
             content: Content::Text(text.into()),
         }
     }
 
-    /// A user's message.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::User {
             content: content.into(),
@@ -52,7 +45,6 @@ impl Message {
         })
     }
 
-    /// The result of a tool call.
     pub fn tool(call: &ToolCall, content: impl Into<Content>) -> Self {
         Self::Tool(ToolResult {
             tool_call_id: call.id.clone(),
@@ -61,7 +53,7 @@ impl Message {
         })
     }
 
-    /// What the message holds besides tool calls.
+    /// The content besides tool calls.
     pub fn content(&self) -> &Content {
         match self {
             Self::System { content } | Self::User { content } => content,
@@ -92,25 +84,24 @@ pub struct AssistantMessage {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub tool_calls: Vec<ToolCall>,
-    /// What the model thought before it answered.
     #[serde(flatten)]
     pub reasoning: Reasoning,
 }
 
-/// A model's thoughts. Nobody but the provider that sent them understands all of it.
+/// A model's reasoning. Some of it is opaque to all but the provider that sent it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reasoning {
-    /// The thoughts as text, for people.
+    /// As text, for people.
     #[serde(rename = "reasoning", default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Text that some providers want back while tools are being called.
+    /// Text that some providers require back while tools are being called.
     #[serde(
         rename = "reasoning_content",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub content: Option<String>,
-    /// Signed or encrypted blocks that others want back unchanged.
+    /// Signed or encrypted blocks that other providers require back unchanged.
     #[serde(
         rename = "reasoning_details",
         default,
@@ -123,12 +114,9 @@ pub struct Reasoning {
 /// What a tool returned to one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The call it answers.
     pub tool_call_id: String,
-    /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it returned.
     #[serde(default, deserialize_with = "null_is_default")]
     pub content: Content,
 }
@@ -139,11 +127,10 @@ pub struct ToolResult {
 pub struct ToolCall {
     /// The id that the result has to repeat.
     pub id: String,
-    /// The tool's registered name.
     pub name: String,
-    /// The arguments as the model wrote them: meant to be a JSON object, which nobody has checked.
+    /// The arguments as the model wrote them: unchecked JSON text.
     pub arguments: String,
-    /// Members beyond the usual ones; some providers want them back.
+    /// Additional members; some providers require them back.
     pub extra: Map<String, Value>,
 }
 
@@ -170,7 +157,7 @@ impl ToolCall {
         serde_json::from_str(&self.arguments)
     }
 
-    /// The arguments as JSON text that every provider takes back: what is no object goes under `_raw`.
+    /// The arguments as valid JSON text: what is not an object is wrapped in `_raw`.
     pub(crate) fn sendable_arguments(&self) -> Cow<'_, str> {
         let text = self.arguments.trim();
         if text.is_empty() {
@@ -186,7 +173,7 @@ impl ToolCall {
     }
 }
 
-/// A call as it is written in JSON.
+/// The JSON form of a call.
 #[derive(Serialize, Deserialize)]
 struct WireCall {
     #[serde(default)]
@@ -238,7 +225,6 @@ impl From<ToolCall> for WireCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// Only text.
     Text(String),
     /// Text and other things, in order.
     Parts(Vec<Part>),
@@ -280,7 +266,6 @@ impl Content {
         }
     }
 
-    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Text(text) => text.is_empty(),
@@ -289,28 +274,21 @@ impl Content {
     }
 }
 
-/// A part of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Part {
-    /// A kind this product knows.
     Known(KnownPart),
-    /// Any other, kept as it is.
+    /// Any other, kept unchanged.
     Other(Value),
 }
 
-/// The parts that every provider understands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum KnownPart {
-    /// A text.
     Text {
-        /// It.
         text: String,
     },
-    /// An image.
     ImageUrl {
-        /// Where it is.
         image_url: Image,
     },
 }
@@ -320,18 +298,16 @@ pub enum KnownPart {
 pub struct Image {
     /// A `data:` URL that holds the image, or an address the provider can fetch it from.
     pub url: String,
-    /// How closely the model should look, where it can choose.
+    /// The resolution hint, where the model supports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
 impl Part {
-    /// A text part.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::Known(KnownPart::Text { text: text.into() })
     }
 
-    /// An image by its address.
     pub fn from_image_url(url: impl Into<String>) -> Self {
         let image_url = Image {
             url: url.into(),
@@ -340,13 +316,11 @@ impl Part {
         Self::Known(KnownPart::ImageUrl { image_url })
     }
 
-    /// An image from its bytes.
     pub fn from_image_bytes(media_type: &str, bytes: &[u8]) -> Self {
         let data = BASE64_STANDARD.encode(bytes);
         Self::from_image_url(format!("data:{media_type};base64,{data}"))
     }
 
-    /// The text of a text part.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Known(KnownPart::Text { text }) => Some(text),
@@ -356,7 +330,7 @@ impl Part {
 }
 
 impl Image {
-    /// An image from its bytes in base64, if it is of a kind that models see. What it is called does not count.
+    /// An image from base64 data, if models support its actual format. The declared type is ignored.
     pub(crate) fn from_base64(data: &str) -> Option<Self> {
         let beginning = BASE64_STANDARD.decode(data.get(..16)?).ok()?;
         let media_type = image_type(&beginning)?;
@@ -374,7 +348,7 @@ impl Image {
     }
 }
 
-/// The media type of an image that models see, by how it begins.
+/// The media type of an image that models support, by its magic bytes.
 pub(crate) fn image_type(bytes: &[u8]) -> Option<&'static str> {
     let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
     match bytes {

@@ -1,7 +1,7 @@
-//! Language models: what is asked of them, what they answer, and the one trait they all have.
+//! Language models: requests, replies, and the [`Model`] trait.
 //!
-//! [`resolve`] decides which model a home uses. A model is built in layers: [`HttpModel`] makes one attempt at one
-//! endpoint, [`Retrying`] tries again where that helps, [`Fallback`] goes on to the next provider.
+//! [`resolve`] decides which model a home uses. A model is built in layers: [`HttpModel`] makes one request to one
+//! endpoint, [`Retrying`] retries transient failures, [`Fallback`] switches to the next provider.
 
 mod address;
 mod anthropic;
@@ -42,23 +42,22 @@ pub use self::{
     retry::{RetryPolicy, Retrying},
 };
 
-/// Something that continues a conversation.
 pub trait Model: Send + Sync {
     /// The name its provider knows it by.
     fn name(&self) -> &str;
 
-    /// Whom it is asked from, such as `openai` or `ollama`.
+    /// Such as `openai` or `ollama`.
     fn provider(&self) -> &str;
 
-    /// How many tokens fit into one request with its reply, where that is known.
+    /// The context size in tokens, request and reply together, where known.
     fn context_length(&self) -> Option<u32>;
 
-    /// Whether images are worth sending to it.
+    /// Whether it accepts images.
     fn sees_images(&self) -> bool {
         false
     }
 
-    /// Asks for the next message. `sink` is told of everything the moment it arrives; dropping the future ends the
+    /// Requests the next message. `sink` receives events as they arrive; dropping the future ends the
     /// request and closes the connection.
     fn complete<'a>(
         &'a self,
@@ -67,139 +66,112 @@ pub trait Model: Send + Sync {
     ) -> BoxFuture<'a, Result<Reply, ModelError>>;
 }
 
-/// Who is told what arrives. It runs inside the reading of the reply, so it must not block.
+/// Receives events while the reply is read, so it must not block.
 pub type Sink<'a> = &'a mut (dyn FnMut(ModelEvent) + Send);
 
-/// What is asked of a model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelRequest<'a> {
-    /// The conversation so far.
     pub messages: &'a [Message],
-    /// What the model may call. To end a conversation that has calls in it, leave the tools and set
+    /// The tools that may be called. To end a conversation that has calls in it, keep the tools and set
     /// [`ToolChoice::None`]: some providers refuse calls of tools that are not described.
     pub tools: &'a [ToolDefinition],
-    /// Whether it should.
     pub tool_choice: ToolChoice<'a>,
-    /// Most tokens of the reply.
     pub max_tokens: Option<u32>,
-    /// How freely it chooses its words.
     pub temperature: Option<f64>,
-    /// Texts at which it stops.
     pub stop: &'a [String],
-    /// How long it should think, in the provider's words: `low`, `medium`, `high`; `none` for not at all.
+    /// The provider's reasoning effort: `low`, `medium`, `high`, or `none`.
     pub reasoning_effort: Option<&'a str>,
-    /// Members put into the request's body; they win over all others, and null takes a member out.
+    /// Members merged into the request's body; they override all others, and null removes a member.
     pub extra_body: Option<&'a Map<String, Value>>,
-    /// What may become of text that was already handed over.
+    /// Whether delivered text can be retracted.
     pub shown_text: ShownText,
 }
 
 /// A tool as the model sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDefinition {
-    /// Its registered name.
     pub name: String,
-    /// What it is for.
     pub description: String,
-    /// The JSON Schema of its arguments.
     pub parameters: Value,
 }
 
 /// Whether the model has to call a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolChoice<'a> {
-    /// As it likes.
     #[default]
     Auto,
-    /// At least one.
     Required,
-    /// It must not.
     None,
-    /// This one.
     Tool(&'a str),
 }
 
-/// Whether the caller can take back text it was handed. It decides whether a reply that breaks off may be asked for
+/// Whether the caller can retract delivered text. It decides whether a truncated reply may be requested
 /// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ShownText {
-    /// No: a call that delivered text is never repeated.
+    /// No: a request that delivered text is never retried.
     #[default]
     Final,
     /// Yes, on [`ModelEvent::TextTakenBack`].
     Revocable,
 }
 
-/// Something that happened while a model answers.
+/// An event while a model replies.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
-    /// More of the answer.
     TextDelta(String),
-    /// More of the thoughts before it.
     ReasoningDelta(String),
-    /// The model begins to write a call of this tool; its arguments are in the reply.
+    /// The model starts a call of this tool; its arguments are in the reply.
     ToolCallStarted {
-        /// The tool.
         name: String,
     },
-    /// All text, thoughts and calls of this reply so far are void.
+    /// All text, reasoning and calls of this reply so far are void.
     TextTakenBack,
-    /// The request failed and is made again after a pause. Calls that were begun are void.
+    /// The request failed and is retried after a pause. Started calls are void.
     Retrying {
-        /// Which retry this is, counted from 1.
+        /// Counted from 1.
         retry: u32,
         /// How many there will be at most.
         of: u32,
-        /// The pause.
         after: Duration,
-        /// What went wrong.
         error: ModelError,
     },
-    /// The model that stepped in earlier is asked in the place of the first.
+    /// The fallback of an earlier request is still used.
     StandsIn {
-        /// Its name.
         model: String,
-        /// Its provider.
         provider: String,
     },
-    /// Another model is asked instead.
     FellBack {
-        /// Its name.
         model: String,
-        /// Its provider.
         provider: String,
-        /// What went wrong with the one before.
+        /// The error of the previous model.
         error: ModelError,
     },
 }
 
-/// A complete answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reply {
     /// The text; empty where the model only calls tools.
     pub text: String,
     /// The calls, in order. Every one has an id.
     pub tool_calls: Vec<ToolCall>,
-    /// The thoughts, to be stored with the message.
+    /// To be stored with the message.
     pub reasoning: Reasoning,
-    /// Why it ended.
     pub finish: FinishReason,
-    /// What it cost, where the provider said so.
+    /// Where the provider reported it.
     pub usage: Option<Usage>,
-    /// The model that answered, as the provider calls it.
+    /// The model that replied, as the provider names it.
     pub model: String,
-    /// Who was asked for it; not told by models that have no address.
+    /// The endpoint; none for models without a URL.
     pub answered_by: Option<AnsweredBy>,
 }
 
-/// Who gave an answer, and is paid for it.
+/// The model that gave a reply, for accounting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnsweredBy {
-    /// The model, by the name it was asked by.
+    /// The name in the request.
     pub model: String,
-    /// Its provider.
     pub provider: String,
-    /// Where it was asked.
     pub base_url: String,
 }
 
@@ -214,24 +186,22 @@ impl Reply {
     }
 }
 
-/// Why a reply ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum FinishReason {
-    /// It is complete.
     #[default]
     Stop,
     /// The model waits for the results of its calls.
     ToolCalls,
-    /// The token limit cut it off; the last call's arguments may be incomplete.
+    /// Truncated at the token limit; the last call's arguments may be incomplete.
     Length,
-    /// The provider's rules cut it off.
+    /// Truncated by the provider's content rules.
     ContentFilter,
     /// Another reason, in the provider's words.
     Other(String),
 }
 
 impl FinishReason {
-    /// The word that is stored with the message.
+    /// The value that is stored with the message.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Stop => "stop",
@@ -246,25 +216,22 @@ impl FinishReason {
 /// Tokens of one or more requests. Each token of the prompt is counted in exactly one of the first three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Read anew.
     pub input_tokens: u64,
-    /// Read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Read anew and put into the cache.
+    /// Read and written to the cache.
     pub cache_write_tokens: u64,
-    /// Written, thoughts included.
+    /// Reasoning included.
     pub output_tokens: u64,
-    /// Those of them that were thoughts, where that was told.
+    /// The reasoning part of the output, where reported.
     pub reasoning_tokens: u64,
 }
 
 impl Usage {
-    /// The whole prompt.
     pub fn prompt_tokens(&self) -> u64 {
         self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
     }
 
-    /// Prompt and reply: how full the context is.
+    /// Prompt and reply: the used part of the context.
     pub fn total_tokens(&self) -> u64 {
         self.prompt_tokens() + self.output_tokens
     }

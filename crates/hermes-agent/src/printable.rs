@@ -1,12 +1,12 @@
-//! Takes out of foreign text what could steer the terminal or hide something from the reader.
+//! Strips terminal control sequences and invisible characters from foreign text.
 //!
-//! Models, tools and servers write text that ends up on a person's screen. Escape sequences, control characters, marks that
-//! turn the direction of writing and characters nobody can see are dropped; what a carriage return would overwrite
-//! stays, on a line of its own.
+//! Models, tools and servers write text that is shown to a person. Escape sequences, control characters, marks that
+//! change the writing direction and invisible characters are dropped; what a carriage return would overwrite
+//! stays, on a separate line.
 
 use std::borrow::Cow;
 
-/// Takes text in pieces; a sequence may begin in one piece and end in another.
+/// Takes text in chunks; a sequence may span several of them.
 #[derive(Debug, Default)]
 pub struct Stripper {
     state: State,
@@ -22,7 +22,7 @@ enum State {
     Escape,
     /// After `ESC [`.
     Control,
-    /// A text for the terminal, such as a title or a link.
+    /// A string for the terminal, such as a title or a link.
     Payload,
     /// `ESC` inside of one: `ESC \` ends it.
     PayloadEscape,
@@ -49,7 +49,7 @@ impl Stripper {
 
     fn take(&mut self, character: char, out: &mut String) {
         self.state = match (self.state, character) {
-            // None of them goes over a line end: an unfinished one must not swallow the rest of the text.
+            // No sequence continues over a line end: an unfinished one must not swallow the rest of the text.
             (State::Return | State::Payload | State::PayloadEscape, '\n') => {
                 out.push('\n');
                 State::Text
@@ -74,7 +74,6 @@ impl Stripper {
     }
 }
 
-/// A character outside of any sequence.
 fn plain(character: char, out: &mut String) -> State {
     match character {
         '\r' => return State::Return,
@@ -89,7 +88,7 @@ fn plain(character: char, out: &mut String) -> State {
     State::Text
 }
 
-/// Marks that turn the direction of text, characters without width, and the letters of hidden tags.
+/// Direction marks, zero-width characters, and tag characters.
 ///
 /// The joiners stay: many scripts and emoji need them.
 fn is_invisible(character: char) -> bool {

@@ -1,6 +1,6 @@
 //! Prompts of MCP servers as slash commands: `/mcp_<server>_<prompt>`, in both spellings.
 //!
-//! What a prompt says is sent as the user's turn, since the user chose it.
+//! The rendered prompt is sent as a user message, since the user chose it.
 
 use std::{collections::HashSet, fmt::Write as _, time::Duration};
 
@@ -18,42 +18,36 @@ mod turn;
 
 pub use arguments::{Arguments, BadArguments};
 
-/// A prompt under the name that the user types, without the slash.
+/// A prompt under its command name, without the slash.
 #[derive(Debug, Clone)]
 pub struct PromptCommand {
     /// Its name, as `mcp.tool_naming` spells it.
     pub name: RegisteredName,
-    /// The same in the other spelling.
     pub alias: RegisteredName,
-    /// Whose prompt it is.
     pub server: ServerName,
-    /// What the server says of it.
     pub prompt: Prompt,
 }
 
-/// Why a prompt gave nothing to send.
+/// Why a prompt could not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
-    /// The server did not give it. Redacted.
-    #[error("the prompt `{name}` is not to be had: {reason}")]
+    /// The server failed. The reason is redacted.
+    #[error("the prompt `{name}` is not available: {reason}")]
     Failed {
-        /// The command.
         name: String,
-        /// Why not.
         reason: String,
     },
-    /// It holds no message.
     #[error("the prompt `{0}` is empty")]
     Empty(String),
 }
 
 impl PromptCommand {
-    /// The commands that the servers of a host offer now.
+    /// The prompts that the servers of a host offer now.
     pub fn all(host: &Host) -> Vec<Self> {
         Self::named(host.naming(), host.offered_prompts())
     }
 
-    /// Gives every prompt its name: first come, first served.
+    /// Assigns command names: first come, first served.
     fn named(naming: Naming, prompts: Vec<(ServerName, Prompt)>) -> Vec<Self> {
         let mut taken = HashSet::new();
         let command = |(server, prompt): (ServerName, Prompt)| {
@@ -72,8 +66,8 @@ impl PromptCommand {
         prompts.into_iter().map(command).collect()
     }
 
-    /// Finds a command by what was typed, with or without the slash. A server that has not listed its prompts yet is
-    /// waited for, if the name could be one of a prompt at all.
+    /// Finds a command by its typed name, with or without the slash. Waits for servers that have not listed
+    /// their prompts yet, if the name looks like a prompt.
     pub async fn find(host: &Host, typed: &str, limit: Duration) -> Option<Self> {
         let typed = typed.strip_prefix('/').unwrap_or(typed);
         if !typed.starts_with("mcp_") {
@@ -87,7 +81,7 @@ impl PromptCommand {
         look()
     }
 
-    /// By name, else by the other spelling.
+    /// By name, else by alias.
     fn among(commands: Vec<Self>, typed: &str) -> Option<Self> {
         let position = |spelling: fn(&Self) -> &RegisteredName| {
             let mut names = commands.iter().map(spelling);
@@ -98,7 +92,6 @@ impl PromptCommand {
         commands.into_iter().nth(index)
     }
 
-    /// What it takes.
     pub fn parameters(&self) -> &[PromptArgument] {
         self.prompt.arguments.as_deref().unwrap_or_default()
     }
@@ -115,12 +108,11 @@ impl PromptCommand {
         usage
     }
 
-    /// Reads what follows the command's name.
     pub fn arguments(&self, text: &str) -> Result<Arguments, BadArguments> {
         arguments::read(text, self.parameters())
     }
 
-    /// Fills the prompt in and returns what is sent as the user's turn.
+    /// Renders the prompt as a user message.
     pub async fn turn(
         &self,
         host: &Host,

@@ -1,5 +1,5 @@
-//! Results that are too large for a conversation lie in files of the home. Where one comes from outside, a file beside
-//! it says so, and reading it marks what was read as data.
+//! Results that are too large for a conversation are stored in files of the home. For an untrusted one, a file beside
+//! it names the source, and reading it back marks the content as data.
 
 use std::{
     fs, io,
@@ -8,10 +8,9 @@ use std::{
 
 use hermes_config::Home;
 
-/// The directory of the home.
 pub(crate) const DIRECTORY: &str = "results";
 
-/// Notes which outside tool a result is from.
+/// Records the outside tool that a result is from.
 pub(crate) fn remember_source(path: &Path, source: &str) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -21,12 +20,12 @@ pub(crate) fn remember_source(path: &Path, source: &str) -> io::Result<()> {
     io::Write::write_all(&mut file, source.as_bytes())
 }
 
-/// The outside tool that the result in this file is from; for the directory of all results, its name. `path` has no
+/// The outside tool of the result in this file; for the directory of all results, its name. `path` has no
 /// links in it.
 pub(crate) fn source(home: &Home, path: &Path) -> Option<String> {
     let directory = home.path().join(DIRECTORY).canonicalize().ok()?;
     if path == directory {
-        // Whatever is found in it may be from outside.
+        // Anything in it may be from outside.
         return Some(DIRECTORY.to_owned());
     }
     if path.parent() != Some(&directory) {

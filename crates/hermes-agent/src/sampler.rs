@@ -1,4 +1,4 @@
-//! Answers MCP servers that ask for a model's help: within the limits that each server's `sampling` section sets.
+//! Sampling for MCP servers, within the limits of each server's `sampling` section.
 
 #![expect(
     deprecated,
@@ -29,18 +29,18 @@ mod refusal;
 pub use auxiliary::AuxiliaryModels;
 pub use refusal::Refusal;
 
-/// Requests are counted over this long.
+/// The window of the rate limit.
 const WINDOW: Duration = Duration::from_mins(1);
 
 /// Where the models for sampling come from.
 pub trait SamplingModels: Send + Sync {
-    /// Whether there is a model, as far as that is known without looking for one.
+    /// Whether there is a model, as far as known without resolving one.
     fn is_expected(&self) -> bool;
 
-    /// The name of the model that is used where nothing else is said.
+    /// The name of the default model.
     fn default_name(&self) -> BoxFuture<'_, Result<String, Refusal>>;
 
-    /// Asks the model of this name, for at most `limit` or what is usual for it.
+    /// Requests a reply from this model, with `limit` or its default timeout.
     fn complete<'a>(
         &'a self,
         name: &'a str,
@@ -49,17 +49,16 @@ pub trait SamplingModels: Send + Sync {
     ) -> BoxFuture<'a, Result<Reply, Refusal>>;
 }
 
-/// What is remembered of a server, over reconnects.
+/// The usage of a server, kept over reconnects.
 #[derive(Debug, Default)]
 struct Asking {
     policy: SamplingPolicy,
-    /// When it asked within the window.
+    /// The requests within the window.
     recent: VecDeque<Instant>,
-    /// Tool-use replies in a row.
+    /// Consecutive tool-use replies.
     rounds: u32,
 }
 
-/// Asks models on behalf of servers.
 pub struct Sampler {
     models: Arc<dyn SamplingModels>,
     servers: Mutex<HashMap<ServerName, Asking>>,
@@ -67,7 +66,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Uses these models. What they say reaches no server before it went through the redactor.
+    /// Replies pass the redactor before they reach a server.
     pub fn new(models: Arc<dyn SamplingModels>, redactor: Redactor) -> Self {
         Self {
             models,
@@ -76,7 +75,6 @@ impl Sampler {
         }
     }
 
-    /// Knows other secrets from now on.
     pub fn use_redactor(&self, redactor: Redactor) {
         *self.redactor.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(redactor);
     }
@@ -86,7 +84,7 @@ impl Sampler {
         redactor.clone()
     }
 
-    /// What to declare to a server; its policy counts from now on.
+    /// What to declare to a server; its policy applies from now on.
     pub fn offer(&self, server: &Server) -> Option<SamplingOffer> {
         let policy = &server.sampling;
         self.lock().entry(server.name.clone()).or_default().policy = policy.clone();
@@ -97,7 +95,7 @@ impl Sampler {
         })
     }
 
-    /// Answers one request, or says why not.
+    /// Handles one request.
     pub async fn sample(
         &self,
         asker: &Asker,
@@ -129,7 +127,7 @@ impl Sampler {
         Ok(outcome?)
     }
 
-    /// Goes through all checks in their order; the cheapest come first.
+    /// Runs all checks in order; the cheapest come first.
     async fn answer(
         &self,
         server: &ServerName,
@@ -160,7 +158,7 @@ impl Sampler {
         Ok(Sampled { message, tokens })
     }
 
-    /// Counts this request among those of the last minute, if there is room for it.
+    /// Counts this request against the rate limit.
     fn take_place(&self, server: &ServerName, most: u32) -> Result<(), Refusal> {
         let now = Instant::now();
         let mut servers = self.lock();
@@ -194,13 +192,13 @@ impl Sampler {
             stop: &stop,
             ..ModelRequest::default()
         };
-        // A server's own limit counts; where it is the usual one, that of `auxiliary.mcp` does.
+        // A server's own timeout wins; the default one gives way to that of `auxiliary.mcp`.
         let is_usual = policy.timeout == SamplingPolicy::default().timeout;
         let limit = (!is_usual).then_some(policy.timeout);
         self.models.complete(name, limit, &request).await
     }
 
-    /// Counts tool-use replies in a row; a text reply starts over.
+    /// Counts consecutive tool-use replies; a text reply resets the count.
     fn count_round(
         &self,
         server: &ServerName,
@@ -230,15 +228,15 @@ impl Sampler {
     }
 }
 
-/// The first model that the server would like, by name.
+/// The first model that the server hints at.
 fn hinted(request: &CreateMessageRequestParams) -> Option<&str> {
     let hints = request.model_preferences.as_ref()?.hints.as_ref()?;
     let mut names = hints.iter().filter_map(|hint| hint.name.as_deref());
     names.find(|name| !name.trim().is_empty())
 }
 
-/// The number that a server wrote: its value was read with half the digits, and the nearest one with all of them has
-/// others after those.
+/// The number as the server wrote it: it was parsed as `f32`, and a direct conversion to `f64` would show further
+/// digits.
 fn as_written(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| value.into())
 }

@@ -1,4 +1,4 @@
-//! A tool of the agent's own: what it tells the model, what it may run beside, and how it is called.
+//! The trait of built-in tools: definition, concurrency, and calls.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -13,15 +13,13 @@ use crate::{
     model::ToolDefinition,
 };
 
-/// A built-in tool.
 pub trait Tool: Send + Sync {
-    /// What the model is told. The name never changes.
+    /// The definition for the model. The name never changes.
     fn definition(&self) -> ToolDefinition;
 
-    /// The toolset it belongs to.
     fn toolset(&self) -> &'static str;
 
-    /// What it may run beside, judged by its arguments.
+    /// Which other calls it may run in parallel with, by its arguments.
     fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
         Company::Alone
     }
@@ -34,14 +32,13 @@ pub trait Tool: Send + Sync {
     ) -> BoxFuture<'a, ToolOutput>;
 }
 
-/// What a call may run beside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Company {
-    /// Nothing: it waits for what came before, and what comes after waits for it.
+    /// Runs alone: it waits for earlier calls, and later ones wait for it.
     Alone,
-    /// Any other call that may.
+    /// Runs in parallel with other parallel calls.
     Any,
-    /// Any other call that may and that touches no path equal to, above or below this one.
+    /// Runs in parallel except with calls on a path equal to, above or below this one.
     AnyButPath(PathBuf),
 }
 
@@ -58,23 +55,20 @@ impl Company {
     }
 }
 
-/// What a tool returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
     /// For the model.
     pub text: String,
-    /// Whether it failed.
     pub is_error: bool,
-    /// Whether a long text may be put into a file; a tool with a limit of its own says no.
+    /// Whether a long text may be moved to a file; not for a tool with its own limit.
     pub may_be_persisted: bool,
-    /// The tool through which the text came in from outside. The model is told to take it for data.
+    /// The tool that returned text from outside. The model is told to treat it as data.
     pub outside: Option<Arc<str>>,
-    /// Images, for a model that sees. The text says where they are kept.
+    /// Images for a model with vision. The text names their files.
     pub images: Vec<Image>,
 }
 
 impl ToolOutput {
-    /// It worked.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -85,12 +79,12 @@ impl ToolOutput {
         }
     }
 
-    /// It worked; the result is an object.
+    /// A successful JSON result.
     pub fn json(value: &Value) -> Self {
         Self::text(value.to_string())
     }
 
-    /// It worked; the text was written by somebody outside.
+    /// A successful result with untrusted text.
     pub fn from_outside(tool: &str, text: impl Into<String>) -> Self {
         Self {
             outside: Some(tool.into()),
@@ -98,7 +92,7 @@ impl ToolOutput {
         }
     }
 
-    /// It failed; the model gets `{"error": …}`.
+    /// A failure; the model gets `{"error": …}`.
     pub fn error(message: impl Into<String>) -> Self {
         let text = serde_json::json!({"error": message.into()}).to_string();
         Self {
@@ -111,27 +105,21 @@ impl ToolOutput {
     }
 }
 
-/// What a call is surrounded by.
 #[derive(Clone)]
 pub struct ToolContext {
-    /// The home the agent works for.
     pub home: Home,
-    /// The working directory of the session.
     pub cwd: PathBuf,
-    /// The session, as its surface names it.
+    /// The session, as its caller names it.
     pub session: Arc<str>,
     /// The call's id, unique in the session.
     pub call_id: Arc<str>,
-    /// Ends the call.
     pub cancel: CancellationToken,
-    /// What needs a decision, and who decides.
     pub approvals: Arc<Approvals>,
-    /// Is told how far the call is.
+    /// Receives progress lines.
     pub progress: ProgressSink,
 }
 
 impl ToolContext {
-    /// The directories that give paths their meaning.
     pub fn landmarks(&self) -> Landmarks {
         Landmarks {
             hermes_home: Some(self.home.path().to_path_buf()),
@@ -139,7 +127,7 @@ impl ToolContext {
         }
     }
 
-    /// The surroundings of a command that runs in a directory.
+    /// The context of a command that runs in a directory.
     pub fn scene(&self, directory: PathBuf) -> Scene {
         Scene {
             written: Written::default(),
@@ -149,7 +137,7 @@ impl ToolContext {
     }
 }
 
-/// Takes a line about the progress of a call.
+/// Receives a progress line of a call.
 pub type ProgressSink = Arc<dyn Fn(&str) + Send + Sync>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Everything the model may call in one turn: the built-in tools, and a snapshot of the MCP tools.
+//! The tools of one turn: the built-in tools, and a snapshot of the MCP tools.
 
 use std::{
     borrow::Cow,
@@ -25,15 +25,14 @@ mod untrusted;
 pub use mcp::call_mcp;
 pub use untrusted::wrap;
 
-/// The tools of one turn. Whatever servers do meanwhile, it does not change.
+/// The tools of one turn. It does not change during the turn, whatever servers do.
 #[derive(Clone)]
 pub struct Toolbox {
     built_in: Vec<Arc<dyn Tool>>,
     by_name: HashMap<String, usize>,
     mcp: Option<McpTools>,
-    /// What an operator allows at most; it may change during the turn.
+    /// The operator's policy; it may change during the turn.
     in_force: InForce,
-    /// Whether MCP tools are searched for instead of listed.
     listing: Listing,
     definitions: OnceLock<Vec<ToolDefinition>>,
 }
@@ -42,10 +41,10 @@ pub struct Toolbox {
 struct McpTools {
     host: Host,
     registry: Arc<Registry>,
-    /// What the conversation's toolsets leave.
+    /// The tools that the conversation's toolsets include.
     offered: Vec<Arc<RegisteredTool>>,
     names: HashSet<RegisteredName>,
-    /// Whose tools may be called while they are not on offer.
+    /// Servers whose tools may be called although they are not offered now.
     servers: HashSet<ServerName>,
 }
 
@@ -54,21 +53,17 @@ struct McpTools {
 enum Listing {
     /// All of them are described to it.
     Whole,
-    /// It searches for what it needs.
     BySearch,
 }
 
-/// What is behind a name.
 #[derive(Clone, Copy)]
 pub enum Target<'a> {
-    /// One of the agent's own.
     BuiltIn(&'a Arc<dyn Tool>),
-    /// A tool of an MCP server.
     Mcp(&'a Arc<RegisteredTool>),
 }
 
 impl Target<'_> {
-    /// The name that policies know it by.
+    /// The name for policies.
     fn name(&self) -> String {
         match self {
             Self::BuiltIn(tool) => tool.definition().name,
@@ -77,7 +72,7 @@ impl Target<'_> {
     }
 }
 
-/// What is allowed of a tool. Without the feature, servers are as if they were not there.
+/// The permission of a tool. Without the feature, MCP tools are denied.
 fn leave(ceiling: &Ceiling, target: Target<'_>) -> Leave {
     let is_missing = matches!(target, Target::Mcp(_)) && !ceiling.has_feature("mcp");
     if is_missing {
@@ -103,14 +98,14 @@ impl Toolbox {
         toolbox
     }
 
-    /// The first of a name keeps it.
+    /// The first tool of a name wins.
     fn add(&mut self, tool: Arc<dyn Tool>) {
         let index = self.built_in.len();
         self.by_name.entry(tool.definition().name).or_insert(index);
         self.built_in.push(tool);
     }
 
-    /// Keeps to what an operator allows, tool by tool, whenever one is called. What is not allowed now is not offered.
+    /// Applies the operator's policy, at every call and to what is offered.
     #[must_use]
     pub fn beneath(mut self, in_force: &InForce) -> Self {
         let ceiling = in_force.ceiling();
@@ -124,7 +119,7 @@ impl Toolbox {
         allowed
     }
 
-    /// Adds MCP tools: a snapshot, which of its tools are offered, and the servers that the toolsets leave.
+    /// Adds MCP tools: a snapshot, the offered tools, and the servers that the toolsets include.
     #[must_use]
     pub fn with_mcp(
         mut self,
@@ -147,7 +142,7 @@ impl Toolbox {
         self
     }
 
-    /// Replaces the list of MCP tools by a search, where it would take up too much of the model's context.
+    /// Replaces the list of MCP tools by a search if it would take up too much of the model's context.
     #[must_use]
     pub fn with_search(
         mut self,
@@ -171,7 +166,7 @@ impl Toolbox {
         own.chain(search::NAMES.map(str::to_owned)).collect()
     }
 
-    /// What the model is told, built-in tools first; put together once.
+    /// The definitions for the model, built-in tools first; built once.
     pub fn definitions(&self) -> &[ToolDefinition] {
         self.definitions.get_or_init(|| {
             let built_in = self.built_in.iter().map(|tool| tool.definition());
@@ -184,24 +179,23 @@ impl Toolbox {
         })
     }
 
-    /// The MCP tools on offer, whether they are listed or searched for.
+    /// The offered MCP tools, listed or searchable.
     pub fn offered(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
         self.mcp.iter().flat_map(|mcp| &mcp.offered)
     }
 
-    /// The built-in tools.
     pub fn built_in(&self) -> &[Arc<dyn Tool>] {
         &self.built_in
     }
 
-    /// Finds what a name means. A built-in tool wins; an MCP tool is found in either spelling.
+    /// Finds a tool by name. A built-in tool wins; an MCP tool is found in either spelling.
     pub fn find(&self, name: &str) -> Option<Target<'_>> {
         if let Some(index) = self.by_name.get(name) {
             return self.built_in.get(*index).map(Target::BuiltIn);
         }
         let mcp = self.mcp.as_ref()?;
         let found = mcp.registry.find(name)?;
-        // A tool whose toolset is switched off is not there, even for a model that knows its name; one whose server
+        // A tool whose toolset is off is not found, even if the model knows its name; one whose server
         // is parked is.
         let is_known = if found.is_offered {
             mcp.names.contains(&found.name)
@@ -211,7 +205,7 @@ impl Toolbox {
         is_known.then_some(Target::Mcp(found))
     }
 
-    /// The call that is meant: `tool_call` stands for a call of another tool.
+    /// Resolves `tool_call` to the call of the tool inside it.
     pub fn meant<'a>(&self, call: &'a ToolCall) -> Cow<'a, ToolCall> {
         let inner = match self.listing {
             Listing::BySearch => search::inner_call(call),
@@ -220,7 +214,6 @@ impl Toolbox {
         inner.map_or(Cow::Borrowed(call), Cow::Owned)
     }
 
-    /// What a call may run beside.
     pub fn company(
         &self,
         name: &str,
@@ -234,7 +227,7 @@ impl Toolbox {
         }
     }
 
-    /// Whether an operator allows a call, asking somebody where that is needed.
+    /// Checks the operator's policy for a call, and requests approval if needed.
     pub async fn check(
         &self,
         target: Target<'_>,
@@ -255,7 +248,7 @@ impl Toolbox {
         let request = ApprovalRequest {
             kind,
             subject: format!("{name} {arguments}"),
-            reason: "the operator's policy wants it".into(),
+            reason: "the operator's policy requires approval".into(),
             rules: vec![format!("policy: {name}")],
             tool: name,
             ..ApprovalRequest::default()
@@ -263,7 +256,6 @@ impl Toolbox {
         context.approvals.required(request, &context.cancel).await
     }
 
-    /// Calls a tool by name.
     pub async fn call(
         &self,
         name: &str,

@@ -1,6 +1,6 @@
-//! The agent's own tools: files, commands, notes, questions, the web, and what the home remembers.
+//! The built-in tools: files, commands, notes, questions, the web, sessions, skills and jobs.
 //!
-//! Each file holds one tool. [`built_in`] puts together those that a session has the means for.
+//! Each file is one tool. [`built_in`] returns those whose dependencies a session has.
 
 mod arguments;
 pub mod clarify;
@@ -39,7 +39,7 @@ use crate::{
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
-/// The names of all built-in tools, whatever a session has the means for.
+/// The names of all built-in tools.
 pub const NAMES: [&str; 17] = [
     "read_file",
     "write_file",
@@ -75,39 +75,28 @@ pub const TOOLSETS: [&str; 11] = [
     "vision",
 ];
 
-/// What the tools of one session work with. Tools without their means are left out.
+/// The dependencies of a session's tools. Tools without their dependencies are omitted.
 #[derive(Default)]
 pub struct Means {
-    /// Runs commands.
     #[cfg(unix)]
     pub terminal: Option<(terminal::TerminalSettings, Arc<process::ProcessTable>)>,
-    /// The session's list of things to do.
     pub todo: Arc<todo::TodoList>,
-    /// How large the memories may grow.
     pub memory: memory::MemoryLimits,
-    /// Answers questions.
     pub questioner: Option<Arc<dyn clarify::Questioner>>,
-    /// Looks into other sessions.
     pub sessions: Option<Arc<dyn session_search::SessionSearch>>,
-    /// The skills of the home.
     pub skills: Option<Arc<dyn skills::Skills>>,
     /// The jobs of the home; none inside a job.
     pub cron_jobs: Option<Arc<dyn cronjob::CronJobs>>,
-    /// Sends messages, with the settings that count now; none where no platform has a token.
+    /// Sends messages, with the current settings; none if no platform has a token.
     pub messenger: Option<(Arc<dyn send_message::Messenger>, Arc<Settings>)>,
-    /// Fetches pages and images.
     pub web: Option<Arc<web::Web>>,
-    /// Answers searches.
     pub search_engine: Option<web::search::SearchEngine>,
-    /// Looks at images.
     pub vision: Option<Arc<dyn Model>>,
-    /// What an operator leaves.
     pub in_force: InForce,
-    /// The files of the groups that the home belongs to.
+    /// The files of the home's groups.
     pub teams: Option<Arc<teams::Teams>>,
 }
 
-/// The tools of a session.
 pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
     let mut tools = file_tools(means.teams.as_ref());
     #[cfg(unix)]
@@ -149,7 +138,7 @@ pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
     tools
 }
 
-/// The tools for files; those of groups are reached where there are any.
+/// The file tools, with the files of groups if there are any.
 fn file_tools(teams: Option<&Arc<teams::Teams>>) -> Vec<Arc<dyn Tool>> {
     use teams::{Kind, WithTeams};
     let tools: [(Arc<dyn Tool>, Kind); 4] = [
@@ -213,7 +202,7 @@ fn definition(
     }
 }
 
-/// Runs something that waits for a disk where it keeps nobody else waiting.
+/// Runs file operations on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -223,7 +212,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// A call on one file runs beside calls on others.
+/// A call on one file may run in parallel with calls on others.
 fn path_company(arguments: &Map<String, Value>, context: &ToolContext) -> Company {
     let path = arguments.get("path").and_then(Value::as_str);
     match path.map(|path| place::Map::of(context).locate(path)) {

@@ -1,7 +1,7 @@
-//! One turn: the model is asked, its calls are run, and so on until it answers without a call.
+//! One turn: the model replies, its calls are run, and so on until it answers without a call.
 //!
-//! The turn does not persist anything. Every message is handed to the [`Surface`] that called it, which stores it
-//! before the turn goes on, and every event is shown there.
+//! The turn does not persist anything. Every message is passed to the caller's [`Surface`], which stores it
+//! before the turn continues, and shows every event.
 
 use crate::{
     compact::{self, Compactor, Ran, Reason},
@@ -27,14 +27,11 @@ pub use oversize::{Persisted, SizeLimits};
 use repetition::Repetition;
 pub use surface::{KeepError, MessageDetail, Surface, TurnEvent};
 
-/// What limits a turn.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Calls of the model in one turn.
+    /// Model calls in one turn.
     pub max_model_calls: u32,
-    /// How large results may be.
     pub sizes: SizeLimits,
-    /// What going round in circles leads to.
     pub on_repetition: OnRepetition,
 }
 
@@ -48,67 +45,54 @@ impl Default for Limits {
     }
 }
 
-/// What going round in circles leads to.
+/// What happens when the model repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnRepetition {
-    /// The model is told.
     Note,
-    /// The turn ends.
     Stop,
 }
 
-/// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnEnd {
-    /// The model answered.
     Answered,
-    /// At the limit of model calls; the last answer was made without tools.
+    /// The limit of model calls was reached; the last answer was made without tools.
     OutOfCalls,
-    /// The user stopped it. The history is valid.
+    /// Interrupted by the user. The history is valid.
     Interrupted,
-    /// The same again and again.
     Repeating,
     /// The model called tools of the client. They have no results yet.
     ClientCalls,
 }
 
-/// Why a turn failed. What was stored before stays valid.
+/// Why a turn failed. Messages stored before stay valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
-    /// The model gave no answer.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The store failed.
     #[error(transparent)]
     Keep(#[from] KeepError),
 }
 
-/// A turn about to run.
 pub struct Turn<'a> {
-    /// Who answers.
     pub model: &'a dyn Model,
-    /// What it may call.
     pub toolbox: &'a Toolbox,
-    /// How far it may go.
     pub limits: &'a Limits,
-    /// What every call is surrounded by; its `cancel` ends the turn.
+    /// The context of every call; its `cancel` ends the turn.
     pub context: &'a ToolContext,
-    /// Passed on to the model.
     pub reasoning_effort: Option<&'a str>,
-    /// Tools that whoever asked runs itself.
+    /// Tools that the client runs itself.
     pub client_tools: Option<&'a ClientTools>,
-    /// Makes the conversation shorter when it has to be.
+    /// Compacts the conversation when needed.
     pub compactor: Option<&'a Compactor>,
 }
 
-/// What came of asking the model.
 enum Asked {
     Reply(Box<Reply>),
-    /// The user stopped it after this much text.
+    /// The user interrupted it after this text.
     Interrupted(String),
 }
 
-/// How full the context was when the provider last counted.
+/// The tokens of the context when the provider last counted.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     tokens: u64,
@@ -116,8 +100,8 @@ struct Counted {
 }
 
 impl Turn<'_> {
-    /// Runs the turn. `messages` begins with the system prompt and ends with the user's message; what comes of the
-    /// turn is appended.
+    /// Runs the turn. `messages` begins with the system prompt and ends with the user's message; the messages of the
+    /// turn are appended.
     pub async fn run(
         &self,
         messages: &mut Vec<Message>,
@@ -191,7 +175,7 @@ impl Turn<'_> {
         Ok(TurnEnd::OutOfCalls)
     }
 
-    /// Makes the conversation shorter if it has grown too long.
+    /// Compacts the conversation if it has grown too long.
     async fn make_room(
         &self,
         messages: &mut Vec<Message>,
@@ -219,7 +203,7 @@ impl Turn<'_> {
         Ok(ran)
     }
 
-    /// Asks the model, and once more in a shorter conversation if this one is too long for it.
+    /// Requests a reply, and once more after compaction if the conversation is too long for the model.
     async fn ask_in_room(
         &self,
         messages: &mut Vec<Message>,
@@ -277,8 +261,8 @@ impl Turn<'_> {
         Ok(reply.map_or(Asked::Interrupted(shown), Asked::Reply))
     }
 
-    /// Runs the calls of one message; what is complete is kept before the next ones begin. Tells whether the model
-    /// goes round in circles.
+    /// Runs the calls of one message; results are stored before the next calls start. Returns whether the model
+    /// repeats itself.
     async fn run_calls(
         &self,
         calls: &[ToolCall],
@@ -304,7 +288,7 @@ impl Turn<'_> {
                     text.push_str("\n\n");
                     text.push_str(&note);
                 }
-                // What is stored names the files of images; the images themselves are for this conversation only.
+                // The stored message names the image files; the images themselves stay in memory.
                 let result = Message::tool(call, text.as_str());
                 surface.keep(&result, MessageDetail::default()).await?;
                 messages.push(if output.images.is_empty() || !self.model.sees_images() {
@@ -326,7 +310,7 @@ fn with_images(text: String, images: Vec<Image>) -> Vec<Part> {
         .collect()
 }
 
-/// Keeps what the user has seen of an answer that was stopped: it may be what the next message is about.
+/// Stores the shown part of an interrupted answer: the next message may refer to it.
 async fn keep_partial(
     text: String,
     messages: &mut Vec<Message>,
@@ -345,7 +329,7 @@ async fn keep_partial(
     Ok(())
 }
 
-/// Some models call tools although they were told not to. At the end of a turn nobody answers them.
+/// Some models call tools although they must not. At the end of a turn such calls are removed.
 fn without_calls(mut reply: Reply, limit: u32) -> Reply {
     reply.tool_calls.clear();
     if reply.text.trim().is_empty() {

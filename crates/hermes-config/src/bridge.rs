@@ -67,7 +67,7 @@ pub(crate) fn bridge(root: &Fields) -> BridgeSettings {
         allow_media: section.flag("allow_media", default.allow_media),
         platforms: section.texts_or_warn("platforms").unwrap_or_default(),
         http: BridgeHttpSettings {
-            // A reference that leads nowhere is no secret: it was warned of.
+            // An unresolved reference is not a secret; a warning was given.
             token: http
                 .filled_text("token")
                 .filter(|token| !token.is_empty() && !token.contains("${"))

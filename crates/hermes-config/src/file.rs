@@ -1,7 +1,7 @@
 //! Editing `config.yaml` while every byte outside the edit stays: comments, order, quoting, references.
 //!
 //! Each edit is checked at once: the new text must read as the old document with exactly that change. An edit that
-//! can not be made so leaves the text alone, and [`ConfigFile::save`] then refuses.
+//! cannot be made so leaves the text alone, and [`ConfigFile::save`] then refuses.
 
 use std::{fs, io, path::PathBuf};
 
@@ -35,21 +35,18 @@ pub struct ConfigFile {
 /// Why a configuration file could not be opened or saved.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The file can not be read or written.
-    #[error("`{}` can not be read or written: {source}", path.display())]
+    /// The file cannot be read or written.
+    #[error("`{}` cannot be read or written: {source}", path.display())]
     Io {
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
-    /// What is in the file, or would be written to it, is no valid configuration.
+    /// What is in the file, or would be written to it, is not a valid configuration.
     #[error(transparent)]
     Malformed(#[from] SettingsError),
     /// An edit could not be made without touching other parts of the file, such as behind an alias.
-    #[error("`{}`: `{key}` can not be changed by command; edit the file by hand", path.display())]
+    #[error("`{}`: `{key}` cannot be changed by command; edit the file by hand", path.display())]
     NotEditable {
-        /// The file.
         path: PathBuf,
         /// The key, dotted.
         key: String,
@@ -100,7 +97,7 @@ impl ConfigFile {
             self.rendered(&wanted, |text, rendering| {
                 edit::change(text, path, old, value, rendering)
             })
-            // Keys that come in through an alias can not be changed one by one.
+            // Keys that come in through an alias cannot be changed one by one.
             .or_else(|| {
                 self.rendered(&wanted, |text, rendering| {
                     edit::set(text, path, value, rendering)

@@ -23,7 +23,6 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Telegram, Self::Discord, Self::Slack];
 
     /// The platform of that name, which is in lower case.
@@ -120,7 +119,6 @@ pub struct PlatformSettings {
 /// A chat that messages go to by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HomeChannel {
-    /// The chat.
     pub chat_id: String,
     /// Its name for people.
     pub name: Option<String>,

@@ -1,6 +1,6 @@
 //! Bytes as hexadecimal digits, and back.
 
-/// Two small digits for each byte.
+/// Two lower-case digits for each byte.
 pub fn to_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
@@ -10,7 +10,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of such a text; none if it is no such text.
+/// The bytes of a text of hexadecimal digits; `None` for any other text.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let pairs = text.as_bytes().chunks(2);

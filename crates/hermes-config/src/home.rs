@@ -46,7 +46,6 @@ impl Home {
         }
     }
 
-    /// The directory itself.
     pub fn path(&self) -> &Path {
         &self.root
     }
@@ -71,7 +70,7 @@ impl Home {
         self.root.join("run")
     }
 
-    /// What can be thrown away and made again.
+    /// Files that can be deleted and made again.
     pub fn cache_dir(&self) -> PathBuf {
         self.root.join("cache")
     }
@@ -81,12 +80,12 @@ impl Home {
         self.root.join("mcp-tokens")
     }
 
-    /// Secrets by name, sealed or only noted.
+    /// Secrets by name: encrypted, or kept in the system's keyring.
     pub fn secrets_file(&self) -> PathBuf {
         self.root.join("secrets.json")
     }
 
-    /// The key that opens what is sealed there.
+    /// The key that decrypts them.
     pub fn secret_key_file(&self) -> PathBuf {
         self.root.join("secrets.key")
     }
@@ -139,7 +138,6 @@ impl ProfileName {
         }
     }
 
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -151,7 +149,7 @@ impl fmt::Display for ProfileName {
     }
 }
 
-/// Why no home could be found. All of it is for the user to mend.
+/// Why no home could be found. The user can correct all of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HomeError {
     /// Neither `HERMES_HOME` nor a user directory is known.
@@ -160,17 +158,14 @@ pub enum HomeError {
     /// The profile has no directory.
     #[error("there is no profile `{name}`: `{}` does not exist; create that directory to make it", directory.display())]
     NoSuchProfile {
-        /// The profile asked for.
         name: ProfileName,
         /// Where it would be.
         directory: PathBuf,
     },
-    /// The name is malformed.
     #[error(
-        "`{name}` is no profile name; use lower-case letters, digits, `_` and `-`, beginning with a letter or digit, at most 64"
+        "`{name}` is not a profile name; use lower-case letters, digits, `_` and `-`, beginning with a letter or digit, at most 64"
     )]
     BadProfileName {
-        /// The name as given.
         name: String,
     },
 }

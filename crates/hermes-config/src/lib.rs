@@ -1,7 +1,7 @@
 //! A Hermes home's settings: where things are, what `config.yaml` and `.env` say, and which values are secret.
 //!
 //! Everything here is read from a [`Home`] that the caller passes in. Nothing in this crate keeps global state,
-//! prints, or talks to a network.
+//! prints, or uses a network.
 
 pub mod bridge;
 pub mod file;

@@ -45,7 +45,7 @@ impl LogFile {
         }
     }
 
-    /// Writes lines if it can. There is nobody to tell about a full disk, and the next line tries again.
+    /// Writes lines if it can. A failure, such as a full disk, is not reported; the next line tries again.
     pub fn append(&mut self, lines: &[u8]) {
         if self.try_append(lines).is_err() {
             self.open = None;
@@ -63,7 +63,7 @@ impl LogFile {
         file.write_all(lines)
     }
 
-    /// The file that bears the name now: another process may have put it aside.
+    /// The file at the path now: another process may have rotated it.
     fn current(&mut self) -> io::Result<&File> {
         let open = self.open.take().filter(|file| is_at(file, &self.path));
         let file = match open {
@@ -73,7 +73,7 @@ impl LogFile {
         Ok(self.open.insert(file))
     }
 
-    /// Under a lock, so that two processes do not put aside one file after the other.
+    /// Rotates under a lock, so that two processes do not rotate one after the other.
     fn put_aside(&mut self) -> io::Result<()> {
         let Some(file) = self.open.take() else {
             return Ok(());

@@ -12,8 +12,8 @@ use crate::Secret;
 
 const OUTPUT_LIMIT: u64 = 64 * 1024;
 
-/// What a command prints, if it ends well within `limit`; else all that it started is ended. The input is no secret to
-/// the program, and to nobody else: it goes through a pipe.
+/// What a command prints, if it ends well within `limit`; else all that it started is ended. The input
+/// goes through a pipe, so that no other process sees it.
 pub(crate) fn run(
     command: &mut Command,
     input: Option<&Secret<String>>,
@@ -28,7 +28,7 @@ pub(crate) fn run(
     std::os::unix::process::CommandExt::process_group(command, 0);
     let mut child = command.spawn().map_err(|error| {
         let program = command.get_program().to_string_lossy();
-        format!("`{program}` can not be started: {error}")
+        format!("`{program}` cannot be started: {error}")
     })?;
     if let (Some(input), Some(mut pipe)) = (input.cloned(), child.stdin.take()) {
         // A program that does not read would hold up whoever writes; the thread ends with it.
@@ -89,7 +89,7 @@ pub(crate) fn read_limited(reader: impl Read, limit: u64) -> io::Result<Option<V
 
 /// As text, without the line break at its end.
 pub(crate) fn text(bytes: Vec<u8>) -> Result<String, String> {
-    let mut text = String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())?;
+    let mut text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
     if text.ends_with('\n') {
         text.pop();
         if text.ends_with('\r') {

@@ -29,7 +29,6 @@ use template::{Piece, Reference};
 /// A server's entry with every reference filled in. `Debug` shows none of the values.
 #[derive(Clone)]
 pub struct Resolved {
-    /// How to reach it.
     pub transport: TransportSettings,
     /// `oauth.*`.
     pub oauth: OAuthSettings,
@@ -127,56 +126,47 @@ impl ReferencePolicy {
     }
 }
 
-/// Why an entry can not be filled in; the server's state is then `invalid`. No variant holds a value.
+/// Why an entry cannot be filled in; the server's state is then `invalid`. No variant holds a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     /// The file could not be read.
-    #[error("`{key}`: `{reference}` can not be read: {reason}")]
+    #[error("`{key}`: `{reference}` cannot be read: {reason}")]
     File {
-        /// The key it stands under.
         key: String,
         /// The reference as written.
         reference: String,
-        /// Why not.
         reason: String,
     },
     /// The command failed, took too long or printed too much.
     #[error("`{key}`: `{reference}` gave no value: {reason}")]
     Command {
-        /// The key it stands under.
         key: String,
         /// The reference as written.
         reference: String,
-        /// Why not.
         reason: String,
     },
     /// Neither the keyring nor the home's own file gave a value.
     #[error("`{key}`: `{reference}` gave no value: {reason}")]
     Keyring {
-        /// The key it stands under.
         key: String,
         /// The reference as written.
         reference: String,
-        /// Why not.
         reason: String,
     },
     /// This home may not use such a reference.
     #[error("`{key}`: `{reference}` is not allowed here: {reason}")]
     Refused {
-        /// The key it stands under.
         key: String,
         /// The reference as written.
         reference: String,
-        /// The rule.
         reason: String,
     },
-    /// With everything filled in, this is no server that should be started.
+    /// With everything filled in, the entry looks like an attack.
     #[error(transparent)]
     Suspicious(Suspicion),
-    /// With everything filled in, the address is none.
+    /// With everything filled in, the address is not usable.
     #[error("`url` is not usable: {reason}")]
     Url {
-        /// What is wrong with it.
         reason: String,
     },
 }
@@ -260,7 +250,7 @@ impl Server {
             secrets: Vec::new(),
             warnings: Vec::new(),
         };
-        // Nothing fails where nothing is reached.
+        // Nothing is read or run in this scope, so nothing fails.
         let _ = resolver.transport(&self.transport);
         let _ = resolver.oauth(&self.oauth);
         let _ = resolver.sampling(&self.sampling);

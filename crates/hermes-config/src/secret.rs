@@ -7,7 +7,6 @@ use std::fmt;
 pub struct Secret<T>(T);
 
 impl<T> Secret<T> {
-    /// Wraps a value.
     pub fn new(value: T) -> Self {
         Self(value)
     }

@@ -1,7 +1,7 @@
-//! Secrets by name, for `${keyring:NAME}`: in the system's keyring where there is one, else sealed in a file of the home.
+//! Secrets by name, for `${keyring:NAME}`: in the system's keyring where there is one, else encrypted in a file of the home.
 //!
-//! `secrets.json` lists every name and says where its value is. What is sealed there opens with `secrets.key`, which is
-//! made when it is first needed: the list alone, in a backup or a synchronised folder, gives nothing away.
+//! `secrets.json` lists every name and says where its value is. Encrypted values need `secrets.key`, which is made
+//! when it is first needed: the list alone, in a backup or a synchronised folder, discloses nothing.
 
 use std::{collections::BTreeMap, fmt, fs, io, path::PathBuf};
 
@@ -15,10 +15,8 @@ mod system;
 use seal::Key;
 use system::SystemKeyring;
 
-/// The longest name.
 const LONGEST_NAME: usize = 128;
 
-/// The secrets of one home.
 #[derive(Debug)]
 pub struct SecretStore {
     home: Home,
@@ -44,35 +42,31 @@ impl fmt::Display for SecretPlace {
     }
 }
 
-/// Why a secret can not be kept or read. No variant holds a value.
+/// Why a secret cannot be kept or read. No variant holds a value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretStoreError {
-    /// Nothing is kept under that name.
-    #[error("no secret is kept under that name; `hermes secret set {name}` keeps one")]
+    #[error("there is no secret of that name; `hermes secret set {name}` stores one")]
     Missing {
-        /// The name.
         name: String,
     },
-    /// The name can not be written in a reference.
+    /// The name cannot be written in a reference.
     #[error(
-        "`{name}` is no name for a secret: letters, digits and `_ - . / @` are, at most {LONGEST_NAME} of them"
+        "`{name}` is not a name for a secret: use letters, digits and `_ - . / @`, at most {LONGEST_NAME} of them"
     )]
     BadName {
-        /// The name.
         name: String,
     },
-    /// There is no value in the value.
-    #[error("an empty secret is none")]
+    /// The value is empty.
+    #[error("the secret is empty")]
     Empty,
     /// The system's keyring does not answer.
-    #[error("the system's keyring gave no answer: {reason}; unlock it, or set the secret again")]
+    #[error("the system's keyring did not answer: {reason}; unlock it, or set the secret again")]
     Keyring {
-        /// Why not.
         reason: String,
     },
     /// The key's file is gone.
     #[error(
-        "`{}` is missing, and only it opens the sealed secrets; put it back, or set the secrets again",
+        "`{}` is missing, and only it decrypts the stored secrets; put it back, or set the secrets again",
         path.display()
     )]
     KeyMissing {
@@ -82,35 +76,29 @@ pub enum SecretStoreError {
     /// The file holds no key.
     #[error("`{}` holds no key: 64 hexadecimal digits are expected; put the right file back", path.display())]
     NoKey {
-        /// The file.
         path: PathBuf,
     },
     /// The value was damaged, moved to another name, or sealed with another key.
     #[error(
-        "the secret does not open with the home's key; `hermes secret set {name}` keeps it anew"
+        "the secret cannot be decrypted with the home's key; `hermes secret set {name}` stores it again"
     )]
     Damaged {
-        /// The name.
         name: String,
     },
-    /// The list can not be understood.
-    #[error("`{}` is no list of secrets: {reason}; mend or remove it", path.display())]
+    /// The list cannot be understood.
+    #[error("`{}` is not a list of secrets: {reason}; repair or remove it", path.display())]
     BadList {
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
         reason: String,
     },
-    /// A file can not be read or written.
+    /// A file cannot be read or written.
     #[error("`{}`: {source}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// What the system says.
         source: io::Error,
     },
     /// The system gives no random bytes.
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system did not give random bytes: {0}")]
     Random(#[from] getrandom::Error),
 }
 

@@ -25,7 +25,6 @@ impl ServerName {
         Self(name.into())
     }
 
-    /// The name as written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -40,15 +39,14 @@ impl fmt::Display for ServerName {
 /// One key under `mcp_servers`, usable or not.
 #[derive(Debug, Clone)]
 pub struct ServerEntry {
-    /// The key.
     pub name: ServerName,
-    /// What it says, or why it can not be used. One bad entry never hides the others.
+    /// What it says, or why it cannot be used. One bad entry never hides the others.
     pub server: Result<Server, ServerProblem>,
     /// The entry as written, references unresolved.
     pub template: serde_json::Value,
 }
 
-/// Why an entry can not be used; the server's state is then `invalid`.
+/// Why an entry cannot be used; the server's state is then `invalid`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerProblem {
     /// Both `command` and `url` are there.
@@ -59,10 +57,9 @@ pub enum ServerProblem {
         "neither `command` nor `url` is set; add `command` for a local server or `url` for a remote one"
     )]
     NoTransport,
-    /// The URL is no http(s) URL with a host.
+    /// The URL is not an http(s) URL with a host.
     #[error("`url` is not usable: {reason}")]
     BadUrl {
-        /// What is wrong with it.
         reason: String,
     },
     /// It looks like an attack.
@@ -83,7 +80,6 @@ pub enum ServerProblem {
 pub struct Server {
     /// The key under `mcp_servers`.
     pub name: ServerName,
-    /// How to reach it.
     pub transport: TransportSettings,
     /// `enabled: false` keeps the entry and connects nothing.
     pub enabled: bool,
@@ -151,7 +147,6 @@ impl TransportSettings {
 pub struct StdioSettings {
     /// The executable, trimmed.
     pub command: String,
-    /// Its arguments.
     pub args: Vec<String>,
     /// Laid over the filtered environment, in file order.
     pub env: Vec<(String, String)>,
@@ -162,7 +157,6 @@ pub struct StdioSettings {
 /// A remote server.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct HttpSettings {
-    /// The endpoint.
     pub url: String,
     /// Sent on every request to that origin, in file order.
     pub headers: Vec<(String, String)>,
@@ -344,9 +338,7 @@ pub enum PinTools {
 pub struct SandboxSettings {
     /// Whether the child is confined at all.
     pub enabled: bool,
-    /// Readable paths.
     pub read: Vec<PathBuf>,
-    /// Writable paths.
     pub write: Vec<PathBuf>,
     /// `network: deny`.
     pub network_denied: bool,

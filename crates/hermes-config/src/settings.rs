@@ -1,7 +1,7 @@
 //! What `config.yaml` says: the servers in file order and the settings around them.
 //!
-//! Reading is lenient. A value that makes no sense is a warning and its default applies, so that one slip does not
-//! take everything down; only a text that is no YAML is an error. Sections of other parts are kept in `document`.
+//! Reading is lenient. A value that makes no sense is a warning and its default applies, so that one mistake does not
+//! disable everything; only a text that is not YAML is an error. Sections of other parts are kept in `document`.
 
 use std::{cell::RefCell, fmt, fs, io, path::PathBuf, time::Duration};
 
@@ -52,7 +52,6 @@ pub struct Settings {
     pub compression: CompressionSettings,
     /// `bridge.*`: the MCP server over the conversations.
     pub bridge: BridgeSettings,
-    /// The messaging platforms.
     pub gateway: GatewaySettings,
     /// What was ignored or replaced by a default, and why.
     pub warnings: Vec<Warning>,
@@ -168,15 +167,13 @@ impl fmt::Display for Warning {
 /// Why a configuration could not be read at all. A running process keeps its last good one.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The file is there but can not be read.
-    #[error("`{}` can not be read: {source}", path.display())]
+    /// The file is there but cannot be read.
+    #[error("`{}` cannot be read: {source}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
-    /// The text is no YAML, or says a key twice.
+    /// The text is not YAML, or has a key twice.
     #[error(
         "{}line {line}, column {column}: {reason}; correct that line, nothing of the file is used until then",
         path.as_ref().map(|path| format!("`{}` ", path.display())).unwrap_or_default()
@@ -188,7 +185,6 @@ pub enum SettingsError {
         line: u64,
         /// Counted from 1.
         column: u64,
-        /// What is wrong there.
         reason: String,
     },
 }
@@ -315,7 +311,7 @@ impl Settings {
     }
 }
 
-/// What older versions wrote beside `config.yaml`. One that can not be read is a warning.
+/// What older versions wrote beside `config.yaml`. One that cannot be read is a warning.
 fn gateway_file(home: &Home) -> (Option<Value>, Option<Warning>) {
     let path = home.path().join("gateway.json");
     let reason = match fs::read_to_string(&path) {

@@ -15,7 +15,7 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// Reads the environment and both `.env` files. A file that can not be read is a warning, not an error.
+    /// Reads the environment and both `.env` files. A file that cannot be read is a warning, not an error.
     pub fn load(home: &Home, project_dir: Option<&Path>) -> (Self, Vec<Warning>) {
         Self::load_given(home, project_dir, [])
     }
@@ -27,7 +27,7 @@ impl Variables {
         given: impl IntoIterator<Item = (String, String)>,
     ) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
-        // Names and values that are no Unicode can not be written in the configuration either.
+        // Names and values that are not Unicode cannot be written in the configuration either.
         let mut values: BTreeMap<String, String> = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -90,7 +90,7 @@ fn read_file(path: &Path, warnings: &mut Vec<Warning>) -> Vec<(String, String)> 
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
-            let message = format!("`{}` can not be read: {error}", path.display());
+            let message = format!("`{}` cannot be read: {error}", path.display());
             warnings.push(Warning { key: None, message });
             return Vec::new();
         }
@@ -98,7 +98,7 @@ fn read_file(path: &Path, warnings: &mut Vec<Warning>) -> Vec<(String, String)> 
     let (pairs, bad_lines) = dotenv::parse(&dotenv::decode(&bytes));
     for line in bad_lines {
         let message = format!(
-            "`{}` line {line} is no `KEY=value` and is ignored",
+            "`{}` line {line} is not `KEY=value` and is ignored",
             path.display()
         );
         warnings.push(Warning { key: None, message });
@@ -113,7 +113,7 @@ pub fn write_variable(home: &Home, key: &str, value: &str) -> io::Result<()> {
     if !dotenv::is_name(key) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("`{key}` is no variable name"),
+            format!("`{key}` is not a variable name"),
         ));
     }
     edit(home, |text| dotenv::set(text, key, value))

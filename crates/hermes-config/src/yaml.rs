@@ -18,7 +18,7 @@ const MOST_ALIASES: usize = 1_000;
 /// Values that aliases stand for.
 const MOST_REPEATED: usize = 20_000;
 
-/// Where and why a text is no usable YAML document.
+/// Where and why a text is not a usable YAML document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {reason}")]
 pub struct YamlError {
@@ -26,7 +26,6 @@ pub struct YamlError {
     pub line: u64,
     /// From 1.
     pub column: u64,
-    /// What is wrong.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! The local HTTP API of a gateway: runs, approvals, jobs, sessions, and the protocol that OpenAI's clients speak.
+//! The local HTTP API of a gateway: runs, approvals, jobs, sessions, and OpenAI's protocols.
 //!
 //! Every request but `/health` presents a token. JSON is snake_case, errors are `{"error": {…}}`.
 
@@ -43,7 +43,6 @@ use crate::gateway::{Direction, Gateway};
 /// Shorter tokens can be guessed.
 pub const SHORTEST_KEY: usize = 16;
 
-/// What requests work on.
 #[derive(Clone)]
 struct Api {
     gateway: Gateway,
@@ -51,7 +50,6 @@ struct Api {
     host: Arc<HostCheck>,
 }
 
-/// All routes of the API.
 pub fn router(gateway: Gateway, token: &Secret<String>, host: HostCheck) -> Router {
     let api = Api {
         token: TokenDigest::new(token),
@@ -113,12 +111,12 @@ async fn healthy() -> Json<serde_json::Value> {
 }
 
 async fn nothing_here(State(api): State<Api>, request: Request) -> Response {
-    // Whoever has no token does not even learn what there is.
+    // Without a token, not even the existence of a route is revealed.
     if let Err(refused) = authorise(&api, &request) {
         return refused.into_response();
     }
     let path = request.uri().path();
-    ApiError::not_found("not_found", format!("there is nothing at `{path}`")).into_response()
+    ApiError::not_found("not_found", format!("unknown path `{path}`")).into_response()
 }
 
 async fn wrong_method(State(api): State<Api>, request: Request) -> ApiError {
@@ -130,7 +128,7 @@ async fn wrong_method(State(api): State<Api>, request: Request) -> ApiError {
         StatusCode::METHOD_NOT_ALLOWED,
         "invalid_request_error",
         "method_not_allowed",
-        format!("`{method}` is not possible here"),
+        format!("`{method}` is not allowed here"),
     )
 }
 
@@ -142,7 +140,7 @@ async fn check_host(State(api): State<Api>, request: Request, next: Next) -> Res
         StatusCode::FORBIDDEN,
         "permission_error",
         "host_not_allowed",
-        "this name is not one the API may be called by; `api_server.allowed_hosts` in config.yaml lists others",
+        "this host name is not allowed; add it to `api_server.allowed_hosts` in config.yaml",
     );
     error.into_response()
 }

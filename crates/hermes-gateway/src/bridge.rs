@@ -1,7 +1,7 @@
 //! The bridge: an MCP server over the conversations of a home (`hermes mcp serve`).
 //!
-//! Reading needs neither a gateway nor a network, and changes nothing but the bridge's own log of events. Nothing is
-//! opened before a request needs it, but for that log: it begins with the process.
+//! Reading needs neither a gateway nor a network, and changes nothing but the bridge's own event log. Databases are
+//! opened on demand, except for that log: it starts with the process.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -30,29 +30,24 @@ pub use connection::Connection;
 
 use crate::{platforms::ShownPlatforms, send::Sender};
 
-/// So many calls of `events_wait` may be open.
+/// Concurrent calls of `events_wait`.
 const MOST_WAITS: usize = 1000;
-/// How long a log that can not be opened is waited for.
+/// How long to wait for a log that cannot be opened.
 const POSITION_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Which tools a bridge offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolAccess {
-    /// All.
     #[default]
     Everything,
-    /// Those that send nothing and decide nothing.
+    /// Tools that neither send nor decide.
     ReadOnly,
 }
 
-/// Whether new messages are pushed to clients that take them as a channel of Claude Code.
+/// Which clients get new messages pushed as a Claude Code channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChannelPush {
-    /// To nobody.
     Off,
-    /// To everybody.
     On,
-    /// To Claude Code.
     #[default]
     Auto,
 }
@@ -75,28 +70,25 @@ struct Inner {
     sender: OnceLock<Sender>,
 }
 
-/// The log of events, and where it stood when this process began.
+/// The event log, and its end when this process started.
 #[derive(Debug)]
 struct Log {
     feed: EventFeed,
     beginning: OnceCell<Cursor>,
 }
 
-/// How a bridge behaves beyond what is configured.
+/// Options of a bridge beyond the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BridgeOptions {
-    /// Which tools there are.
     pub access: ToolAccess,
-    /// Who gets new messages pushed.
     pub push: ChannelPush,
-    /// Whose conversations are shown.
     pub platforms: ShownPlatforms,
-    /// How long a platform may take to take a message, if not as long as usual.
+    /// Overrides the timeout for platforms.
     pub platform_patience: Option<Duration>,
 }
 
 impl Bridge {
-    /// A bridge over this home. Nothing is opened yet.
+    /// Opens nothing yet.
     pub fn new(home: Home, settings: Settings, options: BridgeOptions) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -112,18 +104,17 @@ impl Bridge {
         }
     }
 
-    /// A handler for one client.
     pub fn connection(&self) -> Connection {
         Connection::new(self.clone())
     }
 
-    /// Begins the log of events, which otherwise begins when somebody asks for it.
+    /// Starts the event log, which otherwise starts on demand.
     pub async fn open_log(&self) {
-        // Not being ready is told to whoever asks.
+        // Requests report it if the log is not ready.
         let _ = self.beginning().await;
     }
 
-    /// Ends whoever waits, and closes the databases.
+    /// Ends all waits, and closes the databases.
     pub async fn close(&self) {
         if let Some(log) = self.inner.log.get() {
             log.feed.close().await;
@@ -184,31 +175,30 @@ impl Bridge {
         &self.log().await.feed
     }
 
-    /// Where the log stood when this process began.
+    /// The end of the log when this process started.
     async fn beginning(&self) -> Result<Cursor, EventError> {
         let log = self.log().await;
         let beginning = log.beginning.get_or_try_init(|| self.position());
         beginning.await.copied()
     }
 
-    /// Where the log ends now.
     async fn position(&self) -> Result<Cursor, EventError> {
         let feed = self.feed().await;
         let position = tokio::time::timeout(POSITION_PATIENCE, feed.position());
         position.await.map_err(|_| EventError::NotReady)
     }
 
-    /// The end of the log as far as it is known, without a look.
+    /// The last known end of the log, without a scan.
     fn known_position(&self) -> Option<Cursor> {
         self.inner.log.get()?.feed.known_position()
     }
 
-    /// A place among those who wait for events, if there is one.
+    /// A permit to wait for events, if one is free.
     fn take_wait(&self) -> Option<SemaphorePermit<'_>> {
         self.inner.waits.try_acquire().ok()
     }
 
-    /// What sends messages. It connects to nothing before the first.
+    /// Connects to platforms with the first message.
     fn sender(&self) -> &Sender {
         let new = || {
             let sender = Sender::new(self.home(), self.settings());

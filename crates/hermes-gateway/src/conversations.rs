@@ -1,7 +1,7 @@
-//! The conversations of a home: every chat of the gateway that is in an open session.
+//! The index of a home's conversations: every chat with an open session.
 //!
-//! They come from the store, or from `sessions/sessions.json` where the store knows none. What was read is kept for
-//! as long as neither changes; after a change, only the chats that are not as they were are read again.
+//! They come from the store, or from `sessions/sessions.json` if the store has none. The index is cached
+//! until one of them changes; then only the changed chats are read again.
 
 use std::{
     collections::HashMap,
@@ -20,56 +20,44 @@ use tokio::sync::Semaphore;
 
 use crate::{lock_patience::LockPatience, platforms::ShownPlatforms};
 
-/// A chat and the session it is in. What is not known is empty.
+/// A chat and its session. Unknown values are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The chat.
     pub session_key: String,
-    /// The session.
     pub session_id: String,
-    /// The platform.
     pub platform: String,
-    /// The chat's type.
     pub chat_type: String,
-    /// The chat's name for people.
     pub display_name: String,
-    /// The chat's name on its platform.
     pub chat_name: String,
-    /// Who talks.
     pub user_name: String,
-    /// The chat on its platform.
     pub chat_id: String,
-    /// The thread inside the chat.
     pub thread_id: Option<String>,
-    /// Where it takes place, whole.
+    /// The full origin.
     pub origin: Map<String, Value>,
     /// Local time.
     pub created_at: String,
     /// Local time of the last message.
     pub updated_at: String,
-    /// Tokens sent.
     pub input_tokens: i64,
-    /// Tokens received.
     pub output_tokens: i64,
-    /// Both.
     pub total_tokens: i64,
 }
 
-/// Conversations, the last used first. Those that have not changed are shared with what was read before.
+/// Conversations, the last used first. Unchanged ones are shared with the previous read.
 pub type Entries = Arc<Vec<Arc<Entry>>>;
 
-/// The conversations of a home, always as they are now.
+/// The current conversations of a home.
 #[derive(Debug)]
 pub struct ConversationIndex {
     home: Home,
     shown: ShownPlatforms,
     live: LiveStore,
     kept: Mutex<Option<Kept>>,
-    /// One looks at a time, so that what has changed is read once for all who ask.
+    /// One reader at a time, so that a change is read once for all callers.
     turn: Semaphore,
 }
 
-/// What was read, and when that is still true.
+/// The cached index, and the versions it was read from.
 #[derive(Debug, Clone)]
 struct Kept {
     version: Option<Version>,
@@ -78,7 +66,6 @@ struct Kept {
     chats: Arc<Chats>,
 }
 
-/// What was read from the store.
 #[derive(Debug, Default)]
 struct Chats {
     /// In the order in which the store tells of them.
@@ -128,12 +115,12 @@ impl<'a> KnownChats<'a> {
 type Stamp = (SystemTime, u64, u64);
 
 impl ConversationIndex {
-    /// The chats of messaging platforms. Reads nothing yet.
+    /// Shows the chats of messaging platforms. Reads nothing yet.
     pub fn open(home: &Home) -> Self {
         Self::showing(home, ShownPlatforms::default())
     }
 
-    /// The conversations of these platforms. Reads nothing yet.
+    /// Shows the conversations of these platforms. Reads nothing yet.
     pub fn showing(home: &Home, shown: ShownPlatforms) -> Self {
         Self {
             home: home.clone(),
@@ -144,13 +131,12 @@ impl ConversationIndex {
         }
     }
 
-    /// Which platforms are shown.
     pub fn shown(&self) -> &ShownPlatforms {
         &self.shown
     }
 
-    /// All conversations, the last used first. A store that another process keeps locked is waited for; one that
-    /// can not be read is an error, unless the file beside it knows better.
+    /// All conversations, the last used first. Waits for a store that another process has locked; one that
+    /// cannot be read is an error, unless `sessions.json` has the conversations.
     pub async fn entries(&self) -> Result<Entries, StoreError> {
         let waiting = LockPatience::begin();
         loop {
@@ -162,12 +148,12 @@ impl ConversationIndex {
     }
 
     async fn read(&self) -> Result<Entries, StoreError> {
-        // Never closed, so a turn always comes.
+        // The semaphore is never closed.
         let _turn = self.turn.acquire().await;
         let file = stamp(&mirror::sessions_file(&self.home));
         let seen = match self.live.look().await {
             Ok(seen) => seen,
-            // Being made at this moment, perhaps.
+            // It may just be being created.
             Err(StoreError::Unavailable { .. }) => None,
             Err(error) => return self.read_file_instead(error),
         };
@@ -203,7 +189,7 @@ impl ConversationIndex {
         Ok(entries)
     }
 
-    /// The chats of the store. Those that are as they were when they were last read are not read again.
+    /// The chats of the store. Unchanged ones are taken from the cache.
     async fn read_chats(&self, seen: &Seen) -> Result<Chats, StoreError> {
         let before = self.kept().clone().filter(|kept| {
             let version = kept.version.as_ref();
@@ -245,7 +231,7 @@ impl ConversationIndex {
         })
     }
 
-    /// What is shown of these, the last used first.
+    /// The shown ones, the last used first.
     fn finish(&self, mut entries: Vec<Arc<Entry>>) -> Entries {
         entries.retain(|entry| self.shown.has(&entry.platform));
         entries.sort_by(|one, other| {
@@ -255,7 +241,7 @@ impl ConversationIndex {
         Arc::new(entries)
     }
 
-    /// What the file knows, when the store can not be read for good.
+    /// Falls back to the file when the store is unreadable.
     fn read_file_instead(&self, error: StoreError) -> Result<Entries, StoreError> {
         if matches!(error, StoreError::Locked { .. }) {
             return Err(error);
@@ -268,7 +254,6 @@ impl ConversationIndex {
         Ok(self.finish(entries))
     }
 
-    /// Closes the connection to the store.
     pub async fn close(&self) {
         self.live.close().await;
     }
@@ -291,9 +276,9 @@ impl ConversationIndex {
     }
 }
 
-/// The index answers with what it has.
+/// Logged only: the index answers with what it has.
 fn report(error: &StoreError) {
-    tracing::debug!(%error, "the conversations could not be read");
+    tracing::debug!(%error, "reading conversations from the store failed");
 }
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -335,7 +320,7 @@ fn from_chat(chat: Chat) -> Entry {
     }
 }
 
-/// An origin from what the columns of a session say.
+/// An origin from the columns of a session.
 fn columns(chat: &Chat) -> Map<String, Value> {
     let origin = json!({
         "platform": chat.source,
@@ -360,7 +345,7 @@ fn from_json(key: &SessionKey, value: &Value) -> Option<Entry> {
         empty if empty.is_empty() => text(&origin, other),
         text => text,
     };
-    // A number in its place is no time, and would come before all others.
+    // A number is not a timestamp, and would sort before all others.
     let time = |name: &str| match entry.get(name) {
         Some(Value::String(time)) => time.clone(),
         _ => String::new(),
@@ -389,7 +374,7 @@ fn thread(origin: &Map<String, Value>) -> Option<String> {
     Some(text(origin, "thread_id")).filter(|thread| !thread.is_empty())
 }
 
-/// Text, or a number as text: ids are written both ways.
+/// Text, or a number as text: ids occur in both forms.
 fn text(map: &Map<String, Value>, key: &str) -> String {
     match map.get(key) {
         Some(Value::String(text)) => text.clone(),

@@ -1,4 +1,4 @@
-//! Brings the messages of cron jobs to the chats they are meant for.
+//! Delivers the messages of cron jobs to their chats.
 
 use futures::future::BoxFuture;
 use hermes_agent::{ceiling::NotReached, conversation::Agent, cron::Delivery};
@@ -8,13 +8,12 @@ use serde_json::Value;
 
 use crate::send::{MediaPolicy, Sender};
 
-/// Delivers to the home's platforms.
 pub struct ToPlatforms {
     agent: Agent,
 }
 
 impl ToPlatforms {
-    /// By the settings of this agent, as they are when something is delivered.
+    /// Uses the agent's current settings at delivery.
     pub fn new(agent: Agent) -> Self {
         Self { agent }
     }
@@ -27,7 +26,7 @@ impl ToPlatforms {
         }
         if !self.agent.ceiling().has_feature("messaging") {
             return Err(
-                "the operator's policy does not allow messages; it is kept in the home".into(),
+                "the operator's policy does not allow messages; it is stored in the home".into(),
             );
         }
         let sender = Sender::new(self.agent.home(), &settings);
@@ -49,7 +48,7 @@ impl ToPlatforms {
 }
 
 impl ToPlatforms {
-    /// Whether an operator lets the platform of a target be reached.
+    /// Checks the operator's policy for the platform of a target.
     fn may_reach(&self, target: &str, gateway: &GatewaySettings) -> Result<(), NotReached> {
         let name = target.split(':').next().unwrap_or_default();
         match Platform::from_name(name) {
@@ -68,7 +67,7 @@ impl Delivery for ToPlatforms {
     }
 }
 
-/// Where the message of a job goes, each place once. What stays in the home goes nowhere.
+/// The targets of a job, without duplicates and without the home itself.
 fn targets(job: &Job, gateway: &GatewaySettings) -> Vec<String> {
     let written = job.get("deliver").and_then(Value::as_str);
     let mut targets = Vec::new();
@@ -81,7 +80,7 @@ fn targets(job: &Job, gateway: &GatewaySettings) -> Vec<String> {
                 .collect(),
             "all" => homes(gateway),
             platform => match origin(job) {
-                // A chat of that platform asked for it: that is where it goes.
+                // The job was created in a chat of that platform, so it is delivered there.
                 Some(origin) if origin.split(':').next() == Some(platform) => vec![origin],
                 _ => vec![platform.to_owned()],
             },
@@ -95,7 +94,7 @@ fn targets(job: &Job, gateway: &GatewaySettings) -> Vec<String> {
     targets
 }
 
-/// The chat that a job was made in.
+/// The chat that a job was created in.
 fn origin(job: &Job) -> Option<String> {
     let origin = job.get("origin")?;
     let text = |key: &str| match origin.get(key)? {

@@ -1,6 +1,6 @@
-//! A gateway: what stays and works for a home.
+//! A gateway: the long-running process of a home.
 //!
-//! It owns the runs and the cron runner, and knows who directs it. Its callers own the lock, the signals and the MCP
+//! It owns the runs and the cron runner, and knows who controls it. Its callers own the lock, the signals and the MCP
 //! host; the local HTTP API and the ticker work on it.
 
 use std::{
@@ -26,19 +26,17 @@ use crate::{
     runs::{RunParts, Runs},
 };
 
-/// Who directs a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Direction {
-    /// The owner of the home.
     Own,
-    /// A Hub, which keeps the clock and may give directives.
+    /// A Hub, which schedules jobs and sends directives.
     Hub {
         /// What the Hub calls this home.
         tenant: String,
     },
 }
 
-/// The gateway of a home. Clones are the same gateway.
+/// The gateway of a home. Clones share it.
 #[derive(Clone)]
 pub struct Gateway {
     inner: Arc<Inner>,
@@ -54,22 +52,19 @@ struct Inner {
     began: Instant,
 }
 
-/// What a gateway is made with.
 pub struct GatewayParts {
-    /// The agent, its servers being connected.
+    /// The agent; its servers may still be connecting.
     pub agent: Agent,
-    /// The right to be the home's gateway.
+    /// The lock of the home's gateway.
     pub instance: Arc<Instance>,
-    /// Who directs it.
     pub direction: Direction,
-    /// Where conversations work.
     pub directory: PathBuf,
-    /// Those whom servers may ask; runs take their places there.
+    /// Where runs register for elicitation.
     pub people: Arc<People>,
 }
 
 impl Gateway {
-    /// Opens the stores and takes up what was left. Nothing runs yet.
+    /// Opens the stores and recovers abandoned runs. Starts nothing.
     pub async fn open(parts: GatewayParts) -> Result<Self, StoreError> {
         let agent = parts.agent;
         let settings = agent.settings();
@@ -79,7 +74,7 @@ impl Gateway {
         let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         let concurrent_runs = match parts.direction {
             Direction::Own => number(settings.gateway.api_server.max_concurrent_runs),
-            // It counts itself, and a run that it has accepted must not be refused here.
+            // The Hub has its own limit, and a run that it has accepted must not be refused here.
             Direction::Hub { .. } => usize::MAX,
         };
         let runs = Runs::open(RunParts {
@@ -106,73 +101,65 @@ impl Gateway {
         })
     }
 
-    /// The home.
     pub fn home(&self) -> &Home {
         self.inner.agent.home()
     }
 
-    /// The agent.
     pub fn agent(&self) -> &Agent {
         &self.inner.agent
     }
 
-    /// What runs.
     pub fn runs(&self) -> &Runs {
         &self.inner.runs
     }
 
-    /// Runs cron jobs.
     pub fn runner(&self) -> &Runner {
         &self.inner.runner
     }
 
-    /// What is kept of runs.
     pub fn store(&self) -> &RuntimeStore {
         &self.inner.store
     }
 
-    /// Its lock and its state.
     pub fn instance(&self) -> &Instance {
         &self.inner.instance
     }
 
-    /// Who directs it.
     pub fn direction(&self) -> &Direction {
         &self.inner.direction
     }
 
-    /// The settings of the home with the variables that hold here: those that were given, without the forbidden ones.
+    /// Loads the settings of the home with the operator's variables, without what the policy forbids.
     pub fn load(&self) -> Result<Settings, SettingsError> {
         let agent = &self.inner.agent;
         with_variables(agent.home(), &agent.given(), &agent.ceiling())
     }
 
-    /// Uses other settings from now on, without what an operator forbids.
+    /// Applies other settings, without what the policy forbids.
     pub async fn reload(&self, settings: Settings) -> Option<ReloadReport> {
         let agent = &self.inner.agent;
         agent.reload(allowed(settings, &agent.ceiling())).await
     }
 
-    /// Takes up what a Hub wants. Tools see it at their next call; servers come and go with the feature.
+    /// Applies a Hub's directives. Tools see them at their next call; servers are started and stopped with the feature.
     pub async fn direct(&self, directives: Directives) {
         let agent = &self.inner.agent;
         let before = agent.ceiling();
         agent.direct(directives);
         match self.load() {
             Ok(settings) => {
-                // The Hub has switched a skill: that holds from the next run on, whenever the change of the file is
-                // noticed.
+                // The Hub may have switched a skill: that applies from the next run on, even before the file watcher
+                // notices it.
                 let skills = |settings: &Settings| settings.document.get("skills").cloned();
                 let is_switched = skills(&settings) != skills(&agent.settings());
                 if is_switched || changes_settings(&before, &agent.ceiling()) {
                     self.reload(settings).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "the configuration can not be read"),
+            Err(error) => tracing::warn!(%error, "reading the configuration failed"),
         }
     }
 
-    /// How everything is.
     pub fn health(&self) -> Value {
         let state = self.inner.instance.state();
         let servers = self.inner.agent.host().map(hermes_mcp::Host::status);
@@ -188,19 +175,18 @@ impl Gateway {
         })
     }
 
-    /// Takes no new runs, gives those under way this long to end, then interrupts them.
+    /// Accepts no new runs, waits this long for active ones, then interrupts them.
     pub async fn drain(&self, patience: Duration) {
         self.inner.runs.close(patience).await;
     }
 
-    /// Closes what it opened.
     pub async fn close(&self) {
         self.inner.runner.close().await;
         self.inner.store.close().await;
     }
 }
 
-/// The settings without what an operator forbids.
+/// Removes what the policy forbids from the settings.
 pub fn allowed(mut settings: Settings, ceiling: &Ceiling) -> Settings {
     if !ceiling.has_feature("mcp") {
         settings.servers.clear();
@@ -221,7 +207,7 @@ pub fn allowed(mut settings: Settings, ceiling: &Ceiling) -> Settings {
     settings
 }
 
-/// The settings of a home with the variables that an operator gave, without what it forbids, variables among it.
+/// Loads the settings of a home with the operator's variables, without forbidden settings and variables.
 pub fn load(home: &Home, given: &Variables, ceiling: &Ceiling) -> Result<Settings, SettingsError> {
     let settings = with_variables(home, given, ceiling)?;
     Ok(allowed(settings, ceiling))
@@ -240,21 +226,21 @@ fn with_variables(
     Settings::load_with(home, variables, warnings)
 }
 
-/// Whether other settings are left than before.
+/// Whether the policies allow different settings.
 fn changes_settings(before: &Ceiling, after: &Ceiling) -> bool {
     before.has_feature("mcp") != after.has_feature("mcp")
         || before.egress() != after.egress()
         || !before.denies_same_variables(after)
 }
 
-/// Whether the address of a server may be reached.
+/// Whether the policy lets a server's URL be reached.
 fn may_reach(server: &Server, ceiling: &Ceiling) -> bool {
     let (TransportSettings::Http(http) | TransportSettings::Sse(http)) = &server.transport else {
         return true;
     };
     let reached = ceiling.egress().check_text(&http.url);
     if let Err(reason) = &reached {
-        tracing::warn!(server = %server.name, "a server is left out: {reason}");
+        tracing::warn!(server = %server.name, %reason, "MCP server not started: its host is not allowed");
     }
     reached.is_ok()
 }

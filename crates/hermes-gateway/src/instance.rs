@@ -1,7 +1,7 @@
-//! The one gateway of a home: its lock, its record, and what it says about its state.
+//! The single gateway instance of a home: lock, PID record, and state file.
 //!
-//! The lock is the kernel's and ends with the process, whatever ends that. `gateway.pid` says whose it is,
-//! `gateway_state.json` how it is; both may be left over from a process that is gone.
+//! The kernel releases the lock when the process ends, in whatever way. `gateway.pid` names its holder,
+//! `gateway_state.json` its state; both may be left over from an ended process.
 
 use std::{
     collections::BTreeMap,
@@ -18,18 +18,14 @@ use serde_json::{Value, json};
 
 const KIND: &str = "hermes-gateway";
 
-/// Which process a gateway is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PidRecord {
-    /// Its id.
     pub pid: u32,
-    /// What kind of process.
     #[serde(default)]
     pub kind: String,
-    /// How it was called.
     #[serde(default)]
     pub argv: Vec<String>,
-    /// When it began, in the system's own count.
+    /// The system's start time of the process.
     #[serde(default)]
     pub start_time: Option<u64>,
 }
@@ -47,34 +43,26 @@ impl PidRecord {
         }
     }
 
-    /// Whether that process is still there.
     pub fn is_running(&self) -> bool {
         let start = self.start_time.and_then(|start| i64::try_from(start).ok());
         !process::is_gone(i64::from(self.pid), start)
     }
 }
 
-/// How a gateway is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GatewayState {
-    /// It has begun.
     #[default]
     Starting,
-    /// It works.
     Running,
-    /// It works, but something of it does not.
+    /// Running, but a platform has failed.
     Degraded,
-    /// It waits for runs to end.
     Draining,
-    /// It could not start.
     StartupFailed,
-    /// It has ended.
     Stopped,
 }
 
 impl GatewayState {
-    /// The word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -92,9 +80,7 @@ impl GatewayState {
 pub struct PlatformState {
     /// `connecting`, `connected`, `retrying` or `fatal`.
     pub state: String,
-    /// What kind of trouble.
     pub error_code: Option<String>,
-    /// The trouble in words.
     pub error_message: Option<String>,
     /// When that was found, in UTC.
     pub updated_at: String,
@@ -103,22 +89,16 @@ pub struct PlatformState {
 /// What `gateway_state.json` says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateFile {
-    /// The process.
     #[serde(flatten)]
     pub process: PidRecord,
-    /// How it is.
     #[serde(default)]
     pub gateway_state: GatewayState,
-    /// Why it ended.
     #[serde(default)]
     pub exit_reason: Option<String>,
-    /// Whether it is to come back.
     #[serde(default)]
     pub restart_requested: bool,
-    /// How many runs are under way.
     #[serde(default)]
     pub active_agents: usize,
-    /// Its platforms.
     #[serde(default)]
     pub platforms: BTreeMap<String, PlatformState>,
     /// In UTC.
@@ -127,7 +107,7 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// How a gateway is that has started: as its platforms are.
+    /// The state of a started gateway, from its platforms.
     fn working(&self) -> GatewayState {
         let mut platforms = self.platforms.values();
         if platforms.any(|platform| platform.error_code.is_some()) {
@@ -138,21 +118,17 @@ impl StateFile {
     }
 }
 
-/// Why this process is not the home's gateway.
+/// Why this process cannot be the home's gateway.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
-    /// Another process is.
     #[error("a gateway of this home is running already{}", of(holder.as_ref()))]
     Held {
         /// Which, if that is known.
         holder: Option<PidRecord>,
     },
-    /// The files can not be used.
     #[error("`{}`: {source}", path.display())]
     Io {
-        /// Which file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
 }
@@ -161,7 +137,7 @@ fn of(holder: Option<&PidRecord>) -> String {
     holder.map_or_else(String::new, |holder| format!(" (process {})", holder.pid))
 }
 
-/// The right to be the home's gateway, for as long as this lives.
+/// Holds the lock of the home's gateway until dropped.
 #[derive(Debug)]
 pub struct Instance {
     home: Home,
@@ -170,7 +146,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Becomes the home's gateway, if no other process is.
+    /// Acquires the lock, if no other process holds it.
     pub fn take(home: &Home) -> Result<Self, NotTaken> {
         let path = lock_path(home);
         let failed = |source| NotTaken::Io {
@@ -201,7 +177,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Changes what the gateway says about itself.
+    /// Updates the state file.
     pub fn change(&self, change: impl FnOnce(&mut StateFile)) -> Result<(), NotTaken> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
@@ -209,12 +185,12 @@ impl Instance {
         write(&state_path(&self.home), &json!(*state))
     }
 
-    /// Says that it has started, and works as its platforms do.
+    /// Records that the gateway has started, with the state of its platforms.
     pub fn started(&self) -> Result<(), NotTaken> {
         self.change(|state| state.gateway_state = state.working())
     }
 
-    /// Says how one platform is. What can not be written is logged: the platform matters more.
+    /// Records the state of a platform. Write errors are only logged.
     pub fn set_platform(&self, name: &str, state: &str, trouble: Option<(&str, &str)>) {
         let platform = PlatformState {
             state: state.to_owned(),
@@ -232,11 +208,10 @@ impl Instance {
             }
         });
         if let Err(error) = changed {
-            tracing::warn!(%error, "the state of the gateway can not be written");
+            tracing::warn!(%error, "writing the gateway state file failed");
         }
     }
 
-    /// What the gateway says about itself.
     pub fn state(&self) -> StateFile {
         self.state
             .lock()
@@ -244,7 +219,7 @@ impl Instance {
             .clone()
     }
 
-    /// Says that it ends, and why. The lock goes with the process.
+    /// Records the end and its reason. The lock is released with the process.
     pub fn end(&self, state: GatewayState, reason: Option<String>) {
         let changed = self.change(|file| {
             file.gateway_state = state;
@@ -252,13 +227,13 @@ impl Instance {
             file.active_agents = 0;
         });
         if let Err(error) = changed {
-            tracing::warn!(%error, "the end of the gateway can not be written");
+            tracing::warn!(%error, "writing the final gateway state failed");
         }
         let _ = fs::remove_file(pid_path(&self.home));
     }
 }
 
-/// The process that is the home's gateway. None if there is none.
+/// The process of the home's running gateway, if there is one.
 pub fn running(home: &Home) -> io::Result<Option<PidRecord>> {
     if !lock_path(home).exists() || try_lock(home)?.is_some() {
         return Ok(None);
@@ -271,13 +246,13 @@ pub fn running(home: &Home) -> io::Result<Option<PidRecord>> {
     })))
 }
 
-/// What the last gateway of a home said about itself.
+/// The state file of the last gateway.
 pub fn last_state(home: &Home) -> Option<StateFile> {
     let text = fs::read_to_string(state_path(home)).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-/// The record, if its process is there. Other programs write only a number.
+/// The PID record, if its process is running. Other programs write only a number.
 fn holder(home: &Home) -> Option<PidRecord> {
     let text = fs::read_to_string(pid_path(home)).ok()?;
     let record = match serde_json::from_str(&text).ok()? {

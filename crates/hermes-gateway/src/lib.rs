@@ -1,9 +1,9 @@
-//! Messaging: what is sent to the platforms, the MCP server over all their conversations, and the gateway that stays
-//! and works for a home.
+//! Messaging: sending to platforms, the MCP server over all their conversations, and the gateway that runs
+//! for a home.
 //!
 //! Everything takes a [`Home`](hermes_config::Home). Reading needs neither network nor a running gateway, and sending
 //! calls the platforms directly. A [`Gateway`](gateway::Gateway) runs turns and cron jobs as [`runs`], which the local
-//! HTTP API ([`api`]) starts, watches, stops and decides about.
+//! HTTP API ([`api`]) starts, watches, stops and decides.
 
 #[cfg(unix)]
 pub mod api;

@@ -1,4 +1,4 @@
-//! How long a database is waited for that another process keeps locked.
+//! Retries while another process has a database locked.
 
 use std::time::Duration;
 
@@ -6,10 +6,9 @@ use hermes_store::StoreError;
 use tokio::time::Instant;
 
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// How long to pause before it is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a lock is waited for.
+/// Retries until a deadline.
 #[derive(Debug)]
 pub(crate) struct LockPatience {
     until: Instant,
@@ -22,7 +21,7 @@ impl LockPatience {
         }
     }
 
-    /// Whether to try again after this error; pauses if so.
+    /// Whether to retry after this error; pauses if so.
     pub(crate) async fn goes_on(&self, error: &StoreError) -> bool {
         let is_worth_it = matches!(error, StoreError::Locked { .. }) && Instant::now() < self.until;
         if is_worth_it {

@@ -1,4 +1,4 @@
-//! Sends what the agent's `send_message` wants sent.
+//! Implements the agent's `send_message`.
 
 use std::sync::Arc;
 
@@ -12,14 +12,13 @@ use crate::{
     send::{MediaPolicy, SendError, Sender},
 };
 
-/// Sends messages for a home, by the engine that `hermes send` uses.
+/// Sends messages for a home, as `hermes send` does.
 #[derive(Debug, Clone)]
 pub struct HomeMessenger {
     home: Home,
 }
 
 impl HomeMessenger {
-    /// Opens nothing.
     pub fn new(home: &Home) -> Arc<Self> {
         Arc::new(Self { home: home.clone() })
     }

@@ -1,20 +1,16 @@
-//! Which platforms' conversations a bridge shows: those of messaging services, unless others are chosen.
+//! Which platforms a bridge shows: messaging services, unless others are chosen.
 
 use hermes_store::OwnPlatform;
 
-/// Stands for every messaging service.
 const MESSAGING: &str = "messaging";
-/// Stands for everything there is.
 const ALL: &str = "all";
 
-/// The platforms that are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShownPlatforms {
     messaging: Messaging,
     own: Vec<OwnPlatform>,
 }
 
-/// Which messaging services.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Messaging {
     #[default]
@@ -22,7 +18,6 @@ enum Messaging {
     Named(Vec<String>),
 }
 
-/// A name that no platform has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a platform")]
 pub struct UnknownPlatform(pub String);
@@ -31,7 +26,7 @@ impl ShownPlatforms {
     /// What can be named besides messaging services.
     pub const WORDS: [&str; 5] = ["cli", "api", "cron", MESSAGING, ALL];
 
-    /// Those that are named; the usual ones if none is.
+    /// The named platforms; the default if none is named.
     pub fn named(names: &[impl AsRef<str>]) -> Result<Self, UnknownPlatform> {
         let mut shown = Self {
             messaging: Messaging::Named(Vec::new()),
@@ -66,7 +61,7 @@ impl ShownPlatforms {
         Ok(shown)
     }
 
-    /// The conversations without a messaging service that are shown.
+    /// The shown platforms that are not messaging services.
     pub fn own(&self) -> &[OwnPlatform] {
         &self.own
     }
@@ -82,8 +77,8 @@ impl ShownPlatforms {
         }
     }
 
-    /// Whether the conversation of a key is shown. Keys of chats are built as `agent:NAMESPACE:PLATFORM:…`; what is built
-    /// otherwise is of no platform that could be left out.
+    /// Whether the conversation of a key is shown. Chat keys have the form `agent:NAMESPACE:PLATFORM:…`; others
+    /// have no platform and are always shown.
     pub fn has_key(&self, key: &str) -> bool {
         if let Some(own) = OwnPlatform::of_key(key) {
             return self.own.contains(&own);
@@ -98,7 +93,6 @@ impl ShownPlatforms {
         }
     }
 
-    /// Whether everything there is is shown.
     pub fn is_everything(&self) -> bool {
         self.messaging == Messaging::Every && self.own.len() == OwnPlatform::ALL.len()
     }

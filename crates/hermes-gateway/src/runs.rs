@@ -1,7 +1,7 @@
-//! Runs: turns and cron jobs that are accepted, carried out, watched, stopped and decided about.
+//! Runs: turns and cron jobs that are accepted, executed, watched, stopped and decided.
 //!
-//! A run is in the store before it is accepted, and so is each of its events before anybody sees it. Turns of one
-//! session follow each other, sessions go on side by side. Whatever happens in a run ends that run alone.
+//! A run is stored before it is accepted, and each of its events before it is sent. Turns of one
+//! session run in order, sessions run in parallel. A failure ends only its own run.
 
 mod approvals;
 mod display;
@@ -51,27 +51,23 @@ use self::{
     turns::Turns,
 };
 
-/// How long runs and closed questions are remembered.
+/// How long runs and closed approvals are stored.
 pub const MEMORY: Duration = Duration::from_hours(24 * 7);
-/// How long interrupted runs may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// What a run is to do.
 pub enum Errand {
-    /// Say something and let the agent answer.
+    /// A user message and the agent's answer.
     Say(Box<Say>),
-    /// Carry out a cron job.
     Job(Box<Claimed>),
 }
 
-/// Where a run comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A client that will come back for the result.
+    /// A client that polls for the result.
     Api,
     /// A client that waits for the answer.
     Chat,
-    /// The clock, or somebody who did not wait for it.
+    /// The scheduler, or a manual trigger.
     Cron,
 }
 
@@ -85,72 +81,56 @@ impl Source {
     }
 }
 
-/// What runs are made with.
 pub struct RunParts {
-    /// Who does the work.
     pub agent: Agent,
-    /// Where runs are kept.
     pub store: RuntimeStore,
-    /// Runs cron jobs.
     pub runner: Arc<Runner>,
-    /// Brings the messages of cron jobs to where they belong.
+    /// Delivers the messages of cron jobs.
     pub delivery: Arc<dyn Delivery>,
-    /// Where conversations work.
     pub directory: PathBuf,
-    /// Those whom servers may ask; runs take their places there.
+    /// Where runs register for elicitation.
     pub people: Arc<People>,
-    /// Turns that go on side by side.
+    /// Parallel turns.
     pub concurrent_turns: usize,
-    /// Runs of clients that are accepted at a time.
+    /// Active runs of clients.
     pub concurrent_runs: usize,
 }
 
-/// A run that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// Its name.
     pub id: String,
-    /// Its session.
     pub session: Option<SessionId>,
-    /// Whether it was accepted before, under the same key.
+    /// Whether it was accepted before, with the same idempotency key.
     pub is_replay: bool,
 }
 
-/// Why a run was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotStarted {
-    /// Too many at once.
-    #[error("{limit} runs are under way, which is the limit; try again in a moment")]
+    #[error("{limit} runs are active, which is the limit; retry in a moment")]
     TooMany {
         /// `api_server.max_concurrent_runs`.
         limit: usize,
     },
-    /// The key belongs to another request.
     #[error("the idempotency key was used for another request")]
     KeyReused,
-    /// It is about to stop.
-    #[error("the gateway is stopping and takes no new runs")]
+    #[error("the gateway is stopping and accepts no new runs")]
     Stopping,
-    /// It could not be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why a run was not stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum NotStopped {
     /// There is none of that name.
-    #[error("there is no such run")]
+    #[error("unknown run")]
     NotFound,
-    /// It is over.
-    #[error("the run is over")]
+    #[error("the run has ended")]
     IsOver,
-    /// That could not be found out.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The runs of a home. Clones are the same runs.
+/// The runs of a home. Clones share them.
 #[derive(Clone)]
 pub struct Runs {
     inner: Arc<Inner>,
@@ -158,42 +138,38 @@ pub struct Runs {
 
 struct Inner {
     parts: RunParts,
-    /// The questions of all runs.
     decisions: Decisions,
     began: Instant,
     live: Mutex<HashMap<String, Arc<Live>>>,
-    /// How many are under way, for those who want to know.
+    /// The number of active runs.
     count: watch::Sender<usize>,
     seats: Seats,
     turns: Turns,
     tasks: TaskTracker,
-    /// No more are accepted.
     closing: AtomicBool,
-    /// Ends all of them.
     stop: CancellationToken,
 }
 
-/// A run under way.
 struct Live {
     id: String,
     source: Source,
     stop: CancellationToken,
-    /// Whether somebody told this run to stop.
+    /// Whether this run was stopped on request.
     is_stopped: AtomicBool,
     progress: watch::Sender<Progress>,
 }
 
 impl Runs {
-    /// Takes up the runs of a home. Those that another process left behind have failed. Only for whoever holds the
+    /// Opens the runs of a home. Runs of an ended process are marked as failed. Only for the holder of the
     /// home's lock.
     pub async fn open(parts: RunParts) -> Result<Self, StoreError> {
         let store = &parts.store;
         for run in store.unfinished_runs().await? {
-            let outcome = Outcome::failed("interrupted", "the gateway ended before the run did");
+            let outcome = Outcome::failed("interrupted", "the gateway stopped before the run ended");
             store
                 .finish_run(&run.id, &outcome.end(&run.id, None))
                 .await?;
-            tracing::warn!(run = run.id, "a run was cut off");
+            tracing::warn!(run = run.id, "marked an abandoned run as failed");
         }
         store.expire_approvals(is_owner_gone).await?;
         let turns = Turns::new(parts.agent.clone(), parts.concurrent_turns);
@@ -215,7 +191,7 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Forgets what is old, and lets go of conversations nobody uses.
+    /// Prunes old runs, and closes idle conversations.
     pub async fn tidy(&self) -> Result<(), StoreError> {
         let store = &self.inner.parts.store;
         store.prune_runs(MEMORY).await?;
@@ -225,7 +201,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Accepts a run and begins it. When this returns, the run is stored.
+    /// Accepts and starts a run. When this returns, the run is stored.
     pub async fn start(
         &self,
         errand: Errand,
@@ -280,7 +256,7 @@ impl Runs {
         })
     }
 
-    /// The run that was accepted under a key before.
+    /// The run that was accepted with this idempotency key.
     pub async fn earlier(&self, key: &Idempotency) -> Result<Option<Started>, NotStarted> {
         let accepted = self.inner.parts.store.same_run(key).await?;
         accepted.map(replay).transpose()
@@ -291,9 +267,9 @@ impl Runs {
         self.inner.parts.store.run(id).await
     }
 
-    /// The events of a run after this one. None if there is no such run.
+    /// The events of a run after this one. `None` if the run is unknown.
     pub async fn watch(&self, id: &str, after: i64) -> Result<Option<Watching>, StoreError> {
-        // Looked for first: when it ends meanwhile, the store has it all.
+        // Live runs are checked first: if the run ends meanwhile, the store has all events.
         let live = self.inner.live().get(id).cloned();
         let store = &self.inner.parts.store;
         if live.is_none() && store.run(id).await?.is_none() {
@@ -303,7 +279,7 @@ impl Runs {
         Ok(Some(Watching::new(store.clone(), id, after, progress)))
     }
 
-    /// Tells a run to stop. It ends within a second.
+    /// Stops a run. It ends within a second.
     pub async fn stop(&self, id: &str) -> Result<(), NotStopped> {
         let live = self.inner.live().get(id).cloned();
         let store = &self.inner.parts.store;
@@ -320,7 +296,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Tells a run to stop that nobody waits for any more.
+    /// Stops a run whose client has disconnected.
     pub fn abandon(&self, id: &str) {
         if let Some(live) = self.inner.live().get(id) {
             live.is_stopped.store(true, Ordering::Release);
@@ -328,12 +304,11 @@ impl Runs {
         }
     }
 
-    /// How many runs are under way.
     pub fn active(&self) -> watch::Receiver<usize> {
         self.inner.count.subscribe()
     }
 
-    /// How many runs wait for their session or for a free turn, and how many turns are under way.
+    /// The numbers of queued runs and of active turns.
     pub fn depths(&self) -> Value {
         let inner = &self.inner;
         let live = inner.live().len();
@@ -341,17 +316,15 @@ impl Runs {
         json!({"runs": live, "turns": busy, "waiting": live.saturating_sub(busy)})
     }
 
-    /// Whether more runs are taken.
     pub fn takes_new(&self) -> bool {
         !self.inner.closing.load(Ordering::Acquire)
     }
 
-    /// Takes no more runs.
     pub fn refuse_new(&self) {
         self.inner.closing.store(true, Ordering::Release);
     }
 
-    /// Takes no more runs, gives those under way this long, then interrupts them.
+    /// Accepts no more runs, waits this long for active ones, then interrupts them.
     pub async fn close(&self, patience: Duration) {
         let inner = &self.inner;
         self.refuse_new();
@@ -365,7 +338,7 @@ impl Runs {
             inner.seats.clear_all().await;
         };
         if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
-            tracing::warn!("some runs did not end in time");
+            tracing::warn!("shutdown timed out with active runs");
         }
         inner.decisions.close().await;
     }
@@ -387,7 +360,7 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds a place for a run. The clock is not refused: it would not come back.
+    /// Admits a run within the limits. The scheduler is not refused: it would not retry.
     fn admit(&self, source: Source) -> Result<Arc<Live>, NotStarted> {
         let mut all = self.live();
         let limit = self.parts.concurrent_runs;
@@ -413,7 +386,7 @@ impl Inner {
         self.count.send_replace(all.len());
     }
 
-    /// Does the work and writes it down, to the end.
+    /// Executes a run and stores its events and its end.
     async fn carry_out(self: Arc<Self>, live: Arc<Live>, errand: Errand) {
         let (log, writer) = log::new(&live.id, self.parts.store.clone(), live.progress.clone());
         let work = async {
@@ -422,10 +395,10 @@ impl Inner {
             log.end();
             done
         };
-        // Nobody could see what is not stored, so then there is no point in going on.
+        // Events that are not stored cannot be seen, so the run is stopped.
         let writing = async {
             writer.run().await.inspect_err(|error| {
-                tracing::error!(run = live.id, %error, "the events of a run can not be stored");
+                tracing::error!(run = live.id, %error, "storing the events of a run failed");
                 live.stop.cancel();
             })
         };
@@ -434,7 +407,7 @@ impl Inner {
             (Ok(done), Ok(())) => done,
             (Ok(_), Err(error)) => (Outcome::failed("store_error", error.to_string()), None),
             (Err(_), _) => {
-                tracing::error!(run = live.id, "a run panicked");
+                tracing::error!(run = live.id, "run panicked");
                 let message = "this is a bug in hermes: the run ended unexpectedly";
                 (Outcome::failed("internal", message), None)
             }
@@ -442,7 +415,7 @@ impl Inner {
         let outcome = outcome.considering(&live, self.stop.is_cancelled());
         let end = outcome.end(&live.id, session);
         if let Err(error) = self.parts.store.finish_run(&live.id, &end).await {
-            tracing::error!(run = live.id, %error, "the end of a run can not be stored");
+            tracing::error!(run = live.id, %error, "storing the end of a run failed");
         }
         self.dismiss(&live);
         live.progress

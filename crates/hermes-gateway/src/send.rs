@@ -1,8 +1,8 @@
 //! Sends a message to a chat of a platform, once, without a running gateway.
 //!
-//! A [`Sender`] finds the chat, cuts the message to what the platform takes, posts the parts in order, and adds what it
+//! A [`Sender`] resolves the chat, splits the message to the platform's limits, posts the parts, and adds what it
 //! sent to the conversation of that chat. Each platform is a small file of plain requests: a client library for each
-//! would be more code than what it saves.
+//! would be more code than it saves.
 
 use std::{
     path::PathBuf,
@@ -48,10 +48,9 @@ pub use self::{
     media::MediaPolicy,
 };
 
-/// How long a platform may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sends messages for a home. Making one opens nothing; clones share their connections.
+/// Sends messages for a home. Connections are opened on demand; clones share them.
 #[derive(Debug, Clone)]
 pub struct Sender {
     inner: Arc<Inner>,
@@ -67,23 +66,20 @@ struct Inner {
     clients: [OnceLock<Client>; Platform::ALL.len()],
 }
 
-/// A message that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sent {
     success: bool,
-    /// The platform.
     pub platform: &'static str,
-    /// The chat it went to.
     pub chat_id: String,
-    /// The platform's name of the last part.
+    /// The platform's id of the last part.
     pub message_id: String,
     /// The thread or topic in the chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// What did not go as it should have.
+    /// Problems that did not prevent sending.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Where it went, if no chat was named.
+    /// The default chat, if none was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Whether it was added to the conversation of that chat.
@@ -107,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// Waits this long for an answer instead of half a minute.
+    /// Overrides the timeout of 30 s.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -124,7 +120,7 @@ impl Sender {
         self.send_with_files(target, message, media, &[]).await
     }
 
-    /// The same with files that are named beside the message.
+    /// Sends a message with files.
     pub async fn send_with_files(
         &self,
         target: &str,
@@ -163,7 +159,7 @@ impl Sender {
         let chat = delivered.chat;
         let mut chats = vec![chat.id.as_str()];
         chats.extend(delivered.receipt.chat_id.as_deref());
-        // A thread of Discord is a channel of its own.
+        // A Discord thread is a channel.
         chats.extend(
             chat.thread
                 .as_deref()
@@ -191,7 +187,7 @@ impl Sender {
         })
     }
 
-    /// The chats that are known, of one platform or of all: from the channel directory, else from conversations.
+    /// The known chats of one platform or of all: from the channel directory, else from conversations.
     pub async fn targets(
         &self,
         conversations: &ConversationIndex,

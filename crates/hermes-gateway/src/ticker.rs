@@ -1,5 +1,5 @@
-//! Lets time pass for cron jobs: looks every minute, and at once when somebody changes them. Under a Hub, which keeps
-//! the clock, only old things are cleared away.
+//! The cron scheduler: checks for due jobs every minute, and immediately when the job file changes. Under a Hub, which
+//! schedules jobs itself, it only prunes old runs.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,12 +15,11 @@ use crate::{
     runs::{Errand, Source},
 };
 
-/// How often due jobs are looked for.
 const TICK: Duration = Duration::from_mins(1);
-/// How often the job file is looked at, so that `hermes cron run` does not wait for a minute.
+/// How often the job file is checked, so that `hermes cron run` does not wait for a minute.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Runs what is due until it is told to stop.
+/// Runs due jobs until it is stopped.
 pub async fn run(gateway: &Gateway, stop: &CancellationToken) {
     let file = gateway.home().path().join("cron").join("jobs.json");
     let mut looks = tokio::time::interval(LOOK);
@@ -45,21 +44,21 @@ pub async fn run(gateway: &Gateway, stop: &CancellationToken) {
                 give_sign(gateway).await;
             }
         }
-        // What is claimed and not begun would be missed once.
+        // A claimed run that is not started would be lost.
         if is_own && gateway.runs().takes_new() {
             tick(gateway).await;
         }
     }
 }
 
-/// Begins a run for every job that is due.
+/// Starts a run for every due job.
 async fn tick(gateway: &Gateway) {
     let zone = time_zone(&gateway.agent().settings());
     let now = Zoned::now().with_time_zone(zone);
     let claimed = match gateway.runner().claim_due(&now).await {
         Ok(claimed) => claimed.unwrap_or_default(),
         Err(error) => {
-            tracing::warn!(%error, "due cron jobs can not be looked for");
+            tracing::warn!(%error, "claiming due cron jobs failed");
             return;
         }
     };
@@ -73,7 +72,7 @@ async fn begin(gateway: &Gateway, claimed: Claimed) {
     let errand = Errand::Job(Box::new(claimed));
     let started = gateway.runs().start(errand, Source::Cron, input, None);
     if let Err(error) = started.await {
-        tracing::error!(%error, "a cron job could not be started");
+        tracing::error!(%error, "starting a cron job failed");
     }
 }
 
@@ -81,17 +80,17 @@ async fn give_sign(gateway: &Gateway) {
     let home = gateway.home().clone();
     let beaten = tokio::task::spawn_blocking(move || beat(&home)).await;
     if let Ok(Err(error)) = beaten {
-        tracing::warn!(%error, "the ticker can not give a sign of life");
+        tracing::warn!(%error, "writing the ticker heartbeat failed");
     }
 }
 
 async fn tidy(gateway: &Gateway) {
     if let Err(error) = gateway.runs().tidy().await {
-        tracing::warn!(%error, "old runs can not be forgotten");
+        tracing::warn!(%error, "pruning old runs failed");
     }
 }
 
-/// What tells one version of the file from another.
+/// Identifies a version of the file.
 async fn stamp(file: &PathBuf) -> Option<(std::time::SystemTime, u64)> {
     let found = tokio::fs::metadata(file).await.ok()?;
     Some((found.modified().ok()?, found.len()))

@@ -1,8 +1,8 @@
-//! The agents of tenants: woken when there is something to do, put to sleep when there is not, started again when they
-//! fail. What an agent is, and how it runs, is the [`Runtime`]'s business.
+//! The agents of tenants: started on demand, stopped when idle, restarted when they fail. How an agent runs is up to
+//! the [`Runtime`].
 //!
-//! There is one `Seat` per tenant that was ever awake. Whoever needs an agent [enters](Agents::enter),
-//! which keeps it from falling asleep, and [wakes](Agents::wake) it; however many do so at once, it is started once.
+//! There is one `Seat` per tenant whose agent has ever run. A caller that needs an agent takes a guard, which keeps the
+//! agent from being stopped as idle, and [wakes](Agents::wake) it. Concurrent callers cause one start.
 
 mod failing;
 mod ignored;
@@ -29,13 +29,11 @@ use crate::{
     state::State,
 };
 
-/// How long runs may take to end when an agent is stopped.
+/// How long runs get to end when an agent is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often those who are awake are looked at.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// All agents of this node.
 pub struct Agents {
     state: Arc<dyn State>,
     runtime: Arc<dyn Runtime>,
@@ -48,7 +46,7 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Begins to look after agents. Call it inside a tokio runtime.
+    /// Spawns the health check task. Call it inside a tokio runtime.
     pub fn new(
         state: Arc<dyn State>,
         runtime: Arc<dyn Runtime>,
@@ -72,22 +70,19 @@ impl Agents {
         agents
     }
 
-    /// What runs them.
     pub fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.runtime
     }
 
-    /// Figures about them, and about all that works with them.
+    /// Metrics of the agents and of everything that uses them.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
-    /// What is known of tenants.
     pub fn tenancy(&self) -> &Arc<dyn Tenancy> {
         &self.tenancy
     }
 
-    /// How a tenant's agent is.
     pub async fn state(&self, tenant: &TenantId) -> AgentState {
         self.look(tenant).await;
         let pid = match self.runtime.life(tenant).await {
@@ -97,20 +92,20 @@ impl Agents {
         self.seat(tenant, |seat| seat.shown(pid, &self.node))
     }
 
-    /// Whether a tenant's agent has a process, or is about to.
+    /// Whether a tenant's agent has a process, or is about to have one.
     pub fn is_awake(&self, tenant: &TenantId) -> bool {
         let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         seats.get(tenant).is_some_and(Seat::is_awake)
     }
 
-    /// Those that have a process, or are about to.
+    /// Tenants whose agent has a process, or is about to have one.
     pub fn awake(&self) -> Vec<TenantId> {
         let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         let awake = seats.iter().filter(|(_, seat)| seat.is_awake());
         awake.map(|(tenant, _)| tenant.clone()).collect()
     }
 
-    /// How many are in which state, of those that were ever awake.
+    /// Number of agents in each state, of those that have ever run.
     pub fn count_by_state(&self) -> BTreeMap<AgentPhase, u64> {
         let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counts = BTreeMap::new();
@@ -120,19 +115,19 @@ impl Agents {
         counts
     }
 
-    /// Begins to start an agent, also one that has failed too often. Returns at once.
+    /// Starts an agent in the background, also one that has failed too often.
     pub fn start(self: &Arc<Self>, tenant: &TenantId) -> AgentState {
         self.seat(tenant, Seat::forgive);
         let agents = Arc::clone(self);
         let woken = tenant.clone();
         self.tasks.spawn(async move {
-            // Why it failed stands in its state.
+            // The reason of a failure is in the agent's state.
             let _ = agents.wake_as(&woken, Waking::Order).await;
         });
         self.seat(tenant, |seat| seat.shown(None, &self.node))
     }
 
-    /// Begins to stop an agent. Returns at once.
+    /// Stops an agent in the background.
     pub fn stop(self: &Arc<Self>, tenant: &TenantId) -> AgentState {
         let agents = Arc::clone(self);
         let stopped = tenant.clone();
@@ -141,7 +136,7 @@ impl Agents {
         self.seat(tenant, |seat| seat.shown(None, &self.node))
     }
 
-    /// Begins to stop an agent and to start it again. Returns at once.
+    /// Restarts an agent in the background.
     pub fn restart(self: &Arc<Self>, tenant: &TenantId) -> AgentState {
         let agents = Arc::clone(self);
         let restarted = tenant.clone();
@@ -152,12 +147,12 @@ impl Agents {
         self.seat(tenant, |seat| seat.shown(None, &self.node))
     }
 
-    /// Stops an agent and returns when nothing of it is left: before its home is moved or its access ends.
+    /// Stops an agent and waits until its processes are gone: before its home is moved or its access ends.
     pub async fn settle(self: &Arc<Self>, tenant: &TenantId) {
         self.put_down(tenant, Phase::Stopped).await;
     }
 
-    /// Keeps a tenant's agent awake as long as the result lives.
+    /// Keeps a tenant's agent from being stopped as idle while the guard lives.
     pub fn enter(self: &Arc<Self>, tenant: &TenantId) -> Busy {
         self.seat(tenant, |seat| seat.active += 1);
         Busy {
@@ -166,22 +161,23 @@ impl Agents {
         }
     }
 
-    /// Returns when the agent takes runs. One that failed is waited for; one that failed too often is a problem.
+    /// Returns when the agent accepts runs. Waits out the backoff of an agent that failed; one that failed too often is
+    /// a problem.
     pub async fn wake(self: &Arc<Self>, tenant: &TenantId) -> Result<Arc<Terms>, Problem> {
         self.wake_as(tenant, Waking::Demand).await
     }
 
-    /// Says that an agent did not answer: it is asked whether it is well, and started anew if not.
+    /// Reports that an agent did not answer: it is checked, and restarted if it is not healthy.
     pub async fn doubt(self: &Arc<Self>, tenant: &TenantId) {
-        // One that has ended counts as a failure and rests.
+        // An agent that has exited counts as a failure and backs off.
         self.look(tenant).await;
         if self.seat(tenant, Seat::doubt) {
             self.begin_start(tenant);
         }
     }
 
-    /// Hands the settings in force to an agent that is awake. What it can take only at a start, such as its variables,
-    /// it gets when it has no work and is started anew. Others get all of them when they start.
+    /// Applies the effective settings to a running agent. Settings that need a restart, such as variables, take effect
+    /// when the agent is idle and restarted. Other agents get all settings when they start.
     pub async fn apply(&self, tenant: &TenantId) -> Result<(), Problem> {
         if self.seat(tenant, |seat| seat.phase()) != Phase::Up {
             return Ok(());
@@ -203,13 +199,13 @@ impl Agents {
         Ok(())
     }
 
-    /// What ended a tenant's agent after this moment, if anything did.
+    /// How a tenant's agent exited after this moment, if it did.
     pub fn death_since(&self, tenant: &TenantId, moment: Instant) -> Option<Death> {
         self.seat(tenant, |seat| seat.death_since(moment))
     }
 
-    /// Says that settings in a tenant's home are others. True if its agent starts now, and learns of them before it
-    /// takes a run.
+    /// Records that settings in a tenant's home have changed. Returns true if its agent is starting: it reloads them
+    /// before it accepts a run.
     pub fn take_news(&self, tenant: &TenantId) -> bool {
         self.seat(tenant, |seat| {
             seat.has_news = seat.phase() == Phase::Starting;
@@ -217,7 +213,6 @@ impl Agents {
         })
     }
 
-    /// Stops all agents.
     pub async fn close(self: &Arc<Self>) {
         self.closing.cancel();
         let awake = self.awake();
@@ -231,7 +226,7 @@ impl Agents {
         act(seats.entry(tenant.clone()).or_default())
     }
 
-    /// Takes note if an agent that should be up has ended.
+    /// Records a failure if an agent that should be running has exited.
     async fn look(&self, tenant: &TenantId) {
         if self.seat(tenant, |seat| seat.phase()) != Phase::Up {
             return;
@@ -253,7 +248,7 @@ impl Agents {
         }
     }
 
-    /// Looks at those that are up: have they ended, have they nothing to do?
+    /// Checks running agents: whether they have exited or are idle.
     async fn look_at_all(self: &Arc<Self>) {
         for tenant in self.awake() {
             self.look(&tenant).await;
@@ -274,7 +269,7 @@ impl Agents {
     }
 }
 
-/// Looks after agents until they are closed or forgotten.
+/// Runs until the agents are closed or dropped.
 async fn look_after(agents: std::sync::Weak<Agents>, closing: CancellationToken) {
     let mut rounds = tokio::time::interval(ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -286,7 +281,7 @@ async fn look_after(agents: std::sync::Weak<Agents>, closing: CancellationToken)
     }
 }
 
-/// Somebody works with an agent.
+/// Keeps an agent from being stopped as idle.
 pub struct Busy {
     agents: Arc<Agents>,
     tenant: TenantId,
@@ -301,13 +296,12 @@ impl Drop for Busy {
     }
 }
 
-/// Waits until an agent is no longer on its way up or down.
+/// Waits until an agent is neither starting nor stopping.
 async fn settled(mut phase: watch::Receiver<Phase>) {
     let is_settled = |phase: &Phase| !matches!(phase, Phase::Starting | Phase::Stopping);
     let _ = phase.wait_for(is_settled).await;
 }
 
-/// What a runtime says, as clients see it.
 pub(crate) fn problem(error: &RuntimeError) -> Problem {
     let message = error.to_string();
     match error {

@@ -1,4 +1,4 @@
-//! The Hub as one object: what it remembers, what runs its tenants, and the doors it opens.
+//! The Hub as one object: its state, the agents of its tenants, and its listeners.
 
 use std::{
     fmt,
@@ -67,24 +67,19 @@ pub use opening::{OpenError, Opened};
 pub use serving::ServeError;
 pub(crate) use tls::ClientAddress;
 
-/// So many archives may be packed at once.
 const MOST_ARCHIVES: usize = 8;
 
-/// What a Hub is made of.
+/// What a Hub is constructed from.
 pub struct Parts {
-    /// What it remembers.
     pub state: Arc<dyn State>,
-    /// What opens its secrets.
+    /// Decrypts its secrets.
     pub key: SecretKey,
-    /// What runs its tenants.
     pub runtime: Arc<dyn Runtime>,
-    /// Its settings.
     pub settings: Settings,
-    /// What this node is called.
     pub node: String,
 }
 
-/// A Hub. Clones are handles on the same one.
+/// A Hub. Clones are handles to the same one.
 #[derive(Clone)]
 pub struct Hub(Arc<Inner>);
 
@@ -107,15 +102,15 @@ struct Inner {
     nobody: Visitor,
     standing: Arc<ArcSwap<Standing>>,
     known_tenants: KnownTenants,
-    /// Grows when the offered tools change.
+    /// Incremented when the offered tools change.
     tool_set: watch::Sender<u64>,
     mcp_sessions: OnceLock<OpenSessions>,
     homes_in_making: Making,
     shares: Shares,
     searches: Searches,
-    /// Archives that may be packed at once: each takes a thread for as long as its receiver takes it.
+    /// Limits concurrent archives: each occupies a thread until its receiver has read it.
     archives: Arc<Semaphore>,
-    /// Changes under way, and other work that must end before the Hub does.
+    /// Changes in progress, and other work that must finish before the Hub stops.
     work: TaskTracker,
     stop: CancellationToken,
     is_draining: AtomicBool,
@@ -133,21 +128,18 @@ impl fmt::Debug for Hub {
 /// Why a Hub does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting that only shows here to be unusable.
+    /// A setting that can be checked only at the start.
     #[error("setting `{key}`: {reason}")]
     Setting {
-        /// Which one.
         key: &'static str,
-        /// What is wrong.
         reason: String,
     },
-    /// The database refused.
     #[error(transparent)]
     State(#[from] crate::state::StateError),
 }
 
 impl Hub {
-    /// Puts a Hub together and takes up what an earlier one left undone.
+    /// Starts a Hub and resumes what an earlier process left unfinished.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts {
             state,
@@ -228,7 +220,7 @@ impl Hub {
             version = env!("CARGO_PKG_VERSION"),
             node = hub.node(),
             listen = %hub.settings().listen,
-            "the Hub starts"
+            "Hub starting"
         );
         hub.0.work.spawn(housekeeping::run(hub.clone()));
         hub.0.work.spawn(storage::run(hub.clone()));
@@ -238,8 +230,8 @@ impl Hub {
         Ok(hub)
     }
 
-    /// Takes up changed settings: limits, sync, which tools are offered, audit, deleted tenants. Others wait for the
-    /// next start.
+    /// Applies changed settings: limits, sync, offered tools, audit, deleted tenants. Others take effect at the next
+    /// start.
     pub fn reload(&self, settings: &Settings) {
         let mut next = Settings::clone(&self.settings());
         let tools_before = (next.mcp.tools, next.mcp.read_only);
@@ -257,9 +249,9 @@ impl Hub {
         }
     }
 
-    /// Takes no further requests, lets those under way end, and writes everything down.
+    /// Refuses new requests, waits for those in progress, and stores everything.
     pub async fn close(&self) {
-        tracing::info!("the Hub stops");
+        tracing::info!("Hub stopping");
         self.begin_drain();
         // First: a stop that takes too long is often ended by a kill, and is a stop all the same.
         previous_end::note_stop(self.state(), self.node()).await;
@@ -272,10 +264,10 @@ impl Hub {
             .await
             .is_err()
         {
-            tracing::warn!("work was still under way when the Hub ended");
+            tracing::warn!("shutdown grace period ended with work in progress");
         }
         if let Err(error) = self.0.authenticator.write_down_use().await {
-            tracing::warn!(%error, "when tokens were last used is lost");
+            tracing::warn!(%error, "failed to store when tokens were last used");
         }
         self.write_down_left_out();
         let reads = self
@@ -287,50 +279,43 @@ impl Hub {
         if let Some(reads) = reads {
             reads.close().await;
         }
-        tracing::info!("the Hub has stopped");
+        tracing::info!("Hub stopped");
     }
 
-    /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.0.settings.load_full()
     }
 
-    /// What the Hub remembers.
     pub fn state(&self) -> &dyn State {
         &*self.0.state
     }
 
-    /// The same, to keep.
     pub fn shared_state(&self) -> Arc<dyn State> {
         Arc::clone(&self.0.state)
     }
 
-    /// The agents of its tenants.
     pub fn agents(&self) -> &Arc<Agents> {
         &self.0.agents
     }
 
-    /// Their runs.
     pub fn runs(&self) -> &Arc<Runs> {
         &self.0.runs
     }
 
-    /// What lets their jobs run.
+    /// The scheduler of their cron jobs.
     pub fn clock(&self) -> &Arc<Clock> {
         &self.0.clock
     }
 
-    /// Figures about it.
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
 
-    /// What this node is called.
     pub fn node(&self) -> &str {
         &self.0.node
     }
 
-    /// What seals and opens secrets.
+    /// Encrypts and decrypts secrets.
     pub fn key(&self) -> &SecretKey {
         &self.0.key
     }
@@ -351,7 +336,6 @@ impl Hub {
         &self.0.wrong_tokens
     }
 
-    /// Who was turned away at the doors.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.0.refusals
     }
@@ -372,12 +356,12 @@ impl Hub {
         self.0.is_draining.load(Ordering::Relaxed)
     }
 
-    /// Ends when the Hub does.
+    /// Cancelled when the Hub shuts down.
     pub(crate) fn stop(&self) -> &CancellationToken {
         &self.0.stop
     }
 
-    /// Where work goes that must end before the Hub does.
+    /// Tracks work that must finish before the Hub stops.
     pub(crate) fn work(&self) -> &TaskTracker {
         &self.0.work
     }
@@ -386,12 +370,12 @@ impl Hub {
         self.0.tool_set.subscribe()
     }
 
-    /// Policy, configuration and specialization in force.
+    /// The effective policy, configuration and specialization.
     pub(crate) fn standing(&self) -> Arc<Standing> {
         self.0.standing.load_full()
     }
 
-    /// Lets newer documents take effect. Who read them earlier may come later; then nothing changes.
+    /// Replaces the effective documents, unless the given ones are older: callers may arrive out of order.
     pub(crate) fn set_standing(&self, standing: Standing) {
         let standing = Arc::new(standing);
         self.0.standing.rcu(|current| {
@@ -446,13 +430,13 @@ impl Hub {
         self.settings().data_dir.join("tenants").join(id.as_str())
     }
 
-    /// Writes down something that changed nothing.
+    /// Writes the audit entry of a request that changed nothing.
     pub(crate) fn log_read(&self, entry: NewEntry) {
         let reads = self.0.reads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reads) = &*reads {
             reads.push(entry);
         } else {
-            tracing::warn!("an audit entry came after the end");
+            tracing::warn!("audit entry dropped: the writer is closed");
         }
     }
 
@@ -476,7 +460,6 @@ impl Hub {
         Ok(opened.expose().as_bytes().to_vec())
     }
 
-    /// Takes no further requests.
     pub(crate) fn begin_drain(&self) {
         self.0.is_draining.store(true, Ordering::Relaxed);
         self.0.stop.cancel();
@@ -494,7 +477,7 @@ impl Hub {
         Arc::clone(&self.0.archives)
     }
 
-    /// What operations on files may take.
+    /// Limits of file operations.
     pub(crate) fn file_limits(&self) -> FileLimits {
         let limits = self.settings().limits;
         FileLimits {
@@ -524,7 +507,7 @@ impl Hub {
     }
 }
 
-/// Who asks on routes that need no token.
+/// The caller on routes that need no token.
 fn nobody() -> Visitor {
     let principal = Principal {
         token: TokenId::nobody(),

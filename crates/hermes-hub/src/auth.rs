@@ -1,4 +1,4 @@
-//! Who may do what: keys, scopes, and the rules for making and ending tokens.
+//! Authentication and authorization: keys, scopes, and the rules for creating and revoking tokens.
 
 mod authenticator;
 mod cidr;

@@ -1,4 +1,4 @@
-//! One call of an operation, whichever way it came, and its reply.
+//! One call of an operation, over REST or MCP, and its reply.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -13,48 +13,41 @@ use crate::{
     shapes::Via,
 };
 
-/// Who calls, from where, and what was found out before the operation began.
+/// The caller of an operation, and what was resolved before it runs.
 #[derive(Clone)]
 pub(crate) struct Call {
-    /// The Hub.
     pub(crate) hub: Hub,
-    /// Who calls.
     pub(crate) visitor: Visitor,
-    /// Through which door.
     pub(crate) via: Via,
-    /// The version a write must find, if the caller named one.
+    /// `If-Match`, if the caller sent it.
     pub(crate) if_match: Option<String>,
-    /// The last event a watcher has seen.
+    /// `Last-Event-ID`, if the caller sent it.
     pub(crate) last_event_id: Option<u64>,
-    /// The part of a file that is wanted.
     pub(crate) range: Option<String>,
-    /// The tenant of the route.
     pub(crate) tenant: Option<Arc<KnownTenant>>,
-    /// What the log says of this call. A change commits it with its effect.
+    /// The audit entry. A change commits it with its effect.
     pub(crate) entry: NewEntry,
-    /// Whether the log has this call, whatever becomes of it.
+    /// Whether the audit log already has this call.
     pub(crate) is_logged: Arc<AtomicBool>,
 }
 
 impl Call {
-    /// What the caller may do.
     pub(crate) fn principal(&self) -> &Principal {
         &self.visitor.principal
     }
 
-    /// The tenant of the route. The gate has found it.
+    /// The tenant of the route, which the gate has looked up.
     pub(crate) fn tenant(&self) -> Result<&Arc<KnownTenant>, Problem> {
         self.tenant
             .as_ref()
-            .ok_or_else(|| Problem::internal(&"an operation on a tenant came without one"))
+            .ok_or_else(|| Problem::internal(&"operation on a tenant without a tenant"))
     }
 
-    /// Its id.
     pub(crate) fn tenant_id(&self) -> Result<&TenantId, Problem> {
         Ok(&self.tenant()?.id)
     }
 
-    /// Writes the entry of something that changes no record, before it is done.
+    /// Writes the audit entry of an action that changes no record, before it is done.
     pub(crate) async fn log_now(&self) -> Result<(), Problem> {
         self.hub
             .state()
@@ -65,7 +58,7 @@ impl Call {
         Ok(())
     }
 
-    /// Refuses a write that would replace another version than the caller knows.
+    /// Refuses a write that would replace a version the caller does not know.
     pub(crate) fn check_version(&self, etag: &str) -> Result<(), Problem> {
         match &self.if_match {
             Some(wanted) if !names_version(wanted, etag) => Err(changed_meanwhile()),
@@ -74,11 +67,10 @@ impl Call {
     }
 }
 
-/// That `If-Match` names another version.
 pub(crate) fn changed_meanwhile() -> Problem {
     Problem::new(
         crate::Code::PreconditionFailed,
-        "it has changed since; read it again and repeat the change on that version",
+        "it was changed by another request; read it again and repeat the change on that version",
     )
 }
 
@@ -87,42 +79,31 @@ pub(crate) fn names_version(header: &str, etag: &str) -> bool {
     header.trim() == "*" || header.split(',').any(|one| one.trim() == etag)
 }
 
-/// A strong version of something that counts its changes.
+/// A strong `ETag` from a version number.
 pub(crate) fn etag(version: impl std::fmt::Display) -> String {
     format!("\"{version}\"")
 }
 
-/// What an operation answers.
 pub(crate) struct Reply {
-    /// The HTTP status.
     pub(crate) status: u16,
-    /// The version of what is shown.
     pub(crate) etag: Option<String>,
-    /// What is sent.
     pub(crate) body: Body,
 }
 
-/// What is sent.
 pub(crate) enum Body {
-    /// Nothing.
     Empty,
-    /// A JSON document, as it is sent.
     Json(Arc<RawValue>),
-    /// Server-sent events.
     Events(BoxStream<'static, Bytes>),
-    /// Anything else, with its own headers.
     Bytes(HeaderMap, axum::body::Body),
 }
 
 impl Reply {
-    /// A document, with status 200.
     pub(crate) fn json(value: &impl Serialize) -> Result<Self, Problem> {
         let document = serde_json::value::to_raw_value(value);
         let document = document.map_err(|error| Problem::internal(&error))?;
         Ok(Self::document(document.into()))
     }
 
-    /// A document that was made before, with status 200.
     pub(crate) fn document(document: Arc<RawValue>) -> Self {
         Self {
             status: 200,
@@ -131,7 +112,7 @@ impl Reply {
         }
     }
 
-    /// A document with a secret that is shown this once.
+    /// A document with a secret, which is added when the reply is built and shown only once.
     pub(crate) fn json_with(
         value: &impl Serialize,
         name: &str,
@@ -144,7 +125,6 @@ impl Reply {
         Self::json(&value)
     }
 
-    /// Nothing, with status 204.
     pub(crate) fn empty() -> Self {
         Self {
             status: 204,

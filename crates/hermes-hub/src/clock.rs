@@ -1,8 +1,8 @@
-//! The clock: lets the cron jobs of all tenants run when they are due, asleep or awake.
+//! The scheduler: runs the cron jobs of all tenants when they are due, whether their agents are running or not.
 //!
-//! Job definitions are the agents', in `cron/jobs.json` of each home. What has fired is the database's: a due time is
-//! dealt with at most once, in the transaction that also moves the job on, whoever is killed or started in between.
-//! The database is also what knows which job is next, so that sleeping tenants cost nothing while nothing is due.
+//! Job definitions belong to the agents, in `cron/jobs.json` of each home. The database records what has fired: a due
+//! time fires at most once, in the transaction that also sets the next due time, whatever process is killed or started
+//! in between. The database also knows which job is next, so that idle tenants cost nothing while nothing is due.
 
 mod due;
 pub(crate) mod files;
@@ -25,56 +25,50 @@ use crate::{
     state::{JobFile, State, StateError},
 };
 
-/// The longest sleep: the time of day may be set while the clock sleeps.
+/// The longest sleep, since the system clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// How often the database is asked what is next although nobody said anything: another node may have changed it.
+/// How often the next due time is read without a notification: another node may have changed it.
 const TRUST: Duration = Duration::from_secs(30);
 
-/// How often the files of those who are awake are looked at. They change their jobs themselves.
+/// How often the job files of running agents are checked, which change their jobs themselves.
 const AWAKE_ROUND: Duration = Duration::from_secs(2);
 
-/// How often all files are looked at. Somebody may have edited one by hand.
+/// How often all job files are checked, since somebody may have edited one by hand.
 const FULL_ROUND: Duration = Duration::from_mins(1);
 
-/// How long to wait when the database does not answer.
 const DATABASE_REST: Duration = Duration::from_secs(2);
 
-/// Due times that are dealt with at once.
 const BATCH: u32 = 500;
 
-/// Homes that are looked at in one go.
 const HOMES: u32 = 1000;
 
-/// Tenants whose due jobs are planned side by side.
 const PLANS: usize = 8;
 
-/// Tells what time it is.
+/// The current time; tests supply their own.
 pub type TimeOfDay = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// The clock of a node.
 pub struct Clock {
     state: Arc<dyn State>,
     agents: Arc<Agents>,
     runs: Arc<Runs>,
     now: TimeOfDay,
-    /// The files as they were when they were last read.
+    /// Job files as last read.
     seen: Mutex<HashMap<TenantId, JobFile>>,
-    /// Linked homes whose own gateway lets their jobs run.
+    /// Linked homes whose own gateway runs their jobs.
     own_tickers: Mutex<HashSet<TenantId>>,
-    /// What is next may have changed.
     changed: Notify,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
 impl Clock {
-    /// Starts the clock. Call it inside a tokio runtime.
+    /// Starts the scheduler. Call it inside a tokio runtime.
     pub fn start(state: Arc<dyn State>, agents: Arc<Agents>, runs: Arc<Runs>) -> Arc<Self> {
         Self::start_at(state, agents, runs, Arc::new(Time::now))
     }
 
-    /// Starts a clock that takes the time of day from elsewhere.
+    /// Starts a scheduler with another source of time.
     pub fn start_at(
         state: Arc<dyn State>,
         agents: Arc<Agents>,
@@ -99,29 +93,29 @@ impl Clock {
         clock
     }
 
-    /// Takes up a tenant's jobs as they are now: they were changed, or the tenant was restored or unblocked.
+    /// Reloads a tenant's jobs, after a change or when the tenant was restored or unblocked.
     pub async fn changed(&self, tenant: &TenantId) -> Result<(), Problem> {
         self.read_jobs(tenant).await?;
         self.changed.notify_one();
         Ok(())
     }
 
-    /// Stops the clock. What is due waits for the next one.
+    /// Stops the scheduler. Due jobs wait for the next start.
     pub async fn close(&self) {
         self.closing.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Waits for the next due time, and deals with it.
+    /// Waits for the next due time and fires it.
     async fn tick(&self) {
         loop {
             match self.fire_due().await {
-                // More may be due than were dealt with at once.
+                // More may be due than fit into one batch.
                 Ok(count) if count >= BATCH as usize => continue,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!("the clock can not deal with what is due: {error}");
+                    tracing::warn!(%error, "failed to fire due cron jobs");
                     if self.pause(DATABASE_REST).await {
                         return;
                     }
@@ -135,7 +129,7 @@ impl Clock {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!("the clock does not know what is next: {error}");
+                    tracing::warn!(%error, "failed to read the next due time");
                     if self.pause(DATABASE_REST).await {
                         return;
                     }
@@ -144,7 +138,7 @@ impl Clock {
         }
     }
 
-    /// Sleeps until a moment by the time of day, or until something changes. True if the clock is to stop.
+    /// Sleeps until this time or until something changes. Returns true at shutdown.
     async fn sleep_until(&self, next: Option<Time>) -> bool {
         let trusted = tokio::time::Instant::now() + TRUST;
         while tokio::time::Instant::now() < trusted {
@@ -162,7 +156,7 @@ impl Clock {
         false
     }
 
-    /// True if the clock is to stop.
+    /// Returns true at shutdown.
     async fn pause(&self, rest: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(rest) => false,
@@ -170,15 +164,15 @@ impl Clock {
         }
     }
 
-    /// Looks for files that have changed: of all tenants at first and every minute, of those awake more often. What has
-    /// not changed since a Hub last read it is not read again, and costs no question to the database.
+    /// Checks for changed job files: of all tenants at the start and every minute, of running agents more often. A file
+    /// that has not changed since it was last read is not read again, and needs no database query.
     async fn read_files(&self) {
         if let Err(error) = self.remember_files().await {
-            tracing::warn!("all jobs are read anew, since the database does not answer: {error}");
+            tracing::warn!(%error, "failed to load known job files; reading all of them");
         }
         loop {
             if let Err(error) = self.look_at_all_files().await {
-                tracing::warn!("the jobs of tenants can not be looked at: {error}");
+                tracing::warn!(%error, "failed to scan cron job files");
             }
             let next = tokio::time::Instant::now() + FULL_ROUND;
             while tokio::time::Instant::now() < next {

@@ -1,4 +1,4 @@
-//! The Hub's own directory: what lies where in it, who may read it, and that one Hub uses it at a time.
+//! The Hub's data directory: its layout, permissions and lock.
 
 use std::{
     fs, io,
@@ -8,49 +8,41 @@ use std::{
 
 use crate::{GroupId, TenantId, ids::random_hex};
 
-/// What is made at once; the rest comes when it is needed.
+/// Created at the start; others are created when needed.
 const DIRECTORIES: [&str; 5] = ["tenants", "shares", "trash", "sync", "logs"];
 
-/// Why a directory can not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
-    /// Another Hub uses it.
     #[error(
         "`{path}` is in use by another Hub ({holder}); stop that one, or choose another `data_dir`"
     )]
     InUse {
-        /// The directory.
         path: String,
-        /// Its process, as it wrote itself down.
+        /// The process in the lock file.
         holder: String,
     },
-    /// The system refuses.
     #[error("`{path}`: {source}")]
     Io {
-        /// Which file or directory.
         path: String,
-        /// What the system says.
         source: io::Error,
     },
-    /// The system gives no random bytes.
     #[error("the system gives no random bytes: {0}")]
     Random(#[from] getrandom::Error),
 }
 
-/// The paths in a Hub's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataDir {
     root: PathBuf,
 }
 
-/// While this lives, no other Hub uses the directory.
+/// Holds the lock; no other Hub uses the directory while this lives.
 #[derive(Debug)]
 pub struct DataDirLock {
     _file: fs::File,
 }
 
 impl DataDir {
-    /// Takes a directory, and makes it and its parts, for their owner alone.
+    /// Creates a directory and its subdirectories, accessible to their owner only.
     pub fn create(root: impl Into<PathBuf>) -> Result<Self, DataDirError> {
         let root = root.into();
         make_private(&root)?;
@@ -64,67 +56,56 @@ impl DataDir {
         Ok(directory)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// The settings.
     pub fn settings(&self) -> PathBuf {
         self.root.join("hub.yaml")
     }
 
-    /// The database.
     pub fn database(&self) -> PathBuf {
         self.root.join("hub.db")
     }
 
-    /// The key that opens the secrets in the database.
     pub fn secret_key(&self) -> PathBuf {
         self.root.join("secret.key")
     }
 
-    /// The first token.
     pub fn admin_token(&self) -> PathBuf {
         self.root.join("admin.token")
     }
 
-    /// All that belongs to a tenant.
     pub fn tenant(&self, id: &TenantId) -> PathBuf {
         self.root.join("tenants").join(id.as_str())
     }
 
-    /// A tenant's home, unless it is linked.
     pub fn home(&self, id: &TenantId) -> PathBuf {
         self.tenant(id).join("home")
     }
 
-    /// All shares.
     pub fn shares(&self) -> PathBuf {
         self.root.join("shares")
     }
 
-    /// The files of a group.
     pub fn share(&self, id: &GroupId) -> PathBuf {
         self.shares().join(id.as_str())
     }
 
-    /// What was removed and can come back.
     pub fn trash(&self) -> PathBuf {
         self.root.join("trash")
     }
 
-    /// Where context is copied to unless another place is allowed.
+    /// The default destination of context syncs.
     pub fn sync(&self) -> PathBuf {
         self.root.join("sync")
     }
 
-    /// Logs.
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }
 
-    /// Keeps other Hubs away, or says who is there.
+    /// Locks the directory; the error names the process that holds the lock.
     pub fn lock(&self) -> Result<DataDirLock, DataDirError> {
         let path = self.root.join("hub.lock");
         let error = |source| failed(&path, source);
@@ -136,7 +117,7 @@ impl DataDir {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who it is helps; that it is there is what matters.
+                // The name of the holder only helps; the lock is what counts.
                 let _ = file.take(200).read_to_string(&mut holder);
                 return Err(DataDirError::InUse {
                     path: self.root.display().to_string(),
@@ -157,7 +138,7 @@ impl DataDir {
         Ok(DataDirLock { _file: file })
     }
 
-    /// What this node is called, made once. It lies here and not in the database, which several nodes may share.
+    /// This node's name, created once. It is not in the database, because several nodes may share that.
     pub fn node_id(&self) -> Result<String, DataDirError> {
         let path = self.root.join("node.id");
         match fs::read_to_string(&path) {
@@ -181,19 +162,19 @@ fn failed(path: &Path, source: io::Error) -> DataDirError {
     }
 }
 
-/// Lets a file made with these options be read by its owner alone.
+/// Sets mode 0600 for files created with these options.
 fn private(options: &mut fs::OpenOptions) {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
 }
 
-/// The same as [`private_directory`], with an error that names it.
+/// Like `ensure_private_dir`, with an error that names the path.
 pub(crate) fn make_private(path: &Path) -> Result<(), DataDirError> {
     private_directory(path).map_err(|source| failed(path, source))
 }
 
-/// Makes a directory that its owner alone can enter. One that is there is closed to others, but for the way through
-/// it: tenants with a user of their own need that to reach their homes, and may be running.
+/// Creates a directory that only its owner can enter. An existing one loses the permissions of others except search:
+/// tenants with a user of their own need it to reach their homes, and may be running.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]

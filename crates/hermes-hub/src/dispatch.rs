@@ -1,4 +1,4 @@
-//! The way from a request to its operation: who may, whose it is, once or again, and what the log says.
+//! From a request to its operation: authorization, tenant lookup, idempotency and audit.
 
 use std::{
     net::IpAddr,
@@ -28,31 +28,27 @@ use crate::{
     state::{IdempotencyKey, KeyClaim, StoredReply},
 };
 
-/// The longest name a client may give a request.
 const LONGEST_KEY: usize = 128;
 
-/// The arguments of a request, by the names that tools have.
+/// The arguments of a request, by their tool names.
 pub(crate) struct Arguments {
-    /// At least those that name tenant and share.
+    /// At least the arguments that name tenant and share.
     pub(crate) known: Map<String, Value>,
-    /// All of them, where they have to be waited for. Nothing is read for callers who may not do it anyway.
+    /// All arguments, if the body is not read yet. It is not read for callers who may not call the operation.
     pub(crate) all: Option<BoxFuture<'static, Result<Map<String, Value>, Problem>>>,
-    /// How the caller spells them.
     pub(crate) naming: Naming,
 }
 
-/// Who sent a request.
+/// The authenticated sender of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Visitor {
-    /// What they may do.
     pub(crate) principal: Arc<Principal>,
-    /// Of the token they showed.
+    /// Hash of the presented token.
     pub(crate) key: Option<KeyHash>,
-    /// Where they are.
     pub(crate) address: IpAddr,
 }
 
-/// A request that has been authenticated and whose operation is known.
+/// An authenticated request for an operation.
 pub(crate) struct Request {
     pub(crate) operation: &'static Operation,
     pub(crate) visitor: Visitor,
@@ -65,7 +61,7 @@ pub(crate) struct Request {
     pub(crate) idempotency_key: Option<String>,
 }
 
-/// A reply, and whether it was given before.
+/// A reply, and whether it is replayed for an idempotency key.
 pub(crate) struct Dispatched {
     pub(crate) reply: Reply,
     pub(crate) is_replay: bool,
@@ -80,7 +76,7 @@ impl Dispatched {
     }
 }
 
-/// Does what a request asks for.
+/// Runs the operation of a request.
 pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, Problem> {
     let started = Instant::now();
     let operation = request.operation;
@@ -94,12 +90,12 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
     entry.status = operation.success[0];
     entry.started = started;
     entry.request_id = request.id.to_string();
-    // So that log lines can be told apart by request.
+    // So that log lines can be filtered by request.
     let span = tracing::info_span!("request", requestId = %request.id, operation = operation.name);
     let work = perform(hub.clone(), request, entry).instrument(span.clone());
     let result = match operation.effect {
         Effect::Reads => work.await,
-        // Whoever hangs up does not cut a change in two.
+        // A client that disconnects must not interrupt a change.
         Effect::Changes | Effect::Destroys => match hub.work().spawn(work).await {
             Ok(result) => result,
             Err(error) => Err(Problem::internal(&error)),
@@ -116,13 +112,13 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
         && problem.code == Code::PermissionDenied
     {
         let reason = problem.reason.unwrap_or_default();
-        tracing::info!(parent: &span, status, reason, actor = %actor, "a request was refused: {}", problem.message);
+        tracing::info!(parent: &span, status, reason, actor = %actor, "request refused: {}", problem.message);
     }
-    tracing::debug!(parent: &span, status, milliseconds = took.as_secs_f64() * 1000.0, "answered");
+    tracing::debug!(parent: &span, status, milliseconds = took.as_secs_f64() * 1000.0, "request answered");
     result
 }
 
-/// Lets an entry say what a request is about.
+/// Adds what a request is about to its audit entry.
 fn describe(entry: &mut NewEntry, arguments: &Map<String, Value>) {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
     entry.tenant = text("tenant_id")
@@ -140,7 +136,7 @@ fn describe(entry: &mut NewEntry, arguments: &Map<String, Value>) {
     }
 }
 
-/// What is acted upon: a share's path, a job, a group and so on; never a value.
+/// The target of a request: a share's path, a job, a group and so on; never a value.
 fn target(arguments: &Map<String, Value>) -> Option<String> {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
     let path = text("path").or_else(|| text("from"));
@@ -165,9 +161,7 @@ fn target(arguments: &Map<String, Value>) -> Option<String> {
     Some(beginning(&target, 512).to_owned())
 }
 
-/// So many characters of a text at most.
 fn beginning(text: &str, characters: usize) -> &str {
-    // No text has more characters than bytes.
     if text.len() <= characters {
         return text;
     }
@@ -186,7 +180,7 @@ async fn perform(hub: Hub, request: Request, mut entry: NewEntry) -> Result<Disp
     result
 }
 
-/// Writes down what no transaction has: reads, and what did not come about.
+/// Writes audit entries that no transaction contains: reads and failures.
 fn log(
     hub: &Hub,
     operation: &Operation,
@@ -205,7 +199,7 @@ fn log(
     let is_wanted = match (operation.effect, problem) {
         (Effect::Reads, _) => entry.via == Via::Mcp || is_denied || hub.settings().audit.rest_reads,
         (_, Some(_)) => true,
-        // It committed with its effect.
+        // Its entry was committed with its effect.
         (_, None) => false,
     };
     if is_wanted {
@@ -270,7 +264,7 @@ async fn proceed(
     }
 }
 
-/// Does it, unless it was done under this key before.
+/// Runs the operation, unless this idempotency key was used before.
 async fn once(
     hub: &Hub,
     operation: &Operation,
@@ -293,7 +287,7 @@ async fn once(
         }
         KeyClaim::Running => {
             return Err(key_conflict(
-                "a request with this `Idempotency-Key` is under way; wait for it",
+                "a request with this `Idempotency-Key` is in progress; wait for it",
             ));
         }
         KeyClaim::OtherBody => {
@@ -303,7 +297,7 @@ async fn once(
         }
         KeyClaim::ReplyLost => {
             return Err(key_conflict(
-                "this request was begun, but its reply was lost; look at what it changed",
+                "this request was started, but its reply was lost; check what it changed",
             ));
         }
     }
@@ -319,7 +313,7 @@ async fn once(
             }
         }
     };
-    hub.see_to("the reply of a request", keep).await;
+    hub.see_to("storing an idempotent reply", keep).await;
     result.map(Dispatched::fresh)
 }
 
@@ -327,7 +321,7 @@ fn key_conflict(message: &str) -> Problem {
     Problem::precondition(message).because("idempotency_key")
 }
 
-/// A client's name for a request, within its own token and route.
+/// An idempotency key, scoped to token and route.
 fn idempotency_key(
     principal: &Principal,
     operation: &Operation,
@@ -355,14 +349,13 @@ fn idempotency_key(
     })
 }
 
-/// A reply as it is kept.
 #[derive(Serialize, Deserialize)]
 struct Packed {
     etag: Option<String>,
     body: Option<Box<RawValue>>,
 }
 
-/// Replies may show a secret, once; so they are kept sealed.
+/// Replies may contain a secret, so they are stored encrypted.
 fn pack(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
     let body = match &reply.body {
         Body::Empty => None,
@@ -392,7 +385,7 @@ fn unpack(hub: &Hub, key: &IdempotencyKey, stored: &StoredReply) -> Result<Reply
     })
 }
 
-/// Finds the tenant and the share of a route, if the caller may know of them and do this there.
+/// Looks up the tenant and checks the share of a route, with the caller's rights.
 async fn gate(
     hub: &Hub,
     operation: &Operation,

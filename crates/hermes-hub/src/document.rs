@@ -1,4 +1,4 @@
-//! The table as documents: OpenAPI 3.1, a page to read, and Markdown.
+//! The operation table as documents: OpenAPI 3.1, an HTML page and Markdown.
 
 mod markdown;
 mod openapi;
@@ -10,7 +10,7 @@ pub(crate) use page::{POLICY, STYLE, html};
 
 use std::sync::{Mutex, PoisonError};
 
-/// The OpenAPI document as text, made once for an address.
+/// The OpenAPI document as text, cached per URL.
 pub(crate) fn openapi_text(public_url: &str) -> bytes::Bytes {
     static MADE: Mutex<Option<(String, bytes::Bytes)>> = Mutex::new(None);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);

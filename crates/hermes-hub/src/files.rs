@@ -1,5 +1,5 @@
-//! Files that tenants share and files of their workspaces. What can be done with them is a trait, so that they may lie
-//! in directories or elsewhere; nothing here knows who asks, or over which protocol.
+//! Files of shares and workspaces. Operations on a share are a trait, so that the files can be in a directory or
+//! elsewhere; nothing here knows the caller or the protocol.
 
 mod archive;
 mod beneath;
@@ -51,16 +51,12 @@ pub(crate) use home_directory::HomeDirectory;
 pub(crate) use tree::{Tree, names, open_directory};
 pub(crate) use walk::walk;
 
-/// What operations may take and what a share may hold. May change at any time.
+/// Limits of operations and of a share. They may change at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLimits {
-    /// Most bytes of one read.
     pub read_bytes: usize,
-    /// Most bytes of one write.
     pub write_bytes: usize,
-    /// Most entries of one listing.
     pub list_entries: usize,
-    /// Most of everything.
     pub allowance: Allowance,
 }
 
@@ -75,45 +71,39 @@ impl Default for FileLimits {
     }
 }
 
-/// How content meets what is there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WriteMode {
-    /// It takes its place.
     #[default]
     Overwrite,
-    /// It follows it.
     Append,
 }
 
-/// Whether a directory is removed with what is in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Removal {
-    /// Only if it is empty.
+    /// A directory only if it is empty.
     #[default]
     Single,
-    /// With everything below.
     Recursive,
 }
 
-/// The files of one share. Reads end when nobody waits for them any more; a change that has begun is completed.
+/// The files of one share. A read is cancelled when its caller goes away; a change that has started is completed.
 #[async_trait]
 pub trait Files: Send + Sync + 'static {
-    /// One level.
+    /// Lists one level.
     async fn list(&self, path: &SharePath) -> Result<Listing, Problem>;
 
-    /// Lines of a text file.
+    /// Reads lines of a text file.
     async fn read(&self, path: &SharePath, lines: Lines) -> Result<FileText, Problem>;
 
-    /// What is at a path.
     async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem>;
 
-    /// Searches contents; ends early when cancelled.
+    /// Searches contents; stops early when cancelled.
     async fn grep(&self, search: Search, cancel: CancellationToken) -> Result<Matches, Problem>;
 
-    /// Searches names; ends early when cancelled.
+    /// Searches names; stops early when cancelled.
     async fn find(&self, find: Find, cancel: CancellationToken) -> Result<Paths, Problem>;
 
-    /// Writes a file, and makes the directories it needs.
+    /// Writes a file and creates missing parent directories.
     async fn write(
         &self,
         path: &SharePath,
@@ -122,10 +112,10 @@ pub trait Files: Send + Sync + 'static {
         condition: Option<IfMatch>,
     ) -> Result<(Placed, Written), Problem>;
 
-    /// Makes a directory, and those it needs. One that exists is no fault.
+    /// Creates a directory and its parents. An existing one is not an error.
     async fn make_dir(&self, path: &SharePath) -> Result<(Placed, FileEntry), Problem>;
 
-    /// Moves a file or directory to where nothing is.
+    /// Moves a file or directory to a path that does not exist.
     async fn relocate(
         &self,
         from: &SharePath,
@@ -133,7 +123,7 @@ pub trait Files: Send + Sync + 'static {
         condition: Option<IfMatch>,
     ) -> Result<FileEntry, Problem>;
 
-    /// Removes a file, link or directory. What had content can be found in the trash.
+    /// Removes a file, link or directory. Anything with content goes to the trash.
     async fn remove(
         &self,
         path: &SharePath,
@@ -141,9 +131,7 @@ pub trait Files: Send + Sync + 'static {
         condition: Option<IfMatch>,
     ) -> Result<(), Problem>;
 
-    /// How much there is.
     async fn used(&self) -> Result<Used, Problem>;
 
-    /// Sets other limits, from now on.
     fn set_limits(&self, limits: FileLimits);
 }

@@ -1,4 +1,4 @@
-//! What things are called: tenants, groups, jobs, runs, tokens. An id that exists is well formed.
+//! Ids of tenants, groups, jobs, runs, tokens and approvals. A value of these types is well formed.
 
 use std::{borrow::Cow, fmt};
 
@@ -6,12 +6,11 @@ pub(crate) use hermes_config::{from_hex as unhex, to_hex as hex};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Names that a tenant or group can not have: they stand for parts of the Hub.
+/// Names that a tenant or group cannot have, because they name parts of the Hub.
 const RESERVED: [&str; 3] = ["hub", "shares", "sync"];
 
-/// A text that is no id of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no {kind} id: {rule}")]
+#[error("`{text}` is not a valid {kind} id: {rule}")]
 pub struct NoId {
     text: String,
     kind: &'static str,
@@ -103,51 +102,46 @@ id! {
 }
 
 impl TenantId {
-    /// A new one.
     pub fn random() -> Result<Self, getrandom::Error> {
         Ok(Self(format!("tenant_{}", random_hex::<6>()?)))
     }
 }
 
 impl JobId {
-    /// A new one, as the agent makes them.
+    /// In the format that agents use.
     pub fn random() -> Result<Self, getrandom::Error> {
         Ok(Self(random_hex::<6>()?))
     }
 }
 
 impl RunId {
-    /// A new one.
     pub fn random() -> Result<Self, getrandom::Error> {
         Ok(Self(format!("run_{}", random_hex::<16>()?)))
     }
 }
 
 impl TokenId {
-    /// Stands for callers without a token, on routes that need none.
+    /// The id of callers without a token, on public routes.
     pub(crate) fn nobody() -> Self {
         Self("tok_0".into())
     }
 
-    /// Stands for a tenant's own agent, on the private routes. No token has such an id.
+    /// The id of a tenant's agent on the private routes. No token has such an id.
     pub(crate) fn of_tenant(tenant: &TenantId) -> Self {
         Self(format!("tenant:{tenant}"))
     }
 
-    /// A new one.
     pub fn random() -> Result<Self, getrandom::Error> {
         Ok(Self(format!("tok_{}", random_hex::<5>()?)))
     }
 }
 
 impl ApprovalId {
-    /// A new one.
     pub fn random() -> Result<Self, getrandom::Error> {
         Ok(Self(format!("apr_{}", random_hex::<12>()?)))
     }
 }
 
-/// So many random bytes, two digits each.
 pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, getrandom::Error> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes)?;

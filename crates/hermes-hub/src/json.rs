@@ -1,4 +1,4 @@
-//! JSON as clients must send it: valid UTF-8, no member twice, not nested without end.
+//! Strict JSON: valid UTF-8, no duplicate members, limited nesting.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,27 +7,20 @@ use serde_json::Value;
 
 use crate::Problem;
 
-/// How deep values may be nested.
 const DEEPEST: usize = 64;
 
-/// What kind of value a document is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Root {
-    /// An object.
     Object,
-    /// A list.
     List,
-    /// Anything else.
     Scalar,
 }
 
-/// Reads a document.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     check(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| refuse(&error))
 }
 
-/// Checks a document without keeping it.
 pub(crate) fn check(bytes: &[u8]) -> Result<Root, Problem> {
     if std::str::from_utf8(bytes).is_err() {
         return Err(Problem::invalid("the body is not valid UTF-8"));
@@ -44,7 +37,6 @@ fn refuse(error: &serde_json::Error) -> Problem {
     Problem::invalid(format!("the body is not usable JSON: {error}"))
 }
 
-/// Walks over a value.
 #[derive(Clone, Copy)]
 struct Scan {
     depth: usize,
@@ -123,7 +115,7 @@ impl<'de> Visitor<'de> for Scan {
     }
 }
 
-/// A member's name, borrowed where it can be.
+/// A member's name, borrowed if possible.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {

@@ -28,26 +28,24 @@ mod tools;
 
 pub(crate) use connection::token_ends;
 
-/// So many MCP sessions may be open at all; each costs some memory and a task.
+/// Each MCP session costs some memory and a task.
 const MOST_SESSIONS: usize = 10_000;
 
-/// The route `/mcp`.
 pub(crate) fn router(hub: &Hub) -> Router {
     let maker = hub.clone();
     let make_handler = move || connection::Connection::new(maker.clone());
     mount(hub, make_handler, Calls::Direct)
 }
 
-/// Who answers calls of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Calls {
-    /// The Hub itself, where no more is asked for than an answer.
+    /// Plain calls are answered by the Hub itself.
     Direct,
-    /// Always the handler.
+    /// All calls go to the handler.
     ByHandler,
 }
 
-/// The route `/mcp` over a handler. What stands in front of it has checked names, pages and tokens.
+/// The route `/mcp` with a handler. The middleware has checked host, origin and token.
 pub(crate) fn mount<S: ServerHandler>(
     hub: &Hub,
     make_handler: impl Fn() -> S + Send + Sync + 'static,
@@ -72,7 +70,7 @@ pub(crate) fn mount<S: ServerHandler>(
         session_idle: std::time::Duration::from_secs(settings.mcp.session_idle_seconds),
         most_sessions: MOST_SESSIONS,
         most_sessions_per_principal: settings.mcp.sessions_per_token,
-        // `check_body` has looked, by the limit of the moment.
+        // `check_body` has checked the size against the current limit.
         most_body_bytes: usize::MAX,
         records: Some(Arc::new(Records::new(hub.shared_state(), &settings.mcp))),
     };
@@ -87,11 +85,10 @@ pub(crate) fn mount<S: ServerHandler>(
     router.layer(middleware::from_fn_with_state(hub.clone(), check_body))
 }
 
-/// The body of a request, which is strict JSON.
 #[derive(Debug, Clone)]
 struct CheckedBody(Bytes);
 
-/// Refuses bodies that are no strict JSON, and batches.
+/// Refuses bodies that are not strict JSON, and batches.
 async fn check_body(State(hub): State<Hub>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST {
         return next.run(request).await;

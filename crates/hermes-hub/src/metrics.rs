@@ -1,4 +1,4 @@
-//! Figures about the Hub, in Prometheus' text format.
+//! Metrics of the Hub, in the Prometheus text format.
 
 use std::{
     collections::BTreeMap,
@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-/// Upper bounds of latencies, in seconds.
+/// In seconds.
 const BOUNDS: [f64; 10] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
 
-/// What each figure is about. One that is not here is a mistake, which every test notices.
+/// Help texts of all metrics. Tests fail for a metric that is missing here.
 const HELP: [(&str, &str); 23] = [
     ("agents", "Agents by state."),
     ("approvals_pending", "Approvals that wait for a decision."),
@@ -72,14 +72,12 @@ const HELP: [(&str, &str); 23] = [
     ),
 ];
 
-/// What a figure is about.
 fn help(name: &str) -> &'static str {
     let found = HELP.iter().find(|(known, _)| *known == name);
-    debug_assert!(found.is_some(), "`{name}` says nowhere what it is about");
+    debug_assert!(found.is_some(), "metric `{name}` has no help text");
     found.map_or("", |(_, help)| help)
 }
 
-/// All figures.
 #[derive(Debug, Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>,
@@ -97,7 +95,6 @@ struct Histogram {
 }
 
 impl Metrics {
-    /// An operation was called.
     pub(crate) fn request(
         &self,
         operation: &'static str,
@@ -114,13 +111,11 @@ impl Metrics {
             .add(took.as_secs_f64());
     }
 
-    /// A token was wrong.
     pub(crate) fn auth_failure(&self) {
         self.auth_failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds to a counter that others keep: runs by status, fires of cron jobs and so on. `labels` as in
-    /// `status="completed"`, or empty.
+    /// Adds to a counter. `labels` is for example `status="completed"`, or empty.
     pub fn count(&self, name: &'static str, labels: impl Into<String>, by: u64) {
         debug_assert!(!help(name).is_empty());
         *locked(&self.counters)
@@ -128,7 +123,7 @@ impl Metrics {
             .or_default() += by;
     }
 
-    /// Adds to the distribution of something that takes time: waking, how late jobs are.
+    /// Adds to a histogram of durations.
     pub fn took(&self, name: &'static str, time: Duration) {
         debug_assert!(!help(name).is_empty());
         locked(&self.durations)
@@ -137,7 +132,7 @@ impl Metrics {
             .add(time.as_secs_f64());
     }
 
-    /// Everything, and these present values: name, labels, value.
+    /// All metrics and these gauges (name, labels, value) as text.
     pub fn text(&self, gauges: &[(&str, String, u64)]) -> String {
         let mut text = String::new();
         let mut line = |arguments: fmt::Arguments<'_>| {
@@ -182,7 +177,7 @@ impl Metrics {
     }
 }
 
-/// The lines before those of a figure.
+/// Writes the `HELP` and `TYPE` lines of a metric.
 fn introduce(name: &str, kind: &str, line: &mut impl FnMut(fmt::Arguments<'_>)) {
     line(format_args!("# HELP hermes_hub_{name} {}", help(name)));
     line(format_args!("# TYPE hermes_hub_{name} {kind}"));
@@ -209,7 +204,7 @@ impl Histogram {
         }
     }
 
-    /// Its lines. `label` as in `operation="get_tenant"`, or empty.
+    /// Writes its lines. `label` is for example `operation="get_tenant"`, or empty.
     fn write(&self, name: &str, label: &str, line: &mut impl FnMut(fmt::Arguments<'_>)) {
         let comma = if label.is_empty() { "" } else { "," };
         let mut sum = 0;

@@ -1,4 +1,4 @@
-//! The table of operations: what the Hub can do, each thing once.
+//! The operation table: everything the Hub can do, each thing once.
 //!
 //! REST routes, MCP tools, the OpenAPI document, the reference and the command line all come from these rows.
 
@@ -25,23 +25,16 @@ pub use input::{Input, Kind, Member, Naming, Place};
 pub(crate) use input::{unknown_member, without_values};
 pub use rights::MemberRight;
 
-/// A verb of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Look.
     Get,
-    /// Put something there.
     Put,
-    /// Do something.
     Post,
-    /// Change something.
     Patch,
-    /// Take something away.
     Delete,
 }
 
 impl Verb {
-    /// In capitals.
     pub fn word(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -52,64 +45,52 @@ impl Verb {
         }
     }
 
-    /// Whether arguments come as a JSON body rather than in the query.
+    /// Whether arguments are in a JSON body rather than in the query.
     pub fn has_body(self) -> bool {
         matches!(self, Self::Put | Self::Post | Self::Patch)
     }
 }
 
-/// Who may call an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody, without a token.
     Open,
-    /// Every token.
     AnyToken,
-    /// Tokens with this scope.
     Scope(Scope),
 }
 
-/// What an operation does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
     Reads,
-    /// Adds or changes something.
     Changes,
-    /// May replace or remove something.
     Destroys,
 }
 
-/// Whether doing it again with the same arguments adds anything.
+/// Whether a repeated call with the same arguments has a further effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repetition {
-    /// It does.
     Adds,
-    /// It does not.
     AddsNothing,
 }
 
-/// Among which tools an operation is.
+/// Which list of tools an operation is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Toolset {
-    /// None: REST only.
+    /// REST only.
     None,
-    /// The standard list.
     Standard,
     /// Those offered with `mcp.tools: extended`.
     Extended,
 }
 
-/// What is checked before the operation itself, besides scope and coverage.
+/// What is checked before an operation, besides scope and tenant coverage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// Nothing: the route names no tenant.
+    /// The route has no tenant.
     None,
-    /// The same, and tokens limited to some tenants may not.
+    /// The route has no tenant, and tokens limited to some tenants are refused.
     WholeHub,
-    /// The tenant exists.
     Tenant,
-    /// The tenant exists, or did until it was deleted.
+    /// The tenant exists or is deleted but restorable.
     DeletedTenant,
     /// The tenant exists and is not blocked.
     ActiveTenant,
@@ -119,15 +100,13 @@ pub enum Gate {
     Writer,
 }
 
-/// What an operation answers.
 pub enum Output {
-    /// Nothing: 204 over REST, `{"ok": true}` over MCP.
+    /// 204 over REST, `{"ok": true}` over MCP.
     Empty,
-    /// JSON that fits this schema.
+    /// JSON with this schema.
     Json(Map<String, Value>),
-    /// Server-sent events.
     Events,
-    /// A file, or another format.
+    /// Other media types.
     Bytes(&'static [&'static str]),
 }
 
@@ -136,45 +115,36 @@ type Handler = Box<dyn Fn(Call, Map<String, Value>) -> Answer + Send + Sync>;
 
 /// One row of the table.
 pub struct Operation {
-    /// In small letters with underscores; a tool has this name.
+    /// In snake case; also the name of the tool.
     pub name: &'static str,
-    /// For people.
     pub title: &'static str,
-    /// What it does, for people and models.
+    /// For people and models.
     pub description: &'static str,
-    /// The verbs it answers to, usually one.
+    /// Usually one.
     pub verbs: &'static [Verb],
-    /// The route, with `{name}` for arguments in it.
+    /// The route, with `{name}` for path arguments.
     pub path: &'static str,
-    /// Who may call it.
     pub access: Access,
-    /// What else is checked before.
     pub gate: Gate,
-    /// What it does to the world.
     pub effect: Effect,
-    /// What doing it again does.
     pub repetition: Repetition,
-    /// Whether it reaches beyond the Hub.
+    /// Whether it acts beyond the Hub.
     pub is_open_world: bool,
-    /// Among which tools it is.
     pub toolset: Toolset,
-    /// How the command line calls it.
+    /// The command line's verb for it.
     pub command: Option<&'static str>,
-    /// Statuses of success.
     pub success: &'static [u16],
-    /// Statuses of failure besides those that any operation can have.
+    /// Error statuses besides the common ones.
     pub errors: &'static [u16],
-    /// What it takes.
     pub input: Input,
-    /// What it gives.
     pub output: Output,
-    /// In which other media type it can be asked for.
+    /// Another media type it can be requested in.
     pub other_media: Option<&'static str>,
-    /// Whether its JSON holds contents of tenants' files.
+    /// Whether its JSON contains data from tenants' files.
     pub is_untrusted: bool,
-    /// Whether what it shows has a version, as its `ETag`.
+    /// Whether its reply has an `ETag`.
     pub is_versioned: bool,
-    /// What members of its input take beyond its own right.
+    /// Rights that members of its input need beyond its own.
     rights: &'static [(&'static str, MemberRight)],
     handler: Handler,
 }
@@ -188,7 +158,7 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// Statuses any operation can have.
+/// Error statuses that any operation can have.
 pub const USUAL_ERRORS: [u16; 8] = [400, 401, 403, 404, 413, 429, 500, 503];
 
 impl Operation {
@@ -236,7 +206,7 @@ impl Operation {
         }
     }
 
-    /// The arguments in its route, in their order there.
+    /// The arguments in its route, in order.
     pub(crate) fn names_in_path(&self) -> impl Iterator<Item = &'static str> {
         let parts = self.path.split('/');
         parts.filter_map(|part| {
@@ -351,13 +321,13 @@ impl Operation {
         self
     }
 
-    /// Over REST the body is this argument, or an object with it alone.
+    /// The REST body is this argument, or an object with only this member.
     fn whole_body(mut self, member: &'static str) -> Self {
         self.input.whole_body = Some(member);
         self
     }
 
-    /// Arguments that come in the query although there is a body.
+    /// Arguments that are in the query although there is a body.
     fn in_query(mut self, members: &[&str]) -> Self {
         self.input.move_to_query(members);
         self
@@ -369,17 +339,16 @@ impl Operation {
         self
     }
 
-    /// Does it. Everything but the input itself has been checked.
+    /// Runs it. Everything but the input itself has been checked.
     pub(crate) fn run(&self, call: Call, arguments: Map<String, Value>) -> Answer {
         (self.handler)(call, arguments)
     }
 
-    /// The first verb, which the documents name.
+    /// The first method, which the documents show.
     pub fn verb(&self) -> Verb {
         self.verbs[0]
     }
 
-    /// The scope it needs, if any.
     pub fn needed_scope(&self) -> Option<Scope> {
         match self.access {
             Access::Scope(scope) => Some(scope),
@@ -388,7 +357,6 @@ impl Operation {
     }
 }
 
-/// All operations, in the order of the reference.
 pub struct Table {
     operations: Vec<Operation>,
     by_name: HashMap<&'static str, usize>,
@@ -407,18 +375,15 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     }
 });
 
-/// The table.
 pub fn table() -> &'static Table {
     &TABLE
 }
 
 impl Table {
-    /// Every row.
     pub fn rows(&'static self) -> std::slice::Iter<'static, Operation> {
         self.operations.iter()
     }
 
-    /// The row of that name.
     pub fn find(&self, name: &str) -> Option<&Operation> {
         self.by_name.get(name).map(|at| &self.operations[*at])
     }

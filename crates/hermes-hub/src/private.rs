@@ -1,8 +1,7 @@
-//! The private routes, `/internal/v1`: what a tenant's own agent may ask the Hub, with its runtime key and over a Unix
-//! socket alone.
+//! The private routes, `/internal/v1`, for tenants' own agents: with a runtime key, and over a Unix socket only.
 //!
-//! They are the shares of the tenant's groups, by the same rows of the table, so there is one check for both sides.
-//! The key says which tenant asks; no route names one.
+//! They are the shares of the tenant's groups, from the same rows of the operation table, so both sides share the same
+//! checks. The key determines the tenant; no route names one.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
 
@@ -28,13 +27,12 @@ use crate::{
     shapes::Via,
 };
 
-/// What of a tenant's routes its agent has too.
+/// The routes of a tenant that its agent may use.
 const SHARES: &str = "/v1/tenants/{tenant_id}/shares";
-/// What a runtime key opens.
 pub(crate) const AGENT_SCOPES: [Scope; 2] = [Scope::SharesRead, Scope::SharesWrite];
 
 impl Hub {
-    /// Serves the private routes until `stop` is cancelled, then lets requests under way end.
+    /// Serves the private routes until `stop` is cancelled, then waits for requests in progress.
     pub async fn serve_private(
         &self,
         listener: UnixListener,
@@ -44,7 +42,7 @@ impl Hub {
         Ok(())
     }
 
-    /// The private routes. Mount them nowhere but on a socket of this machine.
+    /// The private routes. Mount them only on a local socket.
     pub fn private_router(&self) -> Router {
         let mut paths: BTreeMap<String, Vec<(&'static Operation, Verb)>> = BTreeMap::new();
         for operation in table().rows() {
@@ -66,7 +64,7 @@ impl Hub {
     }
 }
 
-/// Finds out whose agent asks.
+/// Middleware that authenticates an agent by its runtime key.
 async fn guard(State(hub): State<Hub>, mut request: Request, next: Next) -> Response {
     let id = RequestId::random();
     request.extensions_mut().insert(id.clone());
@@ -114,7 +112,7 @@ async fn admit(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), P
     Ok(())
 }
 
-/// A tenant's own agent: its shares, and nothing else of the Hub.
+/// The caller for a tenant's agent: it may use its shares and nothing else.
 fn visitor(tenant: &TenantId) -> Visitor {
     let scopes: Scopes = AGENT_SCOPES.into_iter().collect();
     let principal = Principal {
@@ -132,7 +130,7 @@ fn visitor(tenant: &TenantId) -> Visitor {
     }
 }
 
-/// What the log says of who was turned away: nobody but agents has business here.
+/// The audit entry of a refused request: only agents may use these routes.
 fn refusal_entry(refusal: &Refusal) -> Option<NewEntry> {
     let (action, status) = match refusal {
         Refusal::ManagementToken => ("management_token_refused", 403),

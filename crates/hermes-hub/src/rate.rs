@@ -1,4 +1,4 @@
-//! How many requests a token may send, and how many wrong tokens an address.
+//! Rate limits with token buckets.
 
 use std::{
     collections::HashMap,
@@ -7,10 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many buckets are kept before full ones are thrown away.
+/// When there are more buckets, full ones are dropped.
 const KEPT: usize = 10_000;
 
-/// Buckets that fill up by themselves, one for each key.
+/// Token buckets, one for each key.
 #[derive(Debug)]
 pub(crate) struct Buckets<K> {
     buckets: Mutex<Kept<K>>,
@@ -19,7 +19,7 @@ pub(crate) struct Buckets<K> {
 #[derive(Debug)]
 struct Kept<K> {
     buckets: HashMap<K, Bucket>,
-    /// With so many, full ones are looked for and thrown away.
+    /// With this many buckets, full ones are dropped.
     most: usize,
 }
 
@@ -29,7 +29,6 @@ struct Bucket {
     at: Instant,
 }
 
-/// How fast a bucket fills up, and how much it holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
     pub(crate) per_second: f64,
@@ -37,7 +36,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// So many a minute, all of them at once if need be.
+    /// A rate per minute, with the same burst.
     pub(crate) fn per_minute(count: u32) -> Self {
         Self {
             per_second: f64::from(count) / 60.0,
@@ -46,23 +45,17 @@ impl Rate {
     }
 }
 
-/// What is left after a request.
+/// The state of a limit, for response headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// Requests at once.
     pub(crate) limit: u64,
-    /// Of them, now.
     pub(crate) remaining: u64,
-    /// Until the bucket is full again.
     pub(crate) reset_seconds: u64,
 }
 
-/// The bucket is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Empty {
-    /// Until there is one more.
     pub(crate) wait: Duration,
-    /// What it has.
     pub(crate) left: Left,
 }
 
@@ -78,7 +71,7 @@ impl<K> Default for Buckets<K> {
 }
 
 impl<K: Eq + Hash> Buckets<K> {
-    /// Takes one.
+    /// Takes one token from a bucket.
     pub(crate) fn take(&self, key: K, rate: Rate) -> Result<Left, Empty> {
         self.take_at(key, rate, Instant::now())
     }
@@ -88,7 +81,8 @@ impl<K: Eq + Hash> Buckets<K> {
         let Kept { buckets, most } = &mut *kept;
         if buckets.len() >= *most {
             buckets.retain(|_, bucket| bucket.filled(rate, now).left < rate.burst);
-            // Where none is full, looking through all of them again and again would take more than they do.
+            // If none is full, the threshold is raised: scanning all of them for every request would cost more than
+            // keeping them.
             *most = KEPT.max(buckets.len() * 2);
         }
         let bucket = buckets.entry(key).or_insert(Bucket {

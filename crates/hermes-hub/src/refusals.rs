@@ -1,6 +1,5 @@
-//! Refusals at the doors. Each is written down, so that somebody sees it, but no more than so many a minute of one
-//! sender and of all together: whoever is refused must not fill the log. What is left out is counted, and the number
-//! written down instead.
+//! Audit entries of refused requests, rate-limited per sender and in total, so that refused clients cannot fill the
+//! log. Suppressed entries are counted, and the count is logged instead.
 
 use std::{
     collections::BTreeMap,
@@ -19,21 +18,18 @@ use crate::{
     scrub,
 };
 
-/// So many times what one sender gets is written down of all.
+/// The total limit is this many times the limit per sender.
 const SENDERS: f64 = 10.0;
-/// Senders that are counted apart between two minutes.
+/// Senders counted separately per minute.
 const COUNTED_APART: usize = 256;
-/// The longest part of a path that is written down.
 const LONGEST_PATH: usize = 200;
 
-/// Who was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RefusedSender {
-    /// Somebody at this address.
     Address(IpAddr),
-    /// Somebody on the socket of tenants' agents.
+    /// A client of the private socket.
     PrivateSocket,
-    /// One of many.
+    /// Senders beyond those that are counted separately.
     Other,
 }
 
@@ -47,7 +43,6 @@ impl fmt::Display for RefusedSender {
     }
 }
 
-/// What may still be written down, and what was not.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     by_sender: Buckets<RefusedSender>,
@@ -56,7 +51,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Whether a refusal is written down; otherwise it is counted.
+    /// Whether a refusal is logged; otherwise it is counted.
     fn is_written_down(&self, sender: RefusedSender, per_minute: u32) -> bool {
         let each = Rate::per_minute(per_minute);
         let all = Rate {
@@ -83,7 +78,7 @@ impl Refusals {
 }
 
 impl Hub {
-    /// Writes down that somebody was turned away, or that one more was.
+    /// Logs a refused request, or counts it.
     pub(crate) fn note_refusal(
         &self,
         sender: RefusedSender,
@@ -103,22 +98,22 @@ impl Hub {
             status = entry.status,
             from = %sender,
             path = entry.target.as_deref().unwrap_or_default(),
-            "a request was refused"
+            "request refused"
         );
         self.log_read(entry);
     }
 
-    /// Writes down how many refusals were not. Call it every minute, and at the end.
+    /// Logs how many refusals were suppressed. Called every minute and at shutdown.
     pub(crate) fn write_down_left_out(&self) {
         for (sender, count) in self.refusals().take_left_out() {
-            tracing::warn!(count, from = %sender, "refused requests were left out of the log");
+            tracing::warn!(count, from = %sender, "refused requests omitted from the audit log");
             let entry = NewEntry::by_hub("refusals_left_out").denied(429);
             self.log_read(entry.to(format!("{count} from {sender}")));
         }
     }
 }
 
-/// A path without keys in it, in whatever way they are written.
+/// A path without keys, however they are encoded.
 fn shown(path: &str) -> String {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     let clean = scrub::keys(&decoded);

@@ -25,7 +25,6 @@ mod respond;
 
 pub(crate) use door::{RequestId, bearer, problem_response};
 
-/// The arguments in a route, unless they are no text.
 type PathParams = Result<RawPathParams, RawPathParamsRejection>;
 
 /// All routes of the table.
@@ -75,7 +74,6 @@ pub(crate) fn methods(operations: &[(&'static Operation, Verb)]) -> MethodRouter
     })
 }
 
-/// What a route says to verbs it does not know.
 fn other_method(request: &Request, allowed: &str) -> Response {
     let mut response = if request.method() == Method::OPTIONS {
         StatusCode::NO_CONTENT.into_response()
@@ -92,7 +90,6 @@ fn other_method(request: &Request, allowed: &str) -> Response {
     response
 }
 
-/// What is said to routes that do not exist.
 pub(crate) async fn no_route(request: Request) -> Response {
     let problem = Problem::not_found("there is no such route; `/v1/openapi.json` lists all");
     problem_response(&problem, &RequestId::of(&request))
@@ -155,7 +152,7 @@ async fn run(
     let mut known = arguments::in_path(operation, path);
     let via = match &own_tenant {
         None => Via::Rest,
-        // A private route does not name the tenant: its key does.
+        // On a private route the key determines the tenant.
         Some(tenant) => {
             known.insert("tenant_id".to_owned(), tenant.as_str().into());
             Via::Agent
@@ -192,7 +189,7 @@ fn event_id(text: &str) -> Result<u64, Problem> {
         .map_err(|_| Problem::invalid("`Last-Event-ID` must be the number of an event"))
 }
 
-/// A header that must not be overlooked because it is badly written.
+/// A header that must not be ignored if it is malformed.
 fn plain(headers: &HeaderMap, name: &str) -> Result<Option<String>, Problem> {
     let value = headers
         .get(name)

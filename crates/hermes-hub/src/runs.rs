@@ -1,11 +1,11 @@
-//! Runs: put into a tenant's queue, carried out by its agent, followed by any number of watchers.
+//! Runs: added to a tenant's queue, executed by its agent, followed by any number of watchers.
 //!
-//! What a client was told is stored. The queue, the runs and their events are in the database; what an agent keeps of
-//! them is its own journal. A run is started under its own id and its events are resumed behind the last one stored, so
-//! that nothing is done or told twice, whoever was killed in between.
+//! Whatever a client was told is stored. The queue, the runs and their events are in the database; an agent has only
+//! its own journal. A run is started under its own id, and its events are resumed after the last stored one, so that
+//! nothing happens or is sent twice, whatever process is killed in between.
 //!
 //! ```text
-//! create --> queue --dispatch--> carry_out (one task per run) --> database --> watchers
+//! create --> queue --dispatch--> execute (one task per run) --> database --> watchers
 //!                                   |  ^ events
 //!                                   v  |
 //!                                 Runtime
@@ -48,36 +48,32 @@ use crate::{
     },
 };
 
-/// Runs of a job that are looked at to see whether one is under way.
+/// How many recent runs of a job are checked to see whether one is active.
 const RECENT: u32 = 5;
 
-/// The runs of this node's tenants.
 pub struct Runs {
     state: Arc<dyn State>,
     agents: Arc<Agents>,
     previous_end: PreviousEnd,
     watchers: Watchers,
-    /// Those that a task of this node carries out.
+    /// Runs that have a task on this node.
     under_way: Mutex<HashMap<RunId, Arc<Handle>>>,
-    /// Something may be waiting in a queue.
     queued: Notify,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
-/// How others reach the task that carries out a run.
+/// Controls the task of a run.
 #[derive(Debug, Default)]
 struct Handle {
-    /// It is to end.
     stop: CancellationToken,
-    /// Why, if nobody told this run alone to stop. Set before `stop` is cancelled.
+    /// Why, unless somebody stopped this run itself. Set before `stop` is cancelled.
     cause: OnceLock<RunError>,
-    /// Something it waits for was decided.
     decided: Notify,
 }
 
 impl Runs {
-    /// Takes up what a Hub before left, and begins to work on the queues. Call it inside a tokio runtime.
+    /// Resumes runs of an earlier process and starts dispatching. Call it inside a tokio runtime.
     pub async fn start(
         state: Arc<dyn State>,
         agents: Arc<Agents>,
@@ -102,7 +98,7 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Puts a run into its tenant's queue.
+    /// Adds a run to its tenant's queue.
     pub async fn create(
         &self,
         tenant: &TenantId,
@@ -123,7 +119,7 @@ impl Runs {
         self.put_into_queue(run, entry).await
     }
 
-    /// Runs a job now, whatever its schedule says. A problem if it is running.
+    /// Runs a job now, whatever its schedule is. A problem if it is already running.
     pub async fn run_job(
         &self,
         tenant: &TenantId,
@@ -145,7 +141,7 @@ impl Runs {
         Ok(run)
     }
 
-    /// Whether a run of a job waits or is carried out.
+    /// Whether a run of a job is queued or running.
     pub async fn is_job_under_way(
         &self,
         tenant: &TenantId,
@@ -160,12 +156,12 @@ impl Runs {
         Ok(recent.items.iter().any(|run| !run.status.is_final()))
     }
 
-    /// Says that something may be waiting in a queue.
+    /// Wakes the dispatcher.
     pub fn look_at_queues(&self) {
         self.queued.notify_one();
     }
 
-    /// Tells a run to stop. One that waits is cancelled at once; a second call changes nothing.
+    /// Stops a run. A queued run is cancelled at once; a second call has no effect.
     pub async fn stop(
         &self,
         tenant: &TenantId,
@@ -206,7 +202,7 @@ impl Runs {
             only_from: vec![RunStatus::Running, RunStatus::WaitingForApproval],
             change: RunChange {
                 status: Some(RunStatus::Stopping),
-                // Stored at once, so that a Hub that takes the run up knows it, too.
+                // Stored at once, so that a process that resumes the run knows the cause.
                 error: cause.clone(),
                 ..RunChange::default()
             },
@@ -234,7 +230,7 @@ impl Runs {
         Ok(RunStatus::Stopping)
     }
 
-    /// Stops all runs of a tenant that may not go on. Those that wait are cancelled. All of them say why.
+    /// Stops all runs of a tenant. Queued ones are cancelled. All of them get the cause as error.
     pub async fn stop_all(&self, tenant: &TenantId, cause: TenantStop) -> Result<(), Problem> {
         for status in [
             RunStatus::Queued,
@@ -269,12 +265,12 @@ impl Runs {
         Ok(())
     }
 
-    /// Follows a run's events behind one of them, until the run ends. What was stored comes first.
+    /// Streams a run's events after one of them until the run ends, stored events first.
     pub fn events(self: &Arc<Self>, tenant: &TenantId, run: &RunId, after: u64) -> Watching {
         watching::watch(Arc::clone(self), tenant.clone(), run.clone(), after)
     }
 
-    /// Ends: runs under way get this long. Those that are cut off are taken up by the next start.
+    /// Stops: active runs get this long. Interrupted ones are resumed at the next start.
     pub async fn close(&self, patience: Duration) {
         self.closing.cancel();
         self.tasks.close();
@@ -282,11 +278,11 @@ impl Runs {
             .await
             .is_err()
         {
-            tracing::warn!("runs were still under way when the Hub ended");
+            tracing::warn!("shutdown grace period ended with runs in progress");
         }
     }
 
-    /// Stores what happened and tells watchers: in this order.
+    /// Stores an update and then notifies watchers.
     async fn update(
         &self,
         tenant: &TenantId,
@@ -326,7 +322,6 @@ impl Runs {
     }
 }
 
-/// A run of a job, to be stored.
 pub(crate) fn job_run(tenant: &TenantId, job: &JobId) -> Result<NewRun, Problem> {
     Ok(NewRun {
         id: new_id()?,
@@ -344,7 +339,6 @@ fn new_id() -> Result<RunId, Problem> {
     RunId::random().map_err(|error| Problem::internal(&error))
 }
 
-/// An event of the Hub's own.
 fn event(name: &str) -> NewEvent {
     NewEvent {
         event: name.to_owned(),

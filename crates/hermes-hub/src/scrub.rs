@@ -1,13 +1,11 @@
-//! Keys of the Hub taken out of texts that are shown or written down.
+//! Removes the Hub's keys from texts that are shown or logged.
 
 use std::borrow::Cow;
 
-/// How keys begin.
 const PREFIXES: [&str; 2] = ["hub_mgmt_", "hub_rt_"];
-/// What is shorter is no key, but somebody who writes about keys.
+/// Anything shorter is not a key but text about keys.
 const SHORTEST: usize = 16;
 
-/// The text without keys in it.
 pub(crate) fn keys(text: &str) -> Cow<'_, str> {
     let next = |text: &str| {
         let found = PREFIXES

@@ -1,4 +1,4 @@
-//! Secrets at rest: sealed with a key that lies in a file beside the database, never in it.
+//! Encryption of secrets at rest, with a key in a file outside the database.
 
 use std::{fmt, fs, io, path::Path};
 
@@ -11,22 +11,20 @@ use hermes_config::Secret;
 use crate::state::{State, StateError};
 
 const NONCE: usize = 24;
-/// The first byte of what is sealed as it is here.
+/// The first byte of an encrypted value.
 const FORM: u8 = 1;
-/// Under which the database keeps a sealed word, to tell whether a key is the right one.
+/// The name of an encrypted value in the database, to check whether a key is the right one.
 const CHECK: &str = "secret_key_check";
 
-/// A sealed value: of no use without the key.
+/// An encrypted value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
 
 impl Sealed {
-    /// As it was stored.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// To store.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -38,22 +36,20 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// What a value is sealed for: put elsewhere, it does not open.
+/// The associated data of a value: it cannot be decrypted in another place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place(String);
 
 impl Place {
-    /// A variable of a tenant.
     pub fn variable(tenant_uid: &str, name: &str) -> Self {
         Self(format!("env:{tenant_uid}:{name}"))
     }
 
-    /// A tenant's runtime key.
     pub fn runtime_key(tenant_uid: &str) -> Self {
         Self(format!("runtime_key:{tenant_uid}"))
     }
 
-    /// The reply that is kept for a request with this key.
+    /// The stored reply of a request with this idempotency key.
     pub fn reply(key: &str) -> Self {
         Self(format!("reply:{key}"))
     }
@@ -63,53 +59,41 @@ impl Place {
     }
 }
 
-/// Why a value can not be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// The key's file is gone.
     #[error(
         "the secret key `{path}` is missing, and the database has secrets that only it opens; put the file back, or restore a backup made with its key"
     )]
     KeyMissing {
-        /// Where it would be.
         path: String,
     },
-    /// The file holds another key.
     #[error(
         "the secret key `{path}` is not the one that the database's secrets were sealed with; put the right file back"
     )]
     WrongKey {
-        /// The file.
         path: String,
     },
-    /// The file holds no key.
     #[error(
         "`{path}` holds no secret key: 64 hexadecimal digits are expected; put the right file back"
     )]
     NoKey {
-        /// The file.
         path: String,
     },
-    /// The file can not be read or written.
     #[error("the secret key `{path}`: {source}")]
     File {
-        /// The file.
         path: String,
-        /// What the system says.
         source: io::Error,
     },
-    /// The value was damaged, or sealed for another place or with another key.
+    /// The value is damaged, or was encrypted for another context or with another key.
     #[error("a stored secret does not open; set it again")]
     Damaged,
-    /// The system gives no random bytes.
     #[error("the system gives no random bytes: {0}")]
     Random(#[from] getrandom::Error),
-    /// The database does not answer.
     #[error(transparent)]
     State(#[from] StateError),
 }
 
-/// The key that seals and opens.
+/// The key that encrypts and decrypts secrets.
 #[derive(Clone)]
 pub struct SecretKey(XChaCha20Poly1305);
 
@@ -120,8 +104,8 @@ impl fmt::Debug for SecretKey {
 }
 
 impl SecretKey {
-    /// The key in this file, made if there is none and nothing is sealed yet. Makes sure that it is the one the
-    /// database's secrets were sealed with.
+    /// Loads the key from this file; generates it if the file is missing and nothing is encrypted yet. Checks that it
+    /// is the key of the database's secrets.
     pub async fn load(path: &Path, state: &dyn State) -> Result<Self, SealError> {
         let shown = path.display().to_string();
         let has_sealed = state.has_sealed().await?;
@@ -149,7 +133,6 @@ impl SecretKey {
         Ok(key)
     }
 
-    /// Seals a value for a place.
     pub fn seal(&self, place: &Place, value: &str) -> Result<Sealed, SealError> {
         let mut nonce = [0; NONCE];
         getrandom::fill(&mut nonce)?;
@@ -167,7 +150,6 @@ impl SecretKey {
         Ok(Sealed(bytes))
     }
 
-    /// Opens what was sealed for a place.
     pub fn open(&self, place: &Place, sealed: &Sealed) -> Result<Secret<String>, SealError> {
         let rest = sealed.0.strip_prefix(&[FORM]).ok_or(SealError::Damaged)?;
         let (nonce, text) = rest
@@ -202,7 +184,7 @@ impl SecretKey {
     }
 }
 
-/// The key's bytes; nothing if the file holds something else.
+/// The key's bytes; `None` if the file contains something else.
 fn read(path: &Path) -> io::Result<Option<[u8; 32]>> {
     let text = fs::read_to_string(path)?;
     let digits = text.trim();

@@ -1,4 +1,4 @@
-//! What the operations do: one function for each, one file for each family.
+//! The implementation of operations: one function for each, one file per family.
 
 use serde::{Deserialize, Deserializer};
 
@@ -23,10 +23,9 @@ pub(crate) mod sync;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 
-/// Tools have no pages: they get everything, in pieces of this size.
+/// Tools get whole lists, which are read in pages of this size.
 const WHOLE: u32 = 500;
 
-/// The piece of a list that was asked for.
 fn page(limit: Option<u32>, cursor: Option<String>) -> Result<Page, Problem> {
     let limit = limit.unwrap_or(100);
     if !(1..=500).contains(&limit) {
@@ -35,7 +34,7 @@ fn page(limit: Option<u32>, cursor: Option<String>) -> Result<Page, Problem> {
     Ok(Page { limit, cursor })
 }
 
-/// Tells a member that is `null` from one that is not there.
+/// Distinguishes a member that is `null` from a missing one.
 #[expect(
     clippy::option_option,
     reason = "absent, `null` and a value are three things"
@@ -48,7 +47,7 @@ where
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Does blocking work on files without holding up others.
+/// Runs blocking work on files on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -72,7 +71,7 @@ pub(crate) struct OfTenant {
     tenant_id: crate::TenantId,
 }
 
-/// Does something that no transaction covers: first the log says that it will be done, then what came of it.
+/// Does something that no transaction covers: its intent is logged before, and its outcome after.
 async fn recorded<T>(
     call: &crate::call::Call,
     work: impl Future<Output = Result<T, Problem>>,
@@ -112,11 +111,10 @@ async fn recorded_with<T>(
             hub.state().finish_files(intent, effect).await
         }
     };
-    call.hub.see_to("the end of a change", settle).await;
+    call.hub.see_to("recording the end of a file operation", settle).await;
     result
 }
 
-/// Why a directory of a tenant's home was not opened.
 fn not_opened(error: &std::io::Error, name: &str) -> Problem {
     let link = rustix::io::Errno::LOOP.raw_os_error();
     match error.kind() {
@@ -125,7 +123,7 @@ fn not_opened(error: &std::io::Error, name: &str) -> Problem {
         }
         kind if kind == std::io::ErrorKind::NotADirectory || error.raw_os_error() == Some(link) => {
             Problem::precondition(format!(
-                "the tenant's `{name}` is no directory, and the Hub follows no links there; put one in its place"
+                "the tenant's `{name}` is not a directory, and the Hub does not follow links there; put a directory in its place"
             ))
             .because("wrong_type")
         }

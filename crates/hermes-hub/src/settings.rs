@@ -1,6 +1,6 @@
-//! The Hub's own settings: `hub.yaml`, `HERMES_HUB_*` variables, flags and defaults.
+//! The Hub's settings: `hub.yaml`, `HERMES_HUB_*` variables, flags and defaults.
 //!
-//! What a client may change while the Hub runs (policy, tenant-impact configuration) is state, not settings.
+//! What clients change while the Hub runs (policy, tenant-impact configuration) is state, not settings.
 
 use std::{
     collections::BTreeMap,
@@ -17,108 +17,90 @@ mod values;
 
 use values::Values;
 
-/// Why the Hub does not start with these settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// The file can not be read.
-    #[error("`{path}` can not be read: {reason}", path = path.display())]
+    #[error("`{path}` cannot be read: {reason}", path = path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// What the system says.
         reason: String,
     },
-    /// The file is no YAML.
-    #[error("`{path}` is no usable YAML: {reason}", path = path.display())]
+    #[error("`{path}` is not usable YAML: {reason}", path = path.display())]
     NoYaml {
         /// The file.
         path: PathBuf,
-        /// Where and why.
         reason: String,
     },
-    /// Nobody knows that key.
     #[error("unknown setting `{key}`{}", nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default())]
     Unknown {
         /// As written.
         key: String,
-        /// What was probably meant.
         nearest: Option<String>,
     },
-    /// A value that can not be used.
     #[error("setting `{key}`: {reason}")]
     Unusable {
         /// The key.
         key: String,
-        /// What is wrong, and what would be right.
         reason: String,
     },
 }
 
-/// Where settings come from, besides the file.
+/// Sources of settings besides the default file.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// `--config`; otherwise `hub.yaml` in the data directory, which need not exist.
     pub file: Option<PathBuf>,
-    /// Keys and values from the command line; they win.
+    /// Keys and values from the command line; they take precedence.
     pub flags: BTreeMap<String, String>,
-    /// The process's variables.
     pub environment: BTreeMap<String, String>,
 }
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Where clients connect.
     pub listen: SocketAddr,
-    /// How clients call the Hub, without a slash at the end.
+    /// The Hub's URL for clients, without a trailing slash.
     pub public_url: String,
-    /// Where everything lies.
     pub data_dir: PathBuf,
     /// Certificate and key, as PEM files.
     pub tls: Option<Tls>,
-    /// Networks of proxies that may tell the client's address.
+    /// Networks of trusted proxies, whose `X-Forwarded-For` is used.
     pub trust_proxy: Vec<String>,
-    /// Plain HTTP off this machine.
+    /// Allows plain HTTP on other than loopback addresses.
     pub insecure_http: bool,
-    /// Names the Hub may be called by, besides those of this machine and of `public_url`.
+    /// Allowed `Host` names, besides loopback and `public_url`.
     pub allowed_hosts: Vec<String>,
-    /// Web pages that may call it, besides its own.
+    /// Allowed origins, besides its own.
     pub allowed_origins: Vec<String>,
     /// `sqlite:` or `postgres:`.
     pub database_url: String,
     /// `file:` or `s3:`.
     pub objects_url: String,
-    /// The key that seals secrets.
+    /// The file with the key that encrypts secrets.
     pub secret_key_file: PathBuf,
     /// Where the first token is written.
     pub admin_token_file: PathBuf,
-    /// What runs tenants.
     pub runtime: RuntimeKind,
-    /// How tenants are kept apart.
     pub isolation: Isolation,
-    /// An agent without work is stopped after so long.
+    /// Idle agents are stopped after this time.
     pub idle_stop_seconds: u64,
-    /// Runs of each tenant.
     pub runs: Runs,
-    /// What one request may ask for.
+    /// Limits of requests.
     pub limits: Limits,
     /// The MCP endpoint.
     pub mcp: Mcp,
-    /// Copying contexts.
     pub sync: Sync,
-    /// Deleted tenants.
     pub tenants: Tenants,
     /// The audit log.
     pub audit: Audit,
-    /// Figures for Prometheus.
     pub metrics: Metrics,
-    /// This node's name; made once if absent.
+    /// This node's name; generated once if absent.
     pub node_id: Option<String>,
-    /// How long a lease lasts.
     pub lease_seconds: u64,
-    /// How long requests and runs may take at the end.
+    /// Grace period for requests and runs at shutdown.
     pub drain_seconds: u64,
-    /// Backups by the clock.
+    /// Scheduled backups.
     pub backup: Backup,
 }
 
@@ -131,148 +113,122 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-/// What runs tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// A process for each.
+    /// A process per tenant.
     Process,
-    /// Nothing: runs complete with a fixed text.
+    /// No agents: runs complete with a fixed text.
     Mock,
 }
 
-/// Whether tenants are confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsolationMode {
-    /// As far as the system allows.
+    /// As far as the system supports it.
     Auto,
-    /// Not at all without a sandbox.
+    /// Refuses to start tenants without a sandbox.
     Strict,
     /// Never.
     Off,
 }
 
-/// How tenants are kept apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Isolation {
-    /// Whether.
     pub mode: IsolationMode,
-    /// Resident bytes of a tenant's processes.
+    /// Resident memory of a tenant's processes.
     pub memory_bytes: u64,
-    /// Processes of a tenant.
     pub pids: u64,
     /// Processors.
     pub cpu: f64,
-    /// Users for tenants when the Hub is root: first and last.
+    /// First and last uid for tenants, if the Hub is root.
     pub uid_range: (u32, u32),
-    /// Directories tenants may read besides the system's.
+    /// Directories that tenants may read besides the system's.
     pub read_paths: Vec<PathBuf>,
 }
 
-/// Runs of each tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runs {
-    /// At once.
     pub max_concurrent: u64,
-    /// Waiting.
     pub queue_depth: u64,
     /// Of one run.
     pub max_minutes: u64,
-    /// How long ended ones are kept.
     pub retention_days: u64,
 }
 
-/// What one request may ask for.
+/// Limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of a request.
     pub body_bytes: usize,
-    /// Of a file that is read.
     pub read_bytes: u64,
-    /// Of a file that is written.
     pub write_bytes: u64,
-    /// Of a listing.
     pub list_entries: usize,
-    /// Requests of a token.
     pub rps_per_token: u32,
-    /// Requests of a token at once.
     pub burst: u32,
-    /// Wrong tokens from one address.
     pub auth_failures_per_minute: u32,
 }
 
-/// Which tools are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// The 34.
+    /// The 34 standard tools.
     Standard,
-    /// More.
     Extended,
 }
 
 /// The MCP endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mcp {
-    /// Whether there is one.
     pub enabled: bool,
-    /// Which tools.
     pub tools: ToolChoice,
-    /// Without those that change something.
+    /// Hides tools that change something.
     pub read_only: bool,
-    /// MCP sessions without a message end after so long.
+    /// Idle MCP sessions end after this time.
     pub session_idle_seconds: u64,
-    /// MCP sessions of one token.
     pub sessions_per_token: usize,
 }
 
-/// Copying contexts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sync {
-    /// Directories beneath which destinations may lie.
+    /// Allowed roots of destinations.
     pub allowed_roots: Vec<PathBuf>,
-    /// What is copied of a home.
+    /// Paths in a home that are copied.
     pub sources: Vec<String>,
 }
 
-/// Deleted tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tenants {
-    /// How long they can be had back.
+    /// How long they can be restored.
     pub restore_days: u64,
-    /// How long removed files are kept.
+    /// How long removed files stay in the trash.
     pub trash_days: u64,
 }
 
 /// The audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Audit {
-    /// Whether reads over REST are written down too.
+    /// Whether reads over REST are logged too.
     pub rest_reads: bool,
-    /// How long entries are kept.
     pub retention_days: u64,
 }
 
-/// Figures for Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metrics {
-    /// Where; nowhere if absent.
+    /// Disabled if absent.
     pub listen: Option<SocketAddr>,
-    /// Whether figures name tenants.
+    /// Whether metrics have a tenant label.
     pub per_tenant: bool,
 }
 
-/// Backups by the clock.
+/// Scheduled backups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
-    /// As cron jobs have them; never if absent.
+    /// In cron syntax; disabled if absent.
     pub schedule: Option<String>,
-    /// How many are kept.
     pub keep: u64,
     /// Where.
     pub path: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Reads everything: flags win over variables, those over the file, that over the defaults.
+    /// Precedence: flags, environment variables, file, defaults.
     pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
         let mut outer = Values::default();
         outer.take_environment(&sources.environment)?;
@@ -311,12 +267,11 @@ impl Settings {
         Self::build(&values, data_dir)
     }
 
-    /// The defaults, with everything in this directory.
     pub fn in_directory(data_dir: &Path) -> Result<Self, SettingsError> {
         Self::build(&Values::default(), data_dir.to_owned())
     }
 
-    /// What the Hub may be reached by must be safe.
+    /// Refuses insecure listeners and relative sync roots.
     fn check(&self) -> Result<(), SettingsError> {
         let is_open = !self.listen.ip().is_loopback();
         if is_open && self.tls.is_none() && self.trust_proxy.is_empty() && !self.insecure_http {
@@ -339,7 +294,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The host of `public_url`, with its port if it names one.
+    /// The host of `public_url`, with its port if it has one.
     pub fn public_host(&self) -> &str {
         host_of(&self.public_url).unwrap_or("localhost")
     }

@@ -1,4 +1,4 @@
-//! What the Hub shows of itself: the JSON of REST and MCP, one file per family.
+//! The JSON types of REST and MCP, one file per family.
 
 mod agent;
 mod audit;

@@ -1,4 +1,4 @@
-//! What the Hub remembers, behind traits: one per subject, one database behind them all.
+//! The Hub's state, behind one trait per subject, with one database for all of them.
 //!
 //! Whatever changes something on somebody's behalf takes an audit entry along and commits it in the same transaction,
 //! so that there is neither an effect without its entry nor an entry without its effect. Other nodes may use the same
@@ -49,12 +49,9 @@ pub use tenants::{
 };
 pub use tokens::{NewSecret, NewToken, TokenRecord, Tokens};
 
-/// Connections to a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
-    /// All of them.
     pub open: u64,
-    /// Those that nobody uses.
     pub idle: u64,
 }
 
@@ -105,10 +102,8 @@ pub trait State:
     + Sync
     + 'static
 {
-    /// Whether the database answers.
     async fn ping(&self) -> Result<(), StateError>;
 
-    /// How many connections to the database there are.
     fn connections(&self) -> Connections;
 
     /// How often a tenant's record was changed, disk space and groups included. `None` where others change it, too, or
@@ -117,18 +112,16 @@ pub trait State:
         None
     }
 
-    /// A small value kept under a name.
     async fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StateError>;
 
-    /// Keeps a small value under a name.
     async fn set_meta(&self, name: &str, value: &[u8]) -> Result<(), StateError>;
 
-    /// Whether there is any value that only the secret key opens.
+    /// Whether there is any encrypted value.
     async fn has_sealed(&self) -> Result<bool, StateError>;
 
-    /// Forgets every sealed value, after the key was lost for good: variables and runtime keys are to be set again.
+    /// Deletes every encrypted value after the key was lost: variables and runtime keys have to be set again.
     async fn forget_sealed(&self, entry: NewEntry) -> Result<(), StateError>;
 
-    /// Writes everything back and lets go of the database.
+    /// Flushes and closes the database.
     async fn close(&self);
 }

@@ -1,5 +1,5 @@
-//! Copying what a tenant's home says about itself (its soul, context, memories, skills) to a directory outside, where
-//! other programs read it. A dry run makes the same plan and stops there.
+//! Copies a tenant's context (its soul, context, memories, skills) to a directory for other programs. A dry run stops
+//! after the plan.
 
 mod destination;
 mod manifest;
@@ -18,57 +18,44 @@ use crate::{
 use destination::Destination;
 use plan::{Action, Plan};
 
-/// Most paths in a list of a report.
 const LONGEST_LIST: usize = 1000;
 
-/// What the operator allows.
 #[derive(Debug, Clone)]
 pub struct SyncRules {
-    /// The Hub's own directory. Its `sync` directory is always a root; nothing else in it is.
+    /// The Hub's data directory. Its `sync` directory is always a root, nothing else in it is.
     pub data_dir: PathBuf,
-    /// Further roots, from `sync.allowed_roots`.
+    /// From `sync.allowed_roots`.
     pub allowed_roots: Vec<PathBuf>,
-    /// What is copied, relative to a home.
+    /// Paths that are copied, relative to a home.
     pub sources: Vec<String>,
-    /// Homes and shares: nothing is copied over, into or around them.
+    /// Homes and shares: a destination must not overlap with them.
     pub protected: Vec<PathBuf>,
-    /// This machine's name in reports.
     pub node: String,
 }
 
-/// What is copied unless the operator says otherwise.
 pub const DEFAULT_SOURCES: [&str; 5] = ["SOUL.md", "AGENTS.md", "context", "memories", "skills"];
 
-/// Whether anything is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncRun {
-    /// Only the plan.
     Dry,
-    /// All of it.
     Real,
 }
 
-/// What becomes of files at the destination that the home does not have.
+/// How files at the destination are treated that the home does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extras {
-    /// They stay.
     Keep,
-    /// Those that we put there go, unless somebody changed them.
+    /// Deletes those that an earlier sync created, unless somebody changed them.
     Delete,
 }
 
-/// What is asked for.
 #[derive(Debug, Clone)]
 pub struct SyncRequest {
-    /// Whose context.
     pub tenant: TenantId,
-    /// The tenant's home.
     pub home: PathBuf,
-    /// Absolute beneath a root, or relative to the built-in one.
+    /// Absolute below a root, or relative to the built-in one.
     pub destination: String,
-    /// Whether anything is done.
     pub run: SyncRun,
-    /// What becomes of the rest.
     pub extras: Extras,
 }
 
@@ -118,7 +105,7 @@ pub struct SyncReport {
     pub bytes: u64,
 }
 
-/// Copies a tenant's context. Once begun, it is completed.
+/// Copies a tenant's context. Once started, it is completed.
 pub async fn sync_context(rules: SyncRules, request: SyncRequest) -> Result<SyncReport, Problem> {
     blocking(move || run(&rules, &request)).await
 }
@@ -137,10 +124,10 @@ fn run(rules: &SyncRules, request: &SyncRequest) -> Result<SyncReport, Problem> 
         plan.keep_all();
     }
     if let (SyncRun::Real, Some(target)) = (request.run, &target) {
-        // Whoever was killed while copying has left some; nobody else copies here now.
+        // A killed process may have left some; the lock excludes other writers.
         let cleared = target.try_clone().map(clear_below);
         if let Ok(Err(error)) = cleared {
-            tracing::warn!("what an interrupted copy left is not cleared: {error}");
+            tracing::warn!(%error, "failed to remove temporary files of an interrupted sync");
         }
         plan.copy(&home, target)?;
         plan.delete(target)?;

@@ -124,7 +124,7 @@ impl<'a> PlainSchema<'a> {
     fn read_optional(branches: &'a Value, nullable: bool) -> Option<Self> {
         let is_null = |branch: &Value| branch.get("type").is_some_and(|t| t == "null");
         let (branch, null_listed) = one_besides_null(branches.as_array()?, is_null)?;
-        // No union inside a union, so that this can not go deep.
+        // No union inside a union, so that this cannot go deep.
         if branch.get("anyOf").is_some() || branch.get("oneOf").is_some() {
             return None;
         }

@@ -10,7 +10,7 @@ use futures::{StreamExt, stream};
 /// Calls in flight at once within a segment.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Cuts a batch: longest runs of parallel-safe calls, everything else alone.
+/// Splits a batch into the longest runs of parallel-safe calls; every other call is a segment of its own.
 pub fn segments<T>(calls: &[T], is_parallel_safe: impl Fn(&T) -> bool) -> Vec<Range<usize>> {
     let mut segments: Vec<Range<usize>> = Vec::new();
     let mut last_is_open = false;

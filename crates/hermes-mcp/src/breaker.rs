@@ -42,7 +42,7 @@ pub enum BreakerState {
     Closed,
     /// Calls are refused.
     Open,
-    /// One call is trying whether the server is back; the others are refused.
+    /// One call probes whether the server is back; the others are refused.
     HalfOpen,
 }
 
@@ -53,12 +53,12 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// A closed breaker.
     pub fn new() -> Self {
         Self(Mutex::new(Circuit::Closed { failures: 0 }))
     }
 
-    /// Asks to make a call now; a refusal says how long to wait. After the pause exactly one call is let through.
+    /// Checks whether a call may be made now; `Err` says how long to wait. When that time is over, exactly one call
+    /// passes.
     pub fn admit(&self, now: Instant) -> Result<(), Duration> {
         let mut circuit = self.circuit();
         match *circuit {
@@ -73,7 +73,7 @@ impl Breaker {
         }
     }
 
-    /// A call reached the server and came back, whatever the tool had to say.
+    /// The server answered a call, be it with an error of the tool.
     pub fn succeed(&self) {
         self.reset();
     }
@@ -93,7 +93,7 @@ impl Breaker {
         };
     }
 
-    /// A call ended without telling anything about the transport (a timeout, an interrupt): the next may try.
+    /// A call ended without saying anything about the transport (a timeout, an interrupt): the next call may probe.
     pub fn end_undecided(&self, now: Instant) {
         let mut circuit = self.circuit();
         if let Circuit::HalfOpen { .. } = *circuit {

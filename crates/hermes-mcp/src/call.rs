@@ -1,4 +1,4 @@
-//! One request to a server, from waiting for its session to its answer: the clock, progress, questions, cancellation.
+//! One request to a server, from waiting for its session to its response: timeout, progress, input rounds, cancellation.
 
 use std::{
     borrow::Cow,
@@ -39,7 +39,7 @@ use clock::Clock;
 pub(crate) use pinned::ensure_accepted;
 pub(crate) use waiting::session;
 
-/// How often a server may ask back during one call.
+/// How often a server may ask for input during one call.
 const MAX_ROUNDS: usize = 10;
 
 /// Takes the progress of a call.
@@ -52,7 +52,6 @@ pub struct CallOptions {
     pub timeout: Option<Duration>,
     /// Where questions of the server appear.
     pub conversation: Option<Conversation>,
-    /// Interrupts the call.
     pub cancel: CancellationToken,
     /// Is told about progress.
     pub on_progress: Option<ProgressSink>,
@@ -72,7 +71,6 @@ pub enum CallError {
     /// No session, and none could be had in time.
     #[error("server `{server}` is {status}{}", detail.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
     NotConnected {
-        /// The server.
         server: ServerName,
         /// Its state when waiting ended.
         status: Status,
@@ -82,18 +80,15 @@ pub enum CallError {
     /// A login is needed.
     #[error("server `{server}` wants a login; run `hermes mcp login {server}`")]
     NeedsAuth {
-        /// The server.
         server: ServerName,
-        /// What for.
         need: LoginNeed,
     },
     /// Too many calls in a row failed to reach the server.
     #[error(
-        "server `{server}` failed several calls in a row; it is given a rest for {} s more",
+        "server `{server}` failed several calls in a row; calls are refused for {} s more",
         remaining.as_secs().max(1)
     )]
     Resting {
-        /// The server.
         server: ServerName,
         /// Until calls pass again.
         remaining: Duration,
@@ -101,30 +96,24 @@ pub enum CallError {
     /// It took too long.
     #[error("the call timed out after {:.1} s (allowed: {:.1} s)", elapsed.as_secs_f64(), allowed.as_secs_f64())]
     TimedOut {
-        /// How long it ran.
         elapsed: Duration,
         /// How long it might.
         allowed: Duration,
     },
-    /// The user stopped it.
     #[error("interrupted by the user")]
     Interrupted,
     /// The server answered with a protocol error.
     #[error("{message}")]
     Refused {
-        /// The JSON-RPC code.
         code: i32,
-        /// Its message.
         message: String,
     },
     /// The connection broke, or the way to the server did not let the call through.
     #[error("{}", lost_text(server, detail.as_deref()))]
     Lost {
-        /// The server.
         server: ServerName,
-        /// What is known.
         detail: Option<String>,
-        /// Whether the server can not have seen the request.
+        /// Whether the server cannot have seen the request.
         is_unsent: bool,
     },
     /// The tool is not what it was when it was accepted, under `pin_tools: block`.
@@ -132,9 +121,7 @@ pub enum CallError {
         "tool `{tool}` of server `{server}` is withheld, as its definition has changed; `hermes mcp tools {server} --diff` shows how, `hermes mcp tools {server} --approve {tool}` accepts it"
     )]
     Withheld {
-        /// The server.
         server: ServerName,
-        /// The tool.
         tool: ToolName,
     },
     /// The server said that its tools have changed, and did not say how, under `pin_tools: block`.
@@ -142,7 +129,6 @@ pub enum CallError {
         "the tools of server `{server}` have changed and could not be listed again; try again in a moment"
     )]
     Unlisted {
-        /// The server.
         server: ServerName,
     },
     /// The server asked back again and again.
@@ -165,7 +151,7 @@ pub enum LoginNeed {
     Scope,
 }
 
-/// A request that a server may answer with questions first.
+/// A request that a server may answer with requests for input first.
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
     Tool(CallToolRequestParams),
@@ -202,7 +188,7 @@ impl Request {
 
 static NEXT_CALL: AtomicU64 = AtomicU64::new(1);
 
-/// Sends a request and follows it to its answer, questions included.
+/// Sends a request and waits for its result, answering requests for input on the way.
 pub(crate) async fn exchange(
     session: &Arc<Session>,
     request: &Request,
@@ -335,7 +321,7 @@ impl<'a> Sent<'a> {
                 matches!(error, ServiceError::TransportSend(_)),
             )),
             Err(_) => {
-                // Nobody is there any more to pass answers on.
+                // The task that passes responses on has ended.
                 session.ended.cancel();
                 Err(lost(session, None, false))
             }
@@ -365,7 +351,7 @@ fn refused(error: ErrorData) -> CallError {
 fn lost_text(server: &ServerName, detail: Option<&str>) -> String {
     match detail {
         Some(detail) => {
-            // Some causes have no words for their first half.
+            // Some causes have an empty first half.
             let detail = detail.trim_start_matches([':', ' ']);
             format!("the call did not get through to `{server}` and back: {detail}")
         }

@@ -27,11 +27,8 @@ pub(crate) use listing::{
 pub struct Catalog {
     /// In the server's order.
     pub tools: Vec<Arc<NativeTool>>,
-    /// Known resources.
     pub resources: Vec<Resource>,
-    /// Known resource templates.
     pub templates: Vec<ResourceTemplate>,
-    /// Known prompts.
     pub prompts: Vec<Prompt>,
     /// What the server declared.
     pub capabilities: ServerCapabilities,
@@ -86,7 +83,6 @@ pub struct NativeTool {
 }
 
 impl NativeTool {
-    /// Wraps a definition.
     pub fn new(definition: Tool) -> Self {
         Self {
             name: ToolName::new(definition.name.clone()),
@@ -174,7 +170,6 @@ impl ToolChanges {
         changes
     }
 
-    /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }

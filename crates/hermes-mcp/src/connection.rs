@@ -1,4 +1,4 @@
-//! The task that owns one server's life: it connects, keeps the session, notices its end, retries, parks and recycles.
+//! The task that owns one server's connection: it connects, keeps the session, notices its end, retries, parks and recycles.
 //!
 //! Retry count, catalog and child process are local to the task. Others see its [`Link`] and send it [`Command`]s;
 //! calls go to the session's peer directly and never through this mailbox.
@@ -57,7 +57,7 @@ pub(crate) enum Command {
     /// Ask a server that is ready whether it is there, and try now if it is not ready. Whoever asked knows that this is
     /// done when the sender is dropped.
     Check(oneshot::Sender<()>),
-    /// A call met a login wall.
+    /// A call was refused for want of a login.
     AuthLost { challenge: Option<String> },
     /// Stop for good, then answer.
     Stop(oneshot::Sender<()>),
@@ -81,7 +81,6 @@ pub(crate) struct Surroundings {
 /// The server's settings that calls and filters read; replaced as a whole by a reload.
 pub(crate) type LiveServer = arc_swap::ArcSwap<Server>;
 
-/// The task of one server.
 pub(crate) struct Connection {
     pub(crate) shared: Shared,
     pub(crate) mailbox: mpsc::Receiver<Command>,
@@ -93,7 +92,7 @@ pub(crate) struct Connection {
 pub(crate) struct Shared {
     pub(crate) name: ServerName,
     pub(crate) server: Arc<LiveServer>,
-    /// `None` while its references can not be resolved.
+    /// `None` while its references cannot be resolved.
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) surroundings: Arc<Surroundings>,
     pub(crate) link: watch::Sender<Link>,
@@ -121,7 +120,7 @@ enum End {
     AuthLost(Option<String>),
 }
 
-/// How a session ended, as far as its remains are concerned.
+/// How a session ended, as far as closing it is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Lost,
@@ -143,7 +142,7 @@ const STABLE_AFTER: Duration = Duration::from_mins(1);
 const PROBE_INTERVAL: Duration = Duration::from_mins(5);
 
 impl Connection {
-    /// Lives until it is stopped.
+    /// Runs until it is stopped.
     pub(crate) async fn run(mut self) {
         let reply = self.live().await;
         if let Some(authorizer) = self.shared.authorizer.load_full() {
@@ -220,7 +219,7 @@ impl Connection {
                         }
                         End::Lost(reason) => Some(self.shared.retry_after(&mut attempt, reason)),
                     };
-                    // Everybody knows by now, so this may take its time. Never two processes for one server.
+                    // The link is published by now, so this may take its time. Never two processes for one server.
                     let ended = Instant::now();
                     remains.clear(how).await;
                     wait.map(|pause| pause.saturating_sub(ended.elapsed()))
@@ -397,9 +396,9 @@ impl Shared {
                 let reason = reason.as_deref().unwrap_or_default();
                 match link.status {
                     Status::Reconnecting | Status::Parked | Status::NeedsAuth | Status::Invalid => {
-                        tracing::warn!(server = %self.name, from = %before, to = %link.status, reason);
+                        tracing::warn!(server = %self.name, from = %before, to = %link.status, reason, "server status changed");
                     }
-                    _ => tracing::info!(server = %self.name, from = %before, to = %link.status),
+                    _ => tracing::info!(server = %self.name, from = %before, to = %link.status, "server status changed"),
                 }
             }
             // Before anybody can see the new link: a status is never newer than the registry beside it.
@@ -424,7 +423,7 @@ impl Shared {
         Some(manifest::path(&self.surroundings.home, fingerprint))
     }
 
-    /// Why the server can not be used without a login, and what to do.
+    /// Why the server cannot be used without a login, and what to do.
     fn missing_login(&self, challenge: Option<&str>) -> LinkError {
         let name = self.name.clone();
         let server = self.server.load();

@@ -1,7 +1,7 @@
 //! Content blocks as text for the model.
 //!
 //! Text stays as it is. Pictures, sound and other binary content go into files of the home's cache, and the text says
-//! where. Whatever can not be shown leaves a note in square brackets: nothing is dropped silently.
+//! where. Whatever cannot be shown leaves a note in square brackets: nothing is dropped silently.
 
 mod media;
 
@@ -117,7 +117,7 @@ pub fn only_text(blocks: &[ContentBlock]) -> Option<&str> {
     }
 }
 
-/// Puts a note in the place of every block that [`ContentBlock`] and [`ResourceContents`] can not hold.
+/// Puts a note in the place of every block that [`ContentBlock`] and [`ResourceContents`] cannot hold.
 ///
 /// For the raw result of `tools/call`, `prompts/get` or `resources/read` that did not parse as such: one block of a
 /// kind not known here must not cost the others.
@@ -149,8 +149,8 @@ fn note_unreadable_block(block: &mut Value) {
 
 fn unknown_note(block: Option<&Value>) -> String {
     match block.and_then(|block| block.get("type")?.as_str()) {
-        Some(kind) => format!("[content of type `{}` can not be shown]", clean(kind)),
-        None => "[content of an unknown type can not be shown]".into(),
+        Some(kind) => format!("[content of type `{}` cannot be shown]", clean(kind)),
+        None => "[content of an unknown type cannot be shown]".into(),
     }
 }
 
@@ -166,7 +166,7 @@ fn link_note(link: &Resource, link_tool: Option<&RegisteredName>) -> String {
     format!("[resource link, not fetched: {uri}, name: {name}, type: {mime_type}{advice}]")
 }
 
-/// A server's words without control characters, so that they can not break out of their line.
+/// A server's words without control characters, so that they cannot break out of their line.
 fn clean(words: &str) -> String {
     words.chars().filter(|c| !c.is_control()).collect()
 }

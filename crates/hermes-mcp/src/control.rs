@@ -30,7 +30,7 @@ pub use caller::{Caller, PersonAnswer, RequestLost, known_tools, request};
 
 /// The longest socket path that every Unix accepts.
 const LONGEST_PATH: usize = 100;
-/// What one connection may say: calls have arguments of any size, and everybody who gets here is the user.
+/// The most one connection may send: calls have arguments of any size, and only the user can connect.
 const LONGEST_REQUEST: u64 = 256 * 1024 * 1024;
 
 /// What a running process can be asked.
@@ -43,14 +43,12 @@ pub enum Question {
     Reload,
     /// Try a server now, or ask it whether it is there.
     Wake {
-        /// Which.
         server: ServerName,
     },
     /// Ask something of a server. Who hangs up takes the request back.
     Request(RequestQuestion),
     /// To [`Answer::Elicit`]: what the person said.
     Elicited {
-        /// That.
         result: ElicitResult,
     },
 }
@@ -58,9 +56,7 @@ pub enum Question {
 /// A request to a server, made for somebody in another process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestQuestion {
-    /// Which server.
     pub server: ServerName,
-    /// What.
     pub request: ServerRequest,
     /// Instead of the server's own `timeout`.
     #[serde(default)]
@@ -81,7 +77,6 @@ pub enum Answer {
     },
     /// To [`Question::Reload`].
     Reloaded {
-        /// What was done.
         report: ReloadReport,
     },
     /// To [`Question::Wake`].
@@ -94,17 +89,14 @@ pub enum Answer {
     Progress(Progress),
     /// The server asks the person.
     Elicit {
-        /// What.
         request: ElicitRequestParams,
     },
     /// What came of it.
     Done {
-        /// That.
         report: RequestReport,
     },
     /// The question could not be answered.
     Refused {
-        /// Why.
         reason: String,
     },
 }
@@ -159,12 +151,12 @@ impl ControlSocket {
                         clients.spawn(async move {
                             let answer = |question| answer(&host, question, &reload);
                             if let Err(error) = converse(stream, &host, answer).await {
-                                tracing::debug!(%error, "a control connection ended badly");
+                                tracing::debug!(%error, "control connection failed");
                             }
                         });
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "the control socket does not accept");
+                        tracing::warn!(%error, "accepting a control connection failed");
                         tokio::time::sleep(Duration::from_secs(1)).await;
                     }
                 },
@@ -247,7 +239,7 @@ where
 }
 
 impl Host {
-    /// Reads the home's configuration again and applies it. A file that can not be read changes nothing.
+    /// Reads the home's configuration again and applies it. A file that cannot be read changes nothing.
     pub async fn reload_from_home(&self) -> Result<ReloadReport, SettingsError> {
         let settings = Settings::load(self.home())?;
         Ok(self.reload(&settings).await)
@@ -257,9 +249,7 @@ impl Host {
 /// One running process and its answer.
 #[derive(Debug)]
 pub struct Reply {
-    /// The process.
     pub pid: u32,
-    /// What it said.
     pub answer: Answer,
 }
 
@@ -272,7 +262,7 @@ pub fn ask(home: &Home, question: &Question, limit: Duration) -> Vec<Reply> {
             Err(error) if is_deserted(&error) => {
                 let _ = std::fs::remove_file(&path);
             }
-            Err(error) => tracing::debug!(pid, %error, "a running process did not answer"),
+            Err(error) => tracing::debug!(pid, %error, "control request failed"),
         }
     }
     replies

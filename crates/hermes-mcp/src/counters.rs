@@ -15,7 +15,6 @@ pub struct Counters {
     calls: [AtomicU64; 4],
 }
 
-/// Sampling so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplingCounts {
     /// Answered.
@@ -28,10 +27,8 @@ pub struct SamplingCounts {
     pub tool_use_count: u64,
 }
 
-/// Elicitation so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElicitationCounts {
-    /// All.
     pub requests: u64,
     /// Answered with content or consent.
     pub accepted: u64,
@@ -47,7 +44,6 @@ pub struct ElicitationCounts {
 /// Tool calls so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCounts {
-    /// All.
     pub total: u64,
     /// Ended with an error of any kind.
     pub errors: u64,
@@ -117,7 +113,6 @@ impl Counters {
         }
     }
 
-    /// Sampling so far.
     pub fn sampling(&self) -> SamplingCounts {
         let [requests, errors, tokens_used, tool_use_count] = read(&self.sampling);
         SamplingCounts {
@@ -128,7 +123,6 @@ impl Counters {
         }
     }
 
-    /// Elicitation so far.
     pub fn elicitation(&self) -> ElicitationCounts {
         let [requests, accepted, declined, cancelled, errors] = read(&self.elicitation);
         ElicitationCounts {
@@ -140,7 +134,6 @@ impl Counters {
         }
     }
 
-    /// Calls so far.
     pub fn calls(&self) -> CallCounts {
         let [total, errors, timeouts, cancelled] = read(&self.calls);
         CallCounts {

@@ -146,7 +146,7 @@ fn resource_text(uri: &str) -> Option<String> {
     (!name.is_empty() && !name.contains('/')).then(|| format!("Hello, {name}!\n"))
 }
 
-/// `None` where the escapes are broken or the result is no UTF-8.
+/// `None` where the escapes are broken or the result is not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

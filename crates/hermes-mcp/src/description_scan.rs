@@ -42,7 +42,7 @@ const FINDINGS: [(&str, &str); 10] = [
     ),
     (
         "\u{200b}|\u{200d}\u{200d}|\u{202e}|\u{2066}|\u{2067}|\u{2068}|\u{e0041}|\u{e0061}|\u{e0065}",
-        "has characters that can not be seen",
+        "has characters that cannot be seen",
     ),
 ];
 

@@ -126,7 +126,6 @@ pub enum ProgramError {
         install_advice(Path::new(command))
     )]
     NotFound {
-        /// What was looked for.
         command: String,
     },
     /// A file of that name is there, but may not be run.
@@ -135,7 +134,6 @@ pub enum ProgramError {
         path.display()
     )]
     NotExecutable {
-        /// The file.
         path: PathBuf,
     },
 }

@@ -65,7 +65,6 @@ pub struct ConsentRule<'a> {
 }
 
 impl<'a> ConsentRule<'a> {
-    /// Reads the policy.
     pub fn new(policy: &'a ToolPolicy) -> Self {
         Self {
             patterns: &policy.approve,

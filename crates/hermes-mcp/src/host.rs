@@ -46,7 +46,7 @@ pub use resources::ResourceWatch;
 /// How long all servers together may take to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long an attempt that is over may take to say so: first it ends its process, which may resist for a while.
+/// How long a failed attempt may take to publish its failure: first it ends its process, which may resist for a while.
 const FAILING: Duration = Duration::from_secs(5);
 
 /// What a host needs to know besides the configuration.
@@ -172,12 +172,11 @@ impl Host {
         host
     }
 
-    /// The home.
     pub fn home(&self) -> &Home {
         &self.inner.surroundings.home
     }
 
-    /// Where content that is no text is put.
+    /// Where content that is not text is saved.
     pub fn media(&self) -> &MediaStore {
         &self.inner.media
     }
@@ -297,7 +296,7 @@ impl Host {
         owners.iter().map(|owner| owner.name.clone()).collect()
     }
 
-    /// Logs what a discovery has found, and returns the servers that are missing.
+    /// Logs the result of a discovery, and returns the servers that are missing.
     fn tell_discovered(&self, owners: &[Arc<Owner>]) -> Vec<ServerName> {
         let missing: Vec<ServerName> = owners
             .iter()
@@ -334,8 +333,8 @@ impl Host {
         }
     }
 
-    /// Looks at what is behind the state of one server: one that is ready is asked, and connected anew if it does not
-    /// answer; one that is not is tried now. Returns when that is known.
+    /// Checks one server: one that is ready is pinged, and reconnected if it does not answer; one that is not ready is
+    /// tried now. Returns when that is known.
     pub async fn check(&self, server: &ServerName) {
         if let Some(owner) = self.owner(server) {
             owner.check().await;
@@ -389,7 +388,7 @@ impl Host {
             .await
             .is_err()
         {
-            tracing::warn!("some servers did not stop in time; their processes are killed");
+            tracing::warn!("MCP server shutdown timed out; the remaining processes are killed");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a server may ask of its client while a call runs: a model's answer, a person's answer, the roots.
+//! Requests of a server to its client while a call runs: sampling, elicitation, roots.
 //!
 //! Both protocol eras lead here: requests that a legacy server sends, and `input_required` results of the stateless
 //! revision. The agent implements [`Inquiries`]; without one, nothing is offered and nothing is asked.
@@ -93,7 +93,7 @@ impl From<SamplingRefused> for ErrorData {
 #[error("{0}")]
 pub struct ElicitationFailed(pub String);
 
-/// Answers the questions of servers.
+/// Handles the requests of servers.
 pub trait Inquiries: Send + Sync + 'static {
     /// What to declare to this server, whose references are filled in. Asked before every session.
     fn offers(&self, server: &Server) -> Offers;
@@ -116,7 +116,7 @@ pub trait Inquiries: Send + Sync + 'static {
     fn roots(&self, asker: Asker) -> BoxFuture<'_, Vec<Root>>;
 }
 
-/// Offers nothing: for commands that have neither a model nor a person at hand.
+/// Declares no capability: for commands that have neither a model nor a person at hand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NobodyToAsk;
 

@@ -25,7 +25,7 @@ pub enum Status {
     NeedsAuth,
     /// `enabled: false`.
     Disabled,
-    /// The entry can not be used as it is.
+    /// The entry cannot be used as it is.
     Invalid,
     /// Shut down on purpose.
     Stopped,
@@ -66,11 +66,9 @@ impl std::fmt::Display for Status {
 /// The last thing that went wrong, already redacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkError {
-    /// What happened.
     pub text: String,
     /// What can be done about it, where more helps than to wait.
     pub advice: Option<Advice>,
-    /// When.
     pub at: SystemTime,
 }
 
@@ -160,7 +158,6 @@ impl std::fmt::Display for Advice {
 pub struct Link {
     /// Which of the nine.
     pub status: Status,
-    /// Since when.
     pub since: SystemTime,
     /// The last error; kept until the next success.
     pub error: Option<LinkError>,

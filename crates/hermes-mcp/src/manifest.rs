@@ -1,6 +1,6 @@
 //! What is remembered of a server between runs: its era and its lists, in `<home>/cache/mcp/<fingerprint>.json`.
 //!
-//! It is a cache: no secrets, no fsync, and a file that can not be read counts as absent.
+//! It is a cache: no secrets, no fsync, and a file that cannot be read counts as absent.
 
 use std::{
     hash::{DefaultHasher, Hasher},
@@ -25,24 +25,18 @@ use crate::{
 /// One server's remembered state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The era it speaks.
     pub era: Era,
-    /// The revision it speaks.
     pub protocol_version: ProtocolVersion,
     /// Its own name and version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_info: Option<Implementation>,
     /// What it declared.
     pub capabilities: ServerCapabilities,
-    /// Its tools.
     pub tools: Vec<Tool>,
-    /// Its resources.
     #[serde(default)]
     pub resources: Vec<Resource>,
-    /// Its resource templates.
     #[serde(default)]
     pub templates: Vec<ResourceTemplate>,
-    /// Its prompts.
     #[serde(default)]
     pub prompts: Vec<Prompt>,
     /// When it was written.
@@ -145,11 +139,10 @@ pub fn path(home: &Home, fingerprint: &Fingerprint) -> PathBuf {
 pub fn read(path: &Path) -> Option<Manifest> {
     let text = std::fs::read(path).ok()?;
     serde_json::from_slice(&text)
-        .inspect_err(|error| tracing::debug!(%error, "ignored a manifest that can not be read"))
+        .inspect_err(|error| tracing::debug!(%error, "ignored an unreadable manifest"))
         .ok()
 }
 
-/// Writes a manifest.
 pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<Remembered> {
     let text = serde_json::to_vec(manifest)?;
     write_cached(path, &text)?;

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 /// The longest name every model provider accepts.
 const LONGEST: usize = 64;
 
-/// What is kept of a longer name, before `_` and eight digits of its hash.
+/// How much of a longer name stays, before `_` and eight digits of its hash.
 const KEPT: usize = 55;
 
 /// A tool's name as its server lists it.
@@ -50,7 +50,6 @@ impl fmt::Display for ToolName {
 pub struct RegisteredName(String);
 
 impl RegisteredName {
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -96,7 +95,7 @@ impl Naming {
     }
 }
 
-/// Replaces every character that is no ASCII letter, digit or underscore by an underscore.
+/// Replaces every character that is not an ASCII letter, digit or underscore by an underscore.
 pub fn sanitise(name: &str) -> String {
     name.chars().map(sanitised).collect()
 }

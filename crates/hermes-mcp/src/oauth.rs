@@ -1,7 +1,7 @@
 //! OAuth 2.1 for remote servers: who may give out tokens for a server, how one is got, kept, renewed and sent.
 //!
 //! [`Login`] is what a person goes through: it finds the authorization server, becomes a client of it, sends the person
-//! there and keeps what comes back. A host never asks anybody: its `Authorizer` reads the token file before each request,
+//! there and keeps what comes back. A host never asks a person: its `Authorizer` reads the token file before each request,
 //! renews what is about to expire, and otherwise lets the server's state say that a login is needed.
 //!
 //! rmcp has a client of its own. It is not used: it keeps its state in one process, while here several processes and

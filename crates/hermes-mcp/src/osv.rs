@@ -1,7 +1,7 @@
 //! Asks a public database of malicious packages before `npx`, `uvx` or `pipx` fetches and runs one.
 //!
-//! Only what is known to be malware is refused. No answer is no reason not to start, and no answer is waited for twice:
-//! answers are kept for a day in `cache/osv`.
+//! Only known malware is refused. A failed lookup does not prevent the start, and results, failures included, are cached in
+//! `cache/osv`, so that no start waits twice.
 
 use std::{
     path::PathBuf,
@@ -22,11 +22,11 @@ pub(crate) use package::Package;
 const ENDPOINT: &str = "https://api.osv.dev/v1/query";
 /// Names another endpoint, or `off`.
 const VARIABLE: &str = "OSV_ENDPOINT";
-/// The longest that a start waits for an answer.
+/// The longest that a start waits for the lookup.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long an answer holds.
+/// How long a result is cached.
 const KEPT: Duration = Duration::from_hours(24);
-/// How long nobody is asked after there was no answer.
+/// How long a failed lookup is not repeated.
 const PAUSE: Duration = Duration::from_mins(15);
 /// A package with many old flaws has a long list of them.
 const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
@@ -46,7 +46,7 @@ pub(crate) struct Malicious {
     reports: Vec<String>,
 }
 
-/// What is known of a package.
+/// A cached lookup.
 #[derive(Debug, Serialize, Deserialize)]
 struct Known {
     /// For whoever looks into the cache.
@@ -117,11 +117,11 @@ async fn ask_and_keep(package: &Package, endpoint: &str, limit: Duration, path: 
     let reports = match answer {
         Ok(Ok(reports)) => Some(reports),
         Ok(Err(reason)) => {
-            tracing::debug!(package = package.name, reason, "no word on the package");
+            tracing::debug!(package = package.name, reason, "OSV lookup failed");
             None
         }
         Err(_) => {
-            tracing::debug!(package = package.name, "no word on the package in time");
+            tracing::debug!(package = package.name, "OSV lookup timed out");
             None
         }
     };
@@ -132,7 +132,7 @@ async fn ask_and_keep(package: &Package, endpoint: &str, limit: Duration, path: 
     };
     let kept = serde_json::to_vec(&known).map_err(std::io::Error::from);
     if let Err(error) = kept.and_then(|text| manifest::write_cached(&path, &text)) {
-        tracing::debug!(%error, "what is known of a package could not be kept");
+        tracing::debug!(%error, "writing the OSV cache failed");
     }
     known
 }

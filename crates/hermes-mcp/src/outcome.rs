@@ -20,7 +20,6 @@ use crate::{
 /// Removes secrets from text that is about to be shown.
 pub type Redact<'a> = &'a (dyn Fn(&str) -> String + Sync);
 
-/// A finished call.
 #[derive(Debug)]
 pub enum Outcome {
     /// The tool answered, be it with an error of its own.
@@ -55,7 +54,6 @@ pub enum Failure {
         /// The limit that was passed.
         allowed: Duration,
     },
-    /// The user stopped it.
     #[error("interrupted by the user")]
     Interrupted,
     /// The user has to log in first.

@@ -15,13 +15,12 @@ use crate::{
     outcome::Failure,
 };
 
-/// One server of a host.
 pub(crate) struct Owner {
     pub(crate) name: ServerName,
     /// Whose agent this is, if a Hub hosts it.
     pub(crate) tenant: Option<String>,
     pub(crate) server: Arc<LiveServer>,
-    /// `None` while its references can not be resolved.
+    /// `None` while its references cannot be resolved.
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) mailbox: mpsc::Sender<Command>,
@@ -43,7 +42,7 @@ impl Owner {
         let _ = self.mailbox.try_send(Command::Wake);
     }
 
-    /// Has the server asked whether it is there, if it is ready; otherwise asks for an attempt now. Waits for the answer.
+    /// Has a ready server pinged; otherwise requests a connection attempt now. Waits for the result.
     pub(crate) async fn check(&self) {
         let (done, checked) = oneshot::channel();
         if self.mailbox.try_send(Command::Check(done)).is_ok() {
@@ -59,7 +58,7 @@ impl Owner {
         catalog.is_some_and(|catalog| !catalog.withheld.is_empty())
     }
 
-    /// Has the tools compared with their pins again, which takes a server that runs.
+    /// Has the tools compared with their pins again, which needs a running server.
     pub(crate) fn list_tools_again(&self) {
         let session = self.link.borrow().session.clone();
         match session {

@@ -1,7 +1,7 @@
 //! What a server's tools were when they were last accepted: a hash and the definition of each, in `mcp-pins.json`.
 //!
-//! A server that turns another face to the model once people trust it is noticed here. What follows from it is
-//! `pin_tools`: a warning with the difference, or the tool is withheld until somebody approves it.
+//! This detects a server that changes its tools after people have come to trust it. `pin_tools` decides what follows: a
+//! warning with the difference, or the tool is withheld until somebody approves it.
 
 use std::{collections::HashSet, fs, io, path::PathBuf, sync::Arc};
 
@@ -20,7 +20,6 @@ pub use difference::Difference;
 use file::PinFile;
 pub(crate) use queue::PinQueue;
 
-/// The pins of one home.
 #[derive(Debug, Clone)]
 pub struct Pins {
     path: PathBuf,
@@ -43,9 +42,7 @@ pub enum PinState {
 /// A tool that is not what it was.
 #[derive(Debug, Clone)]
 pub struct ChangedTool {
-    /// Its name.
     pub name: ToolName,
-    /// What is different.
     pub difference: Difference,
 }
 

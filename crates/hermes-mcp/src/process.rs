@@ -3,10 +3,10 @@
 //! The host never starts a server itself. It has one small **guard** process, which is the parent of all servers and,
 //! on Linux, the one to which detached descendants fall. The guard ends the whole tree of a server when the host asks
 //! for it, when the server exits, or when its socket to the host closes, which the kernel does even after `kill -9` of
-//! the host. Above the guard is the **sentry**, which kills what is left if somebody kills the guard.
+//! the host. Above the guard is the **watchdog**, which kills what is left if somebody kills the guard.
 //!
 //! ```text
-//! host --> sentry                  (waits for the guard, nothing else)
+//! host --> watchdog                (waits for the guard, nothing else)
 //!   |        `- guard              (parent of all servers, subreaper)
 //!   `--sockets---'  `- server      (one socket each, leader of its process group)
 //! ```

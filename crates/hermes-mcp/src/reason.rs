@@ -1,4 +1,4 @@
-//! Reasons of libraries in words: people are not told the names of types.
+//! Error texts of libraries without the names of Rust types.
 
 /// The text without types and their values, which libraries put into their messages.
 pub(crate) fn in_words(text: &str) -> String {

@@ -25,7 +25,6 @@ use crate::{
 pub struct RegisteredTool {
     /// The name the model says.
     pub name: RegisteredName,
-    /// Whose tool it is.
     pub server: ServerName,
     /// What is behind the name.
     pub origin: Origin,
@@ -69,7 +68,6 @@ pub enum Utility {
 }
 
 impl Utility {
-    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::ListResources,
         Self::ReadResource,
@@ -167,7 +165,6 @@ impl RegisteredTool {
 /// What one server brings to a registry.
 #[derive(Debug, Clone)]
 pub struct Contribution {
-    /// Its settings.
     pub server: Arc<Server>,
     /// Its lists, if it ever had any.
     pub catalog: Option<Arc<Catalog>>,
@@ -227,7 +224,7 @@ impl Registry {
         };
         let filter = ToolFilter::new(&server.tools);
         if filter.offers_nothing() {
-            tracing::info!(server = %server.name, "`tools.include` is an empty list: none of its own tools is offered");
+            tracing::info!(server = %server.name, "`tools.include` is an empty list: no tool of the server is offered");
         }
         let dead = filter.dead_patterns(catalog.tools.iter().map(|tool| &tool.name));
         self.warnings.extend(dead.iter().map(|pattern| {

@@ -2,7 +2,7 @@
 //! refused.
 //!
 //! Landlock says what can be reached, and seccomp closes what Landlock leaves open. Both pass through `fork` and `exec`
-//! and can not be taken off again, so that all that a confined process starts is confined as well.
+//! and cannot be taken off again, so that all that a confined process starts is confined as well.
 //!
 //! [`Support`] is what the kernel has, [`Plan`] what is done to one process, [`Confined`] what is told about it.
 //! [`subject`] gets from a local server's settings to its plan. [`Rules`] are Landlock's part, which the tenants of a
@@ -64,7 +64,7 @@ impl Support {
         }
     }
 
-    /// Only Linux has such means.
+    /// Only Linux supports it.
     #[cfg(not(target_os = "linux"))]
     pub fn of_this_machine() -> Self {
         Self::NONE
@@ -99,7 +99,7 @@ const COVERS_SOCKETS: u32 = 9;
 /// What is done to a process before it becomes a server's program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// By which means.
+    /// Kernel support that is used.
     #[serde(flatten)]
     pub support: Support,
     /// What it may read and execute besides the system's own directories.

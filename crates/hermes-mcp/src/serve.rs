@@ -25,7 +25,6 @@ impl Principal {
         Self(name.into())
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -42,10 +41,8 @@ pub enum ServeError {
     /// The first message was not one a server can begin with.
     #[error("the client did not open the connection as MCP asks: {0}")]
     Opening(#[source] Box<ServerInitializeError>),
-    /// The server's own task failed.
     #[error("the server failed: {0}")]
     Task(#[from] tokio::task::JoinError),
-    /// The socket failed.
-    #[error("the server can not go on: {0}")]
+    #[error("the server cannot go on: {0}")]
     Socket(#[from] std::io::Error),
 }

@@ -33,7 +33,6 @@ pub(crate) use handler::Handler;
 
 /// A live session with a server.
 pub struct Session {
-    /// The server.
     pub server: ServerName,
     /// Where requests go.
     pub peer: Peer<RoleClient>,
@@ -78,7 +77,7 @@ impl std::fmt::Debug for Session {
 #[derive(Debug, Clone)]
 pub(crate) enum CallNews {
     Progress(Progress),
-    /// A person is being asked: the clock stands still.
+    /// A person is being asked: the timeout is paused.
     Asking,
     /// The person has answered.
     Answered,
@@ -103,7 +102,7 @@ struct InFlight {
     news: mpsc::UnboundedSender<CallNews>,
 }
 
-/// What moves between a session's handler and the rest: shared by both, owned by neither.
+/// Calls in flight, announced changes and health of a session: shared by its handler and its connection.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     server: ServerName,

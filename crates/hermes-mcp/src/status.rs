@@ -35,13 +35,10 @@ pub struct ServerStatus {
     /// When that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_at: Option<u64>,
-    /// Sampling so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<SamplingCounts>,
-    /// The era spoken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub era: Option<Era>,
-    /// The revision spoken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
     /// What the server calls itself.
@@ -64,7 +61,6 @@ pub struct ServerStatus {
     pub restarts: u32,
     /// Calls under way.
     pub in_flight: u64,
-    /// Calls so far.
     pub calls: CallCounts,
     /// Questions to the user so far.
     pub elicitation: ElicitationCounts,

@@ -6,7 +6,7 @@ use hermes_config::{ServerName, Settings};
 
 use crate::registry::{RegisteredTool, Registry};
 
-/// The word that keeps every MCP tool from a platform.
+/// The entry that withholds every MCP tool from a platform.
 const NO_MCP: &str = "no_mcp";
 
 /// The toolset of a server.

@@ -1,4 +1,4 @@
-//! The wires a server is reached by.
+//! The transports that reach a server.
 
 mod decode;
 pub mod http;

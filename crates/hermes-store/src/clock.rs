@@ -11,8 +11,8 @@ pub fn epoch_seconds() -> f64 {
         .map_or(0.0, |elapsed| elapsed.as_secs_f64())
 }
 
-/// That moment as local time without a zone, with microseconds: `2026-11-15T02:01:02.467454`. Empty if it is no
-/// moment at all.
+/// That moment as local time without a zone, with microseconds: `2026-11-15T02:01:02.467454`. Empty if it is
+/// out of range.
 pub fn local_iso(epoch: f64) -> String {
     moment(epoch).map_or_else(String::new, |moment| {
         let local = moment.to_zoned(TimeZone::system()).datetime();
@@ -20,7 +20,7 @@ pub fn local_iso(epoch: f64) -> String {
     })
 }
 
-/// That moment in UTC, with microseconds: `2026-11-15T02:01:02.467454Z`. Empty if it is no moment at all.
+/// That moment in UTC, with microseconds: `2026-11-15T02:01:02.467454Z`. Empty if it is out of range.
 pub fn utc_iso(epoch: f64) -> String {
     moment(epoch).map_or_else(String::new, |moment| {
         moment.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()

@@ -1,5 +1,5 @@
-//! Cron jobs: the file they are kept in, when they run, and a record of their runs. What makes time pass and runs
-//! them is elsewhere.
+//! Cron jobs: the file they are kept in, when they run, and a record of their runs. The ticker that runs them is in
+//! other crates.
 //!
 //! `cron/jobs.json` is shared with Hermes Agent 0.19: keys we do not know are kept as they are.
 
@@ -38,7 +38,7 @@ pub fn time_zone(settings: &Settings) -> TimeZone {
     match name.map(TimeZone::get) {
         Some(Ok(zone)) => zone,
         Some(Err(error)) => {
-            tracing::warn!(%error, "`timezone` is unknown; the system's is used");
+            tracing::warn!(%error, "unknown `timezone`, using the system's");
             TimeZone::system()
         }
         None => TimeZone::system(),

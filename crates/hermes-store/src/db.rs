@@ -35,15 +35,15 @@ use group::WriteGroup;
 pub(crate) use migrate::{Before, migrate};
 pub use open::{Durability, Opening, copy_database};
 
-/// How long a write waits for its turn and for other processes.
+/// Timeout of a write, for its turn in this process and for other processes.
 const PATIENCE: Duration = Duration::from_secs(16);
 /// Attempts to switch to a write-ahead log.
 const SWITCH_ATTEMPTS: u32 = 15;
-/// Each attempt to begin a write first waits this long inside SQLite.
+/// SQLite's busy timeout of one attempt to begin a write.
 const WRITER_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a reader waits for a lock.
+/// SQLite's busy timeout of a reader.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
-/// The same for one that looks again soon anyway.
+/// The same for a reader that polls.
 const HELD_PATIENCE: Duration = Duration::from_millis(100);
 /// In KiB, as SQLite writes it. The default is eight times as much.
 const HELD_CACHE: &str = "-256";
@@ -59,10 +59,10 @@ pub struct Database {
     readers: SqlitePool,
     /// A pool of one: its queue is fair.
     writer: Option<SqlitePool>,
-    /// How long a write waits for its turn and for other processes.
+    /// Timeout of a write, for its turn and for other processes.
     patience: Duration,
     writes: AtomicU32,
-    /// Writes whose checkpoint was put off.
+    /// Writes whose checkpoint was deferred.
     put_off: AtomicU32,
     /// Writes that share commits.
     group: Arc<WriteGroup>,
@@ -122,7 +122,6 @@ impl Database {
         }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -169,7 +168,7 @@ impl Database {
         }
     }
 
-    /// Copies the log back if that was put off often enough.
+    /// Runs a checkpoint if it was deferred often enough.
     pub(crate) async fn make_up_for_checkpoints(&self) {
         if let Some(writer) = &self.writer
             && self.put_off.load(Ordering::Relaxed) >= CHECKPOINT_EVERY
@@ -197,7 +196,7 @@ impl Database {
     }
 }
 
-/// A write in progress. Dropped without a commit, it never happened.
+/// A write transaction. Dropped without a commit, it is rolled back.
 #[derive(Debug)]
 pub struct Write<'a> {
     transaction: Transaction<'static, Sqlite>,
@@ -205,7 +204,7 @@ pub struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// Makes the write last, and leaves copying the log back, which waits for the disk, to a quieter moment.
+    /// Commits and defers the checkpoint, which waits for the disk.
     pub async fn commit_at_once(self) -> Result<(), StoreError> {
         let database = self.database;
         self.transaction
@@ -216,7 +215,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Makes the write last.
+    /// Commits.
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         let database = self.database;
         self.transaction
@@ -247,15 +246,15 @@ impl DerefMut for Write<'_> {
     }
 }
 
-/// Closes the connection; whoever comes next gets a new one.
+/// Closes the connection; the next caller gets a new one.
 async fn replace(writer: &SqlitePool) -> Result<(), sqlx::Error> {
     writer.acquire().await?.close().await
 }
 
-/// Best effort: what is not copied back now is so later.
+/// Best effort: a later checkpoint copies what this one does not.
 async fn checkpoint(writer: &SqlitePool, statement: &'static str) {
     if let Err(error) = sqlx::query(statement).fetch_all(writer).await {
-        tracing::debug!(%error, "the log was not copied back");
+        tracing::debug!(%error, "WAL checkpoint failed");
     }
 }
 
@@ -269,8 +268,7 @@ fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
         .connect_lazy_with(options)
 }
 
-/// A number that is another one as soon as any other connection, of whatever process, has changed the file. Only to
-/// be compared with what the same connection said before.
+/// Changes when another connection, of any process, has changed the file. Only comparable on the same connection.
 pub(crate) async fn data_version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar("PRAGMA data_version")
         .fetch_one(connection)
@@ -289,7 +287,7 @@ fn held(options: SqliteConnectOptions) -> SqliteConnectOptions {
         .pragma("cache_size", HELD_CACHE)
 }
 
-/// A single connection that is never closed for want of work.
+/// A single connection that is never closed when idle.
 fn lasting(options: SqliteConnectOptions) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(1)
@@ -309,7 +307,7 @@ pub(crate) fn writer(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(WRITER_PATIENCE)
 }
 
-/// Options of a connection that can not write.
+/// Options of a connection that cannot write.
 pub(crate) fn reader(path: &Path) -> SqliteConnectOptions {
     quiet(SqliteConnectOptions::new())
         .filename(path)
@@ -317,13 +315,13 @@ pub(crate) fn reader(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(READER_PATIENCE)
 }
 
-/// Statements carry what users said, which is nothing for a log.
+/// Statements contain what users said and must not be logged.
 fn quiet(options: SqliteConnectOptions) -> SqliteConnectOptions {
     options.disable_statement_logging()
 }
 
 /// Makes an empty file that only its owner can read, unless it is there. SQLite gives its other files that mode.
-/// Tells whether it was made.
+/// Returns whether it was made.
 pub(crate) fn create_file(path: &Path) -> Result<bool, StoreError> {
     let mut options = fs::OpenOptions::new();
     match file::private(options.write(true).create_new(true)).open(path) {
@@ -384,7 +382,7 @@ pub(crate) async fn use_write_ahead_log(
             Err(error) if code(&error) == Some(Code::Corrupt) => return Err(error),
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
             Ok(_) | Err(_) => {
-                tracing::warn!("no write-ahead log on this file system; using a rollback journal");
+                tracing::warn!("write-ahead log not supported on this file system, using a rollback journal");
                 return Ok(());
             }
         }
@@ -392,27 +390,27 @@ pub(crate) async fn use_write_ahead_log(
     Ok(())
 }
 
-/// 20 to 150 ms, at random, so that waiting processes do not meet again.
+/// A random delay of 20 to 150 ms, so that waiting processes do not collide again.
 pub(crate) fn short_pause() -> Duration {
     Duration::from_millis(20 + random::number() % 131)
 }
 
-/// The kinds of SQLite errors that are told apart.
+/// The kinds of SQLite errors that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// Locked by another connection.
     Busy,
     /// Damaged, or no database.
     Corrupt,
-    /// The file, or SQLite's files beside it, can not be opened or written.
+    /// The file, or SQLite's files beside it, cannot be opened or written.
     CanNotOpen,
-    /// A row refers to one that is not there.
+    /// Foreign key constraint violated.
     ForeignKey,
-    /// There is such a row already.
+    /// Unique constraint violated.
     Unique,
     /// No room on the disk.
     Full,
-    /// The disk can not be read or written.
+    /// The disk cannot be read or written.
     Disk,
 }
 

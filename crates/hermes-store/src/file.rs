@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Writes `content` by renaming a synced temporary file over `path`. The directory is made, for its owner alone.
+/// Writes `content` by renaming a synced temporary file over `path`. The directory is made, for its owner only.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     if let Some(directory) = path.parent() {
@@ -33,7 +33,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Lets a file made with these options be read by its owner alone.
+/// Lets a file made with these options be read by its owner only.
 pub(crate) fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
@@ -53,8 +53,8 @@ pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
     give_to_owner_of_directory(path)
 }
 
-/// Lets what root has just made belong to whom the directory around it belongs: a Hub that is root writes into homes of
-/// other users. Links, and files with a second name, stay as they are: they may lead out of the home.
+/// Gives a file that root created to the owner of its directory: a Hub that is root writes into homes of other users.
+/// Symbolic and hard links stay as they are: they may lead out of the home.
 fn give_to_owner_of_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -86,7 +86,7 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Holds an advisory lock on a file, made if missing, until dropped. Gives up when another process keeps it.
+/// Holds an advisory lock on a file, created if missing, until dropped. Times out if another process keeps it.
 pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<fs::File> {
     if let Some(directory) = path.parent() {
         create_private_dir(directory)?;
@@ -97,7 +97,7 @@ pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// Locks an open file, or gives up when another process keeps it.
+/// Locks an open file, or times out if another process keeps it.
 pub fn lock_within(file: &fs::File, patience: Duration) -> io::Result<()> {
     let deadline = Instant::now() + patience;
     loop {

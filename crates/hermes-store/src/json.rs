@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// The value of a JSON text; lone surrogates become U+FFFD. Nothing if it is no JSON at all.
+/// The value of a JSON text; lone surrogates become U+FFFD. Nothing if it is not JSON.
 pub(crate) fn parse(text: &str) -> Option<Value> {
     serde_json::from_str(text)
         .or_else(|_| serde_json::from_str(&without_lone_surrogates(text)))

@@ -165,18 +165,14 @@ pub enum MessageState {
     Rewound,
 }
 
-/// A message as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredMessage {
-    /// Its row.
     pub id: MessageId,
-    /// Its session.
     pub session: SessionId,
     /// Whether it still counts.
     pub state: MessageState,
     /// Seconds since 1970; also in the body, so that a body written again keeps its time.
     pub timestamp: f64,
-    /// Everything else.
     pub body: NewMessage,
 }
 

@@ -81,7 +81,7 @@ pub async fn save_routing(
     Ok(())
 }
 
-/// What `sessions.json` says. No file is no entries; what is no entry is passed over.
+/// What `sessions.json` says. A missing file means no entries; invalid entries are skipped.
 pub fn read_sessions_file(home: &Home) -> Result<Vec<RoutingEntry>, StoreError> {
     Ok(read_sessions_json(home)?
         .iter()
@@ -98,7 +98,7 @@ pub fn read_sessions_json(home: &Home) -> Result<Vec<(SessionKey, Value)>, Store
     })?;
     let Some(Value::Object(map)) = text.as_deref().and_then(crate::json::parse) else {
         if text.is_some() {
-            tracing::warn!(path = %path.display(), "no JSON object; it is ignored");
+            tracing::warn!(path = %path.display(), "ignoring file that is not a JSON object");
         }
         return Ok(Vec::new());
     };

@@ -17,7 +17,6 @@ pub struct Origin {
     pub chat_type: String,
     /// Who wrote.
     pub user_id: Option<String>,
-    /// Their name.
     pub user_name: Option<String>,
     /// The thread or topic inside the chat.
     pub thread_id: Option<String>,

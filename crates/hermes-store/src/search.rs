@@ -29,9 +29,9 @@ pub struct Search {
     pub sources: Vec<String>,
     /// What comes first.
     pub order: SearchOrder,
-    /// At most so many.
+    /// Maximum number.
     pub limit: u32,
-    /// So many are passed over first.
+    /// Number of entries to skip.
     pub offset: u32,
 }
 
@@ -77,9 +77,7 @@ pub enum SearchOrder {
 /// A message that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    /// The message.
     pub message: MessageId,
-    /// Its session.
     pub session: SessionId,
     /// Who speaks.
     pub role: Role,
@@ -229,7 +227,7 @@ fn hit(found: &SqliteRow, plan: Plan, terms: &[String]) -> Result<Hit, sqlx::Err
         timestamp: row::real(found, "timestamp")?.unwrap_or_default(),
         snippet: match plan {
             Plan::Scan => query::cut_around(&Content::decode(snippet).text(), terms),
-            // The mark of structured content is no text.
+            // The mark of structured content is not text.
             _ => snippet.replace('\0', "").trim().to_owned(),
         },
         tool_name: row::text(found, "tool_name")?,

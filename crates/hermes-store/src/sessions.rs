@@ -51,7 +51,6 @@ pub struct Session {
     pub user_id: Option<String>,
     /// The chat it belongs to. None for the command line and cron.
     pub session_key: Option<SessionKey>,
-    /// The chat.
     pub chat_id: Option<String>,
     /// The chat's type.
     pub chat_type: Option<String>,
@@ -137,7 +136,7 @@ impl Session {
     }
 }
 
-/// A session to be stored. The gateway fills in everything about the chat, or other programs can not show it.
+/// A session to be stored. The gateway fills in everything about the chat, or other programs cannot show it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSession {
     /// Its name for programs.
@@ -344,7 +343,7 @@ impl Store {
     }
 
     /// Deletes a session with its messages. What worked for it goes too; what continues it or branched off stays
-    /// and stands on its own. Tells whether it was there.
+    /// and stands on its own. Returns whether it was there.
     pub async fn delete_session(&self, id: &SessionId) -> Result<bool, StoreError> {
         let mut write = self.begin().await?;
         let mut doomed = delegates(&mut write, id)

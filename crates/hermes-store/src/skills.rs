@@ -21,12 +21,11 @@ pub use view::SkillView;
 const SUPPORT: &[&str] = &["references", "templates", "assets", "scripts"];
 /// Directories of tools, never looked into.
 const IGNORED: &[&str] = &["venv", "node_modules", "site-packages", "__pycache__"];
-/// Deeper than any tidy collection.
+/// Maximum depth of directories.
 const DEEPEST: usize = 6;
 const LONGEST_NAME: usize = 64;
 const LONGEST_DESCRIPTION: usize = 1024;
 
-/// A skill.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skill {
     /// How it is called.
@@ -41,7 +40,7 @@ pub struct Skill {
     pub frontmatter: Map<String, Value>,
 }
 
-/// Why a skill or one of its files can not be shown.
+/// Why a skill or one of its files cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
     /// There is none of that name.
@@ -63,7 +62,6 @@ pub enum SkillError {
         name: String,
         /// What was asked for.
         path: String,
-        /// What the system says.
         source: io::Error,
     },
 }
@@ -207,7 +205,7 @@ impl Walk<'_> {
     fn read(&self, directory: &Path) -> Option<Skill> {
         let text = fs::read_to_string(directory.join("SKILL.md"))
             .inspect_err(
-                |error| tracing::warn!(directory = %directory.display(), %error, "unreadable skill"),
+                |error| tracing::warn!(directory = %directory.display(), %error, "cannot read skill"),
             )
             .ok()?;
         let below = directory.strip_prefix(self.root).ok()?;

@@ -1,4 +1,4 @@
-//! The door to `state.db`. What can be done with it is in `sessions`, `messages` and `search`.
+//! A home's `state.db`, opened. Its operations are in `sessions`, `messages` and `search`.
 
 use std::{path::Path, sync::Arc};
 

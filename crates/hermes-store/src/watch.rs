@@ -27,7 +27,7 @@ struct Held {
     current: Option<(Store, FileId)>,
 }
 
-/// What a look found.
+/// The store at the time of a poll.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// The store, on a single connection.
@@ -85,7 +85,7 @@ impl LiveStore {
         Ok(Some(Seen { store, version }))
     }
 
-    /// Closes the connection. A later look opens another one.
+    /// Closes the connection. A later poll opens another one.
     pub async fn close(&self) {
         let current = self.lock().current.take();
         if let Some((store, _)) = current {
@@ -105,7 +105,7 @@ impl LiveStore {
     }
 }
 
-/// The same for one who follows every change, on a connection that is never handed back.
+/// The same for a reader that follows every change, on a connection of its own.
 #[derive(Debug)]
 pub(crate) struct Follower {
     home: Home,
@@ -164,7 +164,7 @@ impl Follower {
         Ok(Some(Version { opened, data }))
     }
 
-    /// The store, if the last look found one.
+    /// The store, if the last poll found one.
     pub(crate) fn reader(&mut self) -> Option<&mut StateReader> {
         self.current.as_mut()
     }
@@ -180,7 +180,7 @@ impl Follower {
     }
 }
 
-/// Tells one file from another that took its name.
+/// Device and inode: tells a file from another of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId(u64, u64);
 

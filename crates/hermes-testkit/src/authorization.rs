@@ -143,7 +143,7 @@ impl AuthorizationServer {
         self.state.ledger().federate(client, known_as);
     }
 
-    /// Lets an endpoint fail until [`Self::mend`].
+    /// Makes an endpoint fail until [`Self::mend`].
     pub fn fail(&self, endpoint: Endpoint, fault: EndpointFault) {
         self.state.ledger().fail(endpoint, fault);
     }
@@ -153,7 +153,7 @@ impl AuthorizationServer {
         self.state.ledger().mend(endpoint);
     }
 
-    /// Spoils the way back from the authorization endpoint, or with `None` does not any more.
+    /// Sets or clears a fault of the redirect from the authorization endpoint.
     pub fn spoil_callbacks(&self, fault: Option<CallbackFault>) {
         self.state.ledger().callback_fault = fault;
     }
@@ -199,7 +199,7 @@ impl AuthorizationServer {
         self.state.ledger().secrets.clone()
     }
 
-    /// Cuts all connections and listens no more: whoever asks now is refused. What was issued is remembered.
+    /// Closes all connections and the listener. What was issued is remembered.
     pub fn stop(&mut self) {
         if let Some(thread) = &mut self.thread {
             thread.stop();

@@ -24,7 +24,7 @@ impl DatabaseLock {
     ///
     /// # Panics
     ///
-    /// If it can not be had.
+    /// If it cannot be had.
     pub fn take(database: &Path) -> Self {
         let locker = Command::new("python3")
             .args(["-c", SCRIPT])

@@ -119,7 +119,6 @@ impl HttpServer {
         origin(self.thread.address(), self.certificates.as_ref())
     }
 
-    /// The port.
     pub fn port(&self) -> u16 {
         self.thread.address().port()
     }
@@ -134,7 +133,7 @@ impl HttpServer {
         self.front.requests()
     }
 
-    /// Cuts all connections and listens no more.
+    /// Closes all connections and the listener.
     pub fn stop(&mut self) {
         self.thread.stop();
     }

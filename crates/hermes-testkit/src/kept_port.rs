@@ -1,4 +1,4 @@
-//! A loopback port that nobody else is given, whether anybody listens on it or not.
+//! A reserved loopback port, whether anybody listens on it or not.
 
 use std::{
     io,
@@ -34,7 +34,6 @@ impl KeptPort {
         })
     }
 
-    /// Its number.
     pub fn number(&self) -> u16 {
         self.number
     }

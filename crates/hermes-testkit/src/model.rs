@@ -61,7 +61,6 @@ impl ModelServer {
         format!("http://{}", self.thread.address())
     }
 
-    /// The port.
     pub fn port(&self) -> u16 {
         self.thread.address().port()
     }
@@ -76,7 +75,7 @@ impl ModelServer {
         self.server.paths()
     }
 
-    /// Cuts all connections and listens no more.
+    /// Closes all connections and the listener.
     pub fn stop(&mut self) {
         self.thread.stop();
     }

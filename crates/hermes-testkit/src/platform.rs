@@ -1,7 +1,7 @@
 //! Telegram, Discord and Slack as a bot sees them, on loopback sockets.
 //!
 //! Each takes what the real one takes and refuses what the real one refuses: wrong tokens, texts that are too long,
-//! markup that can not be parsed. Every request is recorded, and faults can be ordered for the next ones.
+//! markup that cannot be parsed. Every request is recorded, and faults can be ordered for the next ones.
 
 mod discord;
 mod fault;
@@ -87,7 +87,7 @@ impl PlatformServer {
         self.server.requests()
     }
 
-    /// Cuts all connections and listens no more.
+    /// Closes all connections and the listener.
     pub fn stop(&mut self) {
         self.thread.stop();
     }

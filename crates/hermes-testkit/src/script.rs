@@ -38,7 +38,7 @@ pub trait Outlet: Send + Sync {
     /// Sends one message; `false` says that nobody is there any more.
     fn send(&self, message: &Value) -> bool;
 
-    /// Sends a line of this many bytes that is no message.
+    /// Sends a line of this many bytes that is not a message.
     fn send_oversized(&self, bytes: usize) -> bool;
 }
 
@@ -127,7 +127,7 @@ impl Script {
         }
     }
 
-    /// Takes a line that is no JSON.
+    /// Takes a line that is not JSON.
     pub fn receive_junk(&self, text: &str) {
         if let Some(recorder) = &self.recorder {
             recorder.write(&serde_json::json!({ "unparsable": text }));

@@ -95,7 +95,7 @@ impl ServerThread {
         self.address
     }
 
-    /// Cuts all connections and listens no more.
+    /// Closes all connections and the listener.
     pub(crate) fn stop(&mut self) {
         self.stop.cancel();
         self.wait();

@@ -1,4 +1,4 @@
-//! Who answers the MCP servers of this process: the home's model, and the person at the terminal.
+//! Handles requests of MCP servers in this process: sampling by the home's model, elicitation by the person at the terminal.
 
 use std::{path::Path, sync::Arc};
 
@@ -14,7 +14,7 @@ use hermes_mcp::{Host, Inquiries, inquiry::Conversation};
 
 use crate::context::Context;
 
-/// Answers to what servers ask.
+/// Handlers of server requests, and what they need.
 pub(crate) struct Answers {
     inquiries: Arc<AgentInquiries>,
     models: Arc<AuxiliaryModels>,
@@ -24,12 +24,12 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Where nobody watches: the model answers, people do not.
+    /// Without a person: only sampling is answered.
     pub(crate) fn without_person(context: &Context, settings: &Settings) -> Self {
         Self::with_people(context, settings, InForce::default(), People::nobody())
     }
 
-    /// For a gateway: an operator says which models may be asked, and runs ask those who follow them.
+    /// For a gateway: the policy limits the models, and those who watch a run are asked.
     pub(crate) fn for_gateway(context: &Context, settings: &Settings, in_force: InForce) -> Self {
         Self::with_people(context, settings, in_force, People::new(Ways::ALL))
     }
@@ -52,7 +52,7 @@ impl Answers {
         }
     }
 
-    /// With somebody at the terminal. Servers are told where they work.
+    /// With a person at the terminal. Servers get the working directory as their root.
     pub(crate) fn with_person(
         context: &Context,
         settings: &Settings,
@@ -75,7 +75,7 @@ impl Answers {
         }
     }
 
-    /// What an operator allows, for whoever works with the same servers.
+    /// The operator's policy, for other users of the same servers.
     pub(crate) fn in_force(&self) -> &InForce {
         &self.in_force
     }
@@ -85,12 +85,12 @@ impl Answers {
         self.people.clone()
     }
 
-    /// For the host.
+    /// The handler for the host.
     pub(crate) fn inquiries(&self) -> Arc<dyn Inquiries> {
         self.inquiries.clone()
     }
 
-    /// The person sees the questions of this conversation, until the returned guard is dropped.
+    /// Shows questions of this conversation to the person until the returned guard is dropped.
     pub(crate) fn present(&self, conversation: &str) -> Option<Presence> {
         let person = self.person.clone()?;
         let conversation = Conversation(conversation.into());
@@ -108,7 +108,7 @@ impl Answers {
         self.models.expect_main();
     }
 
-    /// Looks for models by other settings from now on, and keeps their secrets.
+    /// Applies other settings, and redacts their secrets.
     pub(crate) fn use_settings(&self, settings: &Settings) {
         self.models.use_settings(settings);
         self.inquiries.use_redactor(redactor(settings));

@@ -5,15 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A program that lives this long has found a browser.
+/// An opener that still runs after this time has found a browser.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Opens an address. Says whether that seems to have worked; without a screen of the user's own it is not tried.
+/// Opens an address. Returns whether that seems to have worked; without a screen of the user's own it is not tried.
 pub(crate) fn open(url: &str) -> bool {
     if !has_screen() {
         return false;
     }
-    // What is opened may come from elsewhere, and openers take more than addresses.
+    // The address may be untrusted, and openers accept more than addresses.
     if !url.starts_with("https://") && !url.starts_with("http://") {
         return false;
     }

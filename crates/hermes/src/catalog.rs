@@ -17,21 +17,18 @@ pub use install::{Step, install_steps};
 pub use manifest::{GitInstall, INSTALL_DIR, Manifest, Prompt, ToolChoice, Transport};
 pub use prepare::{Prepared, prepare};
 
-/// Why a manifest can not be used.
+/// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// The file can not be read.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
-        /// The file or directory.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
-    /// It is no manifest of version 1.
+    /// It is not a manifest of version 1.
     #[error("{}: {reason}", path.display())]
     Manifest {
-        /// The file.
         path: PathBuf,
         /// What is wrong, with line and column where known.
         reason: String,
@@ -47,7 +44,6 @@ pub enum CatalogError {
     /// The server is installed from its repository, and no directory was given.
     #[error("`{id}` needs a directory to be installed in")]
     NoInstallDirectory {
-        /// The manifest.
         id: String,
     },
 }
@@ -116,7 +112,7 @@ impl Catalog {
         self.entries.iter().find(|manifest| manifest.id == id)
     }
 
-    /// Manifests that can not be used, and why.
+    /// Manifests that cannot be used, and why.
     pub fn problems(&self) -> &[CatalogError] {
         &self.problems
     }

@@ -71,8 +71,8 @@ pub(crate) use unknown::{Meant, meant};
     name = "hermes",
     version,
     propagate_version = true,
-    after_help = "Without a command, `hermes` is `hermes chat`; its options may stand before the command or after \
-                  it. A question in quotes is asked: hermes \"What time is it in Bern?\"\nTo begin with servers, `hermes up` writes a configuration if there is none, connects every MCP \
+    after_help = "Without a command, `hermes` is `hermes chat`; its options may come before or after the \
+                  command. A question in quotes is asked: hermes \"What time is it in Bern?\"\nTo start with servers, `hermes up` writes a configuration if there is none, connects every MCP \
                   server and shows their tools.\nThe home is $HERMES_HOME, else ~/.hermes."
 )]
 pub struct Cli {
@@ -80,7 +80,7 @@ pub struct Cli {
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
-    /// Start no MCP server at all; `chat` also leaves config.yaml and your own instructions aside (also:
+    /// Start no MCP servers; `chat` also ignores config.yaml and your own instructions (also:
     /// HERMES_SAFE_MODE=1).
     #[arg(long, global = true)]
     pub(crate) safe_mode: bool,
@@ -118,7 +118,7 @@ impl Cli {
             Some(Command::Chat(late)) => Ok(Command::Chat(Box::new(late.after(early)))),
             Some(other) if early == ChatArgs::default() => Ok(other),
             Some(_) => Err(
-                Failure::usage("options of `hermes chat` stand before another command")
+                Failure::usage("options of `hermes chat` do not apply to another command")
                     .hint("`hermes --help` lists them under `Chat options`"),
             ),
         }
@@ -135,20 +135,20 @@ Examples:
   hermes chat -q \"What time is it in Bern?\"     one question; tool calls are shown
   hermes -q \"Sum this up\" -Q --image plan.png   the answer alone, about an image
   git diff | hermes -q -                        the question comes from stdin
-  hermes -c                                     go on with the newest session
+  hermes -c                                     continue the newest session
   hermes -q '/call time.get_current_time {}'    call a tool, without any model
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Chat(Box<ChatArgs>),
     /// Run everything: connect all MCP servers and show them live until Ctrl-C.
     Up(UpArgs),
-    /// Begin: choose a model, add a first server, enter tokens of messaging platforms.
+    /// Set up: choose a model, add a first server, enter tokens of messaging platforms.
     Setup(Later<SetupArgs>),
-    /// Look at every part of this home: what is wrong, and what to do about it.
+    /// Check every part of this home: what is wrong, and how to fix it.
     Doctor(Later<HomeDoctorArgs>),
     /// Show the state of every part of this home.
     Status,
-    /// What stays and works for this home: cron jobs, and the local HTTP API.
+    /// The background process of this home: cron jobs and the local HTTP API.
     Gateway(Later<GatewayArgs>),
     /// MCP servers: add, list, test, call and more.
     Mcp(Later<McpArgs>),
@@ -160,15 +160,15 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Sessions(Later<Verbs<SessionsCommand>>),
     /// Send a message to a chat on Telegram, Discord or Slack.
     Send(Later<SendArgs>),
-    /// The chats messages can be sent to.
+    /// Chats that messages can be sent to.
     Channels(Later<Verbs<ChannelsCommand>>),
-    /// Jobs that run by themselves, later or again and again.
+    /// Scheduled jobs, once or repeating.
     Cron(Later<Verbs<CronCommand>>),
     /// Instructions the agent has for certain kinds of work.
     Skills(Later<Verbs<SkillsCommand>>),
     /// Secrets that the configuration refers to by name.
     Secret(Later<Verbs<SecretCommand>>),
-    /// A Hub: many homes, each a tenant, behind one door.
+    /// A Hub: many homes, each a tenant, managed in one place.
     Hub(Later<Verbs<Box<HubCommand>>>),
     /// Tenants of a Hub.
     Tenant(Later<TenantArgs>),
@@ -180,7 +180,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Policy(Later<PolicyArgs>),
     /// The text before every hosted agent's own instructions.
     Specialization(Later<SpecializationArgs>),
-    /// Tokens that open a Hub.
+    /// Access tokens of a Hub.
     Token(Later<TokenArgs>),
     /// Show logs of this home.
     Logs(LogsArgs),
@@ -205,7 +205,7 @@ pub(crate) struct UpArgs {
     /// Stop when every server is ready or has failed, instead of at Ctrl-C. No Hub is run.
     #[arg(long)]
     pub(crate) once: bool,
-    /// The port of the Hub on 127.0.0.1 (default: 7878); 0 is any that is free.
+    /// The port of the Hub on 127.0.0.1 (default: 7878); 0 takes any free port.
     #[arg(long)]
     pub(crate) port: Option<u16>,
     /// Do not open a browser.
@@ -221,13 +221,13 @@ pub(crate) struct McpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// Which log: `mcp` holds what local servers write to stderr, `hermes` the host's own lines.
+    /// Which log: `mcp` is the stderr of local servers, `hermes` the log of hermes itself.
     #[arg(value_parser = ["mcp", "hermes"], default_value = "mcp")]
     pub(crate) log: String,
     /// How many lines from the end.
     #[arg(short = 'n', long, default_value_t = 100)]
     pub(crate) lines: usize,
-    /// Go on with new lines as they are written.
+    /// Follow the log as it grows.
     #[arg(short, long)]
     pub(crate) follow: bool,
 }

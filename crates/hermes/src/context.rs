@@ -7,10 +7,10 @@ use hermes_mcp::process::GuardProgram;
 
 use crate::{GUARD_ARGUMENT, built_in::BuiltIn, cli::Cli, failure::Failure, output::Output};
 
-/// How long work that blocks a thread may take at the end.
+/// How long blocking work may take at shutdown.
 const LAST_WORK: Duration = Duration::from_millis(200);
 
-/// The surroundings of a command.
+/// What every command gets.
 pub(crate) struct Context {
     pub(crate) home: Home,
     pub(crate) output: Output,
@@ -118,7 +118,7 @@ impl Context {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+            .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
         let outcome = runtime.block_on(work);
         // A read from stdin that nobody waits for any more would hold the end up.
         runtime.shutdown_timeout(LAST_WORK);

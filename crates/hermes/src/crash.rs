@@ -33,8 +33,7 @@ pub(crate) fn is_about(home: &Home) {
     on_demand();
 }
 
-/// Fails as a mistake would, with these words: how tests see that nothing secret is told. The program that is published
-/// does not know the variable.
+/// Panics with this message, so that tests can check that no secret is printed. Not compiled into published builds.
 #[cfg(debug_assertions)]
 fn on_demand() {
     if let Ok(message) = std::env::var("HERMES_TEST_CRASH") {
@@ -50,7 +49,7 @@ fn report(crash: &PanicHookInfo<'_>, redactor: &Redactor) -> String {
     );
     let message = redactor.redact(message);
     format!(
-        "hermes crashed at {place}: {message}\nThis is a mistake in hermes. Please report it with the line above."
+        "hermes crashed at {place}: {message}\nThis is a bug in hermes. Please report it with the line above."
     )
 }
 

@@ -3,7 +3,7 @@
 use hermes_config::ServerName;
 use serde_json::Value;
 
-/// More names than these are no help.
+/// Longer lists of names are cut.
 const MANY_NAMES: usize = 40;
 
 /// Why a command failed.
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     NotFound,
     /// A login is needed first.
     NeedsLogin,
-    /// Whoever asks may not.
+    /// The caller lacks the permission.
     Denied,
     /// A question that nobody is there to answer.
     AnswerNeeded,

@@ -1,5 +1,5 @@
-//! A Hub in this process: its data opened, its tenants run, its doors kept open. `hermes hub serve` is this alone,
-//! `hermes up` has the user's own home in it as well.
+//! A Hub in this process: its data, the runtime of its tenants, its listeners. `hermes hub serve` is this alone,
+//! `hermes up` adds the user's own home as a tenant.
 
 mod backups;
 mod isolation;
@@ -36,7 +36,7 @@ pub(crate) use self::{
     opening::{Figures, data_dir, database},
 };
 
-/// How long agents may take at the end, after their runs were given their time.
+/// How long agents may take to stop after their runs were drained.
 const LAST_WORK: Duration = Duration::from_secs(5);
 
 /// What runs the tenants that have homes of their own.
@@ -57,7 +57,7 @@ impl Tenants {
     }
 }
 
-/// A Hub whose data is open and whose port is taken. Nobody is served yet.
+/// A Hub whose data is open and whose port is bound, not serving yet.
 pub(crate) struct Prepared {
     pub(crate) settings: Settings,
     pub(crate) state: Arc<SqliteState>,
@@ -91,7 +91,7 @@ pub(crate) struct Hosted {
 }
 
 impl Prepared {
-    /// Opens the doors.
+    /// Starts the listeners.
     pub(crate) async fn start(self, runtime: Arc<dyn Runtime>) -> Result<Hosted, Failure> {
         open_files::raise();
         let address = self.listener.local_addr()?;
@@ -109,7 +109,7 @@ impl Prepared {
             node: self.node,
         })
         .await
-        .map_err(|error| Failure::failed(format!("the Hub does not start: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot start the Hub: {error}")))?;
         let stop = CancellationToken::new();
         let mut doors = JoinSet::new();
         doors.spawn({
@@ -155,14 +155,14 @@ impl Hosted {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Ends when a door fails, which none should.
+    /// Waits until a listener fails.
     pub(crate) async fn failed(&mut self) -> Failure {
         loop {
             match self.doors.join_next().await {
                 Some(Ok(Ok(()))) => {}
                 Some(Ok(Err(error))) => return Failure::failed(error.to_string()),
                 Some(Err(error)) => {
-                    return Failure::failed(format!("a door of the Hub broke: {error}"));
+                    return Failure::failed(format!("a listener of the Hub failed: {error}"));
                 }
                 None => std::future::pending().await,
             }
@@ -175,7 +175,7 @@ impl Hosted {
         self.hub.close().await;
         while let Some(ended) = self.doors.join_next().await {
             if let Ok(Err(error)) = ended {
-                tracing::warn!(%error, "a door of the Hub failed at the end");
+                tracing::warn!(%error, "Hub listener failed during shutdown");
             }
         }
         if let Tenants::Processes(runtime) = &self.tenants {

@@ -40,11 +40,10 @@ use draft::Draft;
 pub enum Candidate {
     /// It can be added as it is.
     Usable(Imported),
-    /// It can not be used here.
+    /// It cannot be used here.
     Skipped {
         /// Its name in the file.
         name: String,
-        /// Why.
         reason: String,
     },
 }
@@ -62,13 +61,12 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// Why a file can not be read.
+/// Why a file cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// The text is not what its format asks for. The message never quotes the file, which may hold secrets.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Syntax {
-        /// The file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
@@ -77,10 +75,9 @@ pub enum ImportError {
         /// What is wrong there.
         message: String,
     },
-    /// It can be parsed, but servers can not be where they should be.
+    /// It can be parsed, but servers cannot be where they should be.
     #[error("{}: `{key}` should be a mapping of server names", path.display())]
     Shape {
-        /// The file.
         path: PathBuf,
         /// The key that has something else.
         key: String,
@@ -96,7 +93,7 @@ struct FileContext {
     inputs: Vec<references::Input>,
 }
 
-/// A server found in a file: its name, and the entry in the making or the reason it can not be used.
+/// A server found in a file: its name, and the entry in the making or the reason it cannot be used.
 struct Reading {
     name: String,
     draft: Result<Draft, String>,

@@ -60,7 +60,7 @@ pub fn run() -> ExitCode {
     let cli = match outcome {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no failures and go to stdout; clap knows which is which.
+            // Help and version are not failures and go to stdout; clap knows which is which.
             if !error.use_stderr() {
                 let _ = error.print();
                 return ExitCode::SUCCESS;

@@ -106,7 +106,7 @@ fn filter(wanted: &str) -> Result<EnvFilter, Failure> {
     EnvFilter::builder()
         .parse(format!("{QUIETER},{wanted}"))
         .map_err(|error| {
-            Failure::usage(format!("`{VARIABLE}={wanted}` is no log filter: {error}"))
+            Failure::usage(format!("`{VARIABLE}={wanted}` is not a log filter: {error}"))
                 .hint("a level (`error`, `warn`, `info`, `debug`, `trace`) or a list such as `hermes_mcp=debug,info`")
         })
 }

@@ -257,7 +257,7 @@ impl Output {
     }
 }
 
-/// A closed pipe ends the output quietly: `hermes mcp list | head` is no error.
+/// A closed pipe ends the output quietly: `hermes mcp list | head` is not an error.
 fn write_stdout(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stdout().lock().write_fmt(text);
     let _ = std::io::stdout().flush();

@@ -11,7 +11,6 @@ pub struct Preset {
     pub description: &'static str,
     /// The executable.
     pub command: &'static str,
-    /// Its arguments.
     pub args: &'static [&'static str],
 }
 
@@ -22,7 +21,6 @@ impl Preset {
     }
 }
 
-/// All presets.
 pub const PRESETS: [Preset; 1] = [Preset {
     name: "codex",
     description: "OpenAI Codex as a tool: starts and continues coding sessions",

@@ -1,7 +1,7 @@
 //! What runs the tenants of a Hub: one process each, of this same program, confined as far as the machine allows.
 //!
 //! ```text
-//! Hub --> sentry                       (`hermes __guard`, one per tenant, as for local MCP servers)
+//! Hub --> watchdog                     (`hermes __guard`, one per tenant, as for local MCP servers)
 //!  |        `- guard                   (ends the whole tree when the Hub goes, however it goes)
 //!  |             `- hermes gateway run (was `hermes __tenant` until it had confined itself)
 //!  `--- Unix socket, passed down -------'

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 
 const SOCKET: &str = "HERMES_HUB_SOCKET";
 
-/// A search may take five seconds in the Hub, and wait for others before.
+/// Request timeout: a search may take five seconds in the Hub, and queue before that.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The most that the Hub gives of a search.
+/// Maximum number of search results from the Hub.
 const MOST: u64 = 1000;
 
 /// The runtime key of a home, which may become another one while its agent runs. Clones are the same key.
@@ -63,7 +63,7 @@ pub(crate) fn at(socket: &Path, key: RuntimeKey, workspace: &Path) -> Option<Arc
     match HubShares::at(socket, key) {
         Ok(shares) => Some(Arc::new(Teams::new(Arc::new(shares), workspace))),
         Err(error) => {
-            tracing::warn!(%error, "the files of groups can not be reached");
+            tracing::warn!(%error, "cannot connect to the Hub for group files");
             None
         }
     }
@@ -143,15 +143,15 @@ fn short(socket: &Path) -> io::Result<(PathBuf, Option<std::fs::File>)> {
 }
 
 fn broken(error: impl std::fmt::Debug) -> SharesError {
-    tracing::warn!("the Hub was not understood: {error:?}");
-    SharesError("the Hub's answer was not understood".into())
+    tracing::warn!(?error, "unexpected reply from the Hub");
+    SharesError("unexpected reply from the Hub".into())
 }
 
 /// Sends something, and tells the status and the document that came back.
 async fn send(request: RequestBuilder) -> Result<(StatusCode, Value), SharesError> {
     let response = request.send().await.map_err(|error| {
-        tracing::warn!("the Hub is not reachable: {error:?}");
-        SharesError("the Hub that keeps the files of groups is not reachable; try again".into())
+        tracing::warn!(?error, "Hub request failed");
+        SharesError("cannot reach the Hub that stores group files; try again".into())
     })?;
     let status = response.status();
     let text = response.bytes().await.map_err(broken)?;

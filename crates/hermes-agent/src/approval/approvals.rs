@@ -1,4 +1,4 @@
-//! What was allowed before, and the way to a person for everything else.
+//! Checks commands and actions against rules and earlier answers, and asks an approver about the rest.
 
 use std::{
     collections::BTreeSet,
@@ -26,33 +26,29 @@ use crate::{
     printable::printable,
 };
 
-/// Longest text of a question, in characters.
+/// Longest text that is shown, in characters.
 const LONGEST_TEXT: usize = 3800;
 /// Joiners and soft hyphens: scripts need them, commands do not, and they can make one look like another.
 const HIDING: [char; 3] = ['\u{200c}', '\u{200d}', '\u{ad}'];
 /// Longest reason of a refusal that goes back to the model.
 const LONGEST_REASON: usize = 280;
 
-/// Something that may not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It never runs.
-    #[error("blocked: this {0}. It can not be approved; do not try it in another way")]
+    #[error("blocked: this {0}. It cannot be approved; do not try it in another way")]
     Never(String),
-    /// The operator's policy forbids it.
     #[error("the operator's policy does not allow `{0}` here; go on without it")]
     Policy(String),
-    /// The user's own list forbids it.
     #[error("blocked by the user's `approvals.deny` pattern `{0}`; do not try it in another way")]
     Denied(String),
-    /// Somebody decided against it, or nobody decided.
+    /// Denied, or not answered in time.
     #[error(
         "not approved: {0}. Do not try the same in another way; go on without it or ask the user"
     )]
     NotApproved(String),
 }
 
-/// Called with the names of rules, or the patterns of commands, that are allowed from now on.
+/// Receives the names of rules, or the patterns of commands, that are allowed from now on.
 type OnAlways = Arc<dyn Fn(&[String]) + Send + Sync>;
 
 /// The decisions of one session. Clones share what was allowed in it.
@@ -68,7 +64,7 @@ pub struct Approvals {
     allowed: Arc<Mutex<Allowed>>,
     /// Files that were written in the session.
     written: Arc<Mutex<Written>>,
-    /// Whether the person was told of the sandbox for commands.
+    /// Whether the sandbox for commands was mentioned in this session.
     is_advised: Arc<AtomicBool>,
 }
 
@@ -93,16 +89,15 @@ enum SessionGrant {
 /// What a command is held by, besides these rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holding {
-    /// By nothing else.
     Rules,
-    /// The same, and there could be a sandbox.
+    /// Not confined, although this machine supports a sandbox.
     RulesAlone,
-    /// By a sandbox, which leaves nothing outside the workspace to be reached.
+    /// Confined: nothing outside the workspace can be reached.
     Sandbox,
 }
 
 impl Approvals {
-    /// Asks this approver whatever the settings leave open.
+    /// Asks this approver about everything that the settings do not decide.
     pub fn new(settings: ApprovalSettings, approver: Arc<dyn Approver>) -> Self {
         Self {
             settings,
@@ -118,7 +113,7 @@ impl Approvals {
         }
     }
 
-    /// The same by other settings: what was allowed in this session stays so.
+    /// A copy with other settings. What was allowed in this session stays allowed.
     #[must_use]
     pub fn renewed(&self, settings: ApprovalSettings, redactor: Redactor) -> Self {
         Self {
@@ -128,7 +123,7 @@ impl Approvals {
         }
     }
 
-    /// The same with somebody else to ask.
+    /// A copy that asks another approver.
     #[must_use]
     pub fn asking(&self, approver: Arc<dyn Approver>) -> Self {
         Self {
@@ -137,7 +132,7 @@ impl Approvals {
         }
     }
 
-    /// Keeps to the time an operator gives for answers.
+    /// Applies the operator's approval timeout.
     #[must_use]
     pub fn beneath(mut self, in_force: InForce) -> Self {
         self.in_force = in_force;
@@ -165,14 +160,14 @@ impl Approvals {
         self
     }
 
-    /// Is told what is allowed from now on, to write it into `command_allowlist`.
+    /// Sets the callback that writes "always" answers into `command_allowlist`.
     #[must_use]
     pub fn on_always(mut self, keep: impl Fn(&[String]) + Send + Sync + 'static) -> Self {
         self.on_always = Some(Arc::new(keep));
         self
     }
 
-    /// Takes note of a file that the model has written.
+    /// Records a file that the model has written.
     pub fn note_written(&self, path: &Path) {
         self.written().add(path.to_owned(), Origin::Session);
     }
@@ -181,7 +176,6 @@ impl Approvals {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides about a command line.
     pub async fn command(
         &self,
         tool: &str,
@@ -194,7 +188,7 @@ impl Approvals {
             .await
     }
 
-    /// The same where more than rules may hold it.
+    /// Decides about a command line that a sandbox may confine.
     pub async fn held_command(
         &self,
         tool: &str,
@@ -248,7 +242,7 @@ impl Approvals {
         let rules: BTreeSet<String> = open.iter().map(|finding| finding.rule.to_owned()).collect();
         let is_avoidable = open.iter().all(|finding| finding.is_held_by_sandbox());
         let advice = (holding == Holding::RulesAlone && is_avoidable).then(|| self.advice());
-        // What is not shown as it is cannot be what is remembered.
+        // Only a command that is shown unchanged can be remembered.
         let is_shown_whole = self.presentable(command.trim()) == command.trim();
         let request = ApprovalRequest {
             tool: tool.to_owned(),
@@ -263,7 +257,7 @@ impl Approvals {
         self.ask(request, Some(shown), cancel).await
     }
 
-    /// Told once in a session: with a sandbox such a question is not needed.
+    /// Shown once in a session: with a sandbox this question would not be asked.
     fn advice(&self) -> Option<String> {
         let is_first = !self.is_advised.swap(true, Ordering::Relaxed);
         is_first.then(|| {
@@ -296,8 +290,8 @@ impl Approvals {
         }
     }
 
-    /// Asks a person, whatever the home's own settings say. What was allowed in this session counts, what was allowed
-    /// for ever does not: the home could have written that itself.
+    /// Asks a person, whatever the home's own settings say. Session answers count, "always" answers do not: the home
+    /// could have written those itself.
     pub async fn required(
         &self,
         mut request: ApprovalRequest,
@@ -412,7 +406,7 @@ impl Approvals {
         self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the rule is allowed, or a pattern allows the very command it holds for, or the whole line.
+    /// Whether the rule is allowed, or a pattern matches the command it applies to, or the whole line.
     fn is_allowed(&self, finding: &Finding, line: &str) -> bool {
         let allowed = &self.allowed().rules;
         let exact = glob::exactly(line.trim());
@@ -433,7 +427,7 @@ impl Approvals {
         self.settings.deny.iter().find(denies).map(String::as_str)
     }
 
-    /// Text that can be shown: without credentials, without characters that hide something, not too long.
+    /// Removes credentials and invisible characters, and truncates.
     fn presentable(&self, text: &str) -> String {
         let visible: String = printable(text)
             .chars()

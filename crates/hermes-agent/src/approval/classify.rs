@@ -1,4 +1,4 @@
-//! Looks at a command line and says whether it may run, needs a question, or never runs.
+//! Classifies a command line: allowed, needs approval, or blocked.
 
 use std::path::{Path, PathBuf};
 
@@ -12,68 +12,58 @@ use super::{
     written::{self, Written},
 };
 
-/// Lines within lines, as in `bash -c "sudo sh -c …"`.
+/// Nested lines, as in `bash -c "sudo sh -c …"`.
 const DEEPEST: usize = 8;
-/// The rule for what can not be read.
+/// The rule for lines that cannot be parsed.
 const UNREADABLE: &str = "command too complex to check";
 
-/// Where a command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scene {
-    /// Its working directory.
     pub directory: PathBuf,
-    /// What the paths in it mean.
     pub landmarks: Landmarks,
-    /// What was written before, in the same session.
+    /// Files that were written earlier in the same session.
     pub written: Written,
 }
 
-/// How much a rule weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
-    /// Somebody has to be asked.
     Ask,
-    /// It never runs.
     Never,
 }
 
-/// A rule that holds for a command.
+/// A rule that applies to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The rule's name; answers and lists refer to it.
+    /// The rule's name, as answers and allow lists refer to it.
     pub rule: &'static str,
-    /// What the command would do.
     pub reason: String,
-    /// The part of the line that it holds for.
+    /// The part of the line that the rule applies to.
     pub command: String,
 }
 
 impl Finding {
-    /// Whether a sandbox for commands holds what the rule is about.
+    /// Whether a sandbox for commands already prevents what the rule is about.
     pub(super) fn is_held_by_sandbox(&self) -> bool {
         HELD_BY_SANDBOX.contains(&self.rule)
     }
 }
 
-/// What is to be done about a command line.
+/// The classification of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It never runs, whatever the settings say.
+    /// Blocked, whatever the settings say.
     Hardline(Finding),
-    /// Somebody has to be asked, for each of these reasons.
+    /// Needs approval, for each of these reasons.
     Ask(Vec<Finding>),
-    /// Nothing is known against it.
     Fine,
 }
 
-/// Looks at a command line.
 pub fn classify(line: &str, scene: &Scene) -> Verdict {
     let mut findings = Vec::new();
     look_at_line(line, scene, 0, &mut findings);
     verdict(findings)
 }
 
-/// Files that a line would write.
 pub(super) fn files_written(line: &str, scene: &Scene) -> Written {
     look_at_line(line, scene, 0, &mut Vec::new())
 }
@@ -91,7 +81,7 @@ fn verdict(mut findings: Findings) -> Verdict {
     Verdict::Ask(findings.into_iter().map(|(_, finding)| finding).collect())
 }
 
-/// The text of each command in a line, wrappers such as `sudo` taken off too. For patterns that name commands.
+/// The text of each command in a line, also without wrappers such as `sudo`. For patterns that name commands.
 pub(super) fn command_texts(line: &str, scene: &Scene) -> Vec<String> {
     let mut texts = Vec::new();
     let Ok(commands) = shell::parse(line) else {
@@ -119,7 +109,7 @@ pub(super) fn command_texts(line: &str, scene: &Scene) -> Vec<String> {
 
 pub(super) type Findings = Vec<(Weight, Finding)>;
 
-/// A program about to run, as rules see it.
+/// One program invocation, as rules see it.
 pub(super) struct Run<'a> {
     /// The program as it is written.
     pub(super) program: &'a Word,
@@ -130,10 +120,8 @@ pub(super) struct Run<'a> {
     pub(super) command: &'a Command,
     /// The commands of the line before it.
     pub(super) before: &'a [Command],
-    /// Its working directory.
     pub(super) directory: &'a Path,
     pub(super) landmarks: &'a Landmarks,
-    /// What was written before.
     pub(super) written: &'a Written,
 }
 
@@ -160,7 +148,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The paths a word can mean, and where they lead if there are links on the way.
+    /// The paths a word can mean, and their targets if they are links.
     pub(super) fn paths(&self, word: &str) -> Vec<PathBuf> {
         let mut paths = targets::paths(word, self.directory, self.landmarks);
         let real: Vec<PathBuf> = paths
@@ -175,7 +163,7 @@ impl<'a> Run<'a> {
         paths
     }
 
-    /// What it reads, where the line itself says so.
+    /// Its input, where the line itself contains it.
     pub(super) fn input(&self) -> Option<String> {
         if let Some(input) = &self.command.input {
             return Some(input.clone());
@@ -206,7 +194,7 @@ impl<'a> Run<'a> {
             })
     }
 
-    /// The arguments that are no options.
+    /// The arguments that are not options.
     pub(super) fn operands(&self) -> impl Iterator<Item = &'a str> {
         let mut options = true;
         self.arguments.iter().filter_map(move |word| {
@@ -220,7 +208,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Looks at all commands of a line. Tells which files are written after it.
+/// Classifies all commands of a line. Returns the files written after it.
 pub(super) fn look_at_line(
     line: &str,
     scene: &Scene,
@@ -330,7 +318,7 @@ fn look_at_words(
     }
 }
 
-/// Notes that a rule holds, once for each command.
+/// Adds a finding, once for each rule and command.
 pub(super) fn add(
     findings: &mut Findings,
     weight: Weight,

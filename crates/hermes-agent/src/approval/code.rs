@@ -1,7 +1,7 @@
 //! Code that is handed to an interpreter on the command line, as in `python -c`.
 //!
-//! Nothing here understands a programming language. The strings in the code are looked at as commands, paths and SQL,
-//! where the code calls something that could use them so.
+//! No programming language is parsed. The strings in the code are checked as commands, paths and SQL where the code
+//! calls something that could use them so.
 
 use super::{
     classify::{Finding, Findings, Scene, Weight, add, look_at_line},
@@ -11,7 +11,6 @@ use super::{
 const RULE: &str = "script execution via -e/-c flag";
 const NAMES_PROTECTED: &str = "code that names protected files";
 
-/// Calls that start programs.
 const STARTS_PROGRAMS: [&str; 14] = [
     "system",
     "popen",
@@ -39,7 +38,7 @@ const DELETES_TREES: [&str; 8] = [
     "rmdirSync",
     "fs.rm(",
 ];
-/// Modes of opening a file for writing, and calls that write.
+/// File modes for writing, and calls that write.
 const WRITES: [&str; 9] = [
     "'w",
     "\"w",
@@ -51,7 +50,7 @@ const WRITES: [&str; 9] = [
     "File.write",
     ">>",
 ];
-/// Ways to start processes without end, or to end them all.
+/// Fork bombs, and calls that kill all processes.
 const NEVER: [&str; 4] = [
     "fork while fork",
     "while(1){fork",
@@ -59,7 +58,6 @@ const NEVER: [&str; 4] = [
     "Process.kill(9,-1",
 ];
 
-/// Looks at code.
 pub(super) fn look_at(code: &str, scene: &Scene, depth: usize, findings: &mut Findings) {
     let shown = || code.chars().take(400).collect::<String>();
     let has = |calls: &[&str]| calls.iter().any(|call| code.contains(call));
@@ -140,8 +138,8 @@ pub(super) fn look_at(code: &str, scene: &Scene, depth: usize, findings: &mut Fi
     }
 }
 
-/// Whether a text of code names what is nobody's business but the user's: as a path, by the name of the home, or in
-/// pieces that are put together when it runs.
+/// Whether code mentions a protected file: as a path, by the name of the home, or in
+/// pieces that are joined when it runs.
 fn names_protected(text: &str, scene: &Scene) -> bool {
     let landmarks = &scene.landmarks;
     // A project's `*.key` may be anything.

@@ -1,7 +1,7 @@
-//! Decisions that come from elsewhere: which questions of this process wait, and who may answer them.
+//! Decisions from other processes: which requests of this process are pending, and who may answer them.
 //!
-//! A row in `runtime.db` only records. What counts is handed to the process that asks: by itself, where people come to
-//! it over an API, or over its own socket, at whose other end there must be nobody that it has started.
+//! A row in `runtime.db` is only a record. A decision counts when it is submitted to the process that asks: in that
+//! process, through its API, or over its own socket, whose peer must not be a process that it has started.
 
 use std::{
     collections::HashMap,
@@ -15,10 +15,8 @@ use tokio::sync::watch;
 
 use super::socket::DecisionSocket;
 
-/// What somebody decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// The answer.
     pub answer: Answer,
     /// Who answered, for the record.
     pub by: String,
@@ -26,21 +24,19 @@ pub struct Given {
     pub reason: Option<String>,
 }
 
-/// What became of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Taken {
-    /// It counts.
     Accepted,
-    /// No such question waits here: it was decided before, or never asked.
+    /// The request is not pending here: it was decided before, or never made.
     NotWaiting,
-    /// This question cannot be answered for ever.
+    /// This request does not allow an "always" answer.
     NotPermanent,
-    /// Whoever decided may not: it was started by the agent that asks.
+    /// The peer may not decide: it was started by the agent that asks.
     Refused,
 }
 
-/// The questions of one process that wait. Clones are the same.
+/// The pending requests of one process. Clones share them.
 #[derive(Clone)]
 pub struct Decisions {
     inner: Arc<DecisionsState>,
@@ -49,11 +45,11 @@ pub struct Decisions {
 struct DecisionsState {
     home: Home,
     waiting: Waitings,
-    /// Opened by the first question.
+    /// Opened by the first request.
     socket: tokio::sync::Mutex<Option<DecisionSocket>>,
 }
 
-/// The questions that wait, by their ids.
+/// Pending requests by id.
 pub(super) type Waitings = Arc<Mutex<HashMap<String, PendingDecision>>>;
 
 pub(super) struct PendingDecision {
@@ -61,7 +57,7 @@ pub(super) struct PendingDecision {
     may_be_permanent: bool,
 }
 
-/// A question that waits. Dropped, it waits no more.
+/// A pending request. Dropping it removes it.
 pub struct Waiting {
     id: String,
     all: Waitings,
@@ -69,7 +65,7 @@ pub struct Waiting {
 }
 
 impl Decisions {
-    /// For the questions about this home. Nothing is opened before the first one.
+    /// For the requests of this home. The socket is opened by the first request.
     pub fn new(home: Home) -> Self {
         Self {
             inner: Arc::new(DecisionsState {
@@ -80,7 +76,7 @@ impl Decisions {
         }
     }
 
-    /// Lets a question wait for a decision.
+    /// Registers a request that others can decide.
     pub async fn wait_for(&self, id: &str, may_be_permanent: bool) -> Waiting {
         let (sender, answer) = watch::channel(None);
         let entry = PendingDecision {
@@ -105,17 +101,17 @@ impl Decisions {
         match DecisionSocket::open(&self.inner.home, self.inner.waiting.clone()) {
             Ok(opened) => *socket = Some(opened),
             Err(error) => {
-                tracing::warn!(%error, "other processes cannot answer what is asked here");
+                tracing::warn!(%error, "approval socket cannot be opened; other processes cannot answer approvals of this one");
             }
         }
     }
 
-    /// Decides, in this process. The first decision counts.
+    /// Submits a decision in this process. The first decision counts.
     pub fn decide(&self, id: &str, given: Given) -> Taken {
         decide(&self.inner.waiting, id, given)
     }
 
-    /// Takes no more decisions of other processes.
+    /// Closes the socket for decisions of other processes.
     pub async fn close(&self) {
         let socket = self.inner.socket.lock().await.take();
         if let Some(socket) = socket {
@@ -160,7 +156,7 @@ impl Waiting {
         }
     }
 
-    /// Ends the waiting. Tells what was decided before.
+    /// Removes the request. Returns the decision if there was one already.
     pub fn end(&self) -> Option<Given> {
         lock(&self.all).remove(&self.id);
         self.answer.borrow().clone()

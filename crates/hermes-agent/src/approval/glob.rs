@@ -1,6 +1,5 @@
-//! Patterns with `*` and `?`, as they are written in lists of commands. Behind a `\`, these stand for themselves.
+//! Patterns with `*` and `?`, as in allow and deny lists of commands. `\` escapes them.
 
-/// A sign of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Any,
@@ -39,7 +38,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let pattern = signs(pattern);
     let text: Vec<char> = text.chars().flat_map(char::to_lowercase).collect();
     let (mut p, mut t) = (0, 0);
-    // Where to go on if a `*` has to take one character more.
+    // Where to continue if a `*` has to match one more character.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {

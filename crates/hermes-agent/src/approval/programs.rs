@@ -1,4 +1,4 @@
-//! Programs that run what they are given: `sudo`, `xargs`, `find -exec`, shells, interpreters.
+//! Programs that run other commands: `sudo`, `xargs`, `find -exec`, shells, interpreters.
 
 mod wrappers;
 
@@ -10,21 +10,17 @@ use super::{
     shell::{Word, text_of},
 };
 
-/// Something another program runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inner {
-    /// A command as words.
     Words(Vec<Word>),
-    /// A line for a shell.
     Line(String),
-    /// Code for an interpreter.
     Code(String),
 }
 
 const SHELLS: [&str; 9] = [
     "sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "mksh", "rbash",
 ];
-/// Tests that narrow down what `find` finds.
+/// Tests that narrow the results of `find`.
 const FIND_TESTS: [&str; 18] = [
     "-name",
     "-iname",
@@ -50,7 +46,7 @@ const SCRIPT_ENDINGS: [&str; 10] = [
     "py", "pl", "rb", "js", "mjs", "cjs", "ts", "php", "lua", "R",
 ];
 
-/// An interpreter and the options its code follows.
+/// An interpreter and the options that precede its code.
 struct Interpreter {
     name: &'static str,
     options: &'static [&'static str],
@@ -107,7 +103,6 @@ const INTERPRETERS: &[Interpreter] = &[
     },
 ];
 
-/// Whether a program is a shell.
 pub(super) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
@@ -125,7 +120,6 @@ fn interpreter(name: &str) -> Option<&'static Interpreter> {
         .find(|interpreter| interpreter.name == name)
 }
 
-/// What a command runs besides itself.
 pub(super) fn inner(run: &Run<'_>) -> Vec<Inner> {
     let name = run.name;
     if let Some(wrapper) = WRAPPERS
@@ -195,7 +189,7 @@ fn wrapped(wrapper: &Wrapper, run: &Run<'_>) -> Vec<Inner> {
     }
     let mut words = rest.get(wrapper.operands..).unwrap_or_default().to_vec();
     if matches!(run.name, "xargs" | "gxargs" | "parallel") && !words.is_empty() {
-        // Its arguments come from what it reads.
+        // Its arguments come from its input.
         words.extend(
             run.input()
                 .unwrap_or_default()
@@ -254,7 +248,7 @@ fn code(interpreter: &Interpreter, run: &Run<'_>) -> Vec<Inner> {
             .into_iter()
             .collect();
     }
-    // What follows a script is for the script.
+    // What follows a script are the script's own arguments.
     let script = run.arguments.iter().position(|word| is_script(&word.text));
     let own = &run.arguments[..script.unwrap_or(run.arguments.len())];
     let mut inner: Vec<Inner> = after_option(own, interpreter.options)
@@ -292,7 +286,7 @@ fn find(arguments: &[Word]) -> Vec<Inner> {
         let mut words = Vec::new();
         for word in &command[..end] {
             match &*word.text {
-                // Without a test, what is found first is the start itself.
+                // Without a test, the start itself is found first.
                 "{}" if !is_narrowed => words.extend(starts.iter().cloned()),
                 _ => words.push(word.clone()),
             }
@@ -320,14 +314,14 @@ pub(super) fn find_starts(arguments: &[Word]) -> Vec<Word> {
     }
 }
 
-/// Whether `find` picks some of what it sees.
+/// Whether `find` has tests that narrow its results.
 pub(super) fn find_is_narrowed(arguments: &[Word]) -> bool {
     arguments
         .iter()
         .any(|word| FIND_TESTS.contains(&&*word.text))
 }
 
-/// What comes after the options; those in `values` take the next word with them.
+/// What comes after the options; those in `values` consume the next word.
 pub(super) fn without_options<'a>(mut words: &'a [Word], values: &[&str]) -> &'a [Word] {
     while let [first, rest @ ..] = words {
         let text = first.text.as_str();

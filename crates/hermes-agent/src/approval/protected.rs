@@ -1,4 +1,4 @@
-//! Files with a meaning of their own: secrets of the home, keys of the user, and what settles which programs run.
+//! Protected files: secrets of the home, keys of the user, and files that decide which programs run.
 
 use std::{
     ffi::OsStr,
@@ -7,7 +7,7 @@ use std::{
 
 use super::glob;
 
-/// Places of a home that hold credentials. Nothing the model calls may reach them.
+/// Files of a home that hold credentials. No tool may reach them.
 pub(crate) const SECRET_STORES: [&str; 10] = [
     ".env",
     "mcp-tokens",
@@ -44,7 +44,7 @@ const OPEN_SSH_FILES: [&str; 4] = [
     "known_hosts.old",
     "authorized_keys",
 ];
-/// What a shell, a desktop or ssh runs or trusts by itself.
+/// Files that a shell, a desktop or ssh runs or trusts automatically.
 const STARTUP_FILES: [&str; 14] = [
     ".bash_login",
     ".bash_logout",
@@ -74,12 +74,10 @@ const SYSTEM_CONFIG: [&str; 9] = [
     "/sys",
 ];
 
-/// The directories that give paths their meaning.
+/// The directories below which paths are protected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Landmarks {
-    /// The Hermes home.
     pub hermes_home: Option<PathBuf>,
-    /// The user's directory.
     pub user_home: Option<PathBuf>,
 }
 
@@ -105,7 +103,7 @@ impl Landmarks {
             .is_some_and(|first| DATABASES.iter().any(|name| first.starts_with(name)))
     }
 
-    /// Whether a path is the home's `config.yaml`, which says what needs a question, or says which tools are accepted.
+    /// Whether a path is the home's `config.yaml`, which sets what needs approval, or lists accepted tools.
     pub fn is_hermes_config(&self, path: &Path) -> bool {
         self.within_a_home(path).is_some_and(|rest| {
             rest.components().count() == 1
@@ -148,7 +146,7 @@ impl Landmarks {
                 .any(|credential| rest.starts_with(credential))
     }
 
-    /// Whether writing to a path changes what runs by itself in the user's sessions.
+    /// Whether writing to a path changes what runs automatically in the user's sessions.
     pub fn is_startup_file(&self, path: &Path) -> bool {
         let rest = self
             .user_home
@@ -180,7 +178,7 @@ pub(crate) fn is_startup_name(name: &str) -> bool {
     name.starts_with('.') && name != ".ssh" && STARTUP_FILES.contains(&name)
 }
 
-/// Whether a path lies where the system keeps its configuration.
+/// Whether a path is below a directory of system configuration.
 pub(crate) fn is_system_config(path: &Path) -> bool {
     // On macOS `/etc` is a link.
     let without_private = path
@@ -190,7 +188,7 @@ pub(crate) fn is_system_config(path: &Path) -> bool {
     SYSTEM_CONFIG.iter().any(|place| path.starts_with(place))
 }
 
-/// Whether a path shows the variables or the memory of a process, or could by its `*`.
+/// Whether a path shows the variables or the memory of a process, or could match one by its `*`.
 pub(crate) fn is_process_memory(path: &Path) -> bool {
     const SHOW: [&str; 4] = ["environ", "mem", "kcore", "auxv"];
     let may_be = |name: &OsStr, wanted: &str| {
@@ -200,7 +198,7 @@ pub(crate) fn is_process_memory(path: &Path) -> bool {
     let mut components = path.components().skip(1).map(Component::as_os_str);
     let is_proc = path.is_absolute() && components.next().is_some_and(|name| may_be(name, "proc"));
     let last = path.file_name();
-    // Of a process, not all of them: `ls /proc/*` shows nothing.
+    // Files of one process only: `ls /proc/*` shows nothing.
     let is_deep = path.components().count() > 3 || last.is_some_and(|last| last == "kcore");
     is_proc && is_deep && last.is_some_and(|last| SHOW.iter().any(|name| may_be(last, name)))
 }

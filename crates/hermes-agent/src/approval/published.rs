@@ -1,9 +1,9 @@
-//! Approvals that other processes of the home can answer, too.
+//! Approvals that other processes of the home can answer as well.
 //!
-//! While an approver asks its person, the question is a row in `runtime.db`, so that others know of it. Whoever answers
-//! first decides: the person, or somebody who hands a decision to this process ([`Decisions`]). The row then says what
-//! became of the question. It decides nothing itself: whoever can write to the database could answer in somebody's
-//! place, commands of the agent among them.
+//! While an approver waits for its person, the request is a row in `runtime.db`, so that others can see it. The first
+//! answer decides: the person's, or one that is submitted to this process ([`Decisions`]). The row then records the
+//! outcome. An answer in the row itself is ignored: whoever can write to the database could answer in somebody else's
+//! name, commands of the agent among them.
 
 use std::{
     sync::{
@@ -31,38 +31,33 @@ use super::{
 };
 use crate::printable::printable;
 
-/// How often the row is looked at, for answers that somebody wrote into it.
+/// How often the row is checked for answers that somebody wrote into it.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a person's answer may wait for the database.
+/// How long a person's answer waits for the database.
 const SETTLING: Duration = Duration::from_secs(2);
-/// How long closed questions are remembered.
 const MEMORY: Duration = Duration::from_hours(24 * 7);
-/// Who answered, if the approver did.
+/// Recorded as answerer when the local approver answered.
 const OWNER: &str = "owner";
-/// Longest name of somebody else who answered.
+/// Longest name of another answerer, in characters.
 const LONGEST_NAME: usize = 60;
 
-/// Told to the person: who else answered, or that nobody else can.
+/// Shows the person who else answered, or that nobody else can.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Told what happens to a question's row.
+/// Receives changes of a request's row.
 type Follow = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
-/// What happened to a question that is published.
+/// A change of a published request.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a> {
-    /// It can be answered now.
     Asked(&'a NewApproval),
-    /// It can not be answered any more.
     Closed {
-        /// Its id.
         id: &'a str,
-        /// What became of it.
         outcome: Outcome,
     },
 }
 
-/// An approver whose questions are in the home's database while they are open.
+/// An approver whose requests are in the home's database while they are open.
 pub struct Published {
     home: Home,
     approver: Arc<dyn Approver>,
@@ -71,16 +66,16 @@ pub struct Published {
     tell: Option<Tell>,
     follow: Option<Follow>,
     decisions: Decisions,
-    /// Opened by the first question. `None` if that did not work.
+    /// Opened by the first request. `None` if that failed.
     store: OnceCell<Option<RuntimeStore>>,
-    /// Whether others use the store and the decisions, too.
+    /// Whether store and decisions are shared and stay open.
     is_shared: bool,
-    /// Closes the rows of questions that were given up.
+    /// Closes the rows of abandoned requests.
     tasks: TaskTracker,
 }
 
 impl Published {
-    /// Publishes what this approver is asked. Nothing is opened before the first question.
+    /// Publishes this approver's requests. The database is opened by the first one.
     pub fn new(home: Home, approver: Arc<dyn Approver>) -> Self {
         Self {
             decisions: Decisions::new(home.clone()),
@@ -96,7 +91,7 @@ impl Published {
         }
     }
 
-    /// Uses a database that is open already, and takes decisions where others do. Both stay open.
+    /// Uses a shared database and decision registry. Both stay open.
     #[must_use]
     pub fn sharing(mut self, store: RuntimeStore, decisions: Decisions) -> Self {
         self.store = OnceCell::new_with(Some(Some(store)));
@@ -105,38 +100,38 @@ impl Published {
         self
     }
 
-    /// Names the run that the questions are asked in.
+    /// Names the run that makes the requests.
     #[must_use]
     pub fn in_run(mut self, run: impl Into<String>) -> Self {
         self.run = Some(run.into());
         self
     }
 
-    /// Is told when a question can be answered, and when it can not any more.
+    /// Sets the callback for opened and closed requests.
     #[must_use]
     pub fn on_change(mut self, follow: impl Fn(Change<'_>) + Send + Sync + 'static) -> Self {
         self.follow = Some(Box::new(follow));
         self
     }
 
-    /// Names the chat that the questions are about.
+    /// Names the chat that the requests belong to.
     #[must_use]
     pub fn in_chat(mut self, key: SessionKey) -> Self {
         self.session_key = Some(key);
         self
     }
 
-    /// Is told, for the person, who else answered, and once if nobody else can.
+    /// Sets the callback for notices to the person: who else answered, and once if nobody else can.
     #[must_use]
     pub fn on_news(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Some(Box::new(tell));
         self
     }
 
-    /// Waits, a moment, until every row is closed.
+    /// Waits briefly until every row is closed.
     pub async fn close(&self) {
         self.tasks.close();
-        // What is left over is found by the next one who asks.
+        // Rows that stay open are closed by the next process that asks.
         let _ = tokio::time::timeout(SETTLING, self.tasks.wait()).await;
         if self.is_shared {
             return;
@@ -159,13 +154,13 @@ impl Published {
         }
     }
 
-    /// The database, cleared of what other processes left behind.
+    /// The database, after closing rows that ended processes left open.
     async fn store(&self) -> Option<&RuntimeStore> {
         let opened = self.store.get_or_init(async || match self.open().await {
             Ok(store) => Some(store),
             Err(error) => {
-                tracing::warn!(%error, "approvals are not published");
-                self.tell(&format!("Only you can answer this, here: {error}"));
+                tracing::warn!(%error, "approvals cannot be published");
+                self.tell(&format!("This can be answered only here, because approvals cannot be published: {error}"));
                 None
             }
         });
@@ -179,7 +174,7 @@ impl Published {
         Ok(store)
     }
 
-    /// Publishes the question and waits for somebody else's decision. Without one it never ends.
+    /// Publishes the request and waits for a decision from elsewhere, forever if need be.
     async fn elsewhere(&self, row: &Row<'_>) -> Given {
         let Some(store) = self.store().await else {
             return std::future::pending().await;
@@ -189,7 +184,7 @@ impl Published {
         let waiting = self.decisions.wait_for(&row.new.id, may_be_permanent).await;
         let waiting = row.waiting.get_or_init(|| waiting);
         if let Err(error) = row.publish(store).await {
-            tracing::warn!(%error, "an approval cannot be answered elsewhere");
+            tracing::warn!(%error, "approval could not be published");
             return std::future::pending().await;
         }
         tokio::select! {
@@ -212,18 +207,17 @@ impl Approver for Published {
     }
 }
 
-/// A question on its way through the database.
+/// A published request and its row.
 struct Row<'a> {
     published: &'a Published,
     new: NewApproval,
     began: Instant,
-    /// Where it is, once it may be there.
+    /// Set before the row is written.
     store: OnceLock<RuntimeStore>,
-    /// Its place among those that others can decide.
+    /// Its registration for remote decisions.
     waiting: OnceLock<Waiting>,
-    /// Whether anybody was told of it.
     is_asked: AtomicBool,
-    /// What became of it, as far as known.
+    /// The outcome, as far as known.
     outcome: Option<Outcome>,
     is_closed: bool,
 }
@@ -269,7 +263,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// Looks whether somebody writes an answer into the row. Such a one decides nothing: it is logged and taken out.
+    /// Watches for answers written into the row. They decide nothing: they are logged and removed.
     async fn watch(&self, store: &RuntimeStore) -> std::convert::Infallible {
         let id = &self.new.id;
         let mut is_told = false;
@@ -287,10 +281,10 @@ impl<'a> Row<'a> {
             tracing::warn!(
                 approval = id,
                 by = &*by,
-                "somebody wrote an answer into the database; it decides nothing"
+                "ignored an approval answer that was written into the database"
             );
             if let Err(error) = store.reopen_approval(id).await {
-                tracing::warn!(%error, "an approval's row could not be opened again");
+                tracing::warn!(%error, "approval row could not be reopened");
             }
         }
     }
@@ -300,7 +294,6 @@ impl<'a> Row<'a> {
         patience.is_some_and(|patience| self.began.elapsed() >= patience)
     }
 
-    /// Somebody else has decided.
     async fn accept(mut self, given: &Given) -> Decision {
         let answer = given.answer;
         self.outcome = Some(Outcome::Answered(answer));
@@ -317,7 +310,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The approver has decided. That counts unless somebody else was quicker.
+    /// The local approver has decided. That counts unless a remote decision came first.
     async fn settle(mut self, decided: Decision) -> Decision {
         if let Some(given) = self.waiting.get().and_then(Waiting::end) {
             return self.accept(&given).await;
@@ -339,25 +332,23 @@ impl<'a> Row<'a> {
         decided
     }
 
-    /// Writes down who decided what.
     async fn record(&self, given: &Given) {
         let Some(store) = self.store.get() else {
             return;
         };
         let id = &self.new.id;
         let recorded = async {
-            // An answer that somebody else wrote would stand in the way of the real one.
+            // An answer that somebody wrote into the row would block the real one.
             store.reopen_approval(id).await?;
             store
                 .answer_approval(id, given.answer, &given.by, given.reason.as_deref())
                 .await
         };
         if let Ok(Err(error)) = tokio::time::timeout(SETTLING, recorded).await {
-            tracing::warn!(%error, "an approval's row could not be answered");
+            tracing::warn!(%error, "approval row could not be answered");
         }
     }
 
-    /// Says what became of the question.
     async fn close(&mut self, outcome: Outcome) {
         self.outcome = Some(outcome);
         let Some(store) = self.store.get() else {
@@ -366,14 +357,14 @@ impl<'a> Row<'a> {
         let closed = store.resolve_approval(&self.new.id, outcome);
         match tokio::time::timeout(SETTLING, closed).await {
             Ok(Ok(_)) => self.is_closed = true,
-            Ok(Err(error)) => tracing::warn!(%error, "an approval's row could not be closed"),
+            Ok(Err(error)) => tracing::warn!(%error, "approval row could not be closed"),
             Err(_) => {}
         }
     }
 }
 
 impl Drop for Row<'_> {
-    /// Nobody waits any more: the time is over, or the turn was interrupted.
+    /// The request was abandoned: it timed out, or the turn was interrupted.
     fn drop(&mut self) {
         let outcome = self.outcome.unwrap_or(if self.is_late() {
             Outcome::Expired
@@ -393,14 +384,13 @@ impl Drop for Row<'_> {
         let id = std::mem::take(&mut self.new.id);
         let close = async move {
             if let Err(error) = store.resolve_approval(&id, outcome).await {
-                tracing::warn!(%error, "an approval's row could not be closed");
+                tracing::warn!(%error, "approval row could not be closed");
             }
         };
         self.published.tasks.spawn_on(close, &runtime);
     }
 }
 
-/// What the person is told of somebody else's answer.
 fn line(given: &Given) -> String {
     let by = printable(&given.by);
     let by: String = by.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -417,7 +407,7 @@ fn line(given: &Given) -> String {
     format!("Answered by {by}: {what}.")
 }
 
-/// Whether the process that waits for the answer has ended.
+/// Whether the process that made the request has ended.
 pub fn is_owner_gone(approval: &Approval) -> bool {
     process::is_gone(approval.owner_pid, approval.owner_start)
 }

@@ -1,7 +1,7 @@
-//! The rules: what each looks for, and whether it asks or forbids.
+//! The rules: what each matches, and whether it asks or blocks.
 //!
-//! A rule that holds is remembered by its name when somebody answers "always". The names are those of Hermes Agent
-//! where it has the same rule, so that its list of allowed commands goes on to work.
+//! An "always" answer is remembered by the rule's name. The names are those of Hermes Agent
+//! where it has the same rule, so that its list of allowed commands keeps working.
 
 mod deletion;
 mod disks;
@@ -16,11 +16,10 @@ use super::classify::{Run, Weight};
 
 pub(super) use statements::of_sql;
 
-/// One rule.
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) weight: Weight,
-    /// What a command it holds for would do.
+    /// What a matching command would do.
     pub(super) reason: &'static str,
     pub(super) holds: fn(&Run<'_>) -> bool,
 }
@@ -43,7 +42,7 @@ const fn ask(name: &'static str, reason: &'static str, holds: fn(&Run<'_>) -> bo
     }
 }
 
-/// Rules about what a sandbox of commands holds by itself: nothing outside the workspace can be reached in it, whatever
+/// Rules about what a sandbox prevents by itself: nothing outside the workspace can be reached in it, whatever
 /// runs.
 pub(super) const HELD_BY_SANDBOX: [&str; 8] = [
     "computed program name",
@@ -147,7 +146,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     ask(
         "pipe decoded content to shell",
-        "runs something that can not be read here",
+        "runs something that cannot be checked here",
         remote::runs_decoded,
     ),
     ask(

@@ -6,30 +6,26 @@ use serde_json::Value;
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What is asked, and what is settled beforehand.
+/// What needs approval, and what is decided beforehand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalSettings {
-    /// Who decides.
     pub mode: ApprovalMode,
-    /// How long a question stays open.
     pub timeout: Duration,
-    /// The same, if the configuration says so itself.
+    /// The timeout, if the configuration sets one.
     pub written_timeout: Option<Duration>,
-    /// Patterns of commands that never run; `*` and `?` stand for text.
+    /// Patterns of commands that are blocked, with `*` and `?`.
     pub deny: Vec<String>,
-    /// What is always allowed: names of rules, or patterns of commands.
+    /// Names of rules, or patterns of commands, that are always allowed.
     pub allow: Vec<String>,
 }
 
-/// Who decides about risky commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApprovalMode {
-    /// A person.
     #[default]
     Manual,
-    /// A model where the case is clear, else a person.
+    /// A model decides clear cases, a person the rest.
     Smart,
-    /// Nobody: only what never runs is refused.
+    /// Nobody is asked: only blocked commands are refused.
     Off,
 }
 
@@ -46,7 +42,7 @@ impl Default for ApprovalSettings {
 }
 
 impl ApprovalSettings {
-    /// Reads them from the whole configuration. What makes no sense is as if it were not there.
+    /// Reads them from the whole configuration. Invalid values are ignored.
     pub fn from_document(document: &Value) -> Self {
         let approvals = &document["approvals"];
         let mode = match &approvals["mode"] {

@@ -1,14 +1,13 @@
-//! Reads a shell command line: which programs run with which words, what they read and where they write.
+//! Parses a shell command line: which programs run with which words, what they read and where they write.
 //!
-//! It is no shell. Quotes, escapes, substitutions, here-documents, groups and variables assigned on the same line are
-//! followed; what only a running shell knows stays as it is written. Text a shell would reject is read as far as it
+//! It is not a shell. Quotes, escapes, substitutions, here-documents, groups and variables of the same line are
+//! handled; what only a running shell knows stays as written. Text a shell would reject is parsed as far as it
 //! makes sense.
 
 mod reader;
 #[cfg(test)]
 mod tests;
 
-/// One program with its words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Command {
     /// The program and its arguments, without quotes.
@@ -17,17 +16,14 @@ pub(super) struct Command {
     pub(super) redirects: Vec<Redirect>,
     /// Whether it reads what another command writes.
     pub(super) reads_pipe: bool,
-    /// Whether the shell goes on without waiting for it.
+    /// Whether the shell does not wait for it (`&`).
     pub(super) is_background: bool,
-    /// The function it belongs to.
     pub(super) function: Option<String>,
     /// What it reads from a here-document or here-string.
     pub(super) input: Option<String>,
-    /// Counts the commands of a line.
     id: usize,
 }
 
-/// Words with spaces between.
 pub(super) fn text_of(words: &[Word]) -> String {
     let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     words.join(" ")
@@ -36,9 +32,9 @@ pub(super) fn text_of(words: &[Word]) -> String {
 /// A word after the quotes are gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Word {
-    /// What the program gets. Unknown variables and substitutions stay as written, `${X}` becomes `$X`.
+    /// What the program receives. Unknown variables and substitutions stay as written, `${X}` becomes `$X`.
     pub(super) text: String,
-    /// The command lines whose output goes into it.
+    /// The command lines whose output becomes part of it.
     pub(super) substitutions: Vec<String>,
 }
 
@@ -54,22 +50,18 @@ impl From<&str> for Word {
 /// A file a command is connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Redirect {
-    /// Which way.
     pub(super) direction: Direction,
-    /// The file.
     pub(super) target: String,
 }
 
 /// Which way data goes between a command and a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// From the file.
     In,
-    /// To the file.
     Out,
 }
 
-/// A line that is not looked into.
+/// A line that is not parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the command is too long or too deeply nested to be checked")]
 pub(super) struct TooComplex;

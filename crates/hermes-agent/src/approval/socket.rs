@@ -1,8 +1,8 @@
-//! The socket over which other processes of the home decide what this one asks, and how they reach it.
+//! The Unix socket over which other processes of the home submit decisions to this one.
 //!
-//! It lies in `run/` of the home and is named by the process that asks. One JSON object per line each way. The kernel
-//! tells who connects: somebody of the same user, and nobody that this process has started, however that has detached
-//! itself.
+//! It is in `run/` of the home and named after the process that asks. One JSON object per line each way. The kernel
+//! identifies the peer: it must belong to the same user, and must not be a process that this one has started, even if
+//! it has detached itself.
 
 use std::{
     io,
@@ -24,17 +24,15 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::decisions::{self, Given, Taken, Waitings};
 
-/// A decision has an id, a word and a reason.
+/// Enough for an id, an answer and a reason.
 const LONGEST_LINE: u64 = 64 * 1024;
-/// How long the other side may take to say something.
+/// How long to wait for the peer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Paths of sockets must be short.
 const LONGEST_PATH: usize = 100;
 
-/// Tells sockets of one process apart.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A decision on its way.
 #[derive(Serialize, Deserialize)]
 struct Message {
     id: String,
@@ -48,7 +46,7 @@ struct Reply {
     taken: Taken,
 }
 
-/// The socket of a process that asks. It ends when it is closed or dropped.
+/// The socket of a process with pending requests. It is removed when closed or dropped.
 pub(super) struct DecisionSocket {
     path: PathBuf,
     stop: CancellationToken,
@@ -99,7 +97,7 @@ fn create_private(directory: &Path) -> io::Result<()> {
     builder.recursive(true).mode(0o700).create(directory)
 }
 
-/// Does something with the path of a socket, by way of its directory's descriptor if the path is too long.
+/// Calls `act` with the path of a socket, through its directory's descriptor if the path is too long.
 fn with_short_path<T>(
     directory: &Path,
     name: &str,
@@ -126,12 +124,12 @@ async fn serve(listener: UnixListener, waiting: Waitings) {
                     clients.spawn(async move {
                         let answered = tokio::time::timeout(TIMEOUT, answer(stream, &waiting));
                         if let Ok(Err(error)) = answered.await {
-                            tracing::debug!(%error, "a decision did not arrive");
+                            tracing::debug!(%error, "reading a decision failed");
                         }
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "decisions of other processes cannot be taken");
+                    tracing::warn!(%error, "accepting a decision connection failed");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             },
@@ -165,7 +163,7 @@ async fn answer(stream: UnixStream, waiting: &Waitings) -> io::Result<()> {
     writer.write_all(&text).await
 }
 
-/// Whether somebody may decide: a process of the same user, or of root, that this one has not started.
+/// Whether the peer may decide: a process of the same user, or of root, that this one has not started.
 fn may_decide(stream: &UnixStream) -> bool {
     let Ok(peer) = stream.peer_cred() else {
         return false;
@@ -177,14 +175,14 @@ fn may_decide(stream: &UnixStream) -> bool {
         tracing::warn!(
             pid,
             uid = peer.uid(),
-            "a process that may not decide tried to answer an approval"
+            "rejected an approval decision from a process that may not decide"
         );
         return false;
     }
     true
 }
 
-/// Hands a decision to the process that asks. `None` if it cannot be reached, or does not answer.
+/// Submits a decision to the process that asks. `None` if it cannot be reached, or does not answer.
 pub async fn decide_elsewhere(
     home: &Home,
     owner: u32,
@@ -205,11 +203,11 @@ pub async fn decide_elsewhere(
     for name in names.collect::<Vec<_>>() {
         let sent = tokio::time::timeout(TIMEOUT, send(home, &name, id, given)).await;
         match sent {
-            // It may be a question of another part of that process.
+            // The request may belong to another socket of that process.
             Ok(Ok(Taken::NotWaiting)) => said = Some(Taken::NotWaiting),
             Ok(Ok(taken)) => return Ok(Some(taken)),
-            Ok(Err(error)) => tracing::debug!(%error, name, "a process that asks is not reachable"),
-            Err(_) => tracing::debug!(name, "a process that asks does not answer"),
+            Ok(Err(error)) => tracing::debug!(%error, name, "approval socket is not reachable"),
+            Err(_) => tracing::debug!(name, "approval socket did not answer in time"),
         }
     }
     Ok(said)

@@ -1,6 +1,5 @@
 //! Statements that destroy data.
 
-/// What a statement would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destruction {
     /// `DROP TABLE` and the like.
@@ -26,7 +25,7 @@ const OBJECTS: [&str; 11] = [
     "COLLECTION",
 ];
 
-/// Everything destructive in a text of SQL statements.
+/// The destructive statements in SQL text.
 pub(super) fn destructions(text: &str) -> Vec<Destruction> {
     statements(text)
         .iter()
@@ -72,7 +71,7 @@ fn statements(text: &str) -> Vec<Vec<String>> {
         match character {
             ';' => statements.push(Vec::new()),
             '\'' | '"' | '`' => {
-                // A quoted name still is one word.
+                // A quoted name is still one word.
                 while characters.next().is_some_and(|c| c != character) {}
                 word.push('?');
                 finish(&mut word, &mut statements);

@@ -1,4 +1,4 @@
-//! What the paths in a command mean: everything, the system, somebody's home, a disk.
+//! What the paths in a command refer to: the root, the system, a home directory, a disk.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::{
     protected::{Landmarks, normalize},
 };
 
-/// Directories right below the root that a machine does not run without.
+/// Directories directly below the root that a machine needs.
 const SYSTEM: [&str; 26] = [
     "Applications",
     "Library",
@@ -36,7 +36,6 @@ const SYSTEM: [&str; 26] = [
     "cores",
     "nix",
 ];
-/// And those further down.
 const DEEP_SYSTEM: [&str; 9] = [
     "/usr/bin",
     "/usr/lib",
@@ -48,7 +47,7 @@ const DEEP_SYSTEM: [&str; 9] = [
     "/private/etc",
     "/private/var",
 ];
-/// How names of disks and partitions begin.
+/// Prefixes of the names of disks and partitions.
 const DISKS: [&str; 16] = [
     "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "md", "dm-", "loop", "nbd", "disk", "rdisk",
     "mapper/", "zd", "sr", "dasd",
@@ -116,7 +115,7 @@ fn expand_braces(word: &str, alternatives: &mut Vec<String>) {
     }
 }
 
-/// What is lost when everything below a path is deleted, if it is more than files of a user.
+/// What would be lost if everything below a path were deleted, if it is more than files of a user.
 pub(super) fn loss(path: &Path, landmarks: &Landmarks) -> Option<&'static str> {
     let mut path = path;
     // `/*` is all of `/`.

@@ -1,5 +1,5 @@
-//! Files that were written in the same session, and where their content came from. Running one of them is running
-//! something that nobody has read.
+//! Files that were written in the same session, and where their content came from. Running one of them runs
+//! something that nobody has reviewed.
 
 use std::{
     collections::BTreeMap,
@@ -16,16 +16,14 @@ use super::{
 /// Where the content of a file came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The model, or a command of it.
+    /// The model, or one of its commands.
     Session,
-    /// The network.
     Download,
 }
 
-/// How many files are remembered; a session that writes more of them has been asked before.
+/// How many files are remembered; a session that writes more has been asked before.
 const MOST: usize = 4096;
 
-/// Programs that fetch something.
 pub(super) const DOWNLOADERS: [&str; 8] = [
     "curl", "wget", "fetch", "aria2c", "http", "https", "lynx", "nc",
 ];
@@ -35,21 +33,19 @@ pub(super) const DOWNLOADERS: [&str; 8] = [
 pub struct Written(Arc<BTreeMap<PathBuf, Origin>>);
 
 impl Written {
-    /// Takes note of a file.
     pub(super) fn add(&mut self, path: PathBuf, origin: Origin) {
         if self.0.len() < MOST && self.0.get(&path) != Some(&origin) {
             Arc::make_mut(&mut self.0).insert(path, origin);
         }
     }
 
-    /// Takes note of all of these.
     pub(super) fn extend(&mut self, others: &Self) {
         for (path, origin) in &*others.0 {
             self.add(path.clone(), *origin);
         }
     }
 
-    /// Where a file came from that was written in the session: the file itself, or a directory that was fetched.
+    /// The origin of a file that was written in the session, itself or as part of a fetched directory.
     pub(super) fn origin(&self, path: &Path) -> Option<Origin> {
         if let Some(origin) = self.0.get(path) {
             return Some(*origin);
@@ -59,7 +55,7 @@ impl Written {
     }
 }
 
-/// What a command writes to, as it names it.
+/// The files a command writes to, as it names them.
 pub(super) fn outputs(run: &Run<'_>) -> Vec<(String, Origin)> {
     let redirects = run.command.redirects.iter();
     let mut targets: Vec<String> = redirects
@@ -98,18 +94,18 @@ pub(super) fn outputs(run: &Run<'_>) -> Vec<(String, Origin)> {
     } else {
         Origin::Session
     };
-    // Output that goes nowhere.
+    // Discarded output.
     targets.retain(|target| !target.starts_with("/dev/") && target != "-");
     targets.into_iter().map(|target| (target, origin)).collect()
 }
 
-/// Whether a command fetches something. The program may follow `sudo` or `env`.
+/// Whether a command downloads something. The program may follow `sudo` or `env`.
 pub(super) fn downloads(command: &super::shell::Command) -> bool {
     let mut words = command.words.iter().take(3);
     words.any(|word| DOWNLOADERS.contains(&word.text.rsplit('/').next().unwrap_or_default()))
 }
 
-/// The values of options, each given as a word of its own or behind the option.
+/// The values of options, as a separate word or attached to the option.
 fn values(arguments: &[Word], options: &[&str]) -> Vec<String> {
     let mut values = Vec::new();
     for (index, word) in arguments.iter().enumerate() {
@@ -120,7 +116,7 @@ fn values(arguments: &[Word], options: &[&str]) -> Vec<String> {
             match word.text.strip_prefix(option) {
                 Some("") => values.extend(next()),
                 Some(value) => values.push(value.trim_start_matches('=').to_owned()),
-                // Several letters behind one sign: `-sSo file`.
+                // Combined short options: `-sSo file`.
                 None if letter.len() == 1
                     && flags.ends_with(letter)
                     && flags.chars().all(|flag| flag.is_ascii_alphabetic()) =>
@@ -152,7 +148,7 @@ fn cloned(run: &Run<'_>) -> Option<String> {
     }
 }
 
-/// What a file is called that is fetched from an address.
+/// The name under which a downloaded file is saved.
 fn last_part(address: &str) -> Option<String> {
     let address = address.split(['?', '#']).next()?;
     let name = address.trim_end_matches('/').rsplit(['/', ':']).next()?;

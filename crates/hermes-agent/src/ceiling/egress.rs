@@ -1,4 +1,4 @@
-//! Which hosts an operator lets the agent reach: with the tools about the web, at models and at MCP servers. Programs
+//! Which hosts an operator lets the agent reach: with web tools, at models and at MCP servers. Programs
 //! that it starts are not covered.
 
 use serde_json::Value;
@@ -15,13 +15,10 @@ pub struct Egress {
     networks: Networks,
 }
 
-/// Which networks may be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Networks {
-    /// All.
     #[default]
     All,
-    /// The internet at large.
     Public,
 }
 
@@ -38,12 +35,12 @@ impl Egress {
         }
     }
 
-    /// Which networks may be reached. What names stand for is seen when they are looked up.
+    /// Which networks may be reached. Host names are checked when they are resolved.
     pub(crate) fn networks(&self) -> Networks {
         self.networks
     }
 
-    /// Refuses an address that may not be reached, as far as it shows.
+    /// Denies a URL by its host, as far as that is known before it is resolved.
     pub fn check(&self, address: &Url) -> Result<(), NotReached> {
         let Some(host) = address.host() else {
             return match self {
@@ -66,7 +63,7 @@ impl Egress {
         Ok(())
     }
 
-    /// The same of a text, which may be no address at all.
+    /// Checks text that may not be a URL.
     pub fn check_text(&self, address: &str) -> Result<(), NotReached> {
         if *self == Self::default() {
             return Ok(());
@@ -81,10 +78,8 @@ impl Egress {
 /// Why an address may not be reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReached {
-    /// No pattern names the host.
     #[error("the operator's policy does not let this agent reach `{0}` (`egress.allowHosts`)")]
     Host(String),
-    /// It is in a private network.
     #[error(
         "the operator's policy keeps this agent out of private networks, and `{0}` is in one \
          (`egress.denyPrivateNetworks`)"

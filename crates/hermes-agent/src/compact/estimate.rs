@@ -1,16 +1,15 @@
-//! How many tokens something has: four characters each, corrected by what a provider counted.
+//! Token estimates: four characters each, corrected by what a provider counted.
 
 use crate::{
     message::{Content, KnownPart, Message, Part},
     model::ToolDefinition,
 };
 
-/// What stands around every message.
 const FRAME: usize = 16;
-/// An image costs about so many characters, however large its data.
+/// The cost of an image in characters, however large its data.
 const IMAGE: usize = 6_000;
 
-/// The tokens of a request, as far as can be told without the provider.
+/// The estimated tokens of a request.
 pub fn tokens(messages: &[Message], tools: &[ToolDefinition]) -> u64 {
     let messages: usize = messages.iter().map(characters).sum();
     let tools: usize = tools.iter().map(tool_characters).sum();
@@ -21,7 +20,6 @@ fn to_u64(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The tokens of a message.
 pub(super) fn message_tokens(message: &Message) -> u64 {
     to_u64(characters(message) / 4)
 }
@@ -55,9 +53,9 @@ fn part_characters(part: &Part) -> usize {
     }
 }
 
-/// Estimates that agree with what a provider counted before.
+/// Scales estimates to what a provider counted before.
 pub(super) struct Scale {
-    /// The size of the conversation it was made with.
+    /// The size of the conversation it was calibrated with.
     pub(super) before: u64,
     estimated: u64,
 }
@@ -75,7 +73,7 @@ impl Scale {
         self.scaled(tokens(messages, tools))
     }
 
-    /// What an estimate is in tokens of this provider.
+    /// Converts an estimate into tokens of this provider.
     pub(super) fn scaled(&self, estimate: u64) -> u64 {
         let product = u128::from(estimate) * u128::from(self.before) / u128::from(self.estimated);
         u64::try_from(product).unwrap_or(u64::MAX)

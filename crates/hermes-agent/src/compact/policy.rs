@@ -4,11 +4,11 @@ use hermes_config::CompressionSettings;
 
 use super::Reason;
 
-/// Taken for the size of a context that nobody told.
+/// Assumed when the context size is unknown.
 const ASSUMED_CONTEXT: u32 = 128_000;
-/// Below so many tokens nothing is done, however small the share, unless the context is smaller.
+/// Below this nothing is compacted, whatever the threshold, unless the context is smaller.
 const LEAST: f64 = 64_000.0;
-/// The share at which something is done in small contexts.
+/// The threshold for small contexts.
 const SMALL_CONTEXT_SHARE: f64 = 0.75;
 
 pub(super) struct Policy {
@@ -16,12 +16,10 @@ pub(super) struct Policy {
     context: Option<u32>,
 }
 
-/// What is aimed at, in tokens.
+/// The target of compaction, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Goal {
-    /// The whole conversation.
     pub(super) size: u64,
-    /// What stays of its end.
     pub(super) tail: u64,
 }
 
@@ -30,7 +28,7 @@ impl Policy {
         Self { settings, context }
     }
 
-    /// More tokens than this are too many.
+    /// A conversation with more tokens than this is compacted.
     pub(super) fn trigger(&self, told: Option<u32>) -> u64 {
         let context = f64::from(told.or(self.context).unwrap_or(ASSUMED_CONTEXT));
         let least = LEAST.min(SMALL_CONTEXT_SHARE * context);
@@ -40,12 +38,12 @@ impl Policy {
     pub(super) fn goal(&self, reason: Reason, told: Option<u32>, known: Option<u64>) -> Goal {
         let trigger = self.trigger(told);
         let trigger = match (reason, known) {
-            // The provider knows better than we do what is too long.
+            // The provider decides what is too long.
             (Reason::Overflow { limit: None }, Some(known)) => trigger.min(known / 2),
             _ => trigger,
         };
         Goal {
-            // Well below the trigger, so that it is worth the trouble.
+            // Well below the trigger, so that it is worthwhile.
             size: trigger / 5 * 3,
             tail: trigger / 2,
         }

@@ -1,5 +1,5 @@
-//! The parts of a conversation: a beginning and an end that stay, and the middle between them. A call and its results
-//! are always in the same part.
+//! The sections of a conversation: a head and a tail that stay, and the middle between them. A call and its results
+//! are always in the same section.
 
 use hermes_config::CompressionSettings;
 
@@ -9,14 +9,13 @@ use super::{
 };
 use crate::message::{Content, Message};
 
-/// Results in the middle that are longer are cut.
+/// Longer results in the middle are shortened.
 const SHORT_RESULT: usize = 600;
-/// To so many characters.
 const BEGINNING: usize = 400;
-/// Stands for a result that was taken out.
+/// Replaces a result that was removed.
 const DROPPED: &str = "[this result was taken out to save space]";
 
-/// A conversation with the place each message had.
+/// A conversation with the original index of each message.
 pub(super) struct Sections {
     messages: Vec<Message>,
     origins: Vec<Option<usize>>,
@@ -25,7 +24,7 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    /// Finds the parts. The end takes no more than `room` tokens, but always the last message.
+    /// Splits a conversation. The tail has at most `room` tokens, but always the last message.
     pub(super) fn cut(
         messages: &[Message],
         settings: &CompressionSettings,
@@ -38,7 +37,7 @@ impl Sections {
         let head = (prompt + to_usize(settings.protect_first_n)).min(messages.len());
         let head = end_of_results(messages, head);
         let most = match reason {
-            // Who asks for it wants to see something happen, also in a short conversation.
+            // On request something should happen even in a short conversation.
             Reason::Asked => to_usize(settings.protect_last_n).min((messages.len() - head) / 2),
             _ => to_usize(settings.protect_last_n),
         };
@@ -64,22 +63,20 @@ impl Sections {
         &self.messages[self.head..self.tail]
     }
 
-    /// What stays before the middle.
     pub(super) fn head(&self) -> &[Message] {
         &self.messages[..self.head]
     }
 
-    /// What stays after it.
     pub(super) fn tail(&self) -> &[Message] {
         &self.messages[self.tail..]
     }
 
-    /// The whole conversation as it is now.
+    /// The current conversation.
     pub(super) fn all(&self) -> &[Message] {
         &self.messages
     }
 
-    /// Cuts the results of the middle. Tells whether there was anything to cut.
+    /// Shortens the results of the middle. Returns whether any was shortened.
     pub(super) fn shorten_results(&mut self) -> bool {
         let mut has_cut = false;
         for message in &mut self.messages[self.head..self.tail] {
@@ -99,15 +96,15 @@ impl Sections {
         has_cut
     }
 
-    /// Puts one message in the place of the middle.
+    /// Replaces the middle by one message.
     pub(super) fn replace_middle(&mut self, summary: Message) {
         self.messages.splice(self.head..self.tail, [summary]);
         self.origins.splice(self.head..self.tail, [None]);
         self.tail = self.head + 1;
     }
 
-    /// Takes results out, oldest first, until it is enough. Those at the end only go if the provider insists, and
-    /// never the last ones. Tells whether anything went.
+    /// Drops results, oldest first, until it is enough. Those of the tail only after an overflow, and
+    /// never the last ones. Returns whether any was dropped.
     pub(super) fn drop_results(
         &mut self,
         reason: Reason,
@@ -147,7 +144,7 @@ fn is_result(message: Option<&Message>) -> bool {
     matches!(message, Some(Message::Tool(_)))
 }
 
-/// The first place from here on where no result is cut off from its call.
+/// The first index from here on that does not separate a result from its call.
 fn end_of_results(messages: &[Message], from: usize) -> usize {
     let mut at = from;
     while is_result(messages.get(at)) {
@@ -156,7 +153,7 @@ fn end_of_results(messages: &[Message], from: usize) -> usize {
     at
 }
 
-/// The last place up to here where no result is cut off from its call.
+/// The last index up to here that does not separate a result from its call.
 fn start_of_calls(messages: &[Message], from: usize) -> usize {
     let mut at = from;
     while at > 0 && is_result(messages.get(at)) {

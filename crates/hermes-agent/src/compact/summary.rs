@@ -1,4 +1,4 @@
-//! The request for a summary of the middle, and the message that carries it on.
+//! The request for a summary of the middle, and the message that holds the summary.
 
 use super::{estimate, sections::Sections};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     model::{ModelRequest, ToolChoice},
 };
 
-/// Begins every summary, so that the next one knows it.
+/// Begins every summary, so that the next compaction recognises it.
 pub(super) const MARK: &str = "[Summary of the earlier conversation]";
 
 const INSTRUCTIONS: &str = "You sum up the middle of a conversation between a user and an agent that uses tools. The \
@@ -16,29 +16,26 @@ const INSTRUCTIONS: &str = "You sum up the middle of a conversation between a us
     want; Done so far; Facts, files, commands and values that are still needed, exactly as they are; Decisions and \
     why; Mistakes not to repeat; Open. Never repeat passwords, keys or tokens: write [REDACTED].";
 
-/// The transcript has at most so many characters where the context of the model that reads it is not known.
+/// Longest transcript, in characters, for a model with an unknown context size.
 const LONGEST_TRANSCRIPT: usize = 240_000;
-/// And so many for each token of a context that is: half of it.
+/// Transcript characters per token of a known context: half of it.
 const CHARACTERS_PER_TOKEN: usize = 2;
-/// One message of it.
 const LONGEST_MESSAGE: usize = 6_000;
-/// The arguments of one call.
 const LONGEST_ARGUMENTS: usize = 1_000;
-/// The words of the user that are kept as they are.
+/// How much of the user's request is kept verbatim.
 const LONGEST_REQUEST: usize = 4_000;
-/// Bounds for the size of a summary, in tokens.
+/// Bounds of a summary, in tokens.
 const SIZES: std::ops::RangeInclusive<u32> = 1_000..=12_000;
 
-/// A request for a summary.
 pub(super) struct Request {
     messages: [Message; 2],
     max_tokens: u32,
-    /// The user's latest words, if they are in the middle.
+    /// The user's latest request, if it is in the middle.
     last_words: Option<String>,
     speaker: Speaker,
 }
 
-/// Who seems to say the summary. Some servers insist that user and assistant take turns.
+/// The role of the summary message. Some servers insist that user and assistant alternate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speaker {
     User,
@@ -46,7 +43,7 @@ enum Speaker {
 }
 
 impl Request {
-    /// `context` is the size of the model that is going to be asked.
+    /// `context` is the context size of the summarising model.
     pub(super) fn new(sections: &Sections, target_ratio: f64, context: Option<u32>) -> Self {
         let middle = sections.middle();
         let room = context
@@ -76,13 +73,13 @@ impl Request {
         ModelRequest {
             messages: &self.messages,
             tool_choice: ToolChoice::None,
-            // Thoughts count too.
+            // Reasoning tokens count too.
             max_tokens: Some(self.max_tokens * 2),
             ..ModelRequest::default()
         }
     }
 
-    /// The message that takes the place of the middle.
+    /// The message that replaces the middle.
     pub(super) fn message(&self, summary: &str) -> Message {
         let mut text = format!(
             "{MARK}\nThe messages that were here are gone; this is what they came to. It is for reference, not a new \
@@ -125,7 +122,7 @@ fn size(tokens: u64, target_ratio: f64) -> u32 {
     wanted.clamp(f64::from(*SIZES.start()), f64::from(*SIZES.end())) as u32
 }
 
-/// What was said and done, in plain text. If it is too long, its middle is left out.
+/// The messages as plain text. If it is too long, its middle is omitted.
 fn transcript(messages: &[Message], room: usize) -> String {
     let parts: Vec<String> = messages.iter().map(part).collect();
     let whole = parts.join("\n\n");

@@ -1,4 +1,4 @@
-//! What all conversations of one home share: settings, store, servers, and the way to models.
+//! What all conversations of one home share: settings, store, servers, and models.
 
 use std::{
     collections::HashSet,
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// The agent of one home. Clones are the same agent.
+/// The agent of one home. Clones share it.
 #[derive(Clone)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -39,14 +39,12 @@ pub struct Agent {
 struct Shared {
     parts: AgentParts,
     settings: ArcSwap<Settings>,
-    /// Variables that an operator gave while the agent was running.
+    /// Variables that an operator set while the agent was running.
     given: ArcSwap<Variables>,
     clients: Arc<HttpClients>,
 }
 
-/// What an agent is made of.
 pub struct AgentParts {
-    /// The home.
     pub home: Home,
     /// Its conversations, open for writing.
     pub store: Store,
@@ -54,22 +52,19 @@ pub struct AgentParts {
     pub host: Option<Host>,
     /// What references in keys may reach.
     pub references: ReferencePolicy,
-    /// Where local models are looked for.
     pub local: LocalServers,
-    /// The variables of this process, for commands that run.
+    /// The environment of this process, for commands.
     pub environment: Vec<(OsString, OsString)>,
-    /// What an operator leaves the agent.
     pub in_force: InForce,
-    /// The files of the groups that the home belongs to, if a Hub keeps any.
+    /// The files of the home's groups, if it belongs to a Hub.
     pub teams: Option<Arc<Teams>>,
-    /// Who sends messages to the platforms.
     pub messenger: Option<Arc<dyn Messenger>>,
-    /// What commands are confined to, whatever the home's configuration says.
+    /// Limits for commands, whatever the home's configuration says.
     pub bounds: CommandBounds,
 }
 
 impl AgentParts {
-    /// Those of the owner of a home.
+    /// The parts for the owner of a home.
     pub fn new(home: Home, store: Store) -> Self {
         Self {
             home,
@@ -86,17 +81,16 @@ impl AgentParts {
     }
 }
 
-/// A server whose tools a model will miss.
+/// A server whose tools are not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingServer {
-    /// Its name.
     pub name: String,
-    /// Why; with the last words of a server that has died, in several lines.
+    /// The reason; with the last stderr lines of a server that has died.
     pub reason: String,
 }
 
 impl Agent {
-    /// Puts the parts together. Nothing is started or asked.
+    /// Starts nothing.
     pub fn new(parts: AgentParts, settings: Settings) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -108,24 +102,21 @@ impl Agent {
         }
     }
 
-    /// The names that no MCP tool may take: those of all built-in tools.
+    /// The names of all built-in tools, which no MCP tool may use.
     pub fn reserved_names() -> HashSet<String> {
         let mut names = Toolbox::reserved_names(&[]);
         names.extend(tools::NAMES.map(str::to_owned));
         names
     }
 
-    /// The home.
     pub fn home(&self) -> &Home {
         &self.shared.parts.home
     }
 
-    /// The store.
     pub fn store(&self) -> &Store {
         &self.shared.parts.store
     }
 
-    /// The MCP servers.
     pub fn host(&self) -> Option<&Host> {
         self.shared.parts.host.as_ref()
     }
@@ -135,34 +126,31 @@ impl Agent {
         self.shared.settings.load_full()
     }
 
-    /// Takes up what an operator wants, from the next call of a tool on.
+    /// Applies an operator's directives from the next tool call on.
     pub fn direct(&self, directives: Directives) {
         self.shared.parts.in_force.set(directives);
     }
 
-    /// What an operator wants.
     pub fn in_force(&self) -> &InForce {
         &self.shared.parts.in_force
     }
 
-    /// What an operator allows at most.
     pub fn ceiling(&self) -> Ceiling {
         self.shared.parts.in_force.ceiling()
     }
 
-    /// Takes the variables that an operator gives, in the place of those given before. Settings that are loaded
-    /// afterwards have them. Returns whether they are other ones.
+    /// Replaces the operator's variables. Settings that are loaded
+    /// afterwards include them. Returns whether they changed.
     pub fn give(&self, variables: Variables) -> bool {
         let before = self.shared.given.swap(Arc::new(variables));
         *before != *self.given()
     }
 
-    /// The variables that an operator gave.
     pub fn given(&self) -> Arc<Variables> {
         self.shared.given.load_full()
     }
 
-    /// The variables of this process and those that were given, for commands that run.
+    /// The environment of this process and the operator's variables, for commands.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         let given = self.given();
         let own = self.shared.parts.environment.iter().filter(|(name, _)| {
@@ -175,7 +163,6 @@ impl Agent {
         own.cloned().chain(given).collect()
     }
 
-    /// What commands can reach.
     pub fn confinement(&self) -> Confinement {
         let bounds = self.shared.parts.bounds.clone();
         Confinement::new(&self.settings().document, bounds)
@@ -192,35 +179,31 @@ impl Agent {
             .within(&settings.document, bounds)
     }
 
-    /// The files of its groups.
     pub(crate) fn teams(&self) -> Option<&Arc<Teams>> {
         self.shared.parts.teams.as_ref()
     }
 
-    /// Who sends messages to the platforms.
     pub(crate) fn messenger(&self) -> Option<&Arc<dyn Messenger>> {
         self.shared.parts.messenger.as_ref()
     }
 
-    /// How long a question to people waits.
     pub fn approval_patience(&self) -> Duration {
         let approvals = ApprovalSettings::from_document(&self.settings().document);
         self.ceiling()
             .patience(approvals.timeout, approvals.written_timeout)
     }
 
-    /// The skills of the home.
     pub fn skills(&self) -> Skills {
         Skills::new(self.home(), &self.settings())
     }
 
-    /// Takes credentials out of texts, those of the home's variables among them.
+    /// Redacts credentials, including those of the home's variables.
     pub fn redactor(&self) -> Redactor {
         Redactor::for_variables(&self.settings().variables)
     }
 
-    /// Uses other settings from now on, and brings the servers in line with them. Conversations that are under way
-    /// notice at their next turn.
+    /// Applies other settings and reloads the servers. Running conversations
+    /// pick them up at their next turn.
     pub async fn reload(&self, settings: Settings) -> Option<ReloadReport> {
         let settings = Arc::new(settings);
         self.shared.settings.store(settings.clone());
@@ -230,7 +213,6 @@ impl Agent {
         }
     }
 
-    /// Finds a model.
     pub async fn find_model(&self, wanted: &Wanted) -> Result<Selection, ResolveError> {
         let settings = self.settings_for_models();
         let selection = resolve(&self.surroundings(&settings), wanted).await?;
@@ -239,7 +221,7 @@ impl Agent {
         Ok(selection)
     }
 
-    /// The settings, with those models alone to fall back on that are allowed.
+    /// The settings, without fallback models that are not allowed.
     fn settings_for_models(&self) -> Arc<Settings> {
         let (settings, ceiling) = (self.settings(), self.ceiling());
         if ceiling.allows_all_models() || settings.fallback_providers.is_empty() {
@@ -263,7 +245,7 @@ impl Agent {
         })
     }
 
-    /// Finds the model for work beside a conversation that uses `main`.
+    /// Resolves the auxiliary model for a conversation that uses `main`.
     pub async fn auxiliary(
         &self,
         main: Option<&Selection>,
@@ -286,12 +268,12 @@ impl Agent {
         }
     }
 
-    /// Waits until every server is ready or has failed once, or the time is up. Tells which are not to be had.
+    /// Waits until every server is ready or has failed once, or the time is up. Returns the unavailable ones.
     pub async fn wait_for_servers(&self, limit: Duration) -> Vec<MissingServer> {
         self.wait_for_some_servers(limit, |_| true).await
     }
 
-    /// The same of those servers that are needed.
+    /// Waits for the servers that are needed.
     pub async fn wait_for_some_servers(
         &self,
         limit: Duration,
@@ -305,8 +287,8 @@ impl Agent {
         missing_servers(host, &missing, is_needed)
     }
 
-    /// Waits until every server has tools to offer, be they of an earlier run, or has failed once, or its
-    /// `connect_timeout` is over; `limit` stands for all of these times if it is given. Tells which are not to be had.
+    /// Waits until every server offers tools, possibly cached ones, or has failed once, or its
+    /// `connect_timeout` is over; `limit` replaces these timeouts if given. Returns the unavailable ones.
     pub async fn wait_for_tools(&self, limit: Option<Duration>) -> Vec<MissingServer> {
         let Some(host) = self.host() else {
             return Vec::new();
@@ -316,7 +298,7 @@ impl Agent {
     }
 }
 
-/// Why servers are not to be had: those that are missing, and those that cannot be used as they are configured.
+/// Why servers are not available: those that are missing, and those with an invalid configuration.
 fn missing_servers(
     host: &Host,
     missing: &[ServerName],

@@ -1,4 +1,4 @@
-//! Making a stored conversation shorter: who sums it up, and how the shorter list takes the place of the old rows.
+//! Compaction of a stored conversation: the model for summaries, and replacing the old rows.
 
 use std::{
     mem,
@@ -25,7 +25,7 @@ use crate::{
     turn::MessageDetail,
 };
 
-/// How long a summary may take before another process may try its luck.
+/// How long one process may hold the right to compact.
 const LEASE: Duration = Duration::from_mins(10);
 
 /// A compactor and the model it was made for.
@@ -36,7 +36,7 @@ pub(super) struct Made {
 }
 
 impl Conversation {
-    /// The one who makes this conversation shorter when its model has to. It remembers failures of earlier runs.
+    /// The compactor for this model. It remembers failures of earlier runs.
     pub(super) async fn compactor(
         &mut self,
         selection: &Selection,
@@ -57,7 +57,7 @@ impl Conversation {
                 session: self.id.clone(),
             }) as Arc<dyn Model>),
             Err(error) => {
-                tracing::warn!(%error, "there is no model to sum conversations up");
+                tracing::warn!(%error, "no model for conversation summaries");
                 None
             }
         };
@@ -77,7 +77,7 @@ impl Conversation {
         Ok(compactor)
     }
 
-    /// Makes the conversation shorter because the user wants it.
+    /// Compacts the conversation on the user's request.
     pub async fn compress(
         &mut self,
         display: &mut dyn Display,
@@ -109,7 +109,6 @@ impl Conversation {
     }
 }
 
-/// Writes down what summaries take.
 struct Metered {
     model: Auxiliary,
     store: Store,
@@ -142,21 +141,20 @@ impl Model for Metered {
                 .store
                 .record_usage(&self.session, self.name(), Some(task), &usage);
             if let Err(error) = recorded.await {
-                tracing::warn!(%error, "the usage of a summary could not be recorded");
+                tracing::warn!(%error, "recording the usage of a summary failed");
             }
             Ok(reply)
         })
     }
 }
 
-/// The right to replace a session's rows, and the way to do it.
+/// Replaces a session's rows under a lease.
 pub(super) struct Replacement<'a> {
     pub(super) store: &'a Store,
     pub(super) session: &'a SessionId,
 }
 
 impl Replacement<'_> {
-    /// Whether nobody else is at it.
     pub(super) async fn begin(&self) -> Result<bool, StoreError> {
         let holder = holder();
         self.store
@@ -168,11 +166,11 @@ impl Replacement<'_> {
         self.store.unlock_compaction(self.session, &holder()).await
     }
 
-    /// Puts the shorter list in the place of what it was made from.
+    /// Replaces the old rows by the compacted list.
     pub(super) async fn replace(&self, old: &[Message], new: &Compacted) -> Result<(), StoreError> {
         let rows = self.store.active_messages(self.session).await?;
         let through = rows.last().map_or(MessageId(0), |row| row.id);
-        // The rows of the old messages, in their order. A row that no model knows has no message, and the system
+        // The rows of the old messages, in order. A row with an unknown role has no message, and the system
         // prompt no row.
         let mut next = 0;
         let old: Vec<Option<NewMessage>> = old

@@ -1,5 +1,5 @@
-//! Who decides about risky work in a conversation: the surface's approver, a model for clear cases, and what was allowed
-//! for ever.
+//! Approvals of a conversation: the caller's approver, a model for clear cases, and the permanent
+//! allow list.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Agent, Consent, ModelCell, Setup, side_model::SideModel};
 use crate::approval::{ApprovalMode, ApprovalSettings, Approvals, ModelJudge, NobodyDecides};
 
-/// The decisions of a conversation, by its settings and terms.
+/// The approvals of a conversation, by its settings and setup.
 pub(super) fn approvals(
     agent: &Agent,
     setup: &Setup,
@@ -40,7 +40,7 @@ pub(super) fn approvals(
         .with_judge(Arc::new(ModelJudge::new(Arc::new(judge), timeout)))
         .on_always(move |rules| {
             if let Err(error) = allow_always(&home, rules) {
-                tracing::warn!(%error, "an approval could not be written into the configuration");
+                tracing::warn!(%error, "writing an always-allowed command into the configuration failed");
             }
         })
 }
@@ -61,7 +61,7 @@ fn allow_always(home: &Home, rules: &[String]) -> Result<(), FileError> {
     file.save()
 }
 
-/// What the configuration says now, within the terms of the conversation.
+/// The current configuration, limited by the setup of the conversation.
 pub(super) fn settings(agent: &Agent, setup: &Setup) -> ApprovalSettings {
     let mut settings = ApprovalSettings::from_document(&agent.settings().document);
     if matches!(setup.consent, Consent::Given) {

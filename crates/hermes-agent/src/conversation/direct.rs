@@ -1,4 +1,4 @@
-//! Calls that the user makes. Nothing of them becomes part of the conversation.
+//! Tool calls that the user makes. They do not become part of the conversation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,35 +13,27 @@ use crate::{
     toolbox::{Target, Toolbox, call_mcp},
 };
 
-/// How long a server that is being connected is waited for.
+/// How long to wait for a server that is connecting.
 const CONNECTING: Duration = Duration::from_secs(15);
 
-/// What a call returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Called {
-    /// For people: what the tool said, without what models are told around it.
+    /// The tool's result for people, without the wrapping for models.
     pub text: String,
-    /// Whether it failed.
     pub is_error: bool,
 }
 
-/// Why there was nothing to call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCallable {
-    /// No tool of that name.
     #[error("there is no tool `{name}`")]
     NoSuchTool {
-        /// What was given.
         name: String,
     },
-    /// A known server without that tool, or without any tools now.
+    /// A known server without that tool, or currently without tools.
     #[error("server `{server}` offers no tool `{tool}`")]
     NotOffered {
-        /// The server.
         server: String,
-        /// The tool.
         tool: String,
-        /// What it does offer.
         offers: Vec<String>,
     },
 }
@@ -95,7 +87,7 @@ impl Conversation {
         }
     }
 
-    /// Gives a server that is just being connected the time to offer its tools.
+    /// Waits for a server that is connecting.
     async fn await_server(&self, host: &Host, name: &str, cancel: &CancellationToken) {
         let settings = self.agent.settings();
         let Some((server, _)) = split(&settings, name) else {
@@ -112,7 +104,7 @@ impl Conversation {
     }
 }
 
-/// Server and tool in `server.tool`. Names of servers may hold dots: the longest that fits counts.
+/// Splits `server.tool`. Server names may contain dots: the longest match wins.
 fn split<'a>(settings: &Settings, name: &'a str) -> Option<(ServerName, &'a str)> {
     let fitting = settings.servers.iter().filter_map(|entry| {
         let tool = name.strip_prefix(entry.name.as_str())?.strip_prefix('.')?;

@@ -1,4 +1,4 @@
-//! What an error says where a Hub hosts the agent: whoever reads it has no terminal there, but may be the operator.
+//! Error messages for agents that a Hub hosts: the reader has no terminal there, but may be the operator.
 
 use super::ConversationError;
 use crate::{
@@ -12,7 +12,7 @@ pub fn tenant(settings: &hermes_config::Settings) -> Option<&str> {
 }
 
 impl ConversationError {
-    /// What went wrong, with advice for the one who reads it: the operator of a tenant, or whoever is at the terminal.
+    /// The error with advice for its reader: the operator of a tenant, or the user at the terminal.
     pub fn advise(&self, tenant: Option<&str>) -> String {
         let hosted = tenant.and_then(|tenant| match self {
             Self::NoModel(error) => of_choice(error, tenant),
@@ -27,7 +27,7 @@ fn choose(tenant: &str) -> String {
     format!("`hermes tenant update {tenant} --model PROVIDER/MODEL` names one")
 }
 
-/// The place of a key is the name of its variable in backticks, or words.
+/// `place` is the name of a variable in backticks, or a description.
 fn set_key(tenant: &str, place: &str) -> String {
     let name = place
         .strip_prefix('`')

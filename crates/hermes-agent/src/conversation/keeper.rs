@@ -1,4 +1,4 @@
-//! Stores what comes of a turn as it comes, counts what it took, and passes on what is to be shown.
+//! Stores the messages of a turn as they arrive, counts its usage, and passes events on to the display.
 
 use std::time::Duration;
 
@@ -13,12 +13,11 @@ use crate::{
     turn::{KeepError, MessageDetail, Surface, TurnEvent},
 };
 
-/// Shows what happens in a turn.
 pub trait Display: Send {
     /// Shows something. Must not block.
     fn show(&mut self, event: TurnEvent);
 
-    /// Whether text that was shown can be taken back.
+    /// Whether text that was shown can be retracted.
     fn shown_text(&self) -> ShownText {
         ShownText::Revocable
     }
@@ -30,42 +29,33 @@ impl<F: FnMut(TurnEvent) + Send> Display for F {
     }
 }
 
-/// What a turn took.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
-    /// Tokens, as far as providers told.
+    /// Tokens, as far as providers reported them.
     pub usage: Usage,
-    /// Answers of the model.
     pub model_calls: u32,
-    /// Who gave the last of them.
     pub answered_by: Option<AnsweredBy>,
-    /// Calls of tools, in the order of their ends.
+    /// Tool calls, in the order in which they ended.
     pub tool_calls: Vec<CallReport>,
 }
 
-/// A call that was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallReport {
-    /// Its id.
     pub id: String,
-    /// The tool.
     pub name: String,
     /// The arguments as the model wrote them.
     pub arguments: String,
-    /// Whether it failed.
     pub is_error: bool,
-    /// How long it took.
     pub took: Duration,
 }
 
-/// The surface of a stored conversation.
 pub(super) struct Keeper<'a> {
     display: &'a mut dyn Display,
     store: &'a Store,
     session: &'a SessionId,
-    /// Who answers if the answer does not say otherwise.
+    /// Used where a reply does not name its model.
     main: AnsweredBy,
-    /// Model and provider of the one that stands in, once the user knows of it.
+    /// Model and provider of the fallback that was already announced.
     told: Option<(String, String)>,
     text: String,
     tally: Tally,
@@ -94,7 +84,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The last text, and what it took.
+    /// The last text and the usage of the turn.
     pub(super) fn finish(self) -> (String, Tally) {
         (self.text, self.tally)
     }
@@ -130,8 +120,8 @@ impl<'a> Keeper<'a> {
             .record_usage(self.session, &by.model, None, &usage)
             .await;
         if let Err(error) = recorded {
-            // The message is safe; a number is not worth the turn.
-            tracing::warn!(%error, "the usage could not be recorded");
+            // The message is stored; a missing count must not fail the turn.
+            tracing::warn!(%error, "recording the usage of a turn failed");
         }
         if detail.answered_by.is_some() {
             self.tally.answered_by = detail.answered_by;

@@ -1,15 +1,14 @@
-//! What background processes do between the turns of a conversation.
+//! Notices of background processes, added to the next user message.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::tools::process::{Notice, ProcessTable};
 
-/// News that the model has not heard yet.
+/// Notices that the model has not received yet.
 #[derive(Clone, Default)]
 pub(super) struct News(Arc<Mutex<Vec<Notice>>>);
 
 impl News {
-    /// A table whose processes report here.
     pub(super) fn table(&self) -> Arc<ProcessTable> {
         let news = self.clone();
         Arc::new(ProcessTable::with_listener(move |notice| {
@@ -18,7 +17,7 @@ impl News {
         }))
     }
 
-    /// All of it, as text; empty if there is none.
+    /// Takes all notices as text; empty if there are none.
     pub(super) fn take(&self) -> String {
         let mut notices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let news: Vec<String> = notices.drain(..).map(|notice| tell(&notice)).collect();

@@ -1,4 +1,4 @@
-//! Which tools a turn has: the built-in ones and those of the servers, as far as the toolsets leave them.
+//! Which tools a turn has: built-in ones and those of servers, selected by toolsets.
 
 use std::sync::Arc;
 
@@ -18,25 +18,21 @@ use crate::{
     },
 };
 
-/// The words for every toolset.
 const EVERYTHING: [&str; 2] = ["all", "*"];
 const NO_MCP: &str = "no_mcp";
 
-/// What the user did to a toolset in this conversation.
+/// Whether the user switched a toolset on or off in this conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
-    /// It is offered.
     On,
-    /// It is not.
     Off,
 }
 
-/// A toolset and what is in it, for people.
+/// A toolset and its tools, for listings.
 #[derive(Debug, Clone)]
 pub struct ToolsetEntry {
     /// Its name: `file`, or `mcp-` and a server's.
     pub name: String,
-    /// Whose it is.
     pub kind: ToolsetKind,
     /// Whether the model gets it.
     pub is_offered: bool,
@@ -44,28 +40,23 @@ pub struct ToolsetEntry {
     pub tools: Vec<ToolEntry>,
 }
 
-/// Whose a toolset is.
 #[derive(Debug, Clone)]
 pub enum ToolsetKind {
-    /// The agent's own.
     BuiltIn,
-    /// A server's.
     Server(Box<ServerStatus>),
 }
 
 /// A tool, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolEntry {
-    /// What the model calls it.
     pub name: String,
-    /// What its server calls it; the same for built-in tools.
+    /// The server's own name for it; the same for built-in tools.
     pub original: String,
-    /// What it is for.
     pub description: String,
 }
 
 impl Conversation {
-    /// The tools of a turn that begins now.
+    /// The tools of a turn that starts now.
     pub fn toolbox(&self) -> Toolbox {
         let settings = self.agent.settings();
         let mut built_in = self.built_in();
@@ -184,7 +175,7 @@ impl Conversation {
         })
     }
 
-    /// Who sends messages, if there is a platform to send to and the operator leaves it.
+    /// The messenger, if a platform is configured and the policy allows messaging.
     fn messenger(&self, settings: &Arc<Settings>) -> Option<(Arc<dyn Messenger>, Arc<Settings>)> {
         let messenger = self.agent.messenger()?;
         let is_offered = has_platform(settings) && self.agent.ceiling().has_feature("messaging");
@@ -212,7 +203,7 @@ impl Conversation {
             .collect()
     }
 
-    /// Whether the toolsets leave a server's tools, connected or not.
+    /// Whether the toolsets include a server, connected or not.
     fn allows_server(&self, settings: &Settings, server: &ServerName) -> bool {
         match (self.switches.get(server.as_str()), self.choice(settings)) {
             (Some(Switch::Off), _) => false,
@@ -243,7 +234,7 @@ impl Conversation {
 enum Choice<'a> {
     /// For one run: exactly these.
     Named(&'a [String]),
-    /// In the configuration, where a list that names no built-in toolset leaves all of them.
+    /// From the configuration, where a list without built-in toolsets includes all of them.
     Configured(&'a [String]),
 }
 
@@ -276,7 +267,7 @@ fn entry(tool: &RegisteredTool) -> ToolEntry {
     }
 }
 
-/// Whether a list of toolsets that was given for one run leaves a server anything to do.
+/// Whether a run with this list of toolsets needs a server.
 pub fn needs_server(platform: &str, words: &[String], settings: &Settings, name: &str) -> bool {
     words.iter().any(|word| {
         let named = toolset::named(settings, word);
@@ -284,7 +275,7 @@ pub fn needs_server(platform: &str, words: &[String], settings: &Settings, name:
     }) && words.iter().all(|word| word != NO_MCP)
 }
 
-/// Words in a list of toolsets that mean nothing.
+/// Unknown names in a list of toolsets.
 pub fn unknown_toolsets<'a>(
     settings: &Settings,
     platform: &str,

@@ -1,4 +1,4 @@
-//! The rules of a project: the file in which a repository tells agents how to work in it.
+//! Project rules: the file in which a repository tells agents how to work in it.
 
 use std::{
     fs::{self, File},
@@ -10,25 +10,24 @@ use hermes_mcp::description_scan;
 
 use super::repository;
 
-/// The files that are looked for; the first one that there is counts.
+/// File names in order; the first existing one is used.
 const NAMES: [&str; 4] = [".hermes.md", "AGENTS.md", "CLAUDE.md", ".cursorrules"];
 
-/// Longer rules are cut, or nothing else would fit.
+/// Longer rules are truncated, to leave room in the context.
 const LONGEST: usize = 20_000;
 
-/// What is read of a file at most: so many characters of four bytes.
+/// At most this much of a file is read: the characters above with four bytes each.
 const MOST_BYTES: u64 = 4 * LONGEST as u64 + 4;
 
-/// The rules that a chat began with.
+/// The rules file that a chat started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RulesFile {
-    /// Where they are.
     pub path: PathBuf,
-    /// What they say, at most 20 000 characters of it.
+    /// At most 20 000 characters.
     pub text: String,
-    /// Whether there is more in the file.
+    /// Whether the file is longer.
     pub is_cut: bool,
-    /// What is suspicious about them, as of the description of a tool.
+    /// Suspicious content, as in tool descriptions.
     pub findings: Vec<&'static str>,
 }
 
@@ -47,9 +46,9 @@ pub fn find_project_rules(directory: &Path) -> Option<RulesFile> {
         .find_map(|path| read_rules(&path))
 }
 
-/// The rules in a file; none if it is empty, no file, or no text.
+/// The rules in a file; none if it is empty, not a file, or not text.
 fn read_rules(path: &Path) -> Option<RulesFile> {
-    // Not a pipe, which would be waited for.
+    // Not a pipe, which would block.
     if !fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -72,7 +71,6 @@ fn read_rules(path: &Path) -> Option<RulesFile> {
 }
 
 impl RulesFile {
-    /// What the model is told.
     pub(super) fn section(&self) -> String {
         let cut = if self.is_cut {
             "\n(The file goes on; read it if you need the rest.)"
@@ -87,7 +85,7 @@ impl RulesFile {
         )
     }
 
-    /// One line for the user: which file, how long, and what looks wrong with it.
+    /// One line for the user: which file, how long, and what is suspicious.
     pub fn notice(&self) -> String {
         let cut = if self.is_cut {
             format!(", the first {LONGEST} characters")

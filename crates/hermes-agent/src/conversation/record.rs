@@ -1,4 +1,4 @@
-//! Messages as rows of the store, and rows as messages a model can be given.
+//! Converts messages to rows of the store and back.
 
 use hermes_store::{NewMessage, Role, StoredMessage};
 use serde_json::Value;
@@ -8,10 +8,9 @@ use crate::{
     turn::MessageDetail,
 };
 
-/// What stands in the place of a result that never came.
+/// Stored in place of a result that never arrived.
 const INTERRUPTED: &str = r#"{"error": "interrupted: the session ended before this call did"}"#;
 
-/// The row of a message.
 pub(super) fn row(message: &Message, detail: &MessageDetail) -> NewMessage {
     match message {
         Message::System { content } => said(Role::System, content),
@@ -54,11 +53,11 @@ fn stored(content: &Content) -> hermes_store::Content {
 }
 
 fn json(value: &impl serde::Serialize) -> Value {
-    // Our own types have no way to fail here.
+    // Serialising our own types cannot fail.
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// What a row said; for the user's own messages without what was added for the model.
+/// The content of a row; for user messages without what was added for the model.
 pub(super) fn content(row: &NewMessage) -> Content {
     match &row.content {
         None => Content::default(),
@@ -68,7 +67,7 @@ pub(super) fn content(row: &NewMessage) -> Content {
     }
 }
 
-/// The message a row holds; none for roles that no model knows.
+/// The message of a row; none for unknown roles.
 pub(super) fn message(row: &NewMessage) -> Option<Message> {
     let content = match &row.api_content {
         Some(sent) => Content::Text(sent.clone()),
@@ -105,7 +104,7 @@ fn calls(stored: Option<&Value>) -> Vec<ToolCall> {
         .collect()
 }
 
-/// A history that every provider accepts, and what has to be stored to make it one.
+/// A history that every provider accepts, and the messages that have to be stored for it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct History {
     pub(super) messages: Vec<Message>,
@@ -113,8 +112,8 @@ pub(super) struct History {
     pub(super) to_store: Vec<Message>,
 }
 
-/// Puts rows together. Every call gets a result, and every result has its call: another program, or the end of ours
-/// in the middle of a turn, may have left it otherwise.
+/// Builds the history from rows. Every call gets a result, and every result has its call: another program, or a crash
+/// in the middle of a turn, may have left some out.
 pub(super) fn history(rows: &[StoredMessage]) -> History {
     let mut history = History::default();
     let mut open: Vec<ToolCall> = Vec::new();

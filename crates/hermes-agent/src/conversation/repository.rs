@@ -1,11 +1,11 @@
-//! The git repository around a directory, as far as two files tell.
+//! The git repository around a directory, read from `.git` and `HEAD`.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// A repository and what is checked out in it.
+/// A repository and its checked-out branch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Repository {
     pub(super) root: PathBuf,
@@ -13,12 +13,11 @@ pub(super) struct Repository {
     pub(super) branch: Option<String>,
 }
 
-/// The repository a directory is in.
 pub(super) fn around(directory: &Path) -> Option<Repository> {
     directory.ancestors().find_map(|root| {
         let mark = root.join(".git");
         let git = match fs::read_to_string(&mark) {
-            // A further working tree names the place of its own state.
+            // In a linked working tree, `.git` is a file that names its state directory.
             Ok(text) => root.join(text.strip_prefix("gitdir:")?.trim()),
             Err(_) if mark.is_dir() => mark,
             Err(_) => return None,

@@ -1,4 +1,4 @@
-//! Going on with a session that is in the store.
+//! Resuming a stored session.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,14 @@ use serde_json::Value;
 use super::{Agent, Conversation, ConversationError, CwdOnResume, Setup, Stored, record};
 use crate::{model::StoredModel, turn::MessageDetail};
 
-/// How often a session may go on under another id before that looks like a circle.
+/// How many continuations under another id are followed, against cycles.
 const LONGEST_LINE: usize = 100;
 
-/// Which session is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     /// An id, the beginning of one, or a title.
     Named(String),
-    /// The one of this title.
     Titled(String),
-    /// The newest of this source.
     Newest {
         /// Such as `cli`.
         source: String,
@@ -26,8 +23,8 @@ pub enum Which {
 }
 
 impl Conversation {
-    /// Goes on with a session: with its messages, its prompt, its model unless another is wanted, and its directory
-    /// if that is still there.
+    /// Resumes a session: with its messages, its prompt, its model unless another is requested, and its directory
+    /// if that still exists.
     pub async fn resume(
         agent: Agent,
         which: &Which,
@@ -50,7 +47,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Takes the messages from the store. Calls that never got a result get one.
+    /// Loads the messages from the store. Calls without a result get one.
     pub(super) async fn reload_messages(&mut self) -> Result<(), ConversationError> {
         let store = self.agent.store();
         let rows = store.active_messages(&self.id).await?;
@@ -81,7 +78,7 @@ async fn find(agent: &Agent, which: &Which) -> Result<Session, ConversationError
         },
         Which::Newest { .. } => ConversationError::NothingToContinue,
     })?;
-    // Other programs let a conversation that was summed up go on under another id.
+    // Other programs continue a compacted conversation under another id.
     for _ in 0..LONGEST_LINE {
         if session.end_reason.as_deref() != Some("compression") {
             break;

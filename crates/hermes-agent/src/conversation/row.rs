@@ -1,4 +1,4 @@
-//! The session's row with its prompt, and what the user says.
+//! The session's row with its prompt, and user messages.
 
 use hermes_store::{NewMessage, SessionId};
 use jiff::Zoned;
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Conversation {
-    /// Makes sure that the session has a row and a prompt.
+    /// Creates the session's row and prompt if they do not exist.
     pub(super) async fn make_row(
         &mut self,
         selection: Option<&Selection>,
@@ -61,7 +61,7 @@ impl Conversation {
         }
     }
 
-    /// Stores what was said before, once.
+    /// Stores the imported history, once.
     pub(super) async fn store_history(&mut self) -> Result<(), ConversationError> {
         let history = std::mem::take(&mut self.history);
         if history.is_empty() {
@@ -73,11 +73,11 @@ impl Conversation {
             .map(|message| record::row(message, &detail))
             .collect();
         self.agent.store().append_all(&self.id, &rows).await?;
-        // Somebody else wrote it: read back, calls without a result get one.
+        // Imported history: reading it back gives calls without a result one.
         self.reload_messages().await
     }
 
-    /// Stores results of calls that a client made, before the session is taken up again.
+    /// Stores the results of a client's calls before the session is resumed.
     pub async fn store_results(
         agent: &Agent,
         session: &SessionId,
@@ -91,7 +91,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Stores what the user said, and returns what the model gets: the same, and news of background processes.
+    /// Stores a user message and returns what the model gets: the message with notices of background processes.
     pub(super) async fn store_user_message(
         &self,
         content: &Content,
@@ -123,7 +123,7 @@ impl Conversation {
     }
 }
 
-/// What a row remembers of a model. An address with a password in it is not written down.
+/// The model as stored in the row. A URL with a password is not stored.
 pub(super) fn model_config(stored: &StoredModel) -> Value {
     let is_open = |address: &&String| !address.contains('@');
     json!({"provider": stored.provider, "base_url": stored.base_url.as_ref().filter(is_open)})

@@ -1,4 +1,4 @@
-//! What a surface settles before a conversation begins: who is asked, which tools there are, where the work is done.
+//! The setup of a conversation: approver, tools, working directory.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -6,34 +6,31 @@ use serde_json::Value;
 
 use crate::{approval::Approver, model::Wanted, tools::clarify::Questioner, turn::ClientTools};
 
-/// The terms of a conversation. They stay when the user goes on to another session.
+/// The setup of a conversation. It stays when the user switches to another session.
 #[derive(Clone)]
 pub struct Setup {
-    /// The key under `platform_toolsets` that counts, such as `cli` or `telegram`.
+    /// The key under `platform_toolsets`, such as `cli` or `telegram`.
     pub platform: String,
-    /// What the model is told about the place its answers appear in.
+    /// What the model is told about where its answers are shown.
     pub platform_note: String,
-    /// Where commands run and relative paths begin.
+    /// The working directory.
     pub cwd: PathBuf,
     /// Whether a resumed session goes back to its own directory.
     pub cwd_on_resume: CwdOnResume,
-    /// The model this run asks for.
     pub wanted: Wanted,
     /// Only these toolsets; `None` leaves it to the configuration.
     pub toolsets: Option<Vec<String>>,
     /// Toolsets that are never offered here.
     pub withheld: Vec<String>,
-    /// Told to the model after its prompt, in this run only.
+    /// Added after the prompt, in this run only.
     pub instructions: Option<String>,
-    /// Tools that whoever asks runs itself.
+    /// Tools that the client runs itself.
     pub client_tools: Option<Arc<ClientTools>>,
     /// Skills whose instructions are part of the prompt.
     pub skills: Vec<String>,
-    /// Calls of the model in one turn; `None` leaves it to the configuration.
+    /// Model calls in one turn; `None` leaves it to the configuration.
     pub max_model_calls: Option<u32>,
-    /// Who decides about risky work.
     pub consent: Consent,
-    /// Who answers the model's questions.
     pub questioner: Option<Arc<dyn Questioner>>,
     /// Whether the user's own instructions are read.
     pub rules: Rules,
@@ -41,9 +38,8 @@ pub struct Setup {
     pub project_rules: ProjectRules,
     /// Whether the model is told the id of the session.
     pub session_id: SessionIdInPrompt,
-    /// Where titles come from.
     pub titles: Titles,
-    /// The chat that cron jobs made here answer to, as the job file writes it.
+    /// The chat that cron jobs created here deliver to, in the job file's format.
     pub cron_origin: Option<Value>,
 }
 
@@ -75,52 +71,42 @@ impl Setup {
     }
 }
 
-/// Who decides about risky work.
 #[derive(Clone)]
 pub enum Consent {
-    /// Somebody is asked.
     Ask(Arc<dyn Approver>),
-    /// Nobody: only what never runs is refused.
+    /// Nobody is asked: only blocked commands are refused.
     Given,
 }
 
 /// Whether a resumed session goes back to its own directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CwdOnResume {
-    /// If that is still there.
     Restore,
-    /// The session goes on in the directory of this run.
+    /// The session continues in the directory of this run.
     Keep,
 }
 
 /// Whether `SOUL.md`, the memories and the skills become part of the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
-    /// They do.
     Read,
-    /// They are left out.
     Ignored,
 }
 
-/// Whether `AGENTS.md` and its like become part of the prompt. Work that nobody began in a directory has no project.
+/// Whether `AGENTS.md` and the like become part of the prompt. Runs without a chosen directory have no project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProjectRules {
-    /// They do.
     Read,
-    /// They are left out.
     Ignored,
 }
 
 /// Whether the model is told the id of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionIdInPrompt {
-    /// It is.
     Told,
-    /// It is not.
     Untold,
 }
 
-/// Where titles come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Titles {
     /// A model writes one after the first exchange.

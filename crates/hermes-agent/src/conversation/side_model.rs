@@ -1,4 +1,4 @@
-//! A model for work beside the conversation that is looked for when it is first asked, not when a turn begins.
+//! An auxiliary model that is resolved at its first use, not when a turn starts.
 
 use futures::future::BoxFuture;
 use hermes_config::AuxiliaryTask;
@@ -6,10 +6,10 @@ use hermes_config::AuxiliaryTask;
 use super::{Agent, ModelCell};
 use crate::model::{Model, ModelError, ModelRequest, Problem, Reply, Sink};
 
-/// The model for one kind of side work.
+/// The auxiliary model for one task.
 pub(super) struct SideModel {
     pub(super) agent: Agent,
-    /// The conversation's own, which stands in where the settings name no other.
+    /// The conversation's own model, used where the settings name no other.
     pub(super) main: ModelCell,
     pub(super) task: AuxiliaryTask,
 }

@@ -1,5 +1,5 @@
-//! What a user can do to a conversation besides talking: take turns back, try again, name it, change its model, or go
-//! on to another session.
+//! What a user can do with a conversation besides sending messages: undo, retry, set title or model, reload, and
+//! switch to another session.
 
 use std::mem;
 
@@ -13,17 +13,15 @@ use super::{
 };
 use crate::{message::Content, model::Selection, model::Wanted};
 
-/// What was taken back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Undone {
-    /// How many turns.
     pub turns: u32,
-    /// What the user said first of all that was taken back.
+    /// The user message of the first removed turn.
     pub prompt: Content,
 }
 
 impl Conversation {
-    /// Takes back the last turns. Less than asked for is no error, nothing is.
+    /// Removes the last turns. Fewer than requested is not an error, none is.
     pub async fn undo(&mut self, turns: u32) -> Result<Undone, ConversationError> {
         let nothing = || StoreError::NothingToRewind {
             id: self.id.clone(),
@@ -52,32 +50,32 @@ impl Conversation {
         Ok(undone)
     }
 
-    /// Takes back the last turn and says the same again.
+    /// Removes the last turn and sends its user message again.
     pub async fn retry(
         &mut self,
         display: &mut dyn Display,
         cancel: CancellationToken,
     ) -> Result<Answer, ConversationError> {
-        // Without a model the turn would be lost.
+        // Without a model the removed turn would be lost.
         self.find_model().await?;
         let undone = self.undo(1).await?;
         self.say(undone.prompt, display, cancel).await
     }
 
-    /// Names the session; an empty title takes the name away. Tells the title as it is now.
+    /// Sets the title; an empty one removes it. Returns the new title.
     pub async fn set_title(&mut self, title: &str) -> Result<Option<String>, ConversationError> {
         self.store_row().await?;
         Ok(self.agent.store().set_title(&self.id, title).await?)
     }
 
-    /// What the session took so far, by model.
+    /// The usage of the session so far, by model.
     pub async fn usage(&self) -> Result<(Option<Session>, Vec<ModelUsage>), ConversationError> {
         let session = self.session().await?;
         let models = self.agent.store().model_usage(&self.id).await?;
         Ok((session, models))
     }
 
-    /// Goes on with another model. The prompt is written anew.
+    /// Switches to another model. The prompt is rebuilt.
     pub async fn set_model(
         &mut self,
         model: Option<String>,
@@ -103,8 +101,8 @@ impl Conversation {
         Ok(selection)
     }
 
-    /// Uses other settings from now on: servers are started and stopped, the prompt is written anew, and the model is
-    /// looked for again unless one was chosen.
+    /// Applies other settings: servers are started and stopped, the prompt is rebuilt, and the model is
+    /// resolved again unless one was chosen.
     pub async fn reload(&mut self, settings: Settings) -> Option<ReloadReport> {
         let report = self.agent.reload(settings).await;
         if let Some(selection) = self.model.get() {
@@ -116,7 +114,7 @@ impl Conversation {
         report
     }
 
-    /// Ends this session and begins another under the same terms.
+    /// Ends this session and starts another with the same setup.
     pub async fn start_over(
         &mut self,
         row: NewSession,
@@ -126,7 +124,7 @@ impl Conversation {
         self.replace(next, reason).await
     }
 
-    /// Ends this session and goes on with another one of the store.
+    /// Ends this session and resumes a stored one.
     pub async fn switch(
         &mut self,
         which: &Which,
@@ -151,7 +149,7 @@ impl Conversation {
         last.close(reason).await
     }
 
-    /// Stores the row before anything was said.
+    /// Stores the row before the first message.
     async fn store_row(&mut self) -> Result<(), ConversationError> {
         if self.is_stored() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Titles: a model names a session after its first exchange, beside the conversation.
+//! Titles: a model names a session after its first exchange, in the background.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::{
 
 const INSTRUCTIONS: &str = "Write a title of three to seven words for a conversation that begins as follows. Answer with \
     the title alone, in the language of the user, without quotes and without a full stop.";
-/// How much of each message the model sees.
+/// How much of each message the model gets, in characters.
 const EXCERPT: usize = 600;
 const LONGEST: usize = 80;
-/// How many other sessions may have wanted the same title.
+/// How many numbered variants of a taken title are tried.
 const ATTEMPTS: u32 = 5;
-/// How long the end of a conversation waits for its title: not so long that anybody would notice.
+/// How long closing a conversation waits for its title: too short to notice.
 const CLOSE_WAIT: Duration = Duration::from_millis(150);
 
-/// The tasks that write titles. Whatever goes wrong with one is no concern of the conversation.
+/// The tasks that write titles. Their failures do not affect the conversation.
 #[derive(Default)]
 pub(super) struct TitleWriter {
     tasks: TaskTracker,
@@ -44,13 +44,13 @@ impl TitleWriter {
             tokio::select! {
                 () = stop.cancelled() => {}
                 outcome = written => if let Err(error) = outcome {
-                    tracing::info!(%session, error, "the session got no title");
+                    tracing::info!(%session, error, "session title could not be generated");
                 }
             }
         });
     }
 
-    /// Waits a moment for a title under way.
+    /// Waits briefly for a title in progress.
     pub(super) async fn close(&self) {
         self.tasks.close();
         if tokio::time::timeout(CLOSE_WAIT, self.tasks.wait())
@@ -93,10 +93,10 @@ async fn write(
         .record_usage(session, model.name(), Some(task.key()), &usage)
         .await
         .map_err(text)?;
-    let title = clean(&reply.text).ok_or("the model wrote none")?;
+    let title = clean(&reply.text).ok_or("the model's reply was empty")?;
     for attempt in 1..=ATTEMPTS {
         let row = store.session(session).await.map_err(text)?;
-        // The user may have been faster.
+        // The user may have set a title meanwhile.
         if row.is_none_or(|row| row.title.is_some()) {
             return Ok(());
         }
@@ -117,7 +117,6 @@ fn excerpt(text: &str) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// The title in a model's answer.
 fn clean(text: &str) -> Option<String> {
     let mut lines = text.lines().map(str::trim);
     let line = lines.rfind(|line| !line.is_empty())?;

@@ -4,13 +4,13 @@ use futures::future::BoxFuture;
 use hermes_store::cron::Job;
 use serde_json::Value;
 
-/// Somebody who brings messages to where jobs want them.
+/// Delivers the messages of jobs.
 pub trait Delivery: Send + Sync {
-    /// Brings a message to every target of the job. What fails is said in one text, for the user.
+    /// Delivers a message to every target of the job. Failures are described in one text, for the user.
     fn deliver<'a>(&'a self, job: &'a Job, text: &'a str) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// Delivers nothing: messages are kept with the output of their job, and that is all.
+/// Delivers nothing: messages are only stored with the output of their job.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeptLocally;
 
@@ -19,7 +19,7 @@ impl Delivery for KeptLocally {
         let has_origin = job.get("origin").is_some_and(|origin| !origin.is_null());
         let away: Vec<String> = targets(job)
             .into_iter()
-            // Without a chat to go back to, the home is where it came from.
+            // Without an origin chat, the message stays in the home.
             .filter(|target| target != "local" && (target != "origin" || has_origin))
             .map(|target| format!("`{target}`"))
             .collect();
@@ -27,7 +27,7 @@ impl Delivery for KeptLocally {
             Ok(())
         } else {
             Err(format!(
-                "not delivered to {}: that needs the gateway, which did not run this job; the message is kept in the home",
+                "not delivered to {}: that needs the gateway, which did not run this job; the message is stored in the home",
                 away.join(", ")
             ))
         };

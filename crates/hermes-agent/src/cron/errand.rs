@@ -1,4 +1,4 @@
-//! The work of one run: the script, the prompt, and the conversation with a model.
+//! One run of a job: the script, the prompt, and the conversation with a model.
 
 use std::{
     fmt::Write as _,
@@ -31,7 +31,7 @@ use crate::{
     turn::{Activity, TurnEnd, TurnEvent},
 };
 
-/// How long a run may be without any sign of life, where `HERMES_CRON_TIMEOUT` does not say.
+/// How long a run may be idle without `HERMES_CRON_TIMEOUT`.
 const DEFAULT_PATIENCE: Duration = Duration::from_mins(10);
 
 const PLATFORM: &str = "cron";
@@ -42,14 +42,13 @@ const NOTE: &str = "You carry out a cron job. Nobody reads along and nobody can 
     yourself. Your last message is the result and is delivered as it is. If there is nothing to tell, answer with exactly \
     [SILENT].";
 
-/// Toolsets that make no sense where nobody is there, or would let jobs breed.
+/// Toolsets that need a person, or would let jobs create jobs.
 const WITHHELD: [&str; 3] = ["cronjob", "messaging", "clarify"];
 
-/// One run.
 pub(super) struct Errand<'a> {
     pub(super) job: &'a Job,
     pub(super) home: &'a Home,
-    /// Where it works if the job does not say.
+    /// The working directory if the job names none.
     pub(super) usual_directory: Option<&'a Path>,
     pub(super) settings: &'a Settings,
     /// Or why there is none.
@@ -95,7 +94,6 @@ impl Errand<'_> {
         script::run(self.home, name, &self.directory(), surroundings, patience).await
     }
 
-    /// Lets a model do the work.
     async fn ask(&self, script: Option<(&str, Outcome)>, cancel: &CancellationToken) -> Report {
         let prompt = self.prompt(script);
         let agent = match self.agent {
@@ -115,12 +113,12 @@ impl Errand<'_> {
         report.session = conversation.is_stored().then(|| id.to_string());
         report.prompt = prompt;
         if let Err(error) = conversation.close(EndReason::CronComplete).await {
-            tracing::warn!(%error, "the session of a cron job could not be closed");
+            tracing::warn!(%error, "closing the session of a cron job failed");
         }
         report
     }
 
-    /// Says the prompt and waits for the answer, as long as there are signs of life.
+    /// Sends the prompt and waits for the answer, until the run is idle for too long.
     async fn converse(
         &self,
         conversation: &mut Conversation,
@@ -152,7 +150,7 @@ impl Errand<'_> {
         };
         let silent = || {
             let seconds = patience.unwrap_or_default().as_secs();
-            format!("nothing happened for {seconds} s, so it was stopped")
+            format!("it was idle for {seconds} s and was stopped")
         };
         match ended {
             _ if is_silent => Report::failed(silent()),
@@ -193,7 +191,7 @@ impl Errand<'_> {
             withheld: WITHHELD.map(str::to_owned).to_vec(),
             skills,
             titles: Titles::ByHand,
-            // A job that names a directory is about the project there.
+            // A job that names a directory uses the project rules there.
             project_rules: match self.text("workdir") {
                 Some(_) => ProjectRules::Read,
                 None => ProjectRules::Ignored,
@@ -202,7 +200,7 @@ impl Errand<'_> {
         }
     }
 
-    /// Where it works: where the job says, else where conversations of this process do, else in the user's own
+    /// The working directory: the job's, else the default of this process, else the user's home
     /// directory.
     fn directory(&self) -> PathBuf {
         let own = || std::env::home_dir().filter(|path| path.is_dir());
@@ -214,7 +212,7 @@ impl Errand<'_> {
         }
     }
 
-    /// What the model is asked: what came before, what the script found, and the job's own words.
+    /// The prompt: earlier outputs, the script's output, and the job's own prompt.
     fn prompt(&self, script: Option<(&str, Outcome)>) -> String {
         let mut text = String::new();
         for job in texts(self.job.get("context_from")) {
@@ -253,7 +251,7 @@ impl Errand<'_> {
     }
 }
 
-/// The job's list limits the built-in tools. Servers are all there, unless it names some or wants none.
+/// The job's list limits the built-in tools. All servers are included, unless it names some or `no_mcp`.
 fn toolsets(job: &Job, settings: &Settings) -> Option<Vec<String>> {
     let mut words = texts(job.get("enabled_toolsets"));
     if words.is_empty() {
@@ -268,7 +266,7 @@ fn toolsets(job: &Job, settings: &Settings) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Whether a server takes part in a job.
+/// Whether a job needs a server.
 pub(super) fn needs_server(job: &Job, settings: &Settings, name: &str) -> bool {
     let has_agent = job.get("no_agent").and_then(Value::as_bool) != Some(true);
     has_agent
@@ -276,7 +274,7 @@ pub(super) fn needs_server(job: &Job, settings: &Settings, name: &str) -> bool {
             .is_none_or(|words| conversation::needs_server(PLATFORM, &words, settings, name))
 }
 
-/// The script's output is the message; a failure is an alert.
+/// The script's output is the message; a failure becomes an alert.
 fn script_alone(name: &str, outcome: Result<Outcome, ScriptError>) -> Report {
     let outcome = match outcome {
         Ok(outcome) => outcome,
@@ -291,7 +289,7 @@ fn script_alone(name: &str, outcome: Result<Outcome, ScriptError>) -> Report {
 }
 
 impl Outcome {
-    /// That it failed, with its last words.
+    /// Describes the failure, with the last lines of output.
     fn failure(&self) -> String {
         const MOST_LINES: usize = 20;
         let end = self

@@ -1,4 +1,4 @@
-//! What a run has to say: to the user, and for the record.
+//! The report of a run: the message for the user, and the stored document.
 
 use std::fmt::Write as _;
 
@@ -7,22 +7,19 @@ use hermes_store::cron::Job;
 use jiff::Zoned;
 use serde_json::Value;
 
-/// The heading above the message in what is kept.
+/// The heading above the message in the stored document.
 const RESPONSE: &str = "## Response";
 
-/// The words of a model that has nothing to tell.
+/// Replies that mean "nothing to deliver".
 const SILENCE: [&str; 3] = ["[SILENT]", "SILENT", "NO_REPLY"];
 
-/// How a run went.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
-    /// What the model or the script was given.
+    /// The prompt of the model, or the script.
     pub(super) prompt: String,
-    /// What it said.
     pub(super) text: String,
-    /// Why it failed.
     pub(super) error: Option<String>,
-    /// The session, if a model was asked.
+    /// The session, if a model was used.
     pub(super) session: Option<String>,
 }
 
@@ -34,7 +31,7 @@ impl Report {
         }
     }
 
-    /// The message as it is delivered; none if there is nothing to tell. Failures are always told.
+    /// The message to deliver; none for a silent reply. Failures are always delivered.
     pub(super) fn to_deliver(&self, job: &Job, settings: &Settings) -> Option<String> {
         let text = match &self.error {
             Some(error) => format!("The cron job failed: {error}"),
@@ -53,7 +50,6 @@ impl Report {
         })
     }
 
-    /// What is kept of the run.
     pub(super) fn document(&self, job: &Job, began: &Zoned) -> String {
         let mut text = format!(
             "# Cron job: {}\n\n- Job: {}\n- Run: {}\n- Schedule: {}\n",
@@ -76,7 +72,7 @@ impl Report {
     }
 }
 
-/// The message in what was kept of a run; all of it, where another program wrote it.
+/// The message in a stored document; all of it, if another program wrote it.
 pub(super) fn kept_message(document: &str) -> &str {
     match document.rsplit_once(&format!("\n{RESPONSE}\n")) {
         Some((_, message)) => message.trim(),
@@ -84,7 +80,7 @@ pub(super) fn kept_message(document: &str) -> &str {
     }
 }
 
-/// Whether a message says that there is nothing to say: as a whole, in its first or in its last line.
+/// Whether a message is silent: as a whole, in its first or in its last line.
 fn is_silent(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next();

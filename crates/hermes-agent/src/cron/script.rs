@@ -1,4 +1,4 @@
-//! Scripts of jobs: programs of the user below `scripts/` of the home.
+//! Scripts of jobs: the user's programs below `scripts/` of the home.
 
 use std::{
     ffi::OsString,
@@ -21,44 +21,36 @@ use tokio::{
 
 use crate::tools::terminal::{Confinement, child::Connection, confinement::CommandScene};
 
-/// Of longer outputs the rest is left out.
+/// Longer output is truncated.
 const LONGEST_OUTPUT: usize = 100_000;
 
-/// How long output is waited for after the script itself has ended.
+/// How long to wait for output after the script has ended.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
-/// Why a script gave no output.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// There is none, or it is elsewhere.
+    /// It does not exist, or is not below `scripts/`.
     #[error("there is no script `{name}` below `{}`", directory.display())]
     NotThere {
         /// As the job names it.
         name: String,
-        /// Where scripts are.
         directory: PathBuf,
     },
-    /// It does not start.
-    #[error("the script `{name}` can not be started with `{program}`: {source}")]
+    #[error("the script `{name}` cannot be started with `{program}`: {source}")]
     NotStarted {
         /// As the job names it.
         name: String,
-        /// What was to run it.
         program: &'static str,
-        /// What the system says.
         source: io::Error,
     },
-    /// It was silent for too long.
-    #[error("the script `{name}` wrote nothing for {} s and was ended", after.as_secs())]
+    #[error("the script `{name}` wrote nothing for {} s and was stopped", after.as_secs())]
     Silent {
         /// As the job names it.
         name: String,
-        /// So long.
         after: Duration,
     },
 }
 
-/// What a script did.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) stdout: String,
@@ -67,7 +59,7 @@ pub(super) struct Outcome {
     pub(super) code: Option<i32>,
 }
 
-/// Where a script is. Nothing outside `scripts/` counts, links followed.
+/// The path of a script. It must be inside `scripts/` after following links.
 pub fn locate(home: &Home, name: &str) -> Result<PathBuf, ScriptError> {
     let directory = home.path().join("scripts");
     let found = directory.canonicalize().and_then(|root| {
@@ -80,14 +72,13 @@ pub fn locate(home: &Home, name: &str) -> Result<PathBuf, ScriptError> {
     })
 }
 
-/// What a script runs with.
 pub(super) struct Surroundings {
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) confinement: Confinement,
 }
 
-/// Runs a script and waits for it, unless it is silent for longer than `patience`. Dropped, it ends with all it has
-/// started.
+/// Runs a script and waits for it, unless it writes nothing for longer than `patience`. Dropping the future kills
+/// the script and its children.
 pub(super) async fn run(
     home: &Home,
     name: &str,
@@ -117,7 +108,7 @@ pub(super) async fn run(
         connection: Connection::Pipes,
         also_read: &[&home.path().join("scripts")],
     };
-    // The script is the model's as much as a command is: it may have written it.
+    // The model may have written the script, so it is confined like a command.
     surroundings
         .confinement
         .prepare(&around, &mut surroundings.environment)
@@ -164,7 +155,7 @@ pub(super) async fn run(
                 (None, Some(after)) => {
                     return Err(ScriptError::Silent { name: name.to_owned(), after });
                 }
-                // Something it started holds the pipes open.
+                // A child process holds the pipes open.
                 _ => break,
             },
         }
@@ -179,7 +170,7 @@ pub(super) async fn run(
     })
 }
 
-/// Reads what is there; `false` at the end.
+/// Reads available output; `false` at the end.
 async fn read(end: &mut Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) -> bool {
     let Some(end) = end else {
         return false;
@@ -199,13 +190,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// A process group that does not outlive the run.
+/// A process group that is killed with the run.
 struct Group(Option<Pid>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
-            // It may be gone already.
+            // It may have ended already.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }

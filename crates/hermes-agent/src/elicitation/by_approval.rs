@@ -1,7 +1,7 @@
-//! Servers' questions where people only say yes or no: they go the way of approvals.
+//! Elicitation by approval, for user interfaces that only take yes or no.
 //!
-//! Yes to a form means its defaults, and yes to what can only be yes or no. A form that needs more is declined: nobody
-//! there could fill it in. Yes to a page means that it was visited.
+//! Yes to a form means its defaults, and yes for boolean fields. A form that needs more is declined: nobody
+//! could fill it in. Yes to a link means that it was opened.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::{Answer, FieldKind, Form, FormRequest, LinkRequest, NotAsked, Person};
 use crate::approval::{ApprovalKind, ApprovalRequest, Approver};
 
-/// A person who decides by way of an approver.
+/// Answers elicitation requests through an approver.
 pub struct ByApproval {
     approver: Arc<dyn Approver>,
     session: SessionId,
@@ -22,7 +22,7 @@ pub struct ByApproval {
 }
 
 impl ByApproval {
-    /// Asks this approver for a session, for so long.
+    /// Asks this approver on behalf of a session, with this timeout.
     pub fn new(
         approver: Arc<dyn Approver>,
         session: SessionId,
@@ -65,12 +65,12 @@ impl Person for ByApproval {
         Box::pin(async move {
             let Some(answers) = agreed(&request.form) else {
                 let server = &request.server;
-                tracing::info!(%server, "a form that a yes does not fill in was declined");
+                tracing::info!(%server, "declined an elicitation form that a yes cannot fill in");
                 return Ok(Answer::Declined);
             };
             let mut subject = request.message;
             for (name, value) in &answers {
-                // Writing to a text does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(subject, "\n{name}: {value}");
             }
             Ok(self.agree(&request.server, &subject, answers).await)
@@ -85,7 +85,7 @@ impl Person for ByApproval {
     }
 }
 
-/// What a form says if somebody just agrees; nothing if that is not enough.
+/// The answers if somebody just agrees; `None` if that is not enough.
 fn agreed(form: &Form) -> Option<Map<String, Value>> {
     let mut answers = Map::new();
     for field in &form.fields {

@@ -1,50 +1,39 @@
-//! Whether an answer fits its field, and what a typed text means there.
+//! Validates answers, and parses typed text for a field.
 
 use serde_json::{Value, json};
 use url::Url;
 
 use super::form::{Answers, Choice, Field, FieldKind, Form, Format};
 
-/// What is wrong with an answer, as a sentence that follows the field's name.
+/// Why an answer is invalid, as a phrase that follows the field's name.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Invalid {
-    /// Nothing was given.
     #[error("must be filled in")]
     Missing,
-    /// It has another JSON type.
     #[error("must be {0}")]
     WrongType(&'static str),
-    /// Too few characters.
     #[error("must have at least {0} characters")]
     TooShort(usize),
-    /// Too many characters.
     #[error("must have at most {0} characters")]
     TooLong(usize),
-    /// Below the minimum.
     #[error("must be at least {0}")]
     TooLow(f64),
-    /// Above the maximum.
     #[error("must be at most {0}")]
     TooHigh(f64),
-    /// Not written as it should be.
     #[error("must be {}", .0.example())]
     WrongFormat(Format),
-    /// Does not match the pattern.
     #[error("must match {0}")]
     NoMatch(String),
-    /// Not among the choices.
     #[error("`{0}` is not one of the choices")]
     UnknownChoice(String),
-    /// Too few choices.
     #[error("needs at least {0} of the choices")]
     TooFew(usize),
-    /// Too many choices.
     #[error("takes at most {0} of the choices")]
     TooMany(usize),
 }
 
 impl Format {
-    /// What is expected, with an example.
+    /// The expected format, with an example.
     pub fn example(self) -> &'static str {
         match self {
             Self::Email => "an e-mail address, like ada@example.com",
@@ -66,7 +55,7 @@ impl Format {
     }
 }
 
-/// The shape of an address: whether it exists is for others to find out.
+/// Checks the form only, not whether the address exists.
 fn is_email(text: &str) -> bool {
     let Some((user, host)) = text.rsplit_once('@') else {
         return false;
@@ -77,7 +66,7 @@ fn is_email(text: &str) -> bool {
 }
 
 impl Field {
-    /// What a typed text means in this field.
+    /// Parses typed text as a value of this field.
     pub fn read_text(&self, text: &str) -> Result<Value, Invalid> {
         let trimmed = text.trim();
         let value = match &self.kind {
@@ -109,7 +98,7 @@ impl Field {
         Ok(value)
     }
 
-    /// Whether a value may stand in this field.
+    /// Validates a value of this field.
     pub fn check(&self, value: &Value) -> Result<(), Invalid> {
         match &self.kind {
             FieldKind::Text { .. } => self.check_text(value),
@@ -177,7 +166,7 @@ impl Field {
 }
 
 impl Form {
-    /// The answers that belong to this form, or the first field that is wrong. Null counts as no answer.
+    /// The answers to this form's fields, or the first invalid one. Null counts as missing.
     pub fn check(&self, mut answers: Answers) -> Result<Answers, (&Field, Invalid)> {
         let mut checked = Answers::new();
         for field in &self.fields {

@@ -1,4 +1,4 @@
-//! From a server's schema to fields.
+//! Converts a server's schema to a form.
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -9,107 +9,72 @@ use crate::printable::printable;
 /// A form: its fields, in the server's order.
 #[derive(Debug, Clone)]
 pub struct Form {
-    /// The fields.
     pub fields: Vec<Field>,
 }
 
-/// One field.
 #[derive(Debug, Clone)]
 pub struct Field {
-    /// Its name in the answer.
     pub name: String,
-    /// What to call it.
     pub title: String,
-    /// What it is for.
     pub description: Option<String>,
-    /// What may stand in it.
     pub kind: FieldKind,
-    /// Whether it must be filled in.
     pub is_required: bool,
-    /// What stands in it at first. It is valid.
+    /// A valid initial value.
     pub default: Option<Value>,
-    /// Whether it asks for a password, a token or a key, which a form should not.
+    /// Whether it asks for a password, a token or a key, which forms must not.
     pub is_sensitive: bool,
 }
 
-/// What may stand in a field.
 #[derive(Debug, Clone)]
 pub enum FieldKind {
-    /// A text.
     Text {
-        /// Fewest characters.
         shortest: Option<usize>,
-        /// Most characters.
         longest: Option<usize>,
-        /// How it must be written.
         format: Option<Format>,
-        /// What it must match.
         pattern: Option<Regex>,
     },
-    /// A number.
     Number {
-        /// The lowest.
         minimum: Option<f64>,
-        /// The highest.
         maximum: Option<f64>,
     },
-    /// A whole number.
     Integer {
-        /// The lowest.
         minimum: Option<i64>,
-        /// The highest.
         maximum: Option<i64>,
     },
-    /// Yes or no.
     Boolean,
-    /// One of these.
     One(Vec<Choice>),
-    /// Some of these.
     Several {
-        /// What there is.
         choices: Vec<Choice>,
-        /// The fewest.
         fewest: Option<usize>,
-        /// The most.
         most: Option<usize>,
     },
 }
 
-/// How a text must be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// An e-mail address.
     Email,
-    /// An address with a scheme.
     Uri,
-    /// A day.
     Date,
     /// A moment, with its offset.
     DateTime,
 }
 
-/// Something to choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// What is answered.
     pub value: String,
-    /// What is shown.
     pub title: String,
 }
 
-/// Why a schema is no form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableForm {
     /// It has no fields at all, not even an empty list of them.
     #[error("the form has no `properties`")]
     NoFields,
-    /// A field of a kind that forms do not have.
-    #[error("the field `{0}` is of a kind that forms do not have")]
+    #[error("the field `{0}` has a type that forms do not support")]
     UnknownKind(String),
 }
 
 impl Form {
-    /// Reads the schema of a request.
     pub fn read(schema: &Value) -> Result<Self, UnreadableForm> {
         let properties = schema["properties"]
             .as_object()
@@ -152,7 +117,7 @@ impl Field {
         Ok(field)
     }
 
-    /// What there is to choose; nothing where the field is no choice.
+    /// The choices; empty if the field is not a choice.
     pub fn choices(&self) -> &[Choice] {
         match &self.kind {
             FieldKind::One(choices) | FieldKind::Several { choices, .. } => choices,
@@ -170,7 +135,7 @@ fn kind(schema: &Value) -> Option<FieldKind> {
                 shortest: count("minLength"),
                 longest: count("maxLength"),
                 format: schema["format"].as_str().and_then(format),
-                // A pattern that is none here can not be checked; the server will.
+                // A pattern that this regex engine does not support is checked by the server.
                 pattern: schema["pattern"]
                     .as_str()
                     .and_then(|pattern| Regex::new(pattern).ok()),

@@ -1,4 +1,4 @@
-//! Who is asked: the person of the conversation that a question belongs to.
+//! Finds the user interface of the conversation that a request belongs to.
 
 use std::{
     collections::HashMap,
@@ -10,45 +10,41 @@ use tokio::sync::Semaphore;
 
 use super::Person;
 
-/// What people can be asked at all on a surface.
+/// The elicitation modes that a user interface supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// Forms can be filled in.
     pub forms: bool,
-    /// Addresses can be visited.
     pub links: bool,
 }
 
 impl Ways {
-    /// Forms and addresses.
     pub const ALL: Self = Self {
         forms: true,
         links: true,
     };
 }
 
-/// The people who can be asked, by conversation.
+/// The registered user interfaces, by conversation.
 #[derive(Default)]
 pub struct People {
     ways: Ways,
     seats: Mutex<HashMap<Conversation, Seat>>,
 }
 
-/// A person's place in a conversation.
 #[derive(Clone)]
 pub(crate) struct Seat {
     pub(crate) person: Arc<dyn Person>,
-    /// One question at a time: two forms on one screen are none.
+    /// One request at a time: a screen shows one form.
     pub(crate) turn: Arc<Semaphore>,
 }
 
 impl People {
-    /// Nobody is there, and nobody will come.
+    /// Supports nothing and registers nobody.
     pub fn nobody() -> Arc<Self> {
         Arc::default()
     }
 
-    /// People will come, and can be asked in these ways.
+    /// Supports these modes; user interfaces register later.
     pub fn new(ways: Ways) -> Arc<Self> {
         Arc::new(Self {
             ways,
@@ -56,12 +52,11 @@ impl People {
         })
     }
 
-    /// What can be asked.
     pub fn ways(&self) -> Ways {
         self.ways
     }
 
-    /// A person takes their place in a conversation, until the returned guard is dropped.
+    /// Registers the user interface of a conversation until the returned guard is dropped.
     #[must_use]
     pub fn join(self: &Arc<Self>, conversation: Conversation, person: Arc<dyn Person>) -> Presence {
         let seat = Seat {
@@ -77,7 +72,7 @@ impl People {
         }
     }
 
-    /// Who is asked in a conversation. A question that belongs to none goes to the only person there is.
+    /// The user interface of a conversation. A request without a conversation goes to the only one there is.
     pub(crate) fn find(&self, conversation: Option<&Conversation>) -> Option<Seat> {
         let seats = self.lock();
         match conversation {
@@ -92,7 +87,7 @@ impl People {
     }
 }
 
-/// A person's presence in a conversation; dropped, they are gone.
+/// Unregisters when dropped.
 pub struct Presence {
     people: Arc<People>,
     conversation: Conversation,
@@ -102,7 +97,7 @@ pub struct Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         let mut seats = self.people.lock();
-        // Somebody else may have taken the place meanwhile.
+        // Another registration may have replaced this one.
         if seats
             .get(&self.conversation)
             .is_some_and(|seat| Arc::ptr_eq(&seat.turn, &self.turn))

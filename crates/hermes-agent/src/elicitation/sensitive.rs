@@ -1,6 +1,6 @@
-//! Fields that ask for what no server should ask for in a form.
+//! Detects fields that ask for secrets, which no server should do in a form.
 
-/// Words that name a secret, alone or as a part of a name.
+/// Terms for secrets, also as a part of a name.
 const SECRETS: [&str; 13] = [
     "password",
     "passwd",
@@ -16,7 +16,7 @@ const SECRETS: [&str; 13] = [
     "security code",
     "kennwort",
 ];
-/// Short words that count only by themselves.
+/// Short terms that only count as whole words.
 const WORDS: [&str; 6] = ["pin", "otp", "cvv", "cvc", "ssn", "key"];
 
 /// Whether a field asks for a password, a token or a key.
@@ -30,7 +30,7 @@ fn names_secret(text: &str) -> bool {
         || text.split(' ').any(|word| WORDS.contains(&word))
 }
 
-/// A description is prose: "the key of the song" is none.
+/// A description is prose: "the key of the song" is not a secret.
 fn mentions_secret(text: &str) -> bool {
     let text = words(text);
     SECRETS.iter().any(|secret| text.contains(secret))

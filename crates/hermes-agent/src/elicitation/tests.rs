@@ -5,7 +5,6 @@ use serde_json::json;
 
 use super::*;
 
-/// A form with one field.
 fn field(schema: &Value) -> Field {
     form(&json!({"properties": {"x": schema}})).fields.remove(0)
 }
@@ -294,7 +293,7 @@ fn a_question_goes_to_the_person_of_its_conversation_and_to_nobody_else() {
     assert!(find(Some("a")).is_some() && find(None).is_some());
     assert_eq!(find(Some("b")), None);
     let bob_is_here = people.join(name("b"), Arc::new(Somebody));
-    // Whose it is can not be told any more.
+    // Whose it is cannot be told any more.
     assert_eq!(find(None), None);
     // A second time in the same place, before the first has ended.
     let again = people.join(name("a"), ada);

@@ -1,4 +1,4 @@
-//! The directories that a server is told about.
+//! The roots that a server may see.
 
 #![expect(deprecated, reason = "roots are still asked for by older servers")]
 
@@ -8,7 +8,7 @@ use hermes_config::server::RootsPolicy;
 use hermes_mcp::protocol::Root;
 use url::Url;
 
-/// The roots of a server. A directory that can not be written as an address is left out.
+/// The roots of a server. A directory that cannot be written as a URL is omitted.
 pub(super) fn list(policy: &RootsPolicy, directory: Option<&Path>) -> Vec<Root> {
     match policy {
         RootsPolicy::Auto => directory.and_then(root).into_iter().collect(),

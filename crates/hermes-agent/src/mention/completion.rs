@@ -1,17 +1,15 @@
-//! What could follow an `@`.
+//! Completion after an `@`.
 
 use hermes_mcp::Host;
 
-/// Something to mention.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// What is written: `@server:uri`. A template has its `{placeholders}` in it.
+    /// The text to insert: `@server:uri`. A template contains its `{placeholders}`.
     pub text: String,
-    /// What it is.
     pub description: String,
 }
 
-/// The resources and templates that fit what was typed so far, `@` included, in the servers' order.
+/// The resources and templates that match the typed text, `@` included, in the servers' order.
 pub fn candidates(host: &Host, typed: &str) -> Vec<Candidate> {
     let typed = typed.to_lowercase();
     let mut candidates = Vec::new();

@@ -1,8 +1,7 @@
-//! Where a text mentions a resource.
+//! Finds mentions in a text.
 
 use hermes_config::ServerName;
 
-/// A mention as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mention {
     pub(super) target: Target,
@@ -10,14 +9,13 @@ pub(super) struct Mention {
     pub(super) written: String,
 }
 
-/// What is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     Resource {
         server: ServerName,
         uri: String,
     },
-    /// It looks like a mention, of a server that is not there.
+    /// Looks like a mention, but the server does not exist.
     Unknown(String),
 }
 
@@ -39,7 +37,7 @@ pub(super) fn mentions(text: &str, servers: &[ServerName]) -> Vec<Mention> {
 
 /// Reads what follows an `@`.
 fn mention(rest: &str, servers: &[ServerName]) -> Option<Mention> {
-    // Names may hold anything, so the longest that fits counts.
+    // Names may contain anything: the longest match wins.
     let fits = |server: &&ServerName| {
         rest.strip_prefix(server.as_str())
             .is_some_and(|rest| rest.starts_with(':'))
@@ -68,7 +66,7 @@ fn mention(rest: &str, servers: &[ServerName]) -> Option<Mention> {
     Some(Mention { target, written })
 }
 
-/// Up to the next space, without what belongs to the sentence around it.
+/// The URI up to the next space, without trailing punctuation.
 fn address(text: &str) -> &str {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let mut uri = &text[..end];
@@ -83,7 +81,7 @@ fn address(text: &str) -> &str {
     }
 }
 
-/// Without a bracket at the end that closes nothing in the address.
+/// Removes a closing bracket at the end that has no opening one in the URI.
 fn unopened(uri: &str, open: char, close: char) -> Option<&str> {
     let shorter = uri.strip_suffix(close)?;
     (uri.matches(close).count() > uri.matches(open).count()).then_some(shorter)
@@ -94,12 +92,12 @@ fn is_like_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_part)
 }
 
-/// People are spoken to with `@`, too, and what is said to them has no such signs inside.
+/// `@name: text` may also address a person; such text does not look like a URI.
 fn is_like_address(uri: &str) -> bool {
     uri.contains([':', '/']) || uri.contains('.') && !uri.contains("..")
 }
 
-/// Whether only the case keeps a name from being a server's.
+/// Whether a name differs from a server's only in case.
 fn is_mistyped(name: &str, servers: &[ServerName]) -> bool {
     let mut names = servers.iter().map(ServerName::as_str);
     names.any(|server| server.to_lowercase() == name.to_lowercase())

@@ -1,4 +1,4 @@
-//! Whose address a base URL is.
+//! Classifies base URLs: loopback, local network, or a provider's domain.
 
 use url::{Host, Url};
 
@@ -12,7 +12,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether the address is of this machine or its own network, where slow hardware is to be expected.
+/// Whether the address is of this machine or its local network, where slow hardware is to be expected.
 pub(super) fn is_local(url: &Url) -> bool {
     is_loopback(url)
         || match url.host() {

@@ -1,6 +1,6 @@
 //! Anthropic's messages: the body of a request. Reading the reply is the work of [`reply`].
 //!
-//! System text has a place of its own here, tool results are part of the user's turn, and roles must alternate.
+//! System text is a separate member, tool results are part of the user's turn, and roles must alternate.
 
 pub(super) mod reply;
 mod thinking;
@@ -10,10 +10,9 @@ use serde_json::{Map, Value, json};
 use super::{Endpoint, ModelRequest, ToolChoice, ToolDefinition, chat::turn_start};
 use crate::message::{AssistantMessage, Content, Image, KnownPart, Message, Part, ToolCall};
 
-/// Stands before a conversation whose beginning is gone, since the first turn has to be the user's.
+/// Precedes a conversation whose beginning is gone, since the first turn has to be the user's.
 const BEGINNING: &str = "(The beginning of the conversation was left out.)";
 
-/// The body of a request.
 pub(super) fn body(
     endpoint: &Endpoint,
     request: &ModelRequest<'_>,
@@ -27,7 +26,7 @@ pub(super) fn body(
     body.insert("stream".into(), true.into());
     let mut system = system(request.messages);
     let mut tools = tools(request);
-    // What comes first and stays the same is worth remembering: tools, then the system text, then the turns.
+    // The stable prefix is worth caching: tools, then the system text, then the turns.
     if let Some(last) = system.last_mut().or(tools.last_mut()) {
         remember(last);
     }
@@ -47,7 +46,7 @@ pub(super) fn body(
     }
     let thinking = thinking::members(&endpoint.model, request, max_tokens);
     if thinking.is_empty() {
-        // A model that thinks refuses it.
+        // A model with reasoning enabled rejects it.
         body.extend(
             request
                 .temperature
@@ -58,7 +57,7 @@ pub(super) fn body(
     super::http::with_extra(&body, endpoint, request)
 }
 
-/// Marks the end of something that the next request will begin with as well.
+/// Marks the end of a prefix that the next request will share.
 fn remember(block: &mut Value) {
     if let Some(block) = block.as_object_mut() {
         block.insert("cache_control".into(), json!({ "type": "ephemeral" }));
@@ -81,7 +80,7 @@ fn tools(request: &ModelRequest<'_>) -> Vec<Value> {
     if !request.tools.is_empty() {
         return request.tools.iter().map(tool).collect();
     }
-    // Calls of the past are refused unless their tools are described.
+    // Calls in the history are rejected unless their tools are described.
     let mut names: Vec<&str> = request
         .messages
         .iter()
@@ -116,7 +115,7 @@ fn tool_choice(request: &ModelRequest<'_>) -> Value {
     }
 }
 
-/// The conversation as alternating turns. The ends of the last two of the user are remembered: the earlier one was
+/// The conversation as alternating turns. The ends of the last two user turns are cached: the earlier one was
 /// the end of the request before this one.
 fn turns(messages: &[Message], sees_images: bool) -> Vec<Value> {
     let turn_start = turn_start(messages);
@@ -200,7 +199,7 @@ fn part_block(part: &Part) -> Option<Value> {
         Part::Known(KnownPart::ImageUrl { image_url }) => {
             json!({ "type": "image", "source": image_source(image_url) })
         }
-        Part::Other(_) => text_block("[something that can not be shown here was left out]"),
+        Part::Other(_) => text_block("[content that cannot be shown here was omitted]"),
     })
 }
 

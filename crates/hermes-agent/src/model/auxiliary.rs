@@ -1,4 +1,4 @@
-//! Models for work beside the conversation: summaries, approvals, titles, sampling.
+//! Auxiliary models: summaries, approvals, titles, sampling.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     resolve::{Found, endpoint, resolve},
 };
 
-/// The model for one kind of side work, with that work's own limits.
+/// The model for one auxiliary task, with that task's own limits.
 #[derive(Debug, Clone)]
 pub struct Auxiliary {
     endpoint: Endpoint,
@@ -22,7 +22,7 @@ pub struct Auxiliary {
     reasoning_effort: Option<String>,
 }
 
-/// The conversation's own endpoint, perhaps with another of its models.
+/// The conversation's own endpoint, possibly with another of its models.
 fn own_endpoint(main: &Selection, settings: &AuxiliaryModel) -> Endpoint {
     let mut endpoint = match &settings.model {
         Some(model) => main.endpoint.with_model(model),
@@ -32,7 +32,7 @@ fn own_endpoint(main: &Selection, settings: &AuxiliaryModel) -> Endpoint {
     endpoint
 }
 
-/// The place that the settings name; `None` for the conversation's own.
+/// The configured provider; `None` for the conversation's own.
 fn choice(settings: &AuxiliaryModel) -> Option<ModelChoice> {
     let is_own = ["auto", "main"]
         .iter()
@@ -51,8 +51,8 @@ fn choice(settings: &AuxiliaryModel) -> Option<ModelChoice> {
 }
 
 impl Auxiliary {
-    /// The model for a task: what its settings say, and the conversation's own where they say nothing. That one is
-    /// looked for only if it is needed and not at hand.
+    /// The model for a task: the configured one, or else the conversation's own. That one is
+    /// resolved only if it is needed and not given.
     pub async fn find(
         around: &Surroundings<'_>,
         main: Option<&Selection>,
@@ -78,7 +78,7 @@ impl Auxiliary {
         })
     }
 
-    /// Whether the settings name a model for a task, its own or the conversation's, or at least where to get one.
+    /// Whether the settings name a model or provider for a task, its own or the conversation's.
     pub fn is_configured(settings: &Settings, task: AuxiliaryTask) -> bool {
         let main = &settings.model.choice;
         choice(settings.auxiliary.task(task)).is_some()
@@ -87,12 +87,10 @@ impl Auxiliary {
             || main.base_url.is_some()
     }
 
-    /// The model's name.
     pub fn name(&self) -> &str {
         &self.endpoint.model
     }
 
-    /// Another model at the same place.
     #[must_use]
     pub fn with_model(&self, model: &str) -> Self {
         Self {
@@ -106,14 +104,12 @@ impl Auxiliary {
         self.timeout
     }
 
-    /// The same with another limit.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Asks for a complete reply.
     pub async fn complete(&self, request: &ModelRequest<'_>) -> Result<Reply, ModelError> {
         let model = HttpModel::new(self.endpoint.clone(), Arc::clone(&self.clients));
         let model = Retrying::new(model, self.retry);
@@ -121,7 +117,7 @@ impl Auxiliary {
             reasoning_effort: request
                 .reasoning_effort
                 .or(self.reasoning_effort.as_deref()),
-            // Nobody sees the text before it is complete.
+            // The text is not shown before it is complete.
             shown_text: ShownText::Revocable,
             ..*request
         };
@@ -152,7 +148,7 @@ impl Model for Auxiliary {
         self.endpoint.sees_images
     }
 
-    /// The sink hears nothing: side work is used when it is complete.
+    /// The sink receives nothing: only the complete reply is used.
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,

@@ -1,4 +1,4 @@
-//! Putting tool calls together from the pieces they arrive in.
+//! Assembles tool calls from streamed pieces.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -10,7 +10,7 @@ use crate::message::ToolCall;
 #[derive(Debug, Default)]
 pub(super) struct Calls(Vec<Piece>);
 
-/// A piece of a call, or what its pieces amount to so far. Any member may be missing.
+/// A piece of a call, or the call assembled so far. Any member may be missing.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     pub(super) index: Option<u64>,
@@ -42,7 +42,7 @@ impl Calls {
         is_new.then(|| call.name.clone())
     }
 
-    /// The call a piece belongs to. Servers that write the same index, or none, for every call are told by their ids.
+    /// The call a piece belongs to. If a server sends the same index, or none, for every call, the ids decide.
     fn position(&self, piece: &Piece) -> Option<usize> {
         let position = match piece.index {
             Some(index) => self.0.iter().rposition(|call| call.index == Some(index)),
@@ -58,7 +58,6 @@ impl Calls {
         (!is_another && !is_whole_without_index).then_some(position)
     }
 
-    /// Whether there is any.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -85,7 +84,7 @@ impl Calls {
 
 /// An id for a call that came without one. It has to differ from all others of the conversation.
 fn new_id() -> String {
-    // The hasher's random keys are the standard library's own source of randomness.
+    // The hasher's random keys are the standard library's source of randomness.
     format!("call_{:016x}", RandomState::new().hash_one(0))
 }
 

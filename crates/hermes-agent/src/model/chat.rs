@@ -78,12 +78,11 @@ struct WireDefinition<'a> {
     parameters: &'a Value,
 }
 
-/// The body of a request.
 pub(super) fn body(
     endpoint: &Endpoint,
     request: &ModelRequest<'_>,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    // OpenAI's own models refuse the old name of the limit; other servers know only that one.
+    // OpenAI's own models reject the old name of the limit; other servers know only that one.
     let is_openai = endpoint.is_at("api.openai.com");
     let effort = request.reasoning_effort.filter(|effort| !effort.is_empty());
     let is_openrouter = endpoint.is_at("openrouter.ai");
@@ -152,7 +151,7 @@ fn shown_images<'a>(images: Vec<Part>) -> WireMessage<'a> {
     }
 }
 
-/// Where the turn in progress begins. Thoughts are of use only within it.
+/// The start of the current turn. Reasoning is only sent back within it.
 pub(super) fn turn_start(messages: &[Message]) -> usize {
     messages
         .iter()
@@ -179,7 +178,7 @@ fn wire_message(message: &Message, is_in_turn: bool) -> WireMessage<'_> {
         Message::Tool(result) => wire.tool_call_id = Some(&result.tool_call_id),
         Message::Assistant(message) if is_in_turn => {
             wire.reasoning_content = message.reasoning.content.as_deref();
-            // Blocks of another protocol mean nothing here.
+            // Blocks of another protocol are not valid here.
             let is_ours = |detail: &Value| {
                 detail["type"]
                     .as_str()
@@ -205,7 +204,7 @@ fn text_only(content: &Content) -> Cow<'_, Content> {
             Part::Known(KnownPart::ImageUrl { .. }) => None,
             part => Some(
                 part.text()
-                    .unwrap_or("[something that is not text was left out]"),
+                    .unwrap_or("[content that is not text was omitted]"),
             ),
         })
         .collect();

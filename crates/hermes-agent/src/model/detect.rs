@@ -1,4 +1,4 @@
-//! Finding a model on this machine. Nothing but loopback is asked, and nothing is sent but the question.
+//! Detects model servers on this machine. Only loopback addresses are probed.
 
 use std::time::Duration;
 
@@ -9,24 +9,21 @@ use url::Url;
 
 use super::{HttpClients, address};
 
-/// The variable that tells where Ollama is.
+/// The variable with Ollama's address.
 pub(super) const OLLAMA_VARIABLE: &str = "OLLAMA_HOST";
 
-/// How long a server that the user named may take to list its models.
+/// How long to wait for the model list of a configured server.
 const NAMED_SERVER: Duration = Duration::from_secs(2);
 
-/// Where servers are looked for, and how long each may take.
+/// The ports to probe, and the timeout for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalServers {
     /// Ollama's port, unless `OLLAMA_HOST` names another.
     pub ollama: u16,
-    /// LM Studio's port.
     pub lm_studio: u16,
-    /// vLLM's port.
     pub vllm: u16,
-    /// llama.cpp's port.
     pub llama_cpp: u16,
-    /// The time for each; all are asked at once.
+    /// For each server; all are probed at once.
     pub patience: Duration,
 }
 
@@ -47,15 +44,12 @@ impl Default for LocalServers {
 pub struct LocalModel {
     /// The kind of server, such as `ollama`.
     pub server: &'static str,
-    /// What chat completions are asked from.
     pub base_url: Url,
-    /// The model's name there.
     pub model: String,
-    /// How many tokens fit into one request, where the server says so.
+    /// Where the server reports it.
     pub context_length: Option<u32>,
 }
 
-/// A model in a server's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Listed {
     name: String,
@@ -63,7 +57,7 @@ struct Listed {
 }
 
 impl LocalServers {
-    /// The places that are asked, in order of preference, for people.
+    /// The probed servers in order of preference, for messages.
     pub(super) fn places(&self) -> String {
         format!(
             "Ollama on port {}, LM Studio on {}, vLLM on {}, llama.cpp on {}",
@@ -124,7 +118,7 @@ fn limited<'a>(
         .boxed()
 }
 
-/// The model to use at a server of this machine that the user named without one.
+/// The model to use at a configured local server without a model name.
 pub(super) async fn at(clients: &HttpClients, base_url: &Url) -> Option<LocalModel> {
     if !address::is_loopback(base_url) {
         return None;
@@ -149,7 +143,7 @@ fn loopback(port: u16) -> Option<Url> {
     Url::parse(&format!("http://127.0.0.1:{port}/")).ok()
 }
 
-/// The address in `OLLAMA_HOST`, in the forms that Ollama knows, if it is this machine's own.
+/// The address in `OLLAMA_HOST`, in the forms that Ollama accepts, if it is this machine's own.
 pub(super) fn ollama_address(text: &str) -> Option<Url> {
     let text = text.trim();
     if text.is_empty() {
@@ -169,7 +163,7 @@ pub(super) fn ollama_address(text: &str) -> Option<Url> {
     if url.port().is_none() && !has_scheme {
         url.set_port(Some(11434)).ok()?;
     }
-    // What a server listens on everywhere is reached here.
+    // A server that listens on all addresses is reached on loopback.
     if matches!(url.host_str(), Some("0.0.0.0" | "[::]")) {
         url.set_host(Some("127.0.0.1")).ok()?;
     }
@@ -196,7 +190,7 @@ async fn ask_ollama(clients: &HttpClients, root: Url, wanted: Option<&str>) -> O
     })
 }
 
-/// Servers that speak OpenAI's protocol: the first model listed.
+/// Servers with OpenAI's protocol: the first model listed.
 async fn ask_openai_like(
     clients: &HttpClients,
     server: &'static str,
@@ -248,7 +242,7 @@ fn openai_model(model: &Value) -> Option<Listed> {
     })
 }
 
-/// The name of a model in a list of OpenAI's form, unless it only turns text into numbers.
+/// The name of a model in OpenAI's list format, unless it is an embedding model.
 pub(super) fn talking_model(model: &Value) -> Option<String> {
     openai_model(model).map(|model| model.name)
 }
@@ -268,7 +262,6 @@ fn choose(mut models: impl Iterator<Item = Listed>, wanted: Option<&str>) -> Opt
     }
 }
 
-/// Whether a model only turns text into numbers.
 fn is_embedding(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.rsplit('/').next().unwrap_or(&name);

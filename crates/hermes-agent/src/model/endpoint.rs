@@ -1,4 +1,4 @@
-//! One model at one address: what to send where, and with which key.
+//! One model at one address: URL, protocol and key.
 
 use hermes_config::{Redactor, Secret};
 use reqwest::{RequestBuilder, header::HeaderValue};
@@ -7,22 +7,17 @@ use url::Url;
 
 use super::{ModelError, Problem, address, sight};
 
-/// A model that can be asked.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Who offers it, for people: `openai`, `ollama`, a configured name.
+    /// `openai`, `ollama`, or a configured name.
     pub provider: String,
-    /// The language spoken there.
     pub protocol: Protocol,
     /// What paths are appended to.
     pub base_url: Url,
     /// The key for exactly this address.
     pub key: Key,
-    /// The model's name there.
     pub model: String,
-    /// How many tokens fit into one request with its reply.
     pub context_length: Option<u32>,
-    /// Whether it is sent images.
     pub sees_images: bool,
     /// Members added to each request's body.
     pub extra_body: Map<String, Value>,
@@ -33,21 +28,18 @@ pub struct Endpoint {
 pub struct Key {
     /// The key; some servers need none.
     pub value: Option<Secret<String>>,
-    /// Where it is set, or could be, for people: `` `OPENAI_API_KEY` ``.
+    /// Where it is set, or could be, for messages: `` `OPENAI_API_KEY` ``.
     pub place: String,
 }
 
-/// The languages that models speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// OpenAI's chat completions, which most others speak too.
+    /// OpenAI's chat completions, which most others support too.
     ChatCompletions,
-    /// Anthropic's messages.
     AnthropicMessages,
 }
 
 impl Endpoint {
-    /// Where requests go.
     pub(super) fn url(&self) -> String {
         let base = self.base_url.as_str().trim_end_matches('/');
         match self.protocol {
@@ -59,7 +51,7 @@ impl Endpoint {
         }
     }
 
-    /// The request with the headers that its protocol and the key ask for. Fails if the key can not be one.
+    /// Adds the headers for protocol and key. Fails if the key has invalid characters.
     pub(super) fn authorised(&self, request: RequestBuilder) -> Result<RequestBuilder, String> {
         let (name, prefix, request) = match self.protocol {
             Protocol::ChatCompletions => ("authorization", "Bearer ", request),
@@ -72,12 +64,12 @@ impl Endpoint {
             return Ok(request);
         };
         let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()))
-            .map_err(|_| format!("the key of {} has characters no key has", self.key.place))?;
+            .map_err(|_| format!("the key of {} has invalid characters", self.key.place))?;
         value.set_sensitive(true);
         Ok(request.header(name, value))
     }
 
-    /// The same place with another model of its provider.
+    /// The same endpoint with another model.
     #[must_use]
     pub fn with_model(&self, model: impl Into<String>) -> Self {
         let model = model.into();
@@ -98,16 +90,16 @@ impl Endpoint {
         address::is_local(&self.base_url)
     }
 
-    /// Whether it is `domain` that is asked.
+    /// Whether its host is in `domain`.
     pub(super) fn is_at(&self, domain: &str) -> bool {
         address::is_of_domain(&self.base_url, domain)
     }
 
-    /// Text from outside, short and without credentials.
+    /// Truncates text from outside and removes credentials.
     pub(super) fn clean(&self, text: &str) -> String {
         const LONGEST: usize = 500;
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        // A very short key would take ordinary words out of the text.
+        // Redacting a very short key would remove ordinary words.
         let key = self.key.value.iter().filter(|key| key.expose().len() >= 6);
         let redacted = Redactor::new(key.cloned()).redact(&line).into_owned();
         match redacted.char_indices().nth(LONGEST) {

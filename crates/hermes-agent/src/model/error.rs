@@ -2,59 +2,47 @@
 
 use std::time::Duration;
 
-/// A request that failed, and at whom. No text in it holds a key.
+/// A failed request and its provider. No text in it contains a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{provider}`: {problem}")]
 pub struct ModelError {
-    /// The provider that was asked.
     pub provider: String,
-    /// What went wrong.
     pub problem: Problem,
 }
 
-/// What went wrong with a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// No connection, or it broke before the reply began.
+    /// No connection, or it broke before the reply started.
     #[error("no connection to {host}: {reason}")]
     Unreachable {
-        /// Host and port.
         host: String,
-        /// Why not.
         reason: String,
     },
-    /// Nothing came for too long.
-    #[error("no answer for {} s", after.as_secs_f32())]
+    #[error("timed out after {} s without data", after.as_secs_f32())]
     Silent {
-        /// How long was waited.
         after: Duration,
-        /// Whether another attempt makes sense. A local server that is busy would only get more to do.
+        /// Whether a retry makes sense. A busy local server would only get more to do.
         again: bool,
     },
-    /// The key is wrong, missing, or may not do this.
+    /// The key is wrong, missing, or has no permission.
     #[error("the key was refused (HTTP {status}): {message}; check {key}")]
     KeyRefused {
         /// 401 or 403.
         status: u16,
         /// Where the key is set, or could be.
         key: String,
-        /// What the provider said.
         message: String,
     },
-    /// The model, or the whole address, is not there.
+    /// The model or the URL does not exist.
     #[error("HTTP 404: {message}; check the model name `{model}` and the base URL")]
     NotFound {
-        /// The model that was asked for.
         model: String,
-        /// What the provider said.
         message: String,
     },
-    /// Too many requests.
     #[error("too many requests (HTTP 429): {message}")]
     RateLimited {
-        /// How long to wait, where the provider said so.
+        /// Where the provider sent it.
         retry_after: Option<Duration>,
-        /// What the provider said.
         message: String,
     },
     /// The conversation does not fit into the model's context.
@@ -62,35 +50,29 @@ pub enum Problem {
     ContextOverflow {
         /// The size of the context in tokens, where the provider said so.
         limit: Option<u32>,
-        /// What the provider said.
         message: String,
     },
-    /// Any other refusal, also one in the middle of a reply.
+    /// Any other error status, also in the middle of a reply.
     #[error("HTTP {status}: {message}")]
     Refused {
-        /// The HTTP status, or the one that says the same.
+        /// The HTTP status, or the equivalent of an error in the stream.
         status: u16,
-        /// How long to wait, where the provider said so.
+        /// Where the provider sent it.
         retry_after: Option<Duration>,
-        /// What the provider said.
         message: String,
     },
     /// The reply ended before it was complete.
-    #[error("the reply broke off: {reason}")]
+    #[error("the reply was cut off: {reason}")]
     Cut {
-        /// How.
         reason: String,
     },
-    /// The reply is not what this protocol says.
-    #[error("the reply makes no sense: {reason}")]
+    /// The reply violates the protocol.
+    #[error("the reply is malformed: {reason}")]
     Malformed {
-        /// What is wrong with it.
         reason: String,
     },
-    /// The request could not be made.
-    #[error("the request can not be made: {reason}")]
+    #[error("the request cannot be made: {reason}")]
     Unsendable {
-        /// Why not.
         reason: String,
     },
 }
@@ -106,7 +88,6 @@ impl ModelError {
         }
     }
 
-    /// How long the provider wants to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.problem {
             Problem::RateLimited { retry_after, .. } | Problem::Refused { retry_after, .. } => {
@@ -116,7 +97,7 @@ impl ModelError {
         }
     }
 
-    /// Whether the same request may succeed a little later.
+    /// Whether a retry of the same request may succeed.
     pub fn is_transient(&self) -> bool {
         match &self.problem {
             Problem::Unreachable { .. } | Problem::RateLimited { .. } | Problem::Cut { .. } => true,
@@ -126,7 +107,7 @@ impl ModelError {
         }
     }
 
-    /// Whether the conversation has to become shorter before it is sent again.
+    /// Whether the conversation has to be compacted before a retry.
     pub fn is_context_overflow(&self) -> bool {
         matches!(self.problem, Problem::ContextOverflow { .. })
     }

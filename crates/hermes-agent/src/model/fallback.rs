@@ -1,4 +1,4 @@
-//! Going on to the next provider when one does not answer.
+//! Falls back to the next provider when one fails.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -10,19 +10,19 @@ use tokio::time::Instant;
 
 use super::{Model, ModelError, ModelEvent, ModelRequest, Reply, Sink, retry::Shown};
 
-/// How long the model that stepped in is asked first, so that not every call waits for the one that failed.
+/// How long a fallback is used first, so that not every call waits for the failed model.
 const STAND_IN: Duration = Duration::from_mins(1);
 
 /// Models in order of preference.
 pub struct Fallback {
     first: Arc<dyn Model>,
     others: Vec<Arc<dyn Model>>,
-    /// Which of the others steps in, and until when.
+    /// The active fallback, and until when.
     stand_in: Mutex<Option<(usize, Instant)>>,
 }
 
 impl Fallback {
-    /// The first is asked as long as it answers.
+    /// The first is used unless it fails.
     pub fn new(first: Arc<dyn Model>, others: Vec<Arc<dyn Model>>) -> Self {
         Self {
             first,
@@ -31,7 +31,7 @@ impl Fallback {
         }
     }
 
-    /// The models in the order in which they are asked now, each with its place among the others.
+    /// The models in the order in which they are tried now, with their index among the others.
     fn order(&self) -> Vec<(Option<usize>, &Arc<dyn Model>)> {
         let stand_in = *self.lock();
         let stand_in = stand_in
@@ -52,12 +52,11 @@ impl Fallback {
         self.stand_in.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes who answered.
     fn answered(&self, place: Option<usize>) {
         let mut stand_in = self.lock();
         match (place, *stand_in) {
             (None, _) => *stand_in = None,
-            // The time runs from the failure of the first on.
+            // The time starts at the failure of the first.
             (Some(place), Some((known, until))) if place == known && Instant::now() < until => {}
             (Some(place), _) => *stand_in = Some((place, Instant::now() + STAND_IN)),
         }
@@ -80,7 +79,7 @@ impl Fallback {
                 }
                 Err(error) => error,
             };
-            // A conversation that is too long has to be shortened, not sent elsewhere.
+            // A conversation that is too long has to be compacted, not sent elsewhere.
             let Some((_, next)) = order.peek().filter(|_| !error.is_context_overflow()) else {
                 return Err(error);
             };

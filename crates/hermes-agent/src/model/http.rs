@@ -1,4 +1,4 @@
-//! One attempt at one endpoint: the request, the time limits, and the reply event by event.
+//! One request to one endpoint: sending, timeouts, and reading the reply.
 
 mod clients;
 
@@ -21,10 +21,9 @@ use super::{
     anthropic, chat, refusal::Refusal,
 };
 
-/// The largest reply taken.
 const REPLY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How long a complete answer waits for what may follow it: token counts and the end of the stream.
+/// How long to wait after a complete answer for token counts and the end of the stream.
 const AFTER_THE_END: Duration = Duration::from_secs(5);
 
 /// How long to wait for a model.
@@ -43,14 +42,14 @@ impl Patience {
         next_byte: Duration::from_mins(2),
     };
 
-    /// For servers nearby, which may have to load the model first.
+    /// For local servers, which may have to load the model first.
     pub const LOCAL: Self = Self {
         first_byte: Duration::from_mins(10),
         next_byte: Duration::from_mins(10),
     };
 }
 
-/// A model reached over HTTP. It makes one attempt per request.
+/// A model reached over HTTP. It does not retry.
 #[derive(Debug, Clone)]
 pub struct HttpModel {
     endpoint: Endpoint,
@@ -58,23 +57,19 @@ pub struct HttpModel {
     patience: Patience,
 }
 
-/// How far a reply has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// More is to come.
     More,
-    /// The answer is whole; something about it may follow.
+    /// The answer is complete; metadata may follow.
     Finishing,
-    /// Nothing follows.
     Complete,
 }
 
-/// Why an event could not be taken in.
+/// Why an event could not be processed.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The provider says that it failed.
     Refused(Refusal),
-    /// It is not what the protocol says.
+    /// It violates the protocol.
     Malformed(serde_json::Error),
 }
 
@@ -84,7 +79,6 @@ impl From<serde_json::Error> for Trouble {
     }
 }
 
-/// Reads the reply of either protocol.
 enum Reader {
     Chat(chat::reply::Reader),
     Anthropic(anthropic::reply::Reader),
@@ -120,10 +114,9 @@ impl Reader {
     }
 }
 
-/// Why no more bytes come.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
-    #[error("nothing came for {} s", .0.as_secs_f32())]
+    #[error("timed out after {} s without data", .0.as_secs_f32())]
     Silent(Duration),
     #[error("{0}")]
     Broken(String),
@@ -132,7 +125,7 @@ enum ReadError {
 }
 
 impl HttpModel {
-    /// A model at an endpoint, asked through shared clients.
+    /// Uses shared clients.
     pub fn new(endpoint: Endpoint, clients: Arc<HttpClients>) -> Self {
         let patience = if endpoint.is_local() {
             Patience::LOCAL
@@ -146,7 +139,6 @@ impl HttpModel {
         }
     }
 
-    /// The same with other time limits.
     #[must_use]
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
@@ -171,7 +163,7 @@ impl HttpModel {
         Ok(reply)
     }
 
-    /// Sends the request and waits until a reply begins.
+    /// Sends the request and waits until the reply starts.
     async fn send(&self, request: &ModelRequest<'_>) -> Result<Response, Problem> {
         let unsendable = |reason: &dyn ToString| Problem::Unsendable {
             reason: self.endpoint.clean(&reason.to_string()),
@@ -344,7 +336,7 @@ impl Model for HttpModel {
     }
 }
 
-/// A body as JSON, with the endpoint's and the request's own members put in.
+/// A body as JSON, merged with the endpoint's and the request's own members.
 pub(super) fn with_extra(
     body: &impl Serialize,
     endpoint: &Endpoint,
@@ -371,7 +363,7 @@ pub(super) fn with_extra(
     serde_json::to_vec(&body)
 }
 
-/// The body's bytes as they arrive, until too many came or too little for too long.
+/// The body's bytes as they arrive, within the size limit and the timeout.
 fn bytes_of(
     response: Response,
     patience: Duration,
@@ -397,7 +389,7 @@ fn is_event_stream(response: &Response) -> bool {
         .is_some_and(|value| value.trim_start().starts_with("text/event-stream"))
 }
 
-/// The cause at the bottom of an error; the layers above it only name the address.
+/// The innermost cause of an error; the outer layers only name the URL.
 pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,6 +1,6 @@
-//! The providers that need no more than a key: one row each.
+//! The built-in providers, one row each.
 //!
-//! Names and variables are those of Hermes Agent 0.19, so that a home which was used with it goes on working.
+//! Names and variables are those of Hermes Agent 0.19, so that its homes keep working.
 
 use hermes_config::Variables;
 use url::Url;
@@ -10,32 +10,29 @@ use super::{Protocol, address, detect};
 /// A provider that is known without configuration.
 #[derive(Debug)]
 pub(super) struct ProviderRow {
-    /// What `provider` calls it.
+    /// The value of `provider`.
     pub(super) name: &'static str,
-    /// Other names for it.
     pub(super) aliases: &'static [&'static str],
     pub(super) protocol: Protocol,
-    /// Variables that may hold the key; the first one that is set wins. None: no key is needed.
+    /// Variables that may hold the key; the first one that is set wins. Empty: no key is needed.
     pub(super) keys: &'static [&'static str],
-    /// Whether nothing works without a key.
     pub(super) needs_key: bool,
-    /// Where it is; empty if everybody has an address of their own.
+    /// Empty if every user has a different URL.
     pub(super) base_url: &'static str,
-    /// The variable that names another address; empty if none does.
+    /// The variable that overrides the URL; empty if there is none.
     pub(super) base_variable: &'static str,
     /// The domains that the key may be sent to, besides the address in `base_variable`.
     pub(super) domains: &'static [&'static str],
-    /// Whether its models' names have slashes, since it offers those of others.
+    /// Whether its model names contain slashes, since it offers models of others.
     pub(super) has_slashes: bool,
-    /// Beginnings of its models' names that need no provider beside them.
+    /// Prefixes of model names that identify this provider.
     pub(super) models: &'static [&'static str],
-    /// Models whose names begin with the provider's own: what follows the slash begins with one of these.
+    /// Models whose names begin with the provider's own name: what follows the slash begins with one of these.
     own_prefix: &'static [&'static str],
 }
 
 const CHAT: Protocol = Protocol::ChatCompletions;
 
-/// What most rows have in common.
 const PLAIN: ProviderRow = ProviderRow {
     name: "",
     aliases: &[],
@@ -50,7 +47,7 @@ const PLAIN: ProviderRow = ProviderRow {
     own_prefix: &[],
 };
 
-/// All of them, in the order in which they are shown. `OPENAI_BASE_URL` and `ANTHROPIC_BASE_URL` are not read: other
+/// In display order. `OPENAI_BASE_URL` and `ANTHROPIC_BASE_URL` are not read: other
 /// programs set them for themselves.
 pub(super) const PROVIDERS: [ProviderRow; 27] = [
     ProviderRow {
@@ -308,7 +305,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
     },
 ];
 
-/// Providers of Hermes Agent 0.19 that cannot be asked yet: logins with a subscription, and clouds that sign requests.
+/// Providers of Hermes Agent 0.19 that are not supported yet: subscription logins, and clouds with signed requests.
 const LATER: [(&str, &[&str]); 9] = [
     ("bedrock", &["aws", "aws-bedrock", "amazon-bedrock"]),
     ("vertex", &["vertex-ai", "google-vertex", "vertexai"]),
@@ -321,7 +318,6 @@ const LATER: [(&str, &[&str]); 9] = [
     ("google-gemini-cli", &["gemini-cli"]),
 ];
 
-/// The row of that name.
 pub(super) fn row(name: &str) -> Option<&'static ProviderRow> {
     let is = |known: &str| known.eq_ignore_ascii_case(name);
     let named = PROVIDERS.iter().find(|row| is(row.name));
@@ -337,7 +333,7 @@ pub(super) fn row_of_address(url: &Url) -> Option<&'static ProviderRow> {
     PROVIDERS.iter().find(|row| row.owns(url))
 }
 
-/// The provider of that name that comes later.
+/// The unsupported provider of that name.
 pub(super) fn later(name: &str) -> Option<&'static str> {
     let is = |known: &str| known.eq_ignore_ascii_case(name);
     LATER
@@ -346,16 +342,16 @@ pub(super) fn later(name: &str) -> Option<&'static str> {
         .map(|(known, _)| *known)
 }
 
-/// A model's name taken apart: the row before the slash, and what that provider calls the model.
+/// Splits a model's name: the provider before the slash, and that provider's name for the model.
 pub(super) fn split_name(model: &str) -> Option<(&'static ProviderRow, &str)> {
     let (prefix, rest) = model.split_once('/')?;
     let row = row(prefix).filter(|_| !rest.is_empty())?;
     Some((row, row.own_name(model, rest)))
 }
 
-/// The row that a name without a provider points to.
+/// The provider of a model name without a provider prefix.
 pub(super) fn row_of_model(model: &str) -> Option<&'static ProviderRow> {
-    // `gpt-oss:20b` and its like are names of local models.
+    // `gpt-oss:20b` and the like are names of local models.
     if model.contains([':', '/']) {
         return None;
     }
@@ -375,14 +371,13 @@ impl ProviderRow {
         !self.needs_key
     }
 
-    /// The name that it knows a model by, which was named with the provider before it.
+    /// The provider's own name for a model that was given with the provider's prefix.
     fn own_name<'m>(&self, model: &'m str, rest: &'m str) -> &'m str {
         let keeps = |start: &&str| rest.starts_with(start);
         let is_own = !rest.contains('/') && self.own_prefix.iter().any(keeps);
         if is_own { model } else { rest }
     }
 
-    /// The address that its variable names.
     pub(super) fn variable_address(&self, variables: &Variables) -> Option<String> {
         let text = variables.get(self.base_variable)?.trim();
         if text.is_empty() {

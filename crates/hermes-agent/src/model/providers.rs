@@ -1,5 +1,5 @@
-//! What there is to choose from: providers that are built in, configured, or run on this machine, and the models that
-//! each of them lists.
+//! Lists providers (built in, configured, or local) and the models that
+//! each of them offers.
 
 use std::time::Duration;
 
@@ -15,68 +15,59 @@ use super::{
     resolve::place::{self, Place},
 };
 
-/// How long a list may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A provider that needs no more than a key.
+/// A provider in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
-    /// What `provider` calls it.
+    /// The value of `provider`.
     pub name: String,
     /// Host and port, as they are shown.
     pub address: String,
     /// Whether the configuration has an entry for it.
     pub is_configured: bool,
-    /// Whether it can be asked.
     pub key: KeyState,
 }
 
 /// Whether there is a key for a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyState {
-    /// There is one.
     Set {
-        /// Where, for people.
         place: String,
     },
-    /// There is none, and nothing works without it.
+    /// Required but not set.
     Missing {
-        /// Where it could be set, for people.
+        /// Where it could be set, for messages.
         place: String,
-        /// The variable that would hold it, where one is meant to.
+        /// The variable that would hold it, if there is one.
         variable: Option<String>,
     },
-    /// None is needed.
     Unneeded,
 }
 
-/// Why a provider's models are not known.
+/// Why a provider's models could not be listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// There is no such provider, or no address.
+    /// The provider is unknown or has no URL.
     #[error(transparent)]
     Unknown(#[from] ResolveError),
-    /// It does not want this key.
-    #[error("it refuses the key (HTTP {status})")]
+    #[error("it rejected the key (HTTP {status})")]
     KeyRefused {
         /// 401 or 403.
         status: u16,
     },
-    /// It can not be reached.
     #[error("it does not answer: {reason}")]
     Unreachable {
-        /// Why not.
         reason: String,
     },
-    /// It answers, but not with a list.
+    /// It replied, but not with a list.
     #[error("it does not list its models (HTTP {status})")]
     NoList {
-        /// The status of its answer.
         status: u16,
     },
 }
 
-/// The providers that are built in or configured. Servers of this machine are found by [`local_servers`].
+/// The built-in and configured providers. [`local_servers`] finds local ones.
 pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
     let configured = around.settings.providers.iter().map(|entry| &*entry.name);
     let is_configured = |name: &str| {
@@ -94,7 +85,7 @@ pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
             provider: Some(name.to_owned()),
             ..ModelChoice::default()
         };
-        // An entry without an address can not be chosen.
+        // An entry without a URL cannot be chosen.
         if let Ok(Some(place)) = place::stated(around.settings, &choice) {
             found.push(Provider {
                 name: name.to_owned(),
@@ -120,7 +111,7 @@ pub(super) async fn key_state(around: &Surroundings<'_>, place: &Place) -> KeySt
     }
 }
 
-/// The servers of this machine that have a model, with the one each would use. None if that is switched off.
+/// The local servers with the model each would use. Empty if detection is off.
 pub async fn local_servers(around: &Surroundings<'_>) -> Vec<LocalModel> {
     if !around.settings.model.autodetect {
         return Vec::new();
@@ -129,7 +120,7 @@ pub async fn local_servers(around: &Surroundings<'_>) -> Vec<LocalModel> {
     around.local.all(&around.clients, variables, None).await
 }
 
-/// The models at the place that a choice names, asked with `key` or with its own.
+/// The models of the provider that a choice names, listed with `key` or its own key.
 pub async fn list_models(
     around: &Surroundings<'_>,
     choice: &ModelChoice,
@@ -173,7 +164,7 @@ async fn ask(around: &Surroundings<'_>, endpoint: &Endpoint) -> Result<Vec<Strin
         Ok(Err::<_, reqwest::Error>(error)) => return Err(unreachable(innermost(&error))),
         Err(_) => {
             return Err(unreachable(format!(
-                "nothing came for {} s",
+                "timed out after {} s",
                 PATIENCE.as_secs()
             )));
         }
@@ -202,7 +193,6 @@ fn list_url(endpoint: &Endpoint) -> String {
     }
 }
 
-/// Whether a text can be the address of a provider.
 pub fn is_address(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }

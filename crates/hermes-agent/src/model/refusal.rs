@@ -1,4 +1,4 @@
-//! What providers say when they refuse, in their various words, and what it means.
+//! Parses the error replies of the various providers.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::{Endpoint, Problem};
 
-/// How much of a refusal's body is read, and for how long.
+/// How much of an error body is read, and for how long.
 const BODY_LIMIT: usize = 64 * 1024;
 const BODY_TIME: Duration = Duration::from_secs(5);
 
-/// A refusal as it was received, as status or in the middle of a reply.
+/// An error reply, as status or in the middle of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     status: u16,
@@ -22,7 +22,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Reads a reply whose status is no success.
+    /// Reads an error response.
     pub(super) async fn read(mut response: reqwest::Response) -> Self {
         let status = response.status();
         let retry_after = retry_after(response.headers());
@@ -34,7 +34,7 @@ impl Refusal {
                 body.extend_from_slice(&chunk);
             }
         };
-        // What came before the time ran out is used all the same.
+        // On timeout, the part that arrived is used.
         let _ = tokio::time::timeout(BODY_TIME, read).await;
         let mut refusal = match serde_json::from_slice::<Value>(&body) {
             Ok(body) => Self::from_json(&body),
@@ -52,7 +52,7 @@ impl Refusal {
     }
 
     fn from_text(text: &str) -> Self {
-        // A page for browsers says nothing that the status does not.
+        // An HTML page says no more than the status.
         let is_page = text.trim_start().starts_with('<');
         Self {
             status: 500,
@@ -63,7 +63,7 @@ impl Refusal {
         }
     }
 
-    /// Reads an error object. Its status is guessed from its words; the real one replaces it.
+    /// Reads an error object. Its status is guessed from its code; the real one replaces it.
     pub(super) fn from_json(body: &Value) -> Self {
         let error = body.get("error").unwrap_or(body);
         let text = |key: &str| error[key].as_str().unwrap_or_default();
@@ -75,7 +75,7 @@ impl Refusal {
                 .find(|text| !text.is_empty())
                 .map_or_else(|| error.to_string(), str::to_owned),
         };
-        // OpenRouter passes on what the provider behind it said.
+        // OpenRouter passes on the message of the provider behind it.
         let message = match error["metadata"]["raw"].as_str() {
             Some(raw) => format!("{message}: {raw}"),
             None => message,
@@ -102,7 +102,7 @@ impl Refusal {
         }
     }
 
-    /// What it means for the caller, cleaned of credentials.
+    /// The problem for the caller, without credentials.
     pub(super) fn into_problem(self, endpoint: &Endpoint) -> Problem {
         let message = endpoint.clean(&self.message);
         match self.status {
@@ -115,7 +115,7 @@ impl Refusal {
                 model: endpoint.model.clone(),
                 message,
             },
-            // An account without money is refused with the same status as a hurried one.
+            // An exhausted account gets the same status as a rate limit.
             429 if self.code != "insufficient_quota" => Problem::RateLimited {
                 retry_after: self.retry_after,
                 message,
@@ -163,7 +163,7 @@ impl Refusal {
     }
 }
 
-/// The status that says the same as an error's code.
+/// The HTTP status for an error code.
 fn meant_status(code: &str) -> u16 {
     match code {
         "authentication_error" | "invalid_api_key" => 401,
@@ -177,12 +177,12 @@ fn meant_status(code: &str) -> u16 {
         | "context_length_exceeded"
         | "exceed_context_size_error"
         | "billing_error" => 400,
-        // Whatever breaks a reply that had begun is the provider's trouble.
+        // An error in a started reply is a failure of the provider.
         _ => 500,
     }
 }
 
-/// The size of the context, where a message names it.
+/// The context size, if the message names it.
 fn stated_limit(message: &str) -> Option<u32> {
     let message = message.to_lowercase();
     let number_after = |words: &str| {
@@ -201,7 +201,7 @@ fn stated_limit(message: &str) -> Option<u32> {
         .or_else(|| number_before(" maximum"))
 }
 
-/// How long a provider asks to be left alone: a number of seconds, of milliseconds, or a date.
+/// `retry-after` in seconds, milliseconds, or as a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(milliseconds) = text("retry-after-ms").and_then(|text| text.parse().ok()) {

@@ -1,4 +1,4 @@
-//! Which model a home uses: flag, then the resumed session, then the configuration, then a local server.
+//! Resolves the model of a home: flag, then the resumed session, then the configuration, then a local server.
 
 mod explain;
 mod keys;
@@ -23,23 +23,19 @@ use super::{
     RetryPolicy, Retrying, address, detect, sight,
 };
 
-/// What is needed to find a model.
+/// Inputs for resolving a model.
 #[derive(Debug, Clone)]
 pub struct Surroundings<'a> {
-    /// The home.
     pub home: &'a Home,
-    /// Its settings.
     pub settings: &'a Settings,
-    /// What references in keys may reach.
+    /// What references in keys may resolve.
     pub references: ReferencePolicy,
-    /// Where local servers are looked for.
     pub local: LocalServers,
-    /// The connections of all models.
     pub clients: Arc<HttpClients>,
 }
 
 impl<'a> Surroundings<'a> {
-    /// Those of the owner of a home.
+    /// The context for the owner of a home.
     pub fn new(home: &'a Home, settings: &'a Settings) -> Self {
         Self {
             home,
@@ -51,23 +47,22 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// What this run asks for, beyond the configuration.
+/// What this run requests, beyond the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// `--model`.
     pub model: Option<String>,
     /// `--provider`.
     pub provider: Option<String>,
-    /// Where it is, if not where the configuration says.
+    /// Overrides the configured URL.
     pub base_url: Option<String>,
     /// The model of the session that is resumed.
     pub stored: Option<StoredModel>,
 }
 
-/// A model as a session remembers it. Keys are not remembered.
+/// A model as a session stores it. Keys are not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredModel {
-    /// Its name.
     pub model: String,
     /// Its provider, where that is known.
     pub provider: Option<String>,
@@ -75,21 +70,18 @@ pub struct StoredModel {
     pub base_url: Option<String>,
 }
 
-/// The model that was found.
 #[derive(Clone)]
 pub struct Selection {
-    /// It, with retries and fallbacks.
+    /// With retries and fallbacks.
     pub model: Arc<dyn Model>,
-    /// Where it is, without fallbacks.
+    /// Without fallbacks.
     pub endpoint: Endpoint,
-    /// Who chose it.
     pub origin: Origin,
-    /// What the user should know, one line each.
+    /// Notes for the user, one line each.
     pub notes: Vec<String>,
 }
 
 impl Selection {
-    /// What a session has to remember.
     pub fn stored(&self) -> StoredModel {
         StoredModel {
             model: self.endpoint.model.clone(),
@@ -99,23 +91,19 @@ impl Selection {
     }
 }
 
-/// Who chose a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A flag of this run.
     Flag,
-    /// The session that is resumed.
     Session,
-    /// The configuration.
     Configuration,
-    /// Nobody: it was found on this machine.
+    /// Detected on this machine.
     Detection,
 }
 
-/// Why there is no model to ask. All of it is for the user to mend.
+/// Why no model could be resolved. The user can fix all of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// None is configured and none was found.
+    /// None is configured and none was detected.
     #[error("{0}")]
     NoModel(Box<NoModel>),
     /// A provider that is neither built in nor configured.
@@ -124,27 +112,21 @@ pub enum ResolveError {
         known.join(", ")
     )]
     UnknownProvider {
-        /// Its name.
         name: String,
-        /// Those that there are.
         known: Vec<String>,
     },
-    /// A provider that cannot be asked yet.
+    /// A provider that is not supported yet.
     #[error(
-        "`{provider}` comes later: logins with a subscription and requests that a cloud signs are not in this program yet. Until then, a provider with a key of its own helps, or OpenRouter (`OPENROUTER_API_KEY`), which has most models"
+        "`{provider}` is not supported yet: subscription logins and requests signed by a cloud are missing. Use a provider with an API key, or OpenRouter (`OPENROUTER_API_KEY`), which has most models"
     )]
     Later {
-        /// The provider.
         provider: String,
     },
-    /// The provider needs a key.
     #[error("`{provider}` needs a key: set {place}{}", where_to_put(variable.as_deref()))]
     NoKey {
-        /// The provider.
         provider: String,
-        /// Where it could be set.
         place: String,
-        /// The variable that would hold it, where one is meant to.
+        /// The variable that would hold it, if there is one.
         variable: Option<String>,
     },
     /// Neither the provider that a model's name begins with nor OpenRouter has a key.
@@ -153,27 +135,24 @@ pub enum ResolveError {
         where_to_put(Some("NAME"))
     )]
     NoKeyOfEither {
-        /// The model.
         model: String,
         /// The provider that its name begins with.
         provider: String,
         /// That one's variables, for people.
         place: String,
     },
-    /// A model whose provider can not be told by its name.
+    /// A model whose name does not identify a provider.
     #[error(
         "it is unclear who offers the model `{model}`: name the provider with `--provider`, or `provider` under `model` in `config.yaml`"
     )]
     UnclearProvider {
-        /// The model.
         model: String,
     },
-    /// A model that may not be asked.
+    /// A model that the policy does not allow.
     #[error(
         "the model `{model}` is not allowed here: the operator's policy has no pattern for it in `models.allow`"
     )]
     NotAllowed {
-        /// The model.
         model: String,
     },
     /// A provider without an address.
@@ -182,30 +161,23 @@ pub enum ResolveError {
         variable.as_ref().map(|name| format!(", in `config.yaml` or as `{name}`")).unwrap_or_default()
     )]
     NoBaseUrl {
-        /// The provider.
         provider: String,
-        /// The variable that could name one.
         variable: Option<String>,
     },
     /// An address that is none.
     #[error("the `base_url` of `{provider}` is not usable: {reason}")]
     BadBaseUrl {
-        /// The provider.
         provider: String,
-        /// Why not.
         reason: String,
     },
-    /// The key's reference gave no value.
-    #[error("the key of `{provider}` is not to be had: {error}")]
+    #[error("the key of `{provider}` is not available: {error}")]
     Reference {
-        /// The provider.
         provider: String,
-        /// Why not.
         error: ReferenceError,
     },
 }
 
-/// Where a key is put, after the name of its variable.
+/// Where to put a key, appended to the name of its variable.
 fn where_to_put(variable: Option<&str>) -> String {
     match variable {
         Some(name) => format!(", in the home's `.env` or with `hermes secret set {name}`"),
@@ -213,7 +185,6 @@ fn where_to_put(variable: Option<&str>) -> String {
     }
 }
 
-/// Finds the model to use.
 pub async fn resolve(
     around: &Surroundings<'_>,
     wanted: &Wanted,
@@ -242,9 +213,9 @@ pub async fn resolve(
                 others.push(around.ask(endpoint));
             }
             Err(ResolveError::NoModel(_)) => {
-                notes.push("a fallback provider has no `model` and is left out".to_owned());
+                notes.push("a fallback provider has no `model` and is ignored".to_owned());
             }
-            Err(error) => notes.push(format!("a fallback provider is left out: {error}")),
+            Err(error) => notes.push(format!("a fallback provider is ignored: {error}")),
         }
     }
     let first = around.ask(endpoint.clone());
@@ -269,7 +240,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// What is to be found, and who says so.
+/// The choice to resolve, and its origin.
 fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
     let configured = &settings.model.choice;
     let renamed = |name: &str| {
@@ -281,7 +252,7 @@ fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
             };
         }
         ModelChoice {
-            // What is known of the configured model does not hold for others.
+            // Settings of the configured model do not apply to others.
             context_length: configured.context_length.filter(|_| is_configured),
             vision: configured.vision.filter(|_| is_configured),
             name: Some(name.to_owned()),
@@ -346,15 +317,12 @@ fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
     }
 }
 
-/// An endpoint, and whether the user named the model or a local server did.
+/// An endpoint, and whether it was configured or detected.
 pub(super) enum Found {
-    /// All of it was written somewhere.
     Stated(Endpoint),
-    /// A local server was asked.
     Detected(Endpoint),
 }
 
-/// Where a choice leads.
 pub(super) async fn endpoint(
     around: &Surroundings<'_>,
     choice: &ModelChoice,

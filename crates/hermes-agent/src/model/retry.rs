@@ -1,4 +1,4 @@
-//! Asking again where that helps.
+//! Retries transient failures.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -9,20 +9,20 @@ use futures::{FutureExt as _, future::BoxFuture};
 
 use super::{Model, ModelError, ModelEvent, ModelRequest, Reply, ShownText, Sink};
 
-/// The longest pause a provider may ask for; where it asks for more, the caller is told instead.
+/// The longest pause that is waited for; if a provider requests more, the error is returned.
 const LONGEST_PAUSE: Duration = Duration::from_mins(2);
 
-/// How often and when a failed request is made again.
+/// How often and when a failed request is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts after the first.
     pub retries: u32,
-    /// The pause before the first of them; each further one is twice as long.
+    /// The pause before the first retry; it doubles each time.
     pub first_pause: Duration,
 }
 
 impl RetryPolicy {
-    /// So many retries, the first after a second.
+    /// The first retry comes after one second.
     pub fn new(retries: u32) -> Self {
         Self {
             retries,
@@ -30,7 +30,7 @@ impl RetryPolicy {
         }
     }
 
-    /// The pause before a retry (counted from 1); `None` if it would be too long.
+    /// The pause before a retry, counted from 1; `None` if it would be too long.
     fn pause(&self, retry: u32, error: &ModelError) -> Option<Duration> {
         if let Some(asked) = error.retry_after() {
             return (asked <= LONGEST_PAUSE).then_some(asked);
@@ -46,15 +46,15 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Spreads a pause by ±20 %, so that those who failed together do not return together.
+/// Adds jitter of ±20 %, so that clients do not retry in lockstep.
 fn jittered(pause: Duration) -> Duration {
-    // The hasher's random keys are the standard library's own source of randomness.
+    // The hasher's random keys are the standard library's source of randomness.
     let random = RandomState::new().hash_one(pause);
     let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
     pause * permille / 1000
 }
 
-/// A model that is asked again after failures that pass.
+/// A model that is retried after transient failures.
 #[derive(Debug, Clone)]
 pub struct Retrying<M> {
     model: M,
@@ -62,7 +62,6 @@ pub struct Retrying<M> {
 }
 
 impl<M: Model> Retrying<M> {
-    /// Asks this model by that policy.
     pub fn new(model: M, policy: RetryPolicy) -> Self {
         Self { model, policy }
     }
@@ -120,12 +119,10 @@ impl<M: Model> Model for Retrying<M> {
     }
 }
 
-/// Whether a call has delivered text.
 #[derive(Debug, Default)]
 pub(super) struct Shown(bool);
 
 impl Shown {
-    /// Passes events on and notices text.
     pub(super) fn watch<'a>(&'a mut self, sink: Sink<'a>) -> impl FnMut(ModelEvent) + Send + 'a {
         move |event| {
             match event {
@@ -137,7 +134,7 @@ impl Shown {
         }
     }
 
-    /// Takes delivered text back. Returns whether the request may be made again.
+    /// Retracts delivered text. Returns whether the request may be retried.
     pub(super) fn take_back(&self, request: &ModelRequest<'_>, sink: Sink<'_>) -> bool {
         match (self.0, request.shown_text) {
             (false, _) => true,

@@ -1,9 +1,9 @@
-//! Which models can see.
+//! Which models accept images.
 //!
-//! `model.vision` decides where it is written. Otherwise a model is taken to see if its family is known to, by name:
-//! asking the provider would cost a request at each start, and most lists do not say.
+//! `model.vision` decides if it is set. Otherwise the name decides, by known model families:
+//! asking the provider would cost a request at each start, and most model lists do not say.
 
-/// Parts of names of models that see. A part begins a name, or follows a `/`, `-`, `_`, `.` or `:` in it.
+/// Name parts of models with vision. A part begins a name, or follows a `/`, `-`, `_`, `.` or `:` in it.
 const SEEING: [&str; 38] = [
     "claude-3",
     "claude-4",
@@ -45,7 +45,7 @@ const SEEING: [&str; 38] = [
     "multimodal",
 ];
 
-/// Parts of names of models that do not, though the beginning says otherwise.
+/// Name parts of exceptions without vision.
 const BLIND: [&str; 6] = [
     "o1-mini",
     "o1-preview",
@@ -55,7 +55,7 @@ const BLIND: [&str; 6] = [
     "gemma3:1b",
 ];
 
-/// Whether a model is known to see, by its name.
+/// Whether a model is known to accept images, by its name.
 pub(super) fn is_known_to_see(model: &str) -> bool {
     let name = model.to_ascii_lowercase();
     let has = |part: &&str| has_part(&name, part);
@@ -66,7 +66,7 @@ fn has_part(name: &str, part: &str) -> bool {
     let is_edge = |before: Option<char>| before.is_none_or(|before| "/-_.:".contains(before));
     name.match_indices(part).any(|(at, _)| {
         let after = name[at + part.len()..].chars().next();
-        // `vl` is a word of its own; `gpt-5.1`, `o3-pro` and `qwen2.5vl` are not.
+        // `vl` must be a separate part; `gpt-5.1`, `o3-pro` and `qwen2.5vl` need not.
         let ends = part.len() > 2 || after.is_none_or(|after| !after.is_ascii_alphanumeric());
         ends && (is_edge(name[..at].chars().next_back()) || part == "vl")
     })

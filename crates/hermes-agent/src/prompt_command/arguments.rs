@@ -1,19 +1,17 @@
-//! What is typed after a command: `name=value`, or values in the order of the prompt's own list.
+//! Parses the arguments of a prompt command: `name=value`, or values in the order of the prompt's parameters.
 
 use hermes_mcp::protocol::PromptArgument;
 use serde_json::{Map, Value};
 
-/// The arguments of a prompt, as far as they were given.
+/// The given arguments of a prompt.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Arguments {
-    /// By name. Prompts take texts only.
+    /// By name. Prompts take strings only.
     pub given: Map<String, Value>,
-    /// Required ones that are not there.
     pub missing: Vec<PromptArgument>,
 }
 
 impl Arguments {
-    /// Adds one that was missing.
     pub fn add(&mut self, name: &str, value: impl Into<String>) {
         self.missing.retain(|missing| missing.name != name);
         self.given
@@ -21,7 +19,6 @@ impl Arguments {
     }
 }
 
-/// Why arguments can not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadArguments {
     /// A quote without its end.
@@ -30,7 +27,6 @@ pub enum BadArguments {
     /// Given twice.
     #[error("`{0}` is given twice")]
     Twice(String),
-    /// More values than the prompt takes.
     #[error(
         "there is no argument left for `{word}`{}; put quotes around values with spaces",
         known(names)
@@ -38,7 +34,6 @@ pub enum BadArguments {
     TooMany {
         /// The first that is too many.
         word: String,
-        /// What the prompt takes.
         names: Vec<String>,
     },
 }
@@ -50,7 +45,7 @@ fn known(names: &[String]) -> String {
     }
 }
 
-/// Reads the text behind a command's name.
+/// Parses the text after a command's name.
 pub(super) fn read(text: &str, parameters: &[PromptArgument]) -> Result<Arguments, BadArguments> {
     let mut given = Map::new();
     let mut in_order = Vec::new();
@@ -88,11 +83,11 @@ pub(super) fn read(text: &str, parameters: &[PromptArgument]) -> Result<Argument
 
 struct Word {
     text: String,
-    /// Whether a `=` in it may end a name: not where the word begins with a quote.
+    /// Whether a `=` may separate a name: not in a quoted word.
     named: bool,
 }
 
-/// Splits at spaces outside of quotes. A quote inside a word is a letter: `don't`.
+/// Splits at spaces outside of quotes. A quote inside a word is literal: `don't`.
 fn words(text: &str) -> Result<Vec<Word>, BadArguments> {
     let mut words = Vec::new();
     let mut rest = text.trim_start().chars().peekable();
@@ -115,7 +110,7 @@ fn words(text: &str) -> Result<Vec<Word>, BadArguments> {
                     }
                 },
                 other => {
-                    // A value may be quoted by itself.
+                    // The value alone may be quoted.
                     may_open = other == '=';
                     word.text.push(other);
                 }

@@ -1,4 +1,4 @@
-//! From the messages of a prompt to what the user says.
+//! Renders the messages of a prompt as a user message.
 
 use hermes_config::ServerName;
 use hermes_mcp::{
@@ -12,12 +12,11 @@ use crate::{
     message::{Content, Part},
 };
 
-/// The images that models take.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// The most of base64 that goes to a model inline: more than any provider takes.
+/// The largest inline image, in base64: more than any provider accepts.
 const LARGEST_IMAGE: usize = 28 * 1024 * 1024;
 
-/// The messages as one of the user's. Where the prompt lets both sides speak, it says who speaks.
+/// The messages as one user message. If the prompt has both roles, they are named.
 pub(super) async fn content(
     host: &Host,
     server: &ServerName,
@@ -55,7 +54,7 @@ async fn part(host: &Host, server: &ServerName, block: ContentBlock) -> Part {
             Part::from_image_url(format!("data:{};base64,{}", image.mime_type, image.data))
         }
         ContentBlock::Resource(embedded) => match embedded.resource {
-            // The user chose the prompt, not what a document in it says.
+            // The user chose the prompt, but not the content of embedded documents.
             ResourceContents::TextResourceContents { uri, text, .. } => {
                 Part::from_text(attachment(server, &uri, text))
             }

@@ -1,4 +1,4 @@
-//! One line in the log about every request; texts only where the user asked for them.
+//! One log line per sampling request; texts only if the user enabled them.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use hermes_mcp::{inquiry::Sampled, protocol::CreateMessageRequestParams};
 
 use super::Refusal;
 
-/// What became of a request.
 pub(super) struct Entry<'a> {
     pub(super) server: &'a ServerName,
     pub(super) model: Option<&'a str>,
@@ -33,13 +32,13 @@ impl Entry<'_> {
                 let asked = json(serde_json::to_string(&self.request.messages));
                 let answer = self.outcome.as_ref().ok().map(|sampled| &sampled.message);
                 let answer = json(serde_json::to_string(&answer));
-                tracing::debug!(%server, model, tokens, seconds, outcome, asked, answer, "sampling");
+                tracing::debug!(%server, model, tokens, seconds, outcome, asked, answer, "sampling request");
             }
             AuditLevel::Info => {
-                tracing::info!(%server, model, tokens, seconds, outcome, "sampling");
+                tracing::info!(%server, model, tokens, seconds, outcome, "sampling request");
             }
             AuditLevel::Warning => {
-                tracing::warn!(%server, model, tokens, seconds, outcome, "sampling");
+                tracing::warn!(%server, model, tokens, seconds, outcome, "sampling request");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The models for sampling that a home has: `auxiliary.mcp`, looked for when the first server asks.
+//! The sampling model of a home, `auxiliary.mcp`, resolved at the first request.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Finds the model of `auxiliary.mcp` when it is needed: until then it costs nothing.
+/// Resolves the model of `auxiliary.mcp` when it is needed.
 pub struct AuxiliaryModels {
     home: Home,
     references: ReferencePolicy,
@@ -29,16 +29,13 @@ pub struct AuxiliaryModels {
 
 struct Known {
     settings: Arc<Settings>,
-    /// Whether there is to be a conversation with a model of its own.
+    /// Whether a conversation with its own model is expected.
     is_expected: bool,
-    /// That model.
     main: Option<Selection>,
-    /// What was found for sampling.
     found: Option<Auxiliary>,
 }
 
 impl AuxiliaryModels {
-    /// Looks in these surroundings.
     pub fn new(around: &Surroundings<'_>) -> Self {
         Self {
             home: around.home.clone(),
@@ -55,7 +52,7 @@ impl AuxiliaryModels {
         }
     }
 
-    /// Asks no models and reaches no hosts but those that an operator leaves.
+    /// Uses only models and hosts that the operator's policy allows.
     #[must_use]
     pub fn beneath(mut self, in_force: InForce) -> Self {
         self.clients = Arc::new(HttpClients::beneath(in_force.clone()));
@@ -63,19 +60,19 @@ impl AuxiliaryModels {
         self
     }
 
-    /// Looks by other settings from now on.
+    /// Applies other settings.
     pub fn use_settings(&self, settings: &Settings) {
         let mut known = self.lock();
         known.settings = Arc::new(settings.clone());
         known.found = None;
     }
 
-    /// There will be a conversation, and it will have a model.
+    /// Announces a conversation with a model.
     pub fn expect_main(&self) {
         self.lock().is_expected = true;
     }
 
-    /// The conversation's own model, which is asked where `auxiliary.mcp` names none.
+    /// Sets the conversation's own model, used if `auxiliary.mcp` names none.
     pub fn use_main(&self, main: &Selection) {
         let mut known = self.lock();
         let is_known = known
@@ -98,7 +95,7 @@ impl AuxiliaryModels {
         }
     }
 
-    /// The model that is used where nothing else is said. A failure is not remembered: it may be mended meanwhile.
+    /// The default model. A failure is not cached: the user may fix it.
     async fn default(&self) -> Result<Auxiliary, ResolveError> {
         let (settings, main) = {
             let known = self.lock();
@@ -116,7 +113,7 @@ impl AuxiliaryModels {
     async fn named(&self, name: &str) -> Result<Auxiliary, ResolveError> {
         match self.default().await {
             Ok(auxiliary) => Ok(auxiliary.with_model(name)),
-            // Without any other, the name alone may tell where the model is.
+            // Without a default model, the name alone may identify the provider.
             Err(ResolveError::NoModel(_)) => {
                 let wanted = Wanted {
                     model: Some(name.to_owned()),
@@ -179,7 +176,7 @@ impl SamplingModels for AuxiliaryModels {
 
 fn no_model(error: ResolveError) -> Refusal {
     Refusal::NoModel(match error {
-        // Its own words fill a screen.
+        // The full message fills a screen.
         ResolveError::NoModel(_) => {
             "set `model` or `auxiliary.mcp` in `config.yaml`, or start a local model server".into()
         }

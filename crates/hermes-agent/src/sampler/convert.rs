@@ -1,4 +1,4 @@
-//! Between a server's sampling request and the agent's own messages.
+//! Converts between a server's sampling request and the agent's messages.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,9 @@ use crate::{
     model::{FinishReason, Reply, ToolChoice, ToolDefinition},
 };
 
-/// The conversation a server hands over.
 pub(super) fn messages(request: &CreateMessageRequestParams) -> Vec<Message> {
     let mut messages = Vec::new();
-    // A result names its call only by id.
+    // A result refers to its call only by id.
     let mut names: HashMap<String, String> = HashMap::new();
     if let Some(prompt) = request
         .system_prompt
@@ -88,7 +87,7 @@ fn assistant(blocks: Vec<Block>) -> Message {
     })
 }
 
-/// One text is a plain string; anything else becomes parts.
+/// A single text becomes a plain string; anything else becomes parts.
 fn content(blocks: Vec<Block>) -> Content {
     if let [Block::Text(text)] = blocks.as_slice() {
         return Content::Text(text.text.clone());
@@ -120,7 +119,7 @@ fn text_of(block: &ContentBlock) -> String {
     format!("[{kind} left out]")
 }
 
-/// The tools a server lets the model choose from.
+/// The tools that a server offers to the model.
 pub(super) fn tools(request: &CreateMessageRequestParams) -> Vec<ToolDefinition> {
     let tools = request.tools.iter().flatten();
     tools
@@ -145,7 +144,7 @@ pub(super) fn tool_choice(request: &CreateMessageRequestParams) -> ToolChoice<'s
     }
 }
 
-/// What goes back to the server; `None` for a reply with nothing in it.
+/// The result for the server; `None` for an empty reply.
 pub(super) fn answer(reply: Reply, redact: impl Fn(&str) -> String) -> Option<CreateMessageResult> {
     let mut blocks = Vec::new();
     if !reply.text.trim().is_empty() {

@@ -1,41 +1,36 @@
-//! Why a server gets no answer from a model.
+//! Why a sampling request is refused.
 
 use std::time::Duration;
 
 use hermes_config::Redactor;
 use hermes_mcp::inquiry::SamplingRefused;
 
-/// Why a server gets no answer from a model.
+/// Why a sampling request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// `sampling.enabled: false`.
     #[error("sampling is disabled for this server")]
     Disabled,
-    /// Asked too often.
     #[error("rate limit: at most {most} requests a minute")]
     RateLimit {
         /// `sampling.max_rpm`.
         most: u32,
     },
-    /// There is no model to ask.
     #[error("no model for sampling: {0}")]
     NoModel(String),
     /// Not one of `sampling.allowed_models`.
     #[error("the model `{0}` is not allowed for this server")]
     ModelNotAllowed(String),
-    /// The model took too long.
     #[error("timeout: the model did not answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
-    /// The request to the model failed.
     #[error("the model call failed: {0}")]
     CallFailed(String),
-    /// The model said nothing.
     #[error("the model's reply was empty")]
     EmptyReply,
-    /// The model wants to use a tool, and `sampling.max_tool_rounds` is 0.
+    /// The model requested a tool, and `sampling.max_tool_rounds` is 0.
     #[error("tool loops are disabled for this server")]
     ToolLoopsDisabled,
-    /// The model wanted to use tools too often in a row.
+    /// Too many consecutive tool-use replies.
     #[error("tool loops: more than {most} in a row")]
     ToolLoopsExceeded {
         /// `sampling.max_tool_rounds`.
@@ -44,7 +39,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// One word for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -59,7 +53,6 @@ impl Refusal {
         }
     }
 
-    /// The same without anything that looks like a credential.
     #[must_use]
     pub(super) fn redacted(self, redactor: &Redactor) -> Self {
         let clean = |text: String| redactor.redact(&text).into_owned();

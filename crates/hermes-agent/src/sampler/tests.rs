@@ -17,7 +17,6 @@ struct Parrot {
     last: Mutex<Option<Asked>>,
 }
 
-/// What arrived at the model.
 #[derive(Debug, Clone)]
 struct Asked {
     name: String,
@@ -371,7 +370,6 @@ async fn a_conversation_is_handed_over_whole() {
     assert_eq!(sent, expected);
 }
 
-/// What is written to the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Calls of MCP tools on behalf of a model: consent first, then the call, with its progress as lines.
+//! Calls MCP tools: approval first, then the call, with progress lines.
 
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ pub(super) fn definition(tool: &RegisteredTool) -> ToolDefinition {
     }
 }
 
-/// Calls a tool for the model.
 pub(super) async fn call(
     host: &Host,
     tool: &RegisteredTool,
@@ -42,10 +41,10 @@ pub(super) async fn call(
 
 /// Larger images are refused by providers.
 const MOST_IMAGE_BYTES: usize = 5 << 20;
-/// Images of one result that are passed on; the others are only named.
+/// Images of one result that are passed on; the text names the others.
 const MOST_IMAGES: usize = 8;
 
-/// The images in a result that a model can look at, in order.
+/// The images in a result that models support, in order.
 fn images(outcome: &Outcome) -> Vec<Image> {
     let blocks = outcome.raw().map(|result| result.content.as_slice());
     let data = blocks
@@ -61,7 +60,7 @@ fn images(outcome: &Outcome) -> Vec<Image> {
         .collect()
 }
 
-/// Calls a tool of a server, for whomever. Where `tools.approve` wants it, somebody is asked first.
+/// Calls a tool of a server, after approval if `tools.approve` requires it.
 pub async fn call_mcp(
     host: &Host,
     tool: &RegisteredTool,
@@ -81,7 +80,7 @@ pub async fn call_mcp(
     Ok(host.call_tool(tool, arguments, &options).await)
 }
 
-/// Asks before a call that `tools.approve` names. An answer for longer holds for this tool alone.
+/// Requests approval for a tool in `tools.approve`. "Session" and "always" answers apply to this tool alone.
 async fn ask(
     tool: &RegisteredTool,
     arguments: &Map<String, Value>,
@@ -94,7 +93,7 @@ async fn ask(
         tool: tool.name.as_str().to_owned(),
         subject: format!("{what} {arguments}"),
         reason: format!(
-            "`tools.approve` of the MCP server `{}` wants it",
+            "`tools.approve` of the MCP server `{}` requires approval",
             tool.server
         ),
         rules: vec![format!("MCP tool {what}")],
@@ -104,14 +103,14 @@ async fn ask(
     context.approvals.action(request, &context.cancel).await
 }
 
-/// `3/10 message`, with as much of it as the server told.
+/// `3/10 message`, as far as the server sent it.
 fn line(news: &Progress) -> String {
     let mut line = number(news.progress);
     if let Some(total) = news.total {
         line = format!("{line}/{}", number(total));
     }
     let message = news.message.as_deref().unwrap_or_default();
-    // One line stays one line.
+    // Line breaks in the message are removed.
     for word in message.split(|letter: char| letter.is_whitespace() || letter.is_control()) {
         if !word.is_empty() {
             line.push(' ');
@@ -121,7 +120,7 @@ fn line(news: &Progress) -> String {
     line
 }
 
-/// At most two decimals, and none where they say nothing.
+/// At most two decimals, without trailing zeros.
 fn number(number: f64) -> String {
     let text = format!("{number:.2}");
     match text.strip_suffix(".00") {

@@ -1,5 +1,5 @@
-//! Search instead of a list: where the descriptions of all MCP tools would fill the model's context, it gets
-//! `tool_search`, `tool_describe` and `tool_call` and looks for what it needs.
+//! Tool search: if the descriptions of all MCP tools would fill the model's context, it gets
+//! `tool_search`, `tool_describe` and `tool_call` instead.
 
 use std::sync::Arc;
 
@@ -19,19 +19,18 @@ mod index;
 
 use index::Index;
 
-/// The names of the three tools.
 pub(super) const NAMES: [&str; 3] = [SEARCH, DESCRIBE, CALL];
 const SEARCH: &str = "tool_search";
 const DESCRIBE: &str = "tool_describe";
 const CALL: &str = "tool_call";
 const TOOLSET: &str = "tool_search";
 
-/// So many tokens of descriptions are too many where the size of the context is not known.
+/// The limit for descriptions, in tokens, if the context size is unknown.
 const UNKNOWN_CONTEXT: f64 = 20_000.0;
 /// How much of a description is searched and shown.
 const LONGEST_DESCRIPTION: usize = 400;
 
-/// Whether a search takes the place of these tools.
+/// Whether a search replaces these tools.
 pub(super) fn is_wanted(
     offered: &[Arc<RegisteredTool>],
     settings: &ToolSearchSettings,
@@ -52,12 +51,11 @@ pub(super) fn is_wanted(
     }
 }
 
-/// The characters of a tool's definition.
 fn size(tool: &RegisteredTool) -> usize {
     tool.definition().to_string().chars().count()
 }
 
-/// The three tools that stand for all of these.
+/// The three tools that replace all of these.
 pub(super) fn tools(
     offered: Vec<Arc<RegisteredTool>>,
     settings: &ToolSearchSettings,
@@ -90,7 +88,7 @@ pub(super) fn inner_call(call: &ToolCall) -> Option<ToolCall> {
     let name = outer.get("name")?.as_str().filter(|name| *name != CALL)?;
     let arguments = match outer.get("arguments") {
         None | Some(Value::Null) => "{}".to_owned(),
-        // Some models write the object as text.
+        // Some models write the object as a string.
         Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),
     };
@@ -227,7 +225,7 @@ impl Tool for Describe {
     }
 }
 
-/// Only what is no proper call gets here: the rest is taken for the call that it stands for.
+/// Only invalid calls get here: valid ones were resolved to the call inside.
 struct Call;
 
 impl Tool for Call {

@@ -1,10 +1,10 @@
-//! Marks what comes from outside as data, so that a model does not take it for instructions.
+//! Marks untrusted content as data, so that a model does not take it for instructions.
 
-/// Shorter results can not carry instructions worth the words.
+/// Shorter results are too short for instructions.
 const SHORTEST: usize = 32;
 const TAG: &str = "untrusted_tool_result";
 
-/// Wraps the result of an outside tool. The tag inside the text is defanged in any case.
+/// Wraps the result of an outside tool. Tags inside the text are always defanged.
 pub fn wrap(source: &str, text: String) -> String {
     if text.chars().count() < SHORTEST {
         return text;
@@ -15,7 +15,7 @@ pub fn wrap(source: &str, text: String) -> String {
     )
 }
 
-/// Breaks every opening or closing tag of that name, in upper or lower case.
+/// Breaks every opening or closing tag of that name, ignoring case.
 fn defang(text: String) -> String {
     let lower = text.to_ascii_lowercase();
     if !lower.contains(TAG) {

@@ -1,10 +1,9 @@
-//! The arguments of a call, read one by one. Models write `"10"` for `10` and `null` for nothing; both are understood.
+//! The arguments of a call, read one by one. Models write `"10"` for `10` and `null` for nothing; both are accepted.
 
 use serde_json::{Map, Value};
 
 use super::Problem;
 
-/// The arguments of one call.
 pub(super) struct Arguments(Map<String, Value>);
 
 impl Arguments {
@@ -16,7 +15,7 @@ impl Arguments {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A text that must be there and not be empty.
+    /// A required, non-empty text.
     pub(super) fn required_text(&self, name: &str) -> Result<String, Problem> {
         match self.text(name)? {
             Some(text) if !text.is_empty() => Ok(text),
@@ -48,7 +47,7 @@ impl Arguments {
         }
     }
 
-    /// A number of things: the default if it is missing, and never outside the range.
+    /// A count: the default if missing, clamped to the range.
     pub(super) fn size(
         &self,
         name: &str,
@@ -71,7 +70,7 @@ impl Arguments {
         }
     }
 
-    /// One of some words; the first is the default, unless the argument is required.
+    /// One of these words; the first is the default, unless the argument is required.
     pub(super) fn choice(
         &self,
         name: &str,
@@ -143,7 +142,7 @@ impl Arguments {
         self.get(name)?.as_object().cloned().map(Self)
     }
 
-    /// Whether an argument is there, whatever it is.
+    /// Whether an argument is present, whatever its value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }

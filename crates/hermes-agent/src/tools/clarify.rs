@@ -11,28 +11,24 @@ use crate::{
     tool::{Tool, ToolContext, ToolOutput},
 };
 
-/// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// What is asked.
     pub text: String,
-    /// Answers to choose from; another answer may be given all the same.
+    /// Suggested answers; the user may also answer freely.
     pub choices: Vec<String>,
 }
 
-/// Where questions are asked: a terminal, a chat.
+/// Asks the user: at a terminal, in a chat.
 pub trait Questioner: Send + Sync {
-    /// Asks and waits. `None` if no answer came.
+    /// Asks and waits. `None` without an answer.
     fn ask(&self, question: Question) -> BoxFuture<'_, Option<String>>;
 }
 
-/// Asks the user.
 pub struct Clarify {
     questioner: Option<Arc<dyn Questioner>>,
 }
 
 impl Clarify {
-    /// Without a questioner every question fails.
     pub fn new(questioner: Option<Arc<dyn Questioner>>) -> Self {
         Self { questioner }
     }

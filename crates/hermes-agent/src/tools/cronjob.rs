@@ -1,4 +1,4 @@
-//! `cronjob`: work that is done later or again and again.
+//! `cronjob`: scheduled and repeated jobs.
 
 mod stored;
 
@@ -18,64 +18,49 @@ const ACTIONS: [&str; 7] = [
     "create", "list", "update", "pause", "resume", "remove", "run",
 ];
 
-/// What a job is to be. In an update, what is missing stays as it is.
+/// The properties of a job. In an update, missing ones stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobRequest {
     /// What the agent is asked to do.
     pub prompt: Option<String>,
-    /// When, in one of the forms the user writes.
+    /// In one of the user's formats.
     pub schedule: Option<String>,
-    /// Its name.
     pub name: Option<String>,
-    /// How often; 0 is for ever.
+    /// Number of runs; 0 is unlimited.
     pub repeat: Option<u64>,
-    /// Where the result goes.
     pub deliver: Option<String>,
-    /// Skills to load first.
     pub skills: Option<Vec<String>>,
-    /// The model.
     pub model: Option<String>,
-    /// Its provider.
     pub provider: Option<String>,
-    /// A script of the home whose output goes into the prompt.
+    /// A script of the home whose output becomes part of the prompt.
     pub script: Option<String>,
     /// Whether the script's output is the message.
     pub no_agent: Option<bool>,
-    /// Jobs whose last output goes into the prompt.
+    /// Jobs whose last output becomes part of the prompt.
     pub context_from: Option<Vec<String>>,
-    /// The toolsets the agent has.
     pub enabled_toolsets: Option<Vec<String>>,
-    /// Where it works.
     pub workdir: Option<String>,
     /// Whether its messages appear in the chat's session.
     pub attach_to_session: Option<bool>,
 }
 
-/// Where jobs are kept. All methods may read and write files; all return what is to be shown of a job.
+/// The store of jobs. All methods may block on files; all return a job for display.
 pub trait CronJobs: Send + Sync {
-    /// Makes a job.
     fn create(&self, job: JobRequest) -> Result<Value, String>;
-    /// All jobs.
     fn list(&self) -> Result<Vec<Value>, String>;
-    /// Changes a job.
     fn update(&self, id: &str, changes: JobRequest) -> Result<Value, String>;
-    /// Stops a job for now.
     fn pause(&self, id: &str) -> Result<Value, String>;
-    /// Lets it go on, counting from now.
+    /// Resumes it, counting from now.
     fn resume(&self, id: &str) -> Result<Value, String>;
-    /// Removes it.
     fn remove(&self, id: &str) -> Result<Value, String>;
-    /// Runs it as soon as possible.
     fn run(&self, id: &str) -> Result<Value, String>;
 }
 
-/// Manages jobs.
 pub struct Cronjob {
     jobs: Arc<dyn CronJobs>,
 }
 
 impl Cronjob {
-    /// Manages these.
     pub fn new(jobs: Arc<dyn CronJobs>) -> Self {
         Self { jobs }
     }

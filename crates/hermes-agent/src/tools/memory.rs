@@ -1,6 +1,6 @@
 //! `memory`: short notes that outlive a session, in `memories/MEMORY.md` and `memories/USER.md` of the home.
 //!
-//! Entries are separated by lines with a single `§`. Changes are made under a lock file, `MEMORY.md.lock`, that other
+//! Entries are separated by lines with a single `§`. Changes hold a lock file, `MEMORY.md.lock`, that other
 //! processes on the same home respect too.
 
 mod entries;
@@ -26,12 +26,10 @@ use crate::{
     tool::{Tool, ToolContext, ToolOutput},
 };
 
-/// How large the memories may grow, in characters.
+/// Size limits in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Notes about work.
     pub memory: usize,
-    /// Notes about the user.
     pub user: usize,
 }
 
@@ -61,12 +59,10 @@ impl MemoryLimits {
     }
 }
 
-/// What is remembered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memories {
     /// About work, environment and conventions.
     pub memory: Vec<String>,
-    /// About the user.
     pub user: Vec<String>,
 }
 
@@ -96,14 +92,12 @@ impl Target {
     }
 }
 
-/// Remembers and forgets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
     limits: MemoryLimits,
 }
 
 impl Memory {
-    /// With these limits.
     pub fn new(limits: MemoryLimits) -> Self {
         Self { limits }
     }
@@ -224,7 +218,7 @@ fn read(path: &Path) -> io::Result<Entries> {
 /// Makes all changes or none.
 fn update(path: &Path, changes: &[Change], limit: usize) -> Result<Entries, Problem> {
     let failed =
-        |error: io::Error| Problem::new(format!("{} can not be used: {error}", path.display()));
+        |error: io::Error| Problem::new(format!("{} cannot be used: {error}", path.display()));
     let _lock = lock(path).map_err(failed)?;
     let mut entries = read(path).map_err(failed)?;
     let size_before = entries.size();

@@ -26,7 +26,6 @@ use crate::{
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
-/// Changes files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Patch;
 

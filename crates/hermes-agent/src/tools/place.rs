@@ -1,4 +1,4 @@
-//! Where a path of a call really leads, and whether a tool may go there.
+//! Resolves the paths of tool calls and checks whether a tool may access them.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 const LONGEST_CHAIN_OF_LINKS: usize = 40;
-/// Enough of a file to see what kind it is.
+/// Enough of a file to detect its type.
 const HEAD: u64 = 8192;
 
 /// What a tool wants to do with a file.
@@ -32,7 +32,6 @@ pub(super) enum Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guard {
     Free,
-    /// Only if somebody says so.
     Ask {
         rule: &'static str,
         reason: &'static str,
@@ -42,7 +41,7 @@ pub(super) enum Guard {
     },
 }
 
-/// The rules of the places that a call goes to.
+/// The path rules of a call.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
     cwd: PathBuf,
@@ -54,7 +53,7 @@ impl Map {
         Self::new(context.cwd.clone(), context.landmarks())
     }
 
-    /// Links on the way to the landmarks are followed, as they are on the way to everything else.
+    /// Links in the protected paths are resolved, as in every other path.
     pub(super) fn new(cwd: PathBuf, landmarks: Landmarks) -> Self {
         let real = |path: Option<PathBuf>| path.map(|path| real_path(&path).unwrap_or(path));
         let landmarks = Landmarks {
@@ -64,7 +63,7 @@ impl Map {
         Self { cwd, landmarks }
     }
 
-    /// Where a path leads after `~`, the working directory and all links.
+    /// Resolves `~`, the working directory and all links of a path.
     pub(super) fn locate(&self, path: &str) -> io::Result<PathBuf> {
         let expanded = match (path.strip_prefix('~'), &self.landmarks.user_home) {
             (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
@@ -75,7 +74,7 @@ impl Map {
         real_path(&self.cwd.join(expanded))
     }
 
-    /// Whether a tool may touch a real path.
+    /// The permission for a resolved path.
     pub(super) fn guard(&self, path: &Path, purpose: Purpose) -> Guard {
         let landmarks = &self.landmarks;
         if landmarks.is_secret_store(path) {
@@ -90,7 +89,7 @@ impl Map {
         }
         if purpose == Purpose::Write && landmarks.is_database(path) {
             return Guard::Never {
-                reason: "Hermes keeps its sessions in it",
+                reason: "Hermes stores its sessions in it",
             };
         }
         if landmarks.is_hermes_config(path) {
@@ -121,7 +120,7 @@ impl Map {
         Guard::Free
     }
 
-    /// Opens a file to be read. What is no ordinary file is refused, and so is a hard link to a secret.
+    /// Opens a file for reading. Anything but a regular file is refused, and so is a hard link to a secret.
     pub(super) fn open(&self, path: &Path) -> io::Result<File> {
         let file = open_without_waiting(path)?;
         let metadata = file.metadata()?;
@@ -132,7 +131,7 @@ impl Map {
             ));
         }
         if !metadata.is_file() {
-            return Err(io::Error::other("it is no ordinary file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         if self.is_link_to_secret(&metadata) {
             return Err(io::Error::new(
@@ -178,7 +177,7 @@ impl Map {
     }
 }
 
-/// Finds the place of a path and asks, where that is needed.
+/// Resolves a path and requests approval if needed.
 pub(super) async fn enter(
     tool: &str,
     path: &str,
@@ -192,7 +191,7 @@ pub(super) async fn enter(
     match map.guard(&real, purpose) {
         Guard::Free => {}
         Guard::Never { reason } => {
-            return Err(Problem::new(format!("{path} is out of reach: {reason}")));
+            return Err(Problem::new(format!("{path} cannot be accessed: {reason}")));
         }
         Guard::Ask { rule, reason } => {
             let verb = if purpose == Purpose::Read {
@@ -219,7 +218,7 @@ pub(super) async fn enter(
     Ok(real)
 }
 
-/// The path with every link followed; what does not exist yet stays as written.
+/// The path with every link resolved; parts that do not exist yet stay as written.
 pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(path)?;
     let mut pending: VecDeque<OsString> = parts(&absolute).collect();
@@ -246,7 +245,7 @@ pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
                 }
             }
             Some(Component::CurDir) | None => {}
-            // A root or a drive begins anew.
+            // An absolute path starts over.
             Some(_) => real.push(&part),
         }
     }
@@ -258,7 +257,7 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
         .map(|component| component.as_os_str().to_owned())
 }
 
-/// A pipe without a writer must not keep the tool waiting.
+/// A pipe without a writer must not block the tool.
 fn open_without_waiting(path: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true);
@@ -272,7 +271,7 @@ fn open_without_waiting(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether a file named like a key holds none: certificates end in `.pem` too.
+/// Whether a file named like a key contains none: certificates end in `.pem` too.
 fn is_open_certificate(path: &Path) -> bool {
     let is_pem = path.extension().is_some_and(|ending| {
         ending.eq_ignore_ascii_case("pem") || ending.eq_ignore_ascii_case("key")
@@ -289,7 +288,7 @@ fn is_open_certificate(path: &Path) -> bool {
         Ok(file) => {
             file.take(HEAD).read_to_end(&mut head).is_ok() && !contains(&head, b"PRIVATE KEY")
         }
-        // Nothing there yet that could be lost or shown.
+        // A new file has no content to protect.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }

@@ -17,9 +17,9 @@ use crate::{
 };
 
 const DEFAULT_WAIT: Duration = Duration::from_mins(3);
-/// How long a killed process may take to go.
+/// How long to wait for a killed process to end.
 const KILL_WAIT: Duration = Duration::from_secs(5);
-/// How long a process may take to read what is written to it.
+/// How long to wait for a process to read its input.
 const WRITE_WAIT: Duration = Duration::from_secs(10);
 const DEFAULT_LINES: usize = 200;
 const MOST_LINES: usize = 2000;
@@ -28,13 +28,11 @@ const ACTIONS: [&str; 8] = [
     "list", "poll", "log", "wait", "kill", "write", "submit", "close",
 ];
 
-/// Follows and steers background processes.
 pub struct Process {
     table: Arc<ProcessTable>,
 }
 
 impl Process {
-    /// For the processes of a table.
     pub fn new(table: Arc<ProcessTable>) -> Self {
         Self { table }
     }
@@ -110,7 +108,7 @@ impl Process {
                 if action == "submit" {
                     data.push('\n');
                 }
-                // A shell in the background would run it.
+                // A background shell would run it as a command.
                 let scene = context.scene(context.cwd.clone());
                 context
                     .approvals
@@ -124,7 +122,7 @@ impl Process {
     }
 }
 
-/// The state and what was written since the last look.
+/// The state and the output since the last poll.
 fn with_output(entry: &Entry) -> Value {
     let mut state = entry.state();
     state["output"] = entry.new_output().into();

@@ -25,10 +25,9 @@ const DEFAULT_LINES: usize = 500;
 const MOST_LINES: usize = 2000;
 const LONGEST_LINE: usize = 2000;
 const MOST_CHARACTERS: usize = 100_000;
-/// Lines of larger files are not counted to the end.
+/// In larger files the lines are not counted.
 const COUNTED: u64 = 50_000_000;
 
-/// Reads text files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadFile;
 
@@ -62,7 +61,7 @@ impl Tool for ReadFile {
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let output = finish(read(&Arguments::new(arguments), context).await);
-            // It has a limit of its own, and is how the model reads what was put into a file.
+            // It has its own limit, and is how the model reads results that were moved to a file.
             ToolOutput {
                 may_be_persisted: false,
                 ..output
@@ -105,11 +104,11 @@ fn unreadable(path: &str, real: &Path, error: &io::Error) -> Problem {
                 names.join(", ")
             ),
         }),
-        _ => Problem::new(format!("{path} can not be read: {error}")),
+        _ => Problem::new(format!("{path} cannot be read: {error}")),
     }
 }
 
-/// Names in the same directory that differ little: in case, or in the ending.
+/// Similar names in the same directory: other case or extension.
 fn similar_names(path: &Path) -> Vec<String> {
     let stem = |path: &Path| {
         path.file_stem()
@@ -132,7 +131,6 @@ fn similar_names(path: &Path) -> Vec<String> {
     names
 }
 
-/// A part of a file.
 #[derive(Debug, Default)]
 struct Window {
     text: String,
@@ -200,7 +198,7 @@ fn window(file: File, offset: usize, limit: usize, counts_all: bool) -> io::Resu
     Ok(window)
 }
 
-/// The beginning of a line, and how much more there was.
+/// The start of a line, and the number of omitted bytes.
 struct Line {
     head: Vec<u8>,
     left_out: usize,
@@ -225,7 +223,7 @@ impl Line {
     }
 }
 
-/// Reads a line without ever holding more of it than can be shown.
+/// Reads a line, keeping no more of it than can be shown.
 fn next_line(reader: &mut impl BufRead) -> io::Result<Option<Line>> {
     const ROOM: usize = LONGEST_LINE * 4 + 4;
     let mut line = Line {

@@ -23,7 +23,6 @@ const DEFAULT_LIMIT: usize = 50;
 const MOST_RESULTS: usize = 2000;
 const MOST_CONTEXT: usize = 20;
 
-/// Searches files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SearchFiles;
 
@@ -65,7 +64,6 @@ impl Tool for SearchFiles {
     }
 }
 
-/// How results are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Lines,
@@ -73,7 +71,6 @@ enum Mode {
     Counts,
 }
 
-/// Which of the results are shown.
 #[derive(Debug, Clone, Copy)]
 struct Page {
     offset: usize,
@@ -120,7 +117,7 @@ async fn search(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutp
     .await
 }
 
-/// Results, cut to the page that was asked for.
+/// Results of the requested page.
 struct Results {
     page: Page,
     seen: usize,
@@ -136,7 +133,7 @@ impl Results {
         }
     }
 
-    /// Whether another result would be shown, or is beyond the page.
+    /// Counts a result and returns its position relative to the page.
     fn count(&mut self) -> Position {
         let number = self.seen;
         self.seen += 1;
@@ -154,7 +151,7 @@ impl Results {
         (self.page.offset..self.page.offset.saturating_add(self.page.limit)).contains(&self.seen)
     }
 
-    /// The text of the page with a note about what is not on it.
+    /// The text of the page with a note about further results.
     fn render(self, what: &str, walk: &walk::Walk) -> String {
         let mut lines = self.lines;
         let mut notes = Vec::new();

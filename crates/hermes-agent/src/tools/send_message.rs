@@ -1,4 +1,4 @@
-//! `send_message`: a message to a chat of a messaging platform, and the chats that there are.
+//! `send_message`: sends a message to a chat of a messaging platform, or lists known chats.
 
 use std::sync::Arc;
 
@@ -12,20 +12,17 @@ use crate::{
     tool::{Tool, ToolContext, ToolOutput},
 };
 
-/// What is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingMessage {
     /// `platform`, or `platform:chat`.
     pub target: String,
     /// The text; empty where only files are sent.
     pub text: String,
-    /// Paths of files.
     pub media: Vec<String>,
 }
 
-/// Whoever sends messages for a home.
 pub trait Messenger: Send + Sync {
-    /// Sends a message. Both ways the answer is an object; a failure has a member `error`.
+    /// Sends a message. Success and failure are objects; a failure has a member `error`.
     fn send(
         &self,
         settings: Arc<Settings>,
@@ -40,20 +37,18 @@ pub trait Messenger: Send + Sync {
     ) -> BoxFuture<'_, Result<Value, Value>>;
 }
 
-/// Whether there is a platform that can be sent to.
+/// Whether a messaging platform is configured.
 pub(crate) fn has_platform(settings: &Settings) -> bool {
     let has_token = |platform: &Platform| settings.gateway.platform(*platform).token.is_some();
     Platform::ALL.iter().any(has_token)
 }
 
-/// Sends messages.
 pub struct SendMessage {
     messenger: Arc<dyn Messenger>,
     settings: Arc<Settings>,
 }
 
 impl SendMessage {
-    /// With the settings of the turn.
     pub fn new(messenger: Arc<dyn Messenger>, settings: Arc<Settings>) -> Self {
         Self {
             messenger,
@@ -107,7 +102,7 @@ impl SendMessage {
     }
 }
 
-/// The files, by paths that mean the same to everybody.
+/// The files, as absolute paths.
 fn media(arguments: &Arguments, context: &ToolContext) -> Result<Vec<String>, Problem> {
     let map = place::Map::of(context);
     let paths = arguments.texts("media")?;

@@ -1,4 +1,4 @@
-//! `session_search`: what was said in other sessions.
+//! `session_search`: searches the messages of other sessions.
 
 mod stored;
 
@@ -16,68 +16,50 @@ use crate::{
 
 const DEFAULT_SESSIONS: usize = 3;
 const MOST_SESSIONS: usize = 20;
-/// Matches shown of one session.
 const MATCHES_EACH: usize = 3;
 const DEFAULT_WINDOW: usize = 5;
 const MOST_WINDOW: usize = 20;
 
-/// What to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionQuery {
-    /// The words.
     pub text: String,
     /// Only messages of these roles; all, if empty.
     pub roles: Vec<String>,
-    /// What comes first.
     pub order: SessionOrder,
     /// Only this session.
     pub session: Option<String>,
-    /// Not this one.
     pub exclude_session: String,
-    /// At most so many messages.
     pub limit: usize,
 }
 
-/// What comes first among the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionOrder {
-    /// The best match.
     Relevance,
-    /// The last written.
     Newest,
-    /// The first written.
     Oldest,
 }
 
-/// A message that was found, or one near it.
+/// A match, or a message around it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FoundMessage {
-    /// The session.
     pub session_id: String,
-    /// The message.
     pub message_id: i64,
-    /// Who speaks.
     pub role: String,
     /// When, for people.
     pub time: String,
-    /// The text, or the part that matches.
+    /// The text, or the matching part.
     pub text: String,
 }
 
-/// A session in a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FoundSession {
-    /// The session.
     pub session_id: String,
-    /// Its title.
     pub title: Option<String>,
-    /// Where it took place.
     pub source: String,
     /// When it began, for people.
     pub started: String,
 }
 
-/// Where sessions are kept.
 pub trait SessionSearch: Send + Sync {
     /// Messages that match, each with its session.
     fn search(
@@ -85,14 +67,13 @@ pub trait SessionSearch: Send + Sync {
         query: SessionQuery,
     ) -> BoxFuture<'_, Result<Vec<(FoundSession, FoundMessage)>, String>>;
 
-    /// The last sessions but one.
     fn recent<'a>(
         &'a self,
         exclude_session: &'a str,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<FoundSession>, String>>;
 
-    /// The messages around one, or the first ones of a session.
+    /// The messages around one, or the first of a session.
     fn messages<'a>(
         &'a self,
         session: &'a str,
@@ -101,13 +82,11 @@ pub trait SessionSearch: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<FoundMessage>, String>>;
 }
 
-/// Searches other sessions.
 pub struct SessionSearchTool {
     sessions: Arc<dyn SessionSearch>,
 }
 
 impl SessionSearchTool {
-    /// Searches these.
     pub fn new(sessions: Arc<dyn SessionSearch>) -> Self {
         Self { sessions }
     }
@@ -175,7 +154,7 @@ impl SessionSearchTool {
                     order: order(arguments)?,
                     session,
                     exclude_session: context.session.to_string(),
-                    // Matches of one session often come together.
+                    // Several matches may be of the same session.
                     limit: limit * MATCHES_EACH * 5,
                 };
                 let found = self.sessions.search(query).await.map_err(Problem::new)?;
@@ -222,13 +201,13 @@ fn roles(arguments: &Arguments) -> Result<Vec<String>, Problem> {
         .map(|role| match role.as_str() {
             "user" | "assistant" | "tool" | "system" => Ok(role),
             _ => Err(Problem::new(format!(
-                "`{role}` is no role; user, assistant, tool and system are"
+                "`{role}` is not a role; use user, assistant, tool or system"
             ))),
         })
         .collect()
 }
 
-/// The first sessions in the order of their best match, with a few matches each.
+/// The first sessions, ordered by their best match, with a few matches each.
 fn by_session(found: Vec<(FoundSession, FoundMessage)>, limit: usize) -> Vec<Value> {
     let mut sessions: Vec<(FoundSession, Vec<FoundMessage>)> = Vec::new();
     for (session, message) in found {

@@ -1,4 +1,4 @@
-//! `skills_list` and `skill_view`: instructions that the home keeps for certain kinds of work.
+//! `skills_list` and `skill_view`: the home's instructions for certain kinds of work.
 
 mod stored;
 
@@ -14,48 +14,37 @@ use crate::{
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
-/// A skill in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkillSummary {
-    /// Its name.
     pub name: String,
-    /// What it is good for.
     pub description: String,
-    /// The directory it is filed under.
     pub category: Option<String>,
 }
 
-/// A skill to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillText {
-    /// The instructions.
     pub text: String,
     /// Files that belong to it, by relative path.
     pub files: Vec<String>,
 }
 
-/// Where skills are kept. All methods may read files.
+/// The store of skills. All methods may read files.
 pub trait Skills: Send + Sync {
-    /// All that can be used here.
     fn list(&self) -> Vec<SkillSummary>;
 
-    /// What a category is about, if that is written down.
+    /// The description of a category, if there is one.
     fn category_description(&self, category: &str) -> Option<String>;
 
-    /// The instructions of a skill.
     fn view(&self, name: &str) -> Result<SkillText, String>;
 
-    /// One of its files.
     fn view_file(&self, name: &str, path: &str) -> Result<String, String>;
 }
 
-/// Lists skills.
 pub struct SkillsList {
     skills: Arc<dyn Skills>,
 }
 
 impl SkillsList {
-    /// Lists these.
     pub fn new(skills: Arc<dyn Skills>) -> Self {
         Self { skills }
     }
@@ -109,13 +98,11 @@ async fn list(skills: Arc<dyn Skills>, arguments: &Arguments) -> Result<ToolOutp
     .await
 }
 
-/// Shows a skill.
 pub struct SkillView {
     skills: Arc<dyn Skills>,
 }
 
 impl SkillView {
-    /// Shows these.
     pub fn new(skills: Arc<dyn Skills>) -> Self {
         Self { skills }
     }

@@ -1,8 +1,8 @@
-//! Puts a file in place whole: a reader sees the old content or the new one.
+//! Writes a file atomically: a reader sees the old content or the new one.
 
 use std::{fs, io, io::Write as _, path::Path};
 
-/// Who may use a file that did not exist before.
+/// The permissions of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NewFile {
     /// As the user's settings say.
@@ -12,7 +12,7 @@ pub(super) enum NewFile {
 }
 
 /// Writes a file by renaming a temporary one over it. An existing file keeps its mode and, if possible, its owner.
-/// Directories on the way are made. The path must be real: a link would be replaced, not followed.
+/// Parent directories are created. The path must be resolved: a link would be replaced, not followed.
 pub(super) fn store(path: &Path, content: &[u8], new_file: NewFile) -> io::Result<()> {
     let directory = path
         .parent()
@@ -34,7 +34,7 @@ pub(super) fn store(path: &Path, content: &[u8], new_file: NewFile) -> io::Resul
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(
         match new_file {
-            // The user's mask is applied to it.
+            // The umask applies to it.
             NewFile::Ordinary => 0o666,
             NewFile::Private => 0o600,
         },

@@ -1,7 +1,7 @@
-//! The files of the groups that a home belongs to: `teams/<group>/…`.
+//! The files of a home's groups: `teams/<group>/…`.
 //!
-//! They lie with a Hub, which checks every request. The file tools go there by way of [`Shares`] when a path leads
-//! there, and work on the disk otherwise. Commands of the terminal do not see them.
+//! They are stored by a Hub, which checks every request. The file tools use [`Shares`] for paths
+//! below `teams/`, and the disk otherwise. Terminal commands do not see them.
 
 mod patching;
 mod searching;
@@ -21,7 +21,7 @@ use crate::{
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
-/// The directory that all of them seem to be in.
+/// The virtual directory of all groups.
 const TOP: &str = "teams";
 const NOTE: &str = " `teams/<group>/…` are files that you share with others; search_files with path=teams lists the \
                     groups. Commands of the terminal do not see them.";
@@ -31,20 +31,18 @@ const MOST_LINES: usize = 2000;
 const LONGEST_LINE: usize = 2000;
 const MOST_CHARACTERS: usize = 100_000;
 
-/// Why something was not done, in words for the model.
+/// Why an operation failed, for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SharesError(pub String);
 
-/// The answer to something that is asked of a Hub.
+/// The result of a request to the Hub.
 pub type Asked<'a, T> = BoxFuture<'a, Result<T, SharesError>>;
 
-/// A group's file or directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spot {
-    /// The group.
     pub group: String,
-    /// Below its root, which is the empty path.
+    /// Relative to its root, which is the empty path.
     pub path: String,
 }
 
@@ -58,66 +56,54 @@ impl fmt::Display for Spot {
     }
 }
 
-/// A group that the home belongs to.
+/// A group of the home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its id.
     pub id: String,
     /// `read` or `write`.
     pub access: String,
 }
 
-/// Lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     /// The lines, with their ends.
     pub content: String,
-    /// How many the file has.
     pub total_lines: usize,
-    /// The first line after these, from 0, if there are more.
+    /// The next line, counted from 0, if there are more.
     pub next: Option<usize>,
-    /// The version that was read.
     pub version: String,
 }
 
-/// A line that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
-    /// In which file, from the group's root.
+    /// Relative to the group's root.
     pub path: String,
     /// From 1.
     pub line: u64,
-    /// The line.
     pub text: String,
 }
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<T> {
     /// In the order of paths.
     pub items: Vec<T>,
-    /// Whether there may be more.
     pub is_cut: bool,
 }
 
-/// Whether a file is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
     /// There was none.
     Created,
-    /// It has other content now.
     Replaced,
 }
 
-/// What keeps the files of groups.
 pub trait Shares: Send + Sync {
-    /// The groups of the home.
     fn groups(&self) -> Asked<'_, Vec<Group>>;
 
-    /// So many lines from this one on, which is counted from 0; 0 are all that are given at once.
+    /// Reads `limit` lines from `offset`, counted from 0; a limit of 0 is the maximum.
     fn read<'a>(&'a self, spot: &'a Spot, offset: usize, limit: usize) -> Asked<'a, Text>;
 
-    /// Replaces a file, or only this version of it.
+    /// Replaces a file, if it still has this version where one is given.
     fn write<'a>(
         &'a self,
         spot: &'a Spot,
@@ -128,13 +114,12 @@ pub trait Shares: Send + Sync {
     /// Removes a file if it still has this version.
     fn remove<'a>(&'a self, spot: &'a Spot, version: &'a str) -> Asked<'a, ()>;
 
-    /// Lines that match a regular expression, of a file or of all files below a directory.
+    /// Lines that match a regular expression, in a file or below a directory.
     fn grep<'a>(&'a self, spot: &'a Spot, pattern: &'a str) -> Asked<'a, Found<Hit>>;
 
-    /// Paths below a directory whose name fits a pattern such as `*.md`, from the group's root.
+    /// Paths below a directory whose name matches a pattern such as `*.md`, relative to the group's root.
     fn find<'a>(&'a self, spot: &'a Spot, name: &'a str) -> Asked<'a, Found<String>>;
 
-    /// Whether there is something.
     fn exists<'a>(&'a self, spot: &'a Spot) -> Asked<'a, bool>;
 }
 
@@ -144,25 +129,21 @@ impl From<SharesError> for Problem {
     }
 }
 
-/// The files of groups, and where they seem to lie.
+/// The files of groups, and their virtual directory.
 pub struct Teams {
     shares: Arc<dyn Shares>,
     top: PathBuf,
 }
 
-/// Where a path leads.
 #[derive(Debug, PartialEq, Eq)]
 enum Way {
-    /// To the disk.
     Disk,
-    /// To the directory above all groups.
     Top,
-    /// To a group's files.
     To(Spot),
 }
 
 impl Teams {
-    /// They seem to lie in `teams` of this directory.
+    /// They appear in `teams` of this directory.
     pub fn new(shares: Arc<dyn Shares>, workspace: &Path) -> Self {
         Self {
             shares,
@@ -170,7 +151,7 @@ impl Teams {
         }
     }
 
-    /// Relative paths mean the same wherever a session works, so that a job in another directory finds them, too.
+    /// Relative paths do not depend on the working directory, so that a job in another directory finds them, too.
     fn way(&self, path: &str) -> Way {
         let path = Path::new(path);
         let workspace = self.top.parent().unwrap_or(Path::new("/"));
@@ -203,12 +184,12 @@ impl Teams {
         self.way(path) != Way::Disk
     }
 
-    /// The file that a path leads to.
+    /// The group file of a path.
     fn file(&self, path: &str) -> Result<Spot, Problem> {
         match self.way(path) {
             Way::To(spot) if !spot.path.is_empty() => Ok(spot),
             Way::Disk => Err(Problem::new(format!(
-                "{path} is no file of a group; change those in a call of their own"
+                "{path} is not a file of a group; change it in a separate call"
             ))),
             _ => Err(Problem::new(format!(
                 "{path} is a directory; list it with search_files and target=files"
@@ -217,7 +198,6 @@ impl Teams {
     }
 }
 
-/// Which of the file tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
@@ -226,7 +206,7 @@ pub(super) enum Kind {
     Search,
 }
 
-/// A file tool that also reaches the files of groups.
+/// A file tool that also handles the files of groups.
 pub(super) struct WithTeams {
     pub(super) tool: Arc<dyn Tool>,
     pub(super) kind: Kind,

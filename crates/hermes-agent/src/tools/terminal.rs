@@ -1,6 +1,6 @@
-//! `terminal`: a shell command, waited for or in the background.
+//! `terminal`: runs a shell command, in the foreground or in the background.
 //!
-//! Every command gets a process group of its own, which ends with the call, with the turn, or with the session.
+//! Every command gets its own process group, which is killed with the call, the turn, or the session.
 
 pub(super) mod capture;
 pub(crate) mod child;
@@ -38,19 +38,17 @@ use crate::{
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(3);
-/// How long output is waited for after the command itself has ended.
+/// How long to wait for output after the command has ended.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
-/// How commands run.
 #[derive(Debug, Clone)]
 pub struct TerminalSettings {
-    /// How long a command may take if the model does not say.
+    /// The default timeout.
     pub timeout: Duration,
-    /// The variables of Hermes. A command gets those of them that are no secrets.
+    /// The environment of Hermes. A command gets what is not secret.
     pub environment: Vec<(OsString, OsString)>,
-    /// Variables a command gets although they look like secrets.
+    /// Variables to pass although they look like secrets.
     pub passthrough: Vec<String>,
-    /// What a command can reach.
     pub confinement: Confinement,
 }
 
@@ -74,7 +72,7 @@ impl TerminalSettings {
         }
     }
 
-    /// The same where the owner of the machine leaves commands less.
+    /// Applies the machine owner's limits.
     #[must_use]
     pub fn within(mut self, document: &Value, bounds: CommandBounds) -> Self {
         self.confinement = Confinement::new(document, bounds);
@@ -82,7 +80,7 @@ impl TerminalSettings {
     }
 }
 
-/// The variables of a program that runs in the name of the user, without secrets.
+/// The environment of a child process, without secrets.
 pub(crate) fn child_environment(
     settings: &TerminalSettings,
     home: &Path,
@@ -90,7 +88,6 @@ pub(crate) fn child_environment(
     environment::for_child(settings, home, Connection::Pipes)
 }
 
-/// Runs shell commands.
 pub struct Terminal {
     settings: TerminalSettings,
     table: Arc<ProcessTable>,
@@ -141,7 +138,7 @@ impl Tool for Terminal {
 }
 
 impl Terminal {
-    /// What the model has to know of it, or would take for a fault.
+    /// Tells the model about the sandbox, so that it does not take it for a fault.
     fn about_sandbox(&self) -> &'static str {
         match self.settings.confinement.level() {
             CommandSandbox::Off => "",
@@ -226,12 +223,12 @@ fn directory(workdir: Option<String>, context: &ToolContext) -> Result<PathBuf, 
     };
     match place::Map::of(context).locate(&workdir) {
         Ok(path) if path.is_dir() => Ok(path),
-        Ok(_) => Err(Problem::new(format!("{workdir} is no directory"))),
+        Ok(_) => Err(Problem::new(format!("{workdir} is not a directory"))),
         Err(error) => Err(Problem::new(format!("{workdir}: {error}"))),
     }
 }
 
-/// How a command came to its end.
+/// How a command ended.
 enum End {
     Exited,
     TimedOut,
@@ -259,7 +256,7 @@ async fn wait(started: Started, timeout: Duration, context: &ToolContext) -> Too
             },
             exited = child.wait(), if status.is_none() => {
                 status = Some(exited);
-                // Something it started may hold the output open.
+                // A child process may hold the output open.
                 until = Instant::now() + LAST_WORDS;
             }
             () = tokio::time::sleep_until(until) => {

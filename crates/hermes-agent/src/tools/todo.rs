@@ -1,4 +1,4 @@
-//! `todo`: the list of things to do in a session.
+//! `todo`: the task list of a session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,34 +17,25 @@ const NAME: &str = "todo";
 const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
 const MOST_ITEMS: usize = 200;
 
-/// What the tool returns, as far as it is read again.
+/// The tool's result, as far as it is parsed again.
 #[derive(Deserialize)]
 struct Listed {
     todos: Vec<TodoItem>,
 }
 
-/// Something to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem {
-    /// How the model refers to it.
     pub id: String,
-    /// What is to be done.
     pub content: String,
-    /// How far it is.
     pub status: TodoStatus,
 }
 
-/// How far an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
-    /// Not begun.
     Pending,
-    /// Being done.
     InProgress,
-    /// Done.
     Completed,
-    /// Not needed any more.
     Cancelled,
 }
 
@@ -59,22 +50,21 @@ impl TodoStatus {
     }
 }
 
-/// The list of a session, shared between the tool and whoever shows it.
+/// The list of a session, shared between the tool and the display.
 #[derive(Debug, Default)]
 pub struct TodoList(Mutex<Vec<TodoItem>>);
 
 impl TodoList {
-    /// What is on it, in order.
     pub fn items(&self) -> Vec<TodoItem> {
         self.lock().clone()
     }
 
-    /// Puts these items in the place of all others.
+    /// Replaces all items.
     pub fn replace(&self, items: Vec<TodoItem>) {
         *self.lock() = items;
     }
 
-    /// Takes the list from the latest result of the tool in a conversation, if there is one.
+    /// Restores the list from the latest result of the tool in a conversation, if there is one.
     pub(crate) fn recall(&self, messages: &[Message]) {
         let latest = messages.iter().rev().find_map(|message| match message {
             Message::Tool(result) if result.name.as_deref() == Some(NAME) => {
@@ -93,13 +83,11 @@ impl TodoList {
     }
 }
 
-/// Reads and changes the list.
 pub struct Todo {
     list: Arc<TodoList>,
 }
 
 impl Todo {
-    /// For a session's list.
     pub fn new(list: Arc<TodoList>) -> Self {
         Self { list }
     }

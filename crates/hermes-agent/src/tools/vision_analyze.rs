@@ -1,4 +1,4 @@
-//! `vision_analyze`: asks a model that sees about an image.
+//! `vision_analyze`: asks a vision model about an image.
 
 use std::{io::Read as _, sync::Arc};
 
@@ -22,14 +22,13 @@ const NAME: &str = "vision_analyze";
 /// Larger images are refused by providers.
 const MOST_BYTES: usize = 10 << 20;
 
-/// Looks at images.
 pub struct VisionAnalyze {
     model: Arc<dyn Model>,
     web: Arc<Web>,
 }
 
 impl VisionAnalyze {
-    /// Asks this model, the one for `auxiliary.vision`, and fetches images in this way.
+    /// Uses the model for `auxiliary.vision`.
     pub fn new(model: Arc<dyn Model>, web: Arc<Web>) -> Self {
         Self { model, web }
     }
@@ -52,7 +51,7 @@ impl VisionAnalyze {
             read(&place, context).await?
         };
         let kind = image_type(&bytes)
-            .ok_or_else(|| Problem::new(format!("{place} is no PNG, JPEG, GIF or WebP image")))?;
+            .ok_or_else(|| Problem::new(format!("{place} is not a PNG, JPEG, GIF or WebP image")))?;
         let parts = vec![
             Part::from_text(question),
             Part::from_image_bytes(kind, &bytes),
@@ -67,19 +66,19 @@ impl VisionAnalyze {
         let asked = self.model.complete(&request, &mut nobody_listens);
         let reply = tokio::select! {
             reply = asked => reply.map_err(|error| Problem::new(format!(
-                "the model `{}` could not look at it: {error}. Set `auxiliary.vision` to a model that sees",
+                "the model `{}` could not analyse it: {error}. Set `auxiliary.vision` to a model that accepts images",
                 self.model.name()
             )))?,
             () = context.cancel.cancelled() => return Err(Problem::new("interrupted by the user")),
         };
-        // What is written in an image was written by somebody else.
+        // Text in an image is untrusted.
         Ok(ToolOutput::from_outside(NAME, reply.text))
     }
 }
 
-/// Reads an image file, under the rules for all files.
+/// Reads an image file, subject to the path rules.
 async fn read(path: &str, context: &ToolContext) -> Result<Vec<u8>, Problem> {
-    // Tools name the images they save like this.
+    // Tools refer to saved images like this.
     let path = path.strip_prefix("MEDIA:").unwrap_or(path).to_owned();
     let map = place::Map::of(context);
     let real = place::enter(NAME, &path, Purpose::Read, &map, context).await?;
@@ -110,7 +109,7 @@ impl Tool for VisionAnalyze {
     fn definition(&self) -> ToolDefinition {
         definition(
             NAME,
-            "Looks at an image and answers a question about it. Use it for every image you can not see yourself, also \
+            "Looks at an image and answers a question about it. Use it for every image you cannot see yourself, also \
              those that other tools saved (MEDIA: paths).",
             json!({
                 "image_url": {"type": "string", "description": "A file, or an http or https address"},

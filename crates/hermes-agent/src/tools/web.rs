@@ -1,4 +1,4 @@
-//! What the tools about the web share: which addresses they may reach, and how a page is fetched.
+//! Shared by the web tools: which addresses they may reach, and how a page is fetched.
 
 pub(crate) mod address;
 pub mod extract;
@@ -20,14 +20,13 @@ use crate::ceiling::{InForce, Networks};
 use address::{PublicOnly, is_public_host};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one address may take, redirects included.
+/// For one URL, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const MOST_REDIRECTS: usize = 5;
 
-/// Which addresses may be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reach {
-    /// Only those of the internet: a page must not lead the agent into its user's own network.
+    /// Only public addresses: a page must not lead the agent into its user's own network.
     #[default]
     Public,
     /// Any: `security.allow_private_urls`.
@@ -35,7 +34,6 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Reads it from the whole configuration.
     pub fn from_document(document: &Value) -> Self {
         let is_allowed = match &document["security"]["allow_private_urls"] {
             Value::Bool(flag) => *flag,
@@ -49,36 +47,31 @@ impl Reach {
     }
 }
 
-/// Fetches pages.
 #[derive(Debug, Default)]
 pub struct Web {
     reach: Reach,
     in_force: InForce,
-    /// For addresses of the internet. Made when it is first needed, since reading the system's certificates takes time.
+    /// For public addresses. Created at first use, since loading the system's certificates takes time.
     public: OnceLock<Client>,
-    /// For any address.
     any: OnceLock<Client>,
 }
 
-/// What was found at an address.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    /// Where it was in the end.
     pub(super) url: Url,
-    /// Such as `text/html`, in small letters.
+    /// Such as `text/html`, in lower case.
     pub(super) media_type: String,
     pub(super) bytes: Vec<u8>,
-    /// Whether there was more than was wanted.
+    /// Whether the content was longer than the limit.
     pub(super) is_cut: bool,
 }
 
 impl Web {
-    /// Reaches these addresses.
     pub fn new(reach: Reach) -> Arc<Self> {
         Self::beneath(reach, InForce::default())
     }
 
-    /// Reaches those of these addresses that an operator leaves.
+    /// Also applies the operator's policy.
     pub fn beneath(reach: Reach, in_force: InForce) -> Arc<Self> {
         Arc::new(Self {
             reach,
@@ -87,7 +80,7 @@ impl Web {
         })
     }
 
-    /// What may be reached at this moment.
+    /// The current scope.
     fn reach(&self) -> Reach {
         match self.in_force.ceiling().egress().networks() {
             Networks::Public => Reach::Public,
@@ -95,18 +88,18 @@ impl Web {
         }
     }
 
-    /// Gets what is at an address, and no more than `limit` bytes of it.
+    /// Fetches at most `limit` bytes of a URL.
     pub(super) async fn fetch(&self, url: &str, limit: usize) -> Result<Fetched, Problem> {
         let fetched = tokio::time::timeout(TIMEOUT, self.follow(url, limit)).await;
         fetched.unwrap_or_else(|_| {
             let seconds = TIMEOUT.as_secs();
-            Err(Problem::new(format!("{url}: no answer within {seconds} s")))
+            Err(Problem::new(format!("{url}: timed out after {seconds} s")))
         })
     }
 
     async fn follow(&self, url: &str, limit: usize) -> Result<Fetched, Problem> {
         let mut address = Url::parse(url)
-            .map_err(|error| Problem::new(format!("`{url}` is no address: {error}")))?;
+            .map_err(|error| Problem::new(format!("`{url}` is not a URL: {error}")))?;
         for _ in 0..=MOST_REDIRECTS {
             self.check(&address)?;
             let request = self.client()?.get(address.clone());
@@ -125,7 +118,7 @@ impl Web {
         )))
     }
 
-    /// Whether an address may be reached, as far as it shows. What names stand for is seen when they are looked up.
+    /// Checks a URL by its host. Host names are checked again when they are resolved.
     fn check(&self, address: &Url) -> Result<(), Problem> {
         if !matches!(address.scheme(), "http" | "https") {
             return Err(Problem::new(format!(
@@ -139,7 +132,7 @@ impl Web {
         match address.host() {
             Some(host) if self.reach() == Reach::Any || is_public_host(&host) => Ok(()),
             Some(_) => Err(Problem::new(format!(
-                "{address} is in a private network; it is out of reach unless the user sets \
+                "{address} is in a private network; it cannot be reached unless the user sets \
                  `security.allow_private_urls: true`"
             ))),
             None => Err(Problem::new(format!("{address} names no host"))),
@@ -155,24 +148,23 @@ impl Web {
         if let Some(client) = place.get() {
             return Ok(client);
         }
-        // Redirects are followed by hand, since each address has to be looked at.
+        // Redirects are followed by hand, since each URL has to be checked.
         let builder = Client::builder()
             .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(redirect::Policy::none());
         let builder = match reach {
             Reach::Any => builder,
-            // A proxy would look names up in our place.
+            // A proxy would resolve names itself.
             Reach::Public => builder.no_proxy().dns_resolver(Arc::new(PublicOnly)),
         };
         let client = builder
             .build()
-            .map_err(|error| Problem::new(format!("the web is out of reach: {error}")))?;
+            .map_err(|error| Problem::new(format!("the HTTP client cannot be created: {error}")))?;
         Ok(place.get_or_init(|| client))
     }
 }
 
-/// Where a response leads on to.
 fn redirected(response: &Response) -> Result<Option<Url>, Problem> {
     let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let place = response.headers().get(header::LOCATION);
@@ -182,7 +174,7 @@ fn redirected(response: &Response) -> Result<Option<Url>, Problem> {
     let next = place.to_str().ok();
     let next = next.and_then(|place| response.url().join(place).ok());
     next.map(Some)
-        .ok_or_else(|| Problem::new(format!("{} redirects to no address", response.url())))
+        .ok_or_else(|| Problem::new(format!("{} redirects to an invalid URL", response.url())))
 }
 
 async fn read(mut response: Response, limit: usize) -> Result<Fetched, Problem> {
@@ -217,7 +209,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Fetched, Problem> 
     })
 }
 
-/// Why an address could not be reached: the innermost cause says most.
+/// Describes why a URL could not be reached, by the innermost cause.
 fn unreachable(address: &Url, error: reqwest::Error) -> Problem {
     let error = error.without_url();
     let mut cause: &dyn Error = &error;

@@ -1,4 +1,4 @@
-//! `write_file`: a whole file, made or replaced.
+//! `write_file`: creates or replaces a whole file.
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -15,7 +15,6 @@ use crate::{
     tool::{Company, Tool, ToolContext, ToolOutput},
 };
 
-/// Writes files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteFile;
 
@@ -60,7 +59,7 @@ async fn write(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutpu
     blocking(move || {
         let is_new = !real.exists();
         store(&real, text.as_bytes(), NewFile::Ordinary)
-            .map_err(|error| Problem::new(format!("{path} can not be written: {error}")))?;
+            .map_err(|error| Problem::new(format!("{path} cannot be written: {error}")))?;
         Ok(ToolOutput::json(&json!({
             "path": real.display().to_string(),
             "bytes_written": text.len(),

@@ -1,4 +1,4 @@
-//! Signs of life: how long a turn has been silent.
+//! Tracks how long a turn has been idle.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// When something happened last. Clones share it.
+/// The time of the last activity. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Activity(Arc<Mutex<Instant>>);
 
@@ -18,12 +18,11 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// Something happens now.
     pub fn touch(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Ends when nothing has happened for so long; never without a limit.
+    /// Resolves after this long without activity; never without a limit.
     pub async fn silence(&self, patience: Option<Duration>) {
         let Some(patience) = patience else {
             return std::future::pending().await;

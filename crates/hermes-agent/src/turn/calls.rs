@@ -1,4 +1,4 @@
-//! Runs the calls of one message: in order, side by side where they may be, at most eight at once.
+//! Runs the calls of one message: in order, in parallel where allowed, at most eight at once.
 
 use std::{
     ops::Range,
@@ -19,22 +19,20 @@ use crate::{
 
 /// How many calls run at once.
 const AT_ONCE: usize = 8;
-/// How long a call may take to notice that it was cancelled.
+/// How long a cancelled call may take to end.
 const GRACE: Duration = Duration::from_millis(800);
 
-/// The calls of one message.
 pub(super) struct Batch<'a> {
     turn: &'a Turn<'a>,
-    /// The calls that are meant, under the ids of those that the model wrote.
+    /// The resolved calls, with the ids of the model's calls.
     calls: Vec<ToolCall>,
     prepared: Vec<Prepared>,
-    /// Lines of progress from several calls meet here; only the turn's own task talks to the surface.
+    /// Progress lines of all calls; only the turn's own task uses the surface.
     lines: mpsc::UnboundedReceiver<Line>,
 }
 
-/// A call ready to run.
 struct Prepared {
-    /// `Err` says why they can not be read.
+    /// `Err` says why they cannot be parsed.
     arguments: Result<Map<String, Value>, String>,
     context: ToolContext,
     company: Company,
@@ -62,7 +60,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The longest runs of calls that may be in flight together; everything else is alone.
+    /// The longest ranges of calls that may run in parallel; all others run alone.
     pub(super) fn segments(&self) -> Vec<Range<usize>> {
         let mut segments: Vec<Range<usize>> = Vec::new();
         for (index, call) in self.prepared.iter().enumerate() {
@@ -80,13 +78,13 @@ impl<'a> Batch<'a> {
         segments
     }
 
-    /// The calls of a segment as they are meant.
+    /// The resolved calls of a segment.
     pub(super) fn meant(&self, segment: Range<usize>) -> &[ToolCall] {
         &self.calls[segment]
     }
 
-    /// Runs one segment and returns its outputs in the order of the calls. What has not begun when the user
-    /// interrupts never does.
+    /// Runs one segment and returns its outputs in the order of the calls. Calls that have not started when the user
+    /// interrupts never start.
     pub(super) async fn run(
         &mut self,
         segment: Range<usize>,
@@ -113,7 +111,7 @@ impl<'a> Batch<'a> {
                 running.push(async move { (index, call(turn.toolbox, name, ready).await) });
             }
             tokio::select! {
-                // What a call said comes before its end.
+                // Progress lines come before the end of their call.
                 biased;
                 Some((id, line)) = lines.recv() => {
                     surface.show(TurnEvent::CallProgress { id, line });
@@ -141,7 +139,7 @@ fn prepare(turn: &Turn<'_>, call: &ToolCall, lines: &mpsc::UnboundedSender<Line>
         call_id: id,
         cancel: turn.context.cancel.child_token(),
         progress: Arc::new(move |line: &str| {
-            // The turn may have moved on.
+            // The turn may have ended.
             let _ = lines.send((line_id.clone(), line.to_owned()));
         }),
         ..turn.context.clone()
@@ -163,7 +161,7 @@ async fn call(toolbox: &Toolbox, name: &str, ready: &Prepared) -> (ToolOutput, D
     let arguments = match &ready.arguments {
         Ok(arguments) => arguments.clone(),
         Err(reason) => {
-            let text = format!("the arguments of `{name}` are no JSON object: {reason}");
+            let text = format!("the arguments of `{name}` are not a JSON object: {reason}");
             return (ToolOutput::error(text), began.elapsed());
         }
     };

@@ -1,4 +1,4 @@
-//! Tools that whoever asked runs itself: they are offered to the model beside the agent's own, and a call of one ends the
+//! Tools that the client runs itself: they are offered to the model besides the agent's own, and a call of one ends the
 //! turn.
 
 use std::borrow::Cow;
@@ -11,21 +11,18 @@ use crate::{
 /// The tools of a client, and whether they have to be called.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClientTools {
-    /// What the model is told. A name that a tool of the agent has means the client's.
+    /// A client's tool hides one of the agent with the same name.
     pub definitions: Vec<ToolDefinition>,
-    /// Whether one has to be called.
     pub choice: ClientToolChoice,
 }
 
 /// Whether a client's tool has to be called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ClientToolChoice {
-    /// As the model likes.
     #[default]
     Auto,
-    /// One of them, before anything else is done.
+    /// One of them, first of all.
     Required,
-    /// This one.
     Tool(String),
 }
 
@@ -37,14 +34,14 @@ impl ClientTools {
     }
 }
 
-/// What is offered to the model in one request, and whether it has to call something.
+/// The tools of one request, and whether the model has to call one.
 pub(super) struct Offer<'a> {
     pub(super) tools: Cow<'a, [ToolDefinition]>,
     pub(super) choice: ToolChoice<'a>,
 }
 
-/// The tools of a request: the agent's own and those of the client. A client that wants one of its own called gets that
-/// in the first request, where nothing else is offered.
+/// The tools of a request: the agent's own and those of the client. A client that requires a call of its own tools gets
+/// that in the first request, where nothing else is offered.
 pub(super) fn offer<'a>(
     own: &'a [ToolDefinition],
     client: Option<&'a ClientTools>,

@@ -1,4 +1,4 @@
-//! Keeps large results out of the conversation: the whole text goes to a file, the model sees its beginning.
+//! Keeps large results out of the conversation: the full text goes to a file, the model gets a preview.
 
 use std::{
     fs, io,
@@ -14,12 +14,10 @@ use crate::{
     tool::{ToolContext, ToolOutput},
 };
 
-/// How large results may be, in characters.
+/// Size limits of results, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeLimits {
-    /// One result.
     pub one: usize,
-    /// All results of one message together.
     pub all: usize,
 }
 
@@ -33,7 +31,7 @@ impl Default for SizeLimits {
 }
 
 impl SizeLimits {
-    /// The limits for a model whose context has this many tokens: one result never takes more than a quarter.
+    /// The limits for a context of this many tokens: one result never takes more than a quarter.
     pub fn for_context(tokens: Option<u32>) -> Self {
         let usual = Self::default();
         let Some(tokens) = tokens.and_then(|tokens| usize::try_from(tokens).ok()) else {
@@ -47,21 +45,19 @@ impl SizeLimits {
     }
 }
 
-/// What the model sees of a text that is kept in a file.
+/// A text that was moved to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Persisted {
-    /// Where it is.
     pub path: PathBuf,
-    /// What stands in its place.
     pub preview: String,
 }
 
-/// How much of a large text the model sees.
+/// How much of a large text the model gets, in characters.
 const PREVIEW: usize = 1_500;
-/// Longest name of a file, before its ending.
+/// Longest file name, without extension.
 const LONGEST_NAME: usize = 120;
 
-/// What is left of the limits while the calls of one message run.
+/// The remaining budget of the results of one message.
 pub(super) struct Room {
     limits: SizeLimits,
     used: usize,
@@ -75,7 +71,7 @@ impl Room {
         }
     }
 
-    /// Puts what is too large into files, the largest first. What was taken in before stays.
+    /// Moves results that are too large to files, the largest first. Earlier results stay.
     pub(super) async fn fit(
         &mut self,
         calls: &[ToolCall],
@@ -110,7 +106,7 @@ impl Room {
     }
 }
 
-/// Text in lines. A result in JSON is one line, which is of no use to anybody who reads a file by lines.
+/// Formats JSON results with line breaks: a file with a single line cannot be read by lines.
 fn readable(text: String) -> String {
     let Ok(Value::Object(members)) = serde_json::from_str(&text) else {
         return text;
@@ -157,7 +153,7 @@ async fn persist(
     Ok(Persisted { path, preview })
 }
 
-/// Writes a new file for the owner's eyes. An id that was used before gets a number: other messages refer to that
+/// Writes a new private file. An id that was used before gets a number: other messages refer to that
 /// file.
 fn write(directory: &Path, name: &str, content: &[u8]) -> io::Result<PathBuf> {
     let mut builder = fs::DirBuilder::new();

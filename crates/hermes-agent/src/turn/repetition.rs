@@ -1,4 +1,4 @@
-//! Notices a model that runs in circles: the same failing call, one tool failing again and again, or the same call
+//! Detects a model that repeats itself: the same failing call, one tool failing repeatedly, or the same call
 //! with the same result while nothing else happens.
 
 use std::{
@@ -8,32 +8,29 @@ use std::{
 
 use crate::{message::ToolCall, tool::ToolOutput};
 
-/// A call that failed this often with the same arguments is pointed out.
+/// A note is added when the same call failed this often.
 const SAME_CALL: usize = 2;
-/// A tool that failed this often in a row is pointed out.
+/// A note is added when a tool failed this often in a row.
 const SAME_TOOL: usize = 3;
 
-/// What has happened in this turn.
 #[derive(Debug, Default)]
 pub(super) struct Repetition {
-    /// How often a call failed.
     failed_calls: HashMap<(String, String), usize>,
     failed_in_a_row: HashMap<String, usize>,
     succeeded: HashMap<(String, String), Success>,
-    /// Counts successful calls that brought something new.
+    /// Counts successful calls with new results.
     news: usize,
 }
 
-/// The last time a call succeeded.
 #[derive(Debug)]
 struct Success {
     result: u64,
-    /// What there was of news by then.
+    /// The progress count at that time.
     news: usize,
 }
 
 impl Repetition {
-    /// Looks at the results of calls; a note for each call that needs one.
+    /// Checks the results of calls; returns a note for each call that needs one.
     pub(super) fn look_at(
         &mut self,
         calls: &[ToolCall],

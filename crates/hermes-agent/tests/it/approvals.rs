@@ -1,4 +1,4 @@
-//! Approvals that are published: a second process of the home answers in the place of the person.
+//! Published approvals: a second process of the home answers instead of the person.
 
 use std::{
     os::unix::fs::PermissionsExt,
@@ -20,7 +20,7 @@ use hermes_store::{
 use hermes_testkit::TemporaryHome;
 use tokio_util::sync::CancellationToken;
 
-/// Somebody at a terminal, who may never say anything.
+/// A local approver that may never answer.
 struct Person(Option<Decision>);
 
 impl Approver for Person {
@@ -32,7 +32,7 @@ impl Approver for Person {
     }
 }
 
-/// Says something once the question is published, and remembers which one it was.
+/// Answers once the request is published, and records its id.
 struct SlowPerson {
     store: RuntimeStore,
     decision: Decision,
@@ -51,7 +51,7 @@ impl Approver for SlowPerson {
 struct Place {
     _directory: TemporaryHome,
     home: Home,
-    /// What another process of the home sees.
+    /// The store as another process of the home opens it.
     other: RuntimeStore,
     told: Arc<Mutex<Vec<String>>>,
 }
@@ -111,7 +111,7 @@ async fn run(
     approvals.command("terminal", command, &scene, cancel).await
 }
 
-/// The question that is open, once there is one.
+/// Waits for an open request.
 async fn open(store: &RuntimeStore) -> Approval {
     let began = Instant::now();
     loop {
@@ -123,7 +123,7 @@ async fn open(store: &RuntimeStore) -> Approval {
     }
 }
 
-/// Hands a decision to the process that asks, as somebody else would.
+/// Submits a decision to the process that asks, as another process would.
 async fn decide(home: &Home, row: &Approval, answer: Answer, by: &str, reason: Option<&str>) {
     let given = Given {
         answer,
@@ -148,7 +148,7 @@ async fn an_answer_that_somebody_wrote_into_the_database_decides_nothing() {
             .other
             .answer_approval(&row.id, Answer::Always, "owner", None);
         assert_eq!(answered.await.unwrap(), Answered::Accepted);
-        // It is taken out again, and the question stays open.
+        // It is removed again, and the request stays open.
         let again = open(&place.other).await;
         assert_eq!((again.id, again.answer), (row.id.clone(), None));
         place
@@ -231,7 +231,7 @@ async fn an_answer_of_another_process_counts_and_the_row_says_so() {
         assert!(row.command.starts_with("rm -r build # "), "{}", row.command);
         assert!(!row.command.contains("abcdefghij"), "{}", row.command);
         assert!(!row.description.is_empty() && !row.pattern_keys.is_empty());
-        // What is not shown as it is cannot be allowed for ever.
+        // A command that is not shown unchanged cannot be always allowed.
         assert!(!row.allow_permanent && !is_owner_gone(&row));
         assert_eq!(
             row.session.as_ref().unwrap().as_str(),
@@ -297,7 +297,6 @@ async fn the_person_s_answer_closes_the_row() {
     assert!(place.told().is_empty());
 }
 
-/// Somebody whom another process forestalls.
 struct Forestalled(Home, RuntimeStore);
 
 impl Approver for Forestalled {
@@ -331,7 +330,7 @@ async fn time_that_is_over_and_an_interrupt_close_the_row() {
     assert!(refused.is_err());
     let long = approvals(published.clone(), LONG);
     let watch = async {
-        // The row of the first question may not yet be closed.
+        // The row of the first request may not be closed yet.
         let id = loop {
             let row = open(&place.other).await;
             if row.id != late {
@@ -384,7 +383,7 @@ async fn what_a_dead_process_left_open_expires() {
     assert_eq!(row.outcome.as_deref(), Some("expired"));
 }
 
-/// Answers once the person was told that nobody else can.
+/// Answers once the person was notified that nobody else can.
 struct Told(Arc<Mutex<Vec<String>>>);
 
 impl Approver for Told {

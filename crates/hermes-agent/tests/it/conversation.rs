@@ -40,7 +40,7 @@ impl Scene {
         Self::with_config(script, "").await
     }
 
-    /// A scene with more in its configuration than the model.
+    /// With additional configuration.
     async fn with_config(script: Script, config: &str) -> Self {
         let server = ModelServer::start(script);
         let home = TemporaryHome::with_config(&format!(
@@ -85,7 +85,7 @@ impl Scene {
         requests.iter().map(|request| said(&request.body)).collect()
     }
 
-    /// What the model was told first, in each request.
+    /// The system prompt of each request.
     fn prompts(&self) -> Vec<String> {
         let requests = self.server.requests();
         let prompt = |body: &Value| body["messages"][0]["content"].as_str().unwrap().to_owned();
@@ -137,7 +137,7 @@ fn pairs(texts: &[(String, String)]) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Decides the same every time, and remembers what it was asked.
+/// Always gives the same decision, and records the requests.
 struct Decider {
     decision: Decision,
     asked: Mutex<Vec<ApprovalRequest>>,

@@ -1,4 +1,4 @@
-//! Servers that ask people, and those that ask for roots, over real wires in both eras.
+//! Elicitation and roots, over real transports in both eras.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,7 +17,7 @@ use tokio::sync::Barrier;
 
 use crate::mcp::{EVERY_WAY, Peer, Place, Setup, Wire, answer, eventually};
 
-/// Answers as a test wants it, and remembers what was asked.
+/// Gives a fixed answer, and records the requests.
 struct Scripted {
     answer: Result<Answer<Value>, NotAsked>,
     /// Waits for so many others before it answers.
@@ -91,7 +91,7 @@ impl Person for Scripted {
     }
 }
 
-/// A host whose questions go to these people.
+/// A host with this elicitation registry.
 async fn start(peer: &Peer, keys: &Value, people: &Arc<People>) -> Setup {
     let config = json!({ "mcp_servers": { "s": peer.entry(keys) } });
     let inquiries = AgentInquiries::new(people.clone());

@@ -1,5 +1,5 @@
-//! Random command lines for as long as `HERMES_FUZZ_SECONDS` says (2 if it says nothing): the reader of shell lines never
-//! panics, never takes long, and loses nothing that is plainly there.
+//! Random command lines for `HERMES_FUZZ_SECONDS` (default 2): the shell parser never
+//! panics, never takes long, and finds every plain command.
 //!
 //! Each test prints its seed; `HERMES_FUZZ_SEED` repeats it.
 
@@ -83,7 +83,7 @@ const PIECES: [&str; 72] = [
     "\0",
 ];
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers from a seed.
 struct Chance(u64);
 
 impl Chance {

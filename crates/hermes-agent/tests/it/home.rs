@@ -1,4 +1,4 @@
-//! Tools on what a home remembers: sessions, skills and jobs.
+//! Tools for sessions, skills and jobs of a home.
 
 use std::{fs, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! A host of the agent's, with test servers in it and somebody who answers them.
+//! A host with test servers and a request handler.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 /// Far longer than anything here takes, so that a busy machine fails no test.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How a server is reached, and which era it speaks.
+/// Every transport in both eras.
 pub(crate) const EVERY_WAY: [(Wire, Era); 4] = [
     (Wire::Stdio, Era::Legacy),
     (Wire::Stdio, Era::Stateless),
@@ -23,7 +23,6 @@ pub(crate) const EVERY_WAY: [(Wire, Era); 4] = [
     (Wire::Http, Era::Stateless),
 ];
 
-/// How a server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     Stdio,
@@ -58,7 +57,6 @@ impl Peer {
         }
     }
 
-    /// The entry with more keys.
     pub(crate) fn entry(&self, keys: &Value) -> Value {
         let mut entry = self.entry.clone();
         for (key, value) in keys.as_object().unwrap() {
@@ -112,14 +110,13 @@ impl Place {
     }
 }
 
-/// A running host.
 pub(crate) struct Setup {
     pub(crate) host: Host,
     pub(crate) place: Place,
 }
 
 impl Setup {
-    /// A host with one server `s`, and nobody to ask.
+    /// A host with one server `s`, without elicitation.
     pub(crate) async fn plain(peer: &Peer, keys: &Value) -> Self {
         let config = json!({ "mcp_servers": { "s": peer.entry(keys) } });
         Place::new(&config).host(Arc::new(NobodyToAsk)).await
@@ -129,7 +126,7 @@ impl Setup {
         self.call_in(None, tool, arguments).await
     }
 
-    /// Calls a tool of `s` in a conversation, and reads what the model would be told.
+    /// Calls a tool of `s` in a conversation, and returns the model's view of the result.
     pub(crate) async fn call_in(
         &self,
         conversation: Option<&str>,
@@ -159,7 +156,6 @@ impl Setup {
     }
 }
 
-/// The name of the one server.
 pub(crate) fn s() -> ServerName {
     ServerName::new("s")
 }
@@ -171,14 +167,14 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// What a tool that asks says it was answered.
+/// The answer that a tool reports.
 pub(crate) fn answer(told: &Value) -> Value {
     let text = told["result"].as_str();
     let text = text.unwrap_or_else(|| panic!("{told}"));
     serde_json::from_str(text).unwrap()
 }
 
-/// Waits until something can be seen, or fails the test.
+/// Waits until a condition holds, or fails the test.
 pub(crate) async fn eventually(what: &str, condition: impl FnMut() -> bool) {
     assert!(
         hermes_testkit::eventually(PATIENCE, condition).await,

@@ -1,4 +1,4 @@
-//! Resources of servers in messages, over real wires in both eras.
+//! Mentions of resources, over real transports in both eras.
 
 use hermes_agent::mention::{Mentions, candidates};
 use hermes_mcp::CallOptions;
@@ -144,7 +144,7 @@ async fn a_change_is_heard_of_and_told_once() {
         let expected = "@s:test://text has changed. It now is:\nthe new text";
         assert_eq!(note, expected, "{wire:?}, {era:?}");
         assert_eq!(mentions.changed_since_last_turn(&plainly()).await, None);
-        // The same content again is no news.
+        // The same content again is not a change.
         setup
             .call("touch_resource", json!({ "uri": "test://text" }))
             .await;

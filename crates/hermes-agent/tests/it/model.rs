@@ -91,7 +91,6 @@ async fn complete(
     (result.expect("no answer in time"), events)
 }
 
-/// All text of the events.
 fn shown(events: &[ModelEvent]) -> Vec<&str> {
     events
         .iter()

@@ -1,4 +1,4 @@
-//! Prompts of servers as commands, over real wires in both eras.
+//! Prompt commands, over real transports in both eras.
 
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ async fn find(setup: &Setup, typed: &str) -> Option<PromptCommand> {
     PromptCommand::find(&setup.host, typed, Duration::from_secs(30)).await
 }
 
-/// What a command line becomes.
 async fn turn(setup: &Setup, typed: &str, rest: &str) -> Result<Content, String> {
     let command = find(setup, typed).await.unwrap();
     let arguments = command.arguments(rest).unwrap();

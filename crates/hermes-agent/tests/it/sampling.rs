@@ -1,4 +1,4 @@
-//! Servers that ask the home's model, over real wires in both eras.
+//! Sampling, over real transports in both eras.
 
 use std::{sync::Arc, time::Instant};
 
@@ -23,7 +23,6 @@ async fn start(peer: &Peer, keys: Value, model: &Value) -> (Setup, Arc<Auxiliary
     start_beneath(peer, keys, model, InForce::default()).await
 }
 
-/// The same with an operator.
 async fn start_beneath(
     peer: &Peer,
     keys: Value,
@@ -59,7 +58,7 @@ fn said(text: &str) -> Answer {
     })
 }
 
-/// The reason that a server, or the model that called its tool, is given for a refusal.
+/// The reason of a refusal, as the server or the model that called its tool gets it.
 fn refusal(told: &Value, era: Era) -> String {
     let message = if era == Era::Stateless {
         told["error"].clone()

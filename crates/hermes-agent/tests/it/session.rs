@@ -15,7 +15,7 @@ use hermes_config::Home;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// A home, a working directory, and somebody who decides.
+/// A home, a working directory, and an approver.
 pub(crate) struct Session {
     _directory: tempfile::TempDir,
     pub(crate) root: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Session {
     pub(crate) person: Arc<Person>,
 }
 
-/// Gives the same answer to everything and remembers the questions.
+/// Always gives the same decision, and records the requests.
 pub(crate) struct Person {
     answer: Mutex<Decision>,
     asked: Mutex<Vec<ApprovalRequest>>,

@@ -105,7 +105,7 @@ async fn commands_run_in_the_session_or_where_they_are_told() {
     let problem = session
         .fail(&terminal(), json!({"command": "ls", "workdir": "missing"}))
         .await;
-    assert!(problem.contains("no directory"), "{problem}");
+    assert!(problem.contains("not a directory"), "{problem}");
 }
 
 #[tokio::test]

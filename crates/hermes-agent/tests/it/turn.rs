@@ -41,7 +41,6 @@ pub(crate) enum Step {
     Counted(Vec<ToolCall>, u64),
 }
 
-/// What a model was asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) messages: Vec<Message>,
@@ -49,7 +48,6 @@ pub(crate) struct Asked {
     pub(crate) may_call: bool,
 }
 
-/// A model that follows a script.
 pub(crate) struct Scripted {
     steps: Mutex<VecDeque<Step>>,
     asked: Mutex<Vec<Asked>>,
@@ -141,7 +139,7 @@ impl Model for Scripted {
     }
 }
 
-/// Remembers everything; fails to keep anything after so many messages.
+/// Records everything; storing fails after this many messages.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) events: Vec<TurnEvent>,
@@ -234,7 +232,6 @@ impl Recorder {
     }
 }
 
-/// Everything a turn needs.
 pub(crate) struct Setup {
     pub(crate) session: Session,
     pub(crate) toolbox: Toolbox,
@@ -294,12 +291,10 @@ pub(crate) fn assert_valid(messages: &[Message]) {
     assert!(open.is_empty(), "{open:?} have no result");
 }
 
-/// A call with JSON arguments.
 pub(crate) fn call(id: &str, name: &str, arguments: &Value) -> ToolCall {
     ToolCall::new(id, name, arguments.to_string())
 }
 
-/// A tool made of a function.
 pub(crate) struct Simple<F> {
     pub(crate) name: &'static str,
     pub(crate) company: Company,

@@ -1,4 +1,4 @@
-//! Tools about the web, against a small server on this machine.
+//! Web tools, against a small local server.
 
 use std::{
     fmt::Write as _,
@@ -54,7 +54,7 @@ impl Server {
                 let head = format!(
                     "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
                 );
-                // The client may have seen enough.
+                // The client may have closed the connection.
                 let _ = stream.write_all(head.as_bytes());
                 let _ = stream.write_all(&body);
             }
@@ -238,13 +238,13 @@ async fn only_images_that_may_be_read_are_shown() {
         let question = json!({"image_url": place, "question": "?"});
         session.fail(&tool, question).await
     };
-    assert!(look("text.png").await.contains("no PNG"));
+    assert!(look("text.png").await.contains("not a PNG"));
     assert!(look("missing.png").await.contains("missing.png"));
     let secret = session.root.join("home/.env");
     assert!(
         look(&secret.display().to_string())
             .await
-            .contains("out of reach")
+            .contains("cannot be accessed")
     );
 }
 

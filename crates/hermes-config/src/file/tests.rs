@@ -366,7 +366,7 @@ fn anchors_stay_and_an_edit_that_would_reach_further_is_refused() {
     });
     assert_eq!(result, text.replace("timeout: 5", "timeout: 9"));
 
-    // Changing `b` would change `c`; adding to `c` can not be done in an alias.
+    // Changing `b` would change `c`; adding to `c` cannot be done in an alias.
     for name in ["b", "c"] {
         let mut file = file(text);
         file.set_server_key(name, &["enabled"], json!(false));

@@ -74,7 +74,7 @@ impl ApiServerSettings {
                 .unwrap_or(default.host),
             port: u16::try_from(port).unwrap_or_else(|_| {
                 if let Some(place) = with("port") {
-                    place.warn("port", format!("is no port; {PORT} is used instead"));
+                    place.warn("port", format!("is not a port; {PORT} is used instead"));
                 }
                 default.port
             }),

@@ -40,7 +40,7 @@ fn secret_name() -> impl Strategy<Value = String> {
     proptest::sample::select(names.to_vec()).prop_map(str::to_owned)
 }
 
-/// What stands around a credential in messages. It ends one, but is no part of one.
+/// What stands around a credential in messages. It ends one, but is not part of one.
 fn frame() -> impl Strategy<Value = (String, String)> {
     let frames = [
         ("", ""),

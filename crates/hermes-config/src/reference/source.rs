@@ -41,7 +41,7 @@ impl Sources<'_> {
                 .get(name)
                 .filter(|value| !value.is_empty())
                 .map(str::to_owned)),
-            // Whoever only looks takes it that these have a value.
+            // Nothing is read in this scope: these are taken to have a value.
             _ if self.policy.reach == Reach::Variables => Ok(Some(reference)),
             Reference::File(path) => match self.file(path) {
                 Ok(text) => Ok(Some(text)),
@@ -60,7 +60,7 @@ impl Sources<'_> {
                 Err(ReferenceError::Refused {
                     key: key(),
                     reference,
-                    reason: "commands can not be run".into(),
+                    reason: "commands cannot be run".into(),
                 })
             }
             Reference::Command(line) => {
@@ -94,7 +94,7 @@ impl Sources<'_> {
     fn file(&self, path: &str) -> Result<String, FileProblem> {
         let mut path = self.home.path().join(expand_tilde(Path::new(path)));
         if self.policy.reach == Reach::InsideHome {
-            // Links are followed first, so that one inside the home can not lead out of it.
+            // Links are followed first, so that one inside the home cannot lead out of it.
             let home = fs::canonicalize(self.home.path())?;
             path = fs::canonicalize(&path).map_err(|_| FileProblem::Outside)?;
             if !path.starts_with(&home) {
@@ -102,7 +102,7 @@ impl Sources<'_> {
             }
         }
         if !fs::metadata(&path)?.is_file() {
-            return Err(FileProblem::Unreadable("it is no regular file".into()));
+            return Err(FileProblem::Unreadable("it is not a regular file".into()));
         }
         let bytes = read_limited(fs::File::open(&path)?, FILE_LIMIT)?
             .ok_or_else(|| FileProblem::Unreadable("it is larger than 1 MiB".into()))?;

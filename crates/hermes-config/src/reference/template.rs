@@ -42,7 +42,7 @@ impl Reference<'_> {
             Self::Variable(name) => format!(
                 "`{written}` stays as written, as `{name}` is not set; set it in the home's `.env`"
             ),
-            _ => format!("`{written}` stays as written, as it is no reference known here"),
+            _ => format!("`{written}` stays as written, as it is not a known reference"),
         }
     }
 }

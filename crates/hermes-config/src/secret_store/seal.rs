@@ -1,4 +1,4 @@
-//! The key of a home's sealed secrets: XChaCha20-Poly1305, each value bound to its name.
+//! Encryption of a home's secrets: XChaCha20-Poly1305, each value bound to its name.
 
 use std::{fs, io, path::Path};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 const NONCE: usize = 24;
-/// What begins every value that is sealed as it is here.
+/// The version of the format, at the beginning of every encrypted value.
 const FORM: &str = "1:";
 
 pub(super) struct Key(XChaCha20Poly1305);

@@ -87,7 +87,7 @@ impl SystemKeyring {
                 self.run(&["-i"], Some(&Secret::new(line)))?;
             }
         }
-        // Some of them say nothing when they fail.
+        // Some of them exit with success when they fail.
         match self.get(name)? {
             Some(kept) if kept == *value => Ok(()),
             _ => Err("it did not keep the value".into()),

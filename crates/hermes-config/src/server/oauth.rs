@@ -16,7 +16,6 @@ pub enum Auth {
 pub struct OAuthSettings {
     /// Pre-registered client.
     pub client_id: Option<String>,
-    /// Its secret.
     pub client_secret: Option<String>,
     /// Its private key, as PEM text, for an authorization server that wants a signed assertion instead of a secret.
     pub private_key: Option<String>,
@@ -39,7 +38,7 @@ pub struct OAuthSettings {
     /// CIMD document.
     pub client_metadata_url: Option<String>,
     /// A workload's own identity token, exchanged for access by the grant `jwt_bearer`. It is replaced all the time,
-    /// which is no reason to connect anew.
+    /// and a new one does not cause a reconnect.
     #[serde(skip_serializing)]
     pub assertion: Option<String>,
     /// An employer's identity provider, which vouches for its people.
@@ -94,7 +93,6 @@ pub struct EnterpriseSettings {
     pub token_endpoint: Option<String>,
     /// The client that the person logged in with there.
     pub client_id: Option<String>,
-    /// Its secret.
     pub client_secret: Option<String>,
     /// The person's identity token.
     #[serde(skip_serializing)]

@@ -1,6 +1,6 @@
 //! From the mapping under a server's name to a [`Server`].
 //!
-//! A slip in a number or flag is a warning. A value that decides what runs, what is sent or what is withheld
+//! A mistake in a number or flag is a warning. A value that decides what runs, what is sent or what is withheld
 //! (`command`, `args`, `tools.include`, `sandbox`, …) makes the entry unusable instead of being guessed.
 
 use std::{cell::RefCell, path::PathBuf, time::Duration};

@@ -1,6 +1,6 @@
 //! Entries that look like an attack: what planted configurations have done, and no MCP server has a reason to do.
 //!
-//! A tripwire, not a sandbox: whoever knows it can step over it.
+//! It detects known patterns and is not a sandbox: an attacker who knows the rules can avoid them.
 
 use super::StdioSettings;
 
@@ -12,7 +12,6 @@ pub enum Suspicion {
         "refused: it holds a known indicator of compromise (`{word}`); remove the entry, and find out who wrote it"
     )]
     Compromise {
-        /// The indicator.
         word: &'static str,
     },
     /// A shell that reaches for the network.

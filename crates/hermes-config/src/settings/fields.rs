@@ -22,7 +22,6 @@ pub(crate) struct BadValue {
 }
 
 impl<'a> Fields<'a> {
-    /// The whole document.
     pub(crate) fn root(
         document: &'a Value,
         variables: &'a Variables,
@@ -35,7 +34,7 @@ impl<'a> Fields<'a> {
             warnings,
         };
         if root.map.is_none() {
-            let message = "the file is no mapping of keys to values and is ignored".into();
+            let message = "the file is not a mapping of keys to values and is ignored".into();
             root.warnings
                 .borrow_mut()
                 .push(Warning { key: None, message });
@@ -142,7 +141,7 @@ impl<'a> Fields<'a> {
         flag(&value).unwrap_or_else(|| self.fall_back(key, "true or false", default, default))
     }
 
-    /// A number, also in quotes; anything else is no number.
+    /// A number, also in quotes; anything else is NaN.
     fn number(&self, key: &str) -> Option<f64> {
         let value = self.filled(key)?;
         let number = match &*value {
@@ -313,7 +312,7 @@ impl<'a> Fields<'a> {
             if !known.contains(&key.as_str())
                 && let Some(near) = nearest(key, known)
             {
-                self.warn(key, format!("is no known key; did you mean `{near}`?"));
+                self.warn(key, format!("is not a known key; did you mean `{near}`?"));
             }
         }
     }
@@ -325,8 +324,8 @@ impl<'a> Fields<'a> {
                 continue;
             }
             match nearest(key, known) {
-                Some(near) => self.warn(key, format!("is no known key; did you mean `{near}`?")),
-                None => self.warn(key, "is no known key and has no effect"),
+                Some(near) => self.warn(key, format!("is not a known key; did you mean `{near}`?")),
+                None => self.warn(key, "is not a known key and has no effect"),
             }
         }
     }

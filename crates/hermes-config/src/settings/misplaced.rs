@@ -35,7 +35,7 @@ pub(super) fn warn(root: &Fields) {
             key if KNOWN.contains(&key) => {}
             key => {
                 if let Some(near) = nearest(key, &KNOWN) {
-                    root.warn(key, format!("is no known key; did you mean `{near}`?"));
+                    root.warn(key, format!("is not a known key; did you mean `{near}`?"));
                 }
             }
         }
@@ -54,9 +54,9 @@ pub(super) fn warn_under_mcp(mcp: &Fields) {
                 "is not read; MCP servers belong under `mcp_servers` at the top level",
             );
         } else if let Some(near) = nearest(key, &MCP_KEYS) {
-            mcp.warn(key, format!("is no known key; did you mean `{near}`?"));
+            mcp.warn(key, format!("is not a known key; did you mean `{near}`?"));
         } else {
-            mcp.warn(key, "is no known key and has no effect");
+            mcp.warn(key, "is not a known key and has no effect");
         }
     }
 }

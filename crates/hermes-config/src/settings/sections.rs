@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// The entries under `mcp_servers`; those that are no mapping are left out with a warning.
+/// The entries under `mcp_servers`; those that are not a mapping are left out with a warning.
 pub(super) fn servers(root: &Fields) -> Vec<ServerEntry> {
     let section = root.section("mcp_servers");
     let mut servers = Vec::new();

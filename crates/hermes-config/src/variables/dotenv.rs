@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> (Vec<(String, String)>, Vec<usize>) {
     (pairs, bad_lines)
 }
 
-/// Name and raw value of a line, or nothing if it is no assignment.
+/// Name and raw value of a line, or nothing if it is not an assignment.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let line = match line.strip_prefix("export") {

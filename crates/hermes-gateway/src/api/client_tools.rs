@@ -1,4 +1,4 @@
-//! The tools that a client brings along, as OpenAI's protocols write them.
+//! Parses a client's own tools, in the format of OpenAI's protocols.
 
 use std::sync::Arc;
 
@@ -10,11 +10,10 @@ use serde_json::{Value, json};
 
 use super::error::ApiError;
 
-/// As many as OpenAI takes.
 const MOST: usize = 128;
 const LONGEST_NAME: usize = 64;
 
-/// Reads `tools` and `tool_choice`. None where the client has none, or wants none called.
+/// Parses `tools` and `tool_choice`. `None` if the client has none, or disables calls.
 pub(super) fn read(
     tools: Option<&Value>,
     choice: Option<&Value>,
@@ -55,11 +54,11 @@ pub(super) fn read(
     })))
 }
 
-/// One function. Chat completions put its members into `function`, responses beside the type.
+/// One function. Chat completions put its members into `function`, responses next to the type.
 fn definition(tool: &Value) -> Result<ToolDefinition, ApiError> {
     if tool["type"] != "function" {
         let message = format!(
-            "`tools`: only functions can be given, not {}; the agent brings its own tools for everything else",
+            "`tools`: only functions are supported, not {}; the agent has its own tools for everything else",
             tool["type"]
         );
         return Err(ApiError::member("tools", message));
@@ -89,7 +88,7 @@ fn definition(tool: &Value) -> Result<ToolDefinition, ApiError> {
     })
 }
 
-/// `None` if no function of the client is to be called.
+/// `None` if no function of the client may be called.
 fn read_choice(choice: Option<&Value>) -> Result<Option<ClientToolChoice>, ApiError> {
     let choice = match choice {
         None | Some(Value::Null) => return Ok(Some(ClientToolChoice::Auto)),

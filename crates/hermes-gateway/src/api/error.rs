@@ -1,4 +1,4 @@
-//! How requests fail: one shape, a stable code, and words for people.
+//! API errors: one format, a stable code, and a message for people.
 
 use axum::{
     Json,
@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 
 use crate::runs::{NotDecided, NotStarted, NotStopped};
 
-/// How long somebody should wait who was refused for the moment, in seconds.
+/// `Retry-After` of temporary errors, in seconds.
 const RETRY_AFTER: &str = "1";
 
-/// Why a request failed.
 #[derive(Debug)]
 pub(super) struct ApiError {
     status: StatusCode,
@@ -39,7 +38,6 @@ impl ApiError {
         }
     }
 
-    /// The request makes no sense.
     pub(super) fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -49,7 +47,7 @@ impl ApiError {
         )
     }
 
-    /// A member of the request makes no sense.
+    /// A member of the request is invalid.
     pub(super) fn member(param: &'static str, message: impl Into<String>) -> Self {
         Self {
             param: Some(param),
@@ -88,7 +86,6 @@ impl ApiError {
         )
     }
 
-    /// The object in the body.
     pub(super) fn body(&self) -> Value {
         json!({"error": {
             "message": self.message,
@@ -125,8 +122,8 @@ impl From<StoreError> for ApiError {
             }
             StoreError::BadSessionId { .. } => Self::member("session_id", error.to_string()),
             error => {
-                tracing::error!(%error, "a request failed");
-                Self::internal("the store can not be used; the gateway's log says more")
+                tracing::error!(%error, "API request failed: store error");
+                Self::internal("the store cannot be used; see the gateway's log")
             }
         }
     }
@@ -191,7 +188,7 @@ impl From<CronError> for ApiError {
             }
             CronError::NoScript => Self::member("script", message),
             CronError::Io { .. } | CronError::Damaged { .. } => {
-                tracing::error!(%error, "the job file can not be used");
+                tracing::error!(%error, "API request failed: job file error");
                 Self::internal(message)
             }
         }

@@ -1,21 +1,19 @@
-//! Which names the API may be called by. A web page that lets its own name point here is not one of them.
+//! Allowed `Host` headers, against DNS rebinding: a web page must not reach the API through its own name.
 
 use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
-/// The names of this machine.
 const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The names that are allowed.
 #[derive(Debug, Clone)]
 pub enum HostCheck {
-    /// Any: only this user's processes can reach it.
+    /// Any name: only this user's processes can connect.
     Any,
-    /// Those of this machine, and these.
+    /// Loopback names, and these.
     Names(Vec<String>),
 }
 
 impl HostCheck {
-    /// Whether a request came to an allowed name.
+    /// Whether a request's host name is allowed.
     pub(super) fn allows(&self, headers: &HeaderMap, uri: &Uri) -> bool {
         let Self::Names(names) = self else {
             return true;

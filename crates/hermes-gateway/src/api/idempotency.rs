@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: the same request twice is one request.
+//! `Idempotency-Key`: a repeated request is executed once.
 
 use axum::{
     Json,
@@ -16,7 +16,7 @@ const HEADER: &str = "idempotency-key";
 const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
 const LONGEST: usize = 128;
 
-/// The key of a request to a route, if it carries one.
+/// The key of a request to a route, if there is one.
 pub(super) fn key(
     route: &str,
     headers: &HeaderMap,
@@ -27,7 +27,7 @@ pub(super) fn key(
     };
     let key = value.to_str().ok().filter(|key| !key.is_empty());
     let Some(key) = key.filter(|key| key.len() <= LONGEST) else {
-        let message = format!("`Idempotency-Key` has 1 to {LONGEST} plain characters");
+        let message = format!("`Idempotency-Key` must have 1 to {LONGEST} printable characters");
         return Err(ApiError::invalid("invalid_idempotency_key", message));
     };
     let digest = Sha256::digest(&body.0);
@@ -37,13 +37,13 @@ pub(super) fn key(
     }))
 }
 
-/// Stands for a request in what it made: the same key with another body is another one.
+/// Identifies a request by key and body.
 pub(super) fn mark(key: &Idempotency) -> String {
     let digest = Sha256::digest(format!("{} {}", key.key, key.fingerprint));
     to_hex(&digest[..16])
 }
 
-/// Marks an answer that was given before.
+/// Marks a replayed response.
 pub(super) fn mark_replay(response: &mut Response, is_replay: bool) {
     if is_replay {
         let value = HeaderValue::from_static("true");
@@ -51,7 +51,7 @@ pub(super) fn mark_replay(response: &mut Response, is_replay: bool) {
     }
 }
 
-/// Makes something once. The answer is remembered, and given again to the same request.
+/// Executes `make` once. The reply is stored, and replayed for the same request.
 pub(super) async fn once(
     api: &Api,
     key: Option<Idempotency>,

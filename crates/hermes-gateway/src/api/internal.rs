@@ -1,4 +1,4 @@
-//! `/internal`: what only a Hub may say.
+//! `/internal`: requests that only a Hub may make.
 
 use axum::{Json, extract::State};
 use hermes_agent::ceiling::Directives;

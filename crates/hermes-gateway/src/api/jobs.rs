@@ -17,10 +17,10 @@ use serde_json::{Map, Value, json};
 use super::{Api, error::ApiError, idempotency, payload::Payload, query};
 use crate::runs::{Errand, NotStarted, Source, Started};
 
-/// The member of a job that names the request it was made by.
+/// The member of a job that identifies the request that created it.
 const MADE_BY: &str = "made_by_request";
 
-/// The job that a request has made.
+/// The job that a request has created.
 fn made_by<'f>(file: &'f CronFile, mark: &str) -> Option<&'f Job> {
     let is_it = |job: &&Job| job.get(MADE_BY).and_then(Value::as_str) == Some(mark);
     file.jobs.iter().find(is_it)
@@ -71,7 +71,7 @@ pub(super) async fn create(
         }
         let limits = api.gateway.agent().ceiling().jobs();
         let job = change(&api, move |file, now| {
-            // The reply to a request may be lost when the gateway is killed; the job tells that it was made.
+            // The reply may be lost when the gateway is killed; the job shows that it was created.
             let made = mark.as_ref().and_then(|mark| made_by(file, mark));
             if let Some(made) = made {
                 return Ok(made.clone());
@@ -99,14 +99,14 @@ pub(super) async fn change_job(
 ) -> Result<Json<Value>, ApiError> {
     let wanted = members(&body)?;
     if wanted.is_empty() {
-        return Err(ApiError::invalid("empty_patch", "nothing is to be changed"));
+        return Err(ApiError::invalid("empty_patch", "there is nothing to change"));
     }
     let unknown = wanted
         .keys()
         .find(|key| !CHANGEABLE.contains(&key.as_str()));
     if let Some(key) = unknown {
         let message = format!(
-            "`{key}` can not be changed; there are: {}",
+            "`{key}` cannot be changed; these can: {}",
             CHANGEABLE.join(", ")
         );
         return Err(ApiError::invalid("invalid_value", message));
@@ -173,7 +173,7 @@ pub(super) async fn run(
     if let Some(key) = &key
         && let Some(earlier) = runs.earlier(key).await?
     {
-        // The job itself may be gone, if it ran once and was over.
+        // A job that ran once may be gone already.
         let job = load(&api)
             .await?
             .find(&id)
@@ -205,7 +205,7 @@ fn accepted(job: &Value, started: &Started) -> Response {
     response
 }
 
-/// A job, and what its schedule was understood to mean.
+/// A job, and how its schedule was understood.
 fn understood(job: &Job, now: &Zoned) -> Value {
     let understood = job.understood(now).map(|understood| understood.to_json());
     json!({"job": job.as_json(), "understood": understood})
@@ -226,7 +226,7 @@ async fn load(api: &Api) -> Result<CronFile, ApiError> {
     Ok(loaded?)
 }
 
-/// Changes the job file where waiting for a disk keeps nobody else waiting.
+/// Changes the job file on a blocking thread.
 async fn change(
     api: &Api,
     change: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, CronError> + Send + 'static,
@@ -251,7 +251,6 @@ fn members(body: &Payload) -> Result<Map<String, Value>, ApiError> {
     Ok(members)
 }
 
-/// What somebody wants of a job.
 struct Wanted {
     id: Option<String>,
     enabled: Option<bool>,
@@ -307,7 +306,7 @@ impl Wanted {
     }
 }
 
-/// A text, or the object that jobs have.
+/// A text, or the stored schedule object.
 fn schedule(written: &Value, now: &Zoned) -> Result<Schedule, ApiError> {
     let parsed = match written {
         Value::String(text) => Schedule::parse(text, now),

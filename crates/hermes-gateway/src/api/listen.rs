@@ -1,4 +1,4 @@
-//! Where the API listens: a port of this machine, or a socket that was passed down.
+//! The API's listener: a TCP port of this machine, or an inherited Unix socket.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -9,32 +9,29 @@ use tokio_util::sync::CancellationToken;
 
 use super::peer::{self, Peer};
 
-/// How long answers may take that are under way at the end.
+/// How long open requests may take at shutdown.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// A socket that takes connections.
 pub enum Door {
-    /// A port.
     Tcp(TcpListener),
-    /// A socket in the file system, or without a name.
+    /// A Unix socket, named or unnamed.
     Unix(UnixListener),
 }
 
-/// Why the API can not listen where it should.
+/// Why the API cannot listen at the configured address.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAddress {
-    /// Everybody on the way could read the key.
+    /// The key would be readable on the network.
     #[error(
-        "`api_server.host` is `{0}`, beyond this machine, where the key would travel in the open; \
+        "`api_server.host` is `{0}`, which is not a loopback address, so the key would be sent unencrypted; \
          set `api_server.allow_http: true` if something else protects it"
     )]
     BeyondThisMachine(String),
-    /// It is no address.
-    #[error("`api_server.host` is `{0}`, which is no address; write one such as 127.0.0.1")]
+    #[error("`api_server.host` is `{0}`, which is not an IP address; use one such as 127.0.0.1")]
     NoAddress(String),
 }
 
-/// The address to listen on, if that is safe or wanted.
+/// The address to listen on, if it is loopback or explicitly allowed.
 pub fn check_address(settings: &ApiServerSettings) -> Result<(IpAddr, u16), BadAddress> {
     let host = settings.host.as_str();
     let address = match host {
@@ -62,7 +59,7 @@ pub async fn serve(door: Door, router: Router, stop: CancellationToken) -> std::
     let serving = async {
         match door {
             Door::Tcp(listener) => {
-                // No piece of an answer waits until the one before is acknowledged: events come in small ones.
+                // TCP_NODELAY: small event chunks must not wait for acknowledgements.
                 let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
                 axum::serve(listener, router)
                     .with_graceful_shutdown(stop.cancelled_owned())

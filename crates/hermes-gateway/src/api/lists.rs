@@ -1,4 +1,4 @@
-//! What there is: health in detail, skills, toolsets, and what the API can do.
+//! Health details, skills, toolsets, and the API's capabilities.
 
 use axum::{Json, extract::State};
 use hermes_agent::{
@@ -40,7 +40,7 @@ pub(super) async fn toolsets(State(api): State<Api>) -> Json<Value> {
         platform: "api_server".into(),
         ..Setup::for_cli(agent.home().path().to_owned(), consent)
     };
-    // Nothing is stored of a conversation in which nothing is said.
+    // A conversation without messages is not stored.
     let row = NewSession::new(SessionId::for_gateway(&Zoned::now()), "api_server");
     let conversation = Conversation::begin(agent.clone(), row, setup);
     let toolsets: Vec<Value> = conversation

@@ -1,4 +1,4 @@
-//! The protocol that OpenAI's clients speak: chat completions, and the one model there is, the agent itself.
+//! OpenAI's protocol: chat completions, and the list of models with the agent as the only one.
 
 use std::collections::VecDeque;
 
@@ -18,11 +18,11 @@ use serde_json::{Map, Value, json};
 use super::{Api, client_tools, error::ApiError, idempotency, payload::Payload, sse};
 use crate::runs::{Errand, Say, Source, Started, Watching};
 
-/// What the agent is called as a model.
+/// The agent's name as a model.
 pub(super) const MODEL: &str = "hermes-agent";
 const SESSION: HeaderName = HeaderName::from_static("x-hermes-session-id");
 
-/// What somebody says: a text, or messages that end with the user's, or with the results of the client's own tools.
+/// Parses the input: a text, or messages that end with the user's, or with the results of the client's own tools.
 pub(super) fn asked(
     input: Value,
     history: Option<Value>,
@@ -107,7 +107,7 @@ pub(super) async fn complete(
         None => None,
         Some(Ok(id)) => Some(id.to_owned()),
         Some(Err(_)) => {
-            let message = "`X-Hermes-Session-Id` is no session id";
+            let message = "`X-Hermes-Session-Id` is not a session id";
             return Err(ApiError::invalid("invalid_session_id", message));
         }
     };
@@ -151,7 +151,7 @@ fn card() -> Value {
 pub(super) struct Answer {
     pub(super) output: String,
     pub(super) usage: Value,
-    /// Calls that the client has to make, as chat completions write them.
+    /// Calls that the client has to make, in the format of chat completions.
     pub(super) client_calls: Vec<Value>,
 }
 
@@ -165,7 +165,7 @@ impl Answer {
     }
 }
 
-/// Somebody who waits for a run to end. Who leaves stops it, unless the request can be made again by its key.
+/// Waits for a run to end. Dropping it stops the run, unless the request has an idempotency key.
 pub(super) struct Waiting {
     api: Api,
     run: String,
@@ -189,7 +189,6 @@ impl Waiting {
         })
     }
 
-    /// What is to be told next.
     pub(super) async fn next(&mut self) -> Option<Result<Step, ApiError>> {
         loop {
             let event = match self.watching.next().await {
@@ -225,7 +224,6 @@ impl Waiting {
         }
     }
 
-    /// Waits for the end.
     pub(super) async fn answer(mut self) -> Result<Answer, ApiError> {
         while let Some(step) = self.next().await {
             if let Step::End(answer) = step? {
@@ -244,7 +242,6 @@ impl Drop for Waiting {
     }
 }
 
-/// A part of an answer.
 pub(super) enum Step {
     Text(String),
     End(Answer),
@@ -261,7 +258,7 @@ fn failure(error: &Value) -> ApiError {
     ApiError::new(status, "server_error", code, message)
 }
 
-/// What all parts of one completion have in common.
+/// What all chunks of one completion share.
 struct Frame {
     id: String,
     created: u64,
@@ -326,7 +323,6 @@ impl Frame {
         format!("data: {chunk}\n\n")
     }
 
-    /// The lines of a streamed completion.
     fn chunks(self, waiting: Waiting, with_usage: bool) -> impl Stream<Item = String> + Send {
         let first = self.chunk(&json!({"role": "assistant", "content": ""}), None);
         let state = Streaming {
@@ -342,10 +338,9 @@ impl Frame {
     }
 }
 
-/// A completion on its way to a client.
+/// A streamed completion.
 struct Streaming {
     frame: Frame,
-    /// Gone when all has been said.
     waiting: Option<Waiting>,
     ready: VecDeque<String>,
     with_usage: bool,

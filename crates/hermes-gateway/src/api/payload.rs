@@ -1,4 +1,4 @@
-//! The body of a request: not too large, and JSON.
+//! The JSON body of a request, with a size limit.
 
 use axum::{
     body::{Bytes, to_bytes},
@@ -9,20 +9,17 @@ use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 
-/// So large may a request be.
 const MOST_BYTES: usize = 10 * 1024 * 1024;
 
-/// A body that was read whole.
 pub(super) struct Payload(pub(super) Bytes);
 
 impl Payload {
-    /// What is in it.
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         serde_json::from_slice(&self.0)
             .map_err(|error| ApiError::invalid("invalid_json", format!("the body: {error}")))
     }
 
-    /// The same, where nothing at all means defaults.
+    /// Parses it; an empty body means defaults.
     pub(super) fn parse_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ApiError> {
         if self.0.trim_ascii().is_empty() {
             return Ok(T::default());

@@ -1,7 +1,7 @@
-//! Who is at the other end of a Unix socket: the kernel tells the process that connected.
+//! Identifies the peer of a Unix socket through the kernel.
 //!
-//! Under a Hub there is one who may call, the process that opened the socket. Its key alone would not do: whoever reads
-//! it could give the agent another policy, or decide what was asked of somebody else.
+//! Under a Hub only the process that opened the socket may call. The key alone is not enough: whoever reads
+//! it could change the agent's policy, or decide about other people's approvals.
 
 use axum::{
     Extension, Router,
@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 
 use super::{Api, error::ApiError};
 
-/// The process that connected, where the kernel tells.
+/// The process that connected, if the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Peer(Option<i32>);
 
@@ -26,18 +26,18 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     }
 }
 
-/// The process that opened the socket to listen on, where the kernel tells.
+/// The process that opened the listener, if the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Opener(Option<i32>);
 
-/// Lets requests know who opened the socket that they come by.
+/// Adds the opener of the listener to all requests.
 pub(super) fn with_opener(router: Router, listener: &UnixListener) -> Router {
     router.layer(Extension(opener(listener)))
 }
 
 #[cfg(target_os = "linux")]
 fn opener(listener: &UnixListener) -> Opener {
-    // Of a listening socket, the kernel keeps who made it one.
+    // For a listening socket, the kernel reports the process that called listen.
     let credentials = rustix::net::sockopt::socket_peercred(listener).ok();
     Opener(credentials.map(|credentials| credentials.pid.as_raw_nonzero().get()))
 }
@@ -47,7 +47,6 @@ fn opener(_: &UnixListener) -> Opener {
     Opener(None)
 }
 
-/// Refuses whoever is not the Hub.
 pub(super) async fn check_peer(State(_): State<Api>, request: Request, next: Next) -> Response {
     let extensions = request.extensions();
     let peer = extensions.get::<ConnectInfo<Peer>>().map(|peer| peer.0);
@@ -57,12 +56,12 @@ pub(super) async fn check_peer(State(_): State<Api>, request: Request, next: Nex
     }
     let pid = peer.and_then(|peer| peer.0).unwrap_or_default();
     let path = request.uri().path();
-    tracing::warn!(pid, path, "a process that is not the Hub was turned away");
+    tracing::warn!(pid, path, "rejected a request from a process that is not the Hub");
     let error = ApiError::new(
         StatusCode::FORBIDDEN,
         "permission_error",
         "not_the_hub",
-        "this agent takes requests from its Hub alone, whoever knows the key",
+        "this agent only accepts requests from its Hub, even with the right key",
     );
     error.into_response()
 }
@@ -70,9 +69,9 @@ pub(super) async fn check_peer(State(_): State<Api>, request: Request, next: Nex
 fn is_opener(peer: Option<Peer>, opener: Option<Opener>) -> bool {
     match (peer, opener) {
         (Some(Peer(Some(peer))), Some(Opener(Some(opener)))) => peer == opener,
-        // Elsewhere nobody tells who opened a socket, and the key has to do.
+        // Other systems do not report the opener; there the key has to suffice.
         (Some(_), Some(_)) => cfg!(not(target_os = "linux")),
-        // There is no way to a gateway under a Hub but its socket.
+        // Under a Hub, a gateway is reachable only through its socket.
         _ => false,
     }
 }

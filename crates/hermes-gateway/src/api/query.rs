@@ -1,11 +1,10 @@
-//! The query of a request's address.
+//! Query parameters of a request.
 
 use axum::http::Uri;
 use url::form_urlencoded;
 
 use super::error::ApiError;
 
-/// The value of a key.
 pub(super) fn value(uri: &Uri, key: &str) -> Option<String> {
     let query = uri.query()?;
     form_urlencoded::parse(query.as_bytes())
@@ -13,7 +12,6 @@ pub(super) fn value(uri: &Uri, key: &str) -> Option<String> {
         .map(|(_, value)| value.into_owned())
 }
 
-/// A number.
 pub(super) fn number<T: std::str::FromStr>(
     uri: &Uri,
     key: &'static str,
@@ -27,7 +25,6 @@ pub(super) fn number<T: std::str::FromStr>(
     }
 }
 
-/// Whether a key says yes.
 pub(super) fn flag(uri: &Uri, key: &str) -> bool {
     value(uri, key).is_some_and(|value| matches!(value.as_str(), "true" | "1" | "yes"))
 }

@@ -1,7 +1,7 @@
-//! `/v1/responses`: the newer protocol of OpenAI's clients, over the same runs as chat completions.
+//! `/v1/responses`: OpenAI's newer protocol, over the same runs as chat completions.
 //!
-//! A response is a run: its id is the run's under another prefix, and `previous_response_id` goes on in that run's
-//! session. What was said is kept in the home, whatever `store` says.
+//! A response is a run: its id is the run's with another prefix, and `previous_response_id` continues that run's
+//! session. Messages are always stored in the home, whatever `store` says.
 
 mod input;
 mod stream;
@@ -72,7 +72,6 @@ pub(super) async fn create(
     Ok(response)
 }
 
-/// The session of an earlier response.
 async fn session_of(api: &Api, id: &str) -> Result<String, ApiError> {
     let run = id
         .strip_prefix("resp_")
@@ -82,7 +81,7 @@ async fn session_of(api: &Api, id: &str) -> Result<String, ApiError> {
         None => None,
     };
     session.ok_or_else(|| {
-        let message = format!("there is no response `{id}` to go on from");
+        let message = format!("there is no response `{id}` to continue");
         ApiError::new(
             StatusCode::BAD_REQUEST,
             "invalid_request_error",
@@ -92,7 +91,7 @@ async fn session_of(api: &Api, id: &str) -> Result<String, ApiError> {
     })
 }
 
-/// What all parts of one response have in common.
+/// What all events of one response share.
 struct ResponseHead {
     digits: String,
     created: u64,
@@ -114,7 +113,7 @@ impl ResponseHead {
         }
     }
 
-    /// The response in a state, with what there is of it.
+    /// The response object with this status and output.
     fn object(&self, status: &str, output: &[Value], usage: &Value) -> Value {
         let request = &self.request;
         json!({
@@ -144,7 +143,7 @@ impl ResponseHead {
         })
     }
 
-    /// What came of it: the text, unless there is none, and the calls that the client has to make.
+    /// The output: the text, if any, and the calls that the client has to make.
     fn output(&self, text: &str, answer: &Answer) -> Vec<Value> {
         let message = (!text.is_empty() || answer.client_calls.is_empty())
             .then(|| self.message("completed", &[text_part(text)]));

@@ -1,4 +1,4 @@
-//! `/v1/runs`: start, look, watch, decide, stop.
+//! `/v1/runs`: start, show, watch, decide, stop.
 
 use axum::{
     Json,
@@ -62,7 +62,7 @@ pub(super) async fn create(
     Ok(response)
 }
 
-/// The session of an earlier run, to go on in.
+/// The session of an earlier run, to continue in.
 pub(super) async fn session_of(api: &Api, run: &str) -> Result<String, ApiError> {
     let found = found(api, run).await?;
     let session = found.session.map(|session| session.to_string());
@@ -120,7 +120,7 @@ pub(super) async fn stream_of(api: &Api, id: &str, after: i64) -> Result<Respons
     Ok(sse::response(stream(watching)))
 }
 
-/// The lines of a watcher, until the run ends.
+/// The events of a watcher, until the run ends.
 fn stream(watching: Watching) -> impl futures::Stream<Item = String> + Send {
     stream::unfold(Some(watching), async |watching| {
         let mut watching = watching?;
@@ -129,7 +129,7 @@ fn stream(watching: Watching) -> impl futures::Stream<Item = String> + Send {
             Ok(Ok(Some(event))) => Some((line(&event), Some(watching))),
             Ok(Ok(None)) => Some((sse::CLOSED.to_owned(), None)),
             Ok(Err(error)) => {
-                tracing::error!(%error, "the events of a run can not be read");
+                tracing::error!(%error, "reading the events of a run failed");
                 None
             }
         }
@@ -162,11 +162,11 @@ pub(super) async fn decide(
         "always" => Answer::Always,
         "deny" => Answer::Deny,
         _ => {
-            // Whoever names no run that exists should learn that first.
+            // An unknown run is reported first.
             found(&api, &id).await?;
             return Err(ApiError::invalid(
                 "invalid_approval_choice",
-                "`choice` is one of once, session, always, deny",
+                "`choice` must be one of once, session, always, deny",
             ));
         }
     };

@@ -1,4 +1,4 @@
-//! `/api/sessions`: the conversations of the home, and saying something in one.
+//! `/api/sessions`: lists and shows the sessions of the home, and sends messages in one.
 
 use axum::{
     Json,

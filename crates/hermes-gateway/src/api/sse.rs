@@ -9,15 +9,13 @@ use axum::{
 };
 use futures::Stream;
 
-/// How often a stream says that it is still there.
+/// How often a keepalive comment is sent.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// A line that clients pass over, but proxies do not.
+/// A comment: ignored by clients, but it keeps proxies from closing the stream.
 pub(super) const STILL_HERE: &str = ": keepalive\n\n";
-/// The end.
 pub(super) const CLOSED: &str = ": stream closed\n\n";
 
-/// A response that goes on for as long as the stream does.
 pub(super) fn response(stream: impl Stream<Item = String> + Send + 'static) -> Response {
     use futures::StreamExt as _;
     let bytes = stream.map(|text| Ok::<_, Infallible>(Bytes::from(text)));

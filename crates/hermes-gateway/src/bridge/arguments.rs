@@ -1,26 +1,24 @@
-//! The arguments of tools: one table says what a tool takes; schema and check both come from it.
+//! The arguments of tools: schema and validation come from one table.
 //!
-//! A check of our own, because its messages are part of what clients see, and because numbers may be written as texts.
+//! Validated by hand, because clients see the messages, and because numbers may be written as strings.
 
 use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
 
-/// One argument of a tool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
 }
 
-/// What an argument may be.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     /// A text that must be given.
     Text,
     /// A text, null or nothing.
     OptionalText,
-    /// A whole number. One out of bounds counts as the nearest within.
+    /// A whole number, clamped to the bounds.
     Integer { default: i64, least: i64, most: i64 },
 }
 
@@ -84,7 +82,6 @@ impl Parameter {
     }
 }
 
-/// An argument after the check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Checked {
     Text(String),
@@ -97,7 +94,7 @@ enum Checked {
 pub(super) struct Arguments(Vec<(&'static str, Checked)>);
 
 impl Arguments {
-    /// Takes what a tool's table names; anything else is passed over. The error names tool and argument.
+    /// Validates the arguments in a tool's table; others are ignored. The error names tool and argument.
     pub(super) fn check(
         tool: &str,
         parameters: &[Parameter],
@@ -119,7 +116,7 @@ impl Arguments {
         self.optional(name).unwrap_or_default()
     }
 
-    /// A text, if there is one. An empty one is none.
+    /// A text; an empty one counts as missing.
     pub(super) fn optional(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             Checked::Text(text) if !text.is_empty() => Some(text),
@@ -127,7 +124,7 @@ impl Arguments {
         }
     }
 
-    /// A number; zero if the table has none of that name.
+    /// A number; zero if the table has no such argument.
     pub(super) fn integer(&self, name: &str) -> i64 {
         match self.get(name) {
             Some(Checked::Integer(number)) => *number,
@@ -135,7 +132,6 @@ impl Arguments {
         }
     }
 
-    /// A number that says how many.
     pub(super) fn count(&self, name: &str) -> usize {
         usize::try_from(self.integer(name)).unwrap_or_default()
     }
@@ -146,7 +142,6 @@ impl Arguments {
     }
 }
 
-/// The schema of a tool's arguments.
 pub(super) fn schema(parameters: &[Parameter]) -> Object {
     let properties: Object = parameters
         .iter()
@@ -166,7 +161,7 @@ pub(super) fn schema(parameters: &[Parameter]) -> Object {
     schema
 }
 
-/// A whole number, however it is written.
+/// A whole number, as number or string.
 fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => number.as_i64().or_else(|| saturating(number.as_f64()?)),
@@ -176,7 +171,7 @@ fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// A whole number as a text: `5`, `-5`, `5.0` or `5_000`, but not `5e3`. One that does not fit counts as the nearest.
+/// A whole number as a string: `5`, `-5`, `5.0` or `5_000`, but not `5e3`. Saturates.
 fn numeral(text: &str) -> Option<i64> {
     let (number, zeros) = text.split_once('.').unwrap_or((text, "0"));
     let digits = number.strip_prefix(['+', '-']).unwrap_or(number);
@@ -194,7 +189,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A whole number of any size, cut down to what fits.
+/// A whole number of any size, saturating.
 fn saturating(number: f64) -> Option<i64> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -203,7 +198,7 @@ fn saturating(number: f64) -> Option<i64> {
     (number.is_finite() && number.fract() == 0.0).then_some(number as i64)
 }
 
-/// A value as it may stand in a message: short.
+/// A value for messages, shortened.
 fn shown(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".into(),

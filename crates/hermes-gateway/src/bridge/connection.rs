@@ -1,5 +1,5 @@
-//! One client's connection to the bridge: what the protocol asks of a server, answered from the tools, resources and
-//! prompts. Over HTTP, a request without an MCP session is a connection of its own.
+//! One client's connection to the bridge: the server side of the protocol, with tools, resources and
+//! prompts. Over HTTP, a request without an MCP session is a separate connection.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -33,20 +33,19 @@ const INSTRUCTIONS: &str = "The conversations of this Hermes home on messaging p
 
 const CLAUDE_CHANNEL: &str = "claude/channel";
 
-/// One client's connection.
 #[derive(Debug)]
 pub struct Connection {
     bridge: Bridge,
     beginning: Beginning,
     watched: Arc<Mutex<BTreeSet<String>>>,
-    /// Where the log stood when `subscriptions/listen` was accepted: what happens after the client has been told so
-    /// may be known before we begin to listen.
+    /// The end of the log when `subscriptions/listen` was accepted: events after the acknowledgement
+    /// may arrive before listening starts.
     accepted: Mutex<VecDeque<Option<Cursor>>>,
-    /// What tells the client of events. It ends with the connection.
+    /// The tasks that notify the client. They end with the connection.
     tellers: Mutex<Tellers>,
 }
 
-/// Where a connection's events begin: with its MCP session, or with the process if it has none.
+/// Where a connection's events start: with its MCP session, or with the process if it has none.
 #[derive(Debug, Default)]
 pub(super) struct Beginning(OnceLock<Cursor>);
 
@@ -102,7 +101,7 @@ impl Connection {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The present end of the log: what is told of from now on.
+    /// The current end of the log.
     async fn now(&self) -> Result<Cursor, ErrorData> {
         let position = self.bridge.position().await;
         position.map_err(|error| ErrorData::internal_error(error.to_string(), None))
@@ -127,7 +126,7 @@ impl ServerHandler for Connection {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        // On stdio the session is the process. Over HTTP many begin while one process runs.
+        // On stdio the session is the process. Over HTTP many sessions start in one process.
         if Principal::of(&context.extensions).is_some()
             && let Ok(position) = self.bridge.position().await
         {
@@ -147,7 +146,7 @@ impl ServerHandler for Connection {
         if !client.is_some_and(|client| self.pushes_to(&client.client_info)) {
             return;
         }
-        // A log that can not be read yet is waited for by the task.
+        // The task waits for a log that cannot be read yet.
         let from = self.bridge.position().await.ok();
         let feed = self.bridge.feed().await.clone();
         let mut tellers = self.tellers();
@@ -287,7 +286,7 @@ impl ServerHandler for Connection {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // A known method arrives here when its parameters have the wrong shape.
+        // A known method arrives here if its parameters are invalid.
         const KNOWN: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
         let is_legacy = context
             .protocol_version()

@@ -1,4 +1,4 @@
-//! How results are wrapped: one text that is a JSON document, and the same text as structured content.
+//! Wraps results: a JSON document as text, and the same text as structured content.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rmcp::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// A tool's own "no": not an error of the protocol, but a document that says why.
+/// A tool's refusal: not a protocol error, but a document with the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Refusal(pub(super) Value);
 
@@ -19,15 +19,15 @@ impl Refusal {
         Self(json!({"error": reason.into()}))
     }
 
-    /// The conversations can not be read. Clients know the words; what is behind them stands beside.
+    /// The conversations cannot be read. Clients know this message; the cause is added.
     pub(super) fn unavailable(error: &StoreError) -> Self {
         Self(json!({"error": "Session database unavailable", "reason": error.to_string()}))
     }
 
-    /// The same as an error of the protocol, of this kind unless the conversations can not be read at all.
+    /// Converts it to a protocol error with this code, unless the conversations cannot be read at all.
     pub(super) fn into_error(self, kind: ErrorCode) -> ErrorData {
         let text = |key: &str| self.0[key].as_str();
-        let error = text("error").unwrap_or("it can not be read");
+        let error = text("error").unwrap_or("it cannot be read");
         match text("reason") {
             Some(reason) => ErrorData::internal_error(format!("{error}: {reason}"), None),
             None => ErrorData::new(kind, error.to_owned(), None),
@@ -35,22 +35,20 @@ impl Refusal {
     }
 }
 
-/// What a tool answers: the text of a JSON document.
+/// A tool's answer: the text of a JSON document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Document(String);
 
 impl Document {
-    /// Indented. Straight from the value: a tree of a long list would cost more than its text.
+    /// Indented. Serialised directly: an intermediate tree of a long list would cost more than its text.
     pub(super) fn indented(value: &impl Serialize) -> Self {
         Self(serde_json::to_string_pretty(value).unwrap_or_default())
     }
 
-    /// On one line.
     pub(super) fn line(value: &impl Serialize) -> Self {
         Self(serde_json::to_string(value).unwrap_or_default())
     }
 
-    /// The text.
     pub(super) fn into_text(self) -> String {
         self.0
     }
@@ -62,7 +60,6 @@ impl From<Value> for Document {
     }
 }
 
-/// The result of a call.
 pub(super) fn wrap(outcome: Result<Document, Refusal>) -> CallToolResult {
     let text = match outcome {
         Ok(Document(text)) => text,
@@ -73,7 +70,7 @@ pub(super) fn wrap(outcome: Result<Document, Refusal>) -> CallToolResult {
     result
 }
 
-/// What is answered when a tool can not even be called so.
+/// The answer to an invalid call.
 pub(super) fn misused(reason: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason)])
 }

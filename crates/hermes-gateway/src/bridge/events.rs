@@ -1,7 +1,7 @@
-//! What happened in the conversations of a home, as a log with cursors that survive restarts.
+//! The event log of a home's conversations, with cursors that survive restarts.
 //!
-//! The log itself is in the store and shared by all bridges of a home. Here it is kept up to date (`watcher`), its
-//! newest part is held in memory (`tail`) so that many who wait cost no more than one, and those who ask are answered.
+//! The log is in the store and shared by all bridges of a home. Here it is kept up to date (`watcher`), its
+//! newest part is cached (`tail`), so that many waiting clients cost no more than one, and requests are answered.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -24,24 +24,23 @@ use crate::platforms::ShownPlatforms;
 use tail::Tail;
 use watcher::Watcher;
 
-/// How long a caller waits for a look at the databases. After that the answer is what was known before.
+/// How long a caller waits for a scan of the databases. After that it gets the last known state.
 const LOOK_PATIENCE: Duration = Duration::from_millis(500);
-/// How long opening waits for the first look, and who asks waits for a log that is not open yet.
+/// How long opening waits for the first scan, and requests wait for a log that is not open yet.
 const OPEN_PATIENCE: Duration = Duration::from_secs(2);
-/// Requests that wait for the same look. Whoever finds no room waits for a place.
+/// Requests that wait for the same scan. Further ones wait for a slot.
 const REQUESTS: usize = 64;
 
-/// How much of the log is kept.
+/// Retention of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventLimits {
-    /// At most so many events.
     pub most: usize,
     /// None older than this.
     pub age: Duration,
 }
 
 impl EventLimits {
-    /// A smaller log than this would lose events between two polls.
+    /// A smaller log would lose events between two polls.
     pub const LEAST: usize = 1000;
 }
 
@@ -57,31 +56,29 @@ impl Default for EventLimits {
 /// Why the log could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// The bridge is ending.
     #[error("the event log is closed")]
     Closed,
-    /// The log could not be opened so far. It is tried again all the time.
+    /// The log could not be opened yet. Opening is retried.
     #[error("the event log is not available yet; try again")]
     NotReady,
-    /// The database of the log failed.
-    #[error("the event log can not be read: {0}")]
+    #[error("the event log cannot be read: {0}")]
     Store(#[from] StoreError),
 }
 
-/// Part of the log, and how far the log reaches.
+/// Part of the log, and its bounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// In the order of their cursors.
     pub events: Vec<Event>,
-    /// The lowest cursor that is still there.
+    /// The lowest cursor in the log.
     pub oldest: Option<Cursor>,
-    /// The highest cursor ever given; 0 if there was none.
+    /// The highest cursor ever assigned; 0 if there was none.
     pub last: Cursor,
-    /// How many events after the cursor asked for are no longer there.
+    /// How many events after the requested cursor were dropped.
     pub dropped: u64,
 }
 
-/// The events of a home. One per process; clones are the same feed.
+/// The events of a home. One per process; clones share it.
 #[derive(Debug, Clone)]
 pub struct EventFeed {
     shared: Arc<Shared>,
@@ -94,10 +91,10 @@ pub struct EventFeed {
 #[derive(Debug)]
 struct Shared {
     tail: Mutex<Tail>,
-    /// The newest cursor; none before the log is open.
+    /// The newest cursor; `None` before the log is open.
     newest: watch::Sender<Option<Cursor>>,
     changes: watch::Sender<Cursor>,
-    /// The log, once it is open; another one if it was deleted.
+    /// The open log; replaced if it was deleted.
     log: Mutex<Option<RuntimeStore>>,
     closing: CancellationToken,
 }
@@ -113,13 +110,13 @@ impl Shared {
 }
 
 impl EventFeed {
-    /// Begins to follow a home. Waits for the first look, so that whatever is written from now on becomes an event,
-    /// but not for long: a locked database is tried again in the background.
+    /// Starts following a home. Waits for the first scan, so that everything written from now on becomes an event,
+    /// but not for long: a locked database is retried in the background.
     pub async fn open(home: &Home, limits: EventLimits) -> Self {
         Self::showing(home, limits, ShownPlatforms::default()).await
     }
 
-    /// The same for the conversations of these platforms. Others are in the log, but not in what is read of it.
+    /// Follows these platforms. Others are logged, but filtered when reading.
     pub async fn showing(home: &Home, limits: EventLimits, shown: ShownPlatforms) -> Self {
         let (requests, asked) = mpsc::channel(REQUESTS);
         let shared = Arc::new(Shared {
@@ -148,19 +145,19 @@ impl EventFeed {
         feed
     }
 
-    /// Where the log ends now. While it can not be opened, as when another process keeps it locked, this waits.
+    /// The current end of the log. Waits while it cannot be opened, for example because it is locked.
     pub async fn position(&self) -> Cursor {
         while let Err(EventError::NotReady) = self.look().await {}
         self.shared.tail().last()
     }
 
-    /// The newest cursor that is known, without a look; none before the log is open.
+    /// The newest known cursor, without a scan; `None` before the log is open.
     pub fn known_position(&self) -> Option<Cursor> {
         *self.shared.newest.borrow()
     }
 
-    /// The events after a cursor, of one chat or of all, `limit` at most. What was written before the call is among
-    /// them.
+    /// The events after a cursor, of one chat or of all, at most `limit`. Includes everything written before the
+    /// call.
     pub async fn poll(
         &self,
         after: Cursor,
@@ -171,8 +168,8 @@ impl EventFeed {
         self.read(after, session_key, limit).await
     }
 
-    /// The next event after a cursor, of one chat or of all, as soon as there is one. Dropping this ends the
-    /// waiting; how long it lasts is for the caller to say.
+    /// Waits for the next event after a cursor, of one chat or of all. Dropping this ends the
+    /// wait; the caller sets the timeout.
     pub async fn wait(&self, after: Cursor, session_key: Option<&str>) -> Result<Page, EventError> {
         let mut changes = self.changes();
         let mut page = self.poll(after, session_key, 1).await?;
@@ -189,19 +186,19 @@ impl EventFeed {
         Ok(page)
     }
 
-    /// The newest cursor, for those who want to hear of every change.
+    /// Notifies of every new cursor.
     pub fn changes(&self) -> watch::Receiver<Cursor> {
         self.shared.changes.subscribe()
     }
 
-    /// Ends the watching and whoever waits, and closes the databases.
+    /// Ends the watcher and all waits, and closes the databases.
     pub async fn close(&self) {
         self.shared.closing.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// From memory, or from the database where that does not reach back far enough.
+    /// From memory, or from the database for older events.
     async fn read(
         &self,
         after: Cursor,
@@ -237,13 +234,13 @@ impl EventFeed {
         }
     }
 
-    /// Has the watcher look now, so that an answer is not older than the question.
+    /// Requests a scan, so that the answer is not older than the request.
     async fn look(&self) -> Result<(), EventError> {
         self.ready().await?;
         let (done, looked) = oneshot::channel();
         let look = async {
             if self.requests.send(done).await.is_ok() {
-                // The watcher drops this when it fails; it says so itself.
+                // The watcher drops this when the scan fails; it logs the failure.
                 let _ = looked.await;
             }
         };
@@ -267,7 +264,7 @@ impl EventFeed {
     }
 }
 
-/// How many events after a cursor are gone: they go from the beginning, and cursors have no gaps.
+/// How many events after a cursor were dropped: they are dropped from the start, and cursors have no gaps.
 fn dropped(after: Cursor, oldest: Option<Cursor>, last: Cursor) -> u64 {
     let next = oldest.map_or(last.0 + 1, |oldest| oldest.0);
     next.saturating_sub(after.0 + 1)

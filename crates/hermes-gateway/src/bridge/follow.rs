@@ -1,4 +1,4 @@
-//! Telling a client of events as they happen: resources it watches, and messages pushed to Claude Code.
+//! Notifies a client of events: updates of subscribed resources, and messages pushed to Claude Code.
 
 use std::{
     collections::BTreeSet,
@@ -21,19 +21,19 @@ use super::{
     tools,
 };
 
-/// So many events are taken at once.
+/// Events read at once.
 const AT_ONCE: usize = 200;
-/// How long a log that can not be read is left alone.
+/// The pause after a failed read.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Reads the log on from a cursor.
+/// Reads the log from a cursor on.
 struct Follower {
     feed: EventFeed,
     after: Cursor,
 }
 
 impl Follower {
-    /// The next events, as soon as there are some. `None` when the log has ended.
+    /// Waits for the next events. `None` when the log is closed.
     async fn next(&mut self) -> Option<Vec<Event>> {
         loop {
             match self.read().await {
@@ -42,9 +42,9 @@ impl Follower {
                     return Some(events);
                 }
                 Err(EventError::Closed) => return None,
-                // The client does not ask again: what it wants to know must not depend on a moment.
+                // The client does not ask again, so a failed read must be retried.
                 Err(error) => {
-                    tracing::warn!(%error, "the client is told of events later");
+                    tracing::warn!(%error, "reading the event log failed; retrying");
                     tokio::time::sleep(AFTER_FAILURE).await;
                 }
             }
@@ -58,7 +58,7 @@ impl Follower {
     }
 }
 
-/// The resources that events change, in a batch each once.
+/// The resources that a batch of events changes, without duplicates.
 fn changed(events: &[Event]) -> BTreeSet<String> {
     let mut uris = BTreeSet::new();
     for event in events {
@@ -70,7 +70,6 @@ fn changed(events: &[Event]) -> BTreeSet<String> {
     uris
 }
 
-/// Whether a resource can be watched.
 pub(super) fn can_be_watched(uri: &str) -> bool {
     matches!(
         Address::parse(uri),
@@ -78,7 +77,7 @@ pub(super) fn can_be_watched(uri: &str) -> bool {
     )
 }
 
-/// An address as it is compared: written in one way.
+/// The canonical form of a URI, for comparison.
 pub(super) fn canonical(uri: &str) -> String {
     match Address::parse(uri) {
         Some(Address::Conversation(key)) => resources::conversation_uri(&key),
@@ -86,7 +85,7 @@ pub(super) fn canonical(uri: &str) -> String {
     }
 }
 
-/// Tells a client of changed resources while it is interested in them.
+/// Notifies a client of changes of its subscribed resources.
 pub(super) async fn tell_of_resources(
     feed: EventFeed,
     from: Cursor,
@@ -132,7 +131,7 @@ pub(super) async fn listen(feed: EventFeed, from: Cursor, context: &Subscription
     }
 }
 
-/// Pushes each new message of a person to Claude Code, from a cursor on or else from when the log can be read.
+/// Pushes each new user message to Claude Code, from a cursor on, or else from when the log can be read.
 pub(super) async fn push_messages(
     bridge: Bridge,
     feed: EventFeed,
@@ -159,7 +158,7 @@ pub(super) async fn push_messages(
     }
 }
 
-/// What is pushed for an event: a person's message with where it came from, all of it texts.
+/// The payload for an event: a user message and its origin, as strings.
 async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
     let EventKind::Message {
         role,
@@ -174,7 +173,7 @@ async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
         return None;
     }
     let key = &event.session_key;
-    // The conversation may have ended since.
+    // The conversation may have ended meanwhile.
     let conversation = tools::find_conversation(bridge, key).await.ok();
     let whole = match &conversation {
         Some(conversation) => whole_text(bridge, &conversation.session_id, message_id).await,
@@ -199,7 +198,7 @@ async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
     }))
 }
 
-/// The text of a message, which an event may have cut.
+/// The full text of a message, which an event may have truncated.
 async fn whole_text(bridge: &Bridge, session: &str, id: &str) -> Option<String> {
     let store = bridge.databases().conversations().await.ok()??;
     let session = SessionId::parse(session).ok()?;

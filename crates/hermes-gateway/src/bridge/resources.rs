@@ -1,4 +1,4 @@
-//! Resources: the conversations and what messages carry, under `hermes://` addresses.
+//! Resources: conversations and attachments, under `hermes://` URIs.
 
 use std::{
     borrow::Cow,
@@ -20,7 +20,6 @@ use super::{
     tools::{self, Attachment, ConversationFilter},
 };
 
-/// The list of conversations.
 pub(super) const CONVERSATIONS: &str = "hermes://conversations";
 const CONVERSATION_PREFIX: &str = "hermes://conversations/";
 const MESSAGE_PREFIX: &str = "hermes://messages/";
@@ -28,10 +27,9 @@ const JSON: &str = "application/json";
 /// How many conversations are listed, and how many messages of one are shown.
 const MOST_CONVERSATIONS: usize = 200;
 const MOST_MESSAGES: usize = 50;
-/// The largest file that is read out.
 const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
-/// What would end a segment of an address, or is not allowed in one.
+/// Characters that are escaped in a segment of a URI.
 const RESERVED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -46,14 +44,11 @@ const RESERVED: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'}');
 
-/// What an address names.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Address<'a> {
-    /// All conversations.
     Conversations,
     /// One, by its key.
     Conversation(Cow<'a, str>),
-    /// One thing a message carries.
     Attachment {
         session: Cow<'a, str>,
         message: Cow<'a, str>,
@@ -86,7 +81,6 @@ fn decoded(segment: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(segment).decode_utf8().ok()
 }
 
-/// The address of a conversation.
 pub(super) fn conversation_uri(key: &str) -> String {
     format!(
         "{CONVERSATION_PREFIX}{}",
@@ -94,7 +88,7 @@ pub(super) fn conversation_uri(key: &str) -> String {
     )
 }
 
-/// The address of what a message carries at a position, counted from 0.
+/// The URI of an attachment of a message, counted from 0.
 pub(super) fn attachment_uri(session: &str, message: &str, position: usize) -> String {
     let session = utf8_percent_encode(session, RESERVED);
     let message = utf8_percent_encode(message, RESERVED);
@@ -124,7 +118,6 @@ pub(super) async fn list(bridge: &Bridge) -> Result<Vec<Resource>, ErrorData> {
     Ok(resources)
 }
 
-/// The kinds of addresses.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new("hermes://conversations/{session_key}", "conversation")
@@ -140,13 +133,11 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// There is no such resource.
 pub(super) fn not_found(uri: &str) -> ErrorData {
     let problem = format!("Resource not found: {uri}");
     ErrorData::resource_not_found(problem, Some(json!({"uri": uri})))
 }
 
-/// Reads a resource.
 pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let not_found = || not_found(uri);
     let contents = match Address::parse(uri).ok_or_else(not_found)? {
@@ -189,19 +180,19 @@ fn document(uri: &str, document: Document) -> ResourceContents {
     ResourceContents::text(document.into_text(), uri).with_mime_type(JSON)
 }
 
-/// The error that says what a tool would have said.
+/// The error with a tool's reason.
 fn refused(refusal: Refusal) -> ErrorData {
     refusal.into_error(ErrorCode::RESOURCE_NOT_FOUND)
 }
 
-/// The bytes of an attachment that is at hand, and their media type.
+/// The bytes of a local attachment, and their media type.
 async fn bytes_of(bridge: &Bridge, attachment: Attachment) -> Result<(String, Vec<u8>), ErrorData> {
     let elsewhere =
         |what: &str| ErrorData::invalid_params(format!("This attachment is {what}"), None);
     match attachment {
         Attachment::Image { url } => in_data_url(&url)
-            .ok_or_else(|| elsewhere("on the web; attachments_fetch has its address")),
-        Attachment::Part { .. } => Err(elsewhere("no file; attachments_fetch shows it whole")),
+            .ok_or_else(|| elsewhere("on the web; attachments_fetch returns its URL")),
+        Attachment::Part { .. } => Err(elsewhere("not a file; attachments_fetch returns it")),
         Attachment::Media { path } => {
             let cache = bridge.home().cache_dir();
             let read = tokio::task::spawn_blocking(move || in_cache(&cache, Path::new(&path)));
@@ -223,7 +214,7 @@ fn in_data_url(url: &str) -> Option<(String, Vec<u8>)> {
     Some((kind, bytes))
 }
 
-/// A file below the cache, with no link leading out of it.
+/// Reads a file below the cache, without following links out of it.
 fn in_cache(cache: &Path, path: &Path) -> Option<(String, Vec<u8>)> {
     let cache = cache.canonicalize().ok()?;
     let path: PathBuf = path.canonicalize().ok()?;

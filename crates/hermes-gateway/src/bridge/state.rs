@@ -1,4 +1,4 @@
-//! The home's databases as the bridge uses them: opened when first needed, and anew when the file was replaced.
+//! The home's databases: opened on demand, and reopened when the file was replaced.
 
 use std::{
     path::Path,
@@ -10,7 +10,6 @@ use hermes_store::{LiveStore, Store, StoreError, runtime::RuntimeStore};
 
 use crate::lock_patience::LockPatience;
 
-/// The databases of a home.
 #[derive(Debug)]
 pub(super) struct Databases {
     home: Home,
@@ -27,7 +26,7 @@ impl Databases {
         }
     }
 
-    /// The conversations, for reading only. `None` if there are none yet.
+    /// The session store, read-only. `None` if it does not exist yet.
     pub(super) async fn conversations(&self) -> Result<Option<Store>, StoreError> {
         let waiting = LockPatience::begin();
         loop {
@@ -38,7 +37,7 @@ impl Databases {
         }
     }
 
-    /// The questions that wait for a decision.
+    /// The store of pending approvals.
     pub(super) async fn runtime(&self) -> Result<RuntimeStore, StoreError> {
         let path = self.home.path().join("runtime.db");
         if let Some(store) = self.open_runtime(Identity::of(&path)) {
@@ -51,14 +50,13 @@ impl Databases {
         Ok(store)
     }
 
-    /// What is open, if the file is still the same.
+    /// The open store, if the file is still the same.
     fn open_runtime(&self, now: Option<Identity>) -> Option<RuntimeStore> {
         let kept = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let (identity, store) = kept.as_ref()?;
         (Some(*identity) == now).then(|| store.clone())
     }
 
-    /// Closes what is open.
     pub(super) async fn close(&self) {
         self.conversations.close().await;
         let runtime = {
@@ -71,7 +69,7 @@ impl Databases {
     }
 }
 
-/// Tells a file from another one that has taken its place.
+/// Identifies a file, to detect that it was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity(u64, u64);
 

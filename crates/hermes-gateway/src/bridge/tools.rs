@@ -1,4 +1,4 @@
-//! The tools: their table, and which function answers which.
+//! The tools: their table and dispatch.
 
 use std::sync::Arc;
 
@@ -29,7 +29,6 @@ pub(super) use conversations::{
 };
 pub(super) use messages::{Transcript, recent};
 
-/// What a tool is, for the dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name {
     ConversationsList,
@@ -44,7 +43,6 @@ enum Name {
     PermissionsRespond,
 }
 
-/// Whether a tool changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Reads,
@@ -60,7 +58,6 @@ struct Specification {
     effect: Effect,
 }
 
-/// The highest cursor that can be asked for.
 const MOST_CURSOR: i64 = 1_000_000_000_000_000_000;
 
 const SESSION_KEY: Parameter = Parameter::text("session_key");
@@ -174,7 +171,6 @@ const TOOLS: [Specification; 10] = [
     },
 ];
 
-/// The tools that are offered.
 pub(super) fn list(access: ToolAccess) -> Vec<Tool> {
     let output = envelope::output_schema();
     let describe = |tool: &Specification| {
@@ -197,7 +193,6 @@ fn offered(access: ToolAccess) -> impl Iterator<Item = &'static Specification> {
     TOOLS.iter().filter(is_offered)
 }
 
-/// Calls a tool.
 pub(super) async fn call(
     bridge: &Bridge,
     beginning: &Beginning,
@@ -213,7 +208,7 @@ pub(super) async fn call(
         Err(problem) => return envelope::misused(problem),
     };
     let arguments = &arguments;
-    tracing::debug!(tool = tool.name, id = %context.id, "called");
+    tracing::debug!(tool = tool.name, id = %context.id, "bridge tool called");
     let outcome = match tool.tool {
         Name::ConversationsList => conversations::conversations_list(bridge, arguments).await,
         Name::ConversationGet => conversations::conversation_get(bridge, arguments).await,
@@ -227,7 +222,7 @@ pub(super) async fn call(
         Name::PermissionsRespond => approvals::permissions_respond(bridge, arguments).await,
     };
     let is_refused = outcome.is_err();
-    tracing::debug!(tool = tool.name, id = %context.id, is_refused, "answered");
+    tracing::debug!(tool = tool.name, id = %context.id, is_refused, "bridge tool answered");
     envelope::wrap(outcome)
 }
 

@@ -1,59 +1,46 @@
-//! Decisions about what runs want to do.
+//! Decisions about approvals of runs.
 
 use hermes_agent::approval::{Given, Taken};
 use hermes_store::{StoreError, runtime::Answer};
 
 use super::Runs;
 
-/// Who answered, for the record.
+/// Recorded as answerer.
 const BY: &str = "api";
-/// Longest reason that reaches the agent, in characters.
+/// Longest reason for the agent, in characters.
 const LONGEST_REASON: usize = 280;
 
-/// Which question is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// The one that waits longest.
     Oldest,
-    /// All that wait.
     All,
-    /// This one.
     Id(String),
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// What is answered.
     pub choice: Answer,
-    /// To which question.
     pub which: Which,
     /// For the agent.
     pub reason: Option<String>,
 }
 
-/// Why nothing was decided.
 #[derive(Debug, thiserror::Error)]
 pub enum NotDecided {
-    /// There is no such run.
-    #[error("there is no such run")]
+    #[error("unknown run")]
     NotFound,
-    /// The run is over.
-    #[error("the run is over; nothing can be decided any more")]
+    #[error("the run has ended; nothing can be decided any more")]
     NotActive,
-    /// No such question waits.
-    #[error("no such approval waits: it was decided before, or its time is over")]
+    #[error("no such approval is pending: it was decided before, or has expired")]
     NotPending,
-    /// It can not be allowed for ever.
-    #[error("this can not be allowed for ever; answer `once`, `session` or `deny`")]
+    #[error("this cannot be allowed permanently; answer `once`, `session` or `deny`")]
     NotPermanent,
-    /// That could not be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Runs {
-    /// Answers questions of a run. The first answer counts. Tells how many were decided.
+    /// Decides pending approvals of a run. The first answer counts. Returns how many were decided.
     pub async fn decide(&self, run: &str, decision: &Decision) -> Result<usize, NotDecided> {
         let store = &self.inner.parts.store;
         let found = store.run(run).await?.ok_or(NotDecided::NotFound)?;

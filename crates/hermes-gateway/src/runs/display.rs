@@ -1,4 +1,4 @@
-//! What a turn shows, as events of its run.
+//! Converts the events of a turn to events of its run.
 
 use hermes_agent::{
     conversation::Display,
@@ -13,12 +13,12 @@ use super::log::RunLog;
 
 /// Longest preview of a call, in characters.
 const LONGEST_PREVIEW: usize = 200;
-/// The arguments that say most, where a tool has them.
+/// The arguments shown in a preview, in order of preference.
 const TELLING: [&str; 7] = [
     "command", "path", "pattern", "query", "url", "name", "question",
 ];
 
-/// Writes what a turn shows into the log of its run.
+/// Writes the events of a turn to the log of its run.
 pub(super) struct LogDisplay {
     log: RunLog,
     redactor: Redactor,
@@ -36,7 +36,7 @@ impl LogDisplay {
         }
     }
 
-    /// Thoughts are told whole, when they are over.
+    /// Logs reasoning as one event, when it is complete.
     pub(super) fn tell_thoughts(&mut self) {
         let thoughts = std::mem::take(&mut self.thoughts);
         if !thoughts.trim().is_empty() {
@@ -87,7 +87,7 @@ impl Display for LogDisplay {
         }
     }
 
-    /// A watcher has read it already.
+    /// Watchers may have read it already.
     fn shown_text(&self) -> ShownText {
         ShownText::Final
     }

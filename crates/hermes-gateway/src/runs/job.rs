@@ -1,4 +1,4 @@
-//! A run that carries out a cron job.
+//! A run that executes a cron job.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Inner, Live, display::LogDisplay, log::RunLog, outcome::Outcome, say::too_long};
 
 impl Inner {
-    /// Carries it out when a turn is free. What was claimed is always finished, or it would stay claimed.
+    /// Executes it when a turn is free. A claimed run is always finished, or it would stay claimed.
     pub(super) async fn job(
         &self,
         live: &Live,

@@ -1,7 +1,7 @@
-//! What happens in a run, on its way into the store and from there to whoever watches.
+//! The event log of a run: written to the store, and from there to watchers.
 //!
-//! A turn must not wait for a disk, so it hands events to a [`Writer`], which stores them in order and only then tells
-//! that there are more. Pieces of text that follow each other closely become one event.
+//! A turn must not wait for a disk, so it passes events to a [`Writer`], which stores them in order and then announces
+//! them. Text deltas in quick succession are joined to one event.
 
 use std::{
     sync::{
@@ -21,15 +21,12 @@ use tokio::{
     time::Instant,
 };
 
-/// How long pieces of text are joined.
 const JOINING: Duration = Duration::from_millis(25);
 
-/// How far a run is written down.
+/// How much of a run is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// The number of the last event.
     pub(super) last: i64,
-    /// Whether there will be no more.
     pub(super) is_over: bool,
 }
 
@@ -39,16 +36,16 @@ enum Entry {
     End,
 }
 
-/// Takes events of one run. Clones write to the same run.
+/// The sending side. Clones write to the same run.
 #[derive(Clone)]
 pub(super) struct RunLog {
     run: Arc<str>,
-    /// Unbounded, since a turn can not wait here: what a model and its tools say is the bound.
+    /// Unbounded, since a turn cannot wait here: the output of a model and its tools is the bound.
     entries: mpsc::UnboundedSender<Entry>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// The other end: stores what comes.
+/// The receiving side: stores events.
 pub(super) struct Writer {
     run: Arc<str>,
     store: RuntimeStore,
@@ -56,7 +53,6 @@ pub(super) struct Writer {
     progress: watch::Sender<Progress>,
 }
 
-/// A log and its writer.
 pub(super) fn new(
     run: &str,
     store: RuntimeStore,
@@ -79,7 +75,6 @@ pub(super) fn new(
     (log, writer)
 }
 
-/// The body of an event.
 pub(super) fn event(run: &str, name: &str, members: Value) -> Map<String, Value> {
     let mut event = Map::new();
     event.insert("event".into(), name.into());
@@ -92,43 +87,37 @@ pub(super) fn event(run: &str, name: &str, members: Value) -> Map<String, Value>
 }
 
 impl RunLog {
-    /// More of the answer.
     pub(super) fn text(&self, text: String) {
         self.put(Entry::Text(text));
     }
 
-    /// Something else.
     pub(super) fn event(&self, name: &str, members: Value) {
         self.put(Entry::Event(event(&self.run, name, members), None));
     }
 
-    /// It runs.
     pub(super) fn started(&self, session: Option<&str>) {
         let event = event(&self.run, "run.started", json!({"session_id": session}));
         self.put(Entry::Event(event, Some(RunStatus::Running)));
     }
 
-    /// Somebody has to decide.
     pub(super) fn asked(&self, members: Value) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let event = event(&self.run, "approval.request", members);
         self.put(Entry::Event(event, Some(RunStatus::WaitingForApproval)));
     }
 
-    /// That is decided.
     pub(super) fn decided(&self, members: Value) {
         let is_last = self.waiting.fetch_sub(1, Ordering::Relaxed) == 1;
         let event = event(&self.run, "approval.responded", members);
         self.put(Entry::Event(event, is_last.then_some(RunStatus::Running)));
     }
 
-    /// Nothing more will come.
     pub(super) fn end(&self) {
         self.put(Entry::End);
     }
 
     fn put(&self, entry: Entry) {
-        // Who comes after the end has nothing to tell.
+        // Events after the end are dropped.
         let _ = self.entries.send(entry);
     }
 }
@@ -197,7 +186,6 @@ enum Piece {
 }
 
 impl Batch {
-    /// Tells whether more may come.
     fn add(&mut self, entry: Entry) -> bool {
         match (entry, self.events.last_mut()) {
             (Entry::Text(text), Some(Piece::Text(before))) => before.push_str(&text),

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use super::{Live, log};
 
-/// What came of a run.
 pub(super) enum Outcome {
     Completed {
         output: String,
@@ -27,7 +26,7 @@ pub(super) enum Outcome {
         code: &'static str,
         message: String,
     },
-    /// It was told to end before it was done.
+    /// It was stopped before it was complete.
     Interrupted,
     Cancelled,
 }
@@ -40,7 +39,7 @@ impl Outcome {
         }
     }
 
-    /// What an error in a conversation means, to the operator of this tenant if there is one.
+    /// The outcome of a conversation error, with advice for the operator if there is a tenant.
     pub(super) fn of_error(error: &ConversationError, tenant: Option<&str>) -> Self {
         let code = match error {
             ConversationError::NoModel(_) => "no_model",
@@ -57,7 +56,7 @@ impl Outcome {
         Self::failed(code, error.advise(tenant))
     }
 
-    /// Who stopped it decides what that means: a user cancels, the end of the gateway interrupts.
+    /// Applies the cause of a stop: a user cancels, a gateway shutdown interrupts.
     pub(super) fn considering(self, live: &Live, is_closing: bool) -> Self {
         let was_told = live.is_stopped.load(Ordering::Acquire);
         match self {
@@ -71,7 +70,6 @@ impl Outcome {
         }
     }
 
-    /// The same for the store.
     pub(super) fn end(self, run: &str, session: Option<SessionId>) -> RunEnd {
         let mut end = RunEnd {
             status: RunStatus::Cancelled,
@@ -108,7 +106,7 @@ impl Outcome {
     }
 }
 
-/// What a turn took, as clients read it.
+/// The usage of a turn, as JSON for clients.
 pub(super) fn usage(tally: &Tally) -> Value {
     let usage = tally.usage;
     json!({

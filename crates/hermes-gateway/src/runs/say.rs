@@ -1,4 +1,4 @@
-//! A run that says something: one turn in a session.
+//! A run of one turn in a session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use super::{
     outcome::{self, Outcome},
 };
 
-/// How long servers may take to be ready, counted from the start of the gateway.
+/// How long to wait for servers, counted from the start of the gateway.
 const SERVERS_AT_START: Duration = Duration::from_secs(15);
 
 const PLATFORM: &str = "api_server";
@@ -31,24 +31,22 @@ const NOTE: &str = "Your answers go to a program over an HTTP API; it shows them
 /// Something to say, and where.
 #[derive(Debug, Clone)]
 pub struct Say {
-    /// What is said; `None` to go on with the results of calls that the client made.
+    /// The user message; `None` to continue with the results of the client's calls.
     pub input: Option<Content>,
-    /// Results of such calls that a stored session waits for.
+    /// Results of the client's calls in a stored session.
     pub results: Vec<ToolResult>,
     /// Tools that the client runs itself.
     pub client_tools: Option<Arc<ClientTools>>,
-    /// Told to the model after its prompt, this time.
+    /// Added after the prompt, in this run only.
     pub instructions: Option<String>,
-    /// What was said before; counts only where the session is new.
+    /// Earlier messages; only used if the session is new.
     pub history: Vec<Message>,
     /// The session, which may be new.
     pub session: SessionId,
-    /// Another model than the usual one.
     pub model: Option<String>,
 }
 
 impl Say {
-    /// Tells the model more.
     pub fn add_instructions(&mut self, more: Option<String>) {
         let Some(more) = more.filter(|more| !more.trim().is_empty()) else {
             return;
@@ -61,7 +59,7 @@ impl Say {
 }
 
 impl Inner {
-    /// Waits for its turn and takes it.
+    /// Waits for the session and a free turn, and runs the turn.
     pub(super) async fn say(&self, live: &Live, log: &RunLog, mut say: Say) -> Outcome {
         let seat = self.seats.seat(&say.session);
         let place = async {
@@ -108,7 +106,7 @@ impl Inner {
                 said = &mut saying => Ok(said),
                 failure = overdue(&activity, patience, agent.ceiling().longest_run()) => {
                     stop.cancel();
-                    // The turn ends in good order; its answer comes too late.
+                    // The turn ends regularly, but its answer comes too late.
                     let _ = saying.await;
                     Err(failure)
                 }
@@ -131,7 +129,7 @@ impl Inner {
         }
     }
 
-    /// Servers that ask in this session ask whoever decides about its runs.
+    /// Elicitation of this session goes to the approver of its runs.
     fn presence(&self, session: &SessionId, approver: Arc<Published>) -> Presence {
         let agent = &self.parts.agent;
         let patience = agent.approval_patience();
@@ -140,13 +138,12 @@ impl Inner {
         self.parts.people.join(conversation, Arc::new(person))
     }
 
-    /// What is told of an error.
     fn failure(&self, error: &ConversationError) -> Outcome {
         let settings = self.parts.agent.settings();
         self.redacted(Outcome::of_error(error, conversation::tenant(&settings)))
     }
 
-    /// Takes credentials out of what is told of a failure.
+    /// Redacts credentials in the message of a failure.
     pub(super) fn redacted(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Failed { code, message } => {
@@ -157,7 +154,7 @@ impl Inner {
         }
     }
 
-    /// Questions of this run are rows, which others show to people, and events.
+    /// Approvals of this run are published as rows and events.
     fn published(&self, run: &str, log: &RunLog) -> Published {
         let log = log.clone();
         Published::new(self.parts.agent.home().clone(), Arc::new(OthersDecide))
@@ -203,7 +200,7 @@ impl Inner {
         }
     }
 
-    /// Waits for servers that are just being connected; the model is told which are away.
+    /// Waits for connecting servers; the model is told which are unavailable.
     async fn await_servers(&self, conversation: &mut Conversation) {
         let agent = &self.parts.agent;
         let left = SERVERS_AT_START.saturating_sub(self.began.elapsed());
@@ -213,7 +210,7 @@ impl Inner {
     }
 }
 
-/// Ends when a run has to be stopped: nothing happens any more, or it takes longer than an operator leaves it.
+/// Resolves when a run has to be stopped: it is idle, or exceeds the policy's time limit.
 async fn overdue(
     activity: &Activity,
     patience: Option<Duration>,
@@ -222,25 +219,25 @@ async fn overdue(
     tokio::select! {
         () = activity.silence(patience) => {
             let seconds = patience.unwrap_or_default().as_secs();
-            let message = format!("nothing happened for {seconds} s, so it was stopped");
+            let message = format!("it was idle for {seconds} s and was stopped");
             Outcome::failed("inactive", message)
         }
         failure = too_long(longest) => failure,
     }
 }
 
-/// Ends when a run takes longer than an operator leaves it.
+/// Resolves when a run exceeds the policy's time limit.
 pub(super) async fn too_long(longest: Option<Duration>) -> Outcome {
     let Some(longest) = longest else {
         return std::future::pending().await;
     };
     tokio::time::sleep(longest).await;
     let minutes = longest.as_secs_f64() / 60.0;
-    let message = format!("the operator's policy gives a run {minutes} minutes, so it was stopped");
+    let message = format!("it exceeded the limit of {minutes} minutes in the operator's policy and was stopped");
     Outcome::failed("too_long", message)
 }
 
-/// Adds the results of the client's calls to the session that waits for them, or to the history of a new one.
+/// Adds the results of the client's calls to their session, or to the history of a new one.
 async fn take_in_results(agent: &Agent, say: &mut Say) -> Result<(), ConversationError> {
     let results = std::mem::take(&mut say.results);
     if results.is_empty() {

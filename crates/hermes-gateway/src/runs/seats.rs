@@ -1,4 +1,4 @@
-//! The sessions that are in use: one turn at a time in each, and what they keep between turns.
+//! The sessions in use: one turn at a time in each, and their open conversations between turns.
 
 use std::{
     collections::HashMap,
@@ -10,13 +10,13 @@ use hermes_agent::conversation::Conversation;
 use hermes_store::SessionId;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
-/// How long a conversation stays at hand after its last turn. Its background processes end with it.
+/// How long a conversation stays open after its last turn. Its background processes end with it.
 const IDLE: Duration = Duration::from_mins(30);
 
-/// So many conversations stay at hand at most.
+/// Idle conversations that stay open.
 const MOST_IDLE: usize = 32;
 
-/// A session's place. Whoever holds it may run a turn; others wait in the order they came.
+/// A session's slot. Its holder may run a turn; others wait in order.
 pub(super) struct Seat {
     conversation: AsyncMutex<Option<Conversation>>,
     used: Mutex<Instant>,
@@ -32,12 +32,10 @@ impl Default for Seat {
 }
 
 impl Seat {
-    /// Waits for the turns before.
     pub(super) async fn take(&self) -> MutexGuard<'_, Option<Conversation>> {
         self.conversation.lock().await
     }
 
-    /// Notes that a turn has ended.
     pub(super) fn touch(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -47,20 +45,18 @@ impl Seat {
     }
 }
 
-/// All sessions in use.
 #[derive(Default)]
 pub(super) struct Seats {
     seats: Mutex<HashMap<SessionId, Arc<Seat>>>,
 }
 
 impl Seats {
-    /// The place of a session.
     pub(super) fn seat(&self, session: &SessionId) -> Arc<Seat> {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         seats.entry(session.clone()).or_default().clone()
     }
 
-    /// Lets go of conversations that nobody has used for a while, and of the oldest where there are many.
+    /// Closes conversations that are idle for too long, and the oldest ones above the limit.
     pub(super) async fn clear_idle(&self) {
         let mut last = self.idle_since();
         last.sort_unstable_by(|one, two| two.cmp(one));
@@ -71,14 +67,14 @@ impl Seats {
             .await;
     }
 
-    /// When those were used last that nobody uses now.
+    /// The last use of each idle conversation.
     fn idle_since(&self) -> Vec<Instant> {
         let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         let free = seats.values().filter(|seat| is_free(seat));
         free.map(|seat| seat.used()).collect()
     }
 
-    /// Lets go of all conversations, waiting for turns that still run.
+    /// Closes all conversations, waiting for active turns.
     pub(super) async fn clear_all(&self) {
         self.clear(|_| true).await;
     }
@@ -100,7 +96,7 @@ impl Seats {
     }
 }
 
-/// Whether nobody uses it or waits for it.
+/// Whether it is neither used nor awaited.
 fn is_free(seat: &Arc<Seat>) -> bool {
     Arc::strong_count(seat) == 1
 }

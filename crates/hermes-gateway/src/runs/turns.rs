@@ -1,22 +1,22 @@
-//! Free turns: so many go on side by side as the settings want and an operator leaves. Who waits longest is next.
+//! Limits parallel turns to the configured number and the operator's policy. First come, first served.
 
 use std::time::Duration;
 
 use hermes_agent::conversation::Agent;
 use tokio::sync::{Semaphore, watch};
 
-/// How often to look whether an operator leaves more than before.
+/// How often to check whether the policy allows more turns.
 const ROUND: Duration = Duration::from_secs(1);
 
 pub(super) struct Turns {
     agent: Agent,
     wanted: usize,
-    /// One waits for a free turn, the others for that one.
+    /// The first waits for a free slot, the others for the first.
     first: Semaphore,
     busy: watch::Sender<usize>,
 }
 
-/// A turn that is taken, until it is dropped.
+/// A used slot, released when dropped.
 pub(super) struct Turn<'a>(&'a Turns);
 
 impl Turns {
@@ -29,12 +29,10 @@ impl Turns {
         }
     }
 
-    /// How many are taken.
     pub(super) fn busy(&self) -> usize {
         *self.busy.borrow()
     }
 
-    /// Waits for a free one.
     pub(super) async fn take(&self) -> Turn<'_> {
         let _first = self.first.acquire().await;
         let mut changes = self.busy.subscribe();

@@ -1,4 +1,4 @@
-//! Following the events of a run: the stored ones first, then those to come.
+//! Follows the events of a run: stored ones first, then live ones.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::log::Progress;
 /// How many events are read at once.
 const PAGE: u32 = 200;
 
-/// One watcher of a run. It reads from the store, so it may be as slow as it likes.
+/// A watcher of a run. It reads from the store, so a slow watcher blocks nobody.
 pub struct Watching {
     store: RuntimeStore,
     run: String,
@@ -46,7 +46,7 @@ impl Watching {
                 self.after = event.seq;
                 return Ok(Some(event));
             }
-            // Looked at first: what is stored afterwards is announced again.
+            // Read before the store: events stored later are announced again.
             let is_over = match &mut self.progress {
                 Some(progress) => progress.borrow_and_update().is_over,
                 None => true,

@@ -1,5 +1,5 @@
-//! Messages that are longer than a platform takes, in parts: cut where it hurts least, with blocks of code closed and
-//! opened again.
+//! Splits messages that exceed a platform's limit: at good break points, with code blocks closed and
+//! reopened.
 
 use unicode_segmentation::GraphemeCursor;
 
@@ -8,9 +8,8 @@ use super::markdown;
 /// How long a message may be on a platform.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
-    /// So much.
     pub(super) most: usize,
-    /// In these units. At least one for every character.
+    /// The length in the platform's units; at least one per character.
     pub(super) measure: fn(&str) -> usize,
 }
 
@@ -24,7 +23,7 @@ impl Limit {
     }
 }
 
-/// The mark at the end of a part; empty where there is only one.
+/// The number at the end of a part; empty if there is only one.
 pub(super) fn number(part: usize, parts: usize) -> String {
     match parts {
         1 => String::new(),
@@ -32,7 +31,7 @@ pub(super) fn number(part: usize, parts: usize) -> String {
     }
 }
 
-/// Cuts a text so that every part is within the limit, together with its number.
+/// Splits a text so that every part with its number is within the limit.
 pub(super) fn split(text: &str, limit: &Limit) -> Vec<String> {
     if limit.holds(text) {
         return vec![text.to_owned()];
@@ -55,7 +54,7 @@ pub(super) fn split(text: &str, limit: &Limit) -> Vec<String> {
 fn parts(text: &str, limit: &Limit) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest = text;
-    // The language of the block of code the last part ended in.
+    // The language of the code block that the last part ended in.
     let mut open: Option<String> = None;
     while !rest.trim().is_empty() {
         let language = open.take();
@@ -74,7 +73,7 @@ fn parts(text: &str, limit: &Limit) -> Vec<String> {
         if open.is_none() {
             rest = rest.trim_start();
         } else if let Some(after) = rest.trim_start().strip_prefix("```") {
-            // The block has been closed, so that its own end would open another.
+            // The block was closed already; its own end would open another.
             rest = after.trim_start_matches('`').trim_start();
             open = None;
         } else {
@@ -85,22 +84,21 @@ fn parts(text: &str, limit: &Limit) -> Vec<String> {
     parts
 }
 
-/// A place to cut that is being looked for.
+/// The search for a cut position.
 struct Cut<'t> {
     rest: &'t str,
-    /// The language of the block of code in which the text begins.
+    /// The language of the code block that is open at the start.
     open: Option<&'t str>,
     limit: &'t Limit,
 }
 
-/// What a cut would give.
 struct Part {
     text: String,
     open: Option<String>,
 }
 
 impl Cut<'_> {
-    /// What would be sent if the text were cut there.
+    /// The part for a cut at this position.
     fn part(&self, end: usize) -> Part {
         let body = &self.rest[..end];
         let mut text = match self.open {
@@ -118,7 +116,7 @@ impl Cut<'_> {
         self.limit.holds(&self.part(end).text)
     }
 
-    /// Where to cut: at the end, if all of it fits.
+    /// The cut position: the end, if everything fits.
     fn end(&self) -> usize {
         // A character has four bytes at most, so no more than this can fit.
         let most = self.limit.most.saturating_mul(4);
@@ -132,7 +130,7 @@ impl Cut<'_> {
                 return self.first_character();
             }
             let end = break_point(self.open, &self.rest[..window]);
-            // Markup that is cut in two may take more room than it did whole.
+            // Markup that is split may be longer than the whole.
             if end > 0 && self.fits(end) {
                 return end;
             }
@@ -140,7 +138,7 @@ impl Cut<'_> {
         }
     }
 
-    /// The end of the longest beginning that fits, as far as can be told by halving.
+    /// The longest prefix that fits, by binary search.
     fn window(&self, ceiling: usize) -> usize {
         let (mut fits, mut exceeds) = (0, ceiling + 1);
         while exceeds - fits > 1 {
@@ -155,13 +153,13 @@ impl Cut<'_> {
         whole_graphemes(self.rest, fits)
     }
 
-    /// Too little room for anything sensible still takes a character at a time.
+    /// If nothing else fits, one character at a time.
     fn first_character(&self) -> usize {
         self.rest.chars().next().map_or(0, char::len_utf8)
     }
 }
 
-/// The last end of a grapheme up to here; if the first one is longer than that, here.
+/// The last grapheme boundary up to here; `end` itself if the first grapheme is longer.
 fn whole_graphemes(text: &str, end: usize) -> usize {
     let mut cursor = GraphemeCursor::new(end, text.len(), true);
     match cursor.is_boundary(text, 0) {
@@ -173,7 +171,7 @@ fn whole_graphemes(text: &str, end: usize) -> usize {
     }
 }
 
-/// The language of the block of code that is open at the end of a text, given the one open at its beginning.
+/// The language of the code block that is open at the end of a text, given the one open at its start.
 fn open_fence<'t>(mut open: Option<&'t str>, text: &'t str) -> Option<&'t str> {
     for line in text.split('\n') {
         open = match open {
@@ -185,7 +183,7 @@ fn open_fence<'t>(mut open: Option<&'t str>, text: &'t str) -> Option<&'t str> {
     open
 }
 
-/// A good place to cut within what fits: before a line, else before a word, and not inside of code.
+/// A good break point in the window: before a line, else before a word, and not inside inline code.
 fn break_point(open: Option<&str>, window: &str) -> usize {
     let newline = window.rfind('\n').filter(|at| *at >= window.len() / 2);
     let end = newline
@@ -195,7 +193,7 @@ fn break_point(open: Option<&str>, window: &str) -> usize {
     let line_start = window[..end].rfind('\n').map_or(0, |at| at + 1);
     let last_line = &window[line_start..end];
     if open_fence(open, &window[..end]).is_some() {
-        // A block whose first line is the last one here begins in the next part.
+        // A code block that starts on the last line moves to the next part.
         let begins_here = markdown::fence(last_line).is_some();
         return if begins_here && line_start > 1 {
             line_start - 1
@@ -209,7 +207,7 @@ fn break_point(open: Option<&str>, window: &str) -> usize {
         .unwrap_or(end)
 }
 
-/// Where code begins that does not end on its line.
+/// The start of inline code that does not end on its line.
 fn unpaired_tick(line: &str) -> Option<usize> {
     let ticks = line
         .match_indices('`')

@@ -1,4 +1,4 @@
-//! A message on its way: cut into pieces, which are posted one after the other until one fails.
+//! Delivery of a message: split into pieces, which are posted in order until one fails.
 
 use super::{
     chunk::{self, Limit},
@@ -7,47 +7,44 @@ use super::{
     target::Chat,
 };
 
-/// How much a platform takes at once.
+/// A platform's size limits.
 pub(super) struct Limits {
     pub(super) message: Limit,
-    /// Beside a file.
     pub(super) caption: Limit,
 }
 
-/// What is posted at once: text, a file, or a file with a text.
+/// One post: text, a file, or a file with a text.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) text: String,
-    /// ` (1/2)`, to stand behind the text.
+    /// ` (1/2)`, appended to the text.
     pub(super) number: String,
     pub(super) file: Option<File>,
 }
 
-/// What a platform says about a piece it took.
+/// A platform's reply to a posted piece.
 #[derive(Debug)]
 pub(super) struct Receipt {
     pub(super) message_id: String,
-    /// The chat's own id, where the platform says it.
+    /// The chat's own id, if the platform returns it.
     pub(super) chat_id: Option<String>,
 }
 
 /// A chat of a platform that pieces can be posted to.
 pub(super) trait Channel {
-    /// Posts one piece.
     async fn post(&mut self, piece: &Piece) -> Result<Receipt, Failure>;
 
-    /// Where the pieces went in the end, and what should be said about it.
+    /// The chat that was posted to, and warnings.
     fn into_parts(self) -> (Chat, Vec<String>);
 }
 
-/// What became of a message.
 pub(super) struct Delivered {
     pub(super) chat: Chat,
     pub(super) receipt: Receipt,
     pub(super) warnings: Vec<String>,
 }
 
-/// Cuts a message into what is posted at once.
+/// Splits a message into pieces.
 pub(super) fn pieces(text: &str, mut files: Vec<File>, limits: &Limits) -> Vec<Piece> {
     if files.len() == 1 && limits.caption.holds(text) {
         return vec![Piece {
@@ -74,7 +71,7 @@ pub(super) fn pieces(text: &str, mut files: Vec<File>, limits: &Limits) -> Vec<P
     texts.chain(files).collect()
 }
 
-/// Posts the pieces in order. An error comes with the number of those that went out.
+/// Posts the pieces in order. An error comes with the number of posted pieces.
 pub(super) async fn deliver(
     mut channel: impl Channel,
     pieces: &[Piece],

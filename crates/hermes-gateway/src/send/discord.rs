@@ -41,20 +41,18 @@ pub(super) struct Discord<'a> {
     place: Place,
 }
 
-/// Where the next message goes.
 enum Place {
-    /// A channel or thread.
     Channel(String),
-    /// A forum, in which it opens a thread.
+    /// A forum, in which the message opens a thread.
     Forum(String),
 }
 
 impl<'a> Discord<'a> {
-    /// Looks what kind of channel it is.
+    /// Checks the type of the channel.
     pub(super) async fn open(api: &'a Api<'a>, chat: Chat) -> Result<Self, Failure> {
         let mut headers = HeaderMap::new();
         let token = HeaderValue::try_from(format!("Bot {}", api.token.expose()));
-        let mut token = token.map_err(|_| api.refused("the token has signs that no token has"))?;
+        let mut token = token.map_err(|_| api.refused("the token has invalid characters"))?;
         token.set_sensitive(true);
         headers.insert(AUTHORIZATION, token);
         let mut discord = Self {
@@ -118,7 +116,7 @@ impl Channel for Discord<'_> {
         let id = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut message_id = id(&made["id"]);
         if let Place::Forum(_) = self.place {
-            // What was made is the thread, and its first message has its id.
+            // The reply is the thread, and its first message has the same id.
             self.chat.thread = Some(message_id.clone());
             self.place = Place::Channel(message_id.clone());
             if made["message"]["id"].is_string() {
@@ -136,7 +134,7 @@ impl Channel for Discord<'_> {
     }
 }
 
-/// A thread is named after the first line of what is in it.
+/// The title of a thread: the first line of the message.
 fn title(piece: &Piece) -> String {
     let mut lines = piece
         .text

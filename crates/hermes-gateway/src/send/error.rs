@@ -1,4 +1,4 @@
-//! Why a message was not sent, in words that programs of the bridge's clients know.
+//! Why a message was not sent. Clients of the bridge know these messages.
 
 use std::time::Duration;
 
@@ -19,18 +19,15 @@ pub enum SendError {
         /// The chat, as it was given.
         reference: String,
     },
-    /// There is no such platform.
     #[error("Unknown platform: {platform}")]
     UnknownPlatform {
-        /// As it was given.
         platform: String,
     },
-    /// The platform has no token, or can not be used yet.
+    /// The platform has no token, or cannot be used yet.
     #[error(
         "Platform '{platform}' is not configured. Set up credentials in ~/.hermes/config.yaml or environment variables."
     )]
     NotConfigured {
-        /// Its name.
         platform: String,
     },
     /// No chat was named and there is none by default.
@@ -39,66 +36,54 @@ pub enum SendError {
         platform.name(), platform.name(), platform.variable("HOME_CHANNEL")
     )]
     NoHome {
-        /// The platform.
         platform: Platform,
     },
-    /// Neither text nor a file is left to be sent.
+    /// Neither text nor a file remains to be sent.
     #[error("No deliverable text or media remained{}", listed(warnings))]
     Nothing {
-        /// What happened to the files.
         warnings: Vec<String>,
     },
-    /// The platform's address can not be used.
-    #[error("The address of {platform} can not be used: {reason}")]
+    /// The platform's address cannot be used.
+    #[error("The address of {platform} cannot be used: {reason}")]
     BadAddress {
-        /// The platform.
         platform: Platform,
-        /// What is wrong with it.
         reason: String,
     },
     /// The platform did not take the message.
     #[error("{}", failure.describe(*platform))]
     Failed {
-        /// The platform.
         platform: Platform,
-        /// What happened.
         failure: Failure,
-        /// So many parts of the message had been sent by then.
+        /// Parts of the message that were sent before.
         sent_chunks: usize,
     },
-    /// The known chats can not be read.
-    #[error("The known chats can not be read: {0}")]
+    /// The known chats cannot be read.
+    #[error("The known chats cannot be read: {0}")]
     Targets(#[from] StoreError),
 }
 
 /// What a platform did instead of taking a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
-    /// It refused.
     Refused {
-        /// The HTTP status; none where the platform says so in the body of a success.
+        /// The HTTP status; `None` if a successful response contains the error.
         status: Option<u16>,
-        /// Its words.
         reason: String,
     },
-    /// It wants us to wait for longer than we do.
+    /// Rate-limited for longer than we wait.
     Limited {
-        /// For so long.
         wait: Duration,
     },
-    /// It did not answer in time. The message may have arrived.
+    /// Timed out. The message may have arrived.
     NoAnswer {
-        /// How long was waited.
         waited: Duration,
     },
     /// There was no connection, or it broke.
     Unreachable {
-        /// Why.
         reason: String,
     },
-    /// The answer is none of the platform's.
+    /// The reply is not from the platform.
     Unintelligible {
-        /// The HTTP status.
         status: u16,
     },
 }
@@ -111,21 +96,20 @@ impl Failure {
                 None => format!("{platform} API error: {reason}"),
             },
             Self::Limited { wait } => format!(
-                "{platform} takes no more messages for {} s; try again after that",
+                "{platform} accepts no more messages for {} s; retry after that",
                 wait.as_secs().max(1)
             ),
             Self::NoAnswer { waited } => format!(
-                "{platform} did not answer within {} s; the message may have arrived all the same",
+                "{platform} did not answer within {} s; the message may have arrived anyway",
                 waited.as_secs_f32()
             ),
             Self::Unreachable { reason } => format!("{platform} could not be reached: {reason}"),
             Self::Unintelligible { status } => format!(
-                "{platform} gave an answer that is not its own (HTTP {status}); is something between us and it?"
+                "{platform} returned an unexpected reply (HTTP {status}); is a proxy in between?"
             ),
         }
     }
 
-    /// Whether the token is the trouble.
     fn is_about_the_token(&self, platform: Platform) -> bool {
         let Self::Refused { status, reason } = self else {
             return false;
@@ -137,14 +121,14 @@ impl Failure {
             "token_expired",
             "account_inactive",
         ];
-        // For Telegram a token of the wrong form is a part of an address that does not exist.
+        // For Telegram a malformed token is an unknown path.
         let unknown = platform == Platform::Telegram && *status == Some(404);
         *status == Some(401) || unknown || words.contains(&reason.as_str())
     }
 }
 
 impl SendError {
-    /// How many parts of the message had been sent before it failed.
+    /// How many parts of the message were sent before it failed.
     pub fn sent_chunks(&self) -> usize {
         match self {
             Self::Failed { sent_chunks, .. } => *sent_chunks,

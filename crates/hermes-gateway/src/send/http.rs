@@ -1,4 +1,4 @@
-//! Requests to a platform's API: who may be spoken to, how long an answer may take, and when to ask again.
+//! Requests to a platform's API: allowed URLs, timeouts, and retries.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -18,9 +18,9 @@ use super::{
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a message is tried in all.
+/// Attempts per request.
 const ATTEMPTS: u32 = 3;
-/// A platform that wants more than this gets an error instead.
+/// A longer requested wait is an error.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// Uploads may take this many times longer than other requests.
 const UPLOAD_FACTOR: u32 = 10;
@@ -31,12 +31,10 @@ pub(super) struct Api<'a> {
     pub(super) settings: &'a PlatformSettings,
     pub(super) token: &'a Secret<String>,
     pub(super) client: &'a Client,
-    /// How long an answer may take.
     pub(super) patience: Duration,
     pub(super) redactor: &'a Redactor,
 }
 
-/// What goes along with a request.
 pub(super) enum Body<'b> {
     Nothing,
     Json(&'b Value),
@@ -46,14 +44,13 @@ pub(super) enum Body<'b> {
     Bytes(Bytes),
 }
 
-/// An answer of the platform.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Value,
     wait: Option<Duration>,
 }
 
-/// Makes the client of a platform. Loading the system's certificates takes time, so this waits for the first use.
+/// Builds the client of a platform. Done at first use, since loading the system's certificates takes time.
 pub(super) fn client(platform: Platform, settings: &PlatformSettings) -> Result<Client, SendError> {
     let bad = |reason: String| SendError::BadAddress { platform, reason };
     let address = check(&settings.base_url, settings.allow_http).map_err(bad)?;
@@ -61,17 +58,17 @@ pub(super) fn client(platform: Platform, settings: &PlatformSettings) -> Result<
         .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
-        // The token is for one host only.
+        // The token must only be sent to one host.
         .redirect(redirect::Policy::none());
     if address.scheme() == "http" {
-        // Not every system has certificates, and here they are not needed.
+        // Plain HTTP needs no certificates, which not every system has.
         builder = builder.tls_certs_only([]);
     }
     if is_loopback(&address) {
         builder = builder.no_proxy();
     } else if let Some(proxy) = &settings.proxy {
         let proxy = reqwest::Proxy::all(proxy)
-            .map_err(|_| bad(format!("`{}` is no proxy", platform.variable("PROXY"))))?;
+            .map_err(|_| bad(format!("`{}` is not a proxy URL", platform.variable("PROXY"))))?;
         builder = builder.proxy(proxy);
     }
     builder
@@ -79,9 +76,9 @@ pub(super) fn client(platform: Platform, settings: &PlatformSettings) -> Result<
         .map_err(|error| bad(innermost(&error.without_url())))
 }
 
-/// The address, if it is one that a token may be sent to.
+/// Parses a URL, if a token may be sent there.
 fn check(address: &str, allow_http: bool) -> Result<Url, String> {
-    let url = Url::parse(address).map_err(|error| format!("it is no URL ({error})"))?;
+    let url = Url::parse(address).map_err(|error| format!("it is not a URL ({error})"))?;
     match url.scheme() {
         "https" => Ok(url),
         "http" if allow_http || is_loopback(&url) => Ok(url),
@@ -103,22 +100,22 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 impl Api<'_> {
-    /// Where the API is, without a slash at its end.
+    /// Without a trailing slash.
     pub(super) fn base_url(&self) -> &str {
         self.settings.base_url.trim_end_matches('/')
     }
 
-    /// Whether an address the platform gave us may be used.
+    /// Checks a URL that the platform returned.
     pub(super) fn check(&self, address: &str) -> Result<(), Failure> {
         match check(address, self.settings.allow_http) {
             Ok(_) => Ok(()),
             Err(reason) => {
-                Err(self.unreachable(&format!("it names an address of its own: {reason}")))
+                Err(self.unreachable(&format!("it returned an unusable URL: {reason}")))
             }
         }
     }
 
-    /// Asks, and asks again where the platform wants us to wait, or its status is among `again`.
+    /// Sends a request. Retries if the platform is rate-limiting, or its status is in `again`.
     pub(super) async fn call(
         &self,
         method: Method,
@@ -170,10 +167,10 @@ impl Api<'_> {
             Ok((status, header, bytes))
         };
         let (status, header, bytes) = read.await.map_err(|error: reqwest::Error| {
-            // The address holds Telegram's token.
+            // The URL contains Telegram's token.
             let error = error.without_url();
             match (error.is_timeout(), error.is_connect()) {
-                (true, true) => self.unreachable("there is no connection in time"),
+                (true, true) => self.unreachable("connecting timed out"),
                 (true, false) => Failure::NoAnswer { waited: patience },
                 _ => self.unreachable(&innermost(&error)),
             }
@@ -193,7 +190,7 @@ impl Api<'_> {
         Failure::Unreachable { reason }
     }
 
-    /// The failure behind an answer that is no success.
+    /// The failure of an error reply.
     pub(super) fn refusal(&self, answer: &Answer, reason: Option<&str>) -> Failure {
         let status = answer.status;
         match reason {
@@ -203,7 +200,7 @@ impl Api<'_> {
             },
             None if status >= 400 => Failure::Refused {
                 status: Some(status),
-                reason: "it gave no reason".into(),
+                reason: "no reason given".into(),
             },
             None => Failure::Unintelligible { status },
         }
@@ -246,7 +243,7 @@ fn with_body(request: RequestBuilder, body: &Body<'_>) -> RequestBuilder {
     }
 }
 
-/// The body, as far as it is of a reasonable length.
+/// The body, up to the size limit.
 async fn content(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -267,7 +264,7 @@ fn seconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok()
 }
 
-/// What is at the bottom of an error: the part that says something.
+/// The innermost cause of an error.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -1,4 +1,4 @@
-//! The chats messages can be sent to, as far as they are known: from the channel directory, else from conversations.
+//! The known chats: from the channel directory, else from conversations.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,11 @@ use serde::Serialize;
 
 use crate::conversations::ConversationIndex;
 
-/// A chat and the target that leads to it.
+/// A chat and its target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
     /// What to send to: `telegram:-100123:7`.
     pub target: String,
-    /// The platform.
     pub platform: String,
     /// The chat's name for people; may be empty.
     pub name: String,
@@ -28,7 +27,7 @@ pub(super) async fn targets(
     platform: Option<&str>,
 ) -> Result<Vec<Target>, StoreError> {
     let directory = ChannelDirectory::load(home).unwrap_or_else(|error| {
-        tracing::warn!(%error, "the channel directory is left aside");
+        tracing::warn!(%error, "reading the channel directory failed");
         None
     });
     let mut targets = match directory {

@@ -1,24 +1,22 @@
-//! Markdown as models write it, in the dialects of platforms that have one of their own.
+//! Converts Markdown to the dialects of platforms.
 //!
-//! Only what is common: code, bold, italic, struck out, links, headings, quotes. Everything else is text, and every
-//! character that would mean something to the platform is escaped.
+//! Supported: code, bold, italic, strikethrough, links, headings, quotes. Everything else is text, and every
+//! special character of the platform is escaped.
 
-/// Whose markup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Telegram's MarkdownV2.
     Telegram,
-    /// Slack's mrkdwn.
     Slack,
 }
 
-/// Longer words after a fence are no language.
+/// Longer words after a fence are not a language.
 const LONGEST_LANGUAGE: usize = 30;
 
 /// The language of a line that opens or closes a block of code; empty where it names none.
 pub(super) fn fence(line: &str) -> Option<&str> {
     let after = line.trim_start().strip_prefix("```")?;
-    // "```x```" is code within a line.
+    // "```x```" is inline code.
     if after.contains('`') {
         return None;
     }
@@ -28,12 +26,11 @@ pub(super) fn fence(line: &str) -> Option<&str> {
     Some(if is_language { language } else { "" })
 }
 
-/// Whether a line ends a block of code that is open. Platforms end it at any fence.
+/// Whether a line closes an open code block. Platforms close it at any fence.
 pub(super) fn closes(line: &str) -> bool {
     line.trim_start().starts_with("```")
 }
 
-/// Renders a text for a platform.
 pub(super) fn render(text: &str, dialect: Dialect) -> String {
     let mut renderer = Renderer {
         dialect,
@@ -67,14 +64,14 @@ pub(super) fn render(text: &str, dialect: Dialect) -> String {
     renderer.out
 }
 
-/// What the text around is already; Telegram refuses bold within bold and italic within italic.
+/// The enclosing styles; Telegram rejects bold within bold and italic within italic.
 #[derive(Debug, Clone, Copy, Default)]
 struct Around {
     is_bold: bool,
     is_italic: bool,
 }
 
-/// Text with a meaning, at the beginning of what is left of a line.
+/// A styled span at the start of the rest of a line.
 enum Span<'t> {
     Code(&'t str),
     Bold(&'t str),
@@ -135,7 +132,7 @@ impl Renderer {
         }
     }
 
-    /// What begins here, and how many bytes it takes.
+    /// The span that starts here, and its length in bytes.
     fn span<'t>(
         &self,
         rest: &'t str,
@@ -149,7 +146,7 @@ impl Renderer {
                 let inner = between(rest, "**")?;
                 Some((Span::Bold(inner), inner.len() + 4))
             }
-            // Within words, as in `snake_case` and `2*3*4`, they are no markup.
+            // Within words, as in `snake_case` and `2*3*4`, they are not markup.
             mark @ (b'*' | b'_') if !is_in_word && !around.is_italic => {
                 let inner = lone(rest, char::from(mark))?;
                 let next = rest[inner.len() + 2..].chars().next();
@@ -231,7 +228,6 @@ impl Renderer {
         }
     }
 
-    /// A character that means itself.
     fn text(&mut self, character: char) {
         match (self.dialect, character) {
             (Dialect::Telegram, c) if "_*[]()~`>#+-=|{}.!\\".contains(c) => {
@@ -259,7 +255,6 @@ impl Renderer {
     }
 }
 
-/// The sign after a backslash.
 fn escaped(rest: &str) -> Option<char> {
     let next = rest.strip_prefix('\\')?.chars().next()?;
     next.is_ascii_punctuation().then_some(next)
@@ -273,14 +268,14 @@ fn code(rest: &str) -> Option<(Span<'_>, usize)> {
     is_code.then_some((Span::Code(&inner[..end]), end + 2 * mark.len()))
 }
 
-/// What stands between two marks, if it begins and ends with more than space.
+/// The text between two marks, if it does not start or end with a space.
 fn between<'t>(rest: &'t str, mark: &str) -> Option<&'t str> {
     let inner = rest.strip_prefix(mark)?;
     let inner = &inner[..inner.find(mark)?];
     is_tight(inner).then_some(inner)
 }
 
-/// What stands between two single marks; doubled ones within it are something else.
+/// The text between two single marks; doubled ones are skipped.
 fn lone(rest: &str, mark: char) -> Option<&str> {
     let inner = &rest[1..];
     let mut previous = mark;

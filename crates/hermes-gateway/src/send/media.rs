@@ -1,4 +1,4 @@
-//! Files in messages: `MEDIA:/path/to/file.png` in the text becomes an upload, if the file may leave this machine.
+//! Files in messages: `MEDIA:/path/to/file.png` in the text becomes an upload, if the file may be sent.
 
 use std::{
     ops::Range,
@@ -13,12 +13,11 @@ mod gate;
 
 pub(super) use gate::Gate;
 
-/// What `MEDIA:` and the words in double brackets of a message mean.
+/// How `MEDIA:` tags and directives in double brackets are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediaPolicy {
-    /// Nothing: they are sent as they are.
+    /// Sent literally.
     Literal,
-    /// Files to be uploaded.
     Upload,
 }
 
@@ -28,7 +27,6 @@ pub(super) enum Kind {
     Image,
     Video,
     Audio,
-    /// A message that was spoken.
     Voice,
     Document,
 }
@@ -42,13 +40,13 @@ pub(super) struct File {
     pub(super) content: Bytes,
 }
 
-/// Larger files are not sent. No platform takes more from a bot.
+/// Larger files are not sent. No platform accepts more from a bot.
 const MOST_BYTES: u64 = 128 << 20;
 
 const AS_DOCUMENT: &str = "[[as_document]]";
 const AS_VOICE: &str = "[[audio_as_voice]]";
 
-/// Every extension by which a file is known as one.
+/// The extensions that end a path.
 const EXTENSIONS: &str = "png|jpe?g|gif|webp|bmp|tiff|svg|mp4|mov|avi|mkv|webm|mp3|wav|ogg|opus|m4a|flac|pdf|docx?|odt|\
     rtf|txt|md|epub|xlsx?|ods|csv|tsv|json|xml|ya?ml|pptx?|odp|key|zip|tar|gz|tgz|bz2|xz|7z|rar|apk|ipa|html?";
 
@@ -59,10 +57,8 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).unwrap_or_else(|error| unreachable!("the pattern is a constant: {error}"))
 });
 
-/// A message taken apart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Extracted {
-    /// What is left of the text.
     pub(super) text: String,
     /// The files, as they are written.
     pub(super) paths: Vec<String>,
@@ -70,7 +66,6 @@ pub(super) struct Extracted {
     audio_as_voice: bool,
 }
 
-/// Takes the files out of a message.
 pub(super) fn extract(message: &str) -> Extracted {
     let mut taken: Vec<Range<usize>> = Vec::new();
     let mut paths = Vec::new();
@@ -105,7 +100,7 @@ pub(super) fn extract(message: &str) -> Extracted {
     }
 }
 
-/// Whether a place is inside of code, a quotation or a string, where a tag is an example.
+/// Whether a position is inside code, a quotation or a string, where a tag is an example.
 fn is_protected(message: &str, place: usize) -> bool {
     let start = message[..place].rfind('\n').map_or(0, |at| at + 1);
     let before = &message[start..place];
@@ -120,7 +115,7 @@ fn is_protected(message: &str, place: usize) -> bool {
         || before.ends_with('\'')
 }
 
-/// The text without these places, and without the empty lines they leave.
+/// The text without these ranges, and without the empty lines they leave.
 fn without(text: &str, places: &[Range<usize>]) -> String {
     if places.is_empty() {
         return text.to_owned();
@@ -139,7 +134,6 @@ fn without(text: &str, places: &[Range<usize>]) -> String {
 }
 
 impl Extracted {
-    /// Nothing taken out.
     pub(super) fn literal(message: &str) -> Self {
         Self {
             text: message.to_owned(),
@@ -149,7 +143,7 @@ impl Extracted {
         }
     }
 
-    /// Reads the files. One that may not be sent, or can not be read, is a warning.
+    /// Reads the files. One that may not be sent, or cannot be read, becomes a warning.
     pub(super) async fn read(&self, gate: &Gate) -> (Vec<File>, Vec<String>) {
         let mut files = Vec::new();
         let mut warnings = Vec::new();
@@ -167,7 +161,7 @@ impl Extracted {
         let no_file = |error: std::io::Error| error.to_string();
         let metadata = tokio::fs::metadata(&path).await.map_err(no_file)?;
         if !metadata.is_file() {
-            return Err("it is no file".into());
+            return Err("it is not a file".into());
         }
         if metadata.len() > MOST_BYTES {
             return Err(format!("it is larger than {} MiB", MOST_BYTES >> 20));

@@ -1,34 +1,34 @@
-//! What was sent, in the conversation it was sent to: the agent on the other side knows of it then.
+//! Adds sent messages to the conversation of their chat, so that its agent knows of them.
 
 use std::time::Duration;
 
 use hermes_config::Home;
 use hermes_store::{Access, Chat, NewMessage, Role, SessionId, Store, StoreError};
 
-/// Another process may be writing, but nobody waits for this.
+/// Another process may be writing, but the caller should not wait long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A message that was sent, and where.
 pub(super) struct Sending<'s> {
     pub(super) platform: &'s str,
-    /// The names the chat may have in the store.
+    /// The possible ids of the chat in the store.
     pub(super) chats: Vec<&'s str>,
     pub(super) thread: Option<&'s str>,
     pub(super) text: &'s str,
     pub(super) message_id: &'s str,
 }
 
-/// Appends a message to the session of its chat: whether that was done. Failing is no failure of the sending.
+/// Appends a message to the session of its chat, and returns whether it did. A failure does not fail the sending.
 pub(super) async fn append(home: &Home, sending: &Sending<'_>) -> bool {
     match tokio::time::timeout(PATIENCE, try_append(home, sending)).await {
         Ok(Ok(is_done)) => is_done,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "the message was sent, but not added to its conversation");
+            tracing::warn!(%error, "adding a sent message to its conversation failed");
             false
         }
         Err(_) => {
             tracing::warn!(
-                "the message was sent, but its conversation could not be written to in time"
+                "adding a sent message to its conversation timed out"
             );
             false
         }
@@ -36,7 +36,7 @@ pub(super) async fn append(home: &Home, sending: &Sending<'_>) -> bool {
 }
 
 async fn try_append(home: &Home, sending: &Sending<'_>) -> Result<bool, StoreError> {
-    // To look is enough for most chats, and makes no file.
+    // Read-only is enough for most chats, and creates no file.
     let store = match Store::open(home, Access::ReadOnly).await {
         Err(StoreError::Absent { .. }) => return Ok(false),
         opened => opened?,
@@ -54,7 +54,7 @@ async fn try_append(home: &Home, sending: &Sending<'_>) -> Result<bool, StoreErr
     appended.map(|_| true)
 }
 
-/// The newest session of the chat and thread, unless it could be that of one user or of another.
+/// The newest session of the chat and thread, unless several users have one.
 fn session(chats: &[Chat], sending: &Sending) -> Option<SessionId> {
     let thread = sending.thread.unwrap_or_default();
     let is_there = |chat: &&Chat| {

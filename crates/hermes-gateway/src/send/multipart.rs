@@ -1,35 +1,32 @@
-//! A request body of several parts, for uploads.
+//! Multipart request bodies, for uploads.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 
-/// A body that is ready to be sent, more than once if need be.
+/// A complete body, which can be sent repeatedly.
 pub(super) struct Multipart {
-    /// The header that says what this is.
+    /// With the boundary.
     pub(super) content_type: String,
-    /// All of it.
     pub(super) content: Bytes,
 }
 
-/// Fields and files that are put together.
+/// Builds a multipart body.
 pub(super) struct Form {
     boundary: String,
     content: Vec<u8>,
 }
 
 impl Form {
-    /// An empty one.
     pub(super) fn new() -> Self {
         let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         Self {
-            // 128 random bits, which no file has in it by chance.
+            // 128 random bits, which no file contains by chance.
             boundary: format!("hermes-{:016x}{:016x}", random(), random()),
             content: Vec::new(),
         }
     }
 
-    /// Adds a text.
     pub(super) fn text(&mut self, name: &str, value: &str) {
         self.part(
             &format!("name=\"{}\"", quoted(name)),
@@ -38,7 +35,6 @@ impl Form {
         );
     }
 
-    /// Adds a file.
     pub(super) fn file(&mut self, name: &str, file_name: &str, content: &[u8]) {
         let disposition = format!(
             "name=\"{}\"; filename=\"{}\"",
@@ -62,7 +58,6 @@ impl Form {
         self.content.extend_from_slice(b"\r\n");
     }
 
-    /// The whole body.
     pub(super) fn finish(mut self) -> Multipart {
         let end = format!("--{}--\r\n", self.boundary);
         self.content.extend_from_slice(end.as_bytes());
@@ -73,7 +68,7 @@ impl Form {
     }
 }
 
-/// A name that can not end its quotes or its line.
+/// Escapes quotes and line breaks in a name.
 fn quoted(name: &str) -> String {
     name.replace('"', "%22")
         .replace('\r', "%0D")

@@ -26,13 +26,12 @@ pub(super) const LIMITS: Limits = Limits {
     caption: LIMIT,
 };
 
-/// The length that counts: in characters, with markup or without, whichever is more.
+/// The length in characters, with markup or without, whichever is more.
 fn length(text: &str) -> usize {
     let rendered = render(text, Dialect::Slack);
     text.chars().count().max(rendered.chars().count())
 }
 
-/// A conversation the bot is in.
 pub(super) struct Slack<'a> {
     api: &'a Api<'a>,
     headers: HeaderMap,
@@ -40,11 +39,11 @@ pub(super) struct Slack<'a> {
 }
 
 impl<'a> Slack<'a> {
-    /// Finds the conversation with a person, where one is named.
+    /// Opens the conversation with a user, if one is named.
     pub(super) async fn open(api: &'a Api<'a>, chat: Chat) -> Result<Self, Failure> {
         let mut headers = HeaderMap::new();
         let token = HeaderValue::try_from(format!("Bearer {}", api.token.expose()));
-        let mut token = token.map_err(|_| api.refused("the token has signs that no token has"))?;
+        let mut token = token.map_err(|_| api.refused("the token has invalid characters"))?;
         token.set_sensitive(true);
         headers.insert(AUTHORIZATION, token);
         let mut slack = Self { api, headers, chat };
@@ -72,7 +71,7 @@ impl<'a> Slack<'a> {
         }
     }
 
-    /// Asks for a place, puts the file there, and shows it in the conversation.
+    /// Requests an upload URL, uploads the file, and shares it in the conversation.
     async fn upload(&self, file: &File, comment: &str) -> Result<Receipt, Failure> {
         let length = file.content.len().to_string();
         let fields = [("filename", file.name.clone()), ("length", length)];
@@ -83,13 +82,13 @@ impl<'a> Slack<'a> {
         let (url, id) = (text("upload_url"), text("file_id"));
         self.api.check(&url)?;
         let content = Body::Bytes(file.content.clone());
-        // The address is secret enough; the token is not for it.
+        // The URL itself is secret; the token must not be sent to it.
         let answer = self
             .api
             .call(Method::POST, &url, &HeaderMap::new(), &content, &[])
             .await?;
         if !answer.is_success() {
-            return Err(self.api.refusal(&answer, Some("the file was not taken")));
+            return Err(self.api.refusal(&answer, Some("the upload failed")));
         }
         let mut body = json!({
             "files": [{"id": id, "title": file.name}],

@@ -1,11 +1,11 @@
-//! Where a message is to go: `platform`, or `platform:chat`, where the chat is an id or a name of the channel directory.
+//! Resolves a target: `platform`, or `platform:chat`, where the chat is an id or a name of the channel directory.
 
 use hermes_config::{GatewaySettings, Home, Platform};
 use hermes_store::mirror::{Channel, ChannelDirectory};
 
 use super::error::SendError;
 
-/// Every platform there is a name for, whether messages can be sent to it or not.
+/// All known platform names, whether messages can be sent there or not.
 const KNOWN: [&str; 24] = [
     "local",
     "telegram",
@@ -33,17 +33,16 @@ const KNOWN: [&str; 24] = [
     "relay",
 ];
 
-/// Whether there is such a platform, known here or not.
+/// Whether this is a platform name, supported here or not.
 pub(crate) fn is_platform(name: &str) -> bool {
     KNOWN.contains(&name)
 }
 
-/// A chat of a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) platform: Platform,
     pub(super) chat: Chat,
-    /// Whether the chat was named, or is the one that is set.
+    /// Whether it is the configured home channel.
     pub(super) is_home: bool,
 }
 
@@ -63,7 +62,6 @@ impl Chat {
     }
 }
 
-/// The chat that is meant.
 pub(super) fn resolve(
     home: &Home,
     settings: &GatewaySettings,
@@ -116,7 +114,7 @@ fn named(home: &Home, platform: &str, reference: &str) -> Result<Chat, SendError
         reference: reference.to_owned(),
     };
     let directory = ChannelDirectory::for_look_up(home).unwrap_or_else(|error| {
-        tracing::warn!(%error, "the channel directory is left aside");
+        tracing::warn!(%error, "reading the channel directory failed");
         ChannelDirectory::default()
     });
     let channel =
@@ -129,7 +127,6 @@ fn named(home: &Home, platform: &str, reference: &str) -> Result<Chat, SendError
     Ok(chat)
 }
 
-/// A chat given by its id.
 fn explicit(platform: &str, reference: &str) -> Option<Chat> {
     let (id, thread) = match reference.split_once(':') {
         Some((id, thread)) => (id, Some(thread)),
@@ -142,7 +139,7 @@ fn explicit(platform: &str, reference: &str) -> Option<Chat> {
             None => is_slack_id(id, "CGDU"),
             Some(thread) => is_slack_id(id, "CGD") && is_thread(thread),
         },
-        // A number is an id everywhere, so that it is the platform that is found wanting.
+        // A number is an id on every platform, so that an unsupported platform is reported as such.
         _ => is_telegram_id(reference),
     };
     is_valid.then(|| Chat::new(id, thread))
@@ -171,13 +168,13 @@ fn is_slack_id(text: &str, kinds: &str) -> bool {
         && letters.all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
 }
 
-/// The time of a Slack message, which is the name of its thread.
+/// The timestamp of a Slack message, which identifies its thread.
 fn is_thread(text: &str) -> bool {
     text.split_once('.')
         .is_some_and(|(seconds, rest)| is_number(seconds) && is_number(rest))
 }
 
-/// The channel that is meant: by id, by name or label, by server and name, by the beginning of one name only.
+/// Finds a channel: by id, by name or label, by server and name, or by a unique prefix.
 fn look_up<'c>(platform: &str, channels: &'c [Channel], reference: &str) -> Option<&'c Channel> {
     if let Some(found) = channels
         .iter()
@@ -209,7 +206,6 @@ fn look_up<'c>(platform: &str, channels: &'c [Channel], reference: &str) -> Opti
         .filter(|_| beginnings.next().is_none() && !wanted.is_empty())
 }
 
-/// A name as it is compared.
 fn plain(name: &str) -> String {
     let name = name.trim();
     name.strip_prefix('#').unwrap_or(name).trim().to_lowercase()

@@ -14,9 +14,9 @@ use super::{
     target::Chat,
 };
 
-/// Telegram's own servers fail like this now and then, before they take a message.
+/// Transient errors of Telegram's servers, before they accept a message.
 const AGAIN: [u16; 3] = [502, 503, 504];
-/// The topic every forum has, which must not be named.
+/// The default topic of every forum, which must not be named.
 const GENERAL: &str = "1";
 
 pub(super) const LIMITS: Limits = Limits {
@@ -30,20 +30,19 @@ pub(super) const LIMITS: Limits = Limits {
     },
 };
 
-/// The length that counts: in UTF-16 units, with markup or without, whichever is more.
+/// The length in UTF-16 units, with markup or without, whichever is more.
 pub(super) fn length(text: &str) -> usize {
     let units = |text: &str| text.encode_utf16().count();
     units(text).max(units(&render(text, Dialect::Telegram)))
 }
 
-/// A chat with the bot.
 pub(super) struct Telegram<'a> {
     api: &'a Api<'a>,
     chat: Chat,
     warnings: Vec<String>,
 }
 
-/// Whether Telegram is asked to understand markup.
+/// Whether Telegram parses markup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Text {
     Markdown,
@@ -163,7 +162,7 @@ fn receipt(message: &Value) -> Receipt {
     let number = |value: &Value| value.as_i64().map(|number| number.to_string());
     Receipt {
         message_id: number(&message["message_id"]).unwrap_or_default(),
-        // A chat given by its name has a number too, which its sessions go by.
+        // A chat given by name also has a numeric id, which its sessions use.
         chat_id: number(&message["chat"]["id"]),
     }
 }

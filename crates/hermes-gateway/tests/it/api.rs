@@ -1,4 +1,4 @@
-//! The local HTTP API as its clients see it, with a model that answers by script.
+//! The local HTTP API, with a scripted model.
 
 mod access;
 mod approvals;
@@ -54,7 +54,6 @@ impl Service {
         Self::start_with(script, "", Direction::Own).await
     }
 
-    /// With more in its configuration.
     async fn start_with(script: Script, more: &str, direction: Direction) -> Self {
         let model = ModelServer::start(script);
         let config = format!(
@@ -82,7 +81,7 @@ impl Service {
                 let origin = format!("http://{}", listener.local_addr().unwrap());
                 (Door::Tcp(listener), origin, client)
             }
-            // A Hub comes by a socket, from the process that opened it.
+            // A Hub connects through a Unix socket, from the process that opened it.
             Direction::Hub { .. } => {
                 let socket = temporary.path().join("agent.sock");
                 let listener = UnixListener::bind(&socket).unwrap();
@@ -133,7 +132,6 @@ impl Service {
         started["run_id"].as_str().unwrap().to_owned()
     }
 
-    /// A run when it is over.
     async fn ended(&self, run: &str) -> Value {
         self.events(run, 0).await;
         self.get(&format!("/v1/runs/{run}")).await
@@ -150,7 +148,7 @@ impl Service {
         Watcher::of(request.send().await.unwrap())
     }
 
-    /// Waits until a run wants to know something, and gives back all that it wants to know.
+    /// Waits until a run has this many pending approvals, and returns them.
     async fn asked(&self, run: &str, count: usize) -> Vec<Value> {
         let mut watcher = self.watch(run, 0).await;
         let mut asked = Vec::new();
@@ -178,11 +176,10 @@ async fn answer(request: RequestBuilder) -> (StatusCode, Value) {
     (status, body)
 }
 
-/// Somebody who reads a stream of events.
+/// Reads a stream of events.
 struct Watcher {
     response: futures::stream::BoxStream<'static, String>,
     read: String,
-    /// What was no event.
     comments: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The bridge as its clients see it.
+//! The bridge over MCP.
 
 mod approvals;
 mod events;
@@ -96,7 +96,6 @@ async fn add_chat_on(store: &Store, platform: &str, session: &str, key: &str, ch
     store.create_session(&new).await.unwrap();
 }
 
-/// A home with one chat.
 async fn with_chat() -> (Place, Store) {
     let place = Place::new();
     let store = place.store().await;
@@ -112,7 +111,7 @@ fn assistant(text: &str) -> NewMessage {
     NewMessage::new(Role::Assistant, text)
 }
 
-/// What a client is told without asking.
+/// A notification to a client.
 #[derive(Debug)]
 enum Told {
     Progress(ProgressNotificationParam),
@@ -198,7 +197,7 @@ impl Client {
         called.unwrap().unwrap()
     }
 
-    /// The document a tool answers with, after a look at what is around it.
+    /// The document a tool answers with, after checking its envelope.
     async fn ask(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         let text = only_text(&result);
@@ -207,7 +206,6 @@ impl Client {
         serde_json::from_str(text).unwrap()
     }
 
-    /// What the client is told next.
     async fn next(&mut self) -> Told {
         let told = tokio::time::timeout(PATIENCE, self.told.recv()).await;
         told.unwrap().unwrap()

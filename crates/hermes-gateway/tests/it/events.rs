@@ -1,4 +1,4 @@
-//! The log of events and the index of conversations, on real files and with other processes that write them.
+//! The event log and the conversation index, on real files and with other processes that write them.
 
 mod index;
 mod processes;
@@ -253,7 +253,7 @@ async fn a_log_that_was_deleted_begins_anew_and_its_cursors_go_on() {
             assert_eq!(texts(&page.await.unwrap().unwrap().events), ["before"]);
         }
         known = Cursor(known.0 + 1);
-        // What looked because of that has looked.
+        // Scans triggered by that are complete.
         tokio::time::sleep(Duration::from_millis(200)).await;
         for file in files {
             fs::remove_file(home.path().join(file)).unwrap();

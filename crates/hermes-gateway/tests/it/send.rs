@@ -1,4 +1,4 @@
-//! Sending to platforms, played over real sockets.
+//! Sending to fake platforms, over real sockets.
 
 mod discord;
 mod faults;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const TOKEN: &str = "123456:AAF-very-secret-token";
 
-/// A home with one platform that is played.
+/// A home with one fake platform.
 struct Place {
     home: TemporaryHome,
     server: PlatformServer,
@@ -74,7 +74,6 @@ impl Place {
         json!(self.try_send(target, message).await.unwrap())
     }
 
-    /// Why a message was not sent.
     async fn refused(&self, target: &str, message: &str) -> Value {
         let error = self.try_send(target, message).await.unwrap_err();
         let shown = format!("{error} {error:?} {:?}", error.hint());

@@ -1,4 +1,4 @@
-//! What is left of an agent that failed: a line in the log, a condition, an entry in the audit log and a figure.
+//! Recording failures of agents: log line, condition, audit entry and metric.
 
 use super::Agents;
 use crate::{
@@ -9,15 +9,15 @@ use crate::{
     state::Observation,
 };
 
-/// The condition that tells whether a tenant's agent is well. One that never failed has none.
+/// The condition type for agent health. An agent that never failed has no such condition.
 const CONDITION: &str = "AgentHealthy";
-/// Under which the end of an agent is written down.
+/// The audit action of an agent's exit.
 const ENDED: &str = "agent_ended";
 
 impl Agents {
-    /// Leaves the cause of an agent's end wherever somebody may look for it.
+    /// Records the cause of an agent's exit in log, metrics, audit log and conditions.
     pub(super) async fn note_death(&self, tenant: &TenantId, death: &Death) {
-        tracing::warn!(%tenant, cause = death.cause.label(), "a tenant's agent {death}");
+        tracing::warn!(%tenant, cause = death.cause.label(), "agent exited: it {death}");
         let label = format!("cause=\"{}\"", death.cause.word());
         self.metrics.count("agent_deaths_total", label, 1);
         let message = format!("the tenant's agent {death}");
@@ -27,14 +27,13 @@ impl Agents {
             .to(death.cause.label())
             .with_status(500);
         if let Err(error) = self.state.append_audit(vec![entry]).await {
-            tracing::warn!(%tenant, "the end of an agent could not be written down: {error}");
+            tracing::warn!(%tenant, %error, "failed to write the audit entry of an agent's exit");
         }
     }
 
-    /// The same for one that did not start.
     pub(super) async fn note_failed_start(&self, tenant: &TenantId, reason: &str) {
         self.metrics.count("failed_starts_total", "", 1);
-        tracing::warn!(%tenant, "a tenant's agent does not start: {reason}");
+        tracing::warn!(%tenant, %reason, "agent failed to start");
         self.note_unwell(tenant, "no_start", reason.to_owned())
             .await;
     }
@@ -52,12 +51,12 @@ impl Agents {
             ..Observation::default()
         };
         if let Err(error) = self.state.observe_tenant(tenant, observation).await {
-            tracing::warn!(%tenant, "the tenant's condition could not be written down: {error}");
+            tracing::warn!(%tenant, %error, "failed to store the tenant's condition");
         }
     }
 }
 
-/// That an agent is well again, if it is known not to have been. What was wrong with it stays readable.
+/// The condition of an agent that is healthy again, if it was unhealthy. The message keeps the earlier failure.
 pub(super) fn recovery(known: &[Condition]) -> Option<Condition> {
     let known = known.iter().find(|known| known.kind == CONDITION)?;
     (known.status == ConditionStatus::False).then(|| Condition {

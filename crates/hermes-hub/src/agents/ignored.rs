@@ -1,4 +1,4 @@
-//! Variables of a tenant that its agent is not started with, told as a condition.
+//! Variables of a tenant that its agent is started without, shown as a condition.
 
 use super::{Agents, Terms};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 const KIND: &str = "VariablesInForce";
 
 impl Agents {
-    /// Writes down which variables an agent is started without, or that there are none any more.
+    /// Records which variables an agent is started without, or that none are ignored any more.
     pub(super) async fn note_ignored(&self, tenant: &TenantId, terms: &Terms) {
         let Ok(Some(record)) = self.state.tenant(tenant).await else {
             return;
@@ -29,7 +29,7 @@ impl Agents {
             ..Observation::default()
         };
         if let Err(error) = self.state.observe_tenant(tenant, observation).await {
-            tracing::warn!(%tenant, "the tenant's conditions could not be written down: {error}");
+            tracing::warn!(%tenant, %error, "failed to store the tenant's conditions");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is remembered of one tenant's agent.
+//! The state of one tenant's agent in this process.
 
 use std::{
     collections::VecDeque,
@@ -14,44 +14,38 @@ use crate::{
     shapes::{AgentPhase, AgentState, Time},
 };
 
-/// Failures that long ago do not count any more.
+/// Failures older than this do not count.
 const WINDOW: Duration = Duration::from_mins(10);
 
-/// So many failures within the window are too many.
 const TOO_MANY: usize = 5;
 
-/// The longest rest after a failure.
 const LONGEST_REST: Duration = Duration::from_mins(1);
 
-/// Where an agent is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Work wakes it.
+    /// Not running; work starts it.
     Asleep,
-    /// The same, but somebody wanted it so.
+    /// Not running because somebody stopped it.
     Stopped,
     Starting,
     Up,
     Stopping,
-    /// It failed too often.
     Failed,
 }
 
-/// One tenant's agent.
 #[derive(Debug)]
 pub(super) struct Seat {
     phase: watch::Sender<Phase>,
     since: Time,
-    /// How many work with it.
+    /// Number of guards that keep it running.
     pub(super) active: u32,
     pub(super) idle_since: Instant,
-    /// What it was last started with.
     pub(super) terms: Option<Arc<Terms>>,
-    /// It was started with settings that are others by now.
+    /// It was started with settings that have changed since and need a restart.
     pub(super) is_stale: bool,
-    /// Settings in its home have changed while it was being started.
+    /// Settings in its home changed while it was starting.
     pub(super) has_news: bool,
-    /// It starts because it did not answer, and may turn out to be well.
+    /// It is being started because it did not answer; its process may still be healthy.
     is_doubted: bool,
     restarts: u32,
     last_error: Option<String>,
@@ -101,7 +95,7 @@ impl Seat {
         self.phase.send_replace(phase);
     }
 
-    /// It did not answer. True if it was up, and is to be started anew unless it is well.
+    /// Marks an agent that did not answer. Returns true if it was running, so that it has to be checked.
     pub(super) fn doubt(&mut self) -> bool {
         if self.phase() != Phase::Up {
             return false;
@@ -113,7 +107,8 @@ impl Seat {
         true
     }
 
-    /// It takes runs. One that was doubted may still be the process it was, with the settings of then.
+    /// It accepts runs. An agent that was checked after not answering may still be the old process with the old
+    /// settings.
     pub(super) fn come_up(&mut self, terms: &Arc<Terms>) {
         let before = self.terms.replace(Arc::clone(terms));
         if self.is_doubted {
@@ -122,7 +117,7 @@ impl Seat {
         self.turn_to(Phase::Up);
     }
 
-    /// It did not start, or it ended by itself.
+    /// It did not start, or exited by itself.
     pub(super) fn fail(&mut self, reason: String) {
         let now = Instant::now();
         self.failures.push_back(now);
@@ -135,7 +130,7 @@ impl Seat {
         });
     }
 
-    /// It ended by itself, which is a failure.
+    /// It exited by itself, which counts as a failure.
     pub(super) fn die(&mut self, death: Death) {
         self.fail(format!("the tenant's agent {death}"));
         self.last_death = Some((Instant::now(), death));
@@ -146,7 +141,7 @@ impl Seat {
         (*when >= moment).then(|| death.clone())
     }
 
-    /// Somebody wants to try again.
+    /// Forgets failures, because somebody starts it explicitly.
     pub(super) fn forgive(&mut self) {
         self.failures.clear();
         if self.phase() == Phase::Failed {
@@ -154,7 +149,7 @@ impl Seat {
         }
     }
 
-    /// How long it still rests after a failure: 1, 2, 4 seconds and so on.
+    /// Time left of the backoff after a failure: 1, 2, 4 seconds and so on.
     pub(super) fn rest(&mut self) -> Duration {
         let now = Instant::now();
         self.forget_old_failures(now);
@@ -184,7 +179,7 @@ impl Seat {
         matches!(self.phase(), Phase::Starting | Phase::Up | Phase::Stopping)
     }
 
-    /// Up, without work for long enough, and allowed to sleep; or without work, and to be started anew.
+    /// Running and idle for long enough, or idle and waiting for a restart.
     pub(super) fn is_tired(&self) -> bool {
         let may_sleep = |terms: &Arc<Terms>| {
             terms.waking != Waking::Always && self.idle_since.elapsed() >= terms.idle_stop
@@ -194,7 +189,7 @@ impl Seat {
             && (self.is_stale || self.terms.as_ref().is_some_and(may_sleep))
     }
 
-    /// It should be up by itself, and has rested.
+    /// It is always on, not running, and its backoff is over.
     pub(super) fn wants_up(&mut self) -> bool {
         let is_always_up = |terms: &Arc<Terms>| terms.waking == Waking::Always;
         self.phase() == Phase::Asleep

@@ -1,4 +1,4 @@
-//! Bringing an agent up and putting it down, once for however many ask.
+//! Starting and stopping an agent, once for any number of concurrent callers.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,40 +10,36 @@ use crate::{
     state::Observation,
 };
 
-/// What is to be done for one who needs an agent.
+/// What a caller that needs an agent has to do next.
 enum Step {
-    /// It is up, as far as is known.
+    /// It should be running.
     Look,
-    /// Somebody else is about it.
+    /// Another caller is starting or stopping it.
     Wait(tokio::sync::watch::Receiver<Phase>),
-    /// It failed and has to rest.
     Rest(std::time::Duration),
-    /// It is this one's turn.
+    /// This caller starts it.
     Begin,
-    /// It failed too often.
     GiveUp(String),
 }
 
-/// Why an agent is not up.
 enum NotUp {
-    /// The one that was there had ended by itself.
+    /// The previous process had exited by itself.
     Died(Death),
-    /// It could not be started.
     Failed(String),
 }
 
-/// What is to be done for one who wants an agent down.
+/// What a caller that wants an agent stopped has to do next.
 enum Descent {
-    /// It is on its way up or down.
+    /// It is starting or stopping.
     Wait(tokio::sync::watch::Receiver<Phase>),
-    /// It is up, and this one's to stop.
+    /// It is running, and this caller stops it.
     Mine,
-    /// It is down, or is to stay up.
+    /// It is stopped, or has to keep running.
     Done,
 }
 
 impl Agents {
-    /// See [`Agents::wake`]; an order also wakes those that demand does not.
+    /// See [`Agents::wake`]. An explicit start also wakes agents that are not started on demand.
     pub(super) async fn wake_as(
         self: &Arc<Self>,
         tenant: &TenantId,
@@ -51,7 +47,7 @@ impl Agents {
     ) -> Result<Arc<Terms>, Problem> {
         loop {
             if self.closing.is_cancelled() {
-                return Err(Problem::new(Code::Unavailable, "the Hub is being stopped"));
+                return Err(Problem::new(Code::Unavailable, "the Hub is shutting down"));
             }
             match self.next_step(tenant) {
                 Step::Look => {
@@ -120,7 +116,8 @@ impl Agents {
         Ok(())
     }
 
-    /// Starts an agent whose seat says so already. The task is not the caller's: who stops waiting does not stop it.
+    /// Starts an agent whose phase is already `Starting`. The task is not owned by the caller, so a caller that stops
+    /// waiting does not cancel the start.
     pub(super) fn begin_start(self: &Arc<Self>, tenant: &TenantId) {
         let agents = Arc::clone(self);
         let tenant = tenant.clone();
@@ -132,7 +129,7 @@ impl Agents {
                     agents.hand_over_news(&tenant, &terms).await;
                     agents.seat(&tenant, |seat| seat.come_up(&terms));
                     let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
-                    tracing::info!(%tenant, milliseconds, "an agent has started");
+                    tracing::info!(%tenant, milliseconds, "agent started");
                     agents.catch_up(&tenant, &terms).await;
                 }
                 Err(NotUp::Died(death)) => {
@@ -161,18 +158,18 @@ impl Agents {
         Ok(terms)
     }
 
-    /// Lets an agent that has just started read again what has changed in its home meanwhile.
+    /// Has an agent that has just started reload what changed in its home during the start.
     async fn hand_over_news(&self, tenant: &TenantId, terms: &Terms) {
         while self.seat(tenant, |seat| std::mem::take(&mut seat.has_news)) {
             let directives = &terms.launch.directives;
             if let Err(error) = self.runtime.apply(tenant, directives).await {
-                tracing::warn!(%tenant, "what changed meanwhile did not reach the agent: {error}");
+                tracing::warn!(%tenant, %error, "failed to reload settings in a starting agent");
                 return;
             }
         }
     }
 
-    /// What changed while an agent started was handed only to those that were up by then.
+    /// Applies what changed during the start: changes are pushed to running agents only.
     async fn catch_up(&self, tenant: &TenantId, known: &Terms) {
         let is_behind = |terms: &Terms| {
             terms.revisions != known.revisions || terms.generation != known.generation
@@ -183,12 +180,12 @@ impl Agents {
             Err(problem) => Err(problem),
         };
         if let Err(problem) = caught_up {
-            tracing::warn!(%tenant, "what changed meanwhile did not reach the agent: {problem}");
+            tracing::warn!(%tenant, %problem, "failed to apply settings that changed during the start");
             self.seat(tenant, |seat| seat.is_stale = true);
         }
     }
 
-    /// Writes down what confines the tenant, if that is new.
+    /// Stores the confinement as conditions, if it has changed.
     async fn note_conditions(&self, tenant: &TenantId, terms: &Terms, found: &[Confinement]) {
         let Ok(Some(record)) = self.state.tenant(tenant).await else {
             return;
@@ -219,11 +216,10 @@ impl Agents {
             ..Observation::default()
         };
         if let Err(error) = self.state.observe_tenant(tenant, observation).await {
-            tracing::warn!(%tenant, "the tenant's conditions could not be written down: {error}");
+            tracing::warn!(%tenant, %error, "failed to store the tenant's conditions");
         }
     }
 
-    /// Writes down that an agent works with its tenant's settings.
     pub(super) async fn note_observed(&self, tenant: &TenantId, terms: &Terms) {
         let noted = self
             .state
@@ -234,22 +230,21 @@ impl Agents {
         }
     }
 
-    /// Writes down which revisions of the Hub's documents an agent works with.
     pub(super) async fn note_applied(&self, terms: &Terms) {
         for (kind, revision) in &terms.revisions {
             let tenant = &terms.launch.tenant;
             if let Err(error) = self.state.mark_applied(tenant, *kind, *revision).await {
-                tracing::warn!(%tenant, "what the tenant works with could not be written down: {error}");
+                tracing::warn!(%tenant, %error, "failed to store the applied document revisions");
             }
         }
     }
 
-    /// Stops an agent, whatever it is about, and returns when it is down.
+    /// Stops an agent in any phase, and returns when it is stopped.
     pub(super) async fn put_down(self: &Arc<Self>, tenant: &TenantId, down: Phase) {
         loop {
             let descent = self.seat(tenant, |seat| match seat.phase() {
                 Phase::Starting | Phase::Stopping => Descent::Wait(seat.follow()),
-                // Whoever entered since wants it to stay.
+                // A guard taken since then keeps it running.
                 Phase::Up if down == Phase::Asleep && !seat.is_tired() => Descent::Done,
                 Phase::Up => {
                     seat.turn_to(Phase::Stopping);
@@ -269,10 +264,10 @@ impl Agents {
         }
         let agents = Arc::clone(self);
         let stopped = tenant.clone();
-        // Not the caller's task, so that nobody can leave an agent half stopped.
+        // Not the caller's task: a caller that goes away must not leave an agent half stopped.
         let stop = self.tasks.spawn(async move {
             agents.runtime.stop(&stopped, PATIENCE).await;
-            tracing::info!(tenant = %stopped, "an agent was stopped");
+            tracing::info!(tenant = %stopped, "agent stopped");
             agents.seat(&stopped, |seat| seat.turn_to(down));
         });
         let _ = stop.await;

@@ -1,4 +1,4 @@
-//! What the Hub's records say about running a tenant. Who keeps the records puts it together.
+//! What the Hub's records say about running a tenant.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,44 +13,36 @@ use crate::{
     state::{DocumentKind, TenantHome},
 };
 
-/// When an agent is to be awake.
+/// When an agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waking {
-    /// When there is something to do.
     Demand,
-    /// Only when somebody starts it.
+    /// Only after an explicit start.
     Order,
-    /// Always: it listens to a messaging platform.
+    /// Always: a messaging platform is enabled.
     Always,
 }
 
-/// What a tenant's agent is started with, and how it is treated.
+/// How a tenant's agent is started, and its limits.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// What it is started with.
     pub launch: Launch,
-    /// Whether it may run at all.
     pub access: AccessStatus,
-    /// When it is to be awake.
     pub waking: Waking,
-    /// How long it stays awake without work.
     pub idle_stop: Duration,
-    /// How many runs at once.
     pub max_concurrent_runs: u32,
-    /// How many runs may wait.
     pub queue_depth: u32,
-    /// How long a run may take.
     pub longest_run: Duration,
-    /// Variables that it has but is not started with, because they decide what code programs load.
+    /// Variables it is started without, because they decide what code programs load.
     pub ignored_variables: Vec<String>,
-    /// The tenant's settings that these come from.
+    /// The generation of the tenant's settings that this comes from.
     pub generation: u64,
-    /// The Hub's documents that these come from.
+    /// The revisions of the Hub's documents that this comes from.
     pub revisions: Vec<(DocumentKind, u64)>,
 }
 
 impl Terms {
-    /// Whether an agent that was started with others has to be started anew to work with these.
+    /// Whether an agent that was started with `old` needs a restart.
     pub(super) fn need_a_start_after(&self, old: &Self) -> bool {
         let (new, old) = (&self.launch, &old.launch);
         new.runtime_key != old.runtime_key
@@ -61,62 +53,51 @@ impl Terms {
     }
 }
 
-/// What happens to a due time that passed while nobody looked.
+/// What happens to a due time that was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissedRuns {
-    /// One run makes up for it, if it is not too late.
+    /// Run once, if it is not too late.
     #[default]
     Once,
-    /// Nothing.
     Skip,
 }
 
-/// Whether a tenant may take more disk space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// It is within its quota.
     Left,
-    /// It is over its quota.
     Full,
 }
 
-/// Who lets a tenant's jobs run.
+/// Which process runs a tenant's cron jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ticker {
-    /// The Hub.
     Hub,
-    /// A gateway of a linked home that is none of the Hub's.
+    /// The gateway of a linked home, which the Hub did not start.
     OwnGateway,
 }
 
-/// What the clock has to know of a tenant.
+/// What the scheduler needs to know about a tenant.
 #[derive(Debug, Clone)]
 pub struct Calendar {
-    /// Its home, where its jobs are.
     pub home: PathBuf,
-    /// The zone of its schedules.
     pub zone: TimeZone,
-    /// Whether it may run at all.
     pub access: AccessStatus,
-    /// What happens to times that were missed.
     pub missed: MissedRuns,
     /// Whether it may take more disk space.
     pub room: Room,
-    /// Who lets its jobs run.
     pub ticker: Ticker,
-    /// What the policy leaves to its jobs.
+    /// The policy's limits for its jobs.
     pub limits: JobLimits,
 }
 
-/// Knows tenants: their records, flavors and secrets.
+/// Looks up tenants: their records, flavors and secrets.
 #[async_trait]
 pub trait Tenancy: Send + Sync + 'static {
-    /// What a tenant's agent is started with. A problem if there is no such tenant, or not any more.
+    /// How a tenant's agent is started. A problem if the tenant does not exist.
     async fn terms(&self, tenant: &TenantId) -> Result<Terms, Problem>;
 
-    /// Where a tenant lives.
     fn home(&self, tenant: &TenantHome) -> PathBuf;
 
-    /// What the clock has to know. Cheap: no secrets.
+    /// What the scheduler needs to know. Cheap: reads no secrets.
     async fn calendar(&self, tenant: &TenantId) -> Result<Calendar, Problem>;
 }

@@ -1,16 +1,17 @@
-//! What is left to do after a change was made, such as the end of its entry in the log. If the database does not answer
-//! now, it is tried until it does: the caller is told of the change, not of what comes after it.
+//! Work that follows a change, such as finishing its audit entry. If the database is unavailable, it is retried in the
+//! background: the caller is told of the change and does not wait for the rest.
 
 use std::time::Duration;
 
 use super::Hub;
 use crate::state::StateError;
 
-/// How long to wait between attempts. Each attempt waits for the database itself, too.
+/// Time between attempts. Each attempt also waits for the database itself.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Hub {
-    /// Does something now, or as soon as the database answers. If the Hub is killed before, its next start settles it.
+    /// Does something now, or as soon as the database is available. If the Hub is killed before that, the next start
+    /// completes it.
     pub(crate) async fn see_to<W, F>(&self, what: &'static str, work: W)
     where
         W: Fn(Self) -> F + Send + 'static,
@@ -34,16 +35,16 @@ impl Hub {
     }
 }
 
-/// Whether nothing is left to do: it is done, or never can be.
+/// Whether the work is done or can never succeed.
 fn is_settled(what: &str, done: Result<(), StateError>) -> bool {
     match done {
         Ok(()) => true,
         Err(error @ (StateError::Unavailable(_) | StateError::DiskFull(_))) => {
-            tracing::warn!(%error, "{what} has to wait");
+            tracing::warn!(%error, "{what}: retrying");
             false
         }
         Err(error) => {
-            tracing::error!(%error, "{what} is given up");
+            tracing::error!(%error, "{what}: giving up");
             true
         }
     }

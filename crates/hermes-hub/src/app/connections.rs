@@ -1,5 +1,5 @@
-//! Connections of clients. Requests have all the time they need; those who never finish one have not, and nobody takes
-//! up all the room.
+//! Connections of clients. A complete request has no time limit; clients that never finish sending one are closed, and
+//! no peer can use up all connections.
 
 use std::{
     future::Future,
@@ -25,13 +25,12 @@ use super::{
 };
 use crate::metrics::Metrics;
 
-/// What connections may take, and where those are counted that are refused.
 pub(super) struct Reception {
     pub(super) limits: ConnectionLimits,
     pub(super) metrics: Arc<Metrics>,
 }
 
-/// Serves connections until `stop`, then those that have a request under way.
+/// Serves connections until `stop`, then waits for requests in progress.
 pub(super) async fn serve<L>(
     mut listener: L,
     router: Router,
@@ -72,7 +71,7 @@ pub(super) async fn serve<L>(
             tokio::select! {
                 () = admitted.ended.cancelled() => {}
                 ended = connection => if let Err(error) = ended {
-                    tracing::trace!("a connection ended: {error}");
+                    tracing::trace!(%error, "connection closed");
                 }
             }
         });
@@ -81,7 +80,7 @@ pub(super) async fn serve<L>(
     graceful.shutdown().await;
 }
 
-/// The router, for requests of one connection.
+/// The router for the requests of one connection.
 struct Answers {
     router: TowerToHyperService<Router>,
     address: Option<ClientAddress>,
@@ -117,7 +116,7 @@ pub(super) struct LocalProcess {
 }
 
 impl LocalProcess {
-    /// Processes of one user count together, unless all are of the user that the Hub runs as.
+    /// Processes of one user count as one peer, except those of the Hub's own user.
     pub(super) fn peer(self) -> Peer {
         let is_own = self.uid == rustix::process::geteuid().as_raw();
         match self.pid {
@@ -127,7 +126,7 @@ impl LocalProcess {
     }
 }
 
-/// Accepts connections of processes of this machine.
+/// Accepts connections on a Unix socket.
 pub(super) struct LocalListener(pub(super) UnixListener);
 
 impl Listener for LocalListener {
@@ -137,7 +136,7 @@ impl Listener for LocalListener {
     async fn accept(&mut self) -> (UnixStream, LocalProcess) {
         loop {
             let (stream, _) = Listener::accept(&mut self.0).await;
-            // Who has hung up already has no name.
+            // A peer that has already disconnected has no credentials.
             if let Ok(credentials) = stream.peer_cred() {
                 let (uid, pid) = (credentials.uid(), credentials.pid());
                 return (stream, LocalProcess { uid, pid });
@@ -151,7 +150,7 @@ impl Listener for LocalListener {
     }
 }
 
-/// Who is at the other end of a connection over the network.
+/// The peer of a network connection.
 pub(super) fn over_network(
     is_proxy: impl Fn(std::net::IpAddr) -> bool,
 ) -> impl Fn(&SocketAddr) -> (Peer, Option<ClientAddress>) {

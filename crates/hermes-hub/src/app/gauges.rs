@@ -1,16 +1,16 @@
-//! Present values for Prometheus: how much there is of what.
+//! Gauges for Prometheus.
 
 use super::Hub;
 use crate::state::Owner;
 
-/// Tenants that are named at most, with `metrics.per_tenant`.
+/// Most tenants that get a label of their own with `metrics.per_tenant`.
 const MOST_NAMED: u32 = 10_000;
 
 /// Name, labels and value.
 type Gauge = (&'static str, String, u64);
 
 impl Hub {
-    /// All of them. What the database does not tell is left out.
+    /// All gauges. Those that the database cannot answer are left out.
     pub(super) async fn gauges(&self) -> Vec<Gauge> {
         let state = self.state();
         let plain = String::new;

@@ -1,4 +1,4 @@
-//! Homes that are gone: their tenants have failed, until the homes are back. The Hub goes on.
+//! Missing homes: their tenants are marked as failed until the homes are back.
 
 use super::Hub;
 use crate::{
@@ -7,10 +7,8 @@ use crate::{
     state::{Observation, StateError},
 };
 
-/// Homes that are looked at in one go.
 const HOMES: u32 = 1000;
 
-/// The condition that tells whether a tenant's home is there.
 pub(crate) const CONDITION: &str = "HomeReady";
 
 impl Hub {
@@ -18,7 +16,7 @@ impl Hub {
         &self.0.homes_in_making
     }
 
-    /// Looks whether all homes are there.
+    /// Marks tenants whose home is missing, and those whose home is back.
     pub(super) async fn check_homes(&self) -> Result<(), StateError> {
         let mut last = None;
         loop {
@@ -44,7 +42,7 @@ impl Hub {
                 changed.collect::<Vec<_>>()
             });
             for (tenant, status) in looked.await.map_err(StateError::broken)? {
-                tracing::warn!(%tenant, "the tenant's home was looked for; it is {status} now");
+                tracing::warn!(%tenant, %status, "tenant status changed after its home was checked");
                 let observation = Observation {
                     status: Some(status),
                     conditions: vec![condition(status)],
@@ -69,7 +67,7 @@ fn condition(status: TenantStatus) -> Condition {
         message: if is_there {
             String::new()
         } else {
-            "the home is not there; put it back, or delete the tenant".into()
+            "the home is missing; put it back, or delete the tenant".into()
         },
         last_transition_time: Time::now(),
     }

@@ -1,4 +1,4 @@
-//! What has to be done every minute, and what every hour.
+//! Periodic work: every minute and every hour.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Goes on until the Hub ends.
+/// Runs until the Hub stops.
 pub(super) async fn run(hub: Hub) {
     let mut minutes = interval(Duration::from_mins(1));
     minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -31,7 +31,7 @@ pub(super) async fn run(hub: Hub) {
             Ok::<_, StateError>(())
         };
         if let Err(error) = done.await {
-            tracing::warn!(%error, "housekeeping failed; it is tried again in a minute");
+            tracing::warn!(%error, "housekeeping failed; retrying in a minute");
         }
         count += 1;
     }
@@ -66,7 +66,7 @@ async fn every_hour(hub: &Hub) -> Result<(), StateError> {
     crate::service::tenants::purge_overdue(hub, days_ago(settings.tenants.restore_days)).await
 }
 
-/// Removes for good what was removed from shares before.
+/// Deletes files from the trash that were removed before this time.
 async fn empty_trash(hub: &Hub, before: Time) {
     let trash = hub.settings().data_dir.join("trash");
     let emptied = tokio::task::spawn_blocking(move || {
@@ -76,6 +76,6 @@ async fn empty_trash(hub: &Hub, before: Time) {
         Ok::<_, std::io::Error>(())
     });
     if let Ok(Err(error)) = emptied.await {
-        tracing::warn!(%error, "the trash could not be emptied");
+        tracing::warn!(%error, "failed to empty the trash");
     }
 }

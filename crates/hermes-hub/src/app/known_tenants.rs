@@ -15,13 +15,13 @@ use crate::{
     state::{ChangeCount, TenantRecord},
 };
 
-/// So many are kept; beyond that all are looked up anew.
+/// When this is exceeded the cache is cleared.
 const ROOM: usize = 16_384;
 
-/// A tenant as it was looked up, and as it was shown.
+/// A tenant's record and its rendered document.
 pub(crate) struct KnownTenant {
     record: TenantRecord,
-    /// What many ask for again and again is put together once.
+    /// Rendered once, because many requests ask for it.
     shown: ArcSwapOption<Shown>,
 }
 
@@ -39,7 +39,7 @@ impl KnownTenant {
         }
     }
 
-    /// Its document under the documents in force. It is made if these have changed since.
+    /// The tenant's document under the effective documents, rendered again if those have changed.
     pub(crate) fn shown(
         &self,
         standing: Arc<Standing>,

@@ -1,5 +1,5 @@
-//! What a Hub that was killed left half written: the log names the changes it was about, so only their directories are
-//! looked at, beside everything else.
+//! Cleaning up half-written files after the Hub was killed. The audit log names the interrupted changes, so only their
+//! directories are scanned, in the background.
 
 use jiff::Zoned;
 
@@ -12,13 +12,13 @@ use crate::{
     shapes::AuditEntry,
 };
 
-/// Clears what the changes left that were cut off.
+/// Removes the temporary files of interrupted changes.
 pub(super) async fn clear(hub: Hub, cut_off: Vec<AuditEntry>) {
     for entry in cut_off {
         if let Err(problem) = hub.clear_after(&entry).await {
             tracing::warn!(
                 target = entry.target,
-                "what a change of {} left is not cleared: {problem}",
+                "failed to clean up after a change interrupted at {}: {problem}",
                 entry.time
             );
         }
@@ -39,7 +39,7 @@ impl Hub {
                 let Some((parent, _)) = path.split() else {
                     return Ok(());
                 };
-                // A group that is gone has no files to open.
+                // A deleted group has no files to open.
                 if self.state().group(&group).await?.is_none() {
                     return Ok(());
                 }
@@ -67,7 +67,7 @@ impl Hub {
                 let cleared = directory.clear_drafts_before(started.timestamp().into());
                 cleared.map_err(|error| Problem::internal(&error))?;
             }
-            // Whoever changes jobs clears them first.
+            // The next change of jobs removes them.
             let failed = |error| Problem::internal(&error);
             change_jobs_of(&home, &Zoned::now(), |_| Ok(()), failed)
         })

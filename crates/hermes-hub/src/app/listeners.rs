@@ -1,5 +1,5 @@
-//! Agents that listen to a messaging platform are awake whenever the Hub is. Which ones do stands in their homes and
-//! variables, and most tenants have neither a configuration nor variables: they are passed over at the cost of a look.
+//! Agents with a messaging platform run whenever the Hub does. Homes and variables say which these are; most tenants
+//! have neither a configuration nor variables and are skipped cheaply.
 
 use std::collections::HashSet;
 
@@ -14,27 +14,25 @@ use crate::{
     state::StateError,
 };
 
-/// Tenants that are looked at in one go.
 const HOMES: u32 = 1000;
 
-/// Agents that are started side by side.
 const STARTS: usize = 4;
 
 impl Hub {
-    /// Begins to start all agents that are never to sleep. Returns at once.
+    /// Starts all always-on agents in the background.
     pub(crate) fn start_listeners(&self) {
         let hub = self.clone();
         self.work().spawn(async move {
             tokio::select! {
                 () = hub.stop().cancelled() => {}
                 started = hub.start_all_listeners() => if let Err(error) = started {
-                    tracing::warn!(%error, "agents that listen to messaging platforms may not run; start them");
+                    tracing::warn!(%error, "failed to start agents with messaging platforms; start them");
                 }
             }
         });
     }
 
-    /// Starts a tenant's agent if it is never to sleep, unless somebody has stopped it.
+    /// Starts a tenant's agent if it is always on, unless somebody has stopped it.
     pub(super) async fn start_listener(&self, tenant: &TenantId) {
         let state = self.agents().state(tenant).await.state;
         if state == AgentPhase::Sleeping {
@@ -42,7 +40,6 @@ impl Hub {
         }
     }
 
-    /// Starts a tenant's agent if it is never to sleep.
     pub(super) async fn start_if_it_listens(&self, tenant: &TenantId) {
         let started = async {
             let terms = self.agents().tenancy().terms(tenant).await?;
@@ -52,7 +49,7 @@ impl Hub {
             Ok::<_, Problem>(())
         };
         if let Err(problem) = started.await {
-            tracing::warn!(%tenant, "an agent that is to be awake is not: {problem}");
+            tracing::warn!(%tenant, %problem, "failed to start an always-on agent");
         }
     }
 
@@ -69,7 +66,7 @@ impl Hub {
             if last.is_none() {
                 return Ok(());
             }
-            // A linked home is the user's own; who links it looks after it.
+            // A linked home belongs to the user, who starts its gateway.
             let found = found.into_iter().filter(|tenant| {
                 tenant.status == TenantStatus::Ready
                     && tenant.access == AccessStatus::Active

@@ -1,4 +1,4 @@
-//! What agents, their runs and the clock have to learn of changes.
+//! Propagating changes to agents, runs and the scheduler.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::{
     state::{Reach, TenantChange},
 };
 
-/// What has to be looked at after a change of a tenant.
+/// What a change of a tenant affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Consequences {
-    /// Its agent works with something else.
+    /// The settings of its agent.
     agent: bool,
-    /// It may listen to a messaging platform now.
+    /// Whether its agent may have become always on.
     listening: bool,
-    /// Its jobs run at other times, or not at all.
+    /// The due times of its jobs.
     jobs: bool,
 }
 
@@ -34,7 +34,7 @@ impl Consequences {
 }
 
 impl Hub {
-    /// Whom a change of a tenant has to reach, so that one commit is enough where that is nobody.
+    /// How far a change has to be propagated: where no agent is concerned, one commit is enough.
     pub(crate) fn reach_of(&self, tenant: &TenantId, consequences: Consequences) -> Reach {
         match consequences.agent {
             false => Reach::Nobody,
@@ -43,14 +43,13 @@ impl Hub {
         }
     }
 
-    /// A tenant was changed, with what follows from that.
     pub(crate) fn tenant_changed(&self, tenant: &TenantId, consequences: Consequences) {
         if !consequences.agent && !consequences.jobs {
             return;
         }
         let (hub, id) = (self.clone(), tenant.clone());
         self.work().spawn(async move {
-            // It may have woken up since.
+            // Its agent may have started since.
             if consequences.agent && hub.agents().is_awake(&id) {
                 hub.hand_over(&id).await;
             } else if consequences.listening {
@@ -62,12 +61,11 @@ impl Hub {
         });
     }
 
-    /// A tenant's home is there, and its agent may start.
     pub(crate) fn tenant_ready(&self, tenant: &TenantId) {
         self.agents().start(tenant);
     }
 
-    /// Settings or variables of a tenant are others.
+    /// Settings or variables of a tenant have changed.
     pub(crate) fn settings_changed(&self, tenant: &TenantId) {
         let (hub, id) = (self.clone(), tenant.clone());
         self.work().spawn(async move {
@@ -75,7 +73,7 @@ impl Hub {
                 hub.hand_over(&id).await;
             } else {
                 if let Err(problem) = hub.note_asleep(&id).await {
-                    tracing::warn!(tenant = %id, "the tenant's generation could not be stored: {problem}");
+                    tracing::warn!(tenant = %id, %problem, "failed to store the observed generation");
                 }
                 hub.start_listener(&id).await;
             }
@@ -83,14 +81,14 @@ impl Hub {
         });
     }
 
-    /// The same, when it has reached the agent of a tenant that is awake. One that starts gets it before its first run.
+    /// The same, but returns when a running agent has the settings. A starting agent gets them before its first run.
     pub(crate) async fn hand_over_now(&self, tenant: &TenantId) {
         if !self.agents().take_news(tenant) {
             self.hand_over(tenant).await;
         }
     }
 
-    /// Who sleeps works with all settings as soon as it is awake.
+    /// An agent that is not running gets all settings when it starts.
     async fn note_asleep(&self, tenant: &TenantId) -> Result<(), Problem> {
         if let Some(record) = self.tenant(tenant).await? {
             self.state()
@@ -104,7 +102,7 @@ impl Hub {
     pub(crate) async fn access_changed(&self, tenant: &TenantId, status: AccessStatus) {
         if status == AccessStatus::Blocked {
             if let Err(problem) = self.runs().stop_all(tenant, TenantStop::Blocked).await {
-                tracing::warn!(%tenant, "runs of a blocked tenant go on: {problem}");
+                tracing::warn!(%tenant, %problem, "failed to stop the runs of a blocked tenant");
             }
             self.agents().stop(tenant);
         } else {
@@ -113,7 +111,6 @@ impl Hub {
         self.jobs_changed(tenant);
     }
 
-    /// A tenant is unblocked or restored.
     pub(crate) fn tenant_back(&self, tenant: &TenantId) {
         let (hub, tenant) = (self.clone(), tenant.clone());
         self.work().spawn(async move {
@@ -124,38 +121,38 @@ impl Hub {
         });
     }
 
-    /// A tenant is deleted: nothing of it runs any more when this returns.
+    /// A tenant was deleted: when this returns, none of its processes are running.
     pub(crate) async fn tenant_gone(&self, tenant: &TenantId) {
         if let Err(problem) = self.runs().stop_all(tenant, TenantStop::Deleted).await {
-            tracing::warn!(%tenant, "runs of a deleted tenant go on: {problem}");
+            tracing::warn!(%tenant, %problem, "failed to stop the runs of a deleted tenant");
         }
         self.agents().settle(tenant).await;
     }
 
-    /// Policy, configuration or specialization are others.
+    /// Policy, configuration or specialization have changed.
     pub(crate) fn directives_changed(&self) {
         let hub = self.clone();
         self.work().spawn(async move {
             let awake = hub.agents().awake();
-            // All at once: one that hangs does not keep the others from them.
+            // Concurrently: an agent that hangs must not delay the others.
             futures::future::join_all(awake.iter().map(|tenant| hub.hand_over(tenant))).await;
         });
     }
 
-    /// Has an agent that is awake work with what is in force now, by a new start if it must be.
+    /// Applies the effective settings to a running agent, with a restart if needed.
     async fn hand_over(&self, tenant: &TenantId) {
         if let Err(problem) = self.agents().apply(tenant).await {
-            tracing::warn!(%tenant, "what changed did not reach the agent: {problem}");
+            tracing::warn!(%tenant, %problem, "failed to apply changed settings to the agent");
             self.agents().doubt(tenant).await;
         }
     }
 
-    /// A group's quota or the group itself is another.
+    /// A group or its quota has changed.
     pub(crate) fn share_changed(&self, group: &GroupId) {
         self.shares().forget(group);
     }
 
-    /// A tenant's jobs are others.
+    /// A tenant's jobs have changed.
     pub(crate) fn jobs_changed(&self, tenant: &TenantId) {
         let (hub, tenant) = (self.clone(), tenant.clone());
         self.work()
@@ -165,7 +162,7 @@ impl Hub {
     async fn look_at_jobs(&self, tenant: &TenantId) {
         let clock = Arc::clone(self.clock());
         if let Err(problem) = clock.changed(tenant).await {
-            tracing::warn!(%tenant, "the clock did not take up changed jobs: {problem}");
+            tracing::warn!(%tenant, %problem, "failed to reload changed cron jobs");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! How many connections are open, in all and of one peer. Where there is no more room, whoever has been there longest
-//! without asking for anything makes way.
+//! Limits open connections, in total and per peer. At the limit, the connection that has been idle for longest is
+//! closed.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,28 +14,21 @@ use std::{
 use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 
-/// Connections of clients at most, however many files may be open.
+/// Most client connections, whatever the file limit is.
 const MOST_PUBLIC: usize = 16_384;
-/// The same for tenants' agents.
 const MOST_PRIVATE: usize = 1_024;
-/// The same for those who read the figures.
 const MOST_METRICS: usize = 64;
-/// How long the head of a request may take, from the beginning of the connection or its first byte.
+/// How long request headers may take, from the start of the connection or from their first byte.
 const HEAD: Duration = Duration::from_secs(15);
-/// How long a connection goes without a request: longer than clients keep one that they do not use, so that it is not
-/// closed just when they do.
+/// How long a connection may be idle: longer than clients keep unused connections, so that it is not closed just when
+/// they use it.
 const IDLE: Duration = Duration::from_mins(2);
 
-/// What connections may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionLimits {
-    /// Until a request's head is there.
     pub(super) head: Duration,
-    /// Between two requests.
     pub(super) idle: Duration,
-    /// Connections in all.
     pub(super) all: usize,
-    /// Connections of one peer.
     pub(super) each: usize,
 }
 
@@ -49,7 +42,7 @@ impl ConnectionLimits {
         }
     }
 
-    /// For clients: half of the files that may be open, so that the Hub has the others.
+    /// For clients: half of the file limit, so that the Hub keeps the other half.
     pub(super) fn public() -> Self {
         let all = (open_files() / 2).min(MOST_PUBLIC);
         Self::of(all, all / 2)
@@ -61,13 +54,13 @@ impl ConnectionLimits {
         Self::of(all, all / 4)
     }
 
-    /// For those who read the figures.
+    /// For scrapers of metrics.
     pub(super) fn metrics() -> Self {
         Self::of(MOST_METRICS, MOST_METRICS)
     }
 }
 
-/// So many files may be open.
+/// The process's limit of open files.
 fn open_files() -> usize {
     let limit = getrlimit(Resource::Nofile).current;
     limit.map_or(usize::MAX, |limit| {
@@ -75,12 +68,10 @@ fn open_files() -> usize {
     })
 }
 
-/// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Peer {
-    /// Somebody at this address.
     Address(IpAddr),
-    /// A proxy, which stands for many.
+    /// A trusted proxy, which forwards requests of many clients.
     Proxy,
     /// A process of another user of this machine.
     User(u32),
@@ -89,7 +80,7 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    /// Whoever has this address. Of IPv6, one subscriber has 64 bits of addresses.
+    /// A /64 counts as one peer: that is what one IPv6 subscriber gets.
     pub(super) fn at(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
             IpAddr::V4(address) => address.into(),
@@ -100,21 +91,19 @@ impl Peer {
     }
 }
 
-/// What a connection is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum ConnectionPhase {
-    /// There was no request yet.
+    /// No request yet.
     New,
-    /// Part of the head of a further request has come.
+    /// Part of the headers of another request has arrived.
     Head,
-    /// The last request is answered.
     Idle,
-    /// A request is under way.
+    /// A request is in progress.
     Request,
 }
 
-/// The phase of one connection, which its parts tell each other.
+/// The phase of one connection, shared by its socket and its bodies.
 #[derive(Debug, Clone)]
 pub(super) struct SharedPhase(Arc<AtomicU8>);
 
@@ -152,22 +141,21 @@ struct Registered {
     by_peer: HashMap<Peer, usize>,
 }
 
-/// All that are open.
 #[derive(Debug, Default)]
 pub(super) struct OpenConnections(Mutex<Registered>);
 
-/// A connection that is counted for as long as this lives.
+/// A connection that is counted while this lives.
 #[derive(Debug)]
 pub(super) struct AdmittedConnection {
     among: Arc<OpenConnections>,
     number: u64,
     pub(super) phase: SharedPhase,
-    /// Cancelled when it has to make way.
+    /// Cancelled when it is evicted.
     pub(super) ended: CancellationToken,
 }
 
 impl OpenConnections {
-    /// Lets a connection in, if there is room for it or somebody makes way.
+    /// Admits a connection, if there is room for it or another one can be evicted.
     pub(super) fn admit(
         self: &Arc<Self>,
         peer: Peer,
@@ -204,7 +192,7 @@ impl OpenConnections {
 }
 
 impl Registered {
-    /// Ends the oldest that has never asked for anything, or else the one that has been idle since before the others.
+    /// Evicts the oldest connection that has never sent a request, or else the one idle for longest.
     fn end_one(&mut self, is_meant: impl Fn(&OpenConnection) -> bool) -> Option<()> {
         use ConnectionPhase::{Head, Idle, New};
         let among = |phases: &[ConnectionPhase]| {

@@ -14,35 +14,28 @@ use crate::{
     state::{SqliteState, State},
 };
 
-/// A Hub on its own directory.
 pub struct Opened {
-    /// The Hub.
     pub hub: Hub,
-    /// Where the first token was written, if this was the first start.
+    /// Where the first token was written, at the first start.
     pub first_token: Option<PathBuf>,
-    /// Keeps other Hubs away from the directory.
+    /// Holds the lock on the directory.
     pub lock: DataDirLock,
 }
 
 /// Why a Hub does not open.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The directory can not be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    /// The database can not be opened.
-    #[error("the Hub's database can not be opened: {0}")]
+    /// The database cannot be opened.
+    #[error("the Hub's database cannot be opened: {0}")]
     Database(#[from] StoreError),
-    /// The database is of a kind this Hub does not know.
-    #[error("`database.url`: `{0}` is no database this Hub can use; write `sqlite:` and a path")]
+    #[error("`database.url`: `{0}` is not a supported database; write `sqlite:` and a path")]
     DatabaseKind(String),
-    /// The secret key is missing or another one.
     #[error(transparent)]
     Key(#[from] SealError),
-    /// The first token could not be made.
     #[error(transparent)]
     FirstToken(#[from] FirstTokenError),
-    /// The Hub does not start.
     #[error(transparent)]
     Start(#[from] StartError),
 }

@@ -1,4 +1,4 @@
-//! The doors: the router with everything on it, and the sockets.
+//! Serving: the router with everything on it, and the listeners.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,23 +24,17 @@ use super::{
 };
 use crate::{auth::Scope, document, mcp, rest};
 
-/// Why a door could not be kept open.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The socket failed.
-    #[error("the Hub's socket failed: {0}")]
+    #[error("the Hub's listener failed: {0}")]
     Socket(#[from] std::io::Error),
-    /// Certificate or key can not be used.
-    #[error("`{path}` can not be used for TLS: {reason}")]
+    #[error("`{path}` cannot be used for TLS: {reason}")]
     Certificate {
-        /// Which file.
         path: String,
-        /// Why not.
         reason: String,
     },
 }
 
-/// How long the page and its style may be kept.
 const PAGE_CACHE: &str = "max-age=300";
 
 impl Hub {
@@ -50,7 +44,7 @@ impl Hub {
         self.router_with(is_wanted.then(|| mcp::router(self)))
     }
 
-    /// The same with another server behind `/mcp`, to test all that stands in front of it.
+    /// The same with another handler behind `/mcp`, to test the middleware in front of it.
     pub fn router_over<S: ServerHandler>(
         &self,
         make_handler: impl Fn() -> S + Send + Sync + 'static,
@@ -79,7 +73,7 @@ impl Hub {
             ))
     }
 
-    /// Serves on a socket until `stop` is cancelled, then lets requests under way end.
+    /// Serves until `stop` is cancelled, then waits for requests in progress.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -113,7 +107,7 @@ impl Hub {
         }
     }
 
-    /// Serves the figures on a socket of their own.
+    /// Serves the metrics on a listener of their own.
     pub async fn serve_metrics(
         &self,
         listener: TcpListener,
@@ -133,7 +127,7 @@ impl Hub {
         }
     }
 
-    /// Serves processes of this machine on a socket of theirs.
+    /// Serves local processes on a Unix socket.
     pub(crate) async fn serve_unix(
         &self,
         listener: UnixListener,
@@ -158,7 +152,7 @@ impl Hub {
         }
     }
 
-    /// Ends when requests have had the time that is theirs after `stop`.
+    /// Completes when the grace period after `stop` is over.
     fn overdue(&self, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
         let stop = stop.clone();
         let patience = Duration::from_secs(self.settings().drain_seconds);
@@ -187,7 +181,7 @@ async fn style() -> Response {
     (headers, document::STYLE).into_response()
 }
 
-/// Where a client that has no token learns what it needs.
+/// The OAuth protected resource metadata, for clients without a token.
 async fn metadata(State(hub): State<Hub>) -> Response {
     let scopes: Vec<_> = Scope::ALL.iter().map(|scope| scope.word()).collect();
     Json(json!({

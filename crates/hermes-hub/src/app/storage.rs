@@ -1,5 +1,5 @@
-//! The disk space of tenants: measured while their agents work, since these write their homes themselves. A tenant that
-//! has taken more than its quota gets no further runs, and while it goes on growing it is stopped.
+//! The storage quota of tenants. Homes are measured while agents run, because agents write to them directly. A tenant
+//! over its quota gets no further runs, and is stopped while it keeps growing.
 
 use std::{
     collections::HashMap,
@@ -17,16 +17,14 @@ use crate::{
     state::{Observation, Owner, TenantRecord, Usage},
 };
 
-/// How often those who are awake are measured.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// Measuring takes at most one in so many parts of the time: large homes are measured less often.
+/// Measuring takes at most 1/20 of the time, so large homes are measured less often.
 const SHARE_OF_TIME: u32 = 20;
 
-/// The condition that tells whether a tenant is within its quota.
 const CONDITION: &str = "StorageWithinQuota";
 
-/// Measures the homes of those who are awake until the Hub ends.
+/// Measures the homes of running agents until the Hub stops.
 pub(super) async fn run(hub: Hub) {
     let mut next: HashMap<TenantId, Instant> = HashMap::new();
     loop {
@@ -42,7 +40,7 @@ pub(super) async fn run(hub: Hub) {
                 continue;
             }
             if let Err(problem) = hub.watch_growth(&tenant).await {
-                tracing::warn!(%tenant, "a home could not be measured: {problem}");
+                tracing::warn!(%tenant, %problem, "failed to measure the tenant's home");
             }
             next.insert(tenant, started + started.elapsed() * SHARE_OF_TIME);
         }
@@ -50,7 +48,7 @@ pub(super) async fn run(hub: Hub) {
 }
 
 impl Hub {
-    /// Refuses more work to a tenant that is over its quota. Space that was freed since the last measurement counts.
+    /// Refuses work for a tenant over its quota. It is measured again first, since space may have been freed.
     pub(crate) async fn ensure_room(&self, record: &TenantRecord) -> Result<(), Problem> {
         if tenants::room(record, &self.standing()) == Room::Left {
             return Ok(());
@@ -68,7 +66,7 @@ impl Hub {
         Err(Problem::new(Code::OutOfSpace, message).because("quota"))
     }
 
-    /// Measures a tenant's home, and stops it when it has grown beyond its quota.
+    /// Measures a tenant's home, and stops its agent if the quota is exceeded.
     pub(crate) async fn watch_growth(&self, tenant: &TenantId) -> Result<(), Problem> {
         let Some(before) = self.tenant(tenant).await? else {
             return Ok(());
@@ -80,14 +78,14 @@ impl Hub {
         let has_grown =
             after.used.bytes > before.used.bytes || after.used.files > before.used.files;
         if has_grown && tenants::room(&after, &self.standing()) == Room::Full {
-            tracing::warn!(%tenant, "a tenant is over its storage quota and is stopped");
+            tracing::warn!(%tenant, "tenant exceeds its storage quota; stopping its agent");
             self.runs().stop_all(tenant, TenantStop::Quota).await?;
             self.agents().stop(tenant);
         }
         Ok(())
     }
 
-    /// The tenant with what its home takes now.
+    /// Measures a tenant's home and stores its usage.
     async fn measure(&self, record: &TenantRecord) -> Result<TenantRecord, Problem> {
         let home = self.home(record).path().to_owned();
         let measured = tokio::task::spawn_blocking(move || files::measure(&home)).await;
@@ -96,7 +94,7 @@ impl Hub {
                 bytes: used.bytes,
                 files: used.files,
             },
-            // It is not there yet, or not any more.
+            // The home does not exist yet, or not any more.
             Ok(Err(rustix::io::Errno::NOENT)) => Usage::default(),
             Ok(Err(error)) => return Err(Problem::internal(&error)),
             Err(error) => return Err(Problem::internal(&error)),
@@ -113,7 +111,7 @@ impl Hub {
         Ok(measured)
     }
 
-    /// Writes down whether a tenant is within its quota, if that is new.
+    /// Stores the quota condition, if it has changed.
     async fn note_room(&self, record: &TenantRecord) -> Result<(), Problem> {
         let known = record
             .conditions
@@ -128,7 +126,7 @@ impl Hub {
                 "no run begins until files are removed or the quota is raised".to_owned(),
             ),
         };
-        // One that was never over its quota has no such condition.
+        // A tenant that was never over its quota has no such condition.
         let was = known.map_or(ConditionStatus::True, |condition| condition.status);
         if was == status {
             return Ok(());

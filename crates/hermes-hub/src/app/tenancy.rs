@@ -1,4 +1,4 @@
-//! What the Hub's records say about running a tenant.
+//! Tenants as the Hub's state, settings and documents describe them.
 
 use std::{
     collections::BTreeMap,
@@ -25,10 +25,9 @@ use crate::{
     state::{State, TenantHome, TenantRecord},
 };
 
-/// A ticker gives a sign of life every minute; one that is silent for so long is gone.
+/// A ticker writes a heartbeat every minute; without one for this long it counts as gone.
 const TICKER_SILENCE: Duration = Duration::from_mins(3);
 
-/// Puts it together from state, settings and what holds for all.
 pub(super) struct Records {
     pub(super) state: Arc<dyn State>,
     pub(super) key: SecretKey,
@@ -67,7 +66,7 @@ impl Records {
         Ok((runtime_key, env))
     }
 
-    /// Secrets that no key opened any more were forgotten, and agents do not work without theirs.
+    /// Its old key may have been deleted with secrets that could not be decrypted; an agent needs one.
     async fn new_runtime_key(&self, record: &TenantRecord) -> Result<Secret<String>, Problem> {
         let (secret, kept) = tenants::runtime_key::fresh(&self.key, &record.uid)?;
         let entry = NewEntry::by_hub("rotate_runtime_key")
@@ -77,7 +76,7 @@ impl Records {
         Ok(secret)
     }
 
-    /// A tenant's share of the machine: its flavor's, else the Hub's.
+    /// A tenant's resource limits: the flavor's, else the Hub's.
     fn limits(&self, record: &TenantRecord, standing: &Standing) -> Limits {
         let isolation = self.settings.load().isolation.clone();
         let mut given: Map<String, Value> = standing.section("limits").clone();
@@ -94,7 +93,6 @@ impl Records {
     }
 }
 
-/// Where a tenant's files lie.
 pub(super) fn home_of(settings: &Settings, record: &TenantRecord) -> Home {
     Home::at(home_path(
         settings,
@@ -121,14 +119,14 @@ impl Tenancy for Records {
         let standing = self.standing.load_full();
         let agent = tenants::agent(&record, &standing);
         let (runtime_key, mut env) = self.secrets(&record).await?;
-        // It may have been set before the policy forbade it, or by an earlier version.
+        // It may have been set before the policy denied it, or by an earlier version.
         env.retain(|name, _| standing.policy().allows_variable(name));
         let ignored_variables: Vec<String> = env
             .extract_if(.., |name, _| reserved(name).is_some())
             .map(|(name, _)| name)
             .collect();
         let home = home_of(&self.settings.load(), &record);
-        // The user's own home is awake for as long as the user is.
+        // A linked home is the user's own: its agent runs as long as the user wants.
         let never_sleeps = record.linked_home.is_some();
         let listens = never_sleeps
             || standing.policy().has_messaging() && listens_to_a_platform(home.clone(), &env).await;
@@ -213,12 +211,12 @@ impl Tenancy for Records {
     }
 }
 
-/// Whether a process of a home that is not the Hub's lets its jobs run.
+/// Whether a process that the Hub did not start runs the home's jobs.
 fn is_ticking(home: &Home) -> bool {
     ticker_age(home).is_some_and(|age| age < TICKER_SILENCE)
 }
 
-/// The settings of a tenant's home. What the tenant put a link in the place of is as if it were not there.
+/// The settings of a tenant's home. A file that the tenant replaced by a link counts as missing.
 fn settings_of(home: &Home, pairs: Vec<(String, String)>) -> Option<hermes_config::Settings> {
     let directory = HomeDirectory::home(home.path()).ok()?;
     let text = |name: &str| directory.read_settings(name).ok().flatten();
@@ -228,7 +226,7 @@ fn settings_of(home: &Home, pairs: Vec<(String, String)>) -> Option<hermes_confi
     hermes_config::Settings::parse_files(&config, older.as_deref(), variables).ok()
 }
 
-/// Whether a messaging platform is turned on in a home, so that its agent must not sleep.
+/// Whether a messaging platform is enabled in a home, so that its agent is always on.
 async fn listens_to_a_platform(home: Home, env: &BTreeMap<String, Secret<String>>) -> bool {
     let pairs: Vec<_> = env
         .iter()

@@ -1,4 +1,4 @@
-//! Sockets: plain ones, and those that speak TLS.
+//! Listeners: plain TCP and TLS.
 
 use std::{collections::VecDeque, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -20,23 +20,21 @@ use tokio_rustls::{
 use super::ServeError;
 use crate::settings::Tls;
 
-/// How long a client may take to agree on a key.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// So many may be about to; then whoever has taken longest makes way.
+/// Most handshakes at once; beyond that the oldest is aborted.
 const MOST_HANDSHAKES: usize = 256;
-/// How long to wait when the system has no more sockets.
+/// How long to wait after `accept` failed, for example without free descriptors.
 const REST: Duration = Duration::from_millis(100);
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) SocketAddr);
 
-/// Lets no piece of an answer wait until the one before is acknowledged: events come in small ones.
+/// Disables Nagle's algorithm: events are small and must not wait for acknowledgements.
 fn send_at_once(stream: &mut TcpStream) {
     let _ = stream.set_nodelay(true);
 }
 
-/// Accepts connections as they are.
 pub(super) struct PlainListener(pub(super) TcpListener);
 
 impl Listener for PlainListener {
@@ -54,12 +52,12 @@ impl Listener for PlainListener {
     }
 }
 
-/// Accepts connections that speak TLS. A slow client does not hold up others.
+/// Accepts TLS connections. A slow handshake does not delay others.
 pub(super) struct TlsListener {
     socket: TcpListener,
     acceptor: TlsAcceptor,
     handshakes: JoinSet<Option<(TlsStream<TcpStream>, SocketAddr)>>,
-    /// Oldest first, some of them over.
+    /// Oldest first; some may have finished.
     begun: VecDeque<AbortHandle>,
 }
 

@@ -1,5 +1,4 @@
-//! A connection whose parts know whether a request is under way: reads that wait for the head of one end in time, and
-//! the end of an answer is noticed.
+//! Tracks the phase of a connection: waiting for headers has a timeout, and the end of a response body is noticed.
 
 use std::{
     io,
@@ -17,12 +16,11 @@ use tokio::{
 
 use super::open_connections::{ConnectionPhase, SharedPhase};
 
-/// A socket of which the head of a request does not come for ever.
+/// A socket with a timeout for request headers.
 pub(super) struct WatchedSocket<I> {
     socket: I,
     phase: SharedPhase,
     patience: Duration,
-    /// When the head that is waited for is due.
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -38,7 +36,7 @@ impl<I> WatchedSocket<I> {
         }
     }
 
-    /// Whether the time is over, and who is to be told when it is.
+    /// Whether the deadline has passed; otherwise registers the waker.
     fn is_overdue(&mut self, context: &mut Context<'_>) -> bool {
         let Some(due) = self.due else {
             return false;
@@ -75,7 +73,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for WatchedSocket<I> {
             Poll::Pending => this.is_overdue(context),
         };
         if is_overdue {
-            let error = "the head of a request did not come in time";
+            let error = "timed out waiting for request headers";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
         }
         read
@@ -112,7 +110,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<I> {
     }
 }
 
-/// The body of an answer. When it is gone, the connection is idle.
+/// The body of a response. When it is dropped, the connection is idle.
 pub(super) struct WatchedBody {
     body: Body,
     phase: SharedPhase,

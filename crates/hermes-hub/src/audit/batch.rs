@@ -1,4 +1,4 @@
-//! Entries of reads, written together: they need not wait for the disk one by one.
+//! Audit entries of reads, written in batches: a read does not wait for the disk.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,14 +7,13 @@ use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use super::NewEntry;
 use crate::state::State;
 
-/// How long an entry waits for others.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// What may wait while the log can not be written. About what a busy second brings.
+/// Entries that may be queued while the log cannot be written: about one busy second.
 const ROOM: usize = 16_384;
-/// Written in one transaction, so that a change does not wait long behind them.
+/// Most entries of one transaction, so that a change does not wait long behind it.
 const MOST_AT_ONCE: usize = 1_000;
 
-/// Takes the entries of reads and writes them every few milliseconds.
+/// Queues the entries of reads and writes them every few milliseconds.
 #[derive(Debug)]
 pub struct ReadEntries {
     sender: mpsc::Sender<NewEntry>,
@@ -22,7 +21,6 @@ pub struct ReadEntries {
 }
 
 impl ReadEntries {
-    /// Begins to take entries.
     pub fn new(state: Arc<dyn State>) -> Self {
         let (sender, receiver) = mpsc::channel(ROOM);
         let mut task = JoinSet::new();
@@ -30,14 +28,14 @@ impl ReadEntries {
         Self { sender, task }
     }
 
-    /// Takes an entry. A read goes on even if the log is full: the entry is lost, and its loss logged.
+    /// Queues an entry. If the queue is full, the read still succeeds; the entry is lost, which is logged.
     pub fn push(&self, entry: NewEntry) {
         if let Err(error) = self.sender.try_send(entry) {
-            tracing::error!("an audit entry of a read was lost: {error}");
+            tracing::error!(%error, "audit entry of a read lost: the queue is full");
         }
     }
 
-    /// Writes what waits and ends.
+    /// Writes queued entries and stops.
     pub async fn close(self) {
         let Self { sender, mut task } = self;
         drop(sender);
@@ -58,7 +56,7 @@ async fn write(state: Arc<dyn State>, mut receiver: mpsc::Receiver<NewEntry>) {
         }
         let count = entries.len();
         if let Err(error) = state.append_audit(std::mem::take(&mut entries)).await {
-            tracing::error!("{count} audit entries of reads were lost: {error}");
+            tracing::error!(count, %error, "audit entries of reads lost");
         }
     }
 }

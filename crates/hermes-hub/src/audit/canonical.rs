@@ -1,9 +1,8 @@
-//! Canonical JSON as RFC 8785 wants it, for values without fractions.
+//! Canonical JSON (RFC 8785), for values without fractions.
 
 use serde_json::Value;
 
-/// The one text of a value: members sorted, no spaces. Numbers must be whole; serde_json escapes strings as the RFC
-/// asks.
+/// Members sorted, no spaces. Numbers must be integers; serde_json escapes strings as the RFC requires.
 pub(crate) fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);

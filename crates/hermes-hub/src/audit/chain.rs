@@ -1,4 +1,4 @@
-//! One entry after the other: making the next, and checking one that is there.
+//! The hash chain: appending an entry, and verifying a stored one.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -9,15 +9,14 @@ use crate::{
     shapes::{AuditEntry, AuditPhase, Decision, Time, Via},
 };
 
-/// What the first entry goes on from.
+/// The previous hash of the first entry.
 pub const ORIGIN: [u8; 32] = [0; 32];
 
-/// The end of a chain, to which the next entry is added.
+/// The position in a chain after which the next entry comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The last entry's number, 0 before the first.
+    /// Number of the last entry, 0 before the first.
     pub seq: u64,
-    /// The last entry's hash.
     pub hash: [u8; 32],
 }
 
@@ -30,7 +29,7 @@ impl Link {
         }
     }
 
-    /// Adds an entry and moves on to it. Also gives the text that was hashed, which is what is stored.
+    /// Appends an entry and advances to it. Also returns the hashed text, which is what is stored.
     pub(crate) fn add(
         &mut self,
         chain: &str,
@@ -67,7 +66,7 @@ impl Link {
         Ok((entry, text))
     }
 
-    /// Goes on to an entry that is there: its stored text and hash. Says what is wrong with it.
+    /// Verifies the next stored entry and advances to it. The error says what is wrong with it.
     pub(crate) fn follow(
         &mut self,
         chain: &str,
@@ -76,9 +75,9 @@ impl Link {
     ) -> Result<AuditEntry, String> {
         let expected = hash(&self.hash, text);
         if stored != expected {
-            return Err("its hash is not that of its content and of the entry before".into());
+            return Err("its hash does not match its content and the previous entry".into());
         }
-        let entry = parse(text, stored).map_err(|error| format!("it can not be read: {error}"))?;
+        let entry = parse(text, stored).map_err(|error| format!("it cannot be read: {error}"))?;
         if entry.seq != self.seq + 1 || entry.chain != chain {
             return Err(format!(
                 "it is entry {} of `{}`, not entry {} of `{chain}`",
@@ -88,7 +87,7 @@ impl Link {
             ));
         }
         if entry.prev_hash != hex(&self.hash) {
-            return Err("it does not go on from the entry before".into());
+            return Err("it does not follow the previous entry".into());
         }
         self.seq = entry.seq;
         self.hash = expected;
@@ -103,11 +102,10 @@ pub(crate) fn parse(text: &str, hash: &[u8]) -> Result<AuditEntry, serde_json::E
     serde_json::from_value(value)
 }
 
-/// Most entries are shorter than this.
 const COMMON_LENGTH: usize = 640;
 
-/// The members of an entry in canonical order, without its hash. Every read over MCP makes one, and sorting a document
-/// took longer than all the rest.
+/// The members of an entry in canonical order, without its hash. Declared in order, because every read over MCP makes
+/// one and sorting took longer than all the rest.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Sorted<'a> {

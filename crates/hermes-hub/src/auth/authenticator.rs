@@ -1,5 +1,5 @@
-//! From the text of a bearer key to who it is. A look into the database is remembered for a second, so that a change
-//! on another node counts soon, and one on this node at once.
+//! Authenticates bearer keys. Lookups are cached for a second, so that a change on another node takes effect soon, and
+//! one on this node at once.
 
 use std::{
     collections::HashMap,
@@ -18,44 +18,37 @@ use crate::{
     state::{NewSecret, State, StateError},
 };
 
-/// How long a lookup is good for; other nodes learn of a revocation within this time.
+/// Other nodes notice a revocation within this time.
 const MEMORY: Duration = Duration::from_secs(1);
-/// Lookups remembered before old ones are dropped.
 const ROOM: usize = 1024;
-/// The longest that an old secret lives beside the new one.
+/// How long an old secret may stay valid after a rotation.
 pub const LONGEST_GRACE: Duration = Duration::from_hours(24);
 
-/// Who a request comes from.
+/// An authenticated token.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// What they may do.
     pub principal: Arc<Principal>,
-    /// Of the key they showed, to see later whether it still works.
+    /// Hash of the presented key, to check later whether it is still valid.
     pub key: KeyHash,
 }
 
-/// Why a request comes from nobody.
+/// Why a request is not authenticated.
 #[derive(Debug)]
 pub enum Refusal {
-    /// There is no key.
     NoKey,
-    /// It is none, or was revoked.
+    /// Not a key, or revoked.
     Unknown,
-    /// Its time is over.
     Expired,
-    /// It may not be used from there.
+    /// The token may not be used from this address.
     Address {
-        /// Which token.
         token: TokenId,
     },
-    /// It is a tenant's own key, which probably leaked.
+    /// A tenant's runtime key, which has probably leaked.
     RuntimeKey {
-        /// Whose.
         tenant: Option<TenantId>,
     },
-    /// It is a management token, where only tenants' own agents may ask.
+    /// A management token on the private routes of agents.
     ManagementToken,
-    /// The database does not say.
     State(StateError),
 }
 
@@ -85,7 +78,7 @@ impl From<Refusal> for Problem {
 #[derive(Debug, Clone)]
 struct Known {
     principal: Arc<Principal>,
-    /// When an old secret ends.
+    /// When the grace period of an old secret ends.
     until: Option<Time>,
     looked_up: Instant,
 }
@@ -93,12 +86,12 @@ struct Known {
 #[derive(Default)]
 struct Memory {
     known: HashMap<KeyHash, Known>,
-    /// Grows when something is forgotten, so that a lookup that began before is not remembered.
+    /// Incremented by each invalidation, so that a lookup that started before it is not cached.
     forgotten: u64,
     used: HashMap<TokenId, Time>,
 }
 
-/// Finds out who somebody is, and makes, changes and ends tokens.
+/// Authenticates keys, and creates, rotates and revokes tokens.
 pub struct Authenticator {
     state: Arc<dyn State>,
     memory: Mutex<Memory>,
@@ -111,7 +104,6 @@ impl std::fmt::Debug for Authenticator {
 }
 
 impl Authenticator {
-    /// One that asks this database.
     pub fn new(state: Arc<dyn State>) -> Self {
         Self {
             state,
@@ -119,7 +111,7 @@ impl Authenticator {
         }
     }
 
-    /// Who shows this key from this address.
+    /// Authenticates a management token that is used from this address.
     pub async fn authenticate(&self, key: Option<&str>, from: IpAddr) -> Result<Caller, Refusal> {
         let (kind, key) = read_key(key.ok_or(Refusal::NoKey)?).ok_or(Refusal::Unknown)?;
         if kind == KeyKind::Runtime {
@@ -130,7 +122,7 @@ impl Authenticator {
         self.recognize(&key, from).await
     }
 
-    /// Whose agent shows this runtime key. A management token is none.
+    /// Authenticates a runtime key. A management token is refused.
     pub async fn tenant(&self, key: Option<&str>) -> Result<TenantId, Refusal> {
         let (kind, key) = read_key(key.ok_or(Refusal::NoKey)?).ok_or(Refusal::Unknown)?;
         if kind == KeyKind::Management {
@@ -140,7 +132,7 @@ impl Authenticator {
         tenant.map_err(Refusal::State)?.ok_or(Refusal::Unknown)
     }
 
-    /// Who shows a key that was read before: streams ask every second whether they may go on.
+    /// Authenticates a key by its hash: streams check every second whether their token is still valid.
     pub async fn recognize(&self, key: &KeyHash, from: IpAddr) -> Result<Caller, Refusal> {
         let known = match self.recall(key) {
             Some(known) => known,
@@ -164,7 +156,6 @@ impl Authenticator {
         })
     }
 
-    /// Makes a token.
     pub async fn mint(
         &self,
         by: &Principal,
@@ -190,7 +181,7 @@ impl Authenticator {
         })
     }
 
-    /// Gives a token another secret; the old one lives on for a while.
+    /// Gives a token a new secret; the old one stays valid during the grace period.
     pub async fn rotate(
         &self,
         by: &Principal,
@@ -200,7 +191,7 @@ impl Authenticator {
     ) -> Result<MintedToken, Problem> {
         if grace > LONGEST_GRACE {
             return Err(
-                Problem::invalid("the old secret can live 86400 seconds at most")
+                Problem::invalid("the old secret can stay valid for at most 86400 seconds")
                     .at("grace", "too long"),
             );
         }
@@ -224,7 +215,7 @@ impl Authenticator {
         })
     }
 
-    /// Ends a token: its next request is refused.
+    /// Revokes a token: its next request is refused.
     pub async fn revoke(
         &self,
         by: &Principal,
@@ -239,7 +230,7 @@ impl Authenticator {
         Ok(revoked?)
     }
 
-    /// Writes down when tokens were last used. Call it now and then, and at the end.
+    /// Stores when tokens were last used. Called periodically and at shutdown.
     pub async fn write_down_use(&self) -> Result<(), StateError> {
         let used: Vec<_> = std::mem::take(&mut self.memory().used)
             .into_iter()

@@ -1,24 +1,23 @@
-//! Ranges of addresses that a token may be used from.
+//! Address ranges that a token may be used from.
 
 use std::{borrow::Cow, fmt, net::IpAddr, str::FromStr};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An address and how many of its bits count: `10.0.0.0/8`.
+/// An address range such as `10.0.0.0/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cidr {
     address: IpAddr,
     bits: u8,
 }
 
-/// A text that is no range of addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no range of addresses; write `10.0.0.0/8` or `2001:db8::/32`")]
+#[error("`{0}` is not an address range; write `10.0.0.0/8` or `2001:db8::/32`")]
 pub struct NoCidr(String);
 
 impl Cidr {
-    /// Whether the address is in the range. One of IPv4 written as IPv6 counts as what it is.
+    /// Whether the address is in the range. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -35,7 +34,6 @@ impl Cidr {
         }
     }
 
-    /// Whether all of it is in the other one.
     pub fn within(&self, other: &Self) -> bool {
         self.bits >= other.bits && other.contains(self.address)
     }

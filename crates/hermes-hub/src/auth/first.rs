@@ -1,4 +1,4 @@
-//! The first token of a fresh Hub: without it nobody could make any.
+//! The first token of a new Hub: without it nobody could create one.
 
 use std::{io, path::Path};
 
@@ -15,18 +15,16 @@ pub enum FirstTokenError {
     /// The file could not be written.
     #[error("the admin token could not be written to its file: {0}")]
     File(#[from] io::Error),
-    /// The database refused.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The system gives no random bytes.
     #[error("the system gives no random bytes: {0}")]
     Random(#[from] getrandom::Error),
 }
 
-/// Makes a token that may do everything and writes it to this file, unless there is any token. Tells whether it did.
+/// Creates an admin token and writes it to this file, unless there is any token. Returns whether it did.
 ///
-/// The file comes first: a Hub that ends in between makes another token at the next start, instead of having one that
-/// nobody knows.
+/// The file is written first: a Hub that is killed in between creates another token at the next start, instead of
+/// having one that nobody knows.
 pub async fn make_first_token(state: &dyn State, file: &Path) -> Result<bool, FirstTokenError> {
     if state.has_tokens().await? {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Keys: how they look, how new ones are made, and the hashes that are stored in their place.
+//! Keys: their format, generating them, and the hashes that are stored.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::ids::random_hex;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// As many digits as 32 bytes can take.
+/// Digits for 32 bytes.
 const BODY: usize = 43;
 const CHECKSUM: usize = 6;
 
@@ -30,22 +30,19 @@ impl KeyKind {
     }
 }
 
-/// SHA-256 of a key. Two are compared in a time that tells nothing.
+/// SHA-256 of a key. Compared in constant time.
 #[derive(Clone, Copy)]
 pub struct KeyHash([u8; 32]);
 
 impl KeyHash {
-    /// Of a key.
     pub fn of(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
-    /// As it was stored.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// To store.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -76,14 +73,12 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// A key that was just made.
 #[derive(Debug, Clone)]
 pub struct NewKey {
     /// To be shown once.
     pub secret: Secret<String>,
     /// To be stored.
     pub hash: KeyHash,
-    /// To be shown from now on.
     pub last4: String,
 }
 
@@ -102,8 +97,8 @@ impl NewKey {
     }
 }
 
-/// What kind of key a text is, and its hash; none if it is none that was ever given out. Mistyped and truncated ones
-/// show by their checksum, without a look into the database.
+/// The kind and hash of a key; `None` if the text is not a key. The checksum detects mistyped and truncated keys
+/// without a database lookup.
 pub fn read_key(text: &str) -> Option<(KeyKind, KeyHash)> {
     let kind = [KeyKind::Management, KeyKind::Runtime]
         .into_iter()
@@ -116,12 +111,12 @@ pub fn read_key(text: &str) -> Option<(KeyKind, KeyHash)> {
     well_formed.then(|| (kind, KeyHash::of(text)))
 }
 
-/// What tells a tenant from another that had the same name.
+/// Tells a tenant from an earlier one with the same name.
 pub fn new_uid() -> Result<String, getrandom::Error> {
     random_hex::<16>()
 }
 
-/// The end of a value that may be shown: nothing of a short one.
+/// The last characters of a value, to show; `None` for a short one.
 pub fn last4(value: &str) -> Option<String> {
     let characters: Vec<char> = value.chars().collect();
     (characters.len() >= 16).then(|| characters[characters.len() - 4..].iter().collect())
@@ -132,7 +127,6 @@ fn checksum(head: &str) -> String {
     base62::<CHECKSUM>(&hash[..4])
 }
 
-/// The number that these bytes are, in so many digits.
 fn base62<const LENGTH: usize>(bytes: &[u8]) -> String {
     let mut number = bytes.to_vec();
     let mut digits = [b'0'; LENGTH];
@@ -140,7 +134,7 @@ fn base62<const LENGTH: usize>(bytes: &[u8]) -> String {
         let mut rest = 0;
         for byte in &mut number {
             let value = rest * 256 + usize::from(*byte);
-            // A remainder below 62 before each step keeps the quotient below 256.
+            // The remainder is below 62 before each step, so the quotient stays below 256.
             *byte = u8::try_from(value / 62).unwrap_or_default();
             rest = value % 62;
         }

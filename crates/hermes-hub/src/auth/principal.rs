@@ -1,4 +1,4 @@
-//! Who asks, and what they may do.
+//! The holder of a token and its rights.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -11,17 +11,13 @@ use crate::{
 /// The holder of a management token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// Which token.
     pub token: TokenId,
-    /// Its name for people.
     pub name: String,
     /// What it may do.
     pub scopes: Scopes,
-    /// The tenants it sees; all, if absent.
+    /// All tenants, if absent.
     pub tenants: Option<Arc<[TenantId]>>,
-    /// When it ends.
     pub expires_at: Option<Time>,
-    /// Where it may be used from.
     pub cidrs: Arc<[Cidr]>,
 }
 
@@ -43,7 +39,7 @@ impl From<&Token> for Principal {
 }
 
 impl Principal {
-    /// Refuses what the token may not do, naming the scope.
+    /// Requires a scope; the error names it.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.has(scope) {
             return Ok(());
@@ -54,14 +50,13 @@ impl Principal {
         .because("scope"))
     }
 
-    /// Whether it sees a tenant.
     pub fn covers(&self, tenant: &TenantId) -> bool {
         self.tenants
             .as_deref()
             .is_none_or(|tenants| tenants.contains(tenant))
     }
 
-    /// Refuses what changes the whole Hub to a token for some tenants.
+    /// Refuses tokens that are limited to some tenants.
     pub fn require_whole_hub(&self) -> Result<(), Problem> {
         if self.tenants.is_none() {
             return Ok(());
@@ -72,22 +67,20 @@ impl Principal {
         .because("tenants"))
     }
 
-    /// The tenants it sees, for queries.
     pub fn only(&self) -> Option<Vec<TenantId>> {
         self.tenants.as_deref().map(<[TenantId]>::to_vec)
     }
 
-    /// Whether it may be used from there.
     pub fn may_come_from(&self, address: IpAddr) -> bool {
         self.cidrs.is_empty() || self.cidrs.iter().any(|cidr| cidr.contains(address))
     }
 
-    /// Whether it may be used no longer.
     pub fn is_expired(&self, now: Time) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// Whether all that the other may do is within what this one may do: scopes, tenants, time and addresses.
+    /// Checks that the other has no rights beyond this one: scopes, tenants, expiry and addresses. The error names the
+    /// field.
     pub fn encloses(&self, other: &Self) -> Result<(), &'static str> {
         if !other.scopes.within(self.scopes) {
             return Err("scopes");

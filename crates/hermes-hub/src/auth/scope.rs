@@ -1,4 +1,4 @@
-//! Scopes, and the roles that stand for many of them.
+//! Scopes, and roles as names for sets of them.
 
 use crate::shapes::vocabulary;
 
@@ -77,7 +77,6 @@ vocabulary! {
 }
 
 impl Role {
-    /// What it stands for.
     pub fn scopes(self) -> Scopes {
         let viewer = || Scope::ALL.iter().filter(|scope| scope.is_read()).copied();
         match self {
@@ -104,7 +103,6 @@ impl Role {
 }
 
 impl Scope {
-    /// Whether it changes nothing.
     pub fn is_read(self) -> bool {
         self.word().ends_with(":read")
     }
@@ -114,28 +112,24 @@ impl Scope {
     }
 }
 
-/// A set of scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scopes(u32);
 
 impl Scopes {
-    /// Whether it has this one.
     pub fn has(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }
 
-    /// Whether all of it is in the other one.
     pub fn within(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }
 
-    /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// One by one, in the order of the list of scopes.
+    /// In the order of the list of scopes.
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL
             .iter()

@@ -1,4 +1,4 @@
-//! The rules for making tokens and giving them other secrets: nobody hands out more than they have.
+//! Rules for creating and rotating tokens: nobody grants more rights than they have.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,7 +34,6 @@ pub struct TokenRequest {
 }
 
 impl TokenRequest {
-    /// The token with this id and secret.
     pub fn into_token(self, id: TokenId, secret: NewSecret) -> NewToken {
         NewToken {
             id,
@@ -49,7 +48,7 @@ impl TokenRequest {
     }
 }
 
-/// Refuses a token without a use, and one that could do more than who makes it.
+/// Refuses a token without rights, and one with more rights than its creator.
 pub fn check_request(maker: &Principal, request: &TokenRequest) -> Result<(), Problem> {
     maker.require(Scope::TokensAdmin)?;
     maker.require_whole_hub()?;
@@ -63,7 +62,7 @@ pub fn check_request(maker: &Principal, request: &TokenRequest) -> Result<(), Pr
         return Err(Problem::invalid("a token needs a role or scopes").at("role", "required"));
     }
     if request.expires_at.is_some_and(|end| end <= Time::now()) {
-        return Err(Problem::invalid("the token would have ended already").at("expiresAt", "past"));
+        return Err(Problem::invalid("the token would already be expired").at("expiresAt", "past"));
     }
     let token = Token {
         id: maker.token.clone(),
@@ -79,7 +78,7 @@ pub fn check_request(maker: &Principal, request: &TokenRequest) -> Result<(), Pr
     enclosed(maker, &token, "the token would go")
 }
 
-/// Refuses to give another secret to, or to end, a token that could do more than who asks for it.
+/// Refuses to rotate or revoke a token that has more rights than the caller.
 pub fn check_change(by: &Principal, token: &Token) -> Result<(), Problem> {
     by.require(Scope::TokensAdmin)?;
     by.require_whole_hub()?;

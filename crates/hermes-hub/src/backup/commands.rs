@@ -1,4 +1,5 @@
-//! Commands in restored files: whoever restores an archive of others sees them before anything runs them.
+//! Finds commands in restored files, so that somebody who restores a foreign archive sees them before anything runs
+//! them.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -7,15 +8,11 @@ use serde_json::Value;
 
 use super::{BackupError, Content, Manifest, file_error};
 
-/// How a reference to a command begins.
 const COMMAND: &str = "${cmd:";
-/// Files that have references, by their names.
+/// File names that may contain references.
 const NAMES: [&str; 2] = ["hub.yaml", "config.yaml"];
-/// No configuration is larger.
 const LARGEST: u64 = 4 * 1024 * 1024;
-/// The longest part of a command that is shown.
 const LONGEST: usize = 500;
-/// So many are listed.
 const MOST: usize = 1_000;
 
 /// A command that a restored file would run.
@@ -23,11 +20,11 @@ const MOST: usize = 1_000;
 pub struct RestoredCommand {
     /// Which file, below the data directory.
     pub file: String,
-    /// What it would run, without control characters.
+    /// Without control characters.
     pub command: String,
 }
 
-/// The commands in the files of an archive that was unpacked here.
+/// Finds the commands in the unpacked files of an archive.
 pub(super) fn find(stage: &Path, manifest: &Manifest) -> Result<Vec<RestoredCommand>, BackupError> {
     let mut commands = Vec::new();
     for file in &manifest.files {
@@ -51,7 +48,7 @@ pub(super) fn find(stage: &Path, manifest: &Manifest) -> Result<Vec<RestoredComm
     Ok(commands)
 }
 
-/// The commands that a configuration refers to. In one that is damaged, comments count too.
+/// Finds the commands that a configuration refers to. In a damaged file, comments are searched too.
 fn in_text(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     match hermes_config::read_yaml(text) {
@@ -79,7 +76,7 @@ fn in_string(text: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Where the brace is that closes one before this text, or where the text ends.
+/// The index of the brace that closes the one before this text, or the end of the text.
 fn closing_brace(text: &str) -> usize {
     let mut depth = 1_usize;
     for (at, letter) in text.char_indices() {
@@ -93,7 +90,7 @@ fn closing_brace(text: &str) -> usize {
     text.len()
 }
 
-/// A text of others as a terminal may have it.
+/// Removes control characters from an untrusted text.
 fn shown(text: &str) -> String {
     let plain = text.chars().map(|letter| match letter {
         letter if letter.is_control() => '\u{fffd}',

@@ -1,6 +1,6 @@
-//! Whole copies of databases in homes. Their agents write to them meanwhile, and may exchange them for something else at
-//! any moment, while SQLite opens files by path alone. So a database gets a second name in the Hub's own directory, and
-//! SQLite is led there: it is the same file with the same locks, and nobody can put a link in its way.
+//! Consistent copies of databases in homes. Agents write to them at the same time and may replace them at any moment,
+//! while SQLite opens files by path only. So a database is hard-linked into the Hub's own directory and opened there:
+//! it is the same file with the same locks, and nobody can replace it by a symlink.
 
 use std::{
     fs, io,
@@ -21,21 +21,20 @@ use tokio::task::spawn_blocking;
 
 use super::find::directory_of;
 
-/// A database and what SQLite keeps beside it.
+/// The files of a SQLite database.
 const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
-/// Its agent may have begun or ended in the middle of a copy.
+/// An agent may start or stop during a copy.
 const ATTEMPTS: u32 = 5;
 
-/// A database under its second name.
+/// A database hard-linked into the Hub's directory.
 struct Linked {
-    /// Where it is in the home.
+    /// Its directory in the home.
     home: OwnedFd,
     name: std::ffi::OsString,
-    /// Its second name.
     path: PathBuf,
 }
 
-/// Copies the database at a path below the root to a new file, which lies in a directory of the Hub's own.
+/// Copies the database at a path below the root to a new file in a directory of the Hub.
 pub(super) async fn copy(root: &Path, path: &Path, copy: &Path) -> io::Result<()> {
     for _ in 0..ATTEMPTS {
         let (root, path) = (root.to_owned(), path.to_owned());
@@ -48,7 +47,7 @@ pub(super) async fn copy(root: &Path, path: &Path, copy: &Path) -> io::Result<()
         }
         let _ = fs::remove_file(copy);
     }
-    Err(io::Error::other("it becomes another one all the time"))
+    Err(io::Error::other("it keeps being replaced"))
 }
 
 impl Linked {
@@ -64,9 +63,9 @@ impl Linked {
                 Err(Errno::NOENT) if !suffix.is_empty() => continue,
                 made => made?,
             }
-            // A link would have been linked as such.
+            // `linkat` does not follow a symlink but links it.
             if !fs::symlink_metadata(&to)?.is_file() {
-                return Err(io::Error::other("it is no ordinary file"));
+                return Err(io::Error::other("it is not a regular file"));
             }
         }
         Ok(linked)
@@ -84,13 +83,13 @@ impl Linked {
         path.into()
     }
 
-    /// Whether database and log are still those that were linked. The locks of a log made since are not known here.
+    /// Whether database and log are still the linked files. The locks of a log created since would not be seen here.
     fn is_unchanged(&self) -> bool {
         ["", "-wal", "-journal"].iter().all(|suffix| {
             let there = file_at(&self.home, self.first(suffix));
             let here = fs::symlink_metadata(self.second(suffix)).ok();
             let here = here.map(|found| (found.dev(), found.ino()));
-            // SQLite makes an empty log for a reader where there is none.
+            // SQLite creates an empty log for a reader if there is none.
             there == here || there.is_none() && *suffix == "-wal"
         })
     }
@@ -104,7 +103,7 @@ impl Drop for Linked {
     }
 }
 
-/// Which file is there, if any is.
+/// Device and inode of a file, if it exists.
 fn file_at(directory: impl AsFd, name: impl Arg) -> Option<(u64, u64)> {
     let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(found.st_mode).is_file();

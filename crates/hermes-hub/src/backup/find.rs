@@ -1,5 +1,5 @@
-//! What belongs into a backup. Tenants work in their homes meanwhile and may put links and pipes in the place of
-//! anything, so everything is opened from directory to directory, and no link is followed.
+//! Finds the files of a backup. Tenants work in their homes at the same time and may replace anything by links or
+//! pipes, so everything is opened relative to its directory, and no link is followed.
 
 use std::{
     ffi::{CStr, OsStr},
@@ -22,28 +22,24 @@ use tokio::task::spawn_blocking;
 use super::{BackupError, FILES, KEYS, KeyInBackup, TREES, file_error};
 use crate::files::{DIRECTORY, EntryType, READ, names, open_directory};
 
-/// What a SQLite database begins with.
 const SQLITE: &[u8; 16] = b"SQLite format 3\0";
-/// Deeper than anything that people and agents make. Each level takes a descriptor.
+/// Deeper than anything that people and agents create. Each level uses a descriptor.
 const DEEPEST: usize = 200;
 
-/// What was found, and what was there but can not be read.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) found: Vec<Found>,
     pub(super) unreadable: Vec<PathBuf>,
 }
 
-/// Something that belongs into a backup.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Below the data directory.
+    /// Relative to the data directory.
     pub(super) path: PathBuf,
-    /// Whether SQLite has to copy it.
     pub(super) is_database: bool,
 }
 
-/// What belongs into a backup, but for the Hub's own database.
+/// Finds everything but the Hub's own database.
 pub(super) async fn find(root: PathBuf, key: KeyInBackup) -> Result<Findings, BackupError> {
     let walk = move || {
         let mut names = FILES.to_vec();
@@ -101,10 +97,10 @@ impl Findings {
         Ok(())
     }
 
-    /// Goes on without a directory that can not be opened.
+    /// Skips a directory that cannot be opened.
     fn pass_over(&mut self, path: PathBuf, error: Errno) -> Result<(), Errno> {
         match error {
-            // Removed since it was seen, or exchanged for something else.
+            // Removed or replaced since it was listed.
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(()),
             Errno::ACCESS | Errno::PERM => {
                 self.unreadable.push(path);
@@ -115,7 +111,7 @@ impl Findings {
     }
 }
 
-/// Opens the directory that a path below another one lies in, if nothing on the way is a link.
+/// Opens the parent directory of a path below the root, refusing links.
 pub(super) fn directory_of(root: &Path, path: &Path) -> Result<OwnedFd, Errno> {
     let mut directory = open(root, DIRECTORY, Mode::empty())?;
     for parent in path.parent().into_iter().flatten() {
@@ -124,7 +120,7 @@ pub(super) fn directory_of(root: &Path, path: &Path) -> Result<OwnedFd, Errno> {
     Ok(directory)
 }
 
-/// Opens a file below a directory for reading, if nothing on the way is a link. A pipe is not waited for.
+/// Opens a file below a directory for reading, refusing links. Does not block on a pipe.
 pub(super) fn open_below(root: &Path, path: &Path) -> io::Result<File> {
     let directory = directory_of(root, path)?;
     let name = path.file_name().unwrap_or_default();
@@ -135,7 +131,6 @@ fn open_plain(directory: impl AsFd, name: impl Arg) -> Result<OwnedFd, Errno> {
     openat(directory, name, READ | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Whether a file is a database by what it begins with.
 fn is_database(directory: impl AsFd, name: impl Arg) -> bool {
     let mut start = [0; 16];
     open_plain(directory, name).is_ok_and(|file| {
@@ -146,7 +141,7 @@ fn is_database(directory: impl AsFd, name: impl Arg) -> bool {
     })
 }
 
-/// What SQLite keeps beside a database is part of the copy already.
+/// Whether a file is a log of a database, which is part of its copy already.
 fn is_log_of_database(directory: impl AsFd, name: &CStr) -> bool {
     [b"-wal".as_slice(), b"-shm", b"-journal"]
         .iter()

@@ -1,4 +1,4 @@
-//! A Hub from an archive: all of it, or nothing.
+//! Restoring an archive, completely or not at all.
 
 use std::{
     collections::BTreeMap,
@@ -21,23 +21,20 @@ use crate::{
     state::{SqliteState, State},
 };
 
-/// No manifest is larger: a million files.
+/// Enough for a million files.
 const LONGEST_MANIFEST: u64 = 512 * 1024 * 1024;
 
-/// What was restored.
 #[derive(Debug)]
 pub struct Restored {
-    /// What the archive held.
     pub manifest: Manifest,
-    /// Whether the database holds secrets that nothing in the directory opens: put the key's file there, or set them
+    /// Whether the database has secrets and the key that decrypts them is missing: put the key file there, or set them
     /// again.
     pub is_key_missing: bool,
-    /// Commands that restored files would run.
     pub commands: Vec<RestoredCommand>,
 }
 
-/// Makes a Hub's directory from an archive. The directory must be empty or not there; it stays so unless everything in
-/// the archive is as it was written.
+/// Restores an archive into a directory, which must be empty or missing. It stays so unless the whole archive matches
+/// its manifest.
 pub async fn restore(
     archive: impl Read + Send + 'static,
     target: &Path,
@@ -60,7 +57,7 @@ pub async fn restore(
     })
 }
 
-/// Brings the database up to date; tells whether it holds secrets.
+/// Migrates the database; returns whether it has secrets.
 async fn migrate(stage: &Path) -> Result<bool, BackupError> {
     let path = stage.join("hub.db");
     let database = SqliteState::open(&path, "restore").await?;
@@ -69,8 +66,8 @@ async fn migrate(stage: &Path) -> Result<bool, BackupError> {
     has_sealed.map_err(|error| BackupError::Damaged(error.to_string()))
 }
 
-/// Has a Hub that was restored without its key do without the secrets that only this opens: variables of tenants are to
-/// be set again, and agents get new keys.
+/// Deletes the secrets of a Hub that was restored without its key: variables of tenants have to be set again, and
+/// agents get new keys.
 pub async fn forget_secrets(directory: &Path) -> Result<(), BackupError> {
     let database = SqliteState::open(&directory.join("hub.db"), "restore").await?;
     let entry = NewEntry::by_hub("forget_secrets");
@@ -79,7 +76,7 @@ pub async fn forget_secrets(directory: &Path) -> Result<(), BackupError> {
     forgotten.map_err(|error| BackupError::Damaged(error.to_string()))
 }
 
-/// Where files lie until all of them are known to be right.
+/// The directory for unpacked files until all of them are verified.
 struct Stage {
     target: PathBuf,
     path: PathBuf,
@@ -102,7 +99,7 @@ impl Stage {
         Ok(Self { target, path })
     }
 
-    /// Puts everything into its place.
+    /// Moves everything into the target.
     fn finish(self) -> Result<DataDir, BackupError> {
         for entry in fs::read_dir(&self.path).map_err(file_error(&self.path))? {
             let entry = entry.map_err(file_error(&self.path))?;
@@ -143,12 +140,12 @@ fn unpack(archive: impl Read, stage: &Path) -> Result<Manifest, BackupError> {
         let content = unpack_one(entry, stage, &name, &mut links)?;
         if found.insert(name.clone(), content).is_some() {
             let shown = name.display();
-            return Err(BackupError::Damaged(format!("`{shown}` is there twice")));
+            return Err(BackupError::Damaged(format!("`{shown}` occurs twice")));
         }
     }
-    // Whatever follows the archive must be readable, or its checksum was not looked at.
+    // Read to the end, or the checksum of the stream is not verified.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;
-    let manifest = manifest.ok_or_else(|| BackupError::Damaged("it breaks off".into()))?;
+    let manifest = manifest.ok_or_else(|| BackupError::Damaged("it is truncated".into()))?;
     compare(&manifest, found)?;
     for (path, target) in links {
         make_link(&target, &stage.join(&path)).map_err(file_error(&path))?;
@@ -168,29 +165,29 @@ fn read_manifest(entry: impl Read) -> Result<Manifest, BackupError> {
     serde_json::from_value(value).map_err(damaged)
 }
 
-/// A path that stays below the directory.
+/// Refuses a path that leaves the directory.
 fn checked(path: &Path) -> Result<PathBuf, BackupError> {
     let is_plain = |part| matches!(part, Component::Normal(_));
-    // Put together anew, it has no slash at its end.
+    // Rebuilt from components, so that there is no trailing slash.
     let plain: PathBuf = path.components().collect();
     if path.components().all(is_plain) && !plain.as_os_str().is_empty() {
         return Ok(plain);
     }
     Err(BackupError::Damaged(format!(
-        "`{}` leads out of the directory",
+        "`{}` is outside the directory",
         path.display()
     )))
 }
 
-/// Refuses what no backup has there: at the top unknown names and other kinds of files, and links in the place of
-/// directories that the Hub has as its own.
+/// Refuses entries that no backup has: unknown names and file types at the top, and links instead of the Hub's own
+/// directories.
 fn check_place(name: &Path, kind: tar::EntryType) -> Result<(), BackupError> {
     let mut parts = name.components();
     let top = parts.next().map(Component::as_os_str);
     let depth = parts.count();
     let is = |known: &str| top.is_some_and(|top| top == known);
     let is_expected = if TREES.into_iter().any(is) {
-        // `tenants/acme/home` is the Hub's own as well.
+        // `tenants/acme/home` belongs to the Hub as well.
         let is_own = depth <= if is("tenants") { 2 } else { 1 };
         match kind {
             tar::EntryType::Symlink => !is_own,
@@ -204,11 +201,11 @@ fn check_place(name: &Path, kind: tar::EntryType) -> Result<(), BackupError> {
     if is_expected {
         return Ok(());
     }
-    let message = format!("`{}` does not belong into a backup", name.display());
+    let message = format!("`{}` does not belong in a backup", name.display());
     Err(BackupError::Damaged(message))
 }
 
-/// Writes a file or directory. Links come last, so that nothing is written through one.
+/// Writes a file or directory. Links are created last, so that nothing is written through one.
 fn unpack_one(
     entry: tar::Entry<'_, impl Read>,
     stage: &Path,
@@ -254,13 +251,13 @@ fn unpack_one(
     }
 }
 
-/// What was found must be what the manifest names, no more and no less.
+/// Checks that the unpacked files are exactly those of the manifest.
 fn compare(manifest: &Manifest, mut found: BTreeMap<PathBuf, Content>) -> Result<(), BackupError> {
     for file in &manifest.files {
         match file.place().and_then(|place| found.remove(&place)) {
             Some(content) if content == file.content => {}
             Some(_) => {
-                let message = format!("`{}` is not as it was written", file.path);
+                let message = format!("`{}` does not match the manifest", file.path);
                 return Err(BackupError::Damaged(message));
             }
             None => return Err(BackupError::Damaged(format!("`{}` is missing", file.path))),

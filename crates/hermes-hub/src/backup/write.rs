@@ -16,19 +16,17 @@ use super::{
 };
 use crate::{data_dir::DataDir, ids::hex, shapes::Time, state::SqliteState};
 
-/// Quick, and a third of the size.
+/// Fast, and a third of the size.
 const LEVEL: i32 = 3;
 
-/// Whether a backup holds the keys that open its secrets.
+/// Whether a backup includes the keys that decrypt its secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyInBackup {
-    /// It does: whoever has the file has the secrets.
+    /// Whoever has the file can read the secrets.
     With,
-    /// It does not.
     Without,
 }
 
-/// Writes an archive of a Hub that may be running.
 pub async fn write(
     directory: &DataDir,
     state: &SqliteState,
@@ -36,7 +34,7 @@ pub async fn write(
     out: impl Write + Send + 'static,
 ) -> Result<Manifest, BackupError> {
     let scratch = Scratch::new(directory)?;
-    // The database first: what it knows of is then found in the trees, which may only have more.
+    // The database first: the directories then contain everything it refers to, and possibly more.
     let copy = scratch.path.join("hub.db");
     state.copy_to(&copy).await?;
     let mut sources = vec![Source {
@@ -48,12 +46,12 @@ pub async fn write(
     for (number, Found { path, is_database }) in found.into_iter().enumerate() {
         let mut source = Source { path, copy: None };
         if is_database {
-            // A running agent writes to it: SQLite gives a whole copy.
+            // A running agent may write to it, so SQLite makes a consistent copy.
             let copy = scratch.path.join(format!("{number}.db"));
             match database::copy(&root, &source.path, &copy).await {
                 Ok(()) => source.copy = Some(copy),
                 Err(error) => {
-                    tracing::warn!("copied as it is, since SQLite does not open it: {error}");
+                    tracing::warn!(%error, "SQLite cannot open a database; copying the file as it is");
                 }
             }
         }
@@ -68,11 +66,10 @@ pub async fn write(
     .map_err(|_| BackupError::CutOff)?
 }
 
-/// Something to be packed.
 struct Source {
-    /// Where it is below the data directory, and where it will be.
+    /// Relative to the data directory, in the archive too.
     path: PathBuf,
-    /// A file to be packed in its place.
+    /// A copy to be packed instead.
     copy: Option<PathBuf>,
 }
 
@@ -85,7 +82,7 @@ impl Source {
     }
 }
 
-/// A directory for copies, gone with this value.
+/// A directory for copies, removed on drop.
 struct Scratch {
     path: PathBuf,
 }
@@ -95,7 +92,7 @@ impl Scratch {
         let path = directory
             .path()
             .join(format!(".backup-{}", std::process::id()));
-        // Left by one that was killed.
+        // Left by a process that was killed.
         let _ = fs::remove_dir_all(&path);
         crate::data_dir::make_private(&path)?;
         Ok(Self { path })
@@ -153,17 +150,15 @@ fn pack(
     Ok(manifest)
 }
 
-/// What became of a source.
 enum Packed {
-    /// It is in the archive.
     As(Content),
-    /// It is not there any more, or something else is that has no place in a backup.
+    /// Removed, or replaced by something that is not backed up.
     Gone,
-    /// Its owner keeps everybody out.
+    /// No permission.
     Unreadable,
 }
 
-/// What becomes of a source that can not be opened or looked at.
+/// The outcome for a source that cannot be opened or read.
 fn without(path: &Path, error: io::Error) -> Result<Packed, BackupError> {
     use io::ErrorKind;
     let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
@@ -175,7 +170,6 @@ fn without(path: &Path, error: io::Error) -> Result<Packed, BackupError> {
     }
 }
 
-/// Adds a file as it is now.
 fn pack_one(
     archive: &mut tar::Builder<impl Write>,
     root: &Path,
@@ -210,7 +204,7 @@ fn pack_one(
         Ok(file) => file,
         Err(error) => return without(&from, error),
     };
-    // The open file may be another one than what was looked at; its own kind and size count.
+    // The open file may differ from the one that was listed; its own type and size count.
     let metadata = file.metadata().map_err(file_error(&from))?;
     if !metadata.is_file() {
         return Ok(Packed::Gone);
@@ -249,7 +243,6 @@ fn mode(_: &fs::Metadata) -> u32 {
     0o600
 }
 
-/// Hashes what is read through it.
 pub(super) struct Hashing<R> {
     pub(super) inner: R,
     pub(super) hash: Sha256,

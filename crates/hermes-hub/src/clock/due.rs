@@ -1,4 +1,5 @@
-//! What becomes of a due time: a run, or a reason why there is none. Either way it is written down and the job moves on.
+//! Firing a due time: it becomes a run, or is skipped with a reason. Either way it is recorded and the job gets its
+//! next due time.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,14 +19,14 @@ use crate::{
     state::{DueJob, FireOutcome, JobTime, NewFire, NewRun, Page, StateError},
 };
 
-/// A due time that long ago was missed. Before that it is only late.
+/// A due time older than this was missed; until then it is only late.
 const MISSED_AFTER_MILLIS: i64 = 60_000;
 
-/// Due times to look back for the last run; a job can be due every minute, and the policy may want many between runs.
+/// Due times searched for the last run: a job can be due every minute, and the policy may require long intervals.
 const LOOKED_BACK: u32 = 500;
 
 impl Clock {
-    /// Deals with what is due, and tells how much it was.
+    /// Fires due jobs; returns how many there were.
     pub(super) async fn fire_due(&self) -> Result<usize, StateError> {
         let now = (self.now)();
         let due = self.state.due_jobs(now, BATCH).await?;
@@ -43,7 +44,7 @@ impl Clock {
         Ok(count)
     }
 
-    /// What is to become of a tenant's due times.
+    /// Decides on the due times of one tenant.
     async fn plan(
         &self,
         tenant: TenantId,
@@ -60,7 +61,7 @@ impl Clock {
             None => None,
         };
         let (Some(calendar), Some(file)) = (calendar, file) else {
-            // Deleted, or unreadable: nothing is due until it is read again.
+            // Deleted or unreadable: nothing is due until the file is read again.
             self.state.set_job_times(&tenant, &[]).await?;
             self.forget_file(&tenant).await?;
             return Ok(Vec::new());
@@ -84,7 +85,7 @@ impl Clock {
         let found = find(file, &due.job);
         let Some((job, schedule)) = found.and_then(|job| Some((job, job.schedule(&moment)?)))
         else {
-            // Removed or paused meanwhile.
+            // Removed or paused since.
             let over = JobTime {
                 job: due.job.clone(),
                 next: None,
@@ -94,7 +95,7 @@ impl Clock {
             return Ok(None);
         };
         if let Some(last) = due.last_fired.filter(|last| *last >= due.due) {
-            // It was dealt with. What comes behind it may be due as well, so nothing is skipped.
+            // Already fired. Later due times may be due as well, so nothing is skipped.
             let following = schedule.next_run(Some(&local(last, calendar)), &moment);
             let time = JobTime {
                 job: due.job.clone(),
@@ -126,7 +127,7 @@ impl Clock {
         }))
     }
 
-    /// Why the policy leaves a job no run now. The file is the tenant's own, and may say what nobody allowed.
+    /// Why the policy forbids a run now. The tenant writes the file itself, so it may exceed the policy.
     async fn beyond_policy(
         &self,
         due: &DueJob,
@@ -158,7 +159,7 @@ impl Clock {
         Ok(is_early.then(|| format!("the policy allows a run every {minutes} minutes at most")))
     }
 
-    /// Writes all of it down at once, and sets to work on what came of it.
+    /// Records all fires in one transaction and dispatches their runs.
     async fn settle(&self, fires: Vec<NewFire>) -> Result<(), StateError> {
         if fires.is_empty() {
             return Ok(());
@@ -195,7 +196,7 @@ impl Clock {
     }
 }
 
-/// A run, or why there is none.
+/// A run, or the reason why it is skipped.
 fn outcome(
     due: &DueJob,
     calendar: &Calendar,
@@ -226,14 +227,14 @@ fn outcome(
     if due.is_under_way {
         return Ok(Err("the run before is still under way".into()));
     }
-    tracing::debug!(tenant = %due.tenant, job = job.id(), "a job is due");
+    tracing::debug!(tenant = %due.tenant, job = job.id(), "cron job due");
     job_run(&due.tenant, &due.job)
         .map(Ok)
         .map_err(StateError::broken)
 }
 
-/// The first time behind the one that was due and behind this moment: a clock that went back does not repeat, one that
-/// went forward does not make up for all it skipped.
+/// The first due time after both `due` and `now`: a clock set back does not repeat due times, and one set forward does
+/// not fire all that it skipped.
 fn next(schedule: &Schedule, due: Time, now: Time, calendar: &Calendar) -> Option<Time> {
     let (due_here, now_here) = (local(due, calendar), local(now, calendar));
     let behind_due = schedule.next_run(Some(&due_here), &now_here)?;

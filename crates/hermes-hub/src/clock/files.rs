@@ -1,4 +1,4 @@
-//! Jobs as the homes have them, and the times at which they are due next.
+//! Job files of homes, and the due times of their jobs.
 
 use std::{
     io,
@@ -24,13 +24,12 @@ use crate::{
     state::{FileVersion, JobFile, JobTime, Observation, Page, StateError},
 };
 
-/// The condition that tells whether a tenant's jobs can be read.
 const CONDITION: &str = "CronReadable";
-/// The condition that tells whether the Hub lets the jobs of a linked home run.
+/// The condition type that tells whether the Hub runs the jobs of a linked home.
 const BY_HUB: &str = "CronByHub";
 
 impl Clock {
-    /// Takes up how files were when a Hub before read them.
+    /// Loads which file versions an earlier process has read.
     pub(super) async fn remember_files(&self) -> Result<(), StateError> {
         let known = self.state.job_files().await?;
         let mut seen = self.seen();
@@ -40,7 +39,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Lets a tenant's file be read again, although it is the same.
+    /// Has a tenant's file read again although it has not changed.
     pub(super) async fn forget_file(&self, tenant: &TenantId) -> Result<(), StateError> {
         self.seen().remove(tenant);
         self.state.set_job_file(tenant, None).await
@@ -60,7 +59,7 @@ impl Clock {
         };
         let changed: Vec<TenantId> = {
             let seen = self.seen();
-            // A tenant that never had jobs costs no more than this look.
+            // A tenant without jobs costs no more than this `stat`.
             let is_known = |tenant: &TenantId, version: Option<FileVersion>| {
                 seen.get(tenant).and_then(|file| file.version) == version
             };
@@ -74,15 +73,15 @@ impl Clock {
                 return;
             }
             if let Err(problem) = self.changed(&tenant).await {
-                tracing::warn!(%tenant, "a tenant's jobs can not be read: {problem}");
+                tracing::warn!(%tenant, %problem, "failed to read cron jobs");
             }
         }
     }
 
-    /// Takes over the jobs of a tenant.
+    /// Reads a tenant's jobs and stores their due times.
     pub(super) async fn read_jobs(&self, tenant: &TenantId) -> Result<(), Problem> {
         let calendar = self.agents.tenancy().calendar(tenant).await?;
-        // Before it is read: a change in between is seen next time.
+        // Taken before reading, so that a change in between is noticed next time.
         let version = version(&calendar.home);
         let loaded = load(&calendar.home).await?;
         let file = JobFile {
@@ -96,12 +95,12 @@ impl Clock {
             taken => taken,
         };
         if let Err(error) = stored {
-            // Then it was not taken over.
+            // Its due times were not stored then.
             self.seen().remove(tenant);
             return Err(error.into());
         }
         loaded.map(drop).map_err(|error| {
-            tracing::warn!(%tenant, "a tenant's jobs are unreadable: {error}");
+            tracing::warn!(%tenant, %error, "cron job file is damaged");
             Problem::new(
                 Code::Unavailable,
                 "the tenant's `cron/jobs.json` is damaged; correct it or move it away",
@@ -110,7 +109,7 @@ impl Clock {
         })
     }
 
-    /// Stores when each job of a file is due. One that is unreadable changes nothing.
+    /// Stores the due times of a file's jobs. An unreadable file changes nothing.
     async fn take_over(
         &self,
         tenant: &TenantId,
@@ -124,7 +123,7 @@ impl Clock {
         let known = self.state.job_times(tenant).await?;
         let mut times = Vec::with_capacity(file.jobs.len());
         for job in &file.jobs {
-            // What has no usable id was not made by an agent.
+            // A job without a valid id was not created by an agent.
             if let Ok(id) = JobId::parse(job.id()) {
                 let known = known.iter().find(|known| known.job == id);
                 let last = self.last_fired(tenant, &id).await?;
@@ -138,7 +137,7 @@ impl Clock {
         Ok(())
     }
 
-    /// The latest due time of a job that was dealt with.
+    /// The latest due time of a job that has fired.
     pub(super) async fn last_fired(
         &self,
         tenant: &TenantId,
@@ -148,8 +147,7 @@ impl Clock {
         Ok(newest.items.first().map(|fire| fire.due))
     }
 
-    /// A tenant whose file is damaged has a condition that says so, until it is readable again. Returns how the file was
-    /// before.
+    /// Sets a condition while a tenant's file is damaged. Returns the version seen before.
     async fn note_readable(&self, tenant: &TenantId, seen: JobFile) -> Option<JobFile> {
         let before = self.seen().insert(tenant.clone(), seen);
         let was_readable = before.is_none_or(|before| before.is_readable);
@@ -175,7 +173,7 @@ impl Clock {
         before
     }
 
-    /// Finds out who lets the jobs of a linked home run, and what a Hub before wrote down about that.
+    /// Checks which process runs the jobs of a linked home.
     pub(super) async fn look_at_ticker(&self, tenant: &TenantId) {
         let Ok(Some(record)) = self.state.tenant(tenant).await else {
             return;
@@ -191,7 +189,7 @@ impl Clock {
         }
     }
 
-    /// A linked home whose jobs somebody else lets run has a condition that says so.
+    /// Sets a condition while another process runs the jobs of a linked home.
     pub(super) async fn note_ticker(&self, tenant: &TenantId, ticker: Ticker) {
         let is_new = match ticker {
             Ticker::Hub => self.own_tickers().remove(tenant),
@@ -225,7 +223,7 @@ impl Clock {
             ..Observation::default()
         };
         if let Err(error) = self.state.observe_tenant(tenant, observation).await {
-            tracing::warn!(%tenant, "a condition could not be written down: {error}");
+            tracing::warn!(%tenant, %error, "failed to store the tenant's condition");
         }
     }
 
@@ -240,12 +238,11 @@ impl Clock {
     }
 }
 
-/// The directory of a home's jobs, and its files.
 const DIRECTORY: &str = "cron";
 const JOBS: &str = "jobs.json";
 const LOCK: &str = ".jobs.lock";
 
-/// Reads the jobs of a home, away from those who wait for other things.
+/// Reads the jobs of a home on a blocking thread.
 pub(super) async fn load(home: &Path) -> Result<Result<CronFile, CronError>, Problem> {
     let home = Home::at(home);
     tokio::task::spawn_blocking(move || read_jobs_of(&home))
@@ -253,8 +250,7 @@ pub(super) async fn load(home: &Path) -> Result<Result<CronFile, CronError>, Pro
         .map_err(|error| Problem::internal(&error))
 }
 
-/// The jobs of a tenant's home. A link in the place of the file is not followed: it could lead where the tenant can not
-/// go.
+/// Reads the jobs of a tenant's home. Links are not followed: they could lead to files that the tenant may not read.
 pub(crate) fn read_jobs_of(home: &Home) -> Result<CronFile, CronError> {
     match HomeDirectory::open(home.path(), DIRECTORY) {
         Err(Errno::NOENT) => Ok(CronFile::default()),
@@ -271,7 +267,7 @@ fn read(home: &Home, directory: &HomeDirectory) -> Result<CronFile, CronError> {
     }
 }
 
-/// Changes the jobs of a tenant's home, under the lock that its agent respects.
+/// Edits the jobs of a tenant's home under the lock that its agent uses too.
 pub(crate) fn change_jobs_of<T>(
     home: &Home,
     now: &Zoned,
@@ -296,20 +292,20 @@ pub(crate) fn change_jobs_of<T>(
     Ok(result)
 }
 
-/// Removes what a job has written, unless its tenant has put a link in the way.
+/// Removes a job's output without following links.
 pub(crate) fn remove_output_of(home: &Home, job: &JobId) {
     let removed = HomeDirectory::open(home.path(), DIRECTORY)
         .and_then(|directory| directory.remove_all(&["output", job.as_str()]));
     match removed {
         Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => tracing::warn!(%job, "what a deleted job has written stays: {error}"),
+        Err(error) => tracing::warn!(%job, %error, "failed to remove the output of a deleted cron job"),
     }
 }
 
-/// What can not be reached because the tenant put something else there is damaged; the rest is the system's fault.
+/// A file that the tenant replaced by something else is damaged; other errors are the system's.
 fn failed(home: &Home, error: &io::Error) -> CronError {
     let path = jobs_file(home);
-    // A link, one that came while the way was looked up, or a pipe that nobody reads from.
+    // A link, one that appeared during the lookup, or a pipe without a reader.
     let is_other = matches!(
         Errno::from_io_error(error),
         Some(Errno::LOOP | Errno::XDEV | Errno::NXIO)
@@ -351,8 +347,8 @@ fn version(home: &Path) -> Option<FileVersion> {
     })
 }
 
-/// When a job is due next. What the database knows counts as long as the schedule is the same, unless the file names an
-/// earlier time that was not dealt with: somebody wants the job to run now.
+/// When a job is due next. The stored time counts as long as the schedule is unchanged, unless the file has an earlier
+/// time that has not fired: then somebody wants the job to run now.
 fn time_of(
     id: JobId,
     job: &Job,
@@ -367,7 +363,7 @@ fn time_of(
         .or_else(|| job.schedule(now)?.next_run(None, now))
         .map(|next| Time::from(next.timestamp()));
     let next = match known.filter(|known| known.schedule_hash == schedule_hash) {
-        // One that is over stays so, even if its agent has not removed it yet.
+        // A job that has finished stays so, even if its agent has not removed it yet.
         Some(JobTime { next: None, .. }) => None,
         Some(JobTime {
             next: Some(known), ..
@@ -385,7 +381,7 @@ fn time_of(
     }
 }
 
-/// Another one when the job is to be planned anew: another schedule, paused, resumed.
+/// Changes when the job has to be rescheduled: another schedule, paused, resumed.
 pub(super) fn schedule_hash(job: &Job) -> String {
     let mut hash = Sha256::new();
     let schedule = job.get("schedule").map(Value::to_string);
@@ -397,14 +393,13 @@ pub(super) fn schedule_hash(job: &Job) -> String {
     URL_SAFE_NO_PAD.encode(&hash.finalize()[..12])
 }
 
-/// A job that takes part.
+/// A job that is enabled.
 pub(super) fn find<'a>(file: &'a CronFile, id: &JobId) -> Option<&'a Job> {
     let job = file.jobs.iter().find(|job| job.id() == id.as_str())?;
     let takes_part = job.is_enabled() && job.state() == JobState::Scheduled;
     takes_part.then_some(job)
 }
 
-/// A moment in a tenant's zone.
 pub(super) fn local(time: Time, calendar: &Calendar) -> Zoned {
     time.timestamp().to_zoned(calendar.zone.clone())
 }

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use crate::operations::{Access, Effect, Operation, Output, Place, Repetition, Toolset, table};
 
-/// All operations.
 pub fn reference() -> String {
     let mut text = String::from("# Operations of the Hub\n");
     for operation in table().rows() {

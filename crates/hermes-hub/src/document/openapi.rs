@@ -7,7 +7,6 @@ use crate::{
     operations::{Access, Effect, Kind, Operation, Output, Place, USUAL_ERRORS, Verb, table},
 };
 
-/// The whole interface, for a Hub at this address.
 pub fn document(public_url: &str) -> Value {
     let mut paths = Map::new();
     for operation in table().rows() {
@@ -60,7 +59,7 @@ fn describe(operation: &Operation, verb: Verb) -> Value {
     described
 }
 
-/// The family: the first part of the route that is no argument.
+/// The first literal part of the route.
 fn tag(operation: &Operation) -> &str {
     let parts: Vec<&str> = operation
         .path
@@ -74,7 +73,6 @@ fn tag(operation: &Operation) -> &str {
     }
 }
 
-/// Where an argument is for one of the verbs of a route.
 fn place(operation: &Operation, verb: Verb, place: Place) -> Place {
     match place {
         Place::Path => Place::Path,
@@ -112,7 +110,7 @@ fn parameters(operation: &Operation, verb: Verb) -> Vec<Value> {
     parameters
 }
 
-/// Headers that mean something to the operation.
+/// Headers that the operation uses.
 fn headers(operation: &Operation, verb: Verb) -> Vec<Value> {
     let takes = |name: &str, schema: Value, description: &str| json!({"name": name, "in": "header", "required": false, "schema": schema, "description": description});
     let text = || json!({"type": "string"});
@@ -151,7 +149,6 @@ fn headers(operation: &Operation, verb: Verb) -> Vec<Value> {
     headers
 }
 
-/// Whether a request with an `Idempotency-Key` is done once only.
 fn keeps_replies(operation: &Operation, verb: Verb) -> bool {
     verb == Verb::Post && operation.effect != Effect::Reads
 }
@@ -209,7 +206,6 @@ fn responses(operation: &Operation, verb: Verb) -> Value {
     Value::Object(responses)
 }
 
-/// What comes in each media type.
 fn content(operation: &Operation) -> Option<Value> {
     let mut content = match &operation.output {
         Output::Empty => return None,
@@ -226,7 +222,6 @@ fn content(operation: &Operation) -> Option<Value> {
     Some(content)
 }
 
-/// Statuses of failure, in order.
 fn errors(operation: &Operation, verb: Verb) -> Vec<u16> {
     let usual: &[u16] = if operation.access == Access::Open {
         &[400, 403, 500]

@@ -1,18 +1,16 @@
-//! The reference as a page: whole in itself, without scripts and without requests to elsewhere.
+//! The reference as a self-contained HTML page, without scripts and external requests.
 
 use std::{fmt::Write, sync::LazyLock};
 
 use super::markdown::{effect, scope};
 use crate::operations::{Operation, Toolset, table};
 
-/// What the page may do: nothing but look like something.
 pub(crate) const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(crate) const STYLE: &str = include_str!("reference.css");
 
 static PAGE: LazyLock<String> = LazyLock::new(make);
 
-/// The page.
 pub(crate) fn html() -> &'static str {
     &PAGE
 }
@@ -99,7 +97,7 @@ fn section(page: &mut String, operation: &Operation) {
     line(format_args!("</section>"));
 }
 
-/// A text in which code stands between backticks.
+/// Escapes a text and turns backticks into `<code>`.
 fn prose(text: &str) -> String {
     let mut html = String::new();
     for (number, part) in escaped(text).split('`').enumerate() {

@@ -1,6 +1,6 @@
-//! A directory of a workspace as one archive, packed while it is sent: a few pieces at a time are in memory, however
-//! large the directory is. No link is followed; links, pipes and devices are left out, and so are names that no path
-//! of the Hub can have.
+//! A directory of a workspace as one archive, packed while it is sent: only a few chunks are in memory, however large
+//! the directory is. Links are not followed; links, pipes, devices and names that are not valid in a path of the Hub
+//! are left out.
 
 use std::{
     io::{self, Read, Write},
@@ -26,20 +26,18 @@ use super::{
 };
 use crate::Problem;
 
-/// So large is a piece.
 const PIECE: usize = 64 * 1024;
 
-/// So many pieces wait for a slow receiver.
 const WAITING: usize = 4;
 
-/// Quick, and much smaller for text.
+/// Fast, and much smaller for text.
 const LEVEL: i32 = 3;
 
-/// Pieces of an archive. Whoever drops it ends the packing.
+/// Chunks of an archive. Dropping it stops the packing.
 pub type Pieces = mpsc::Receiver<io::Result<Bytes>>;
 
 impl Workspace {
-    /// Packs a directory, or a single file, as a `tar.zst`. `held` is kept until that is done.
+    /// Packs a directory or a single file as a `tar.zst`. `held` is dropped when that is done.
     pub async fn archive(
         &self,
         path: &SharePath,
@@ -49,11 +47,11 @@ impl Workspace {
         let (tree, path) = (self.tree(), path.clone());
         let start = blocking(move || open(&tree, &path)).await?;
         let (sender, pieces) = mpsc::channel(WAITING);
-        // A receiver that goes away makes the next piece an error, and the task ends.
+        // If the receiver is dropped, sending the next chunk fails and the task ends.
         tasks.spawn_blocking(move || {
             let _held = held;
             if let Err(error) = pack(start, Sink::new(sender.clone())) {
-                // The stream breaks off, so that nobody takes a part for the whole.
+                // The stream ends with an error, so that a part is not taken for the whole.
                 let _ = sender.blocking_send(Err(error));
             }
         });
@@ -61,7 +59,6 @@ impl Workspace {
     }
 }
 
-/// What an archive is made of.
 enum Start {
     File(String, OwnedFd, Stat),
     Directory(OwnedFd),
@@ -102,10 +99,10 @@ fn pack(what: Start, sink: Sink) -> io::Result<()> {
     builder.into_inner()?.finish()?.finish()
 }
 
-/// One level on the way down.
+/// One level of the walk.
 struct Level {
     directory: Dir,
-    /// Those that are still to come, the next one last.
+    /// Entries still to be packed, the next one last.
     names: Vec<Name>,
     path: String,
 }
@@ -141,7 +138,7 @@ fn add_directory(builder: &mut Builder, directory: OwnedFd) -> io::Result<()> {
                 let Some((file, stat)) = gone_or(open_name(parent, &name, READ))? else {
                     continue;
                 };
-                // It may be something else by now.
+                // It may have been replaced since.
                 if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
                     add_file(builder, &path, file, &stat)?;
                 }
@@ -176,7 +173,7 @@ fn open_name(parent: impl AsFd, name: &Name, flags: OFlags) -> Result<(OwnedFd, 
     Ok((opened, stat))
 }
 
-/// The agent works there meanwhile: what is gone, or has become a link, is left out.
+/// The agent works there at the same time: entries that have been removed or replaced by a link are left out.
 fn gone_or<T>(opened: Result<T, Errno>) -> io::Result<Option<T>> {
     match opened {
         Ok(opened) => Ok(Some(opened)),
@@ -206,7 +203,7 @@ fn header(stat: &Stat, kind: tar::EntryType) -> tar::Header {
     header
 }
 
-/// As many bytes as the header says, whatever becomes of the file: cut off, or filled up with zeros.
+/// Reads as many bytes as the header says, even if the file changes: truncated, or padded with zeros.
 struct Exactly {
     file: std::fs::File,
     left: u64,
@@ -230,7 +227,7 @@ impl Read for Exactly {
     }
 }
 
-/// Where pieces go.
+/// Sends what is written in chunks.
 struct Sink {
     sender: mpsc::Sender<io::Result<Bytes>>,
     piece: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Opening below a directory, so that nothing outside it is reached: not by `..`, not by links, not by somebody who
-//! exchanges a directory for a link in between. The kernel does it in one step where it can.
+//! Opening paths beneath a directory without leaving it: not by `..`, not by links, not by a directory that is replaced
+//! by a link meanwhile. Uses `openat2` where the kernel has it.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,26 +8,24 @@ use rustix::{
     io::Errno,
 };
 
-/// What becomes of symbolic links on the way, the last part included.
+/// How symbolic links are treated, in the last segment too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Links {
-    /// Followed as long as they stay below.
+    /// Followed as long as they stay beneath the directory.
     Follow,
-    /// Refused.
     Refuse,
 }
 
-/// For reading: does not wait for the other end of a pipe, and takes no terminal.
+/// For reading: does not block on a pipe, and never acquires a controlling terminal.
 pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
-/// For looking into a directory and opening below it.
 pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// Opens a relative path below a directory; the empty path is the directory itself.
+/// Opens a relative path beneath a directory; the empty path is the directory itself.
 pub(crate) fn open_beneath(
     directory: impl AsFd,
     path: &str,
@@ -44,7 +42,7 @@ pub(crate) fn open_beneath(
         if links == Links::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        // The kernel says EAGAIN when something on the way moved while it looked.
+        // The kernel returns EAGAIN when something was renamed during the lookup.
         for _ in 0..64 {
             match openat2(directory, path, flags, mode, resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
@@ -56,13 +54,13 @@ pub(crate) fn open_beneath(
     }
     #[cfg(not(target_os = "linux"))]
     {
-        // Without help from the kernel no link is followed at all.
+        // Without `openat2` no link is followed at all.
         let _ = links;
         open_by_steps(directory, path, flags, mode)
     }
 }
 
-/// One segment after the other, without following links.
+/// Opens one segment after the other, without following links.
 fn open_by_steps(
     directory: impl AsFd,
     path: &str,

@@ -1,17 +1,14 @@
-//! What one search may cost, and when it has to stop.
+//! The limits of one search.
 
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-/// Most files of one search.
 const FILES: u64 = 200_000;
-/// Most bytes of one search.
 const BYTES: u64 = 2 << 30;
-/// When a search is told to end. The line it is in may take it up to a second more, and five in all is the limit.
+/// The line being searched may take up to a second more, and the total limit is five.
 const TIME: Duration = Duration::from_secs(4);
 
-/// What is left for a search.
 #[derive(Debug)]
 pub(crate) struct Budget {
     files: u64,
@@ -21,7 +18,6 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Everything, from now on.
     pub(crate) fn new(cancel: CancellationToken) -> Self {
         Self {
             files: FILES,
@@ -31,7 +27,7 @@ impl Budget {
         }
     }
 
-    /// Takes one more file; false if nothing is left.
+    /// Uses up one file; false if none is left.
     pub(crate) fn take_file(&mut self) -> bool {
         if self.files == 0 || self.is_over() {
             return false;
@@ -40,7 +36,7 @@ impl Budget {
         true
     }
 
-    /// Takes bytes; false if nothing is left.
+    /// Uses up bytes; false if none are left.
     pub(crate) fn take_bytes(&mut self, bytes: u64) -> bool {
         if bytes > self.bytes || self.is_over() {
             return false;
@@ -49,7 +45,7 @@ impl Budget {
         true
     }
 
-    /// Whether time is up, or nobody waits for the answer any more.
+    /// Whether time is up or the search was cancelled.
     pub(crate) fn is_over(&self) -> bool {
         self.cancel.is_cancelled() || Instant::now() >= self.end
     }

@@ -1,18 +1,17 @@
-//! `If-Match`: a write that is only wanted if nobody else was faster.
+//! `If-Match`: a write on condition that the version is still the expected one.
 
 use crate::{Code, Problem};
 
-/// The versions under which a change is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IfMatch {
-    /// Any, but there must be one.
+    /// Any version, but it must exist.
     Any,
-    /// One of these strong tags, with their quotes.
+    /// One of these strong tags, including their quotes.
     OneOf(Vec<String>),
 }
 
 impl IfMatch {
-    /// Reads the header. A weak tag is kept and matches nothing.
+    /// Parses the header. A weak tag is accepted and matches nothing.
     pub fn parse(header: &str) -> Result<Self, Problem> {
         if header.trim() == "*" {
             return Ok(Self::Any);
@@ -32,7 +31,6 @@ impl IfMatch {
         }
     }
 
-    /// Whether a change of what now has this tag is wanted.
     pub fn check(&self, current: Option<&str>) -> Result<(), Problem> {
         let holds = match (self, current) {
             (_, None) => false,
@@ -44,7 +42,7 @@ impl IfMatch {
         }
         Err(Problem::new(
             Code::PreconditionFailed,
-            "it is not the version that `If-Match` names any more: read it again",
+            "it is no longer the version that `If-Match` names: read it again",
         ))
     }
 }

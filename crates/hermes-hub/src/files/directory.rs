@@ -1,5 +1,5 @@
-//! Files of a share in a directory of this machine. Everything goes through a descriptor of that directory; only this
-//! process writes there.
+//! Files of a share in a local directory. Everything goes through a descriptor of that directory; only this process
+//! writes there.
 
 pub(crate) mod atomic;
 pub(crate) mod count;
@@ -31,7 +31,6 @@ use super::{
 use crate::Problem;
 pub use remove::empty_trash;
 
-/// A share in a directory.
 #[derive(Debug, Clone)]
 pub struct DirectoryFiles(Arc<Share>);
 
@@ -41,16 +40,16 @@ struct Share {
     trash: OwnedFd,
     limits: RwLock<FileLimits>,
     quota: Quota,
-    /// Shared by writers of single files; alone for who moves, removes or counts whole trees.
+    /// Held shared by writers of single files, exclusively for moving, removing or counting whole trees.
     structure: RwLock<()>,
     paths: PathLocks,
 }
 
 impl DirectoryFiles {
-    /// Opens a share. What is removed goes to the trash directory, which must be on the same file system. What the share
-    /// holds is counted when it first matters, and then remnants of interrupted writes are cleared.
+    /// Opens a share. Removed files go to the trash directory, which must be on the same file system. The usage is
+    /// counted when it is first needed, and temporary files of interrupted writes are removed then.
     ///
-    /// There is one such object for a share: clones of it know of each other, a second one would not.
+    /// There must be one such object per share: its clones share locks and quota, a second one would not.
     pub fn open(root: &Path, trash: &Path, limits: FileLimits) -> io::Result<Self> {
         let tree = Tree::open(root)?;
         let trash = open(trash, DIRECTORY, Mode::empty())?;
@@ -69,18 +68,18 @@ impl DirectoryFiles {
         })))
     }
 
-    /// Clears what interrupted writes left in a directory, while nobody writes.
+    /// Removes temporary files of interrupted writes from a directory, while nobody writes.
     pub(crate) async fn clear_drafts(&self, path: &SharePath) -> Result<(), Problem> {
         let path = path.clone();
         self.run(move |share| share.clear_drafts(&path)).await
     }
 
-    /// Counts again what the share holds, and clears remnants of interrupted writes.
+    /// Counts the usage again, and removes temporary files of interrupted writes.
     pub async fn recount(&self) -> Result<Used, Problem> {
         self.run(Share::recount).await
     }
 
-    /// Does blocking work on a thread where that is no harm. Work that has begun is completed.
+    /// Runs blocking work on a blocking thread. Work that has started is completed.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Share) -> Result<T, Problem> + Send + 'static,
@@ -90,7 +89,7 @@ impl DirectoryFiles {
     }
 }
 
-/// Runs blocking work; if it panics, that is a fault of ours.
+/// Runs blocking work; a panic becomes an internal problem.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -120,7 +119,7 @@ impl Files for DirectoryFiles {
     }
 
     async fn grep(&self, search: Search, cancel: CancellationToken) -> Result<Matches, Problem> {
-        // Whoever stops waiting for the answer ends the search.
+        // The search is cancelled when the caller goes away.
         let cancel = cancel.child_token();
         let _guard = cancel.clone().drop_guard();
         self.run(move |share| search::search(&share.tree, &search, Budget::new(cancel)))
@@ -196,7 +195,7 @@ impl Share {
     }
 }
 
-/// One lock for each path, more or less: paths may have to share one.
+/// Striped locks: several paths may share one.
 #[derive(Debug)]
 struct PathLocks([Mutex<()>; 64]);
 

@@ -1,16 +1,15 @@
-//! From what the system says to what a client is told.
+//! Problems for file operations, from system errors.
 
 use rustix::io::Errno;
 
 use crate::{Code, Problem, files::SharePath};
 
-/// A system error about a path, in a client's words.
 pub(crate) fn problem(error: Errno, path: &SharePath) -> Problem {
     match error {
         Errno::NOENT => missing(path),
         Errno::EXIST => exists(path),
         Errno::NOTDIR => Problem::precondition(format!(
-            "a part of `{path}` is no directory: name another path"
+            "a part of `{path}` is not a directory: name another path"
         ))
         .because("not_a_directory"),
         Errno::ISDIR => is_directory(path),
@@ -35,14 +34,13 @@ pub(crate) fn problem(error: Errno, path: &SharePath) -> Problem {
         .because("no_access"),
         Errno::AGAIN | Errno::MFILE | Errno::NFILE => Problem::new(
             Code::Unavailable,
-            format!("`{path}` can not be opened at the moment: try again"),
+            format!("`{path}` cannot be opened at the moment: try again"),
         )
         .retry_after(1000),
         other => Problem::internal(&format_args!("`{path}`: {other}")),
     }
 }
 
-/// The same for the standard library's errors.
 pub(crate) fn io_problem(error: &std::io::Error, path: &SharePath) -> Problem {
     match Errno::from_io_error(error) {
         Some(errno) => problem(errno, path),
@@ -66,12 +64,12 @@ pub(crate) fn is_directory(path: &SharePath) -> Problem {
 }
 
 pub(crate) fn not_directory(path: &SharePath) -> Problem {
-    Problem::precondition(format!("`{path}` is no directory: name one")).because("not_a_directory")
+    Problem::precondition(format!("`{path}` is not a directory: name one")).because("not_a_directory")
 }
 
 pub(crate) fn link(path: &SharePath) -> Problem {
     Problem::precondition(format!(
-        "`{path}` is or passes a symbolic link that is not followed here: name the place itself"
+        "`{path}` is or contains a symbolic link, which is not followed here: name the target itself"
     ))
     .because("symlink")
 }
@@ -93,6 +91,6 @@ pub(crate) fn special(path: &SharePath) -> Problem {
 pub(crate) fn binary(path: &SharePath) -> Problem {
     Problem::new(
         Code::UnsupportedMediaType,
-        format!("`{path}` is no text in UTF-8"),
+        format!("`{path}` is not UTF-8 text"),
     )
 }

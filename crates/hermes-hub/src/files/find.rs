@@ -13,18 +13,15 @@ use crate::{
     files::{Paths, SharePath},
 };
 
-/// What to find.
 #[derive(Debug, Clone, Default)]
 pub struct Find {
-    /// Below which directory.
     pub path: Option<SharePath>,
-    /// A pattern as Go's `path.Match` knows it; everything if there is none.
+    /// A pattern in the syntax of Go's `path.Match`; all files if absent.
     pub name: Option<String>,
-    /// Most results: 1 to 1000, 100 if nothing is said.
+    /// Most results: 1 to 1000, 100 by default.
     pub max: Option<u64>,
 }
 
-/// Goes through a tree.
 pub(crate) fn find(tree: &Tree, find: &Find, mut budget: Budget) -> Result<Paths, Problem> {
     let glob = find.name.as_deref().map(GoGlob::compile).transpose()?;
     let most = clamp(find.max);

@@ -1,5 +1,5 @@
-//! File name patterns as Go's `path.Match` knows them, and `**` for any number of directories. A pattern becomes a
-//! regular expression of a kind that takes time linear in what it is matched against.
+//! File name patterns in the syntax of Go's `path.Match`, and `**` for any number of directories. A pattern is
+//! translated to a regular expression that matches in linear time.
 
 use std::fmt::Write;
 
@@ -7,19 +7,18 @@ use regex::Regex;
 
 use crate::Problem;
 
-/// Longest pattern, in bytes.
 const LONGEST: usize = 1024;
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]
 pub struct GoGlob {
     expression: Regex,
-    /// Whether it speaks of paths rather than of names.
+    /// Whether it is matched against paths rather than names.
     has_slash: bool,
 }
 
 impl GoGlob {
-    /// Compiles a pattern; a malformed one is refused with the place of the fault.
+    /// Compiles a pattern; the error of a malformed one has the position.
     pub fn compile(pattern: &str) -> Result<Self, Problem> {
         if pattern.len() > LONGEST {
             return Err(malformed("it has more than 1024 bytes", 0));
@@ -39,7 +38,8 @@ impl GoGlob {
         })
     }
 
-    /// Whether a path, relative to where the search began, is meant. A pattern without `/` is about the last segment.
+    /// Whether a path, relative to the start of the search, matches. A pattern without `/` is matched against the last
+    /// segment.
     pub fn matches(&self, path: &str) -> bool {
         let subject = if self.has_slash {
             path
@@ -107,7 +107,7 @@ impl Translation<'_> {
             } else {
                 low
             };
-            // A range backwards has no members; Go takes it all the same.
+            // A reversed range has no members; Go accepts it all the same.
             if low <= high {
                 let _ = write!(
                     ranges,
@@ -128,7 +128,7 @@ impl Translation<'_> {
         Ok(())
     }
 
-    /// A character of a class. Go wants something to follow it: at least the closing bracket.
+    /// A character of a class. Go requires something after it: at least the closing bracket.
     fn member(&mut self) -> Result<char, Problem> {
         let character = match self.next() {
             None => return Err(self.fault("a `[` is not closed")),

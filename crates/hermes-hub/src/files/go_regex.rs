@@ -1,5 +1,6 @@
 //! Regular expressions in Go's syntax (RE2), matched line by line. They are translated to the syntax of the `regex`
-//! crate, so that what both accept but read differently means what Go says; what Go refuses is refused, with the place.
+//! crate, so that syntax that both interpret differently has Go's meaning; what Go refuses is refused, with the
+//! position.
 
 mod class;
 mod cursor;
@@ -16,22 +17,16 @@ use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use crate::Problem;
 pub(crate) use translate::translate;
 
-/// Longest pattern, in bytes.
 const LONGEST: usize = 1024;
-/// Largest program.
 const PROGRAM_BYTES: usize = 1 << 20;
-/// Largest table that is built while searching.
 const TABLE_BYTES: usize = 2 << 20;
-/// Deeper than any pattern gets: the translator has a lower limit.
+/// Never reached: the translator has a lower limit.
 const NEST_LIMIT: u32 = 1000;
 
-/// Whether letters in upper and lower case are the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Case {
-    /// They differ.
     #[default]
     Exact,
-    /// They are the same.
     Ignore,
 }
 
@@ -43,7 +38,6 @@ pub struct GoRegex {
 }
 
 impl GoRegex {
-    /// Compiles a pattern.
     pub fn compile(pattern: &str, case: Case) -> Result<Self, Problem> {
         if pattern.len() > LONGEST {
             return Err(refused("it has more than 1024 bytes"));
@@ -63,7 +57,7 @@ impl GoRegex {
             .nest_limit(NEST_LIMIT)
             .line_terminator(Some(b'\n'));
         let built = match builder.build(&translation.expression) {
-            // A pattern that asks for a line end is fine; it just never matches within a line.
+            // A pattern with a line end is valid; it just never matches within a line.
             Err(error) if matches!(error.kind(), ErrorKind::NotAllowed(_)) => {
                 builder.line_terminator(None).build(&translation.expression)
             }
@@ -76,17 +70,16 @@ impl GoRegex {
         })
     }
 
-    /// What searches lines.
     pub(crate) fn matcher(&self) -> &RegexMatcher {
         &self.matcher
     }
 
-    /// About how many places of the pattern a search may be at together: what a byte costs in the worst case.
+    /// About how many states a search may be in at once: the cost of a byte in the worst case.
     pub(crate) fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// Where in a line, given without its end, the first match begins.
+    /// Offset of the first match in a line without its line end.
     pub fn find(&self, line: &[u8]) -> Option<usize> {
         self.matcher
             .find(line)

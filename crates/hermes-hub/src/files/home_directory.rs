@@ -1,5 +1,5 @@
-//! Small files of a tenant's home: its jobs, its configuration. The tenant may put a link in the place of any of them
-//! at any moment, so they are reached through a descriptor of their directory, and no link is followed.
+//! Small files of a tenant's home: its jobs, its configuration. The tenant may replace any of them by a link at any
+//! moment, so they are opened through a descriptor of their directory, and no link is followed.
 
 use std::{
     ffi::CString,
@@ -27,9 +27,8 @@ use super::{
     tree::{Tree, names, open_directory},
 };
 
-/// Larger files are nothing that a home has under these names.
 const LARGEST: u64 = 16 * 1024 * 1024;
-/// Deeper than anything that an agent makes.
+/// Deeper than anything that an agent creates.
 const DEEPEST: usize = 64;
 
 /// A directory of a home, or the home itself.
@@ -38,23 +37,23 @@ pub(crate) struct HomeDirectory {
     directory: OwnedFd,
 }
 
-/// What tells one version of a file from another.
+/// Modification time and size, to notice changes.
 pub(crate) type Version = (SystemTime, u64);
 
 impl HomeDirectory {
-    /// The home itself. Its path is the operator's.
+    /// Opens the home itself. The operator controls its path.
     pub(crate) fn home(home: &Path) -> Result<Self, Errno> {
         let directory = Tree::open(home)?.into_root();
         Ok(Self { directory })
     }
 
-    /// A directory in it, where there is one.
+    /// Opens a directory of the home.
     pub(crate) fn open(home: &Path, name: &str) -> Result<Self, Errno> {
         let directory = Tree::open_in(home, name)?.into_root();
         Ok(Self { directory })
     }
 
-    /// A directory in it, made if it is missing.
+    /// Opens a directory of the home, created if missing.
     pub(crate) fn make(home: &Path, name: &str) -> Result<Self, Errno> {
         let around = Self::home(home)?;
         match mkdirat(&around.directory, name, Mode::RWXU) {
@@ -68,7 +67,7 @@ impl HomeDirectory {
         Self::open(home, name)
     }
 
-    /// The text of a file; none if there is no such file.
+    /// The text of a file; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<String>> {
         self.read_up_to(name, LARGEST)
     }
@@ -86,7 +85,7 @@ impl HomeDirectory {
         };
         let found = file.metadata()?;
         if !found.is_file() {
-            return Err(io::Error::other("it is no ordinary file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         if found.len() > most {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -96,14 +95,14 @@ impl HomeDirectory {
         Ok(Some(text))
     }
 
-    /// The version of a file; none if there is no such file.
+    /// The version of a file; `None` if it does not exist.
     pub(crate) fn version(&self, name: &str) -> Option<Version> {
         let opened = open_beneath(&self.directory, name, READ, Mode::empty(), Links::Refuse);
         let found = File::from(opened.ok()?).metadata().ok()?;
         Some((found.modified().ok()?, found.len()))
     }
 
-    /// Holds an advisory lock on a file until it is dropped, as agents do.
+    /// Takes the advisory lock on a file that agents use too, until it is dropped.
     pub(crate) fn lock(&self, name: &str, patience: Duration) -> io::Result<File> {
         let flags = OFlags::WRONLY
             | OFlags::APPEND
@@ -113,14 +112,14 @@ impl HomeDirectory {
             | OFlags::CLOEXEC;
         let file = File::from(openat(&self.directory, name, flags, FILE_MODE)?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no ordinary file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         self.give_to_owner(file.as_fd())?;
         hermes_store::lock_within(&file, patience)?;
         Ok(file)
     }
 
-    /// Gives a file other content, in one step. What stands in its place, a link too, is replaced.
+    /// Replaces a file atomically, or whatever is in its place, a link too.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let mut draft = Draft::create(self.directory.as_fd())?;
         self.give_to_owner(draft.file.as_fd())?;
@@ -129,17 +128,17 @@ impl HomeDirectory {
         Ok(())
     }
 
-    /// Removes what a Hub that was killed left half written.
+    /// Removes temporary files of a Hub that was killed.
     pub(crate) fn clear_drafts(&self) -> Result<(), Errno> {
         clear(self.directory.as_fd(), None)
     }
 
-    /// Removes what was last written before a moment: others may be writing now.
+    /// Removes temporary files last written before a moment: others may be writing now.
     pub(crate) fn clear_drafts_before(&self, moment: SystemTime) -> Result<(), Errno> {
         clear(self.directory.as_fd(), Some(moment))
     }
 
-    /// Removes a directory and all in it. None is fine.
+    /// Removes a directory and its contents, if it exists.
     pub(crate) fn remove_all(&self, path: &[&str]) -> Result<(), Errno> {
         let Some((name, parents)) = path.split_last() else {
             return Ok(());
@@ -159,7 +158,7 @@ impl HomeDirectory {
         }
     }
 
-    /// What root makes here belongs to whom the directory belongs.
+    /// Gives what root creates here to the directory's owner.
     fn give_to_owner(&self, made: BorrowedFd<'_>) -> Result<(), Errno> {
         let (owner, own) = (fstat(&self.directory)?, fstat(made)?);
         let is_plain =

@@ -1,5 +1,5 @@
-//! Paths as clients name them: relative, plain, without tricks. A path that exists here can not leave its root by what
-//! is written in it; what lies on the disk under its name is another matter and is checked when it is opened.
+//! Paths that clients send: relative and normalized. The text of such a path cannot leave its root; links on the disk
+//! are checked when it is opened.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -8,28 +8,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Problem;
 
-/// Longest segment, in bytes: what file systems allow.
+/// The limit of file systems.
 const LONGEST_SEGMENT: usize = 255;
-/// Longest path, in bytes.
 const LONGEST_PATH: usize = 4096;
-/// Deepest path, in segments.
 pub(crate) const DEEPEST: usize = 64;
-/// How files in the making are called. No path names them.
+/// Prefix of temporary files. No path may contain it.
 pub(crate) const TEMPORARY: &str = ".hub-tmp-";
 
-/// A path below the root of a share, of a workspace or of a destination: normal segments, separated by `/`. The root
-/// itself is the empty path.
+/// A path below the root of a share, workspace or sync destination: normal segments, separated by `/`. The root is the
+/// empty path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SharePath(Arc<str>);
 
 impl SharePath {
-    /// The root.
     pub fn root() -> Self {
         Self(Arc::from(""))
     }
 
-    /// Takes a text for a path. Empty segments and `.` say nothing and are left out; whatever could mean another place
-    /// to some system, or look like another name to a reader, is refused.
+    /// Parses a path. Empty segments and `.` are dropped; anything that could mean another file on some system, or look
+    /// like another name to a reader, is refused.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         if text.len() > LONGEST_PATH {
             return Err(refused("a path has at most 4096 bytes"));
@@ -52,27 +49,25 @@ impl SharePath {
         Ok(Self(Arc::from(segments.join("/"))))
     }
 
-    /// The path as text; empty for the root.
+    /// Empty for the root.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is the root.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its segments, from the root on.
     pub fn segments(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.0.split('/').filter(|segment| !segment.is_empty())
     }
 
-    /// Its last segment; empty for the root.
+    /// The last segment; empty for the root.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The directory it lies in, and its name there. The root lies in none.
+    /// Its parent and its name there; `None` for the root.
     pub fn split(&self) -> Option<(SharePath, &str)> {
         if self.is_root() {
             return None;
@@ -83,7 +78,7 @@ impl SharePath {
         })
     }
 
-    /// Whether it is that path, or lies below it.
+    /// Whether it is that path, or below it.
     pub fn is_within(&self, other: &SharePath) -> bool {
         other.is_root()
             || self
@@ -92,7 +87,7 @@ impl SharePath {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The path of an entry below this one, whose name is known to be fit for paths.
+    /// The path of an entry whose name is known to be valid.
     pub(crate) fn joined(&self, name: &str) -> String {
         if self.is_root() {
             name.to_owned()
@@ -135,7 +130,7 @@ impl<'de> Deserialize<'de> for SharePath {
     }
 }
 
-/// A name found on the disk as a segment of a path, if a path can name it at all.
+/// A name from the disk as a segment of a path, if it is valid.
 pub(crate) fn segment_of(name: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(name).ok()?;
     check_segment(name).is_ok().then_some(name)
@@ -143,7 +138,7 @@ pub(crate) fn segment_of(name: &[u8]) -> Option<&str> {
 
 fn check_segment(segment: &str) -> Result<(), &'static str> {
     if matches!(segment, "" | "." | "..") {
-        return Err("`..` is no part of a path: name the place itself");
+        return Err("`..` is not allowed in a path: name the target itself");
     }
     if segment.len() > LONGEST_SEGMENT {
         return Err("a segment of a path has at most 255 bytes");
@@ -153,11 +148,11 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
     }
     for character in segment.chars() {
         match character {
-            '\\' => return Err("`\\` is no separator here and no part of a name: write `/`"),
-            ':' => return Err("`:` is no part of a name: drives and streams do not exist here"),
+            '\\' => return Err("`\\` is not a separator and not allowed in a name: write `/`"),
+            ':' => return Err("`:` is not allowed in a name: drives and streams do not exist here"),
             '/' => return Err("`/` separates segments"),
             _ if is_unseen(character) => {
-                return Err("control, direction and zero-width characters are no part of a name");
+                return Err("control, direction and zero-width characters are not allowed in a name");
             }
             _ => {}
         }
@@ -165,7 +160,7 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Characters that a reader does not see, or that change how others are seen.
+/// Characters that are invisible, or change how others are displayed.
 fn is_unseen(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();

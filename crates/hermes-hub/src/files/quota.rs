@@ -1,29 +1,27 @@
-//! How much a share may hold. Room is reserved before a write and settled after it, so that writers side by side do not
-//! pass a limit together.
+//! The quota of a share. Space is reserved before a write and settled after it, so that concurrent writers do not
+//! exceed the quota together.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Code, Problem, files::Used};
 
-/// The most a share may hold; `None` is no limit.
+/// The limits of a share; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// Bytes in regular files.
     pub bytes: Option<u64>,
-    /// Files, directories and links.
     pub files: Option<u64>,
 }
 
-/// What is used and what is promised to writers.
+/// Used and reserved space.
 #[derive(Debug, Default)]
 pub(crate) struct Quota(Mutex<Account>);
 
 #[derive(Debug, Default)]
 struct Account {
-    /// `None` until somebody counts.
+    /// `None` until it was counted.
     used: Option<Used>,
     reserved: Used,
-    /// How often somebody counted.
+    /// Number of counts.
     counts: u64,
 }
 
@@ -32,24 +30,22 @@ impl Quota {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is used, if it was counted.
     pub(crate) fn used(&self) -> Option<Used> {
         self.account().used
     }
 
-    /// What a count found.
     pub(crate) fn set_used(&self, used: Used) {
         let mut account = self.account();
         account.used = Some(used);
         account.counts += 1;
     }
 
-    /// How often somebody counted, for [`Self::release_unless_counted`].
+    /// Number of counts, for [`Self::release_unless_counted`].
     pub(crate) fn counts(&self) -> u64 {
         self.account().counts
     }
 
-    /// Gives room back, unless a count since then has seen already that it is free.
+    /// Frees space, unless a count since then has already seen that it is free.
     pub(crate) fn release_unless_counted(&self, freed: Used, counts: u64) {
         let mut account = self.account();
         if account.counts == counts {
@@ -57,7 +53,7 @@ impl Quota {
         }
     }
 
-    /// Promises room, or tells that there is none. Who needs nothing more always gets it.
+    /// Reserves space, or fails. A change that needs no more space always succeeds.
     pub(crate) fn reserve(
         &self,
         need: Used,
@@ -82,7 +78,6 @@ impl Quota {
         })
     }
 
-    /// Gives room back.
     pub(crate) fn release(&self, freed: Used) {
         self.account().release(freed);
     }
@@ -106,12 +101,12 @@ fn room(used: u64, reserved: u64, limit: Option<u64>) -> u64 {
 fn full(left: &str, need: u64) -> Problem {
     Problem::new(
         Code::OutOfSpace,
-        format!("the share has room for {left}, and this needs {need}: remove something, or raise its quota"),
+        format!("the share's quota has room for {left}, and this needs {need}: remove something, or raise the quota"),
     )
     .because("quota")
 }
 
-/// Room promised to one writer; dropped without a word, it is free again.
+/// Space reserved for one writer, released on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     quota: &'a Quota,
@@ -119,7 +114,7 @@ pub(crate) struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Tells what became of it: what is new, and what was there before and is gone.
+    /// Settles the reservation: what was added, and what is gone.
     pub(crate) fn settle(self, added: Used, gone: Used) {
         if let Some(used) = &mut self.quota.account().used {
             used.bytes = (used.bytes + added.bytes).saturating_sub(gone.bytes);

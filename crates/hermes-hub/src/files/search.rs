@@ -1,5 +1,5 @@
-//! Searching file contents. One buffer and one searcher serve all files of a search; files are opened from the
-//! descriptor of the directory they are in.
+//! Searching file contents. One buffer and one searcher serve all files of a search; files are opened relative to their
+//! directory.
 
 use std::{
     fs::File,
@@ -28,33 +28,27 @@ use crate::{
     files::{EntryType, Match, Matches, SharePath},
 };
 
-/// Most matches, and how many if nothing is said.
 const MOST_MATCHES: usize = 1000;
 const SOME_MATCHES: usize = 100;
-/// Longest text of a match, in characters.
 const LONGEST_TEXT: usize = 500;
-/// The buffer at first, and at most: a line must fit.
+/// A line must fit into the buffer.
 const BUFFER: usize = 256 * 1024;
 const LARGEST_BUFFER: usize = 8 << 20;
-/// Steps between two looks at the clock, and in one line, if the expression is followed place by place. A step is some
-/// ten nanoseconds.
+/// Steps between two checks of the budget, and in one line, if the expression is simulated state by state. A step takes
+/// some ten nanoseconds.
 const STEPS: u64 = 1 << 24;
 const STEPS_IN_LINE: u64 = 1 << 25;
 
-/// What to search.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
-    /// Go syntax.
     pub pattern: String,
-    /// Where: a directory, with all that is below it, or a file.
+    /// A directory, searched recursively, or a file.
     pub path: Option<SharePath>,
-    /// Most matches: 1 to 1000, 100 if nothing is said.
+    /// Most matches: 1 to 1000, 100 by default.
     pub max: Option<u64>,
-    /// Whether case counts.
     pub case: Case,
 }
 
-/// How many results are wanted, within what is allowed.
 pub(super) fn clamp(max: Option<u64>) -> usize {
     max.map_or(SOME_MATCHES, |max| {
         usize::try_from(max)
@@ -63,7 +57,6 @@ pub(super) fn clamp(max: Option<u64>) -> usize {
     })
 }
 
-/// Searches a tree.
 pub(crate) fn search(tree: &Tree, search: &Search, budget: Budget) -> Result<Matches, Problem> {
     let expression = GoRegex::compile(&search.pattern, search.case)?;
     let root = SharePath::root();
@@ -80,11 +73,9 @@ pub(crate) fn search(tree: &Tree, search: &Search, budget: Budget) -> Result<Mat
     Ok(hunt.found)
 }
 
-/// Why a file or the whole search ends early.
 enum End {
-    /// This file is nothing to be searched.
+    /// This file is not searchable.
     File,
-    /// No more files either.
     All,
 }
 
@@ -94,7 +85,7 @@ struct Hunt<'a> {
     buffer: Vec<u8>,
     budget: Budget,
     most: usize,
-    /// Longest piece that is searched in one go, and longest line.
+    /// Largest chunk that is searched at once, and longest line.
     piece: usize,
     longest_line: usize,
     found: Matches,
@@ -145,7 +136,7 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// Searches one file, whose matches count only if all of it is text.
+    /// Searches one file. Its matches count only if the whole file is text.
     fn file(&mut self, path: &str, file: File, size: u64) -> ControlFlow<()> {
         let before = self.found.matches.len();
         match self.read(path, file.take(size)) {
@@ -164,7 +155,7 @@ impl<'a> Hunt<'a> {
     }
 
     fn read(&mut self, path: &str, mut file: io::Take<File>) -> Result<(), End> {
-        // Lines before what is in the buffer.
+        // Number of lines before the buffer.
         let mut lines = 0;
         let mut filled = 0;
         let mut is_sniffed = false;
@@ -201,7 +192,7 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// Searches whole lines, piece by piece if the expression is a heavy one.
+    /// Searches whole lines, in chunks if the expression is expensive.
     fn pieces(
         &mut self,
         path: &str,
@@ -216,7 +207,7 @@ impl<'a> Hunt<'a> {
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(piece_length(rest, self.piece));
             if piece.len() > self.longest_line {
-                // A single line that this expression could spend seconds on.
+                // A single line on which this expression could take seconds.
                 self.found.truncated = true;
             } else {
                 self.piece(path, piece, *lines)?;
@@ -252,7 +243,7 @@ impl<'a> Hunt<'a> {
     }
 }
 
-/// Opens a file of a directory that is being walked, if it is a regular one.
+/// Opens a directory entry, if it is a regular file.
 fn open_file(directory: std::os::fd::BorrowedFd<'_>, name: &std::ffi::CStr) -> Option<(File, u64)> {
     let name = name.to_str().ok()?;
     let file = open_beneath(directory, name, READ, Mode::empty(), Links::Refuse).ok()?;
@@ -261,10 +252,10 @@ fn open_file(directory: std::os::fd::BorrowedFd<'_>, name: &std::ffi::CStr) -> O
         .then(|| (File::from(file), size(&stat)))
 }
 
-/// Reads until the buffer is full or the file ends; tells whether it ended.
+/// Reads until the buffer is full or the file ends; returns whether it ended.
 fn fill(file: &mut io::Take<File>, buffer: &mut [u8], filled: &mut usize) -> Result<bool, End> {
     while *filled < buffer.len() {
-        // What the file had when it was opened is all that counts, so that no read is needed to see its end.
+        // Only the size at the time of opening counts, so that no extra read is needed to detect the end.
         if file.limit() == 0 {
             return Ok(true);
         }
@@ -278,7 +269,6 @@ fn fill(file: &mut io::Take<File>, buffer: &mut [u8], filled: &mut usize) -> Res
     Ok(file.limit() == 0)
 }
 
-/// As many whole lines as fit, but at least one.
 fn piece_length(text: &[u8], most: usize) -> usize {
     if text.len() <= most {
         return text.len();
@@ -289,7 +279,7 @@ fn piece_length(text: &[u8], most: usize) -> usize {
     memchr::memchr(b'\n', &text[most..]).map_or(text.len(), |at| most + at + 1)
 }
 
-/// Takes the matching lines of a piece.
+/// Collects the matching lines of a chunk.
 struct Taker<'a> {
     expression: &'a GoRegex,
     path: &'a str,

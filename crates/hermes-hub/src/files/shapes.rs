@@ -119,12 +119,10 @@ pub struct Written {
     pub bytes_written: u64,
 }
 
-/// Whether something is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
-    /// There was nothing at that path.
     Created,
-    /// There was something: a file that now has other content, a directory that stays.
+    /// The file existed and has new content, or the directory existed.
     Replaced,
 }
 

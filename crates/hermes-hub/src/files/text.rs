@@ -1,4 +1,4 @@
-//! Reading a text file by lines: parts of any size that join back to the file.
+//! Reading a text file by lines, in parts that concatenate to the whole file.
 
 use std::{
     fs::File,
@@ -14,20 +14,19 @@ use crate::{
     files::{FileText, SharePath},
 };
 
-/// How far a NUL is looked for before a file counts as text.
+/// How far a file is searched for a NUL byte before it counts as text.
 pub(crate) const SNIFF: usize = 8 * 1024;
 const BUFFER: usize = 64 * 1024;
 
 /// Which lines of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// How many to leave out before.
     pub offset: u64,
-    /// How many to take; 0 is all that fit.
+    /// 0 is as many as fit.
     pub limit: u64,
 }
 
-/// Reads lines, as many whole ones as fit into `most` bytes.
+/// Reads as many whole lines as fit into `most` bytes.
 pub(crate) fn read(
     tree: &Tree,
     path: &SharePath,
@@ -37,7 +36,7 @@ pub(crate) fn read(
     let (file, stat) = tree.file(path)?;
     let size = size(&stat);
     let mut part = Part::new(lines, most);
-    // What is added while we read belongs to the next version.
+    // What is appended during the read belongs to the next version.
     scan(file.take(size), &mut part).map_err(|fault| match fault {
         Fault::Binary => faults::binary(path),
         Fault::Io(error) => faults::io_problem(&error, path),
@@ -46,7 +45,7 @@ pub(crate) fn read(
         return Err(Problem::new(
             Code::PayloadTooLarge,
             format!(
-                "the line at offset {} of `{path}` is longer than a read may be ({most} bytes): go on with the next",
+                "the line at offset {} of `{path}` exceeds the read limit ({most} bytes): continue with the next",
                 lines.offset
             ),
         ));
@@ -72,10 +71,10 @@ enum Fault {
     Io(io::Error),
 }
 
-/// Goes through a file once: checks that it is text, and lets a part of its lines be taken.
+/// Reads a file once: checks that it is text, and collects the requested lines.
 fn scan(mut file: io::Take<File>, part: &mut Part) -> Result<(), Fault> {
     let mut buffer = vec![0; BUFFER];
-    // Bytes of a character whose end is still to be read.
+    // Bytes of an incomplete character.
     let mut held = 0;
     let mut seen = 0;
     loop {
@@ -110,16 +109,16 @@ fn scan(mut file: io::Take<File>, part: &mut Part) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The lines that are wanted, gathered while a file goes by.
+/// Collects the requested lines while a file is read.
 struct Part {
     wanted: Lines,
     most: usize,
-    /// Lines that have ended so far.
+    /// Complete lines so far.
     total: u64,
-    /// Whether bytes have come since the last line ended.
+    /// Whether there are bytes after the last line end.
     is_open: bool,
     content: Vec<u8>,
-    /// Where in `content` the last whole line ends.
+    /// Length of the complete lines in `content`.
     whole: usize,
     lines: u64,
     is_full: bool,
@@ -139,7 +138,7 @@ impl Part {
         }
     }
 
-    /// Whether bytes of the present line belong to the part.
+    /// Whether the current line is requested.
     fn wants(&self) -> bool {
         !self.is_full
             && self.total >= self.wanted.offset
@@ -149,7 +148,6 @@ impl Part {
     fn take(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if !self.wants() && self.total >= self.wanted.offset {
-                // The rest is only counted.
                 self.total += memchr::memchr_iter(b'\n', bytes).count() as u64;
                 self.is_open = bytes.last() != Some(&b'\n');
                 return;
@@ -180,7 +178,7 @@ impl Part {
         self.total += 1;
     }
 
-    /// The last line needs no line end.
+    /// Counts a last line without a line end.
     fn end(&mut self) {
         if self.is_open {
             self.end_line();

@@ -1,4 +1,4 @@
-//! A directory tree, read through a descriptor of its root: what shares and workspaces have in common. Changes nothing.
+//! Read-only access to a directory tree through a descriptor of its root, for shares and workspaces.
 
 use std::{
     ffi::{CStr, CString},
@@ -23,33 +23,30 @@ use crate::{
     files::{EntryType, FileEntry, Listing, SharePath},
 };
 
-/// The root of a tree.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: OwnedFd,
 }
 
 impl Tree {
-    /// Opens the directory that is the root. The path is the operator's and is followed wherever it leads.
+    /// Opens the root. The operator controls the path, so links are followed.
     pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
         let root = open(path, DIRECTORY, Mode::empty())?;
         Ok(Self { root })
     }
 
-    /// Opens a directory in one that is the operator's. The name in it is a tenant's, so a link is refused: it could
-    /// lead to where the tenant itself can not go.
+    /// Opens a directory in the operator's parent directory. The tenant controls the name, so a link is refused: it
+    /// could lead to files that the tenant may not read.
     pub(crate) fn open_in(parent: &Path, name: &str) -> Result<Self, Errno> {
         let parent = Self::open(parent)?;
         let root = open_beneath(&parent.root, name, DIRECTORY, Mode::empty(), Links::Refuse)?;
         Ok(Self { root })
     }
 
-    /// The root's descriptor, to keep.
     pub(crate) fn into_root(self) -> OwnedFd {
         self.root
     }
 
-    /// The root's descriptor.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
@@ -69,7 +66,7 @@ impl Tree {
             Links::Follow,
         );
         let file = match opened {
-            // To a client a path through a file is simply not there.
+            // For a client, a path through a file does not exist.
             Err(Errno::NOTDIR) => return Err(faults::missing(path)),
             other => other.map_err(|error| faults::problem(error, path))?,
         };
@@ -81,7 +78,7 @@ impl Tree {
         }
     }
 
-    /// What a path leads to. A link is told as a link.
+    /// The entry at a path. A link is not followed.
     pub(crate) fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem> {
         let stat = match path.split() {
             None => fstat(&self.root),
@@ -96,12 +93,12 @@ impl Tree {
         entry(path.as_str().to_owned(), &stat).ok_or_else(|| faults::special(path))
     }
 
-    /// One level: directories first, in byte order. What no path can name is left out.
+    /// One level: directories first, in byte order. Names that are not valid in a path are left out.
     pub(crate) fn list(&self, path: &SharePath, most: usize) -> Result<Listing, Problem> {
         let fault = |error| faults::problem(error, path);
         let directory = match self.directory(path, Links::Follow) {
             Err(Errno::NOTDIR) => {
-                // Tells a file from a path through a file.
+                // Distinguishes a file from a path through a file.
                 self.stat(path)?;
                 return Err(faults::not_directory(path));
             }
@@ -120,7 +117,7 @@ impl Tree {
             .iter()
             .filter_map(|name| {
                 let stat = statat(directory, name.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-                // Whoever is gone by now was not there.
+                // Entries removed since are left out.
                 entry(path.joined(name.text()?), &stat.ok()?)
             })
             .collect();
@@ -132,7 +129,7 @@ impl Tree {
     }
 }
 
-/// Opens a directory by its name in another, unless the name is a link's.
+/// Opens a subdirectory, refusing a link.
 pub(crate) fn open_directory(
     directory: impl AsFd,
     name: impl rustix::path::Arg,
@@ -140,28 +137,26 @@ pub(crate) fn open_directory(
     openat(directory, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// A name in a directory.
 #[derive(Debug)]
 pub(crate) struct Name {
-    /// The name.
     pub(crate) name: CString,
-    /// What bears it; `None` for pipes, sockets and devices.
+    /// `None` for pipes, sockets and devices.
     pub(crate) kind: Option<EntryType>,
 }
 
 impl Name {
-    /// The name as a segment of a path, if it can be one.
+    /// The name as a segment of a path, if it is valid.
     pub(crate) fn text(&self) -> Option<&str> {
         segment_of(self.name.to_bytes())
     }
 
-    /// Whether a writer who is gone left it behind.
+    /// Whether it is a temporary file of a write.
     pub(crate) fn is_temporary(&self) -> bool {
         self.name.to_bytes().starts_with(TEMPORARY.as_bytes())
     }
 }
 
-/// All names in a directory, in no order.
+/// Reads all entries of a directory, unordered.
 pub(crate) fn names(mut directory: Dir) -> Result<(Dir, Vec<Name>), Errno> {
     let mut names = Vec::new();
     while let Some(entry) = directory.read() {
@@ -181,7 +176,7 @@ pub(crate) fn names(mut directory: Dir) -> Result<(Dir, Vec<Name>), Errno> {
     Ok((directory, names))
 }
 
-/// For file systems that do not tell types while listing.
+/// For file systems that do not report types in listings.
 fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<EntryType>, Errno> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(kind(FileType::from_raw_mode(stat.st_mode))),
@@ -190,7 +185,6 @@ fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<EntryType>, 
     }
 }
 
-/// The type as clients know it.
 pub(crate) fn kind(file_type: FileType) -> Option<EntryType> {
     match file_type {
         FileType::RegularFile => Some(EntryType::File),
@@ -200,7 +194,7 @@ pub(crate) fn kind(file_type: FileType) -> Option<EntryType> {
     }
 }
 
-/// An entry as clients see it, unless it is something they do not.
+/// The entry for clients; `None` for pipes, sockets and devices.
 pub(crate) fn entry(path: String, stat: &Stat) -> Option<FileEntry> {
     let entry_type = kind(FileType::from_raw_mode(stat.st_mode))?;
     let is_file = entry_type == EntryType::File;
@@ -214,12 +208,12 @@ pub(crate) fn entry(path: String, stat: &Stat) -> Option<FileEntry> {
     })
 }
 
-/// Bytes of a file.
 pub(crate) fn size(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-/// The version of a file: every write of ours gives it another inode or another time, which are never given twice.
+/// The version of a file: every write by the Hub gives it a new inode or a new modification time, which are never
+/// reused.
 pub(crate) fn etag(stat: &Stat) -> String {
     format!(
         "\"{:x}-{:x}-{:x}.{:x}-{:x}.{:x}\"",

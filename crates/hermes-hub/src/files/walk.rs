@@ -1,5 +1,4 @@
-//! Going through a tree in the byte order of its paths, link by no link, each directory opened from its parent's
-//! descriptor.
+//! Walking a tree in byte order of its paths, without following links; each directory is opened relative to its parent.
 
 use std::{
     cmp::Ordering,
@@ -17,20 +16,15 @@ use super::{
 };
 use crate::files::EntryType;
 
-/// Something on the way.
 pub(crate) struct Found<'a> {
-    /// The directory it is in.
     pub(crate) directory: BorrowedFd<'a>,
-    /// Its name there.
     pub(crate) name: &'a CStr,
-    /// Its path from the root.
     pub(crate) path: &'a str,
-    /// What it is.
     pub(crate) entry_type: EntryType,
 }
 
-/// Goes through everything below a directory whose path from the root is `path`, until told to stop. What no path can
-/// name, what is neither file, directory nor link, and what can not be opened is passed over.
+/// Visits everything below a directory whose path from the root is `path`, until `visit` breaks. Invalid names, entries
+/// other than files, directories and links, and entries that cannot be opened are skipped.
 pub(crate) fn walk(
     directory: OwnedFd,
     path: &str,
@@ -41,7 +35,7 @@ pub(crate) fn walk(
     descend(directory, &mut path, depth, visit)
 }
 
-/// A directory stands twice in the order: itself, and, as if its name ended with `/`, what is below it.
+/// A directory appears twice in the order: itself, and, as if its name ended with `/`, its contents.
 struct Stop<'a> {
     name: &'a Name,
     text: &'a str,

@@ -1,5 +1,5 @@
-//! A tenant's workspace, to look at and to download from. The agent works there meanwhile and may put anything there,
-//! so the same care is taken as with shares.
+//! Read-only access to a tenant's workspace. The agent works there at the same time and may put anything there, so it
+//! is treated as carefully as shares.
 
 use std::{
     fs::File,
@@ -14,25 +14,22 @@ use super::{
 };
 use crate::{Code, Problem};
 
-/// A workspace, read-only.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     tree: Arc<Tree>,
     limits: FileLimits,
 }
 
-/// A part of a file, as `Range` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteRange {
-    /// From the first byte to the last, if one is named; both count from 0 and belong to it.
+    /// From the first byte to the last, if given; both from 0 and inclusive.
     From(u64, Option<u64>),
-    /// That many at the end.
     Last(u64),
 }
 
 impl ByteRange {
-    /// Reads `bytes=0-99`, `bytes=100-` or `bytes=-100`. Other units and several parts are nothing that must be
-    /// understood: then the whole file is sent.
+    /// Parses `bytes=0-99`, `bytes=100-` or `bytes=-100`. Other units and multiple ranges may be ignored: the whole
+    /// file is sent then.
     pub fn parse(header: &str) -> Option<Self> {
         let (first, last) = header.trim().strip_prefix("bytes=")?.split_once('-')?;
         let number = |text: &str| text.trim().parse().ok();
@@ -47,7 +44,7 @@ impl ByteRange {
         (first <= last).then_some(Self::From(first, Some(last)))
     }
 
-    /// Where it begins and how long it is in a file of that size; nothing if it lies outside.
+    /// Start and length in a file of that size; `None` if it is outside.
     pub fn within(self, size: u64) -> Option<(u64, u64)> {
         match self {
             Self::From(first, last) if first < size => {
@@ -63,21 +60,17 @@ impl ByteRange {
     }
 }
 
-/// A file, or a part of it, ready to be sent.
 #[derive(Debug)]
 pub struct Download {
-    /// The whole file.
     pub entry: FileEntry,
-    /// Where the part begins.
     pub start: u64,
-    /// How long it is.
     pub length: u64,
-    /// Open, and at the start of the part; it may be longer than the part.
+    /// Positioned at the start of the range; it may be longer than the range.
     pub file: tokio::fs::File,
 }
 
 impl Workspace {
-    /// Opens a directory of a home. A link in its place is not followed.
+    /// Opens a directory of a home, refusing a link.
     pub fn open(home: &Path, name: &str, limits: FileLimits) -> io::Result<Self> {
         Ok(Self {
             tree: Arc::new(Tree::open_in(home, name)?),
@@ -89,25 +82,23 @@ impl Workspace {
         Arc::clone(&self.tree)
     }
 
-    /// One level.
+    /// Lists one level.
     pub async fn list(&self, path: &SharePath) -> Result<Listing, Problem> {
         let (tree, path, most) = (self.tree.clone(), path.clone(), self.limits.list_entries);
         blocking(move || tree.list(&path, most)).await
     }
 
-    /// What is at a path.
     pub async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem> {
         let (tree, path) = (self.tree.clone(), path.clone());
         blocking(move || tree.stat(&path)).await
     }
 
-    /// Lines of a text file.
+    /// Reads lines of a text file.
     pub async fn read(&self, path: &SharePath, lines: Lines) -> Result<FileText, Problem> {
         let (tree, path, most) = (self.tree.clone(), path.clone(), self.limits.read_bytes);
         blocking(move || text::read(&tree, &path, lines, most)).await
     }
 
-    /// A file as it is, or a part of it.
     pub async fn download(
         &self,
         path: &SharePath,

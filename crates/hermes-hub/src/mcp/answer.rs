@@ -1,4 +1,4 @@
-//! What a tool answers, before either way of sending it.
+//! The result of a tool call, for both ways of sending it.
 
 use std::sync::Arc;
 
@@ -10,21 +10,19 @@ use serde_json::value::RawValue;
 use crate::{Problem, call::Body, operations::Operation};
 
 const UNTRUSTED: &str = "hermes.hub/untrusted";
-/// In exactly this spelling.
+/// The contract requires exactly this spelling.
 const NOTHING_TO_SAY: &str = r#"{"ok": true}"#;
 
-/// What a tool answers.
 pub(super) struct Answer {
     said: Said,
     is_untrusted: bool,
 }
 
 enum Said {
-    /// The document of the REST operation.
     Document(Arc<RawValue>),
-    /// It has none.
     Nothing,
-    /// The problem's document. It is not structured content: that would have to fit the schema of what the tool gives.
+    /// The problem's document. It is not sent as structured content, which would have to match the tool's output
+    /// schema.
     Problem(String),
 }
 
@@ -55,7 +53,7 @@ impl Answer {
         }
     }
 
-    /// About how long it will be when it is sent: once as a text with its quotes escaped, once as it is.
+    /// Approximate size when sent: once as text with escaped quotes, once as structured content.
     pub(super) fn size(&self) -> usize {
         const AROUND: usize = 256;
         let text = self.text().len();
@@ -66,7 +64,7 @@ impl Answer {
         matches!(self.said, Said::Problem(_))
     }
 
-    /// As the protocol library wants it.
+    /// As rmcp's type.
     pub(super) fn to_result(&self) -> CallToolResult {
         let content = vec![ContentBlock::text(self.text())];
         if self.is_error() {
@@ -82,7 +80,7 @@ impl Answer {
         result
     }
 
-    /// As it is sent.
+    /// As the JSON that is sent.
     pub(super) fn to_document(&self, era: Era) -> Document<'_> {
         Document {
             result_type: (era == Era::Stateless).then_some("complete"),
@@ -101,7 +99,6 @@ impl Answer {
     }
 }
 
-/// A result as it is sent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Document<'a> {

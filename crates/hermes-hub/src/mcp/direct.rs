@@ -1,8 +1,7 @@
-//! Calls of tools, by a short way.
+//! A fast path for tool calls.
 //!
-//! A call is one document in and one out. The protocol library sends each through several tasks and a stream, in case
-//! it needs them. A call that is in every respect as the protocol wants it is answered here; any other goes on to the
-//! library, which knows what to say to it.
+//! A call is one document in and one out, but rmcp sends each through several tasks and a stream. A call that follows
+//! the protocol in every respect is answered here; any other is passed to rmcp, which reports what is wrong.
 
 use std::borrow::Cow;
 
@@ -22,14 +21,13 @@ use crate::{Hub, Problem, rest};
 
 const METHOD: &str = "tools/call";
 const STATELESS: ProtocolVersion = ProtocolVersion::V_2026_07_28;
-/// The revisions with sessions.
 const WITH_SESSIONS: [ProtocolVersion; 3] = [
     ProtocolVersion::V_2025_03_26,
     ProtocolVersion::V_2025_06_18,
     ProtocolVersion::V_2025_11_25,
 ];
 
-/// A call and nothing else: with any further member it is not for here.
+/// A plain call: with any other member it is passed to rmcp.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Message<'a> {
@@ -51,7 +49,7 @@ struct Params<'a> {
     meta: Meta<'a>,
 }
 
-/// A call that wants to hear of progress, or anything else, needs the library.
+/// A call that asks for progress, or anything else, is passed to rmcp.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Meta<'a> {
@@ -83,7 +81,7 @@ struct Sent<'a> {
     result: Document<'a>,
 }
 
-/// Answers ordinary calls, and lets everything else through. Names, pages, the token and the session have been checked.
+/// Answers plain calls, and passes everything else on. Host, origin, token and session have been checked.
 pub(super) async fn call(State(hub): State<Hub>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     match answer(&hub, &parts).await {
@@ -125,7 +123,7 @@ async fn answer(hub: &Hub, parts: &Parts) -> Option<Response> {
     };
     Some(match serde_json::to_writer(&mut body, &sent) {
         Ok(()) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        // The call has been carried out, so the library must not do it again.
+        // The call has been executed, so it must not be passed on to rmcp.
         Err(error) => {
             let id = parts.extensions.get().cloned();
             let id = id.unwrap_or_else(rest::RequestId::random);
@@ -134,7 +132,7 @@ async fn answer(hub: &Hub, parts: &Parts) -> Option<Response> {
     })
 }
 
-/// In which era a request is made whose headers ask for nothing but an answer.
+/// The era of a plain request; `None` if its headers ask for anything else.
 fn era(parts: &Parts) -> Option<Era> {
     let headers = &parts.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -158,7 +156,7 @@ fn era(parts: &Parts) -> Option<Era> {
     (version(&STATELESS) && !headers.contains_key("mcp-session-id")).then_some(Era::Stateless)
 }
 
-/// Whether a header is there once, with this value.
+/// Whether a header occurs once, with this value.
 fn is_said(headers: &HeaderMap, name: &str, value: &str) -> bool {
     let mut values = headers.get_all(name).iter();
     values.next().is_some_and(|first| first == value) && values.next().is_none()

@@ -1,5 +1,5 @@
-//! The MCP sessions of clients that begin with `initialize`, in the database: a session is its token's alone, outlives
-//! this process, and another node could go on with it.
+//! MCP sessions of the `initialize` era in the database: a session belongs to its token, outlives this process, and can
+//! be continued by another node.
 
 use std::{collections::HashSet, io, sync::Arc, time::Duration};
 
@@ -18,16 +18,15 @@ use crate::{
     state::{McpUse, Opened, State, StateError},
 };
 
-/// How often streams make sure that their session is still there: it may have been ended on another node.
+/// How often streams check that their session still exists: it may have been ended on another node.
 const CHECK: Duration = Duration::from_secs(2);
 
-/// Every so many checks it is written down that streams are open.
+/// Open streams are written to the database every so many checks.
 const CHECKS_PER_NOTE: u32 = 10;
 
-/// How long a stream counts as open after it was written down.
+/// How long a stream counts as open after it was written.
 const STREAM: Duration = Duration::from_mins(1);
 
-/// Sessions in the Hub's state.
 pub(super) struct Records {
     state: Arc<dyn State>,
     idle: Duration,
@@ -72,7 +71,7 @@ impl SessionRecords for Records {
         own: &[SessionUse],
     ) -> io::Result<Admission> {
         if own.len() >= self.most {
-            // One has to give way: then it counts which was really used last.
+            // If one has to be replaced, its real last use counts.
             let uses: Vec<McpUse> = own.iter().map(used).collect();
             let noted = self.state.note_mcp_uses(&uses).await;
             noted.map_err(io::Error::other)?;
@@ -107,7 +106,7 @@ impl SessionRecords for Records {
     }
 }
 
-/// Sees to it that streams and records agree, until the Hub ends.
+/// Keeps streams and records in sync until the Hub stops.
 pub(super) async fn follow_streams(hub: Hub, sessions: OpenSessions) {
     let mut count: u32 = 0;
     loop {
@@ -129,7 +128,7 @@ pub(super) async fn follow_streams(hub: Hub, sessions: OpenSessions) {
                     sessions.end_gone(&gone).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "MCP sessions can not be looked at"),
+            Err(error) => tracing::warn!(%error, "failed to read MCP sessions"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The tools: made once from the table, then only chosen from.
+//! The tools, built once from the operation table.
 
 use std::sync::{Arc, LazyLock};
 
@@ -28,7 +28,7 @@ static TOOLS: LazyLock<Vec<Offered>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The tools that somebody may see, in the order of the table.
+/// The tools that a caller may use, in the order of the table.
 pub(super) fn list(mcp: &Mcp, scopes: Scopes) -> Vec<Tool> {
     TOOLS
         .iter()
@@ -39,7 +39,7 @@ pub(super) fn list(mcp: &Mcp, scopes: Scopes) -> Vec<Tool> {
         .collect()
 }
 
-/// The operation behind a tool, whether or not somebody may call it.
+/// The operation of a tool, whatever the caller's rights are.
 pub(super) fn find(name: &str, mcp: &Mcp) -> Option<&'static Operation> {
     table()
         .find(name)

@@ -1,4 +1,4 @@
-//! The arguments of an operation: their names in both spellings, where REST has them, and the check before use.
+//! The arguments of an operation: their names in both styles, their location in REST requests, and validation.
 
 use hermes_config::nearest;
 use schemars::JsonSchema;
@@ -8,68 +8,50 @@ use serde_json::{Map, Value};
 use super::{Verb, schema};
 use crate::Problem;
 
-/// How names are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
-    /// As the tools have them.
+    /// Snake case, for tools.
     Tool,
-    /// As REST has them.
+    /// Camel case, for REST.
     Rest,
 }
 
-/// Where REST has an argument.
+/// The location of an argument in a REST request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In the route.
     Path,
-    /// Behind the question mark.
     Query,
-    /// In the JSON body.
     Body,
 }
 
-/// What an argument is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A text.
     Text,
-    /// A whole number.
     Integer,
-    /// Yes or no.
     Boolean,
-    /// A list.
     List,
-    /// An object.
     Object,
-    /// Whatever its own type says.
+    /// Any JSON value.
     Any,
 }
 
-/// An argument.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// As the tools have it.
+    /// Its name in tools.
     pub name: String,
-    /// As REST has it.
+    /// Its name in REST.
     pub rest_name: String,
-    /// What it is.
     pub kind: Kind,
-    /// Whether it must be there.
     pub is_required: bool,
-    /// Where REST has it.
     pub place: Place,
-    /// Whether tools have it too.
     pub is_for_tools: bool,
-    /// Its own schema.
     pub schema: Value,
 }
 
-/// What an operation takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
-    /// In order.
     pub members: Vec<Member>,
-    /// The argument that the whole REST body is.
+    /// The argument that is the whole REST body.
     pub whole_body: Option<&'static str>,
     tool_schema: Map<String, Value>,
 }
@@ -134,17 +116,15 @@ impl Input {
         }
     }
 
-    /// The schema of the tool's arguments.
     pub fn tool_schema(&self) -> &Map<String, Value> {
         &self.tool_schema
     }
 
-    /// The argument of that name in REST.
     pub(crate) fn by_rest_name(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|member| member.rest_name == name)
     }
 
-    /// Refuses arguments nobody knows, missing ones, and those of another kind.
+    /// Refuses unknown, missing and wrongly typed arguments.
     pub(crate) fn check(
         &self,
         arguments: &Map<String, Value>,
@@ -179,7 +159,7 @@ impl Input {
         }
     }
 
-    /// That nobody knows such an argument, and which one was meant.
+    /// The problem of an unknown argument, with the nearest name.
     pub(crate) fn unknown(&self, name: &str, naming: Naming) -> Problem {
         let names = self.members.iter().filter(|member| match naming {
             Naming::Tool => member.is_for_tools,
@@ -195,7 +175,7 @@ impl Input {
     }
 }
 
-/// That nobody knows such a member, and which one was meant.
+/// The problem of an unknown member, with the nearest name.
 pub(crate) fn unknown_member(name: &str, known: &[String]) -> Problem {
     let short: String = name.chars().take(80).collect();
     let advice = match nearest(&short, known.iter().cloned()) {
@@ -213,13 +193,12 @@ pub(crate) fn unknown_member(name: &str, known: &[String]) -> Problem {
     Problem::invalid(format!("unknown member `{short}`{advice}")).at(short, "unknown")
 }
 
-/// Turns checked arguments into their type.
 pub(super) fn read<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, Problem> {
     serde_json::from_value(Value::Object(arguments))
         .map_err(|error| Problem::invalid(without_values(&error.to_string())))
 }
 
-/// The library's message without what the caller sent: that may be a secret.
+/// Removes values that the caller sent from an error message of serde: they may be secrets.
 pub(crate) fn without_values(message: &str) -> String {
     for (start, end, instead) in [
         ("string \"", "\", expected", "a string"),
@@ -248,7 +227,7 @@ pub(crate) fn camel(name: &str) -> String {
     spelled
 }
 
-/// A schema that says that there are no other members.
+/// Sets `additionalProperties: false`.
 fn closed(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema.entry("type").or_insert_with(|| "object".into());
     schema
@@ -277,7 +256,7 @@ fn kind(schema: &Value) -> Kind {
     }
 }
 
-/// What a value should have been.
+/// The expected type, if the value does not have it.
 fn wrong_kind(member: &Member, value: &Value) -> Option<&'static str> {
     let fits = match member.kind {
         _ if value.is_null() => true,

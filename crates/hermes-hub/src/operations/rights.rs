@@ -1,8 +1,8 @@
-//! What members of an input take beyond the right of their operation: one table, which the dispatcher asks for REST
+//! Rights that members of an input need beyond those of their operation: one table, which the dispatcher uses for REST
 //! and MCP alike.
 //!
-//! A member that does what another operation does by itself needs that operation's right. Arguments in a route are not
-//! here: they say whose it is, and the gate has checked that.
+//! A member that does what another operation does needs that operation's right. Path arguments are not listed: they
+//! select the tenant, which the gate has checked.
 
 use serde_json::{Map, Value};
 
@@ -14,22 +14,21 @@ use crate::{
 
 use MemberRight::{Of, Own, Parts, Scoped, WholeHub};
 
-/// What a member takes.
+/// The right that a member needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberRight {
-    /// No more than its operation.
+    /// The right of its own operation.
     Own,
-    /// The right of this operation, which does the same by itself.
+    /// The right of this operation, which does the same.
     Of(&'static str),
-    /// This scope.
     Scoped(Scope),
     /// A token that is not limited to some tenants.
     WholeHub,
-    /// What each of its own members takes.
+    /// The rights of each of its own members.
     Parts(&'static [(&'static str, MemberRight)]),
 }
 
-/// The settings of an agent: zone and limits are not for those who have but this tenant.
+/// The settings of an agent. Tokens limited to some tenants may not change time zone and limits.
 const AGENT: MemberRight = Parts(&[
     ("model", Own),
     ("timezone", WholeHub),
@@ -193,7 +192,7 @@ const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
     ("list_members", PAGE),
     ("put_member", &[("access", Own)]),
     ("list_tokens", PAGE),
-    // What a token may hand out depends on the values: `auth::check_request` compares them.
+    // The rights a token may grant depend on values: `auth::check_request` compares them.
     (
         "create_token",
         &[
@@ -223,19 +222,17 @@ const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
     ),
 ];
 
-/// What the members of an operation's input take.
 pub(super) fn of(operation: &str) -> &'static [(&'static str, MemberRight)] {
     let found = RIGHTS.iter().find(|(name, _)| *name == operation);
     found.map_or(&[], |(_, members)| members)
 }
 
 impl Operation {
-    /// What a member of the input takes; none if the table does not say.
+    /// The right of a member of the input; `None` if it is not in the table.
     pub fn member_right(&self, name: &str) -> Option<MemberRight> {
         find(self.rights, name)
     }
 
-    /// Refuses members that the caller has no right to.
     pub(crate) fn check_rights(
         &self,
         principal: &Principal,
@@ -247,7 +244,7 @@ impl Operation {
                     check(principal, name, right, Some(value))?;
                 }
                 None if self.is_in_no_route(name) => {
-                    let error = format!("`{}.{name}` has no right of its own", self.name);
+                    let error = format!("`{}.{name}` is missing in the table of rights", self.name);
                     return Err(Problem::internal(&error));
                 }
                 Some(_) | None => {}
@@ -256,14 +253,13 @@ impl Operation {
         Ok(())
     }
 
-    /// Whether there is such a member, outside the route.
     fn is_in_no_route(&self, name: &str) -> bool {
         let mut members = self.input.members.iter();
         members.any(|member| member.name == name && member.place != Place::Path)
     }
 }
 
-/// Whether a member asks for anything. In a patch, `null` and `false` do.
+/// Whether a member requests something. In a patch, `null` and `false` do.
 fn is_asked_for(verb: Verb, value: &Value) -> bool {
     verb == Verb::Patch || !matches!(value, Value::Null | Value::Bool(false))
 }
@@ -273,7 +269,7 @@ fn find(members: &[(&str, MemberRight)], name: &str) -> Option<MemberRight> {
     found.map(|(_, right)| *right)
 }
 
-/// Refuses a member. Without a value, or with one that is no object, all its parts are meant.
+/// Checks a member. Without a value, or with one that is not an object, all its parts are checked.
 fn check(
     principal: &Principal,
     name: &str,

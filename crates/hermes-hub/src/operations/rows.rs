@@ -1,4 +1,4 @@
-//! The rows of the table, by family, in the order in which everything lists them.
+//! The rows of the operation table, by family, in the order of all listings.
 
 use super::Operation;
 

@@ -1,4 +1,4 @@
-//! JSON Schemas of inputs and outputs, whole in themselves.
+//! Self-contained JSON Schemas of inputs and outputs.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ fn generate(
     schema
 }
 
-/// Takes out formats such as `uint64`, which no standard knows and clients warn of.
+/// Removes formats such as `uint64`, which are not standard and cause warnings in clients.
 fn remove_sizes(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -39,7 +39,6 @@ fn settings() -> SchemaSettings {
     settings
 }
 
-/// What an operation takes.
 pub(crate) fn input<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = generate(
         settings().for_deserialize(),
@@ -49,13 +48,12 @@ pub(crate) fn input<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// What an operation gives.
 pub(crate) fn output<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = generate(
         settings().for_serialize(),
         schemars::SchemaGenerator::into_root_schema_for::<T>,
     );
-    // Tools must give objects, and a type that flattens a map says so only by its members.
+    // Tools must return objects, but a type that flattens a map has no `type` in its schema.
     schema.entry("type").or_insert_with(|| "object".into());
     schema
 }

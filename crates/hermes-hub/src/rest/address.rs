@@ -1,4 +1,4 @@
-//! Where a client is: the other end of the connection, or what a trusted proxy says.
+//! The client's address: the peer of the connection, or what a trusted proxy reports.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,8 +6,8 @@ use axum::extract::{ConnectInfo, Request};
 
 use crate::{app::ClientAddress, auth::Cidr};
 
-/// The client's address. Proxies write what they see at the end of `X-Forwarded-For`; the last address that is no
-/// trusted proxy is the client.
+/// Proxies append the address they see to `X-Forwarded-For`; the last address that is not a trusted proxy is the
+/// client.
 pub(super) fn of(request: &Request, trusted: &[Cidr]) -> IpAddr {
     let connected = request.extensions().get::<ConnectInfo<ClientAddress>>();
     let connected = connected.map_or(

@@ -1,4 +1,4 @@
-//! The arguments of a REST request: from the route, the query and the body into one object.
+//! The arguments of a REST request, merged from route, query and body.
 
 use std::time::Duration;
 
@@ -17,10 +17,9 @@ use crate::{
     operations::{Kind, Member, Naming, Operation, Place, Verb},
 };
 
-/// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// All arguments, by the names that tools have.
+/// Reads all arguments, by their tool names.
 pub(crate) async fn of(
     most_bytes: usize,
     operation: &Operation,
@@ -51,7 +50,6 @@ pub(crate) async fn of(
     Ok(arguments)
 }
 
-/// The arguments in the route.
 pub(crate) fn in_path(operation: &Operation, path: &RawPathParams) -> Map<String, Value> {
     let known = operation
         .input
@@ -73,7 +71,7 @@ pub(crate) fn in_path(operation: &Operation, path: &RawPathParams) -> Map<String
         .collect()
 }
 
-/// Reads a body of limited size within a limited time.
+/// Reads a body with a size limit and a timeout.
 pub(crate) async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
     let collected = tokio::time::timeout(PATIENCE, Limited::new(body, most).collect()).await;
     match collected {
@@ -113,7 +111,7 @@ fn take_query(
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (decoded(name)?, decoded(value)?);
-        // A route that is asked in two ways has its arguments in the query of one and in the body of the other.
+        // A route with two methods has its arguments in the query of one and in the body of the other.
         let fits = |member: &&Member| {
             member.place == Place::Query || (member.place == Place::Body && !verb.has_body())
         };
@@ -157,7 +155,7 @@ fn take_body(
     Ok(())
 }
 
-/// A text of the query as what its argument is.
+/// Parses a query value as the type of its argument.
 fn value_of(member: &Member, text: &str) -> Result<Value, Problem> {
     let wrong = |wanted: &str| {
         let name = member.rest_name.clone();
@@ -182,7 +180,7 @@ fn value_of(member: &Member, text: &str) -> Result<Value, Problem> {
     }
 }
 
-/// Decodes a part of a query, once.
+/// Percent-decodes a part of a query, once.
 fn decoded(text: &str) -> Result<String, Problem> {
     let spaced = text.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8();

@@ -1,5 +1,4 @@
-//! The door that every request comes through, `/mcp` included: names and pages, rates, tokens; and the headers that
-//! every answer has.
+//! Middleware of every request, `/mcp` included: host and origin, rate limits, tokens; and common response headers.
 
 use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
 
@@ -26,7 +25,7 @@ use crate::{
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Names under which people put tokens into addresses, where logs and histories keep them.
+/// Query parameters in which people send tokens, where logs and histories keep them.
 const TOKEN_NAMES: [&str; 6] = [
     "token",
     "access_token",
@@ -35,15 +34,12 @@ const TOKEN_NAMES: [&str; 6] = [
     "key",
     "authorization",
 ];
-/// Encodings of encodings that are looked through in an address.
+/// How often a query is decoded to find a token.
 const MOST_DECODINGS: usize = 4;
-/// Wrong tokens are counted by so many first characters: the kind of key, and a few of its own.
+/// Wrong tokens are counted by their first characters: the key kind and a few more.
 const COUNTED_BEGINNING: usize = 15;
-/// Beginnings that are told apart.
 const MOST_BEGINNINGS: u16 = 4096;
-/// What address and headers may take.
 const MOST_HEADER_BYTES: usize = 32 * 1024;
-/// Routes that need no token.
 const OPEN: [&str; 7] = [
     "/",
     "/reference",
@@ -54,12 +50,12 @@ const OPEN: [&str; 7] = [
     "/.well-known/oauth-protected-resource/mcp",
 ];
 
-/// What a request is called in logs and errors.
+/// The id of a request in logs and errors.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) Arc<str>);
 
 impl RequestId {
-    /// The id of a request that came through the door.
+    /// The id that the middleware has assigned.
     pub(crate) fn of(request: &Request) -> Self {
         request
             .extensions()
@@ -70,12 +66,12 @@ impl RequestId {
 
     pub(crate) fn random() -> Self {
         let mut bytes = [0_u8; 12];
-        // Without random bytes ids repeat; nothing depends on them.
+        // Without random bytes ids repeat, which is harmless.
         let _ = getrandom::fill(&mut bytes);
         Self(format!("req_{}", crate::ids::hex(&bytes)).into())
     }
 
-    /// The caller's own, if it can be printed.
+    /// The id sent by the caller, if it is printable.
     fn presented(headers: &HeaderMap) -> Option<Self> {
         let id = headers.get(REQUEST_ID)?.to_str().ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
@@ -83,7 +79,6 @@ impl RequestId {
     }
 }
 
-/// A problem as a response.
 pub(crate) fn problem_response(problem: &Problem, id: &RequestId) -> Response {
     let status =
         StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -106,7 +101,7 @@ pub(crate) fn problem_response(problem: &Problem, id: &RequestId) -> Response {
     response
 }
 
-/// Checks a request and lets it through.
+/// Middleware that checks and authenticates a request.
 pub(crate) async fn guard(State(hub): State<Hub>, mut request: Request, next: Next) -> Response {
     let id = RequestId::presented(request.headers()).unwrap_or_else(RequestId::random);
     request.extensions_mut().insert(id.clone());
@@ -142,7 +137,7 @@ pub(crate) async fn guard(State(hub): State<Hub>, mut request: Request, next: Ne
     response
 }
 
-/// Why a request is not let through, and what is left to its token if that is why.
+/// Why a request is refused, with the rate limit if that is the reason.
 struct Refused {
     problem: Problem,
     left: Option<Left>,
@@ -236,7 +231,7 @@ async fn admit(
     Ok(Some(left))
 }
 
-/// Refuses headers that no client of ours sends. What is larger still never gets this far.
+/// Refuses oversized headers. Even larger ones are refused by hyper.
 fn check_size(request: &Request) -> Result<(), Problem> {
     let headers = request.headers().iter();
     let bytes: usize = headers
@@ -252,17 +247,15 @@ fn check_size(request: &Request) -> Result<(), Problem> {
     ))
 }
 
-/// What wrong tokens are counted by. A right one always passes, so two that are counted as one harm nobody.
+/// What wrong tokens are counted by. A valid token always passes, so collisions are harmless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum WrongToken {
-    /// Where they come from.
     From(IpAddr),
-    /// How they begin, as a short hash: so many are told apart, and no more.
+    /// A short hash of their first characters.
     Like(u16),
 }
 
 impl WrongToken {
-    /// How this one begins.
     fn like(token: &str) -> Self {
         let beginning = &token.as_bytes()[..token.len().min(COUNTED_BEGINNING)];
         let hash = Sha256::digest(beginning);
@@ -270,7 +263,7 @@ impl WrongToken {
     }
 }
 
-/// Counts a wrong token, and refuses to say more than that there were too many.
+/// Counts a wrong token; an error if there were too many.
 fn count_wrong_token(hub: &Hub, address: IpAddr, token: &str) -> Result<(), Problem> {
     hub.metrics().auth_failure();
     let rate = Rate::per_minute(hub.settings().limits.auth_failures_per_minute);
@@ -281,7 +274,7 @@ fn count_wrong_token(hub: &Hub, address: IpAddr, token: &str) -> Result<(), Prob
     Ok(())
 }
 
-/// What the log says of who was turned away.
+/// The audit entry of an authentication failure.
 fn refusal_entry(refusal: &Refusal, via: Via) -> Option<NewEntry> {
     let (actor, action, status) = match refusal {
         Refusal::RuntimeKey { tenant } => (
@@ -315,7 +308,6 @@ pub(crate) fn too_many(what: &str, empty: Empty) -> Problem {
         .retry_after(wait)
 }
 
-/// The key in an `Authorization` header.
 pub(crate) fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -336,13 +328,13 @@ fn refuse_token_in(query: &str) -> Result<(), Problem> {
     });
     if holds_token {
         return Err(Problem::invalid(
-            "a token does not belong into the address; send it as `Authorization: Bearer …`, and rotate this one",
+            "a token does not belong in the address; send it as `Authorization: Bearer …`, and rotate this one",
         ));
     }
     Ok(())
 }
 
-/// A part of a query as it is meant, however often it was encoded.
+/// A part of a query, decoded as often as it was encoded.
 fn decoded(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     for _ in 0..MOST_DECODINGS {

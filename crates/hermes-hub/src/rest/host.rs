@@ -1,4 +1,4 @@
-//! By which names the Hub may be called, and from which pages.
+//! Checks of `Host` and `Origin`.
 
 use http::{HeaderMap, Uri, header};
 
@@ -6,7 +6,7 @@ use crate::{Problem, settings::Settings};
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Refuses requests under foreign names and from foreign pages.
+/// Refuses requests with an unknown host or origin.
 pub(super) fn check(settings: &Settings, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next();
@@ -16,7 +16,7 @@ pub(super) fn check(settings: &Settings, uri: &Uri, headers: &HeaderMap) -> Resu
         ));
     }
     let host = host.map(|host| host.to_str().unwrap_or_default());
-    // Whoever forwards requests may go by either name, so both have to be known.
+    // A proxy may use either name, so both must be allowed.
     let named = uri.authority().map(http::uri::Authority::as_str);
     let mut named = named.into_iter().chain(host).peekable();
     let is_named = named.peek().is_some();
@@ -61,7 +61,7 @@ fn refused(message: &str) -> Problem {
     Problem::denied(message).because("origin")
 }
 
-/// A page that a Hub on this machine serves itself.
+/// Whether an origin is a page that a local Hub serves itself.
 fn is_own_page(origin: &str, settings: &Settings) -> bool {
     let host = origin
         .strip_prefix("http://")
@@ -84,7 +84,7 @@ fn name_of(host: &str) -> &str {
     }
 }
 
-/// A name without a port stands for every port.
+/// A name without a port matches every port.
 fn is_same_host(known: &str, named: &str) -> bool {
     known.eq_ignore_ascii_case(named)
         || (name_of(known) == known && known.eq_ignore_ascii_case(name_of(named)))

@@ -13,7 +13,6 @@ use crate::{
     dispatch::Dispatched,
 };
 
-/// The response to a request that went well.
 pub(super) fn reply(
     dispatched: Dispatched,
     if_none_match: Option<&str>,

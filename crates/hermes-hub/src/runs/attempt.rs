@@ -1,4 +1,4 @@
-//! One stretch of following a run's events, from asking the agent for them until the run ends or they break off.
+//! One attempt to follow a run's events, until the run ends or the stream is disconnected.
 
 use std::time::Duration;
 
@@ -22,25 +22,22 @@ use crate::{
     state::{NewEvent, RunChange, RunUpdate, StateError},
 };
 
-/// How long an agent may take to end a run that was told to stop.
+/// How long an agent may take to stop a run.
 const STOPPING: Duration = Duration::from_secs(15);
 
-/// Events that are stored in one transaction at most.
 const BATCH: usize = 200;
 
-/// Why following a run's events ended.
 pub(super) enum End {
-    /// The run has ended, and that is stored.
+    /// The run has ended and its end is stored.
     Over,
-    /// The agent does not work on it any more, and it has no end.
+    /// The agent no longer works on it, and it has no final event.
     CutOff,
-    /// The connection broke, or the agent.
+    /// The connection or the agent failed.
     Lost(String),
 }
 
 type Events = BoxStream<'static, Result<AgentEvent, RuntimeError>>;
 
-/// What happened next.
 enum Step {
     Event(Option<Result<AgentEvent, RuntimeError>>),
     Flush,
@@ -51,7 +48,7 @@ enum Step {
 }
 
 impl Work<'_> {
-    /// Follows the run's events behind the last one that is stored.
+    /// Follows the run's events after the last stored one.
     pub(super) async fn attempt(&mut self, terms: &Terms) -> Result<End, StateError> {
         let run = match self.agent_run().await? {
             Ok(run) => run,
@@ -61,7 +58,7 @@ impl Work<'_> {
         let after = self.record.agent_sequence;
         let mut events = match runtime.events(&self.tenant, &run, after).await {
             Ok(events) => events,
-            // Its journal is gone.
+            // The agent has lost its journal.
             Err(RuntimeError::Unknown(_)) => return Ok(End::CutOff),
             Err(error) => return Ok(End::Lost(error.to_string())),
         };
@@ -79,9 +76,9 @@ impl Work<'_> {
                 .step(&mut events, &telling, deadline, told_to_stop)
                 .await
             {
-                None => return self.lost(&mut telling, "the Hub ends").await,
+                None => return self.lost(&mut telling, "the Hub is shutting down").await,
                 Some(Step::Event(None)) => {
-                    return self.lost(&mut telling, "its events ended").await;
+                    return self.lost(&mut telling, "the event stream ended").await;
                 }
                 Some(Step::Event(Some(Err(error)))) => {
                     return self.lost(&mut telling, &error.to_string()).await;
@@ -97,7 +94,7 @@ impl Work<'_> {
                     self.is_overdue |= matches!(step, Step::Overdue);
                     told_to_stop = Some(Instant::now() + STOPPING);
                     if let Err(error) = runtime.stop_run(&self.tenant, &run).await {
-                        tracing::debug!(run = %self.id, "a run could not be stopped: {error}");
+                        tracing::debug!(run = %self.id, %error, "failed to stop a run");
                     }
                 }
                 Some(Step::TooSlow) => {
@@ -117,13 +114,13 @@ impl Work<'_> {
         }
     }
 
-    /// The events broke off. What came before is kept: the next stretch begins behind what is stored.
+    /// The stream was disconnected. Received events are stored, and the next attempt continues after them.
     async fn lost(&mut self, telling: &mut Telling, reason: &str) -> Result<End, StateError> {
         self.flush(telling).await?;
         Ok(End::Lost(reason.to_owned()))
     }
 
-    /// Stores the pieces of the answer so far, but for what may turn out to be a secret.
+    /// Stores the text so far, except what may be the beginning of a secret.
     async fn flush(&mut self, telling: &mut Telling) -> Result<(), StateError> {
         match telling.settled() {
             Some(joined) => {
@@ -137,7 +134,7 @@ impl Work<'_> {
         }
     }
 
-    /// Waits for what happens next; nothing if the Hub ends.
+    /// Waits for the next step; `None` at shutdown.
     async fn step(
         &self,
         events: &mut Events,
@@ -159,7 +156,7 @@ impl Work<'_> {
         }
     }
 
-    /// What the agent calls the run; it is started if it has no name yet.
+    /// The agent's id of the run, which is started if it has none yet.
     async fn agent_run(&mut self) -> Result<Result<AgentRun, End>, StateError> {
         if let Some(run) = &self.record.agent_run {
             return Ok(Ok(run.clone()));
@@ -201,7 +198,7 @@ impl Work<'_> {
         Ok(Err(End::Over))
     }
 
-    /// Stores events, in one transaction, and tells whether the run is over.
+    /// Stores events in one transaction; returns whether the run is over.
     async fn take_in(
         &mut self,
         batch: Vec<AgentEvent>,
@@ -265,7 +262,7 @@ impl Work<'_> {
                 }
                 update.asked.push(asked);
                 change.status = Some(RunStatus::WaitingForApproval);
-                // The only tool that was called so far is the one that waits.
+                // The only tool call so far is the one that waits for approval.
                 if self.started_calls == 1 && self.ended_calls == 0 {
                     change.called_tool = Some(false);
                 }
@@ -308,7 +305,7 @@ impl Work<'_> {
         Ok(end)
     }
 
-    /// How a run without an answer ended: who told it to stop decides what that means.
+    /// The final event of a run without output: it depends on who stopped it.
     fn note_end(
         &self,
         change: &mut RunChange,
@@ -340,43 +337,43 @@ impl Work<'_> {
     }
 }
 
-const OVERDUE: &str = "the run took longer than it may";
+const OVERDUE: &str = "the run exceeded its time limit";
 
-/// What is needed to tell events.
+/// Prepares events for storage: redacts secrets and coalesces text.
 struct Telling {
     redactor: Redactor,
-    /// Where it lies on this machine, which is nobody's business.
+    /// The home's path, which is removed from events.
     home: String,
     joining: Joining,
     approval_timeout: Duration,
 }
 
 impl Telling {
-    /// The pieces of the answer so far, as one event without secrets.
+    /// The text so far as one redacted event.
     fn joined(&mut self) -> Option<NewEvent> {
         self.joining.take(&self.redactor)
     }
 
-    /// The same, without those that may be the beginning of a secret.
+    /// The same, except what may be the beginning of a secret.
     fn settled(&mut self) -> Option<NewEvent> {
         self.joining.take_settled(&self.redactor)
     }
 }
 
-/// An event, and those behind it that have arrived already.
+/// An event and those that have already arrived after it.
 fn take_ready(first: AgentEvent, events: &mut Events) -> Vec<AgentEvent> {
     let mut batch = vec![first];
     while batch.len() < BATCH {
         match events.next().now_or_never() {
             Some(Some(Ok(event))) => batch.push(event),
-            // What went wrong shows again: a stream that has ended stays so.
+            // An error is seen again on the next poll, since an ended stream stays ended.
             _ => break,
         }
     }
     batch
 }
 
-/// Waits for a moment, or for ever.
+/// Sleeps until a moment, or forever.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,

@@ -1,5 +1,5 @@
-//! The life of one run on this node: its agent is woken, its events are followed, and if it is cut off it is resumed,
-//! queued again or ended.
+//! Executes one run on this node: wakes its agent, follows its events, and resumes, requeues or fails it after an
+//! interruption.
 
 use std::{
     collections::HashMap,
@@ -24,25 +24,22 @@ use crate::{
     },
 };
 
-/// How often a run is begun at most.
 const MOST_ATTEMPTS: u32 = 5;
 
-/// How often an agent that is well may break off without a single event.
+/// How often a healthy agent may disconnect without a single event.
 const MOST_FRUITLESS: u32 = 10;
 
-/// The first rest after a break; each is twice as long as the one before.
+/// Doubled after each disconnect.
 const FIRST_REST: Duration = Duration::from_millis(50);
 
-/// The longest rest after a break.
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
-/// How long to wait for a database that does not answer.
 const DATABASE_REST: Duration = Duration::from_secs(2);
 
-/// Carries out a run until it has ended, waits in its queue again, or the Hub ends.
+/// Executes a run until it has ended, is queued again, or the Hub stops.
 pub(super) async fn carry_out(runs: &Arc<Runs>, record: RunRecord, handle: &Handle) {
     let tenant = record.run.tenant_id.clone();
-    // A Hub before has told the agent of it.
+    // An earlier process has started it on the agent.
     let is_inherited = record.agent_run.is_some();
     let _busy = runs.agents.enter(&tenant);
     let mut work = Work {
@@ -63,9 +60,9 @@ pub(super) async fn carry_out(runs: &Arc<Runs>, record: RunRecord, handle: &Hand
     };
     loop {
         match work.carry_out().await {
-            // Somebody else ended or removed it.
+            // It was ended or removed elsewhere.
             Ok(()) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => return,
-            Err(error) => tracing::warn!(run = %work.id, "a run can not go on: {error}"),
+            Err(error) => tracing::warn!(run = %work.id, %error, "run paused: the database failed"),
         }
         tokio::select! {
             () = tokio::time::sleep(DATABASE_REST) => {}
@@ -77,29 +74,26 @@ pub(super) async fn carry_out(runs: &Arc<Runs>, record: RunRecord, handle: &Hand
     }
 }
 
-/// A run under way.
 pub(super) struct Work<'a> {
     pub(super) runs: &'a Arc<Runs>,
     pub(super) handle: &'a Handle,
     pub(super) tenant: TenantId,
     pub(super) id: RunId,
     pub(super) record: RunRecord,
-    /// What has to be decided.
     pub(super) waiting: Vec<Waiting>,
-    /// Approvals by what the agent calls them.
+    /// Approval ids by the agent's ids.
     pub(super) names: HashMap<String, ApprovalId>,
-    /// What was decided in attempts that were cut off, and still holds.
+    /// Decisions of interrupted attempts that are still valid.
     pub(super) carried: Vec<Approval>,
-    /// Tool calls of this attempt that this node has seen.
+    /// Tool calls of this attempt seen by this node.
     pub(super) started_calls: u32,
     pub(super) ended_calls: u32,
-    /// It took too long.
     pub(super) is_overdue: bool,
-    /// A Hub before this one began it.
+    /// An earlier process started it.
     is_inherited: bool,
-    /// Since when this Hub is about it.
+    /// When this process started to execute it.
     began: Instant,
-    /// Breaks since the last event.
+    /// Disconnects since the last event.
     pub(super) fruitless: u32,
 }
 
@@ -115,13 +109,13 @@ impl Work<'_> {
             self.handle.stop.cancel();
         }
         self.recall_approvals().await?;
-        // Only a run that a Hub before had begun waits here. Its agent starts again when there is a decision.
+        // Only a resumed run waits here. Its agent is started when there is a decision.
         if !self.waiting.is_empty() && !self.await_decisions().await? {
             return Ok(());
         }
         loop {
             let woken = tokio::select! {
-                // An agent that is awake has to be told of a stop, so it comes first.
+                // A running agent has to be told of a stop, so this comes first.
                 biased;
                 woken = self.runs.agents.wake(&self.tenant) => woken,
                 () = self.runs.closing.cancelled() => return Ok(()),
@@ -138,11 +132,11 @@ impl Work<'_> {
                 End::Lost(_) if self.runs.closing.is_cancelled() => return Ok(()),
                 End::Lost(reason) => {
                     self.fruitless += 1;
-                    tracing::debug!(run = %self.id, "a run's events broke off: {reason}");
+                    tracing::debug!(run = %self.id, %reason, "run event stream disconnected");
                     if self.fruitless > MOST_FRUITLESS {
                         return self.cut_off().await;
                     }
-                    // After events it was only the connection, most likely.
+                    // If there were events, most likely only the connection failed.
                     if self.fruitless == 1 {
                         continue;
                     }
@@ -157,7 +151,7 @@ impl Work<'_> {
         }
     }
 
-    /// What the database knows of decisions in this run.
+    /// Loads the run's approvals from the database.
     async fn recall_approvals(&mut self) -> Result<(), StateError> {
         let page = Page::first(500);
         let state = &self.runs.state;
@@ -186,7 +180,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The agent lost the run: once more, unless a tool may have done something.
+    /// The agent lost the run: it is retried, unless a tool call may have had an effect.
     async fn cut_off(&mut self) -> Result<(), StateError> {
         if self.handle.stop.is_cancelled() {
             return self.cancel().await;
@@ -215,7 +209,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What cut it off: one word, and words for people.
+    /// The cause of the interruption: a code and a message.
     fn why_cut_off(&self) -> (&'static str, String) {
         match self.runs.agents.death_since(&self.tenant, self.began) {
             Some(death) => ("agent_died", format!("the tenant's agent {death}")),
@@ -230,19 +224,18 @@ impl Work<'_> {
         }
     }
 
-    /// There is no agent to carry it out.
+    /// The agent cannot be started.
     async fn give_up(&mut self, problem: &Problem) -> Result<(), StateError> {
         match problem.reason {
             Some("tenant_blocked") => {
                 let _ = self.handle.cause.set(TenantStop::Blocked.error());
                 self.cancel().await
             }
-            // Nobody else says that of a tenant whose run is under way.
+            // Nobody else reports this for a tenant with an active run.
             _ if problem.code == Code::NotFound => {
                 let _ = self.handle.cause.set(TenantStop::Deleted.error());
                 self.cancel().await
             }
-            // It waits in the queue until somebody starts the agent.
             Some("agent_stopped") => {
                 let why = Map::from_iter([("reason".to_owned(), json!("agent_stopped"))]);
                 let updated = self.runs.state.requeue_run(&self.tenant, &self.id, why);
@@ -276,7 +269,7 @@ impl Work<'_> {
         self.fail_because(code, code, message).await
     }
 
-    /// The same, with a reason that is another word than the error's.
+    /// The same, with a reason that differs from the error code.
     async fn fail_because(
         &mut self,
         reason: &str,
@@ -314,7 +307,7 @@ impl Work<'_> {
         self.store(update).await.map(drop)
     }
 
-    /// Stores what happened. A change of a status that somebody has set to `stopping` meanwhile is left out.
+    /// Stores an update. A change of status is dropped if somebody has set it to `stopping` since.
     pub(super) async fn store(&mut self, mut update: RunUpdate) -> Result<(), StateError> {
         let on_the_way = update.change.status.filter(|status| !status.is_final());
         if on_the_way.is_some() {
@@ -339,7 +332,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// How long the run may still take.
     pub(super) fn time_left(&self, terms: &Terms) -> Duration {
         let limit = self
             .record
@@ -349,7 +341,7 @@ impl Work<'_> {
         let begun = self.record.started_at.unwrap_or(self.record.run.created_at);
         let end = begun.after(limit);
         let left = end.millis() - crate::shapes::Time::now().millis();
-        // A clock that went back must not make it longer.
+        // A clock that was set back must not extend it.
         Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(limit)
     }
 }

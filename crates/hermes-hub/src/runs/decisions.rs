@@ -1,5 +1,5 @@
-//! Approvals: the first decision wins, in the database; the task of the run brings it to the agent. Nobody decides in
-//! time: denied.
+//! Approvals: the first decision wins, in the database; the task of the run delivers it to the agent. After the timeout
+//! an approval is denied.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,31 +14,26 @@ use crate::{
     state::{ApprovalQuery, Carried, Choice, NewApproval, Page, RunChange, RunUpdate, StateError},
 };
 
-/// How often a run that waits looks for decisions that nobody told it of: another node may have taken them.
+/// How often a waiting run checks for decisions made on another node.
 const ROUND: Duration = Duration::from_secs(2);
 
-/// The longest command and description that are kept.
 const LONGEST: usize = 16 * 1024;
 
-/// What somebody decides.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// `once`, `session`, `always` or `deny`; `approve`, `approved` and `allow` mean `once`.
     pub choice: String,
     /// Which approval; the oldest that waits, if absent.
     pub approval_id: Option<ApprovalId>,
-    /// All that wait.
+    /// All pending approvals.
     pub all: bool,
-    /// Why.
     pub reason: Option<String>,
-    /// Which token.
     pub by: String,
 }
 
-/// Something a run waits for.
 pub(super) struct Waiting {
     pub(super) id: ApprovalId,
-    /// What the agent calls it.
+    /// The agent's id.
     pub(super) agent: Option<String>,
     expires_at: Option<Time>,
 }
@@ -62,7 +57,7 @@ impl Waiting {
 }
 
 impl Runs {
-    /// Decides what a run waits for. Returns what was decided.
+    /// Decides pending approvals of a run. Returns those that were decided.
     pub async fn decide(
         &self,
         tenant: &TenantId,
@@ -105,12 +100,12 @@ impl Runs {
                     self.count_decision(&approval);
                     decided.push(approval);
                 }
-                // Somebody was faster. With `all`, the others are still to be decided.
+                // Another decision was first. With `all`, the others still have to be decided.
                 Err(StateError::Conflict { .. }) if answer.all => {}
                 Err(StateError::Conflict { .. }) => return Err(not_pending()),
                 Err(error) => return Err(error.into()),
             }
-            // A key takes effect once.
+            // An idempotency key takes effect once.
             entry.idempotency = None;
         }
         if decided.is_empty() {
@@ -122,7 +117,7 @@ impl Runs {
         Ok(decided)
     }
 
-    /// Decides an approval that is known by its id alone.
+    /// Decides an approval by its id.
     pub async fn decide_approval(
         &self,
         id: &ApprovalId,
@@ -170,7 +165,6 @@ fn normalized(choice: &str) -> Result<&'static str, Problem> {
     }
 }
 
-/// What an agent asks for, to be stored.
 pub(super) fn new_approval(
     members: &Map<String, Value>,
     timeout: Duration,
@@ -200,7 +194,7 @@ fn called_tool(called: bool) -> RunUpdate {
 }
 
 impl Work<'_> {
-    /// How long until something runs out, or might have been decided elsewhere.
+    /// Time until an approval expires, or the next check for decisions made elsewhere.
     pub(super) fn until_next_look(&self) -> Duration {
         let now = Time::now().millis();
         let first = self
@@ -212,7 +206,7 @@ impl Work<'_> {
         Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(ROUND)
     }
 
-    /// Brings decisions to the agent, and denies what nobody has decided in time.
+    /// Delivers decisions to the agent, and denies expired approvals.
     pub(super) async fn deliver_decisions(
         &mut self,
         run: &AgentRun,
@@ -232,7 +226,7 @@ impl Work<'_> {
             };
             let had_called = self.record.called_tool;
             if decision.choice != "deny" {
-                // From here on a tool may do something.
+                // From here on a tool may have an effect.
                 self.store(called_tool(true)).await?;
             }
             match runtime.decide(&self.tenant, run, &decision).await {
@@ -240,13 +234,13 @@ impl Work<'_> {
                     return Ok(Some(End::Lost(error.to_string())));
                 }
                 Err(error) => {
-                    tracing::debug!(run = %self.id, "a decision came too late: {error}");
-                    // Nobody has heard it, so nothing was done: the run may begin anew.
+                    tracing::debug!(run = %self.id, %error, "agent did not accept a decision");
+                    // The decision was not delivered, so nothing was done and the run may be retried.
                     if self.record.called_tool != had_called {
                         self.store(called_tool(had_called)).await?;
                     }
                 }
-                // Anything else holds, too, if the run begins anew.
+                // Any other decision stays valid if the run is retried.
                 Ok(()) if decision.choice == "once" => {
                     self.runs
                         .state
@@ -260,7 +254,7 @@ impl Work<'_> {
         Ok(None)
     }
 
-    /// An approval if it is decided; one whose time is over is denied.
+    /// An approval if it is decided; an expired one is denied.
     async fn decided(
         &self,
         id: &ApprovalId,
@@ -299,7 +293,7 @@ impl Work<'_> {
         NewEntry::by_hub(action).of(&self.tenant).to(id.as_str())
     }
 
-    /// The agent says that an approval is over: it was told, or did not want to wait.
+    /// The agent reports that an approval is over: it was decided, or the agent did not wait.
     pub(super) async fn settle_approval(
         &mut self,
         members: &mut Map<String, Value>,
@@ -316,7 +310,7 @@ impl Work<'_> {
         };
         let entry = self.entry("approval_ended", &id);
         match self.runs.state.decide(&id, choice, entry).await {
-            // It was decided before, or asked and answered so fast that it is not stored yet.
+            // Decided earlier, or requested and decided before it was stored.
             Ok(_) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -325,8 +319,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What an attempt that was cut off was told about the same command holds for this one. It is stored with the
-    /// question, so that nobody is asked again.
+    /// A decision of an interrupted attempt on the same command is valid for this one. It is stored with the approval,
+    /// so that nobody is asked again.
     pub(super) fn carry(&mut self, asked: &NewApproval) -> Option<Carried> {
         let same = |earlier: &Approval| earlier.command == asked.command;
         let at = self.carried.iter().position(same)?;
@@ -336,7 +330,7 @@ impl Work<'_> {
         })
     }
 
-    /// Waits, without an agent, until all is decided. False if the run is not to go on.
+    /// Waits without an agent until everything is decided. Returns false if the run must not continue.
     pub(super) async fn await_decisions(&mut self) -> Result<bool, StateError> {
         loop {
             let mut is_open = false;

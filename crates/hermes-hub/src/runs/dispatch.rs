@@ -1,4 +1,4 @@
-//! Takes runs out of the queues: each tenant's oldest first, as many at once as the tenant may have.
+//! Dispatches queued runs: each tenant's oldest first, up to the tenant's limit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,14 +10,13 @@ use crate::{
     state::StateError,
 };
 
-/// How often the queues are looked at although nobody said anything: a lost word does no harm.
+/// How often the queues are checked without a notification, so that a lost one does no harm.
 const ROUND: Duration = Duration::from_secs(2);
 
-/// Queues that are looked at in one round.
 const MOST_QUEUES: u32 = 10_000;
 
 impl Runs {
-    /// Works on the queues until the Hub ends.
+    /// Dispatches until the Hub stops.
     pub(super) async fn dispatch_queues(self: &Arc<Self>) {
         loop {
             tokio::select! {
@@ -26,7 +25,7 @@ impl Runs {
                 () = self.closing.cancelled() => return,
             }
             if let Err(error) = self.dispatch_round().await {
-                tracing::warn!("the queues can not be read: {error}");
+                tracing::warn!(%error, "failed to read the run queues");
                 tokio::time::sleep(ROUND).await;
             }
         }
@@ -44,7 +43,7 @@ impl Runs {
         Ok(())
     }
 
-    /// How many runs a tenant may have at once; none if it may not run now.
+    /// A tenant's limit of concurrent runs; `None` if it may not run now.
     async fn places(&self, tenant: &TenantId) -> Option<u32> {
         let terms = self.agents.tenancy().terms(tenant).await.ok()?;
         let waits_for_order = terms.waking == Waking::Order

@@ -4,19 +4,14 @@ use serde_json::{Map, Value, json};
 
 use crate::shapes::RunError;
 
-/// What ends all runs of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TenantStop {
-    /// It takes more disk space than it may.
     Quota,
-    /// Somebody blocked it.
     Blocked,
-    /// Somebody deleted it.
     Deleted,
 }
 
 impl TenantStop {
-    /// As runs show it.
     pub fn error(self) -> RunError {
         let (code, message) = match self {
             Self::Quota => (

@@ -1,5 +1,5 @@
-//! Pieces of an answer that follow each other closely become one event, before they are stored: replay then equals
-//! what was seen live. Pieces that may be the beginning of a secret wait for the next ones.
+//! Coalesces text deltas that follow each other closely into one event before they are stored, so that replay equals
+//! the live stream. Text that may be the beginning of a secret is held back.
 
 use std::time::Duration;
 
@@ -9,22 +9,19 @@ use tokio::time::Instant;
 
 use crate::{runtime::AgentEvent, state::NewEvent};
 
-/// How long pieces are joined.
 const JOINING: Duration = Duration::from_millis(25);
 
-/// The same in a flood.
 const JOINING_IN_FLOOD: Duration = Duration::from_secs(1);
 
-/// More events than that within a minute are a flood.
+/// Events per minute above which the longer delay is used.
 const FLOOD: u32 = 10_000;
 
-/// Joins pieces of one run's answer.
 #[derive(Debug)]
 pub(super) struct Joining {
     text: String,
-    /// Where each piece ends, and the agent's number of it.
+    /// End offset and agent sequence number of each delta.
     pieces: Vec<(usize, u64)>,
-    /// When the first piece came.
+    /// When the first delta arrived.
     since: Option<Instant>,
     minute: Instant,
     in_minute: u32,
@@ -45,7 +42,7 @@ impl Default for Joining {
 }
 
 impl Joining {
-    /// Takes in a piece. False if the event is something else, which has to wait for [`Self::take`].
+    /// Adds a text delta. Returns false for any other event, which has to wait for [`Self::take`].
     pub(super) fn add(&mut self, event: &AgentEvent) -> bool {
         self.count();
         let is_piece = event.body.get("event").and_then(Value::as_str) == Some("message.delta");
@@ -68,7 +65,7 @@ impl Joining {
         self.is_flood |= self.in_minute > FLOOD;
     }
 
-    /// When what was joined is to be stored; none if there is nothing.
+    /// When the text has to be stored; `None` if there is none.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let joining = if self.is_flood {
             JOINING_IN_FLOOD
@@ -78,8 +75,7 @@ impl Joining {
         self.since.map(|since| since + joining)
     }
 
-    /// What was joined and does not end within a secret, as one event without secrets. The rest waits for the next
-    /// piece.
+    /// The text up to a possible secret, as one redacted event. The rest is held back for the next delta.
     pub(super) fn take_settled(&mut self, redactor: &Redactor) -> Option<NewEvent> {
         self.since.take()?;
         let ends = self.pieces.iter().map(|(end, _)| *end).rev();
@@ -96,7 +92,7 @@ impl Joining {
         taken
     }
 
-    /// All that was joined, as one event without secrets.
+    /// All text as one redacted event.
     pub(super) fn take(&mut self, redactor: &Redactor) -> Option<NewEvent> {
         self.since = None;
         let (_, sequence) = *self.pieces.last()?;

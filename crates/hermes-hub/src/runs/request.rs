@@ -1,4 +1,4 @@
-//! What a client wants run.
+//! A client's request for a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
-    /// As it is stored, if it makes sense.
+    /// Validates the request and returns it as stored.
     pub(super) fn stored(mut self) -> Result<Value, Problem> {
         let is_said = match &self.input {
             Value::String(text) => !text.trim().is_empty(),
@@ -51,10 +51,10 @@ impl RunRequest {
             let message = "`timeoutSeconds` is 1 or more";
             return Err(Problem::invalid(message).at("timeoutSeconds", "invalid"));
         }
-        // They have places of their own.
+        // They have columns of their own.
         self.metadata = Map::new();
         self.timeout_seconds = None;
-        // Defaults of the document's example.
+        // Empty values count as absent.
         self.instructions = self.instructions.filter(|text| !text.is_empty());
         self.session_id = self.session_id.filter(|id| !id.is_empty());
         self.conversation_history = self.conversation_history.filter(|said| !said.is_empty());
@@ -62,7 +62,7 @@ impl RunRequest {
     }
 }
 
-/// What the agent is asked to do for a stored run.
+/// The input for the agent from a stored run.
 pub(super) fn errand(record: &RunRecord) -> Errand {
     if let Some(job) = &record.job {
         return Errand::Job(job.clone());

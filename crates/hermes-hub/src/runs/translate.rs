@@ -1,4 +1,4 @@
-//! From an agent's events to the Hub's: names of members as in the rest of `/v1`, and no secrets.
+//! Translates an agent's events to the Hub's: member names as in the rest of `/v1`, without secrets.
 
 use hermes_config::Redactor;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::{
     shapes::{RunError, RunUsage},
 };
 
-/// Events that a run may have. An agent's others are left out.
+/// Known event names. Others are dropped.
 const KNOWN: [&str; 11] = [
     "run.started",
     "run.requeued",
@@ -23,10 +23,9 @@ const KNOWN: [&str; 11] = [
     "run.cancelled",
 ];
 
-/// Members that the Hub sets itself.
 const OWN: [&str; 5] = ["id", "event", "run_id", "time", "timestamp"];
 
-/// Name and members of an event, if it is one that runs have.
+/// Name and members of an event, if it is known.
 pub(super) fn translate(
     event: &AgentEvent,
     redactor: &Redactor,
@@ -53,7 +52,6 @@ pub(super) fn translate(
     Some((name, members))
 }
 
-/// A value whose texts hold no secrets.
 fn redact(value: &Value, redactor: &Redactor) -> Value {
     match value {
         Value::String(text) => redactor.redact(text).into_owned().into(),
@@ -79,7 +77,7 @@ fn camel_case(name: &str) -> String {
     result
 }
 
-/// Writes `~` for the home in the reason of a failure: agents name their files by whole paths.
+/// Replaces the home's path by `~` in the reason of a failure.
 pub(super) fn hide_home(members: &mut Map<String, Value>, home: &str) {
     let hide = |text: &mut Value| {
         if let Value::String(text) = text {
@@ -93,12 +91,10 @@ pub(super) fn hide_home(members: &mut Map<String, Value>, home: &str) {
     }
 }
 
-/// What a run took, as its last event says.
 pub(super) fn usage(members: &Map<String, Value>) -> Option<RunUsage> {
     serde_json::from_value(members.get("usage")?.clone()).ok()
 }
 
-/// Why a run failed, as its last event says.
 pub(super) fn error(members: &Map<String, Value>) -> RunError {
     let error = members.get("error").unwrap_or(&Value::Null);
     let text = |member: &str| error.get(member).and_then(Value::as_str);

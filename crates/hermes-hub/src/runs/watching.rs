@@ -1,5 +1,5 @@
-//! Watchers of runs. Each gets the events in order and without gaps: from memory as long as it keeps up, from the
-//! database whenever it does not.
+//! Watchers of runs. Each gets the events in order and without gaps: from memory while it keeps up, otherwise from the
+//! database.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,36 +14,31 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use super::Runs;
 use crate::{Problem, RunId, TenantId, shapes::RunEvent, state::EventPage};
 
-/// Events that wait in memory for a slow watcher. Beyond that it reads the database.
+/// Events buffered for a slow watcher, which reads the database beyond that.
 const BACKLOG: usize = 256;
 
-/// Events that are read from the database at once.
 const PAGE: u32 = 500;
 
-/// How long a watcher trusts that it is told of everything. Another node may work on the run.
+/// How long a watcher waits for a notification: another node may execute the run.
 const TRUST: Duration = Duration::from_secs(2);
 
-/// What a watcher sees.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Watched {
-    /// What happened.
     Event(Arc<RunEvent>),
-    /// What came before this event is not kept any more.
+    /// Events before this one are no longer stored.
     Gap {
-        /// The oldest that is kept.
         oldest: u64,
     },
 }
 
-/// A run's events; ends with the run.
+/// A run's events until it ends.
 pub type Watching = Pin<Box<dyn Stream<Item = Result<Watched, Problem>> + Send>>;
 
-/// Who watches which run.
 #[derive(Debug, Default)]
 pub(super) struct Watchers(Mutex<HashMap<RunId, broadcast::Sender<Arc<RunEvent>>>>);
 
 impl Watchers {
-    /// Tells those who watch a run.
+    /// Sends events to a run's watchers.
     pub(super) fn tell(&self, run: &RunId, events: &[RunEvent]) {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sender) = watched.get(run) else {
@@ -59,7 +54,7 @@ impl Watchers {
 
     fn follow(&self, run: &RunId) -> broadcast::Receiver<Arc<RunEvent>> {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that everybody left without a word.
+        // Channels that have no receivers left.
         watched.retain(|_, sender| sender.receiver_count() > 0);
         watched
             .entry(run.clone())
@@ -69,7 +64,7 @@ impl Watchers {
 }
 
 pub(super) fn watch(runs: Arc<Runs>, tenant: TenantId, run: RunId, after: u64) -> Watching {
-    // Before anything is read, so that nothing falls in between.
+    // Subscribe before reading, so that no event is missed.
     let news = runs.watchers.follow(&run);
     let watcher = Watcher {
         runs,
@@ -93,11 +88,11 @@ struct Watcher {
     runs: Arc<Runs>,
     tenant: TenantId,
     run: RunId,
-    /// The last event that was handed out.
+    /// The last event that was returned.
     last: u64,
     news: broadcast::Receiver<Arc<RunEvent>>,
     ready: VecDeque<Watched>,
-    /// Whether the next event will be news.
+    /// Whether all stored events have been read.
     is_caught_up: bool,
     is_over: bool,
     has_begun: bool,
@@ -123,7 +118,7 @@ impl Watcher {
         }
     }
 
-    /// Takes in an event that has just been stored.
+    /// Receives a live event.
     async fn hear(&mut self) {
         match tokio::time::timeout(TRUST, self.news.recv()).await {
             Ok(Ok(event)) if event.id <= self.last => {}
@@ -135,12 +130,12 @@ impl Watcher {
                 self.news = self.runs.watchers.follow(&self.run);
                 self.is_caught_up = false;
             }
-            // Something was missed, or nobody has said anything for a while.
+            // An event was missed, or there was no notification for a while.
             Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => self.is_caught_up = false,
         }
     }
 
-    /// Reads on in the database.
+    /// Reads the next events from the database.
     async fn read(&mut self) -> Result<(), Problem> {
         let page = self
             .runs

@@ -1,22 +1,17 @@
-//! What ended an agent that nobody stopped.
+//! How an agent exited that nobody stopped.
 
 use std::fmt;
 
-/// What ended a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeathCause {
-    /// It returned this code.
     Exit(i32),
-    /// This signal ended it.
     Signal(i32),
-    /// Its processes took more memory than they may.
     MemoryLimit,
-    /// Nobody knows.
     Unknown,
 }
 
 impl DeathCause {
-    /// One word, for conditions and figures.
+    /// The code in conditions and metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Exit(_) => "exit",
@@ -26,7 +21,7 @@ impl DeathCause {
         }
     }
 
-    /// The word with its number, for the audit log.
+    /// The code with its number, for the audit log.
     pub fn label(self) -> String {
         match self {
             Self::Exit(number) | Self::Signal(number) => format!("{}:{number}", self.word()),
@@ -47,17 +42,15 @@ impl fmt::Display for DeathCause {
     }
 }
 
-/// The end of an agent that nobody stopped.
+/// The unexpected exit of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Death {
-    /// What ended it.
     pub cause: DeathCause,
-    /// What else is known, such as its last words, without secrets; or nothing.
+    /// Further details, such as its last output, without secrets; may be empty.
     pub details: String,
 }
 
 impl Death {
-    /// An end of which nothing more is known.
     pub fn of(cause: DeathCause) -> Self {
         Self {
             cause,

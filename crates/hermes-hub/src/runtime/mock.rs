@@ -1,4 +1,4 @@
-//! A runtime without agents: every run has its events and ends with a fixed text. For trying out the Hub's surface.
+//! A runtime without agents: every run has events and completes with a fixed text. For trying out the Hub's API.
 
 use std::{
     collections::HashSet,
@@ -16,10 +16,8 @@ use super::{
 };
 use crate::{RunId, TenantId};
 
-/// What every run answers.
 pub const ANSWER: &str = "This Hub runs no agents (`runtime: mock`).";
 
-/// A runtime without agents.
 #[derive(Debug, Default)]
 pub struct MockRuntime {
     awake: Mutex<HashSet<TenantId>>,
@@ -31,7 +29,6 @@ impl MockRuntime {
     }
 }
 
-/// The events of a run, from beginning to end.
 fn events() -> Vec<AgentEvent> {
     let usage = json!({"input_tokens": 0, "output_tokens": 0, "total_tokens": 0});
     [

@@ -1,4 +1,4 @@
-//! Whether a tenant may do anything.
+//! A tenant's access.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

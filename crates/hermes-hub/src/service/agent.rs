@@ -1,4 +1,4 @@
-//! A tenant's agent: how it is, and starting and stopping it.
+//! A tenant's agent: its state, starting and stopping it.
 
 use super::OfTenant;
 use crate::{

@@ -82,7 +82,7 @@ pub(crate) async fn list(call: Call, input: ListAudit) -> Result<Reply, Problem>
     })
 }
 
-/// All entries as lines, read piece by piece while they are sent.
+/// Streams all entries as lines, read page by page.
 fn export(call: &Call, query: AuditQuery) -> Reply {
     let state = call.hub.shared_state();
     let pieces = stream::unfold(Some(Page::first(500)), move |page| {

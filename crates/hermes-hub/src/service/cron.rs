@@ -1,4 +1,4 @@
-//! Cron jobs of a tenant: the agent's own file, edited under its lock.
+//! Cron jobs of a tenant, in the agent's own file, which is edited under its lock.
 
 use hermes_store::cron::{CronError, CronFile, Job, JobChanges};
 use jiff::Zoned;
@@ -18,7 +18,6 @@ use crate::{
 
 mod fields;
 
-/// Executions that are shown with a job.
 const SHOWN: u32 = 10;
 
 /// A job as the agent keeps it; members it does not know are kept, too.
@@ -278,7 +277,7 @@ fn show(call: &Call, job: &Job) -> Result<Reply, Problem> {
     Ok(Reply::json(&shown)?.etag(version(job)))
 }
 
-/// Members that runs and the clock change, and no client.
+/// Members that runs and the scheduler change, but no client.
 const OBSERVED: [&str; 11] = [
     "fire_claim",
     "last_delivery_error",
@@ -293,18 +292,18 @@ const OBSERVED: [&str; 11] = [
     "state",
 ];
 
-/// Another one only after a client has changed the job.
+/// Changes only when a client changes the job.
 fn version(job: &Job) -> String {
     let mut members = job.as_json().clone();
     members.retain(|name, _| !OBSERVED.contains(&name.as_str()));
-    // Of these, a part is the client's.
+    // A part of these members belongs to the client.
     let times = job.get("repeat").and_then(|repeat| repeat.get("times"));
     members.insert("repeat".into(), times.cloned().unwrap_or_default());
     let text = Value::Object(members).to_string();
     crate::call::etag(&hex(&Sha256::digest(text))[..16])
 }
 
-/// By its id; a name may be somebody else's.
+/// By its id only, since names are not unique.
 fn find<'f>(file: &'f CronFile, id: &JobId) -> Result<&'f Job, Problem> {
     let found = file.jobs.iter().find(|job| job.id() == id.as_str());
     found.ok_or_else(|| Problem::not_found(format!("there is no cron job `{id}`")))
@@ -315,7 +314,7 @@ async fn load(call: &Call) -> Result<CronFile, Problem> {
     blocking(move || files::read_jobs_of(&home).map_err(refused)).await
 }
 
-/// Edits the file: first the log says that it will be, then what came of it.
+/// Edits the file, with an audit entry before and after.
 async fn change(
     call: &Call,
     edit: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, Problem> + Send + 'static,
@@ -372,7 +371,6 @@ async fn executions(call: &Call, job: &JobId) -> Result<Vec<Execution>, Problem>
     Ok(executions)
 }
 
-/// Why the file could not be read or changed, as clients see it.
 fn refused(error: CronError) -> Problem {
     match error {
         CronError::NoSuchJob { .. } => Problem::not_found(error.to_string()),

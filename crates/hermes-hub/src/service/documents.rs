@@ -1,4 +1,4 @@
-//! Documents that hold for the whole Hub: policy, tenant-impact configuration, specialization.
+//! Documents for the whole Hub: policy, tenant-impact configuration, specialization.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -166,7 +166,7 @@ fn impact_reply(
 }
 
 pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply, Problem> {
-    // Somebody may write in between; then the patch is made again on what they wrote.
+    // If somebody else writes in between, the patch is applied again to the new version.
     for _ in 0..5 {
         let stored = call
             .hub
@@ -202,12 +202,12 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
     }
     Err(Problem::new(
         Code::Unavailable,
-        "others change the configuration all the time; try again",
+        "the configuration keeps being changed by others; try again",
     )
     .retry_after(1000))
 }
 
-/// Writes a document and lets it take effect.
+/// Stores a document and applies it.
 async fn put(call: &Call, kind: DocumentKind, content: Value) -> Result<Document, Problem> {
     let state = call.hub.state();
     let mut expected = None;
@@ -227,7 +227,7 @@ async fn put(call: &Call, kind: DocumentKind, content: Value) -> Result<Document
     Ok(document)
 }
 
-/// Lets what was stored take effect, at once or as soon as it can be read again.
+/// Applies stored documents, at once or as soon as they can be read.
 async fn take_up(call: &Call) {
     let load = |hub: Hub| async move {
         let had_messaging = hub.standing().policy().has_messaging();
@@ -239,7 +239,7 @@ async fn take_up(call: &Call) {
         }
         Ok(())
     };
-    call.hub.see_to("what a document changes", load).await;
+    call.hub.see_to("applying a changed document", load).await;
 }
 
 /// Which revisions to list.

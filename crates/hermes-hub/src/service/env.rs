@@ -1,4 +1,4 @@
-//! Variables of a tenant's environment. Their values come in and are never shown again.
+//! Variables of a tenant's environment. Their values are write-only.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,6 @@ mod reserved;
 
 pub(crate) use reserved::{Reserved, reserved};
 
-/// The largest value.
 const LARGEST: usize = 32 * 1024;
 
 /// The variables of a tenant.
@@ -65,7 +64,7 @@ pub(crate) async fn set(call: Call, input: SetVariable) -> Result<Reply, Problem
         BTreeMap::from([(input.name, input.value)]),
     )?
     .pop();
-    let variable = variable.ok_or_else(|| Problem::internal(&"a variable got lost"))?;
+    let variable = variable.ok_or_else(|| Problem::internal(&"a variable is missing after it was encrypted"))?;
     call.hub
         .state()
         .set_env(&record.id, variable, call.entry.clone())
@@ -85,7 +84,7 @@ pub(crate) async fn unset(call: Call, input: UnsetVariable) -> Result<Reply, Pro
     Ok(Reply::empty())
 }
 
-/// Checks variables and seals their values.
+/// Validates variables and encrypts their values.
 pub(crate) fn sealed(
     hub: &Hub,
     uid: &str,

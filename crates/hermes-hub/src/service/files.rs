@@ -1,4 +1,4 @@
-//! A tenant's workspace, to look at and to download from.
+//! Reading and downloading from a tenant's workspace.
 
 use http::{HeaderMap, HeaderValue, header};
 use schemars::JsonSchema;

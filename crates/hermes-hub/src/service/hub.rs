@@ -1,4 +1,4 @@
-//! The Hub about itself: health, version, who somebody is, and its documents.
+//! The Hub itself: health, version, `whoami`, and its documents.
 
 use std::path::Path;
 
@@ -54,7 +54,6 @@ pub(crate) async fn readyz(call: Call, _: Nothing) -> Result<Reply, Problem> {
     }))
 }
 
-/// Whether a few megabytes can still be written.
 fn has_room(directory: &Path) -> bool {
     const LEAST: u64 = 16 << 20;
     rustix::fs::statvfs(directory)

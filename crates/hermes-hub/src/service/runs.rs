@@ -19,7 +19,6 @@ use crate::{
     state::{ApprovalQuery, RunQuery},
 };
 
-/// How often a stream without news shows that it lives.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// What to run.
@@ -239,7 +238,7 @@ pub(crate) async fn watch(call: Call, input: WatchRun) -> Result<Reply, Problem>
     })
 }
 
-/// Events as lines, with signs of life in between. Ends with the run, with the token and with the Hub.
+/// Events as server-sent lines, with keepalives. Ends with the run, the token or the Hub.
 fn lines(
     hub: &Hub,
     visitor: Visitor,
@@ -270,7 +269,7 @@ fn lines(
                 Some((Bytes::from(format!("data: {data}\n\n")), Some(events)))
             }
             Ok(Some(Err(problem))) => {
-                tracing::warn!("a watcher is left alone: {problem}");
+                tracing::warn!(%problem, "event stream closed: reading run events failed");
                 Some((Bytes::from_static(b": stream closed\n\n"), None))
             }
             Ok(None) => Some((Bytes::from_static(b": stream closed\n\n"), None)),

@@ -1,4 +1,4 @@
-//! The shares of a tenant's groups: what its own agent could do with them, no more.
+//! The shares of a tenant's groups, with the rights of its own agent.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -20,14 +20,12 @@ use crate::{
     state::{Owner, Usage},
 };
 
-/// The open shares of this node.
 #[derive(Default)]
 pub(crate) struct Shares(std::sync::Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
 
-/// Searches that one token may have under way.
 const SEARCHES_PER_TOKEN: usize = 2;
 
-/// Searches under way.
+/// Number of active searches by token.
 #[derive(Default)]
 pub(crate) struct Searches(std::sync::Mutex<HashMap<crate::TokenId, usize>>);
 
@@ -38,18 +36,18 @@ impl Shares {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Closes one whose limits have changed, or that is gone.
+    /// Closes a share whose limits have changed, or that was deleted.
     pub(crate) fn forget(&self, group: &GroupId) {
         self.locked().remove(group);
     }
 
-    /// Closes all, so that they open with other limits.
+    /// Closes all shares, so that they are opened with new limits.
     pub(crate) fn forget_all(&self) {
         self.locked().clear();
     }
 }
 
-/// A search that ends with whoever wanted it.
+/// A running search, cancelled on drop.
 struct Searching<'h> {
     hub: &'h Hub,
     token: crate::TokenId,
@@ -68,7 +66,7 @@ impl<'h> Searching<'h> {
         let count = searches.entry(token.clone()).or_default();
         if *count >= SEARCHES_PER_TOKEN {
             let message = format!(
-                "{SEARCHES_PER_TOKEN} searches of this token are under way; wait for one to end"
+                "{SEARCHES_PER_TOKEN} searches of this token are in progress; wait for one to end"
             );
             return Err(Problem::new(Code::ResourceExhausted, message)
                 .because("concurrency")
@@ -368,7 +366,7 @@ async fn changing<T>(
     recorded_with(call, work, measure).await
 }
 
-/// The files of a group, made if nobody has written there yet.
+/// Opens the files of a group; creates the directory if missing.
 pub(crate) async fn open(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFiles>, Problem> {
     if let Some(files) = hub.shares().locked().get(group) {
         return Ok(Arc::clone(files));
@@ -391,8 +389,8 @@ pub(crate) async fn open(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFile
         let made = private_directory(&root).and_then(|()| private_directory(&trash));
         made.and_then(|()| DirectoryFiles::open(&root, &trash, limits))
             .map_err(|error| {
-                tracing::error!("a share can not be opened: {error}");
-                Problem::new(Code::Unavailable, "the share's files can not be reached")
+                tracing::error!(%error, "failed to open a share");
+                Problem::new(Code::Unavailable, "the share's files cannot be opened; the Hub's log has the reason")
                     .retry_after(1000)
             })
     })
@@ -407,7 +405,7 @@ fn directory(hub: &Hub, group: &GroupId) -> PathBuf {
     hub.settings().data_dir.join("shares").join(group.as_str())
 }
 
-/// Puts the files of a deleted group into the trash.
+/// Moves the files of a deleted group to the trash.
 pub(crate) async fn discard(hub: &Hub, group: &GroupId) {
     hub.shares().forget(group);
     let root = directory(hub, group);
@@ -424,6 +422,6 @@ pub(crate) async fn discard(hub: &Hub, group: &GroupId) {
         }
     });
     if let Err(problem) = moved.await {
-        tracing::warn!(%group, "the files of a deleted group stay: {problem}");
+        tracing::warn!(%group, %problem, "failed to move the files of a deleted group to the trash");
     }
 }

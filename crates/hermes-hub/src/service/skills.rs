@@ -1,4 +1,4 @@
-//! A tenant's skills: what there is, their files, and which are on.
+//! A tenant's skills: listing them, reading their files, and enabling them.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,12 +18,10 @@ use crate::{
     state::TenantRecord,
 };
 
-/// The category of skills that have none.
 const NO_CATEGORY: &str = "-";
-/// Files of one skill that are listed.
 const MOST_FILES: usize = 2000;
 const DEEPEST: usize = 8;
-/// Deeper than any tidy collection of skills.
+/// Deeper than any sensible collection of skills.
 const DEEPEST_SKILL: usize = 6;
 const CONFIGURATION: &str = "config.yaml";
 
@@ -116,7 +114,7 @@ pub(crate) struct SetSkillState {
     pinned: Option<bool>,
 }
 
-/// What was found of a skill: its shape, its category, its directory beneath `skills`.
+/// A skill with its category and its directory below `skills`.
 struct Found {
     shape: SkillShape,
     category: String,
@@ -191,7 +189,7 @@ pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply,
     super::recorded(&call, blocking(move || set(&home, &name, enabled, pinned))).await?;
     found.shape.enabled = enabled;
     found.shape.pinned = pinned.unwrap_or(found.shape.pinned);
-    // Before the reply: a run that begins after it works with what is in force then.
+    // Before the reply, so that a run started after it uses the new settings.
     call.hub.hand_over_now(&record.id).await;
     Reply::json(&found.shape)
 }
@@ -203,7 +201,6 @@ fn no_skill(name: &str) -> Problem {
     ))
 }
 
-/// Writes the lists of a home's configuration.
 fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(), Problem> {
     let directory = HomeDirectory::home(home.path()).map_err(|error| Problem::internal(&error))?;
     let text = directory.read_settings(CONFIGURATION).map_err(|error| {
@@ -216,7 +213,7 @@ fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(
         }
         tracing::warn!("a tenant's configuration cannot be read: {error}");
         Problem::precondition(
-            "the tenant's `config.yaml` is a link or no text, and the Hub follows no links there; put a file in its place",
+            "the tenant's `config.yaml` is a link or not text, and the Hub does not follow links there; put a file in its place",
         )
         .because("symlink")
     })?;
@@ -245,7 +242,6 @@ fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(
         .map_err(|error| io_problem(&error, &path))
 }
 
-/// That a home's configuration is not one that the Hub can change.
 fn unusable(error: &FileError) -> Problem {
     match error {
         FileError::Malformed(SettingsError::Malformed {
@@ -254,7 +250,7 @@ fn unusable(error: &FileError) -> Problem {
             reason,
             ..
         }) => Problem::precondition(format!(
-            "the tenant's `config.yaml` is damaged in line {line}, column {column}: {reason}; mend the file first"
+            "the tenant's `config.yaml` is damaged in line {line}, column {column}: {reason}; fix the file first"
         ))
         .because("config_damaged"),
         FileError::NotEditable { key, .. } => Problem::precondition(format!(
@@ -275,8 +271,8 @@ fn texts(value: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// The skills in the home itself, those that are off too, by category and name. Directories that its configuration adds
-/// are left out: they could lead anywhere. Links are not followed.
+/// The skills in the home itself, disabled ones too, by category and name. Directories from its configuration are
+/// ignored: they could be anywhere. Links are not followed.
 async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
     let Ok(tree) = open(hub, record).await else {
         return Ok(Vec::new());
@@ -312,7 +308,7 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
     Ok(found)
 }
 
-/// Which skills a home's configuration turns off, and which it keeps as they are.
+/// The disabled and pinned skills of a home's configuration.
 fn lists(home: &Home) -> (Vec<String>, Vec<String>) {
     let text = HomeDirectory::home(home.path())
         .ok()
@@ -326,12 +322,12 @@ fn lists(home: &Home) -> (Vec<String>, Vec<String>) {
     )
 }
 
-/// All skills for this system, with their directories.
+/// All skills for this platform, with their directories.
 async fn skills_in(tree: &Workspace) -> Result<Vec<(Skill, String)>, Problem> {
     let mut skills = Vec::new();
     let mut ahead = vec![(SharePath::root(), 0)];
     while let Some((path, depth)) = ahead.pop() {
-        // Whoever is gone by now was not there.
+        // Entries removed since are left out.
         let Ok(listing) = tree.list(&path).await else {
             continue;
         };
@@ -371,7 +367,6 @@ async fn open(hub: &Hub, record: &TenantRecord) -> Result<Workspace, Problem> {
     blocking(move || open().map_err(|error| not_opened(&error, "skills"))).await
 }
 
-/// All files beneath a directory, by path.
 async fn walk(tree: &Workspace, directory: &str) -> Result<Vec<FileEntry>, Problem> {
     let mut files = Vec::new();
     let mut ahead = vec![(SharePath::parse(directory)?, 0)];

@@ -1,4 +1,4 @@
-//! Copying a tenant's context to a directory of the Hub's machine.
+//! Copying a tenant's context to a local directory.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Tenants: making, changing, deleting and restoring them.
+//! Tenants: creating, changing, deleting and restoring them.
 
 use std::collections::BTreeMap;
 
@@ -136,13 +136,11 @@ pub(crate) struct DeleteTenant {
     purge: Option<bool>,
 }
 
-/// The zone of a tenant's schedules.
 pub(crate) fn zone(record: &TenantRecord, standing: &Standing) -> TimeZone {
-    // It was checked when it was stored.
+    // It was validated when it was stored.
     TimeZone::get(&agent(record, standing).timezone).unwrap_or(TimeZone::UTC)
 }
 
-/// How many there are that are not deleted.
 pub(crate) async fn count(hub: &Hub) -> Result<u64, Problem> {
     let counts = hub.state().count_tenants().await?;
     Ok(counts
@@ -252,7 +250,7 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
     Ok(reply.status(201))
 }
 
-/// A group that is not there is a mistake in the request, not a route that does not exist.
+/// A missing group is an error in the request, not a missing route.
 fn group_missing(problem: Problem) -> Problem {
     if problem.code == Code::NotFound && problem.message.contains("group") {
         return Problem::invalid("a group in `groups` does not exist; create it first")

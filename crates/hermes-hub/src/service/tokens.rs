@@ -13,7 +13,7 @@ use crate::{
     shapes::{MintedToken, Time, Token},
 };
 
-/// The longest that an old secret lives beside the new one.
+/// How long an old secret may stay valid after a rotation.
 const LONGEST_GRACE: u64 = 86_400;
 
 /// A page of tokens.
@@ -105,7 +105,7 @@ fn show(minted: &MintedToken) -> Result<Reply, Problem> {
     Reply::json_with(&minted.token, "token", minted.secret.expose())
 }
 
-/// Until when an old secret lives.
+/// The end of the grace period of an old secret.
 pub(super) fn grace(seconds: Option<u64>) -> Result<Option<Time>, Problem> {
     match seconds.unwrap_or(0) {
         0 => Ok(None),

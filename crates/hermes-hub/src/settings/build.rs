@@ -1,4 +1,4 @@
-//! Settings from what was written, with the defaults of what was not.
+//! Builds settings from values and defaults.
 
 use std::{net::SocketAddr, path::PathBuf};
 

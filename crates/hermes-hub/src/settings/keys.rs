@@ -1,6 +1,6 @@
-//! Which keys there are.
+//! The known keys.
 
-/// All of them, as the file nests them.
+/// Dotted, as nested in the file.
 pub(super) const KEYS: [&str; 51] = [
     "listen",
     "public_url",

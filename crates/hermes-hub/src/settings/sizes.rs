@@ -1,6 +1,5 @@
-//! Sizes as people write them: `16 MiB`, `512k`, `1048576`.
+//! Parses sizes such as `16 MiB`, `512k`, `1048576`.
 
-/// The bytes a text means.
 pub(super) fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text

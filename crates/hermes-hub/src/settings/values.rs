@@ -1,4 +1,4 @@
-//! Keys with their values, from wherever they came, and reading them as what they should be.
+//! Setting values from all sources, and typed access to them.
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +11,10 @@ use serde_json::Value;
 
 use super::{SettingsError, keys::KEYS, sizes, unusable};
 
-/// How a variable of the Hub begins.
 const PREFIX: &str = "HERMES_HUB_";
-/// Variables of that form that belong to the command line.
+/// Variables with this prefix that belong to the command line.
 const FOREIGN: [&str; 2] = ["URL", "TOKEN"];
 
-/// Known keys, each with what was written for it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Values(BTreeMap<&'static str, Value>);
 
@@ -89,7 +87,7 @@ impl Values {
         }
     }
 
-    /// Fills in `${…}`. What has no value stops the start.
+    /// Resolves `${…}`. A reference without a value is an error.
     pub(super) fn fill_references(
         &mut self,
         directory: &Path,
@@ -189,7 +187,7 @@ impl Values {
         }
     }
 
-    /// A list; in a variable or flag, with commas.
+    /// A list; comma-separated in a variable or flag.
     pub(super) fn list(&self, key: &str) -> Result<Option<Vec<String>>, SettingsError> {
         let split = |text: &str| {
             text.split(',')
@@ -214,7 +212,7 @@ impl Values {
         }
     }
 
-    /// One of some words, the first if nothing is written.
+    /// One of some words, by default the first.
     pub(super) fn one_of<T: Copy>(
         &self,
         key: &str,

@@ -34,7 +34,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// What an entry says of an operation on files, which can not commit together with it.
+    /// What an entry says of an operation on files, which cannot commit together with it.
     AuditPhase {
         /// It is about to be done.
         Intent = "intent",

@@ -28,7 +28,6 @@ vocabulary! {
 }
 
 impl RunStatus {
-    /// Whether nothing follows.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }

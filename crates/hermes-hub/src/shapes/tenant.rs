@@ -15,7 +15,7 @@ vocabulary! {
         Provisioning = "provisioning",
         /// It can be used.
         Ready = "ready",
-        /// It can not; a condition says why.
+        /// It cannot; a condition says why.
         Failed = "failed",
         /// It is being stopped.
         Deleting = "deleting",
@@ -196,7 +196,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// As nobody has said anything.
     pub fn active() -> Self {
         Self {
             status: AccessStatus::Active,

@@ -1,4 +1,4 @@
-//! Moments as the Hub shows and stores them: UTC, to the millisecond.
+//! Timestamps in UTC with milliseconds.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -6,17 +6,16 @@ use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment; RFC 3339 in JSON.
+/// A timestamp; RFC 3339 in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(Timestamp);
 
 impl Time {
-    /// This moment.
     pub fn now() -> Self {
         Self::from_millis(Timestamp::now().as_millisecond())
     }
 
-    /// So many milliseconds after 1970; the nearest moment there is, if that is out of range.
+    /// From Unix milliseconds; clamped if out of range.
     pub fn from_millis(milliseconds: i64) -> Self {
         Self(
             Timestamp::from_millisecond(milliseconds).unwrap_or(if milliseconds < 0 {
@@ -27,24 +26,21 @@ impl Time {
         )
     }
 
-    /// Milliseconds since 1970.
+    /// Unix milliseconds.
     pub fn millis(self) -> i64 {
         self.0.as_millisecond()
     }
 
-    /// As the calendar library knows it.
     pub fn timestamp(self) -> Timestamp {
         self.0
     }
 
-    /// That much later.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let milliseconds = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self::from_millis(self.millis().saturating_add(milliseconds))
     }
 
-    /// That much earlier.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         let milliseconds = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);

@@ -34,11 +34,10 @@ pub struct Token {
     pub last_used_at: Option<Time>,
 }
 
-/// A token in the one reply that shows its secret. It can not be serialized by accident: the reply is put together
-/// where it is sent.
+/// A new token with its secret. Not serializable, so that the secret cannot leak by accident: the reply is built where
+/// it is sent.
 #[derive(Debug, Clone)]
 pub struct MintedToken {
-    /// As it is listed from now on.
     pub token: Token,
     /// `hub_mgmt_` and so on.
     pub secret: Secret<String>,

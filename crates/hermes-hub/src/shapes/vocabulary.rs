@@ -1,4 +1,4 @@
-//! Closed sets of words: the same in JSON, in the database and in query parameters.
+//! Enums with fixed words: the same in JSON, in the database and in query parameters.
 
 /// An enum whose values are words.
 macro_rules! vocabulary {

@@ -1,4 +1,4 @@
-//! Documents that hold for the whole Hub, with all their revisions.
+//! Documents for the whole Hub, with all their revisions.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -22,51 +22,40 @@ vocabulary! {
     }
 }
 
-/// A revision of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// Which document.
     pub kind: DocumentKind,
     /// 1, 2, 3 and so on.
     pub revision: u64,
-    /// Its content.
     pub content: Value,
-    /// When it was written.
     pub updated_at: Time,
-    /// By which token.
     pub updated_by: String,
 }
 
-/// How many tenants a revision has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied {
-    /// These work with it.
     pub applied: u64,
-    /// These do not yet.
     pub pending: u64,
 }
 
-/// Documents.
 #[async_trait]
 pub trait Documents {
-    /// The newest revision; none on a fresh Hub.
+    /// The newest revision; `None` on a new Hub.
     async fn document(&self, kind: DocumentKind) -> Result<Option<Document>, StateError>;
 
-    /// One revision.
     async fn document_revision(
         &self,
         kind: DocumentKind,
         revision: u64,
     ) -> Result<Option<Document>, StateError>;
 
-    /// All revisions, newest first.
     async fn document_revisions(
         &self,
         kind: DocumentKind,
         page: &Page,
     ) -> Result<Paged<Document>, StateError>;
 
-    /// Writes a revision. With `expected`, only after that one; 0 means before the first.
+    /// Writes a revision. With `expected`, only after that one; 0 means that there is none yet.
     async fn put_document(
         &self,
         kind: DocumentKind,
@@ -76,7 +65,7 @@ pub trait Documents {
         entry: NewEntry,
     ) -> Result<Document, StateError>;
 
-    /// Writes down which revision a tenant works with.
+    /// Stores which revision a tenant's agent uses.
     async fn mark_applied(
         &self,
         tenant: &TenantId,
@@ -84,6 +73,6 @@ pub trait Documents {
         revision: u64,
     ) -> Result<(), StateError>;
 
-    /// How many tenants work with a revision or a later one.
+    /// How many tenants' agents use this revision or a later one.
     async fn applied(&self, kind: DocumentKind, revision: u64) -> Result<Applied, StateError>;
 }

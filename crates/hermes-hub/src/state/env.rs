@@ -1,4 +1,4 @@
-//! Variables of a tenant's environment. Their values are sealed before they come here.
+//! Variables of a tenant's environment. Values are encrypted by the caller.
 
 use async_trait::async_trait;
 
@@ -11,19 +11,15 @@ use crate::{
     shapes::EnvVariable,
 };
 
-/// A variable to be set.
 #[derive(Debug, Clone)]
 pub struct NewVariable {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub sealed: Sealed,
-    /// The end of its value, where that tells little of it.
+    /// The end of its value, if the value is long enough.
     pub last4: Option<String>,
 }
 
 impl NewVariable {
-    /// Seals a value for a tenant.
     pub fn seal(
         key: &SecretKey,
         tenant_uid: &str,
@@ -38,19 +34,17 @@ impl NewVariable {
     }
 }
 
-/// Variables.
 #[async_trait]
 pub trait Env {
-    /// Those of a tenant, by name, without values.
+    /// By name, without values.
     async fn env(&self, tenant: &TenantId) -> Result<Vec<EnvVariable>, StateError>;
 
-    /// Those of a tenant, for its agent.
+    /// With encrypted values, for the agent.
     async fn sealed_env(&self, tenant: &TenantId) -> Result<Vec<(String, Sealed)>, StateError>;
 
-    /// The tenants that have any.
+    /// Tenants that have variables.
     async fn env_owners(&self) -> Result<Vec<TenantId>, StateError>;
 
-    /// Sets one.
     async fn set_env(
         &self,
         tenant: &TenantId,
@@ -58,7 +52,7 @@ pub trait Env {
         entry: NewEntry,
     ) -> Result<(), StateError>;
 
-    /// Removes one; tells whether it was there.
+    /// Returns whether it existed.
     async fn unset_env(
         &self,
         tenant: &TenantId,

@@ -1,60 +1,51 @@
-//! Why something could not be remembered or recalled.
+//! Errors of the state.
 
 use crate::{Code, Problem};
 
-/// Why something could not be remembered or recalled.
+/// Errors of the state.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// It is not there.
     #[error("there is no such {what}")]
     NotFound {
         /// `tenant`, `group` and so on.
         what: &'static str,
     },
-    /// The name is taken.
     #[error("the {what} `{name}` exists already; choose another name")]
     Exists {
         /// `tenant`, `group` and so on.
         what: &'static str,
-        /// Its name.
         name: String,
     },
-    /// The state of things does not allow it.
+    /// The current state does not allow it.
     #[error("{message}")]
     Conflict {
         /// A stable word.
         reason: &'static str,
-        /// What to do.
         message: String,
     },
-    /// It changed since the caller looked.
+    /// Changed since the caller read it.
     #[error("the {what} was changed meanwhile; read it again and repeat the change")]
     Changed {
         /// `tenant`, `group` and so on.
         what: &'static str,
     },
-    /// The queue is full, or there are too many sessions.
+    /// A full queue, or too many sessions.
     #[error("{message}")]
     TooMany {
-        /// What to do.
         message: String,
     },
-    /// More than the quota allows.
     #[error("{message}")]
     OverQuota {
-        /// How much there is.
         message: String,
     },
-    /// A cursor that is none of ours.
-    #[error("the cursor is none that was given out for this list; begin without one")]
+    #[error("the cursor does not belong to this list; start without one")]
     BadCursor,
-    /// The database is locked or unreachable: trying again may help.
+    /// The database is locked or unreachable: a retry may help.
     #[error("the database does not answer: {0}")]
     Unavailable(String),
-    /// The disk is full.
     #[error("the disk is full: {0}")]
     DiskFull(String),
-    /// The database holds something it should not, or failed.
+    /// The database is corrupt, or a query failed.
     #[error("{0}")]
     Broken(String),
 }
@@ -82,7 +73,7 @@ impl From<StateError> for Problem {
             }
             StateError::BadCursor => Problem::invalid(error.to_string()),
             StateError::Unavailable(cause) => {
-                tracing::warn!("the database does not answer: {cause}");
+                tracing::warn!(%cause, "database unavailable");
                 Problem::new(
                     Code::Unavailable,
                     "the Hub's database does not answer; try again",
@@ -90,7 +81,7 @@ impl From<StateError> for Problem {
                 .retry_after(1000)
             }
             StateError::DiskFull(cause) => {
-                tracing::warn!("the disk is full: {cause}");
+                tracing::warn!(%cause, "disk full");
                 Problem::new(
                     Code::OutOfSpace,
                     "the Hub's disk is full; its operator must make room",

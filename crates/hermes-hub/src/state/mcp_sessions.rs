@@ -1,4 +1,4 @@
-//! MCP sessions of clients that begin with `initialize`, kept so that any node serves them.
+//! MCP sessions of the `initialize` era, stored so that any node can serve them.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -6,50 +6,40 @@ use serde_json::Value;
 use super::StateError;
 use crate::{TokenId, shapes::Time};
 
-/// SHA-256 of a session's id; the id itself is not stored.
+/// SHA-256 of an MCP session's id; the id itself is not stored.
 pub type SessionHash = [u8; 32];
 
-/// A session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpSession {
-    /// Of its id.
     pub hash: SessionHash,
-    /// Whose it is.
     pub token: TokenId,
-    /// What was agreed upon in `initialize`.
+    /// The result of `initialize`.
     pub agreed: Value,
-    /// When it began.
     pub created_at: Time,
-    /// When it was last used.
     pub used_at: Time,
 }
 
-/// How a session is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct McpUse {
-    /// Which.
     pub hash: SessionHash,
-    /// When it was last used.
     pub used_at: Time,
-    /// How long its stream counts as open, if it has one.
+    /// Until when its stream counts as open, if it has one.
     pub stream_until: Option<Time>,
 }
 
-/// What became of a session that was to begin.
+/// The result of opening an MCP session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
-    /// It began.
     Yes,
-    /// It began, and this one, the longest idle, ended for it.
+    /// Opened in place of this one, which was idle for longest.
     InsteadOf(SessionHash),
-    /// All that the token may have are there and have an open stream.
+    /// The token's limit is reached and all its sessions have an open stream.
     No,
 }
 
-/// MCP sessions.
 #[async_trait]
 pub trait McpSessions {
-    /// Begins one, if the token may have one more or one of its others is idle.
+    /// Opens one, if the token's limit allows it or another of its sessions is idle.
     async fn open_mcp_session(
         &self,
         hash: &SessionHash,
@@ -58,8 +48,8 @@ pub trait McpSessions {
         most: u32,
     ) -> Result<Opened, StateError>;
 
-    /// One that belongs to this token and was used after `idle_since`; using it now. Its use is written down once a
-    /// minute at most.
+    /// Marks a session of this token as used, if it was used after `idle_since`. The use is written at most once a
+    /// minute.
     async fn use_mcp_session(
         &self,
         hash: &SessionHash,
@@ -67,23 +57,21 @@ pub trait McpSessions {
         idle_since: Time,
     ) -> Result<Option<McpSession>, StateError>;
 
-    /// Writes down when sessions were last used, and that they have an open stream until then or none. Tells which of
-    /// them are still there.
+    /// Stores the last use and the open streams of sessions. Returns those that still exist.
     async fn note_mcp_uses(&self, uses: &[McpUse]) -> Result<Vec<SessionHash>, StateError>;
 
-    /// Which of these are still there.
     async fn present_mcp_sessions(
         &self,
         among: &[SessionHash],
     ) -> Result<Vec<SessionHash>, StateError>;
 
-    /// Ends one; tells whether it was there and belonged to this token.
+    /// Returns whether it existed and belonged to this token.
     async fn end_mcp_session(
         &self,
         hash: &SessionHash,
         token: &TokenId,
     ) -> Result<bool, StateError>;
 
-    /// Ends those that were last used before, and have no stream.
+    /// Ends sessions last used before this time that have no open stream.
     async fn end_idle_mcp_sessions(&self, before: Time) -> Result<u64, StateError>;
 }

@@ -1,15 +1,13 @@
-//! Long lists, a piece at a time.
+//! Pagination.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use super::StateError;
 
-/// Which piece of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// How many at most.
     pub limit: u32,
-    /// What the piece before ended with; none for the first.
+    /// The cursor of the previous page; `None` for the first.
     pub cursor: Option<String>,
 }
 
@@ -20,7 +18,6 @@ impl Default for Page {
 }
 
 impl Page {
-    /// The beginning.
     pub fn first(limit: u32) -> Self {
         Self {
             limit,
@@ -28,7 +25,6 @@ impl Page {
         }
     }
 
-    /// What follows a piece.
     pub fn after(limit: u32, cursor: impl Into<String>) -> Self {
         Self {
             limit,
@@ -36,7 +32,7 @@ impl Page {
         }
     }
 
-    /// The key of the last item of the piece before: as many parts as the list's order has.
+    /// The key of the last item of the previous page, with one part for each column of the order.
     pub(crate) fn key<const PARTS: usize>(&self) -> Result<Option<[String; PARTS]>, StateError> {
         let Some(cursor) = &self.cursor else {
             return Ok(None);
@@ -52,23 +48,21 @@ impl Page {
             .map_err(|_| StateError::BadCursor)
     }
 
-    /// One more than asked for, to know whether there are more.
+    /// One more than requested, to know whether there are more.
     pub(crate) fn fetch(&self) -> i64 {
         i64::from(self.limit.clamp(1, 500)) + 1
     }
 }
 
-/// A piece of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paged<T> {
-    /// The items.
     pub items: Vec<T>,
-    /// Where the next piece begins; none at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
 }
 
 impl<T> Paged<T> {
-    /// From what was fetched for a page, one item too many included.
+    /// From the fetched items, including one too many.
     pub(crate) fn of<const PARTS: usize>(
         mut items: Vec<T>,
         page: &Page,
@@ -85,7 +79,6 @@ impl<T> Paged<T> {
         Self { items, next }
     }
 
-    /// With other items.
     pub fn map<U>(self, change: impl FnMut(T) -> U) -> Paged<U> {
         Paged {
             items: self.items.into_iter().map(change).collect(),

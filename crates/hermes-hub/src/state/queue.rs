@@ -1,4 +1,4 @@
-//! Runs that wait for their turn, and those that this node works on.
+//! Queued runs, and those that this node has claimed.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -6,24 +6,23 @@ use serde_json::{Map, Value};
 use super::{RunRecord, RunUpdated, StateError};
 use crate::{RunId, TenantId};
 
-/// The queues of all tenants.
 #[async_trait]
 pub trait Queue {
-    /// Takes the tenant's oldest waiting run for this node, unless `most` are under way.
+    /// Claims the tenant's oldest queued run for this node, unless `most` are active.
     async fn claim_run(
         &self,
         tenant: &TenantId,
         most: u32,
     ) -> Result<Option<RunRecord>, StateError>;
 
-    /// Tenants in whose queues something waits, those that wait longest first.
+    /// Tenants with queued runs, those that wait longest first.
     async fn waiting_tenants(&self, most: u32) -> Result<Vec<TenantId>, StateError>;
 
-    /// Runs that this node has claimed and that have not ended.
+    /// Unfinished runs that this node has claimed.
     async fn claimed_runs(&self) -> Result<Vec<RunRecord>, StateError>;
 
-    /// Puts a run that was cut off back into the queue, at its old place, with one more attempt. Its event says
-    /// why.
+    /// Puts an interrupted run back into the queue, at its old position, with one more attempt. `why` becomes the
+    /// event's members.
     async fn requeue_run(
         &self,
         tenant: &TenantId,

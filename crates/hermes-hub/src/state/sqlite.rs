@@ -1,4 +1,4 @@
-//! The Hub's memory in one SQLite file.
+//! The Hub's state in one SQLite file.
 
 use std::{path::Path, time::Duration};
 
@@ -30,28 +30,26 @@ mod tokens;
 
 use self::change::{Affected, Change, Changes, commit};
 
-/// The steps from an empty file to the present tables, in order. A step that was released is never changed.
+/// Migrations, in order. A released one is never changed.
 const STEPS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001.sql"),
     include_str!("../../migrations/sqlite/0002.sql"),
     include_str!("../../migrations/sqlite/0003.sql"),
 ];
-/// How long a write waits before it is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// All that the Hub remembers, in one file.
 #[derive(Debug)]
 pub struct SqliteState {
     database: Database,
-    /// This node, whose chain the audit entries belong to.
+    /// This node, which has its own audit chain.
     node: String,
-    /// Nobody else has the file: the directory's lock sees to that.
+    /// Valid because the directory's lock keeps other processes out.
     changes: Changes,
     unfiled: audit::Unfiled,
 }
 
 impl SqliteState {
-    /// Opens the file, making or migrating it.
+    /// Opens the file; creates or migrates it.
     pub async fn open(path: &Path, node: &str) -> Result<Self, StoreError> {
         let opening = Opening {
             steps: STEPS,
@@ -66,7 +64,7 @@ impl SqliteState {
         })
     }
 
-    /// Writes a consistent copy to a new file while the Hub goes on.
+    /// Writes a consistent copy to a new file while the Hub keeps running.
     pub async fn copy_to(&self, copy: &Path) -> Result<(), StoreError> {
         self.database.copy_to(copy).await
     }
@@ -82,7 +80,7 @@ impl SqliteState {
     }
 }
 
-/// Whatever keeps a write from beginning or lasting, it may work later.
+/// A write that could not begin or commit may succeed later.
 fn unwritable(error: StoreError) -> StateError {
     match error {
         StoreError::DiskFull { .. } => StateError::DiskFull(error.to_string()),
@@ -113,7 +111,7 @@ impl From<serde_json::Error> for StateError {
     }
 }
 
-/// A count for a column; SQLite has no larger numbers.
+/// Saturates at the largest integer of SQLite.
 fn column(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -169,7 +167,7 @@ impl State for SqliteState {
     async fn forget_sealed(&self, entry: NewEntry) -> Result<(), StateError> {
         let mut write = self.begin(Affected::AllTenants).await?;
         sqlx::query("DELETE FROM env").execute(&mut *write).await?;
-        // Replies that are kept may hold secrets and are sealed, too.
+        // Stored replies may contain secrets and are encrypted, too.
         sqlx::query("DELETE FROM idempotency")
             .execute(&mut *write)
             .await?;

@@ -1,4 +1,4 @@
-//! Where a sync may write: beneath a root that the operator allows, and never over, in or around homes and shares.
+//! Destinations of a sync: below an allowed root, and never overlapping with homes and shares.
 
 use std::{
     os::fd::OwnedFd,
@@ -16,7 +16,6 @@ use crate::{
     files::{DIRECTORY, Links, SharePath, make_directories, open_beneath, problem},
 };
 
-/// A place beneath a root.
 #[derive(Debug)]
 pub(super) struct Destination {
     root: PathBuf,
@@ -25,7 +24,7 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    /// Finds the root of a destination and checks that it may be used as asked.
+    /// Finds the root of a destination and checks that the request is allowed there.
     pub(super) fn resolve(rules: &SyncRules, request: &SyncRequest) -> Result<Self, Problem> {
         let destination = Self::find(rules, &request.destination)?;
         destination.check_overlap(rules, &request.home)?;
@@ -73,13 +72,13 @@ impl Destination {
         match best {
             Some((_, destination)) => Ok(destination),
             None => Err(Problem::denied(
-                "the destination is outside of all roots: the operator can add one to `sync.allowed_roots`",
+                "the destination is outside all roots: the operator can add one to `sync.allowed_roots`",
             )
             .because("sync_root")),
         }
     }
 
-    /// Compares real paths: roots may be links, what is below them may not.
+    /// Compares real paths: roots may be links, paths below them may not.
     fn check_overlap(&self, rules: &SyncRules, home: &Path) -> Result<(), Problem> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let place = real(&self.root).join(self.below.as_str());
@@ -101,7 +100,7 @@ impl Destination {
         Ok(())
     }
 
-    /// Opens the destination for this process alone. A real run makes what is missing; in a dry run that is nothing yet.
+    /// Opens and locks the destination. A real run creates missing directories; a dry run returns `None` for them.
     pub(super) fn open(&self, run: SyncRun) -> Result<Option<OwnedFd>, Problem> {
         let fault = |error| problem(error, &self.below);
         if self.is_built_in && run == SyncRun::Real {
@@ -112,7 +111,7 @@ impl Destination {
             (Err(Errno::NOENT), SyncRun::Dry) => return Ok(None),
             (Err(Errno::NOENT | Errno::NOTDIR), _) => {
                 return Err(Problem::precondition(
-                    "the root of the destination is no directory: the operator has to make it",
+                    "the root of the destination is not a directory: the operator has to create it",
                 )
                 .because("root_missing"));
             }
@@ -146,7 +145,7 @@ impl Destination {
     }
 }
 
-/// What follows a root in a path, if it is beneath that root.
+/// The rest of a path after its root, if it is below that root.
 fn beneath<'a>(text: &'a str, root: &Path) -> Option<&'a str> {
     let root = root.to_str()?.trim_end_matches('/');
     let rest = text.strip_prefix(root)?;

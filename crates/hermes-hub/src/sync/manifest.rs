@@ -1,5 +1,5 @@
-//! What a sync left at a destination: `.hub-sync.json`, with a hash for every file, so that only what is ours and
-//! unchanged is ever deleted.
+//! The manifest of a sync, `.hub-sync.json`, with a hash for every file, so that only unchanged files of an earlier
+//! sync are ever deleted.
 
 use std::{
     collections::BTreeMap,
@@ -16,18 +16,16 @@ use crate::{
     files::{Draft, Links, READ, SharePath, io_problem, open_beneath, problem},
 };
 
-/// The manifest's name.
 pub(super) const NAME: &str = ".hub-sync.json";
 const VERSION: u32 = 1;
-/// Larger than any that is ours.
+/// Larger than any real manifest.
 const LARGEST: u64 = 256 << 20;
 
-/// What we put there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     version: u32,
     pub(super) tenant: String,
-    /// SHA-256 by path.
+    /// SHA-256 hashes by path.
     pub(super) files: BTreeMap<String, String>,
 }
 
@@ -41,7 +39,7 @@ impl Manifest {
     }
 }
 
-/// Reads the manifest of a destination, which must be this tenant's.
+/// Reads the manifest of a destination, which must belong to this tenant.
 pub(super) fn read(destination: &OwnedFd, tenant: &TenantId) -> Result<Manifest, Problem> {
     let file = match open_beneath(destination, NAME, READ, Mode::empty(), Links::Refuse) {
         Ok(file) => File::from(file),
@@ -71,7 +69,6 @@ pub(super) fn read(destination: &OwnedFd, tenant: &TenantId) -> Result<Manifest,
     Ok(manifest)
 }
 
-/// Writes it.
 pub(super) fn write(destination: &OwnedFd, manifest: &Manifest) -> Result<(), Problem> {
     let content = serde_json::to_vec_pretty(manifest).map_err(|error| Problem::internal(&error))?;
     let written = Draft::create(destination.as_fd()).and_then(|mut draft| {

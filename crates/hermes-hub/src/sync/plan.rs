@@ -1,4 +1,4 @@
-//! What a sync has to do, found by comparing sizes and hashes; and the doing of it.
+//! The plan of a sync, made by comparing sizes and hashes, and its execution.
 
 use std::{
     collections::BTreeSet,
@@ -28,7 +28,6 @@ use crate::{
     ids::hex,
 };
 
-/// What becomes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Copy,
@@ -36,7 +35,6 @@ pub(super) enum Action {
     Leave,
 }
 
-/// A file of the home.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) path: SharePath,
@@ -45,7 +43,6 @@ pub(super) struct Planned {
     pub(super) action: Action,
 }
 
-/// What to do.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) files: Vec<Planned>,
@@ -55,7 +52,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Compares a home with a destination; one that does not exist has nothing.
+    /// Compares a home with a destination, which may be missing.
     pub(super) fn make(
         home: &Tree,
         sources: &[String],
@@ -82,7 +79,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Collects the files of a source. One that does not exist has none.
+    /// Collects the files of a source, which may be missing.
     fn gather(
         &mut self,
         home: &Tree,
@@ -155,7 +152,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Files at the destination that are not in the plan: ours if they are as we left them.
+    /// Files at the destination that are not in the plan: deletable if an earlier sync created them and they are
+    /// unchanged.
     fn find_extras(&mut self, destination: &OwnedFd, known: &Manifest) -> Result<(), Problem> {
         let planned: BTreeSet<String> = self
             .files
@@ -191,12 +189,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Nothing is deleted.
     pub(super) fn keep_all(&mut self) {
         self.kept.append(&mut self.deleted);
     }
 
-    /// Copies what is missing or different. What changed since the plan was made is copied as it is now.
+    /// Copies missing and changed files. A file that changed since the plan is copied as it is now.
     pub(super) fn copy(&mut self, home: &Tree, destination: &OwnedFd) -> Result<(), Problem> {
         let mut gone = Vec::new();
         for (index, file) in self.files.iter_mut().enumerate() {
@@ -216,7 +213,6 @@ impl Plan {
         Ok(())
     }
 
-    /// Deletes what the plan says.
     pub(super) fn delete(&self, destination: &OwnedFd) -> Result<(), Problem> {
         for path in &self.deleted {
             let path = SharePath::parse(path)?;
@@ -238,7 +234,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What is ours at the destination now: all that the home has, and what we left there before.
+    /// The new manifest: all files of the home, and kept files of earlier syncs.
     pub(super) fn manifest(&self, known: &Manifest) -> Manifest {
         let mut manifest = known.clone();
         manifest.files.retain(|path, _| self.kept.contains(path));
@@ -258,12 +254,11 @@ impl Plan {
     }
 }
 
-/// What is at a path.
 enum Place {
     Free,
-    /// A regular file: its size and its hash.
+    /// A regular file with its size and hash.
     File(u64, String),
-    /// Something else, or something else on the way.
+    /// Another type of file, or one in its path.
     Occupied,
 }
 
@@ -280,14 +275,14 @@ fn look(root: impl AsFd, path: &SharePath) -> Result<Place, Problem> {
     }
 }
 
-/// Opens a file to read it, if it is a regular one.
+/// Opens a file for reading, if it is a regular one.
 fn open_regular(root: impl AsFd, path: &SharePath) -> Result<Option<File>, Errno> {
     let file = open_beneath(root, path.as_str(), READ, Mode::empty(), Links::Refuse)?;
     let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
     Ok(is_file.then(|| File::from(file)))
 }
 
-/// Copies a file; nothing if it is no file any more.
+/// Copies a file; `None` if it is no longer a regular file.
 fn copy_file(
     home: &Tree,
     destination: &OwnedFd,
@@ -310,7 +305,7 @@ fn copy_file(
     Ok(Some(copied))
 }
 
-/// Copies to a writer, and gives size and SHA-256 of what was copied.
+/// Copies to a writer; returns size and SHA-256.
 fn hash_into(file: &mut File, writer: &mut dyn Write) -> io::Result<(u64, String)> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];

@@ -1,6 +1,6 @@
-//! Which files of a home are never copied.
+//! Files of a home that are never copied.
 
-/// Names that hold credentials, or whose directories do.
+/// Names of credential files and directories.
 const NAMES: [&str; 18] = [
     ".env",
     ".netrc",
@@ -21,7 +21,7 @@ const NAMES: [&str; 18] = [
     "secrets.json",
     "webhook_subscriptions.json",
 ];
-/// How names of keys and token stores begin or end.
+/// Prefixes and suffixes of key files and token stores.
 const BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
 const ENDS: [&str; 9] = [
     ".env",
@@ -35,7 +35,7 @@ const ENDS: [&str; 9] = [
     "tokens.json",
 ];
 
-/// Whether a path leads to or through something secret.
+/// Whether a path or one of its directories is secret.
 pub(super) fn is_secret(path: &str) -> bool {
     path.split('/').any(|name| {
         let name = name.to_ascii_lowercase();

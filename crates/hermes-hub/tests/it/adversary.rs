@@ -1,4 +1,4 @@
-//! Somebody who exchanges directories and files for links while operations run.
+//! Replaces directories and files by links while operations run.
 
 use std::{
     path::PathBuf,
@@ -11,7 +11,7 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// Swaps two names for as long as it lives.
+/// Swaps two names repeatedly while it lives.
 pub(crate) struct Adversary {
     stop: Arc<AtomicBool>,
     swaps: Arc<AtomicU64>,
@@ -39,7 +39,7 @@ impl Adversary {
         }
     }
 
-    /// Ends it, and tells how often it struck.
+    /// Stops it; returns the number of swaps.
     pub(crate) fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();

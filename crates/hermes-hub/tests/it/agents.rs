@@ -1,4 +1,4 @@
-//! Agents: woken once, put to sleep, started again.
+//! Agents: started on demand, stopped when idle, restarted after failures.
 
 use std::time::Duration;
 
@@ -178,7 +178,7 @@ async fn what_changes_while_an_agent_starts_reaches_it() {
             rules.generation = 2;
             rules.approval_timeout_seconds = 42;
         });
-        // It is not up, so this hands over nothing.
+        // It is not running, so nothing is applied.
         world.agents.apply(&tenant).await.unwrap();
     };
     let (woken, ()) = tokio::join!(world.agents.wake(&tenant), change);
@@ -253,7 +253,7 @@ async fn what_ended_an_agent_is_left_wherever_somebody_may_look() {
         figures.contains("hermes_hub_agent_deaths_total{cause=\"signal\"} 1"),
         "{figures}"
     );
-    // It rests, comes back, and what was wrong stays readable.
+    // It backs off and restarts, and the earlier failure stays readable.
     world.agents.wake(&tenant).await.unwrap();
     let condition = healthy().await.unwrap();
     assert_eq!(condition.status, ConditionStatus::True);

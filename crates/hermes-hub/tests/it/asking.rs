@@ -1,4 +1,4 @@
-//! REST requests for rows of the table, from arguments as tools have them.
+//! Builds REST requests for operations from tool arguments.
 
 use hermes_hub::operations::{Member, Operation, Place, Verb};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -7,11 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::site::Site;
 
-/// What a request consists of.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
-    /// With the query.
+    /// Including the query.
     pub(crate) path: String,
     pub(crate) body: Option<Value>,
 }
@@ -68,7 +67,6 @@ impl Asked {
     }
 }
 
-/// Where an argument is for one of the verbs of a route.
 fn place(operation: &Operation, verb: Verb, member: &Member) -> Place {
     match member.place {
         Place::Path => Place::Path,
@@ -78,7 +76,7 @@ fn place(operation: &Operation, verb: Verb, member: &Member) -> Place {
     }
 }
 
-/// A value as a part of an address.
+/// Percent-encodes a value for a URL.
 pub(crate) fn encoded(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),

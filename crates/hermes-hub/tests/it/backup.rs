@@ -1,4 +1,4 @@
-//! A Hub in one file, and a Hub from it.
+//! Backup and restore.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 
 mod foreign;
 
-/// What was written, for the one who gave it away.
+/// A writer whose bytes can be read after it was moved.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -330,7 +330,7 @@ async fn a_directory_with_something_in_it_is_left_alone() {
     assert!(hub.state.has_sealed().await.is_ok());
 }
 
-/// A name that is no UTF-8.
+/// A name that is not UTF-8.
 fn odd(name: &[u8]) -> PathBuf {
     PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name))
 }
@@ -373,7 +373,7 @@ async fn what_a_tenant_does_to_its_home_keeps_nobody_from_a_backup() {
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     let pipe = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, home.join("workspace/pipe"), pipe, mode, 0).unwrap();
-    // Deeper than any path can be: made from one directory to the next.
+    // Deeper than any path can be, so it is created relative to open directories.
     let name = "d".repeat(200);
     let mut directory = rustix::fs::open(
         home.join("workspace"),
@@ -395,7 +395,7 @@ async fn what_a_tenant_does_to_its_home_keeps_nobody_from_a_backup() {
         written.clone(),
     );
     let manifest = manifest.await.unwrap();
-    // What lies too deep is named.
+    // Paths that are too deep are listed.
     assert!(!manifest.left_out.is_empty());
     let target = hub.target("restored");
     restore(io::Cursor::new(written.bytes()), &target)

@@ -5,12 +5,10 @@ use serde_json::{Value, json};
 
 use crate::site::{Answer, Site};
 
-/// In which way a client speaks.
 #[derive(Debug, Clone)]
 pub(crate) enum Era {
     /// With an MCP session of this id.
     Session(String),
-    /// Without.
     Stateless,
 }
 
@@ -134,7 +132,7 @@ pub(crate) async fn call(
     reply["result"].clone()
 }
 
-/// The text of a tool that went well.
+/// The text of a successful tool call.
 pub(crate) async fn text(
     site: &Site,
     token: &str,
@@ -153,7 +151,7 @@ pub(crate) async fn text(
     text
 }
 
-/// The problem of a tool that did not.
+/// The problem of a failed tool call.
 pub(crate) async fn problem(
     site: &Site,
     token: &str,
@@ -163,7 +161,7 @@ pub(crate) async fn problem(
 ) -> Value {
     let result = call(site, token, era, tool, arguments).await;
     assert_eq!(result["isError"], true, "{tool}: {result}");
-    // It would have to fit the schema of what the tool gives.
+    // It would have to match the tool's output schema.
     assert!(
         result.get("structuredContent").is_none(),
         "{tool}: {result}"

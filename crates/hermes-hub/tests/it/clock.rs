@@ -1,4 +1,4 @@
-//! The clock: one fire per due time, asleep or awake, whoever is killed in between.
+//! The scheduler: one fire per due time, whether agents are running or not, and whatever process is killed.
 
 mod kills;
 
@@ -23,7 +23,7 @@ use jiff::tz::TimeZone;
 
 use crate::world::World;
 
-/// A time of day that a test sets.
+/// A clock that a test sets.
 #[derive(Clone)]
 struct HandSet(Arc<AtomicI64>);
 
@@ -109,7 +109,7 @@ async fn a_sleeping_tenants_job_gives_one_run() {
     );
     assert_eq!(world.agent.starts(&tenant), 1);
 
-    // However often it is looked at, and by another clock too.
+    // However often it is checked, by another scheduler too.
     clock.changed(&tenant).await.unwrap();
     clock.close().await;
     let clock = world.clock(&time);
@@ -153,7 +153,7 @@ async fn what_was_missed_by_little_is_made_up_for_once_and_the_rest_is_skipped()
     let fires = world.until_fires(&tenant, &job, 1).await;
     assert!(fires[0].run.is_some());
     world.ended(&tenant, fires[0].run.as_ref().unwrap()).await;
-    // The next is five hours late: it is skipped, and what lies between is not made up for.
+    // The next is five hours late: it is skipped, and the due times in between are not run.
     time.set("2026-11-15T15:10:00Z");
     let fires = world.until_fires(&tenant, &job, 2).await;
     assert_eq!(fires[1].skipped.as_deref(), Some("it was missed"));
@@ -252,7 +252,7 @@ async fn a_job_that_is_still_running_is_not_started_again() {
     let job = world.job(&tenant, "hourly", "0 * * * *", &time);
     let clock = world.clock(&time);
     clock.changed(&tenant).await.unwrap();
-    // Nothing of it can end while its agent takes so long to start.
+    // Its run cannot end while its agent takes so long to start.
     world.agent.slow_starts(Duration::from_mins(10));
     time.set("2026-11-15T09:00:00Z");
     world.until_fires(&tenant, &job, 1).await;
@@ -278,7 +278,7 @@ async fn paused_removed_and_changed_jobs_follow_the_file() {
     clock.changed(&tenant).await.unwrap();
     let home = Home::at(world.tenancy.home(&tenant));
     let now = time.now().timestamp().to_zoned(TimeZone::UTC);
-    // The clock is not told: it finds out when the time comes, or looks.
+    // The scheduler is not notified: it notices at the due time, or by a scan.
     CronFile::change(&home, &now, |file| {
         file.pause("hourly", None, &now)?;
         file.remove("gone")

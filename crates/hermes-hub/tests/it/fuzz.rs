@@ -1,5 +1,4 @@
-//! Random input for as long as `HERMES_FUZZ_SECONDS` says (2 if it says nothing): nothing panics, nothing is a fault of
-//! the Hub, and every status is a documented one.
+//! Random input for `HERMES_FUZZ_SECONDS` (2 by default): no panics, no internal errors, and only documented statuses.
 //!
 //! Each test prints its seed; `HERMES_FUZZ_SEED` repeats it.
 
@@ -15,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use self::chance::Chance;
 
-/// For how long, and from which seed.
 struct Fuzzing {
     chance: Chance,
     end: Instant,
@@ -39,7 +37,7 @@ impl Fuzzing {
         }
     }
 
-    /// Whether there is time for another round. There is none after a panic, wherever that was.
+    /// Whether there is time for another round. False after a panic in any thread.
     fn goes_on(&mut self) -> bool {
         panics::assert_none();
         self.rounds += 1;

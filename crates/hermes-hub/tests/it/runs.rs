@@ -1,4 +1,4 @@
-//! Runs: their queue, their events, what cuts them off.
+//! Runs: queue, events and interruptions.
 
 mod approvals;
 mod interruptions;

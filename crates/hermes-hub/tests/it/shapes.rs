@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const T: &str = "2026-11-15T02:01:02.467Z";
 
-/// Reads an example and writes it again: nothing may be lost, added or called otherwise.
+/// Parses and serializes an example: nothing may be lost, added or renamed.
 fn round_trip<Shape: DeserializeOwned + Serialize + Debug>(example: &Value) {
     let shape: Shape = serde_json::from_value(example.clone()).unwrap();
     let written = serde_json::to_value(&shape).unwrap();

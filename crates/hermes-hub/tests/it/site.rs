@@ -1,4 +1,4 @@
-//! A Hub on a socket, with the runtime that runs no agents.
+//! A Hub on a TCP listener, with the mock runtime.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -13,7 +13,6 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything takes that works.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Site {
@@ -139,7 +138,7 @@ impl Site {
         (settings, listener)
     }
 
-    /// Ends the Hub and starts it again on what it left.
+    /// Stops the Hub and starts it again on the same directory.
     pub(crate) async fn restart(&mut self) {
         let (settings, listener) = self.elsewhere().await;
         self.stop.cancel();
@@ -183,7 +182,7 @@ impl Site {
         site
     }
 
-    /// Asks again and again until it is so.
+    /// Polls until the condition holds.
     pub(crate) async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let deadline = std::time::Instant::now() + PATIENCE;
         loop {

@@ -1,4 +1,4 @@
-//! What the Hub remembers, whatever database it lies in.
+//! The Hub's state, for any database.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ mod secrets;
 mod tenants;
 mod tokens;
 
-/// A database that nobody else uses, and where it lies.
+/// A new database in a temporary directory.
 struct Fresh {
     directory: TempDir,
     state: Arc<dyn State>,

@@ -1,4 +1,4 @@
-//! Copying a tenant's context to a directory outside.
+//! Syncing a tenant's context to a directory.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
@@ -264,7 +264,7 @@ async fn only_our_own_unchanged_files_are_deleted() {
     }
     scene.put("sync/t/context/b.md", "somebody changed it");
     scene.put("sync/t/foreign.md", "not ours");
-    // Without `delete` everything stays, and stays ours.
+    // Without `delete` everything is kept, and stays in the manifest.
     let report = scene.real("sync/t").await;
     assert_eq!(
         report.kept,

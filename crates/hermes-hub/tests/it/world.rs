@@ -1,4 +1,4 @@
-//! A Hub without doors: a database in a temporary directory, agents that follow a script, and what belongs to them.
+//! A Hub without HTTP: a database in a temporary directory, and agents that follow a script.
 
 mod scripted;
 mod tenancy;
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 pub(crate) use self::{scripted::Scripted, tenancy::KnownTenants};
 
-/// Long enough for a machine under load; nothing waits that long when all is well.
+/// Long enough for a machine under load; not reached when tests pass.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct World {
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// The Hub is killed, its tenants' processes with it, and started again on what is left.
+    /// Kills the Hub and its tenants' processes, and starts it again on the same directory.
     pub(crate) async fn kill_and_restart(self) -> Self {
         self.end_and_restart(PreviousEnd::Crashed).await
     }
@@ -119,7 +119,7 @@ impl World {
             .expect("the run does not end")
     }
 
-    /// The run after its end.
+    /// Waits for the end of a run and returns it.
     pub(crate) async fn ended(&self, tenant: &TenantId, run: &RunId) -> Run {
         self.events(tenant, run).await;
         self.state.run(tenant, run).await.unwrap().unwrap().run

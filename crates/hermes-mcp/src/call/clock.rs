@@ -1,8 +1,9 @@
-//! The clock of one call: progress restarts it, a question to a person stops it, ten times its limit ends it for good.
+//! The deadline of one call: progress restarts the timeout, a question to a person pauses it, and ten times the timeout
+//! is the most a call may take.
 
 use std::time::{Duration, Instant};
 
-/// How many times over progress may stretch a call.
+/// A call takes at most this many times its timeout, however much progress it reports.
 const STRETCH: u32 = 10;
 
 #[derive(Debug)]

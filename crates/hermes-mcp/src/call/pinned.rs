@@ -1,4 +1,4 @@
-//! Under `pin_tools: block`, a call goes only to the tool that was accepted: the last look before it is sent.
+//! Under `pin_tools: block`, a call goes only to the tool that was accepted: the last check before it is sent.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use hermes_config::server::PinTools;
 use super::{CallError, Request};
 use crate::{owner::Owner, session::Session};
 
-/// How long a call waits for a list that is being asked for.
+/// How long a call waits for a tool list that is being requested.
 const LISTING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Makes sure that a tool is still what was accepted. A turn may have begun before it changed, and a change that the

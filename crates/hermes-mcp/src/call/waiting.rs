@@ -1,4 +1,4 @@
-//! Gets a live session for a call: at once if there is one, else by waiting or waking within the limits of its state.
+//! Gets a live session for a call: at once if there is one, else by waiting or waking within the timeout of its state.
 
 use std::{
     sync::Arc,

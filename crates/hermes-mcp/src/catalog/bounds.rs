@@ -8,7 +8,7 @@ use serde::Serialize;
 pub(crate) const MOST_ITEMS: usize = 10_000;
 /// The most that the items of one list may take as JSON, in bytes.
 pub(crate) const MOST_BYTES: usize = 32 * 1024 * 1024;
-/// The most that is said about one list.
+/// The most warnings about one list.
 const MOST_WARNINGS: usize = 50;
 
 /// What was taken of a list so far.
@@ -47,7 +47,7 @@ impl Bounds {
             return Err(Broken::Items);
         }
         let mut size = Size(0);
-        // What cannot be written again takes no room in what is kept of it either.
+        // An item that cannot be serialised is not stored either, so it counts for nothing.
         let _ = serde_json::to_writer(&mut size, item);
         if self.bytes + size.0 > MOST_BYTES {
             return Err(Broken::Bytes);

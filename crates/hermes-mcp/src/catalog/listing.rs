@@ -19,7 +19,7 @@ use super::{
     bounds::{Bounds, trim_warnings},
 };
 
-/// A server that goes on and on is cut here.
+/// Bounds a server that never ends its list.
 const MAX_PAGES: usize = 50;
 
 /// Why a listing failed.
@@ -169,7 +169,7 @@ pub(crate) async fn list_prompts(
     .await
 }
 
-/// The page, or, if one bad item made it one of no known shape, what can be taken of it when it is asked for again.
+/// The page. If one bad item makes the whole page unreadable, it is requested again and the usable items are taken.
 async fn or_by_hand<T: DeserializeOwned>(
     peer: &Peer<RoleClient>,
     page: Result<Page<T>, ServiceError>,
@@ -185,7 +185,7 @@ async fn or_by_hand<T: DeserializeOwned>(
     }
 }
 
-/// Follows `nextCursor`, but not for ever, and takes no more than fits.
+/// Follows `nextCursor` within the limits on pages, items and bytes.
 async fn pages<T, F, Fetch>(what: &'static str, fetch: F) -> Result<Listed<T>, ListError>
 where
     T: Serialize,
@@ -230,7 +230,7 @@ where
     Ok(list)
 }
 
-/// Reads a list whose answer as a whole has no known shape, item by item.
+/// Parses a list item by item, where the response as a whole has an unknown shape.
 fn by_hand<T: DeserializeOwned>(
     result: &ServerResult,
     key: &str,
@@ -256,13 +256,13 @@ fn by_hand<T: DeserializeOwned>(
             Ok(item) => page.items.push(item),
             Err(error) => page
                 .warnings
-                .push(format!("`{name}` in {key} can not be used: {error}")),
+                .push(format!("`{name}` in {key} cannot be used: {error}")),
         }
     }
     Ok(page)
 }
 
-/// Takes away what is no schema, so that the tool can still be called.
+/// Removes what is not a schema, so that the tool can still be called.
 fn mend_tool(tool: &mut Value) -> Option<&'static str> {
     let tool = tool.as_object_mut()?;
     let mut problem = None;
@@ -271,12 +271,12 @@ fn mend_tool(tool: &mut Value) -> Option<&'static str> {
         .is_some_and(|schema| !schema.is_object())
     {
         tool.remove("outputSchema");
-        problem = Some("its `outputSchema` is no schema and is left out");
+        problem = Some("its `outputSchema` is not a schema and is ignored");
     }
     if !tool.get("inputSchema").is_some_and(Value::is_object) {
         let anything = serde_json::json!({"type": "object", "properties": {}});
         tool.insert("inputSchema".into(), anything);
-        problem = Some("its `inputSchema` is no schema; it counts as one that takes anything");
+        problem = Some("its `inputSchema` is not a schema; any arguments are accepted");
     }
     problem
 }

@@ -1,4 +1,4 @@
-//! The processes of one attempt to connect: one, as a rule, and two while a silent server gets a second chance.
+//! The processes of one attempt to connect: usually one, and two while a second one is probed beside a silent server.
 
 use std::time::Duration;
 
@@ -28,7 +28,6 @@ impl AttemptProcesses {
         self.running.first()
     }
 
-    /// Gives it away.
     pub(super) fn take_kept(mut self) -> Option<Running> {
         self.running.pop()
     }
@@ -62,7 +61,7 @@ impl AttemptProcesses {
         tokio::join!(running, stopping);
     }
 
-    /// What they said last: of the one that has ended, if one has.
+    /// Exit and last stderr lines: of the process that has ended, if one has.
     pub(super) async fn last_words(&mut self) -> LastWords {
         let mut last = LastWords::default();
         for process in &mut self.running {
@@ -75,7 +74,7 @@ impl AttemptProcesses {
     }
 }
 
-/// What is left to say when a local server has failed.
+/// Exit and last stderr lines of a local server that has failed.
 pub(super) async fn last_words(process: &mut Running) -> LastWords {
     match tokio::time::timeout(EXIT_GRACE, process.exited()).await {
         Ok(exit) => LastWords {

@@ -13,7 +13,7 @@ pub(super) fn delay(attempt: u32) -> Option<Duration> {
         .map(|seconds| jittered(Duration::from_secs(*seconds)))
 }
 
-/// Spreads a pause by ±20 %, so that servers that fell together do not rise together.
+/// Spreads a pause by ±20 %, so that servers lost together are not all retried at the same moment.
 pub(super) fn jittered(pause: Duration) -> Duration {
     // The hasher's random keys are the standard library's own source of randomness.
     let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), pause);

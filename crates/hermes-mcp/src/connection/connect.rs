@@ -111,7 +111,7 @@ impl Connector {
             biased;
             () = async {
                 given_up.cancelled().await;
-                // A process that is on its way is waited for: what is not known yet can not be stopped.
+                // A process that is on its way is waited for: what is not known yet cannot be stopped.
                 let _done = self.handling_process.lock().await;
             } => None,
             outcome = Box::pin(self.attempt(resolved, &mut processes)) => Some(outcome),
@@ -202,8 +202,8 @@ impl Connector {
                         return Err(Cause::Open(error));
                     }
                     let error = self.redacted(&error.to_string());
-                    tracing::debug!(server = %self.name, error, ?opening, "trying another way to open the session");
-                    // A process that met one handshake badly is not asked for another.
+                    tracing::debug!(server = %self.name, error, ?opening, "handshake failed; trying another mode");
+                    // A process that failed one handshake is not used for another.
                     processes.clear(&self.surroundings.processes).await;
                 }
                 Err(other) => return Err(other),
@@ -226,7 +226,7 @@ impl Connector {
         };
         let process = processes.kept();
         if let Some(process) = process {
-            // What it said to the probe is not what it will die of.
+            // What it printed about the probe does not explain a later failure.
             process.forget_lines();
         }
         let session = Arc::new(Session {
@@ -402,7 +402,7 @@ impl Connector {
         })
     }
 
-    /// Learns which values must never be shown.
+    /// Makes the redactor know the secrets of the entry.
     fn learn_secrets(&self, resolved: &Resolved) {
         self.redactor
             .store(Arc::new(Redactor::new(resolved.secrets.iter().cloned())));
@@ -443,7 +443,7 @@ fn has_slow_references(server: &Server) -> bool {
     text.contains("${cmd:") || text.contains("${keyring:")
 }
 
-/// What the client says of itself: only what a handler is there for.
+/// The client's configuration: only capabilities that have a handler are declared.
 pub(super) fn client_config(offers: Offers) -> ClientConfig {
     let mut capabilities = ClientCapabilities::default();
     if let Some(sampling) = offers.sampling {

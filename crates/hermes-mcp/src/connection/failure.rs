@@ -22,8 +22,7 @@ pub(crate) enum ConnectError {
     /// A login is needed.
     #[error("the server wants a login")]
     Auth { challenge: Option<String> },
-    /// Nobody wants it any more.
-    #[error("the attempt was given up")]
+    #[error("the attempt was cancelled")]
     GivenUp,
     /// Handshake, HTTP or listing trouble; the text is complete and redacted.
     #[error("{0}")]
@@ -106,7 +105,7 @@ impl Cause {
         }
         let mut text = parts.join("; ");
         if !last.stderr.is_empty() {
-            text.push_str("; its last words:\n");
+            text.push_str("; its last stderr lines:\n");
             text.push_str(&last.stderr.join("\n"));
         }
         if let Some(note) = last

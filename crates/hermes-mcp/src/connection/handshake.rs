@@ -80,7 +80,7 @@ impl OpenError {
     }
 }
 
-/// What silence on the probe leads to.
+/// How long a probe waits for the first reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Silence {
     /// After this long the server is given up, to be started afresh.
@@ -145,7 +145,7 @@ where
     ))
 }
 
-/// A transport that notices whether anything was ever answered.
+/// A transport that records whether a response was received.
 struct Listened<T> {
     inner: T,
     answered: Arc<AtomicBool>,

@@ -15,11 +15,11 @@ use crate::{era::Era, session::Session};
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The beat of one session.
+/// The keepalive of one session.
 pub(super) struct Keepalive {
     interval: Option<Duration>,
     due: Instant,
-    /// The same by the clock on the wall, which goes on while the machine sleeps.
+    /// The same by the wall clock, which goes on while the machine sleeps.
     due_by_the_wall: SystemTime,
     liveness: Liveness,
 }
@@ -44,7 +44,7 @@ impl Keepalive {
         self.due_by_the_wall = SystemTime::now() + pause;
     }
 
-    /// Beats until the server fails to answer; resolves with the reason.
+    /// Pings until the server does not answer; resolves with the reason.
     pub(super) async fn beat(&mut self, session: &Session) -> String {
         let Some(interval) = self.interval else {
             return std::future::pending().await;

@@ -1,4 +1,4 @@
-//! A server's tools beside their pins: what is withheld before a list is published, what is told and pinned after.
+//! Compares a server's tools with their pins: withholds before a list is published, logs and pins after.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ impl Shared {
         }
         match self.surroundings.pins.compare_now(&self.name, catalog) {
             Ok(comparison) => {
-                self.tell(&comparison, "a changed tool is withheld");
+                self.tell(&comparison, "tool definition changed; the tool is withheld");
                 let changed = comparison.changed.into_iter();
                 catalog.withheld = changed.map(|tool| tool.name).collect();
             }
             Err(error) => {
-                tracing::warn!(server = %self.name, %error, "all tools are withheld: the pins cannot be read");
+                tracing::warn!(server = %self.name, %error, "reading the pins failed; all tools are withheld");
                 let names = catalog.tools.iter().map(|tool| tool.name.clone());
                 catalog.withheld = names.collect();
             }
@@ -44,12 +44,12 @@ impl Shared {
         let pins = &self.surroundings.pins;
         match pins.settle(self.name.clone(), catalog.clone(), mode).await {
             Ok(comparison) if mode == PinTools::Warn => {
-                self.tell(&comparison, "a tool has changed since it was last used");
+                self.tell(&comparison, "tool definition changed since it was last used");
             }
             // A home that was removed stays so.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!(server = %self.name, %error, "tools cannot be pinned");
+                tracing::warn!(server = %self.name, %error, "pinning tools failed");
             }
             Ok(_) => {}
         }

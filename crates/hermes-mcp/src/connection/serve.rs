@@ -1,4 +1,4 @@
-//! A live session's time: watches for its end, refreshes its lists, keeps it alive, recycles it.
+//! The loop of a live session: watches for its end, refreshes its lists, keeps it alive, recycles it.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -23,11 +23,11 @@ use crate::{
 
 /// The most a refresh of the lists may take.
 const REFRESH_LIMIT: Duration = Duration::from_mins(1);
-/// How long a new session waits with what only others profit from: at the start, more servers are still on their way.
+/// How long a new session defers work that can wait: at the start, other servers are still connecting.
 pub(super) const SETTLING: Duration = Duration::from_millis(500);
 /// How long the end of a session may take before it is cut.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
-/// The same of a remote server that is gone: there is hardly anybody to say goodbye to.
+/// The same for a remote server that is gone and will hardly answer.
 const LOST_LIMIT: Duration = Duration::from_millis(200);
 
 impl Connection {
@@ -153,7 +153,7 @@ impl CheckWaiters {
             None => return Some(End::Stopped(None)),
             Some(Command::AuthLost { challenge }) => return Some(End::AuthLost(challenge)),
             Some(Command::Check(done)) => {
-                // A local server that works on a call may have no ear for more.
+                // A local server that works on a call may not answer anything else.
                 if session.pid.is_none() || session.traffic.in_flight() == 0 {
                     self.0.push(done);
                     session.traffic.doubt.raise(|| "somebody asked".into());
@@ -176,7 +176,7 @@ struct Known {
 pub(super) struct Remains {
     closed: Fuse<BoxFuture<'static, ()>>,
     process: Option<Running>,
-    /// They are told by then.
+    /// Dropped at the end, which tells those who wait.
     _asking: CheckWaiters,
 }
 
@@ -235,7 +235,7 @@ impl Shared {
         self.redactor.load().redact(text).into_owned()
     }
 
-    /// An end whose reason can be told.
+    /// The end with a redacted reason, and with the exit of the process where there is one.
     async fn in_words(&self, end: End, process: Option<&mut Running>) -> End {
         match (end, process) {
             (End::Lost(reason), Some(process)) => {
@@ -253,7 +253,7 @@ impl Shared {
             None => reason,
         };
         if !last.stderr.is_empty() {
-            text.push_str("; its last words:\n");
+            text.push_str("; its last stderr lines:\n");
             text.push_str(&last.stderr.join("\n"));
         }
         self.redacted(&text)
@@ -283,11 +283,11 @@ impl Shared {
             }
             Ok(Err(error)) => {
                 let error = self.redacted(&error.to_string());
-                tracing::warn!(server = %self.name, error, "the lists could not be refreshed");
+                tracing::warn!(server = %self.name, error, "refreshing the lists failed");
                 return None;
             }
             Err(_) => {
-                tracing::warn!(server = %self.name, "refreshing the lists took too long");
+                tracing::warn!(server = %self.name, "refreshing the lists timed out");
                 return None;
             }
         };
@@ -314,11 +314,11 @@ impl Shared {
                 removed,
                 changed,
             } = changes;
-            tracing::info!(server = %self.name, ?added, ?removed, ?changed, "the tools have changed");
+            tracing::info!(server = %self.name, ?added, ?removed, ?changed, "tools changed");
         }
     }
 
-    /// Writes down what is known, unless the file says so already.
+    /// Writes the manifest, unless the file is up to date.
     async fn remember(&self, session: &Session, mut known: Known) -> Known {
         let mut manifest = Manifest::new(session.era, &session.info, &known.catalog);
         let Some(path) = self.manifest_path() else {
@@ -329,7 +329,7 @@ impl Shared {
             match tokio::task::spawn_blocking(writing).await {
                 Ok(Ok(remembered)) => known.remembered = Some(remembered),
                 Ok(Err(error)) => {
-                    tracing::debug!(server = %self.name, %error, "the manifest could not be written");
+                    tracing::debug!(server = %self.name, %error, "writing the manifest failed");
                 }
                 Err(_) => {}
             }

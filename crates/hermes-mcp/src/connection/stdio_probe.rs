@@ -22,9 +22,9 @@ use tokio::time::{Instant, sleep_until};
 use super::handshake::OpenError;
 use crate::{era::Opening, transport::replay::ReplayTransport};
 
-/// The number rmcp begins with: it gives the request of ours that it repeats this one, too.
+/// The id that rmcp begins with: it uses it for the request that repeats ours.
 const INITIALIZE: i64 = 0;
-/// Numbers that no session ever counts up to.
+/// Ids that no session ever reaches.
 const DISCOVER: i64 = i32::MAX as i64;
 const DISCOVER_AGAIN: i64 = DISCOVER - 1;
 
@@ -131,7 +131,7 @@ pub(super) async fn probe<T: Transport<RoleClient>>(
     }
 }
 
-/// Takes in the next message of a candidate, if there is one. May be dropped and called again.
+/// Handles the next message of a candidate, if there is one. Cancel-safe.
 async fn hear<T: Transport<RoleClient>>(candidate: &mut Option<Candidate<T>>) {
     match candidate {
         Some(candidate) if !candidate.is_closed => {
@@ -218,10 +218,10 @@ impl<T: Transport<RoleClient>> Candidate<T> {
         self.send(request).await;
     }
 
-    /// A server that cannot be written to any more is one that has closed its end, and that will be heard.
+    /// A server that cannot be written to any more is one that has closed its end, which the next read shows.
     async fn send(&mut self, message: ClientJsonRpcMessage) {
         if let Err(error) = self.transport.send(message).await {
-            tracing::debug!(%error, "a server could not be asked");
+            tracing::debug!(%error, "sending a probe request failed");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Hears of changes: of the lists, in the stateless era, and of single resources in both.
+//! Subscribes to changes: of the lists, in the stateless era, and of single resources in both.
 
 #![expect(
     deprecated,
@@ -31,7 +31,7 @@ pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<Wanted
 
 /// One long request names everything of interest. Changes before it is accepted go unheard, so all is listed anew then.
 async fn listen(session: &Session, wanted: &mut watch::Receiver<WantedResources>) {
-    // It costs a request and another look at the lists.
+    // It costs a request and a refresh of the lists.
     if wanted.borrow().is_empty() {
         let _ = tokio::time::timeout(SETTLING, wanted.changed()).await;
     }
@@ -62,7 +62,7 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<WantedResources>
                 }
             }
             Err(error) => {
-                tracing::debug!(server = %session.server, %error, "no subscription to changes");
+                tracing::debug!(server = %session.server, %error, "subscribing to list changes failed");
             }
         }
         if began.elapsed() > LONGEST_PAUSE {
@@ -126,7 +126,7 @@ async fn subscribe(session: &Session, wanted: &mut watch::Receiver<WantedResourc
                 .subscribe(SubscribeRequestParams::new(uri.clone()))
                 .await
             {
-                tracing::debug!(server = %session.server, uri, %error, "no subscription to a resource");
+                tracing::debug!(server = %session.server, uri, %error, "subscribing to a resource failed");
             }
         }
         for uri in subscribed.difference(&now) {

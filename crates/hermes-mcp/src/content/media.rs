@@ -85,7 +85,7 @@ pub(super) enum NotSaved {
     TooLarge,
     #[error("its data is not valid base64")]
     NotBase64,
-    #[error("its data is no PNG, JPEG, GIF, BMP or WEBP picture")]
+    #[error("its data is not a PNG, JPEG, GIF, BMP or WEBP picture")]
     UnknownImage,
     #[error("{0}")]
     Io(#[from] io::Error),

@@ -1,4 +1,4 @@
-//! The side that asks: a request to a server, made by a process that has it connected.
+//! The client side: has a process that is connected to a server make a request to it.
 
 use std::{collections::VecDeque, io, path::Path, sync::Arc, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
     protocol::{ElicitRequestParams, ElicitResult},
 };
 
-/// A process that does not take a request by then has other worries.
+/// How long a process may take to accept a request.
 const ACCEPT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Asks the person who waits for the request.
 pub type PersonAnswer =
     Arc<dyn Fn(ElicitRequestParams) -> BoxFuture<'static, ElicitResult> + Send + Sync>;
 
-/// Whoever waits for a request.
+/// What is called while a request runs.
 pub struct Caller {
     /// Is told about progress.
     pub on_progress: ProgressSink,
@@ -35,7 +35,6 @@ pub struct Caller {
 #[derive(Debug, thiserror::Error)]
 #[error("the hermes process {pid}, which made the call, ended before the answer came: {reason}")]
 pub struct RequestLost {
-    /// The process.
     pub pid: u32,
     /// What was seen of it.
     pub reason: io::Error,
@@ -64,8 +63,8 @@ pub async fn request(
             Ok(Err(error)) if is_deserted(&error) => {
                 let _ = std::fs::remove_file(&path);
             }
-            Ok(Err(error)) => tracing::debug!(pid, %error, "a running process did not answer"),
-            Err(_) => tracing::debug!(pid, "a running process did not answer in time"),
+            Ok(Err(error)) => tracing::debug!(pid, %error, "control request failed"),
+            Err(_) => tracing::debug!(pid, "control request timed out"),
         }
     }
     None

@@ -1,4 +1,4 @@
-//! Requests to servers for somebody in another process: done here, told there, taken back when they hang up.
+//! Requests to servers on behalf of another process: executed here, reported there, cancelled when it hangs up.
 
 use std::{
     collections::VecDeque,
@@ -22,18 +22,18 @@ use crate::{
     session::Progress,
 };
 
-/// What waits to be told; progress that finds no room is not worth telling.
+/// Events waiting to be sent; progress that finds the queue full is dropped.
 const NEWS: usize = 16;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// What is told while a request is under way.
+/// What is sent to the client while a request runs.
 enum News {
     Progress(Progress),
     Question(ElicitRequestParams, oneshot::Sender<ElicitResult>),
 }
 
-/// Does what is asked, and tells what comes of it.
+/// Executes a request and reports its outcome.
 pub(super) async fn serve(
     host: &Host,
     question: RequestQuestion,
@@ -43,7 +43,7 @@ pub(super) async fn serve(
     if !host.can_take_requests(&question.server) {
         return write_answer(writer, &Answer::NotHere).await;
     }
-    // Whoever has hung up by now does it by other means, and it must not be done twice.
+    // A client that has hung up by now makes the request itself, and it must not be made twice.
     write_answer(writer, &Answer::Accepted).await?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let conversation = Conversation(format!("control-{number}").into());
@@ -101,7 +101,7 @@ fn answers_of_caller(tell: mpsc::Sender<News>) -> ElicitAnswer {
         let tell = tell.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let gone = || ElicitationFailed("nobody waits for this call any more".to_owned());
+            let gone = || ElicitationFailed("the caller no longer waits for this call".to_owned());
             let question = News::Question(request, reply);
             tell.send(question).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())

@@ -9,7 +9,7 @@ use std::{
 /// As much of the line as the kernel looks at.
 const LONGEST: u64 = 256;
 
-/// The words after `#!`; none if the file is no script.
+/// The words after `#!`; none if the file is not a script.
 pub(crate) fn script_words(script: &Path) -> Vec<String> {
     let read = || {
         let mut line = Vec::new();

@@ -23,7 +23,6 @@ use crate::{
 /// One call of a batch.
 #[derive(Debug, Clone)]
 pub struct BatchCall {
-    /// The registered name.
     pub name: String,
     /// Its arguments; `Err` holds why they could not be read, and keeps the calls around it apart.
     pub arguments: Result<Map<String, Value>, String>,
@@ -74,7 +73,7 @@ impl Host {
             async |call: BatchCall| match call.arguments {
                 Ok(arguments) => self.call_in(registry, &call.name, arguments, options).await,
                 Err(reason) => Failure::Transport(format!(
-                    "the arguments of `{}` can not be read: {reason}",
+                    "the arguments of `{}` cannot be read: {reason}",
                     call.name
                 ))
                 .into(),
@@ -233,7 +232,7 @@ impl Host {
         if let (Some(content), Some(check)) = (&result.structured_content, tool.output_check())
             && let Err(problem) = check.validate(content)
         {
-            tracing::warn!(server = %owner.name, tool = %tool.name, problem, "the structured result breaks its own schema");
+            tracing::warn!(server = %owner.name, tool = %tool.name, problem, "structured result does not match its output schema");
         }
         let link_tool = self.read_resource_name(&owner.name);
         Outcome::from_result(result, &self.inner.media, link_tool.as_ref(), &|text| {
@@ -244,7 +243,7 @@ impl Host {
     }
 }
 
-/// Reads an answer of unknown shape again, with a note in the place of every block that can not be read.
+/// Reads an answer of unknown shape again, with a note in the place of every block that cannot be read.
 pub(super) fn read_leniently<T: DeserializeOwned>(result: ServerResult) -> Result<T, CallError> {
     let unknown = |error: serde_json::Error| CallError::UnknownShape(error.to_string());
     let mut value = serde_json::to_value(result).map_err(unknown)?;

@@ -30,7 +30,6 @@ pub enum ServerRequest {
     CallTool {
         /// By the server's own name for it, or the registered one in either spelling.
         tool: String,
-        /// The arguments.
         arguments: Map<String, Value>,
         /// Whether the result is wanted as received, and the arguments are sent without a look at them.
         is_raw: bool,
@@ -39,16 +38,12 @@ pub enum ServerRequest {
     ListResources,
     /// One resource.
     ReadResource {
-        /// Which.
         uri: String,
     },
-    /// Its prompts.
     ListPrompts,
     /// One prompt, filled in.
     GetPrompt {
-        /// Which.
         prompt: String,
-        /// Its arguments.
         arguments: Map<String, Value>,
     },
 }

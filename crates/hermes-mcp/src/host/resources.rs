@@ -72,7 +72,6 @@ impl Host {
         self.list_resources(server, &CallOptions::default()).await
     }
 
-    /// The prompts a server has now.
     pub async fn prompts(&self, server: &ServerName) -> Result<Vec<Prompt>, CallError> {
         self.list_prompts(server, &CallOptions::default()).await
     }

@@ -1,4 +1,4 @@
-//! Questions of servers that go to whoever made the call, where that is known, and to the host's own answers otherwise.
+//! Routes elicitations to the process that made the call, where that is known, and to the host's own handler otherwise.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ pub(crate) type ElicitAnswer = Arc<
         + Sync,
 >;
 
-/// The host's answers, and those of callers outside of this process.
+/// The host's own handler, and those of callers in other processes.
 pub(crate) struct RoutedInquiries {
     own: Arc<dyn Inquiries>,
     routes: Mutex<HashMap<Conversation, ElicitAnswer>>,
@@ -50,7 +50,7 @@ impl RoutedInquiries {
     }
 }
 
-/// Questions of one conversation are answered elsewhere while this lives.
+/// Elicitations of one conversation go to another handler while this lives.
 #[must_use = "the route ends when it is dropped"]
 pub(crate) struct InquiryRoute {
     inquiries: Arc<RoutedInquiries>,

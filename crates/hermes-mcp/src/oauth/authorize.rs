@@ -75,7 +75,7 @@ impl Login {
         };
         let pending = self.files.pending().ok_or_else(nothing)?;
         let age = now().saturating_sub(pending.began);
-        // A code lives for minutes; what lies around longer is no use to anybody but a thief.
+        // A code lives for minutes; a login that is older is of use to a thief only.
         if age > 2 * self.settings.timeout.as_secs() {
             self.files.forget_pending();
             return Err(nothing());

@@ -1,4 +1,4 @@
-//! What a connected server's requests are authorized with. Nobody is ever asked here: what only a person can do is an
+//! Credentials for the requests to a connected server. Nothing here is interactive: what only a person can do is an
 //! error, and the server's state says so.
 
 use std::{
@@ -105,7 +105,7 @@ pub(crate) struct Refusal {
 pub(crate) enum Verdict {
     /// Send the request again: there are other credentials now.
     Repeat,
-    /// Let it stand.
+    /// Return the refusal to the caller.
     Stands,
 }
 
@@ -151,7 +151,7 @@ impl Authorizer {
         }
     }
 
-    /// Takes over from the one of an earlier attempt: what that has begun is waited for here.
+    /// Takes over the running renewals of an earlier attempt's authorizer.
     pub(crate) fn after(self, earlier: Option<&Self>) -> Self {
         let renewals = earlier.map(|earlier| earlier.renewals.clone());
         Self {
@@ -376,12 +376,12 @@ impl Authorizer {
             return;
         }
         if let Err(error) = self.files().store_challenge(challenge) {
-            tracing::warn!(server = %self.login.server, %error, "what the server asks for is not kept");
+            tracing::warn!(server = %self.login.server, %error, "storing the OAuth challenge failed");
         }
     }
 
     fn put_off(&self, error: &OAuthError) {
-        tracing::warn!(server = %self.login.server, %error, "the login could not be renewed");
+        tracing::warn!(server = %self.login.server, %error, "OAuth token renewal failed");
         self.state().not_before = Some(Instant::now() + RENEWAL_PAUSE);
     }
 
@@ -421,7 +421,7 @@ impl Authorizer {
         !url.is_ok_and(|url| tokens.elsewhere(&url).is_some())
     }
 
-    /// Sees to it that no message shows the tokens.
+    /// Makes the redactor know the tokens, so that no message shows them.
     fn hide(&self, credentials: Option<&Credentials>) {
         let tokens = credentials.map(|credentials| &credentials.tokens);
         let tokens = tokens

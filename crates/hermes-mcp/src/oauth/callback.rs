@@ -1,4 +1,4 @@
-//! The other end of a login: the address that the browser is sent back to, and what stands in it.
+//! The callback of a login: the address that the browser is redirected to, and its parameters.
 
 use hermes_config::ServerName;
 use tokio::{
@@ -185,7 +185,7 @@ async fn answer(stream: &mut TcpStream, status: &str, page: &str) {
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{page}",
         page.len()
     );
-    // A browser that has gone misses nothing.
+    // The browser may have disconnected.
     let _ = stream.write_all(reply.as_bytes()).await;
     let _ = stream.shutdown().await;
 }

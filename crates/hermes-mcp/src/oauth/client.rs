@@ -63,7 +63,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// For requests that say in another way who asks.
+    /// For requests that authenticate in another way.
     pub(super) fn nobody() -> Self {
         Self {
             id: String::new(),
@@ -88,9 +88,7 @@ impl fmt::Debug for Client {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClientFile {
-    /// Its id.
     pub client_id: String,
-    /// Its secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<String>,
     /// When the secret ends; 0 is never.
@@ -107,7 +105,6 @@ pub struct ClientFile {
     /// How often the authorization server did not know it.
     #[serde(skip_serializing_if = "is_none_yet")]
     pub rejections: u32,
-    /// All else.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -176,7 +173,7 @@ fn is_refused_for_its_words(reply: &Reply) -> bool {
     )
 }
 
-/// What a client is needed for.
+/// Finds, registers and stores the client of one authorization server.
 pub(super) struct ClientNeed<'a> {
     pub(super) requests: &'a Requests,
     pub(super) settings: &'a OAuthSettings,
@@ -303,14 +300,14 @@ impl ClientNeed<'_> {
             what: shown(&endpoint),
             reason: reason.to_owned(),
         };
-        let mut registered: Value = reply.json().ok_or_else(|| unusable("it is no JSON"))?;
+        let mut registered: Value = reply.json().ok_or_else(|| unusable("it is not JSON"))?;
         if let Some(members) = registered.as_object_mut() {
             members.retain(|_, value| !value.is_null());
         }
         let mut file: ClientFile = serde_json::from_value(registered)
             .map_err(|error| unusable(&one_line(&error.to_string())))?;
         if file.client_id.is_empty() {
-            return Err(unusable("it names no client"));
+            return Err(unusable("it does not name a client"));
         }
         if file.redirect_uris.is_empty() {
             file.redirect_uris = vec![redirect_uri.to_owned()];

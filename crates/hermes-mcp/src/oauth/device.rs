@@ -19,7 +19,6 @@ const PAUSE: u64 = 5;
 pub struct DeviceCode {
     /// The code to enter.
     pub user_code: String,
-    /// Where.
     #[serde(alias = "verification_url")]
     pub verification_uri: String,
     /// The same address with the code in it.

@@ -119,7 +119,7 @@ impl Nonces {
 
 fn unusable() -> OAuthError {
     OAuthError::LoginOver {
-        reason: "the key that its token is bound to can not be used".into(),
+        reason: "the key that its token is bound to cannot be used".into(),
     }
 }
 

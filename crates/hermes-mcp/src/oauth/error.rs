@@ -8,10 +8,9 @@ pub enum OAuthError {
     /// There is no token, and only a person can get one.
     #[error("nobody has logged in yet")]
     NotLoggedIn,
-    /// There were tokens, but the file can not be read any more.
+    /// There were tokens, but the file cannot be read any more.
     #[error("the login is lost: {path} is damaged")]
     LoginDamaged {
-        /// The file.
         path: String,
     },
     /// There are tokens, but for another server than the one that is configured now.
@@ -45,15 +44,13 @@ pub enum OAuthError {
     Unavailable {
         /// Which part, with its address.
         what: String,
-        /// Why not.
         reason: String,
     },
     /// Something on the way answered what makes no sense. Trying later may help.
-    #[error("the reply of {what} can not be used: {reason}")]
+    #[error("the reply of {what} cannot be used: {reason}")]
     BadReply {
         /// Whose, with its address.
         what: String,
-        /// What is wrong with it.
         reason: String,
     },
     /// The server names nobody who gives out tokens for it.
@@ -61,15 +58,13 @@ pub enum OAuthError {
     NoAuthorizationServer {
         /// The server's address.
         server: String,
-        /// What was looked for.
         reason: String,
     },
-    /// Metadata that can not be used.
-    #[error("the metadata at {url} can not be used: {reason}")]
+    /// Metadata that cannot be used.
+    #[error("the metadata at {url} cannot be used: {reason}")]
     Metadata {
         /// Where it lies.
         url: String,
-        /// What is wrong with it.
         reason: String,
     },
     /// An address that must not be asked.
@@ -77,7 +72,6 @@ pub enum OAuthError {
     Address {
         /// The address, without its query.
         url: String,
-        /// Why not.
         reason: String,
     },
     /// A redirect that leads elsewhere.
@@ -93,7 +87,6 @@ pub enum OAuthError {
         "the authorization server {issuer} does not offer PKCE with S256, without which a login is not safe"
     )]
     NoPkce {
-        /// Which one.
         issuer: String,
     },
     /// A client is kept for another authorization server.
@@ -113,12 +106,11 @@ pub enum OAuthError {
          {redirect_uri}, and set `oauth.client_id`, and `oauth.redirect_port` to the port of that address"
     )]
     NoClient {
-        /// Which one.
         issuer: String,
         /// Where its answers would go.
         redirect_uri: String,
     },
-    /// An answer that can not be told to belong to this login.
+    /// An answer that cannot be told to belong to this login.
     #[error(
         "the answer holds no `state`, so it may belong to another login; if you pasted it, paste all of the address, in \
          quotes"
@@ -145,7 +137,7 @@ pub enum OAuthError {
         expected: String,
     },
     /// The answer has neither code nor error.
-    #[error("that is no answer to a login: it holds no `code`")]
+    #[error("that is not the answer to a login: it has no `code`")]
     NoCode,
     /// The authorization server or the person said no.
     #[error("the login was refused: {0}")]
@@ -158,29 +150,25 @@ pub enum OAuthError {
         /// More words.
         description: Option<String>,
     },
-    /// The callback port is in use.
     #[error(
         "port {port}, where the browser's answer is waited for, is in use: {reason}; end what uses it, or set \
          `oauth.redirect_port` to another one"
     )]
     PortTaken {
-        /// Which one.
         port: u16,
-        /// What the system says.
         reason: String,
     },
     /// The person did not come back in time.
     #[error("the login did not end within {} s; `oauth.timeout` allows more", .0.as_secs())]
     TimedOut(Duration),
     /// The person does not want to.
-    #[error("the login was left")]
+    #[error("the login was cancelled")]
     Skipped,
     /// The person has to go somewhere first; what is waited for comes by another command.
     #[error(
         "open {url} in a browser, and give the address that it ends at to `hermes mcp login {server} --code 'ADDRESS'`"
     )]
     AnswerPending {
-        /// The server.
         server: String,
         /// Where to go.
         url: String,
@@ -190,29 +178,24 @@ pub enum OAuthError {
         "no login waits for an answer; begin one with `hermes mcp login {server} --no-browser`"
     )]
     NothingPending {
-        /// The server.
         server: String,
     },
-    /// A setting is missing or can not be used.
+    /// A setting is missing or cannot be used.
     #[error("`{key}`: {reason}")]
     Setting {
-        /// The key.
         key: &'static str,
-        /// What is wrong.
         reason: String,
     },
     /// A file of the home.
     #[error("{path}: {reason}")]
     File {
-        /// Which one.
         path: String,
-        /// What is wrong.
         reason: String,
     },
 }
 
 impl OAuthError {
-    /// Whether what was pasted is no answer to this login, so that another paste may be.
+    /// Whether what was pasted is not the answer to this login, so that another paste may be.
     pub(super) fn is_wrong_paste(&self) -> bool {
         matches!(
             self,

@@ -100,7 +100,7 @@ impl TokenFiles {
             .collect()
     }
 
-    /// The file of the tokens, if it is there but can not be read.
+    /// The file of the tokens, if it is there but cannot be read.
     pub(super) fn damaged(&self) -> Option<PathBuf> {
         let path = self.path("json");
         (self.has_tokens() && self.look_at_tokens().is_none()).then_some(path)
@@ -283,7 +283,7 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Option<T> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
-            tracing::warn!("{}: {error}; it is left aside", path.display());
+            tracing::warn!("{}: {error}; it is ignored", path.display());
             return None;
         }
     };
@@ -293,7 +293,7 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Option<T> {
             // The error says where, and nothing of what is there.
             let place = format!("line {}, column {}", error.line(), error.column());
             tracing::warn!(
-                "{} is damaged ({place}) and left aside; log in again",
+                "{} is damaged ({place}) and ignored; log in again",
                 path.display()
             );
             None
@@ -337,7 +337,7 @@ fn close_to_others(path: &Path) -> Option<String> {
         let closed = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
         let done = match closed {
             Ok(()) => "it is closed to them now".to_owned(),
-            Err(error) => format!("that can not be changed: {error}"),
+            Err(error) => format!("that cannot be changed: {error}"),
         };
         Some(format!(
             "others on this machine could read {}; {done}. If that worries you, log in again",

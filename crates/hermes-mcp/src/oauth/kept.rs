@@ -42,7 +42,7 @@ fn needs_nobody(settings: &OAuthSettings, files: &TokenFiles) -> bool {
 
 fn run_out() -> OAuthError {
     OAuthError::LoginOver {
-        reason: "it has run out".into(),
+        reason: "it has expired".into(),
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    const DUE: &str = "the login is over: it has run out";
+    const DUE: &str = "the login is over: it has expired";
 
     /// What is missing with this entry, this token file and this metadata, in words.
     fn missing(entry: Value, tokens: Option<&str>, metadata: Option<Value>) -> Option<String> {

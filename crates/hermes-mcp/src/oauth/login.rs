@@ -38,7 +38,6 @@ pub struct PendingLogin {
     pub(super) began: u64,
 }
 
-/// The login of one server.
 #[derive(Clone)]
 pub struct Login {
     pub(super) server: ServerName,
@@ -375,7 +374,7 @@ impl Login {
             endpoint.post(&url, form).await.map(drop)
         };
         if let Err(error) = revoked.await {
-            tracing::debug!(server = %self.server, %error, "the tokens were not given back");
+            tracing::debug!(server = %self.server, %error, "OAuth token revocation failed");
         }
     }
 }

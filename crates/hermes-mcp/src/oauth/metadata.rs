@@ -27,10 +27,8 @@ pub struct ServerMetadata {
     /// Where tokens are given back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocation_endpoint: Option<String>,
-    /// Known scopes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scopes_supported: Option<Vec<String>>,
-    /// Known grants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant_types_supported: Option<Vec<String>>,
     /// How clients may prove who they are.
@@ -48,7 +46,6 @@ pub struct ServerMetadata {
     /// Algorithms for proofs of possession.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// All else.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }

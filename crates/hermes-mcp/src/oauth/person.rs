@@ -1,10 +1,10 @@
-//! Who logs in, what they are asked, and what comes of it.
+//! The user interface of a login: what is shown and asked, and the result.
 
 use futures::future::BoxFuture;
 
 use super::{DeviceCode, OAuthError};
 
-/// Who logs in. All of it may take as long as a person takes; the login has a limit of its own.
+/// The user interface of a login. Its methods may take as long as a person takes; the login has its own timeout.
 pub trait Person: Send + Sync {
     /// Whether the answer can come while the login is waited for.
     fn presence(&self) -> Presence {
@@ -53,7 +53,6 @@ pub enum Presence {
 /// A client that a person names.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// Its id.
     pub id: String,
     /// Its secret, if it has one.
     pub secret: Option<String>,

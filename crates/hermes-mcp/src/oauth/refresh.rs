@@ -34,7 +34,7 @@ impl Login {
         }
         let Some(refresh_token) = &kept.refresh_token else {
             return Err(OAuthError::LoginOver {
-                reason: "the server does not accept it any more, and it can not be renewed".into(),
+                reason: "the server does not accept it any more, and it cannot be renewed".into(),
             });
         };
         let requests = Requests::new(&self.http).await?;
@@ -118,7 +118,7 @@ impl Login {
         if error == "invalid_client"
             && let Err(error) = need.reject(client)
         {
-            tracing::warn!(server = %self.server, %error, "the rejected client stays");
+            tracing::warn!(server = %self.server, %error, "recording the rejected OAuth client failed");
         }
         let is_over = matches!(
             error.as_str(),

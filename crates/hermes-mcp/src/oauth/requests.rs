@@ -1,4 +1,4 @@
-//! Requests to whoever a login involves: metadata, registration, tokens. Small, short, and never led astray.
+//! HTTP requests of a login: metadata, registration, tokens. Bounded in size and time; redirects stay within their origin.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const MOST_REDIRECTS: usize = 3;
 /// How much of another party's words is repeated.
 const MOST_WORDS: usize = 300;
 
-/// The way out.
+/// The HTTP client of a login.
 #[derive(Debug, Clone)]
 pub(super) struct Requests {
     client: reqwest::Client,
@@ -125,7 +125,6 @@ impl Requests {
         self.post(url, headers, body.into()).await
     }
 
-    /// Posts JSON.
     pub(super) async fn post_json(&self, url: &Url, body: &Value) -> Result<Reply, OAuthError> {
         let mut headers = HeaderMap::new();
         headers.insert(

@@ -41,7 +41,6 @@ const SECRET_FIELDS: [&str; 9] = [
     "token",
 ];
 
-/// Fields of a form.
 pub(super) type Form = Vec<(&'static str, String)>;
 
 /// One authorization server's token endpoint, asked by one client.
@@ -77,7 +76,7 @@ impl TokenEndpoint<'_> {
             what: shown(&url),
             reason: reason.to_owned(),
         };
-        let body = reply.json().ok_or_else(|| bad("it is no JSON"))?;
+        let body = reply.json().ok_or_else(|| bad("it is not JSON"))?;
         let reply: TokenReply =
             serde_json::from_value(body).map_err(|_| bad("it holds no access token"))?;
         let token_type = reply.token_type.unwrap_or_else(|| "Bearer".into());
@@ -206,7 +205,7 @@ fn without(sent: &Redactor, refusal: OAuthError) -> OAuthError {
 /// A header that is not shown.
 pub(super) fn secret_header(value: &str) -> Result<HeaderValue, OAuthError> {
     let mut header = HeaderValue::try_from(value).map_err(|_| OAuthError::LoginOver {
-        reason: "the token has characters that can not be sent".into(),
+        reason: "the token has characters that cannot be sent".into(),
     })?;
     header.set_sensitive(true);
     Ok(header)

@@ -47,7 +47,6 @@ pub struct Tokens {
     /// The key it is bound to, as PKCS #8 in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dpop_key: Option<String>,
-    /// All else.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }

@@ -57,7 +57,7 @@ impl Package {
     }
 }
 
-/// What an option names, or else the first word that is no option.
+/// What an option names, or else the first word that is not an option.
 fn target<'a>(arguments: &'a [String], named_by: &[&str], with_value: &[&str]) -> Option<&'a str> {
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {

@@ -60,7 +60,7 @@ impl Difference {
     }
 }
 
-/// Lines with `-` for what was and `+` for what is. Characters that can not be seen are spelled out, since they are how
+/// Lines with `-` for what was and `+` for what is. Characters that cannot be seen are spelled out, since they are how
 /// instructions are hidden from people.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -102,7 +102,7 @@ impl PinQueue {
         }
         answer
             .await
-            .unwrap_or_else(|_| Err(io::Error::other("comparing the tools was given up")))
+            .unwrap_or_else(|_| Err(io::Error::other("comparing the tools was cancelled")))
     }
 
     /// Compares a listing before it is published, and accepts at once what was never seen: what changes a moment
@@ -119,7 +119,7 @@ impl PinQueue {
             let new = tools.filter(|tool| comparison.new.contains(&tool.name));
             self.lock().file = None;
             if let Err(error) = self.pins.accept(server, new) {
-                tracing::warn!(server = %server, %error, "tools cannot be pinned");
+                tracing::warn!(server = %server, %error, "pinning tools failed");
             }
         }
         Ok(comparison)

@@ -1,8 +1,8 @@
-//! The guard: parent of all servers of a host, and the one who sees to it that nothing of their trees stays behind.
+//! The guard: parent of all servers of a host. It ensures that nothing of their process trees stays behind.
 //!
 //! It is a program of its own with a single thread, so that it outlives the host and can start servers in the cheap way
-//! that shares memory until `exec`. Above it sits the sentry, which does nothing but wait for the guard: should somebody
-//! kill the guard, all that it guarded falls to the sentry and is killed.
+//! that shares memory until `exec`. Above it sits the watchdog, which does nothing but wait for the guard: should somebody
+//! kill the guard, all that it guarded falls to the watchdog and is killed.
 
 mod mark;
 mod order;
@@ -32,7 +32,7 @@ const KILL_ROUND: Duration = Duration::from_millis(20);
 /// Runs the guard on the socket that is this program's stdin, until the host has closed it and no server is left.
 ///
 /// Call this first thing in `main`, before anything opens a file or starts a thread. It refuses to run beside other
-/// threads. It returns twice, in the sentry and in the guard; leave `main` with the code in each case.
+/// threads. It returns twice, in the watchdog and in the guard; leave `main` with the code in each case.
 pub fn run() -> ExitCode {
     match start() {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,7 +54,7 @@ fn start() -> io::Result<()> {
     match fork()? {
         Side::Guard => guard(host),
         Side::Sentry(guard) => {
-            // While the sentry held it, the host could not tell that the guard is gone.
+            // While the watchdog held it, the host could not tell that the guard is gone.
             drop(host);
             sentry(guard)
         }
@@ -63,7 +63,7 @@ fn start() -> io::Result<()> {
 
 fn guard(host: OwnedFd) -> io::Result<()> {
     name_process(c"mcp-guard");
-    // Its own group: what is sent to the sentry's group is not for both.
+    // Its own group: what is sent to the watchdog's group is not for both.
     let _ = rustix::process::setpgid(None, None);
     inherit_orphans()?;
     let served = serving::serve(host);

@@ -88,7 +88,7 @@ struct Recorded {
 impl Recorded {
     fn new(records: Arc<ProcessRecords>, process: &ServerProcess) -> Self {
         if let Err(error) = records.add(process) {
-            tracing::debug!(%error, "a process was not recorded");
+            tracing::debug!(%error, "recording a process failed");
         }
         let pid = process.pid();
         Self { records, pid }
@@ -98,7 +98,7 @@ impl Recorded {
 impl Drop for Recorded {
     fn drop(&mut self) {
         if let Err(error) = self.records.remove(self.pid) {
-            tracing::debug!(%error, "a process was not struck from the records");
+            tracing::debug!(%error, "removing a process record failed");
         }
     }
 }
@@ -233,11 +233,11 @@ impl Processes {
             let directory = self.run_dir.clone();
             self.tasks.spawn(async move {
                 for leftover in records::clear_stale(&directory).await {
-                    tracing::warn!(server = %leftover.server, pid = leftover.pid, "ended a process that a crashed host had left");
+                    tracing::warn!(server = %leftover.server, pid = leftover.pid, "killed a process left behind by a crashed host");
                 }
             });
             ProcessRecords::create(&self.run_dir)
-                .inspect_err(|error| tracing::warn!(%error, "processes are not recorded for `hermes mcp ps`"))
+                .inspect_err(|error| tracing::warn!(%error, "creating the process records failed; `hermes mcp ps` does not list these processes"))
                 .ok()
                 .map(Arc::new)
         };
@@ -279,7 +279,7 @@ impl Running {
     /// Ends the server and all it has started. Its stdin must be closed already.
     pub(crate) async fn stop(self) {
         if let Err(error) = self.process.stop().await {
-            tracing::warn!(%error, "a server did not stop as it should");
+            tracing::warn!(%error, "stopping a server process failed");
         }
     }
 }

@@ -229,11 +229,8 @@ pub enum ProcessState {
 /// One running server process, as `mcp ps` shows it.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProcessRecord {
-    /// Whose process it is.
     pub server: ServerName,
-    /// Its process id.
     pub pid: u32,
-    /// Its process group.
     pub pgid: u32,
     /// The process that started it.
     pub host_pid: u32,
@@ -289,19 +286,14 @@ pub enum KillError {
     /// It is not there any more.
     #[error("process {pid} of `{server}` is no longer running")]
     NotRunning {
-        /// Whose process it was.
         server: ServerName,
         /// Its pid, which may belong to somebody else now.
         pid: u32,
     },
-    /// The system refused.
     #[error("process {pid} of `{server}` could not be ended: {source}")]
     Refused {
-        /// Whose process it is.
         server: ServerName,
-        /// Its pid.
         pid: u32,
-        /// What the system says.
         source: io::Error,
     },
 }
@@ -351,7 +343,7 @@ pub async fn clear_stale(run_dir: &Path) -> Vec<ProcessRecord> {
         .into_iter()
         .filter(|(path, file)| match file {
             Some(file) => !file.host_is_running(),
-            // Half-written by a host that is no more?
+            // Half-written by a host that has ended?
             None => pid_in_name(path).is_some_and(|pid| !pid_is_taken(pid)),
         })
         .map(|(path, _)| path)

@@ -1,4 +1,4 @@
-//! Room that an agent keeps for itself where its user may have only so many processes.
+//! A limit on child processes, lower than that of the agent itself, where its user may have only so many processes.
 //!
 //! Threads are processes, too, when they are counted. An agent whose commands have used up all of them could not even
 //! read its own database any more. So whoever limits an agent allows it a few more than it may start, and says here how

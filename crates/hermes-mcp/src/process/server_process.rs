@@ -1,4 +1,4 @@
-//! The host's hold on one server process: notice its end, bring about its end.
+//! The host's handle to one server process: waits for its exit, and stops it.
 
 use std::{fmt, io, time::Duration};
 
@@ -59,9 +59,7 @@ pub enum StopError {
         STOP_LIMIT.as_secs()
     )]
     StillEnding {
-        /// Whose processes.
         server: ServerName,
-        /// Their group.
         pgid: u32,
     },
     /// The guard was killed by somebody.
@@ -69,9 +67,7 @@ pub enum StopError {
         "the guard of `{server}` vanished; its processes (group {pgid}) are being killed, see `hermes mcp ps`"
     )]
     GuardLost {
-        /// Whose processes.
         server: ServerName,
-        /// Their group.
         pgid: u32,
     },
 }
@@ -131,7 +127,6 @@ impl ServerProcess {
         &self.server
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -177,7 +172,6 @@ impl ServerProcess {
         }
     }
 
-    /// Takes in one report.
     async fn hear(&mut self) {
         let line = self.reports.next_line().await.ok().flatten();
         match line.and_then(|line| serde_json::from_str(&line).ok()) {

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::sandbox;
 
-/// Room in the pipes of stdin and stdout, four times the default: large messages then cost fewer wake-ups. More is no
+/// Room in the pipes of stdin and stdout, four times the default: large messages then cost fewer wake-ups. More is not
 /// faster, and a user has 64 MiB for all pipes; once they are used up, every new pipe shrinks to a page or two.
 #[cfg(target_os = "linux")]
 const PIPE_CAPACITY: usize = 256 * 1024;
@@ -37,7 +37,6 @@ const PIPE_CAPACITY: usize = 256 * 1024;
 /// The program that runs [`super::guard::run`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardProgram {
-    /// The executable.
     pub path: PathBuf,
     /// The arguments that make it a guard.
     pub args: Vec<OsString>,
@@ -46,11 +45,9 @@ pub struct GuardProgram {
 /// What to start.
 #[derive(Debug, Clone)]
 pub struct SpawnRequest {
-    /// Whose process it is.
     pub server: ServerName,
     /// The executable, as found by [`crate::environment::find_program`].
     pub program: PathBuf,
-    /// Its arguments.
     pub args: Vec<OsString>,
     /// Its whole environment; nothing is added.
     pub environment: Vec<(OsString, OsString)>,
@@ -65,11 +62,9 @@ pub struct SpawnRequest {
 pub struct Child {
     /// Its stdin. Dropping it asks the server to leave. Nobody reads it where the server was given a file instead.
     pub stdin: Sender,
-    /// Its stdout.
     pub stdout: Receiver,
     /// Its stderr. Somebody has to read it; see [`super::StderrLog::drain`].
     pub stderr: Receiver,
-    /// The process itself.
     pub process: ServerProcess,
 }
 

@@ -16,7 +16,6 @@ pub enum SpawnError {
     /// There is no such program.
     #[error("`{}` does not exist; {}", program.display(), install_advice(program))]
     NotFound {
-        /// What was to be run.
         program: PathBuf,
     },
     /// The program is a script for an interpreter that is not there.
@@ -26,7 +25,6 @@ pub enum SpawnError {
         install_advice(Path::new(interpreter))
     )]
     NoInterpreter {
-        /// What was to be run.
         program: PathBuf,
         /// What its first line asks for.
         interpreter: String,
@@ -37,7 +35,6 @@ pub enum SpawnError {
         program.display()
     )]
     NotPermitted {
-        /// What was to be run.
         program: PathBuf,
     },
     /// The program is confined, and itself or its interpreter is outside of what it may reach.
@@ -47,37 +44,29 @@ pub enum SpawnError {
         program.display()
     )]
     OutsideSandbox {
-        /// What was to be run.
         program: PathBuf,
     },
     /// The working directory is missing or closed to this user.
     #[error("`cwd` is not usable: `{}` {reason}; create it or correct `cwd`", cwd.display())]
     BadWorkingDirectory {
-        /// The directory asked for.
         cwd: PathBuf,
-        /// What is wrong with it.
         reason: &'static str,
     },
     /// The system refused for another reason.
     #[error("`{}` could not be started: {reason}", program.display())]
     Refused {
-        /// What was to be run.
         program: PathBuf,
-        /// What the system says.
         reason: String,
     },
     /// The guard program does not start.
     #[error("the process guard `{}` could not be started: {source}; check that the installation is complete", program.display())]
     NoGuard {
-        /// The guard's program.
         program: PathBuf,
-        /// What the system says.
         source: io::Error,
     },
     /// The guard ended twice in a row without an answer.
     #[error("the process guard `{}` ended without an answer; check that it can be run", program.display())]
     GuardLost {
-        /// The guard's program.
         program: PathBuf,
     },
     /// The host itself could not open pipes or sockets.

@@ -156,7 +156,7 @@ impl ServerStderr {
         *self.tail.lock().unwrap_or_else(PoisonError::into_inner) = Tail::default();
     }
 
-    /// Waits for the last words of a server that has ended; a descendant that keeps stderr open is not waited for.
+    /// Waits for the last output of a server that has ended; a descendant that keeps stderr open is not waited for.
     pub async fn settle(&mut self) {
         let _ = timeout(SETTLE_LIMIT, self.reader.join_next()).await;
     }

@@ -1,4 +1,4 @@
-//! What host and guard say to each other.
+//! The protocol between host and guard.
 //!
 //! - For a new server the host sends one byte, which carries one end of a fresh socket pair. The rest is said on that:
 //! - Host to guard: the [`Request`] together with the server's stdin, stdout and stderr. Any later byte asks for the end
@@ -31,7 +31,6 @@ pub(super) const STDIO_COUNT: usize = 3;
 /// Asks for the end of a server.
 pub(super) const STOP: [u8; 1] = [b's'];
 
-/// Asks for a new server.
 pub(super) const NEW_SERVER: [u8; 1] = [b'n'];
 
 /// What the guard needs to know to start a server.
@@ -119,8 +118,8 @@ impl Request {
     }
 }
 
-/// The means of a sandbox, one byte each: the version of Landlock, whether calls are filtered, whether the network is
-/// denied, whether Unix sockets are. Nothing where there is no sandbox.
+/// The support that a sandbox uses, one byte each: the version of Landlock, whether calls are filtered, whether the
+/// network is denied, whether Unix sockets are. Nothing where there is no sandbox.
 fn means(sandbox: Option<&Plan>) -> Vec<u8> {
     let Some(plan) = sandbox else {
         return Vec::new();
@@ -134,7 +133,7 @@ fn means(sandbox: Option<&Plan>) -> Vec<u8> {
     ]
 }
 
-/// The sandbox whose means these are.
+/// The reverse of the encoding above.
 fn take_plan(means: &[u8], rest: &mut &[u8]) -> Option<Plan> {
     let &[landlock, seccomp, is_denied, is_local_denied] = means else {
         return None;
@@ -203,7 +202,7 @@ pub(super) enum Report {
     Failed { errno: Option<i32>, message: String },
     /// The server's own process has ended.
     Exited(Exit),
-    /// Nothing of the server's tree is left; the last word.
+    /// Nothing of the server's tree is left; the last report.
     Gone,
 }
 

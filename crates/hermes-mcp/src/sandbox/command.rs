@@ -51,5 +51,5 @@ fn drop_powers() {
 /// There is nothing to confine a command with.
 #[cfg(not(target_os = "linux"))]
 pub fn confine(_: &mut tokio::process::Command, _: &Plan) -> Result<(), SandboxError> {
-    Err(SandboxError("only Linux has the means for it".into()))
+    Err(SandboxError("only Linux supports it".into()))
 }

@@ -1,4 +1,4 @@
-//! A word beside an error that the sandbox may have caused: servers report what the kernel told them, and nothing in
+//! A hint beside an error that the sandbox may have caused: servers report what the kernel told them, and nothing in
 //! that points to the configuration. Some do not even report that, and call a file missing or broken that is closed.
 
 use std::path::Path;

@@ -20,13 +20,11 @@ const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "pyvenv.cfg"];
 /// A server that is to be confined.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Whose process it is.
     pub server: &'a ServerName,
     /// What it may do.
     pub settings: &'a SandboxSettings,
     /// Its program, as found by [`environment::find_program`].
     pub program: &'a Path,
-    /// Its variables.
     pub environment: &'a Environment,
     /// Its working directory, which relative paths begin at.
     pub cwd: &'a Path,
@@ -34,7 +32,7 @@ pub struct Subject<'a> {
     pub home: &'a Home,
 }
 
-/// The kernel can not do what the configuration insists on.
+/// The kernel cannot do what the configuration insists on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`sandbox.required` is set, and {}; use a kernel that can, or set `sandbox.required: false` to run the server all the same",

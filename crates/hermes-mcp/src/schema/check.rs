@@ -49,7 +49,7 @@ impl OutputCheck {
     }
 }
 
-/// Where a value first breaks a schema, without repeating the value; `None` too where the schema itself is no use.
+/// Where a value first breaks a schema, without repeating the value; `None` too where the schema itself is unusable.
 pub(crate) fn first_problem(schema: &Value, value: &Value) -> Option<String> {
     let validator = compile(schema).ok()?;
     let error = validator.validate(value).err()?;

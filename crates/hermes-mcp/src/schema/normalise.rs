@@ -64,7 +64,7 @@ pub(super) fn tidy(schema: &mut Value, depth: usize) {
     }
 }
 
-/// `"string"` where `{"type": "string"}` is meant. A word that is no type is most likely a description.
+/// `"string"` where `{"type": "string"}` is meant. A word that is not a type is most likely a description.
 fn from_word(word: &str) -> Value {
     match word {
         "array" | "boolean" | "integer" | "null" | "number" | "object" | "string" => {

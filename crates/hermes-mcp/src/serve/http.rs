@@ -33,7 +33,7 @@ use super::{
 
 pub use super::sessions::{InOpenSession, OpenSessions};
 
-/// How long answers may take that are under way at the end.
+/// How long responses in flight may take at shutdown.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// The names of this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -41,7 +41,6 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// What a server over HTTP allows.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// The route.
     pub path: String,
     /// Names it may be called by, `host` or `host:port`, besides those of this machine.
     pub allowed_hosts: Vec<String>,

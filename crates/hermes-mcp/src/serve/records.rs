@@ -1,5 +1,5 @@
-//! MCP sessions that outlive a process: whose they are and what was agreed in them, kept by whoever serves, so that
-//! another process can go on with them.
+//! MCP sessions that outlive a process: their owner and their negotiated state are stored by the server, so that another
+//! process can continue them.
 
 use std::{
     collections::HashMap,
@@ -38,7 +38,6 @@ pub enum Admission {
 /// How a session of this process is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionUse {
-    /// Which.
     pub digest: SessionDigest,
     /// How long nobody has used it.
     pub idle: Duration,

@@ -1,4 +1,4 @@
-//! The library's sessions under ids that can not be guessed: 256 bits instead of a UUID's 122.
+//! The library's sessions under ids that cannot be guessed: 256 bits instead of a UUID's 122.
 
 use std::{collections::HashSet, io, sync::Arc, time::Duration};
 

@@ -32,7 +32,7 @@ use super::{
 const SESSION_ID: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
-/// How long what a record says is taken for true. Somebody may have ended the session elsewhere.
+/// How long a record that was read is trusted. The session may have been ended by another process.
 const TRUST: Duration = Duration::from_secs(1);
 
 /// The open sessions and their owners.
@@ -106,7 +106,6 @@ impl OpenSessions {
         in_use.map(|session| session.digest).collect()
     }
 
-    /// How many are open.
     pub async fn count(&self) -> usize {
         self.0.manager.count().await
     }
@@ -122,7 +121,7 @@ enum Place {
     Here,
     /// In its record only, with what was agreed in it.
     Recorded(Box<SessionState>),
-    /// There is none, or it is somebody else's: whose it is, is nobody else's business.
+    /// There is none, or it belongs to another principal, which is not disclosed.
     Nowhere,
 }
 
@@ -177,7 +176,7 @@ impl Sessions {
 
     async fn close(&self, id: &Arc<str>) {
         if let Err(error) = self.manager.close_session(id).await {
-            tracing::warn!(%error, "an MCP session does not end");
+            tracing::warn!(%error, "closing an MCP session failed");
         }
     }
 
@@ -187,7 +186,7 @@ impl Sessions {
         if let Some(records) = &self.records
             && let Err(error) = records.end(&digest(id), principal).await
         {
-            tracing::warn!(%error, "the record of an MCP session does not end");
+            tracing::warn!(%error, "deleting an MCP session record failed");
         }
     }
 
@@ -242,11 +241,11 @@ impl Sessions {
         principal: &Principal,
     ) -> Result<Option<SessionDigest>, Refusal> {
         let failed = |error: &dyn std::fmt::Display| {
-            tracing::warn!(%error, "an MCP session can not be kept");
+            tracing::warn!(%error, "storing an MCP session failed");
             Refusal::NotKept
         };
         let agreed = self.agreements.take_new(id);
-        let agreed = agreed.ok_or_else(|| failed(&"nothing was agreed in it"))?;
+        let agreed = agreed.ok_or_else(|| failed(&"no negotiated state"))?;
         let agreed = serde_json::to_value(agreed).map_err(|error| failed(&error))?;
         let own: Vec<SessionUse> = {
             let held = self.held();
@@ -306,7 +305,7 @@ impl IntoResponse for Refusal {
             ),
             Self::NotKept => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Service Unavailable: MCP sessions can not be kept now; try again".to_owned(),
+                "Service Unavailable: MCP sessions cannot be stored now; try again".to_owned(),
             ),
         };
         (status, [(header::RETRY_AFTER, "5")], message).into_response()
@@ -377,7 +376,7 @@ async fn in_session(
             Some(sessions.agreements.lend(&id, *agreed))
         }
         Err(error) => {
-            tracing::warn!(%error, "the record of an MCP session can not be read");
+            tracing::warn!(%error, "reading an MCP session record failed");
             return Refusal::NotKept.into_response();
         }
     };

@@ -27,7 +27,7 @@ const MOST_UNREAD: usize = 32;
 const MOST_OPEN: usize = 1200;
 /// How often to look whether a client that reads nothing has gone.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long answers may take that are under way at the end.
+/// How long responses in flight may take at shutdown.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Serves on stdin and stdout until stdin closes or `stop` is cancelled; the end cancels `stop`, too. Nothing else may
@@ -74,7 +74,7 @@ where
     };
     tokio::select! {
         ended = running.waiting() => { ended?; }
-        () = overdue => tracing::debug!("some answers were not taken in time"),
+        () = overdue => tracing::debug!("shutdown timed out before all responses were sent"),
     }
     stop.cancel();
     Ok(())
@@ -91,7 +91,6 @@ struct Throttled<T> {
 /// What is under way.
 #[derive(Debug, Default)]
 struct Load {
-    /// Requests that are worked on.
     open: usize,
     /// Answers that the client has not taken.
     unread: usize,
@@ -138,7 +137,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
                 taken.request.extensions_mut().insert(Arc::new(open));
             }
             Some(_) => {}
-            // Whatever still waits for something, nobody wants to know any more.
+            // The client has gone: what still waits for something is cancelled.
             None => self.stop.cancel(),
         }
         message

@@ -1,5 +1,5 @@
-//! Whether the server behind a session may be gone. Who meets trouble on the way to it raises a doubt here, and the
-//! connection settles it by asking the server.
+//! Whether the server behind a session may be gone. A request that fails on the way reports it here, and the connection
+//! then checks the server.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -14,27 +14,27 @@ pub(crate) struct Doubt {
     /// Why the server may be gone.
     trouble: Mutex<Option<String>>,
     raised: Notify,
-    /// Whether the stream for what is no answer was open when it was last heard of.
+    /// Whether the standalone event stream (for messages that answer no request) was open when last seen.
     had_stream: AtomicBool,
     /// How often the MCP session was opened anew under the same connection.
     renewals: watch::Sender<u64>,
 }
 
 impl Doubt {
-    /// Says what makes the server look gone; the first reason stays until the doubt is settled.
+    /// Records why the server may be gone; the first reason stays until the server has answered.
     pub(crate) fn raise(&self, trouble: impl FnOnce() -> String) {
         let mut known = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         known.get_or_insert_with(trouble);
         self.raised.notify_one();
     }
 
-    /// Whether nobody knows at present if the server is there.
+    /// Whether the server may be gone and was not checked yet.
     pub(crate) fn is_raised(&self) -> bool {
         let known = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         known.is_some()
     }
 
-    /// Waits for a doubt.
+    /// Waits until the server may be gone.
     pub(crate) async fn raised(&self) {
         loop {
             self.raised.notified().await;
@@ -49,12 +49,13 @@ impl Doubt {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The stream for what is no answer is open.
+    /// The standalone event stream is open.
     pub(crate) fn stream_opened(&self) {
         self.had_stream.store(true, Ordering::Release);
     }
 
-    /// The stream could not be opened. Says whether it was open before: then it ended, and cannot be reopened.
+    /// The standalone event stream could not be opened. Returns whether it was open before: then it ended, and cannot
+    /// be reopened.
     pub(crate) fn stream_refused(&self) -> bool {
         self.had_stream.swap(false, Ordering::AcqRel)
     }

@@ -107,7 +107,7 @@ impl Handler {
     /// To a server, a question that could not be put to anybody was declined.
     fn not_asked(&self, reason: &str) -> ElicitResult {
         let reason = self.redactor.redact(reason);
-        tracing::warn!(server = %self.traffic.server, %reason, "a question could not be asked");
+        tracing::warn!(server = %self.traffic.server, %reason, "elicitation failed");
         self.counters.elicitation_failed();
         ElicitResult::new(ElicitationAction::Decline)
     }

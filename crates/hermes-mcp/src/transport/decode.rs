@@ -104,7 +104,7 @@ fn tool_answer(line: &[u8], asked: &mut HashMap<RequestId, Asked>) -> Option<Ser
     }
 }
 
-/// Reads one line; `None` for what is no message at all.
+/// Reads one line; `None` for what is not a message.
 pub(super) fn message(
     line: &[u8],
     asked: &mut HashMap<RequestId, Asked>,
@@ -112,7 +112,7 @@ pub(super) fn message(
     let line = line.trim_ascii();
     if line.first() != Some(&b'{') {
         if !line.is_empty() {
-            tracing::debug!(bytes = line.len(), "skipped a line that is no JSON-RPC");
+            tracing::debug!(bytes = line.len(), "skipped a line that is not JSON-RPC");
         }
         return None;
     }
@@ -120,13 +120,13 @@ pub(super) fn message(
         return Some(answer);
     }
     let envelope: Envelope<'_> = serde_json::from_slice(line)
-        .inspect_err(|error| tracing::debug!(%error, "skipped a line that is no JSON-RPC"))
+        .inspect_err(|error| tracing::debug!(%error, "skipped a line that is not JSON-RPC"))
         .ok()?;
     let mut kind = Asked::Other;
     let mut answered = None;
     if let (Some(id), None) = (envelope.id, envelope.method) {
         let Some(known) = known_id(asked, &id).and_then(|id| asked.remove(&id)) else {
-            tracing::debug!(%id, "skipped an answer to nothing that was asked");
+            tracing::debug!(%id, "skipped a response with an unknown request id");
             return None;
         };
         kind = known;
@@ -144,7 +144,7 @@ pub(super) fn message(
             Some(JsonRpcMessage::error(unreadable(line, &error), answered))
         }
         Err(error) => {
-            tracing::debug!(%error, "skipped a message of no known shape");
+            tracing::debug!(%error, "skipped a message of unknown shape");
             None
         }
     }

@@ -38,7 +38,7 @@ pub struct SseTransport {
     events: Option<BoxStream<'static, Result<Sse, SseError>>>,
     /// Requests without a reply yet, and what they asked for.
     waiting: HashMap<RequestId, Asked>,
-    /// Replies made up here, for requests that can not get one any more.
+    /// Replies made up here, for requests that cannot get one any more.
     failed: VecDeque<ServerJsonRpcMessage>,
 }
 
@@ -95,7 +95,7 @@ impl SseTransport {
         let message: ServerJsonRpcMessage = match serde_json::from_slice(data) {
             Ok(message) => message,
             Err(error) => {
-                tracing::debug!("an event is no message: {error}");
+                tracing::debug!(%error, "skipped an SSE event that is not a JSON-RPC message");
                 decode::too_deep(data)?
             }
         };
@@ -114,7 +114,7 @@ impl SseTransport {
     fn end(&mut self, last: Option<&Result<Sse, SseError>>) {
         self.events = None;
         if let Some(Err(error)) = last {
-            tracing::warn!("the event stream broke off: {error}");
+            tracing::warn!(%error, "SSE stream failed");
         }
         if let Some(cap) = last.and_then(wire::too_large) {
             self.failed.extend(

@@ -1,6 +1,6 @@
 //! One JSON-RPC message per line over a pair of byte streams: how a local server speaks.
 //!
-//! Lines that are no JSON-RPC are skipped. A line may have 16 MiB: what is longer is dropped while it arrives, so
+//! Lines that are not JSON-RPC are skipped. A line may have 16 MiB: what is longer is dropped while it arrives, so
 //! memory stays bounded, and the calls in flight are failed at once because one of them was just answered.
 
 use std::{
@@ -187,7 +187,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 Ok(0) => return Line::End,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::debug!(%error, "reading from the server failed");
+                    tracing::debug!(%error, "reading from the server process failed");
                     return Line::End;
                 }
             }

@@ -22,42 +22,34 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Why no client could be made. The texts name files, never their content.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file of `ssl_verify`, `client_cert` or `client_key` can not be read.
-    #[error("`{key}`: can not read `{}`: {source}", .path.display())]
+    /// A file of `ssl_verify`, `client_cert` or `client_key` cannot be read.
+    #[error("`{key}`: cannot read `{}`: {source}", .path.display())]
     Read {
-        /// The configuration key.
         key: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The CA file holds no certificate.
     #[error("`ssl_verify`: no PEM certificate in `{}`", .path.display())]
     NoCertificate {
-        /// The file.
         path: PathBuf,
     },
     /// Certificate or private key of the client are missing or damaged.
     #[error("`client_cert`: {reason} in `{}`", .path.display())]
     ClientCertificate {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
         reason: &'static str,
     },
     /// The private key is encrypted.
     #[error("`client_key`: the private key in `{}` is encrypted: {reason}", .path.display())]
     EncryptedKey {
-        /// The file.
         path: PathBuf,
         /// What is missing or wrong, and what to do.
         reason: &'static str,
     },
     /// The TLS library refuses the settings.
-    #[error("TLS can not be set up: {reason}")]
+    #[error("TLS cannot be set up: {reason}")]
     Setup {
-        /// Its reason.
         reason: String,
     },
 }

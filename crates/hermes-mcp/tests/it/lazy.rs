@@ -116,7 +116,7 @@ async fn the_tools_stay_on_the_list_while_the_server_starts() {
     let link = host
         .until("server", |link| link.status != Status::Lazy)
         .await;
-    assert!(link.session.is_none(), "it can not be ready yet");
+    assert!(link.session.is_none(), "it cannot be ready yet");
     assert_eq!(host.tools("server"), tools);
     host.ready("server").await;
 }

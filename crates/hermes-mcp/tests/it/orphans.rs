@@ -275,7 +275,7 @@ async fn a_hundred_restarts_leave_one_child_and_no_trace() {
     }
     let alive: Vec<_> = seen.iter().filter(|pid| process_exists(**pid)).collect();
     assert_eq!(alive, [&host.pid("server")]);
-    // The sentry, the guard, the server.
+    // The watchdog, the guard, the server.
     let three_left = || descendants(std::process::id()).len() == 3;
     assert!(eventually(SOON, three_left).await);
     assert!(zombies(std::process::id()).is_empty());

@@ -115,7 +115,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The guard itself, which is the only child of the sentry that the host has started.
+/// The guard itself, which is the only child of the watchdog that the host has started.
 fn below_sentry(guard: &Guard) -> u32 {
     let below = children(guard.pid().unwrap());
     assert_eq!(below.len(), 1);

@@ -19,7 +19,6 @@ use crate::clock::zoned_iso;
 pub enum Due {
     /// Not yet, or it does not take part.
     NotYet,
-    /// Now.
     Now,
     /// It was missed by too much. It goes on at that time.
     Missed {
@@ -126,7 +125,7 @@ impl CronFile {
         Ok(Claim::Won(Box::new(due)))
     }
 
-    /// Keeps a long run's claim fresh. Tells whether it is still that owner's.
+    /// Keeps a long run's claim fresh. Returns whether it is still that owner's.
     pub fn refresh_claim(&mut self, id: &str, owner: &str, now: &Zoned) -> bool {
         let Some(job) = self.jobs.iter_mut().find(|job| job.id() == id) else {
             return false;

@@ -1,4 +1,4 @@
-//! `cron/executions.db`: a record of runs, shared with Hermes Agent 0.19. It is no queue: a run that was cut off is
+//! `cron/executions.db`: a record of runs, shared with Hermes Agent 0.19. It is not a queue: a run that was cut off is
 //! recorded as `unknown` and not repeated.
 
 use hermes_config::Home;
@@ -10,7 +10,7 @@ use crate::{
     StoreError, clock::zoned_iso, db, db::Database, db::row, file::create_private_dir, random,
 };
 
-/// Finished runs that are kept.
+/// Maximum number of finished runs.
 const KEPT: i64 = 1000;
 
 /// The record of runs.
@@ -30,7 +30,6 @@ pub enum ExecutionStatus {
     Running,
     /// It went well.
     Completed,
-    /// It failed.
     Failed,
     /// Its process ended; what it did is not known.
     Unknown,
@@ -52,17 +51,13 @@ impl ExecutionStatus {
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
-    /// Its name.
     pub id: String,
-    /// The job.
     pub job_id: String,
     /// What made it run: `ticker`, `manual`, …
     pub source: String,
-    /// The process.
     pub pid: i64,
     /// When that process started.
     pub process_started_at: Option<i64>,
-    /// How far it is.
     pub status: ExecutionStatus,
     /// ISO time.
     pub claimed_at: String,
@@ -70,7 +65,6 @@ pub struct Execution {
     pub started_at: Option<String>,
     /// ISO time.
     pub finished_at: Option<String>,
-    /// Why it failed.
     pub error: Option<String>,
 }
 
@@ -135,7 +129,7 @@ impl Executions {
         })
     }
 
-    /// The record of a home, to be read alone; nothing if there is none. To be called inside a runtime.
+    /// Opens the record of a home read-only; nothing if there is none. To be called inside a runtime.
     pub fn for_reading(home: &Home) -> Option<Self> {
         let path = cron_dir(home).join("executions.db");
         path.exists().then(|| Self {
@@ -149,7 +143,7 @@ impl Executions {
         self.database.close().await;
     }
 
-    /// Records that a run was taken by this process. Tells its id.
+    /// Records that a run was taken by this process. Returns its id.
     pub async fn claim(
         &self,
         job: &str,
@@ -191,7 +185,7 @@ impl Executions {
         write.commit().await
     }
 
-    /// Records how a run ended. The first such word stays.
+    /// Records how a run ended. The first record stays.
     pub async fn finish(
         &self,
         id: &str,
@@ -219,7 +213,7 @@ impl Executions {
         write.commit().await
     }
 
-    /// Records as unknown what other processes began and, as `is_gone` says, will not finish. Tells how many.
+    /// Records as unknown what other processes began and, as `is_gone` says, will not finish. Returns how many.
     pub async fn recover(
         &self,
         is_gone: impl Fn(&Execution) -> bool,
@@ -236,7 +230,7 @@ impl Executions {
         let mut recovered = 0;
         for execution in unfinished.iter().filter(|execution| is_gone(execution)) {
             let mut write = self.database.begin().await?;
-            let reason = "its process ended before it was done; what it did is not known";
+            let reason = "its process ended before it was done; its result is unknown";
             end(&mut write, &execution.id, "unknown", Some(reason), now)
                 .await
                 .map_err(|error| self.database.error(error))?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Job, JobChanges, JobState, NewJob, ScheduleError};
 use crate::{clock::zoned_iso, file, random};
 
-/// Changes take milliseconds; whoever holds the lock this long is stuck.
+/// Timeout of the lock: changes take milliseconds, so a longer holder is stuck.
 pub const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The jobs of a home.
@@ -26,40 +26,33 @@ pub struct CronFile {
 /// Why jobs could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CronError {
-    /// The file, its directory or its lock can not be used.
+    /// The file, its directory or its lock cannot be used.
     #[error("`{}`: {source}", path.display())]
     Io {
-        /// Which one.
         path: PathBuf,
-        /// What the system says.
         source: io::Error,
     },
-    /// The file is no list of jobs. It was not changed.
+    /// The file is not a list of jobs. It was not changed.
     #[error("`{}` is damaged: {reason}; correct it or move it away", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
         reason: String,
     },
     /// No job has that id or name.
     #[error("there is no cron job `{reference}`")]
     NoSuchJob {
-        /// What was given.
         reference: String,
     },
     /// Several jobs have that name.
     #[error("several cron jobs are called `{reference}`; use an id: {}", ids.join(", "))]
     Ambiguous {
-        /// What was given.
         reference: String,
         /// Those jobs.
         ids: Vec<String>,
     },
     /// The id of a new job is taken, or could not name a directory.
-    #[error("`{id}` can not be the id of a new cron job")]
+    #[error("`{id}` cannot be the id of a new cron job")]
     BadId {
-        /// As given.
         id: String,
     },
     /// Without an agent there must be a script.
@@ -71,7 +64,6 @@ pub enum CronError {
     /// The job's only time is over.
     #[error("the cron job `{id}` has no time left at which it could run; give it another schedule")]
     NoNextRun {
-        /// The job.
         id: String,
     },
     /// An operator allows no more jobs.
@@ -89,7 +81,7 @@ pub enum CronError {
 }
 
 impl CronFile {
-    /// Reads the jobs of a home. No file is no jobs.
+    /// Reads the jobs of a home. A missing file means no jobs.
     pub fn load(home: &Home) -> Result<Self, CronError> {
         let path = jobs_file(home);
         let text = file::read_if_there(&path).map_err(|source| CronError::Io {
@@ -118,14 +110,14 @@ impl CronFile {
             Value::Object(mut map) => match map.remove("jobs") {
                 Some(Value::Array(jobs)) => jobs,
                 None => Vec::new(),
-                Some(_) => return Err(damaged("`jobs` is no list".into())),
+                Some(_) => return Err(damaged("`jobs` is not a list".into())),
             },
             _ => return Err(damaged("neither an object nor a list".into())),
         };
         let mut read = Vec::with_capacity(jobs.len());
         for job in jobs {
             let Value::Object(map) = job else {
-                return Err(damaged("a job is no object".into()));
+                return Err(damaged("a job is not an object".into()));
             };
             read.push(Job(map));
         }

@@ -175,7 +175,7 @@ pub struct NewJob {
     pub prompt: String,
     /// When.
     pub schedule: Schedule,
-    /// How often; by default a single time once, the others for ever.
+    /// How often; by default a single time once, the others forever.
     pub repeat: Option<Repeat>,
     /// Where the result goes: `origin`, `local`, `all`, a platform or a target.
     pub deliver: Option<String>,
@@ -185,7 +185,6 @@ pub struct NewJob {
     pub skills: Vec<String>,
     /// The model to use.
     pub model: Option<String>,
-    /// Its provider.
     pub provider: Option<String>,
     /// The provider's address.
     pub base_url: Option<String>,

@@ -4,15 +4,15 @@ use jiff::Zoned;
 
 use super::{CronError, CronFile, Schedule};
 
-/// Enough to see a day of any ordinary expression that comes round too often somewhere.
+/// Runs to check: enough to find an interval of any usual expression that is too short.
 const TIMES_LOOKED_AT: usize = 60;
 
-/// What an operator leaves to the jobs of a home.
+/// An operator's limits on the jobs of a home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobLimits {
-    /// So many jobs.
+    /// Maximum number of jobs.
     pub most_jobs: usize,
-    /// So many minutes from one run of a job to the next.
+    /// Minimum minutes from one run of a job to the next.
     pub least_minutes: u32,
 }
 
@@ -32,7 +32,7 @@ impl JobLimits {
         self.check_schedule(schedule, now)
     }
 
-    /// Refuses a schedule that comes round too often.
+    /// Refuses a schedule that repeats too often.
     pub fn check_schedule(&self, schedule: &Schedule, now: &Zoned) -> Result<(), CronError> {
         if self.is_too_often(schedule, now) {
             return Err(CronError::TooOften {
@@ -42,7 +42,7 @@ impl JobLimits {
         Ok(())
     }
 
-    /// Whether a schedule comes round too often. What happens once never does.
+    /// Whether a schedule repeats too often. A single run never does.
     pub fn is_too_often(&self, schedule: &Schedule, now: &Zoned) -> bool {
         if !schedule.is_recurring() {
             return false;

@@ -8,10 +8,10 @@ use jiff::Zoned;
 use super::file::{CronError, cron_dir, is_id};
 use crate::file;
 
-/// Files that are kept of each job.
+/// Maximum number of output files per job.
 const KEPT: usize = 50;
 
-/// Keeps what a run has written and lets go of the oldest. Tells where it is.
+/// Stores the output of a run and deletes the oldest. Returns its path.
 pub fn write_output(home: &Home, job: &str, now: &Zoned, text: &str) -> Result<PathBuf, CronError> {
     let directory = output_dir(home, job)?;
     let path = directory.join(format!("{}.md", now.strftime("%Y-%m-%d_%H-%M-%S")));

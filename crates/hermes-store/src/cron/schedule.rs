@@ -41,37 +41,31 @@ pub enum Schedule {
     },
 }
 
-/// Why a text is no schedule.
+/// Why a text is not a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// It has none of the forms.
     #[error(
-        "`{text}` is no schedule; use a duration (`30m`, `in 2h`: once, that far ahead), an interval (`every 30m`, `every hour`), days and a time (`every monday 9am`, `weekdays at 9am`, `daily at 18:30`), a cron expression (`0 9 * * MON-FRI`: five fields) or a time (`2026-02-03T14:00`: once)"
+        "`{text}` is not a schedule; use a duration (`30m`, `in 2h`: once, that far ahead), an interval (`every 30m`, `every hour`), days and a time (`every monday 9am`, `weekdays at 9am`, `daily at 18:30`), a cron expression (`0 9 * * MON-FRI`: five fields) or a time (`2026-02-03T14:00`: once)"
     )]
     Unknown {
-        /// As given.
         text: String,
     },
-    /// It looks like a cron expression, but is none.
-    #[error("`{text}` is no cron expression: {reason}")]
+    /// It looks like a cron expression, but is not valid.
+    #[error("`{text}` is not a cron expression: {reason}")]
     BadExpression {
-        /// As given.
         text: String,
-        /// What is wrong.
         reason: String,
     },
-    /// It looks like a time, but is none.
-    #[error("`{text}` is no time: {reason}")]
+    /// It looks like a time, but is not valid.
+    #[error("`{text}` is not a time: {reason}")]
     BadTime {
-        /// As given.
         text: String,
-        /// What is wrong.
         reason: String,
     },
     /// The only time it names is over.
     #[error("`{text}` is more than {ONCE_GRACE} seconds in the past")]
     Past {
-        /// As given.
         text: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The tick lock: one process of a home lets time pass.
+//! The tick lock and heartbeat: one process of a home runs due jobs.
 
 use std::{fs, io, time::Duration};
 
@@ -25,20 +25,20 @@ impl TickLock {
     }
 }
 
-/// Gives a sign of life of whoever lets time pass.
+/// Writes the ticker's heartbeat.
 pub fn beat(home: &Home) -> Result<(), CronError> {
     let path = cron_dir(home).join("ticker_heartbeat");
     let now = epoch_seconds().to_string();
     file::replace(&path, now.as_bytes()).map_err(|source| CronError::Io { path, source })
 }
 
-/// Takes the last sign back: whoever gave it is gone, and nobody has to wait until it is old.
+/// Removes the heartbeat of a ticker that stopped, so that nobody waits for it to expire.
 pub fn forget_beat(home: &Home) {
-    // Where it stays, it grows old.
+    // If it stays, it expires.
     let _ = fs::remove_file(cron_dir(home).join("ticker_heartbeat"));
 }
 
-/// How long ago a ticker of this home gave a sign of life, if ever.
+/// The age of the ticker's heartbeat, if there is one.
 pub fn ticker_age(home: &Home) -> Option<Duration> {
     let heartbeat = fs::metadata(cron_dir(home).join("ticker_heartbeat")).ok()?;
     heartbeat.modified().ok()?.elapsed().ok()

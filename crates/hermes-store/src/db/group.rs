@@ -1,9 +1,9 @@
 //! Writes that wait at the same time are committed together: each commit waits for the disk, and one wait is enough for
 //! all of them.
 //!
-//! Writers take turns. One that is done lets those in who wait already, and queues behind them; whoever's turn comes
-//! first after that commits for all. So a lone writer commits at once, and nobody waits for anybody who is not there.
-//! A write that fails is rolled back alone, by a savepoint. Nobody is told of success before the commit.
+//! Writers hold a fair permit. One that is done lets waiting writers in and queues behind them; the first whose turn
+//! comes again commits for all. So a lone writer commits at once. A write that fails is rolled back alone, by a
+//! savepoint. No writer returns success before the commit.
 
 use std::{
     any::Any,
@@ -28,7 +28,7 @@ const ROLL_BACK: &str = "ROLLBACK TO member";
 
 /// Writes that share a transaction.
 pub(super) struct WriteGroup {
-    /// Whose holder may use what is open. Fair.
+    /// Held by the writer that uses the shared transaction. Fair.
     turn: Arc<Semaphore>,
     open: Mutex<Option<Open>>,
     /// What the last batch left to the next.
@@ -55,7 +55,7 @@ impl WriteGroup {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of what nobody commits any more.
+    /// Drops a transaction that nobody will commit.
     pub(super) fn abandon(&self) {
         drop(self.open().take());
     }
@@ -72,7 +72,7 @@ impl fmt::Debug for WriteGroup {
     }
 }
 
-/// A transaction that several writes share. Dropped before the commit, none of them happened.
+/// A transaction that several writes share. Dropped before the commit, all of them are rolled back.
 struct Open {
     group: Arc<WriteGroup>,
     transaction: Transaction<'static, Sqlite>,
@@ -87,7 +87,7 @@ struct Open {
 }
 
 impl Open {
-    /// Makes all of it last, and tells everybody.
+    /// Commits, and wakes the waiting writers.
     async fn commit(mut self, database: &Database) {
         let (group, batch) = (Arc::clone(&self.group), Arc::clone(&self.batch));
         let note = self.note.take();
@@ -113,7 +113,7 @@ impl Open {
     }
 }
 
-/// What became of writes that share a transaction.
+/// The outcome of writes that share a transaction.
 #[derive(Default)]
 struct Batch {
     outcome: OnceLock<Outcome>,
@@ -160,12 +160,12 @@ enum Outcome {
 
 impl Batch {
     fn tell(&self, outcome: Outcome) {
-        // Told once; the first word counts.
+        // Set once; the first outcome counts.
         let _ = self.outcome.set(outcome);
     }
 }
 
-/// A write that is left without a commit: it is taken back, and those before it stay.
+/// Rolls back a write that was dropped without a commit; those before it stay.
 fn leave(mut open: Open) {
     let group = Arc::clone(&open.group);
     let mut slot = group.open();
@@ -177,10 +177,10 @@ fn leave(mut open: Open) {
     }
 }
 
-/// A write that may share its commit with others. Dropped without a commit, it never happened.
+/// A write that may share its commit with others. Dropped without a commit, it is rolled back.
 pub struct GroupWrite<'a> {
     open: ScopeGuard<Open, fn(Open)>,
-    /// Given up after what is open was given back.
+    /// Released after the shared transaction was put back.
     turn: OwnedSemaphorePermit,
     database: &'a Database,
 }
@@ -209,7 +209,7 @@ impl Database {
         }
     }
 
-    /// What is open, or a new transaction. The caller has the turn.
+    /// The shared transaction, or a new one. The caller holds the permit.
     async fn join(&self) -> Result<Open, StoreError> {
         let before = self.group.open().take();
         if let Some(open) = before {
@@ -237,7 +237,7 @@ impl Database {
 }
 
 impl GroupWrite<'_> {
-    /// Makes the write last, together with those of all who wait.
+    /// Commits together with all waiting writes.
     pub async fn commit(self) -> Result<(), StoreError> {
         let Self {
             open,
@@ -265,7 +265,7 @@ impl GroupWrite<'_> {
                 path: database.path.clone(),
             }),
             Some(Outcome::Failed(reason)) => Err(lost(database, reason.clone())),
-            None => Err(lost(database, "the transaction was given up".to_owned())),
+            None => Err(lost(database, "the transaction was abandoned".to_owned())),
         }
     }
 

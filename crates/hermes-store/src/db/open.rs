@@ -29,7 +29,7 @@ pub struct Opening<'a> {
     pub steps: &'a [&'static str],
     /// What a commit survives.
     pub durability: Durability,
-    /// How long a write waits, for other processes or for its turn.
+    /// Timeout of a write, for other processes or for its turn.
     pub patience: Duration,
 }
 

@@ -1,8 +1,8 @@
-//! Reading columns whatever type another program stored in them: text that is no UTF-8, numbers as text.
+//! Reading columns whatever type another program stored in them: text that is not UTF-8, numbers as text.
 
 use sqlx::{Row, sqlite::SqliteRow};
 
-/// Text; bytes that are no UTF-8 are replaced. NUL characters are text like any other.
+/// Text; bytes that are not UTF-8 are replaced. NUL characters are text like any other.
 pub(crate) fn text(row: &SqliteRow, column: &str) -> Result<Option<String>, sqlx::Error> {
     let bytes: Option<Vec<u8>> = row.try_get_unchecked(column)?;
     Ok(bytes.map(|bytes| match String::from_utf8(bytes) {

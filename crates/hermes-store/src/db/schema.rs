@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// Whether an existing table can not be given such a column.
+/// Whether an existing table cannot be given such a column.
 pub(crate) fn is_required(declaration: &str) -> bool {
     (declaration.contains("NOT NULL") && default(declaration).is_none())
         || declaration.contains("PRIMARY KEY")

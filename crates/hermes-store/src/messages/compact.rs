@@ -13,7 +13,6 @@ use crate::{MessageId, SessionId, Store, StoreError, clock::epoch_seconds, db::r
 pub struct CompactionFailure {
     /// Seconds since 1970.
     pub until: f64,
-    /// What went wrong.
     pub error: String,
     /// How many failed in a row.
     pub in_a_row: i64,
@@ -68,7 +67,7 @@ impl Store {
         write.commit().await
     }
 
-    /// Tries to become the one who compacts a session, for as long as the lease runs. Tells whether it worked; the
+    /// Tries to become the one who compacts a session, for as long as the lease runs. Returns whether it worked; the
     /// holder who has the lease already gets it again.
     pub async fn lock_compaction(
         &self,
@@ -112,7 +111,7 @@ impl Store {
     }
 
     /// Puts `messages` in the place of the live ones up to `through`, the last that was summed up. What arrived
-    /// since stays live, after them. The holder must have the lease. Tells the new ids.
+    /// since stays live, after them. The holder must have the lease. Returns the new ids.
     pub async fn compact(
         &self,
         session: &SessionId,

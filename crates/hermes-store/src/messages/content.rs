@@ -39,7 +39,7 @@ impl Content {
         }
     }
 
-    /// What a stored text says. A marked text that is no JSON is taken literally.
+    /// What a stored text says. A marked text that is not JSON is taken literally.
     pub(crate) fn decode(stored: String) -> Self {
         match stored.strip_prefix(MARK).and_then(json::parse) {
             Some(value) => Self::Parts(value),

@@ -3,7 +3,7 @@
 use super::{StoredMessage, message_columns};
 use crate::{MessageId, SessionId, Store, StoreError};
 
-/// What was taken back.
+/// The result of a rewind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rewound {
     /// The user's message the turn began with, for another try.

@@ -1,5 +1,5 @@
-//! What people and the model have said in a session: the newest of it, and how much there is. Messages without a text,
-//! as those that only call tools, are not among it.
+//! Text messages of people and the model in a session: the newest, and their number. Messages without text, such as
+//! those that only call tools, do not count.
 
 use sqlx::sqlite::SqliteRow;
 
@@ -22,7 +22,7 @@ macro_rules! said_rows {
     };
 }
 
-/// The end of what was said in a session.
+/// The newest text messages of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Said {
     /// The newest messages, in order.
@@ -31,10 +31,9 @@ pub struct Said {
     pub total: usize,
 }
 
-/// What somebody said.
+/// A message with text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SaidMessage {
-    /// Its row.
     pub id: MessageId,
     /// Who speaks.
     pub role: Role,

@@ -33,7 +33,7 @@ pub struct ChannelDirectory {
 }
 
 impl ChannelDirectory {
-    /// Reads the directory and applies the user's names. Nothing if there is no directory, or it is no object with
+    /// Reads the directory and applies the user's names. Nothing if there is no directory, or it is not an object with
     /// something in it.
     pub fn load(home: &Home) -> Result<Option<Self>, StoreError> {
         let Some(mut directory) = Self::listed(home)? else {
@@ -140,7 +140,7 @@ fn text(value: Option<&Value>) -> Option<String> {
     }
 }
 
-/// A file that is no JSON counts as none: the next write of the gateway mends it.
+/// A file that is not JSON counts as missing: the next write of the gateway replaces it.
 fn read(home: &Home, name: &str) -> Result<Option<Value>, StoreError> {
     let path: PathBuf = home.path().join(name);
     let text = file::read_if_there(&path).map_err(|source| StoreError::Io {
@@ -149,7 +149,7 @@ fn read(home: &Home, name: &str) -> Result<Option<Value>, StoreError> {
     })?;
     let value = text.as_deref().and_then(json::parse);
     if text.is_some() && value.is_none() {
-        tracing::warn!(path = %path.display(), "no JSON; it is ignored");
+        tracing::warn!(path = %path.display(), "ignoring file that is not JSON");
     }
     Ok(value)
 }

@@ -10,7 +10,6 @@ use crate::{Origin, SessionId, SessionKey, clock};
 pub struct RoutingEntry {
     /// The chat.
     pub session_key: SessionKey,
-    /// The session.
     pub session_id: SessionId,
     /// Local time without a zone.
     pub created_at: String,
@@ -18,7 +17,6 @@ pub struct RoutingEntry {
     pub updated_at: String,
     /// Where the chat takes place.
     pub origin: Option<Origin>,
-    /// The rest.
     pub details: Details,
 }
 
@@ -91,9 +89,7 @@ impl Default for CostStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelOverride {
-    /// The model.
     pub model: Option<String>,
-    /// Its provider.
     pub provider: Option<String>,
     /// The provider's address.
     pub base_url: Option<String>,
@@ -127,7 +123,7 @@ impl RoutingEntry {
         let session_id = SessionId::parse(text("session_id")?).ok()?;
         // Which session a chat is in matters more than what else is said about it.
         let details = Details::deserialize(value).unwrap_or_else(|error| {
-            tracing::warn!(%key, %error, "a routing entry is only read in part");
+            tracing::warn!(%key, %error, "routing entry has invalid details, using defaults");
             Details::default()
         });
         Some(Self {

@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteRow;
 use super::RuntimeStore;
 use crate::{SessionId, SessionKey, StoreError, clock::epoch_seconds, db::row, random};
 
-/// A question to be asked. Its texts are redacted by the asker.
+/// An approval request. Its texts are redacted by the owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewApproval {
     /// Letters, digits, `_` and `-`, 64 at most.
@@ -31,7 +31,7 @@ pub struct NewApproval {
     pub pattern_keys: Vec<String>,
     /// Whether "always" may be answered.
     pub allow_permanent: bool,
-    /// How long the asker waits.
+    /// How long the owner waits for an answer.
     pub patience: Option<Duration>,
     /// The process that waits.
     pub owner_pid: u32,
@@ -47,7 +47,6 @@ pub fn new_approval_id() -> String {
 /// A question and what became of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approval {
-    /// Its name.
     pub id: String,
     /// `exec`, `mcp` or `plugin`.
     pub kind: String,
@@ -65,7 +64,6 @@ pub struct Approval {
     pub pattern_keys: Vec<String>,
     /// Whether "always" may be answered.
     pub allow_permanent: bool,
-    /// How far it is.
     pub state: ApprovalState,
     /// Seconds since 1970.
     pub created_at: f64,
@@ -159,9 +157,9 @@ pub enum Answered {
     Accepted,
     /// There is no such question.
     NotFound,
-    /// Somebody else was quicker, or it is over.
+    /// It was answered or closed before.
     TooLate,
-    /// This question can not be answered for ever.
+    /// This question cannot be answered forever.
     NotPermanent,
 }
 
@@ -204,7 +202,7 @@ impl Approval {
 }
 
 impl RuntimeStore {
-    /// Asks.
+    /// Stores an approval request.
     pub async fn publish_approval(&self, approval: &NewApproval) -> Result<(), StoreError> {
         let sign = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if !(1..=64).contains(&approval.id.len()) || !approval.id.chars().all(sign) {
@@ -324,7 +322,7 @@ impl RuntimeStore {
         Ok(Answered::Accepted)
     }
 
-    /// Makes a question open again that somebody but its owner has answered or closed. Tells whether it was.
+    /// Makes a question open again that somebody but its owner has answered or closed. Returns whether it was.
     pub async fn reopen_approval(&self, id: &str) -> Result<bool, StoreError> {
         let mut write = self.database.begin().await?;
         let done = sqlx::query(
@@ -339,7 +337,7 @@ impl RuntimeStore {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Closes a question. Tells whether it was still to be closed.
+    /// Closes a question. Returns whether it was still to be closed.
     pub async fn resolve_approval(&self, id: &str, outcome: Outcome) -> Result<bool, StoreError> {
         let mut write = self.database.begin().await?;
         let done = sqlx::query(
@@ -356,7 +354,7 @@ impl RuntimeStore {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Closes every question whose time is over, and those whose owner `is_gone`. Tells which.
+    /// Closes every question whose time is over, and those whose owner `is_gone`. Returns which.
     pub async fn expire_approvals(
         &self,
         is_gone: impl Fn(&Approval) -> bool,

@@ -29,9 +29,9 @@ mod source;
 
 use marks::{GlobalMark, Progress, Status};
 
-/// How long a session that could not be read is left alone.
+/// How long to wait before a session that could not be read is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// How often old events are looked for when there are no new ones.
+/// How often old events are trimmed when there are no new ones.
 const TRIM: Duration = Duration::from_mins(10);
 
 /// One thing that happened.
@@ -61,18 +61,18 @@ pub struct EventPage {
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
-    /// At most so many events.
+    /// Maximum number of events.
     pub most: usize,
-    /// None older than this.
+    /// Maximum age of an event.
     pub age: Duration,
 }
 
-/// Where a log is kept.
+/// Where a log is stored.
 #[derive(Debug)]
 pub enum Keeping {
     /// In `runtime.db`, for all processes and restarts.
     Shared,
-    /// In memory, since `runtime.db` can not be written.
+    /// In memory, since `runtime.db` cannot be written.
     Memory(StoreError),
 }
 
@@ -88,7 +88,7 @@ pub struct LogEnd {
 pub struct EventLog {
     runtime: RuntimeStore,
     path: PathBuf,
-    /// Tells the file from one that takes its place; none in memory.
+    /// Identifies the file, so that a replacement is noticed; none in memory.
     file: Option<FileId>,
     /// Watches `runtime.db`; nobody else can change a log in memory.
     held: Option<SqliteConnection>,
@@ -103,7 +103,7 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Opens the log of a home, or one in memory if the home can not be written. Only a lock is an error: trying
+    /// Opens the log of a home, or one in memory if the home cannot be written. Only a lock is an error: trying
     /// again may help.
     pub async fn open(home: &Home, limits: LogLimits) -> Result<(Self, Keeping), StoreError> {
         let (runtime, keeping) = match open_writable(home).await {
@@ -142,7 +142,7 @@ impl EventLog {
         Self { with_own, ..self }
     }
 
-    /// Lets the log go on where another one ended, unless it is further already.
+    /// Continues the cursors after another log, unless this one is further already.
     pub async fn go_on_after(&mut self, end: &LogEnd) -> Result<(), StoreError> {
         let database = &self.runtime.database;
         let error = |error| database.error(error);
@@ -162,7 +162,7 @@ impl EventLog {
         Ok(())
     }
 
-    /// Whether its file was deleted, or another one has taken its place. What is logged then is seen by nobody else.
+    /// Whether its file was deleted or replaced. Other processes do not see what is logged then.
     pub fn is_lost(&self) -> bool {
         self.file.is_some() && FileId::of(&self.path) != self.file
     }
@@ -185,8 +185,8 @@ impl EventLog {
         &self.runtime
     }
 
-    /// Turns what has happened since the last look into events. Tells whether there was anything to look at; if
-    /// not, this costs next to nothing.
+    /// Turns what has happened since the last poll into events. Returns whether there was anything to read; if
+    /// not, this is cheap.
     pub async fn look(&mut self) -> Result<bool, StoreError> {
         let shared = match &mut self.held {
             Some(held) => Some(
@@ -230,7 +230,7 @@ impl EventLog {
         if let Some(held) = self.held.take()
             && let Err(error) = held.close().await
         {
-            tracing::debug!(%error, "the log was not closed cleanly");
+            tracing::debug!(%error, "closing the event log failed");
         }
         self.runtime.close().await;
     }
@@ -243,7 +243,7 @@ impl EventLog {
                 tracing::warn!(
                     session_key = unread.session_key,
                     error = %unread.error,
-                    "this conversation can not be read; it is tried again every few seconds, the others go on"
+                    "cannot read session for the event log, retrying"
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! Answers to requests that carried an idempotency key, so that asking again makes nothing twice.
+//! Replies to requests with an idempotency key, so that a repeated request has no second effect.
 
 use std::time::Duration;
 
@@ -10,9 +10,7 @@ use crate::{StoreError, clock::epoch_seconds, db::row};
 pub struct Reply {
     /// Stands for the request's body: another body under the same key is a mistake.
     pub fingerprint: String,
-    /// The status of the answer.
     pub status: u16,
-    /// Its body.
     pub body: String,
 }
 

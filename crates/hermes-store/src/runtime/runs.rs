@@ -17,7 +17,6 @@ mod tests;
 /// A run to be accepted.
 #[derive(Debug, Clone)]
 pub struct NewRun {
-    /// Its name.
     pub id: String,
     /// The session it continues or begins.
     pub session: Option<SessionId>,
@@ -34,7 +33,6 @@ pub struct NewRun {
 /// A caller's own name for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The name.
     pub key: String,
     /// Stands for the request's body.
     pub fingerprint: String,
@@ -113,11 +111,8 @@ impl RunStatus {
 /// A run and what became of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Its name.
     pub id: String,
-    /// The session it is in.
     pub session: Option<SessionId>,
-    /// How far it is.
     pub status: RunStatus,
     /// What it comes from.
     pub source: String,
@@ -256,7 +251,7 @@ impl RuntimeStore {
             .map_err(|error| self.database.error(error))
     }
 
-    /// Says how far a run is. Tells whether it was not over yet.
+    /// Says how far a run is. Returns whether it was not over yet.
     pub async fn set_run_status(&self, id: &str, status: RunStatus) -> Result<bool, StoreError> {
         let mut write = self.database.begin().await?;
         let changed = set_status(&mut write, id, status)
@@ -285,7 +280,7 @@ impl RuntimeStore {
         Ok(last)
     }
 
-    /// Ends a run with its last event. Tells whether it was not over yet.
+    /// Ends a run with its last event. Returns whether it was not over yet.
     pub async fn finish_run(&self, id: &str, end: &RunEnd) -> Result<bool, StoreError> {
         let error = |error| self.database.error(error);
         let mut write = self.database.begin().await?;

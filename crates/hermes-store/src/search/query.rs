@@ -32,7 +32,7 @@ pub(super) fn terms(text: &str) -> Vec<String> {
             terms.extend(piece.split_whitespace().map(str::to_owned));
         }
     }
-    // The index can not be asked for NUL.
+    // The index cannot be asked for NUL.
     for term in &mut terms {
         term.retain(|c| c != '\0');
     }
@@ -54,7 +54,7 @@ pub(super) fn plan(terms: &[String], matching: Matching) -> Plan {
     } else if terms.iter().all(has_words) {
         Plan::Words
     } else if matching == Matching::Auto {
-        // Signs are no words.
+        // Signs are not words.
         substrings
     } else {
         Plan::Nothing

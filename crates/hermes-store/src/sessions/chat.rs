@@ -22,7 +22,6 @@ macro_rules! chat_columns {
 pub struct Chat {
     /// The chat; for a conversation without a platform, a key made of its session.
     pub session_key: SessionKey,
-    /// The session.
     pub session: SessionId,
     /// The platform.
     pub source: String,
@@ -38,7 +37,7 @@ pub struct Chat {
     pub display_name: Option<String>,
     /// What the session is called.
     pub title: Option<String>,
-    /// Where it takes place, as stored; none if that is no object.
+    /// Where it takes place, as stored; none if that is not an object.
     pub origin: Option<Value>,
     /// Seconds since 1970.
     pub started_at: Option<f64>,

@@ -8,7 +8,7 @@ use crate::{MessageId, SessionId, Store, StoreError, db::row};
 
 /// After more messages than this it is cheaper to read all chats.
 const MOST_MESSAGES: i64 = 10_000;
-/// So many conversations without a platform are listed, the newest.
+/// Maximum number of listed conversations without a platform, newest first.
 const MOST_OWN: i64 = 1_000;
 
 /// A state of all chats that are in an open session, and of the conversations without a platform.
@@ -16,7 +16,6 @@ const MOST_OWN: i64 = 1_000;
 pub struct ChatMarks {
     /// One for each chat.
     pub chats: Vec<ChatMark>,
-    /// The last message there is.
     pub last_message: MessageId,
     /// The sessions with messages that came later than the one asked for. None if that cannot be told.
     pub grown: Option<HashSet<String>>,
@@ -67,7 +66,7 @@ const MARKS: &str = concat!(
      GROUP BY s.session_key) AS c WHERE c.ended_at IS NULL) AS chats"
 );
 
-/// A session that was continued in another one, or works for one, is no conversation of its own.
+/// A session that was continued in another one, or works for one, is not a conversation of its own.
 const OWN: &str = concat!(
     "SELECT ",
     marks!(),
@@ -122,7 +121,7 @@ fn lines(text: &str) -> Vec<ChatMark> {
     text.lines().map(|line| ChatMark(line.to_owned())).collect()
 }
 
-/// None if there is an id that is no text.
+/// None if there is an id that is not text.
 fn sessions(list: &str) -> Option<HashSet<String>> {
     serde_json::from_str(list).ok()
 }

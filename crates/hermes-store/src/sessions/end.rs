@@ -1,4 +1,4 @@
-//! Ends of sessions. The first end stands, except that a reset overrules two that were no decision of anybody.
+//! Ends of sessions. The first end stands, except that a reset overrules two that nobody decided on.
 
 use super::{Session, session_columns};
 use crate::{SessionId, SessionKey, Store, StoreError, clock::epoch_seconds};
@@ -71,7 +71,7 @@ impl EndReason {
 }
 
 impl Store {
-    /// Ends a session. Tells whether this end is the one that stands.
+    /// Ends a session. Returns whether this end is the one that stands.
     pub async fn end_session(&self, id: &SessionId, reason: EndReason) -> Result<bool, StoreError> {
         let mut write = self.begin().await?;
         let statement = if reason.is_reset() {

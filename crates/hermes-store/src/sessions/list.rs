@@ -14,9 +14,9 @@ pub struct SessionQuery {
     pub listing: Listing,
     /// By what they are ordered.
     pub order: SessionOrder,
-    /// At most so many.
+    /// Maximum number.
     pub limit: u32,
-    /// So many are passed over first.
+    /// Number of entries to skip.
     pub offset: u32,
 }
 

@@ -27,7 +27,6 @@ impl OwnPlatform {
         }
     }
 
-    /// The one of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.as_str() == name)
     }

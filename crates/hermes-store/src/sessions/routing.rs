@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{SessionKey, Store, StoreError, clock::epoch_seconds, db::row, json};
 
 impl Store {
-    /// The routing entries of a scope. Those that are no JSON are left out.
+    /// The routing entries of a scope. Those that are not JSON are left out.
     pub async fn routing(&self, scope: &str) -> Result<Vec<(SessionKey, Value)>, StoreError> {
         if !self.layout().has("gateway_routing") {
             return Ok(Vec::new());
@@ -24,7 +24,7 @@ impl Store {
             if let Some(entry) = json::parse(&entry) {
                 entries.push((SessionKey::new(key), entry));
             } else {
-                tracing::warn!(key, "a routing entry is no JSON; it is left out");
+                tracing::warn!(key, "skipping routing entry that is not JSON");
             }
         }
         Ok(entries)

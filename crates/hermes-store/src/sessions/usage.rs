@@ -55,7 +55,6 @@ impl Usage {
 /// The part of a session's usage that went to one model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelUsage {
-    /// The model.
     pub model: String,
     /// What it was used for; empty for the conversation itself.
     pub task: String,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// Values in a head, those included that aliases stand for.
 const MOST_VALUES: usize = 10_000;
 
-/// Splits a text into its head and the rest. What is no YAML is read line by line as `key: value`.
+/// Splits a text into its head and the rest. What is not YAML is read line by line as `key: value`.
 pub(super) fn split(text: &str) -> (Map<String, Value>, &str) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some((yaml, body)) = fenced(text) else {

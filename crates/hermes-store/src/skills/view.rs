@@ -12,7 +12,6 @@ use super::{SUPPORT, Skill, SkillError, Skills, frontmatter};
 /// A skill's instructions and what else there is to read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SkillView {
-    /// The skill.
     pub skill: Skill,
     /// What stands below its head.
     pub body: String,

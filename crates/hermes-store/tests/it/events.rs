@@ -127,7 +127,7 @@ async fn a_message_is_logged_with_what_a_client_needs() {
         ]
     );
     assert_eq!(payloads[2]["content"], "a\0b");
-    assert_eq!(events.len(), 3, "empty and tool rows are no events");
+    assert_eq!(events.len(), 3, "empty and tool rows are not events");
     assert_eq!(events[0].kind, "message");
     assert_eq!(events[0].session_key, Some(SessionKey::new(KEY)));
     log.close().await;

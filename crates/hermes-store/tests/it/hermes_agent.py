@@ -86,7 +86,7 @@ def values(row, columns):
 
 
 def whole(value):
-    """Half a pair of surrogates can not be printed."""
+    """Half a pair of surrogates cannot be printed."""
     if isinstance(value, str):
         return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in value)
     if isinstance(value, list):

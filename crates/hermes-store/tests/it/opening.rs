@@ -228,7 +228,7 @@ async fn rows_without_active_are_woken() {
 #[tokio::test]
 async fn a_damaged_file_is_refused_and_stays_as_it_is() {
     let (_directory, home) = empty_home();
-    let garbage = b"this is no database, but somebody's only copy of something".repeat(100);
+    let garbage = b"this is not a database, but somebody's only copy of something".repeat(100);
     fs::write(database(&home), &garbage).unwrap();
     for access in [Access::ReadOnly, Access::ReadWrite] {
         let error = expect_error(&home, access).await;

@@ -1,4 +1,4 @@
-//! A browser with nobody before it: follows an address wherever it leads, over plain HTTP.
+//! A headless browser: follows redirects over plain HTTP.
 
 use std::io::{Error, Read as _, Result, Write as _};
 use std::net::TcpStream;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use url::Url;
 
-/// Nobody redirects more often than this.
+/// Maximum number of redirects.
 const REDIRECTS: usize = 10;
-/// The other side has this long to answer.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where a visit ended.
@@ -17,7 +17,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub struct Visit {
     /// The last address.
     pub url: String,
-    /// The status there.
     pub status: u16,
     /// Its headers and the page.
     pub text: String,

@@ -15,7 +15,7 @@ use super::refusal::{Refusal, json_response, page};
 use super::state::State;
 use crate::http::HttpRequest;
 
-/// How long a client waits between two questions, in seconds.
+/// Poll interval of a client, in seconds.
 const INTERVAL: u64 = 1;
 
 /// A device that waits for a person.

@@ -25,7 +25,6 @@ pub enum Endpoint {
     Activation,
     /// Where tokens are given back.
     Revocation,
-    /// The keys.
     Keys,
 }
 

@@ -55,7 +55,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Tells the client which nonce its next proof needs.
+/// Returns the client which nonce its next proof needs.
 pub(super) fn add_nonce(response: &mut Response, nonce: &str) {
     if let Ok(nonce) = nonce.parse() {
         let name = HeaderName::from_static("dpop-nonce");

@@ -25,7 +25,6 @@ pub struct Setup {
     pub authentication_methods: Vec<String>,
     /// Names itself in authorization responses, and says so beforehand.
     pub issuer_parameter: bool,
-    /// The scopes there are.
     pub scopes: Vec<String>,
     /// How long access tokens last.
     pub lifetime: Duration,
@@ -92,7 +91,6 @@ pub enum RefreshTokens {
     Rotating,
     /// The first stays good, and replies to a refresh have none.
     Lasting,
-    /// There are none.
     None,
 }
 

@@ -16,7 +16,7 @@ pub struct Calls {
     pub never_answer: Vec<String>,
     /// What a cancellation does to a running call.
     pub on_cancel: OnCancel,
-    /// The `progress` tool reports for ever and never ends.
+    /// The `progress` tool reports forever and never ends.
     pub progress_forever: bool,
     /// Tool calls are answered under an id nobody asked for.
     pub wrong_id: Option<WrongId>,

@@ -57,7 +57,6 @@ impl Default for Http {
     }
 }
 
-/// The HTTP transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HttpTransport {

@@ -103,7 +103,7 @@ pub enum OddTool {
     RemoteReference,
     /// An input schema that is a string.
     NoSchema,
-    /// An `x-mcp-header` that is no header name.
+    /// An `x-mcp-header` that is not a header name.
     BadHeader,
     /// A description that tries to instruct the model.
     Injection,

@@ -1,4 +1,4 @@
-//! Writes every line of stdin back to stdout: the floor against which servers are measured.
+//! Writes every line of stdin back to stdout: the baseline against which servers are measured.
 
 use std::io::{self, BufRead, Write};
 

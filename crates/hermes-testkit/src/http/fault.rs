@@ -26,7 +26,7 @@ impl Faults {
         ))
     }
 
-    /// The trouble that a request runs into. Every fault counts every request it fits.
+    /// The fault for a request. Every fault counts every request that matches it.
     pub(super) fn strike(&self, http_method: &str, message: Option<&Value>) -> Option<Trouble> {
         let mut struck = None;
         for (fault, met) in lock(&self.0).iter_mut() {

@@ -89,7 +89,7 @@ impl Front {
         !self.session_begun.swap(true, Ordering::SeqCst)
     }
 
-    /// Why a request without the right token is refused.
+    /// Refuses a request without the right token.
     fn refuse_stranger(&self, headers: &HeaderMap) -> Option<Response> {
         let token = self.behaviour().http.bearer.as_ref()?;
         let given = headers.get(header::AUTHORIZATION);

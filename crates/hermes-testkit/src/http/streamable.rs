@@ -259,7 +259,7 @@ fn json(status: StatusCode, body: &Value) -> Response {
     (status, kind, wire::text(body)).into_response()
 }
 
-/// The legacy stream for what is no answer.
+/// The legacy stream for messages that are not replies.
 fn open_stream(front: &Front, received: Received) -> Response {
     let http = &front.behaviour().http;
     if !http.get_stream || front.behaviour().era == Era::Stateless {

@@ -9,11 +9,9 @@ use crate::script::lock;
 /// A request for an answer, as it arrived.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCall {
-    /// The path.
     pub path: String,
     /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Value,
     /// Whether the client left before the reply was complete.
     pub abandoned: bool,

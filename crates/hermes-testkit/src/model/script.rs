@@ -48,7 +48,7 @@ pub struct Rule {
     pub contains: String,
     /// What is answered then.
     pub answer: Answer,
-    /// How often; for ever if absent.
+    /// How often; forever if absent.
     #[serde(default)]
     pub times: Option<u32>,
 }
@@ -263,7 +263,7 @@ impl Answer {
     pub fn with(mut self, change: impl FnOnce(&mut Reply)) -> Self {
         match &mut self {
             Self::Reply(reply) => change(reply),
-            other => panic!("{other:?} is no reply"),
+            other => panic!("{other:?} is not a reply"),
         }
         self
     }

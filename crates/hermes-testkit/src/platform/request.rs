@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 pub struct PlatformRequest {
     /// `GET`, `POST`.
     pub method: String,
-    /// The path.
     pub path: String,
     /// The `Authorization` header.
     pub authorization: Option<String>,
@@ -25,7 +24,6 @@ pub struct PlatformRequest {
 pub struct FormPart {
     /// The field.
     pub name: String,
-    /// The name of the file.
     pub file_name: String,
     /// What is in it.
     pub content: Vec<u8>,

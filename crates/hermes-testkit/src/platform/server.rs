@@ -17,7 +17,7 @@ use crate::script::lock;
 /// No test sends more than this.
 const BODY_LIMIT: usize = 64 << 20;
 
-/// Which platform is played.
+/// Which platform is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Telegram,

@@ -11,9 +11,9 @@ use super::request::{Answer, Request};
 use super::{Script, content, lock};
 use crate::wire::{self, Error};
 
-/// How often a waiting tool looks whether it was cancelled.
+/// How often a waiting tool checks for cancellation.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a tool waits for the client at most.
+/// Timeout for the client's reply.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What a tool asks the client for.

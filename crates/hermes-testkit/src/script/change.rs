@@ -9,7 +9,7 @@ use super::request::{Answer, Request, Session};
 use super::{Outlet, Script, lock};
 use crate::wire;
 
-/// Somebody who is told of changes.
+/// A client that is notified of changes.
 pub(super) struct Listener {
     outlet: Arc<dyn Outlet>,
     kind: Kind,

@@ -111,7 +111,7 @@ impl Script {
         }
     }
 
-    /// Says on stderr what the behaviour wants it to say of the probe.
+    /// Writes the configured text about the probe to stderr.
     pub(super) fn complain_of_probe(&self) {
         let text = &self.behaviour.process.stderr_on_discover;
         if !text.is_empty() {

@@ -51,7 +51,7 @@ fn everything_received_is_recorded() {
     let mut server = Pipe::start(&Behaviour::new().record(&record));
     server.initialize();
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#);
-    server.send("this is no JSON");
+    server.send("this is not JSON");
     server.request("no/such/method", &json!({}));
     server.finish();
     assert_eq!(recorded(&record, "initialize").len(), 1);
@@ -62,7 +62,7 @@ fn everything_received_is_recorded() {
     assert_eq!(recorded(&record, "no/such/method").len(), 1);
     assert_eq!(
         recorded_messages(&record)[2]["unparsable"],
-        "this is no JSON"
+        "this is not JSON"
     );
 }
 

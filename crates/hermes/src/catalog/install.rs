@@ -7,9 +7,7 @@ use super::{INSTALL_DIR, Manifest};
 /// One program to run to its end. There is no shell between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The program.
     pub program: String,
-    /// Its arguments.
     pub args: Vec<String>,
     /// Where it runs; `None`: anywhere.
     pub directory: Option<PathBuf>,

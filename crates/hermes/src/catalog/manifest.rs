@@ -30,7 +30,7 @@ pub struct Manifest {
     /// Which tools to offer.
     #[serde(default)]
     pub tools: ToolChoice,
-    /// A server that is no package: its repository and how to build it.
+    /// A server that is not a package: its repository and how to build it.
     #[serde(default)]
     pub install: Option<GitInstall>,
 }
@@ -41,7 +41,6 @@ pub struct Manifest {
 pub struct Transport {
     /// The executable of a local server.
     pub command: Option<String>,
-    /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
     /// Its environment.
@@ -78,7 +77,7 @@ pub struct Prompt {
     /// A secret is asked without echo and kept in `.env`; other answers are written into the entry.
     #[serde(default)]
     pub secret: bool,
-    /// Without an answer or default the server can not be added.
+    /// Without an answer or default the server cannot be added.
     #[serde(default)]
     pub required: bool,
     /// Taken where there is no answer.

@@ -1,4 +1,4 @@
-//! What is typed while the chat is busy. Entered lines wait for their turn, in order; `/stop` does not wait.
+//! Type-ahead: input while the chat is busy. Entered lines are queued in order; `/stop` takes effect at once.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use rustix::{
     stdio::stdin,
 };
 
-/// The line that ends what is going on.
+/// The line that cancels the running work.
 const STOP: &str = "/stop";
 const NOW: Timespec = Timespec {
     tv_sec: 0,
@@ -26,19 +26,19 @@ pub(crate) struct Ahead {
     has_ended: bool,
 }
 
-/// What the line editor begins with.
+/// What the line editor starts with.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Beginning {
     /// A line that was entered already.
     Entered(String),
     /// Text that is still being typed; mostly none.
     Text(String),
-    /// Nothing more will come.
+    /// End of input.
     End,
 }
 
 impl Ahead {
-    /// Takes what was typed since the last time, without waiting. Tells whether it asks to stop.
+    /// Takes what was typed since the last time, without waiting. Returns whether it asks to stop.
     pub(crate) fn listen(&mut self) -> bool {
         let mut asks_to_stop = false;
         let mut bytes = [0; 1024];

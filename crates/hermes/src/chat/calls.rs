@@ -21,9 +21,9 @@ pub(crate) struct Running {
     progress: String,
 }
 
-/// The pictures of a running call, one after the other.
+/// The frames of the spinner of a running call.
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
-/// How long one of them is shown.
+/// How long one frame is shown.
 pub(crate) const SPIN: Duration = Duration::from_millis(100);
 /// The longest an argument is shown.
 const LONGEST_VALUE: usize = 60;
@@ -41,7 +41,7 @@ impl Running {
         }
     }
 
-    /// It says how far it is.
+    /// Sets its progress.
     pub(crate) fn report(&mut self, line: &str) {
         self.progress = strip::one_line(line, 200);
     }
@@ -138,7 +138,7 @@ pub(crate) fn arguments(text: &str) -> String {
     arguments.iter().map(pair).collect::<Vec<_>>().join(" ")
 }
 
-/// What came of a call, in a few words.
+/// The result of a call, in a few words.
 fn result(output: &ToolOutput) -> String {
     let text = plain(&output.text);
     let line = match serde_json::from_str::<Value>(text) {
@@ -185,7 +185,7 @@ fn from_members(members: &Map<String, Value>) -> String {
     members.iter().map(short).collect::<Vec<_>>().join(", ")
 }
 
-/// Without the frame that tells a model not to obey it.
+/// The text without the frame that marks it as untrusted for the model.
 fn plain(text: &str) -> &str {
     let inner = text
         .strip_prefix("<untrusted_tool_result")

@@ -40,11 +40,10 @@ pub(crate) enum Typed {
     Interrupt,
     /// Pressed Ctrl-D, or the terminal is gone.
     End,
-    /// The terminal can not be used.
+    /// The terminal cannot be used.
     Failed(String),
 }
 
-/// The editor.
 pub(crate) struct Editor {
     screen: Screen,
     /// Asks the thread to read a line. Closed, it ends.
@@ -57,12 +56,12 @@ pub(crate) struct Editor {
 
 /// How often the editor may fail with one line before that is the end.
 const MOST_FAILURES: u32 = 3;
-/// How long the thread may take to end, and how often that is looked at.
+/// How long the thread may take to end, and how often that is polled.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(2);
 /// How many entries are remembered.
 const HISTORY: usize = 5000;
-/// News that waits to be shown; a person reads slower than this fills up.
+/// Messages that wait to be shown; more than a person reads at once.
 const NEWS: usize = 256;
 const MENU: &str = "words";
 
@@ -230,7 +229,7 @@ fn build(
     }
 }
 
-/// The remembered entries. Where they can not be kept, they are remembered for this run.
+/// The remembered entries. Where they cannot be kept, they are remembered for this run.
 fn open_history(path: &Path) -> Option<FileBackedHistory> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let made = std::fs::OpenOptions::new()
@@ -240,7 +239,7 @@ fn open_history(path: &Path) -> Option<FileBackedHistory> {
         .open(path)
         .and_then(|file| file.set_permissions(std::fs::Permissions::from_mode(0o600)));
     if let Err(error) = made {
-        tracing::warn!(path = %path.display(), %error, "the history of lines can not be kept");
+        tracing::warn!(path = %path.display(), %error, "cannot open the input history");
         return None;
     }
     FileBackedHistory::with_file(HISTORY, path.to_owned()).ok()

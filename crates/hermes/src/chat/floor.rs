@@ -1,4 +1,4 @@
-//! Who may ask the person something: one at a time, with the screen to themselves.
+//! The queue of prompts to the person: one at a time, each with the screen to itself.
 //!
 //! Approvals, the model's questions, forms of servers and the chat's own confirmations all come through here. While a
 //! question is open nothing else is written; what happens meanwhile appears afterwards.
@@ -17,25 +17,25 @@ use crate::{
     question::{self, Questions},
 };
 
-/// Where questions are asked. Clones are the same floor.
+/// The queue of prompts. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Floor {
     screen: Screen,
-    /// Whoever holds it may ask. Others wait in the order they came.
+    /// Held while a prompt is open. Others wait in order.
     turn: Arc<Mutex<()>>,
-    /// What Ctrl-C at a question ends.
+    /// What Ctrl-C at a prompt cancels.
     work: Arc<std::sync::Mutex<CancellationToken>>,
     presence: Presence,
 }
 
-/// Whether there is somebody to ask.
+/// Whether a person is at the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     Person,
     Nobody,
 }
 
-/// What a question is asked with.
+/// An open prompt.
 pub(crate) struct Asking<'a> {
     screen: &'a Held,
     questions: Questions,
@@ -73,24 +73,24 @@ impl Floor {
         self.screen.is_editing()
     }
 
-    /// From now on Ctrl-C at a question ends this.
+    /// Sets what Ctrl-C at a prompt cancels.
     pub(crate) fn serve(&self, work: CancellationToken) {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work;
     }
 
-    /// Does something that a question must not happen beside, unless one is asked right now.
+    /// Runs `act` while no prompt can open; `None` if one is open.
     pub(crate) fn unless_asking<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let _turn = self.turn.try_lock().ok()?;
         Some(act())
     }
 
-    /// Waits until no question has the terminal any more.
+    /// Waits until no prompt is open.
     pub(crate) async fn free(&self) {
         drop(self.turn.lock().await);
     }
 
-    /// Asks, once nobody else does. `None`: no answer, because nobody is there, the person pressed Ctrl-C, or this
-    /// future was dropped meanwhile.
+    /// Opens a prompt when it is its turn. `None`: no answer, because nobody is there, the person pressed Ctrl-C, or
+    /// this future was dropped.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Asking<'_>) -> Result<T, Failure> + Send + 'static,

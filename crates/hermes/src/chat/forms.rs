@@ -17,7 +17,7 @@ impl Person {
         Self { floor }
     }
 
-    /// A server that asks while no call of the person's conversation runs would take the line out of their hands.
+    /// Refuses while a line is typed: a server must not interrupt the person's input.
     fn check(&self) -> Result<(), NotAsked> {
         if self.floor.is_editing() {
             return Err(NotAsked("nobody can be asked while a line is typed".into()));

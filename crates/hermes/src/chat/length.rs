@@ -1,4 +1,4 @@
-//! What a user is told when a conversation is made shorter.
+//! The messages about compaction of a conversation.
 
 use hermes_agent::{compact::Means, turn::TurnEvent};
 

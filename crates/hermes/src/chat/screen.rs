@@ -1,4 +1,4 @@
-//! The one place that writes while a chat runs, so that text, running calls, news and questions never mix.
+//! The only writer while a chat runs, so that text, running calls, server updates and questions never mix.
 //!
 //! On a terminal, lines about what is under way stand at the bottom and are drawn over; everything else goes above
 //! them. While a question is open nothing is written at all. Elsewhere answers go to stdout and the rest to stderr.
@@ -89,7 +89,7 @@ struct Text {
 }
 
 impl Screen {
-    /// The one of this process.
+    /// The screen of this process.
     pub(crate) fn new(output: Output, detail: Detail) -> Self {
         let kind = if output.is_interactive() {
             Kind::Terminal
@@ -189,7 +189,7 @@ impl Screen {
         inner.redraw();
     }
 
-    /// Nothing more comes.
+    /// The turn has ended.
     pub(crate) fn end_turn(&self) {
         let mut inner = self.lock();
         inner.end_text();
@@ -230,7 +230,7 @@ impl Screen {
         }
     }
 
-    /// From now on a line is typed; what others say goes through here.
+    /// A line is being typed from now on; other output goes through its editor.
     pub(crate) fn begin_editing(&self, editor: SyncSender<String>) {
         self.lock().editor = Some(editor);
     }
@@ -245,7 +245,7 @@ impl Screen {
         self.lock().editor = None;
     }
 
-    /// Keeps everybody else silent until the guard is dropped.
+    /// Holds back all other output until the guard is dropped.
     pub(crate) fn hold(&self) -> Held {
         let mut inner = self.lock();
         inner.end_text();
@@ -256,12 +256,12 @@ impl Screen {
         }
     }
 
-    /// Tells the terminal something that is not shown.
+    /// Sends a control sequence to the terminal.
     pub(crate) fn sequence(&self, sequence: &str) {
         (self.lock().write)(Stream::Out, sequence);
     }
 
-    /// Takes everything off the terminal.
+    /// Clears the terminal.
     pub(crate) fn clear(&self) {
         let mut inner = self.lock();
         if inner.kind == Kind::Terminal {
@@ -270,13 +270,13 @@ impl Screen {
     }
 }
 
-/// The screen belongs to a question.
+/// Exclusive use of the screen by a question.
 pub(crate) struct Held {
     screen: Screen,
 }
 
 impl Held {
-    /// Writes in the name of the question, which is never data.
+    /// Writes text of the question to stderr.
     pub(crate) fn say(&self, text: &str) {
         let mut inner = self.screen.lock();
         (inner.write)(Stream::Err, &format!("{text}\n"));
@@ -362,7 +362,7 @@ impl Inner {
         self.flush();
     }
 
-    /// Writes what was rendered. Where no colours are wanted, bold and its like stay: they are no colours, and headings
+    /// Writes what was rendered. Where no colours are wanted, bold and its like stay: they are not colours, and headings
     /// would be lost without them.
     fn write_answer(&mut self, rendered: &str) {
         match self.paint {

@@ -1,4 +1,4 @@
-//! Lines of foreign text, cut to the width there is.
+//! Truncates lines of untrusted text to the available width.
 
 use hermes_agent::printable::printable;
 

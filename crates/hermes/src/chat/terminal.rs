@@ -48,7 +48,7 @@ impl Drop for Settings {
     }
 }
 
-/// Forgets what was typed before a question appeared: it can not have been meant as the answer.
+/// Discards input typed before a question appeared: it cannot be meant as the answer.
 pub(crate) fn forget_typed() {
     let _ = tcflush(stdin(), QueueSelector::IFlush);
 }

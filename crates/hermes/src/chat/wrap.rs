@@ -12,7 +12,7 @@ use super::style::Style;
 /// Where the next character goes.
 #[derive(Debug, Clone)]
 pub(crate) struct Wrap {
-    /// Columns that may be used; the last one of the terminal stays free, since a cursor behind it can not go back.
+    /// Columns that may be used; the last one of the terminal stays free, since a cursor behind it cannot go back.
     width: usize,
     column: usize,
     /// Where lines that continue this one begin.
@@ -133,7 +133,7 @@ impl Wrap {
         out.push(character);
     }
 
-    /// Back to the usual look, so that others may write.
+    /// Resets the style, so that others may write.
     pub(crate) fn rest(&mut self, out: &mut String) {
         if self.style != Style::PLAIN {
             Style::PLAIN.set(out);
@@ -141,7 +141,6 @@ impl Wrap {
         }
     }
 
-    /// Ends the line.
     pub(crate) fn end_line(&mut self, columns: usize, out: &mut String) {
         self.rest(out);
         out.push('\n');

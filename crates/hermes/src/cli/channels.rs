@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 /// What can be done with chats.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChannelsCommand {
-    /// List the chats that are known.
+    /// List the known chats.
     #[command(visible_alias = "ls")]
     List(ChannelsListArgs),
 }

@@ -9,34 +9,34 @@ use clap::Args;
 #[command(next_help_heading = "Chat options")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ChatArgs {
-    /// Say TEXT, print what happens and the answer, and end. `-` reads the text from stdin.
+    /// Send TEXT, print tool calls and the answer, and exit. `-` reads the text from stdin.
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) query: Option<String>,
-    /// Say TEXT and print the final answer alone.
+    /// Send TEXT and print only the final answer.
     #[arg(short = 'z', long, value_name = "TEXT")]
     pub(crate) oneshot: Option<String>,
     /// With -z: write tokens and calls to this file, as JSON.
     #[arg(long, value_name = "PATH")]
     pub(crate) usage_file: Option<PathBuf>,
-    /// With -q: print the final answer alone on stdout; stderr ends with `session_id: ID`.
+    /// With -q: print only the final answer on stdout; stderr ends with `session_id: ID`.
     #[arg(short = 'Q', long)]
     pub(crate) quiet: bool,
     /// The model for this run.
     #[arg(short, long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Who offers it: `openai`, `anthropic`, `openrouter`, or a name under `providers`.
+    /// Its provider: `openai`, `anthropic`, `openrouter`, or a name under `providers`.
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
     /// Offer only these toolsets: built-in ones such as `file`, `mcp-SERVER` or the name of an MCP server, `all`, `no_mcp`.
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
-    /// Work by this skill from the beginning (repeatable).
+    /// Use this skill from the start (repeatable).
     #[arg(short, long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) skills: Vec<String>,
-    /// Go on with a session: its id, the beginning of it, or its title.
+    /// Resume a session: its id, the start of its id, or its title.
     #[arg(short, long, value_name = "SESSION")]
     pub(crate) resume: Option<String>,
-    /// Go on with the newest session of the command line, or with the one of this title.
+    /// Continue the newest session of the command line, or the one with this title.
     #[arg(
         id = "continue",
         short = 'c',
@@ -46,13 +46,13 @@ pub(crate) struct ChatArgs {
     )]
     #[expect(clippy::option_option, reason = "absent, alone, or with a title")]
     pub(crate) continued: Option<Option<String>>,
-    /// Most calls of the model for one message (default: `agent.max_turns`, 90).
+    /// Maximum number of model calls for one message (default: `agent.max_turns`, 90).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
-    /// Ask no approvals. What never runs still does not run.
+    /// Do not ask for approvals. Blocked commands stay blocked.
     #[arg(long)]
     pub(crate) yolo: bool,
-    /// Leave config.yaml aside; keys in .env still count.
+    /// Ignore config.yaml; keys in .env still apply.
     #[arg(long)]
     pub(crate) ignore_user_config: bool,
     /// Leave SOUL.md, memories and the list of skills out of the instructions.
@@ -64,7 +64,7 @@ pub(crate) struct ChatArgs {
     /// Show arguments and results of tools.
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Resume in the present directory instead of the session's own.
+    /// Resume in the current directory instead of the session's own.
     #[arg(long)]
     pub(crate) no_restore_cwd: bool,
     /// Tell the model the id of the session.

@@ -5,27 +5,27 @@ use clap::{Args, Subcommand};
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CronCommand {
-    /// Make a job.
+    /// Create a job.
     Create(Box<CreateArgs>),
     /// List the jobs.
     #[command(visible_alias = "ls")]
     List(CronListArgs),
-    /// Change a job; what is not named stays.
+    /// Change a job; options that are not given stay as they are.
     Edit(Box<EditArgs>),
-    /// Stop a job for now.
+    /// Pause a job.
     Pause(PauseArgs),
-    /// Let a job go on, its time counted from now.
+    /// Resume a job; its next run is counted from now.
     Resume(JobArgs),
-    /// Let a job run now, whatever its schedule: at once where a gateway runs, else at the next tick.
+    /// Run a job now, whatever its schedule: at once if a gateway runs, else at the next tick.
     Run(JobArgs),
     /// Remove a job with its output.
     #[command(visible_alias = "rm")]
     Remove(JobArgs),
-    /// Say whether jobs run by themselves, and which is next.
+    /// Show whether jobs run by themselves, and which is next.
     Status,
     /// List the last runs.
     Runs(RunsArgs),
-    /// Run every job whose time has come, then end. For a system's own clock where no gateway runs.
+    /// Run every job that is due, then exit. For the system's crontab where no gateway runs.
     Tick,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum CronCommand {
 #[command(after_help = "\
 A schedule is one of
   30m, 'in 2h', 1d      once, that far ahead
-  'every 30m'           again and again; 'every hour', too
+  'every 30m'           repeatedly; 'every hour' works too
   'every monday 9am'    by days and a time: 'weekdays at 9am', 'daily at 18:30'
   '0 9 * * MON-FRI'     by the clock: minute, hour, day, month, weekday
   2030-01-31T09:00      once, at that time
@@ -45,7 +45,7 @@ Examples:
 pub(crate) struct CreateArgs {
     /// When it runs.
     pub(crate) schedule: String,
-    /// What the agent is asked to do. It knows nothing of other conversations.
+    /// What the agent is asked to do. It does not know other conversations.
     pub(crate) prompt: Option<String>,
     /// Its id (default: twelve random digits).
     #[arg(long)]
@@ -60,10 +60,10 @@ pub(crate) struct JobOptions {
     /// Its name (default: the beginning of the prompt).
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// How often it runs in all; 0 is for ever.
+    /// How many times it runs in total; 0 is unlimited.
     #[arg(long, value_name = "TIMES")]
     pub(crate) repeat: Option<u32>,
-    /// Where its message goes: `local` (kept in the home), `origin`, `all`, a platform, or a target; commas between.
+    /// Where its message goes: `local` (kept in the home), `origin`, `all`, a platform, or a target; separated by commas.
     #[arg(long, value_name = "TARGET")]
     pub(crate) deliver: Option<String>,
     /// A skill to load first (repeatable).
@@ -75,33 +75,33 @@ pub(crate) struct JobOptions {
     /// The model's provider.
     #[arg(long)]
     pub(crate) provider: Option<String>,
-    /// A script below `scripts/` of the home; its output goes into the prompt.
+    /// A script in `scripts/` of the home; its output goes into the prompt.
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<String>,
-    /// The script's output is the message; no model is asked.
+    /// Send the script's output as the message, without a model.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "YES")]
     pub(crate) no_agent: Option<bool>,
-    /// A job whose last output goes into the prompt (repeatable).
+    /// A job whose last output is added to the prompt (repeatable).
     #[arg(long, value_name = "ID")]
     pub(crate) context_from: Vec<String>,
     /// The toolsets the agent has, separated by commas; `mcp-SERVER` or names of MCP servers among them, or `no_mcp`.
     #[arg(short, long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) toolsets: Vec<String>,
-    /// The directory it works in.
+    /// Its working directory.
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) workdir: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CronListArgs {
-    /// Also those that are paused or over.
+    /// Include jobs that are paused or finished.
     #[arg(long)]
     pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An empty text takes a value away.
+An empty text removes a value.
 
 Example:
   hermes cron edit week --schedule '0 8 * * 1' --model ''")]
@@ -137,7 +137,7 @@ pub(crate) struct PauseArgs {
 pub(crate) struct RunsArgs {
     /// Only those of this job: its id or its name.
     pub(crate) job: Option<String>,
-    /// At most so many.
+    /// Maximum number.
     #[arg(short = 'n', long, default_value_t = 20)]
     pub(crate) limit: u32,
 }

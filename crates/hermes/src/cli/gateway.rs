@@ -9,8 +9,8 @@ HTTP on 127.0.0.1:8642.
 
 Examples:
   hermes gateway                  run it here, until Ctrl-C
-  hermes gateway run --replace    stop the one that runs, and take its place
-  hermes gateway status --json    how it is, for scripts")]
+  hermes gateway run --replace    stop the running one and take its place
+  hermes gateway status --json    its state, for scripts")]
 pub(crate) struct GatewayArgs {
     #[command(flatten)]
     pub(crate) run: GatewayRunArgs,
@@ -23,7 +23,7 @@ pub(crate) struct GatewayArgs {
 pub(crate) enum GatewayCommand {
     /// Run it here, until Ctrl-C. This is what `hermes gateway` alone does.
     Run(GatewayRunArgs),
-    /// Say whether it runs, and how it is.
+    /// Show whether it runs, and its state.
     Status,
     /// Stop it: runs under way get `agent.restart_drain_timeout` seconds.
     Stop,
@@ -34,10 +34,10 @@ pub(crate) struct GatewayRunArgs {
     /// Log to stderr instead of `logs/hermes.log`; twice for more.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Say nothing but errors.
+    /// Print errors only.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Stop the gateway of this home that runs, and take its place.
+    /// Stop the running gateway of this home and take its place.
     #[arg(long)]
     pub(crate) replace: bool,
 }

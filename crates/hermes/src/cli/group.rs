@@ -26,14 +26,14 @@ pub(crate) enum GroupCommand {
         /// The group's id.
         group: String,
     },
-    /// Make a group.
+    /// Create a group.
     Create {
         /// The group's id.
         group: String,
         #[command(flatten)]
         members: GroupMembers,
     },
-    /// Change a group; what is not named stays.
+    /// Change a group; options that are not given stay as they are.
     Update {
         /// The group's id.
         group: String,
@@ -46,7 +46,7 @@ pub(crate) enum GroupCommand {
     Delete {
         /// The group's id.
         group: String,
-        /// Although it has members or files.
+        /// Delete it even if it has members or files.
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -62,13 +62,13 @@ pub(crate) enum GroupCommand {
 /// What can be said of a group.
 #[derive(Debug, Args)]
 pub(crate) struct GroupMembers {
-    /// Its name for people.
+    /// Its display name.
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// What it stands for.
     #[arg(long, value_parser = ["department", "team"])]
     pub(crate) kind: Option<String>,
-    /// Bytes its files may take; 0 is any number.
+    /// Quota of its files in bytes; 0 is unlimited.
     #[arg(long, value_name = "BYTES")]
     pub(crate) quota: Option<u64>,
 }
@@ -83,7 +83,7 @@ pub(crate) enum MemberCommand {
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Make a tenant a member, or change what it may do.
+    /// Add a tenant as a member, or change its access.
     Add {
         /// The group's id.
         group: String,
@@ -93,7 +93,7 @@ pub(crate) enum MemberCommand {
         #[arg(long, value_parser = ["read", "write"], default_value = "read")]
         access: String,
     },
-    /// End a tenant's membership.
+    /// Remove a tenant from the group.
     Remove {
         /// The group's id.
         group: String,

@@ -29,14 +29,14 @@ pub(crate) enum ConfigCommand {
     },
     /// Write one value.
     Set(ConfigSetArgs),
-    /// Take a value out.
+    /// Remove a value.
     Unset {
         /// The key, or the name of a variable.
         key: String,
     },
-    /// Open config.yaml in an editor ($VISUAL, $EDITOR), and look at it afterwards.
+    /// Open config.yaml in an editor ($VISUAL, $EDITOR), then check it.
     Edit,
-    /// Say whether config.yaml can be used, and what in it is not known.
+    /// Check config.yaml for errors and unknown keys.
     Check,
     /// Print where config.yaml is.
     Path,
@@ -51,7 +51,7 @@ pub(crate) struct ConfigSetArgs {
     /// The value: text, or YAML for numbers, flags and lists. `-` reads it from stdin.
     #[arg(allow_hyphen_values = true)]
     pub(crate) value: String,
-    /// Say nothing of a key that is not known.
+    /// Do not warn about an unknown key.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -72,7 +72,7 @@ pub(crate) struct SetupArgs {
     /// Only this part.
     #[arg(value_parser = ["model", "server", "platforms"])]
     pub(crate) part: Option<String>,
-    /// Ask nothing.
+    /// Do not ask questions.
     #[arg(short, long, visible_alias = "non-interactive")]
     pub(crate) yes: bool,
 }

@@ -11,19 +11,19 @@ use super::{HubArgs, PageArgs, RevisionArgs, SureArgs, VersionArgs};
 pub(crate) enum HubCommand {
     /// Run a Hub here, until Ctrl-C.
     Serve(HubServeArgs),
-    /// Say whether a Hub is ready.
+    /// Show whether a Hub is ready.
     Status(HubArgs),
-    /// Look for what keeps a Hub of this machine from working.
+    /// Check for problems of a Hub on this machine.
     Doctor(HubDoctorArgs),
-    /// Write all that a Hub of this machine keeps into one file, while it runs.
+    /// Back up all data of a Hub on this machine into one file, while it runs.
     Backup(BackupArgs),
-    /// Make a Hub's directory from a backup.
+    /// Restore a Hub's data directory from a backup.
     Restore(RestoreArgs),
-    /// Bring the database of a Hub that does not run to this version.
+    /// Migrate the database of a stopped Hub to this version.
     Migrate(DataDirArgs),
     /// Print the OpenAPI document.
     Openapi(HubArgs),
-    /// The settings whose change alters running tenants.
+    /// Settings that affect running tenants.
     Config(HubConfigArgs),
     /// The audit log.
     Audit(HubAuditArgs),
@@ -65,7 +65,7 @@ pub(crate) struct HubServeArgs {
 pub(crate) struct HubDoctorArgs {
     #[command(flatten)]
     pub(crate) data: DataDirArgs,
-    /// Also make two tenants, and let one of them try every way into the other and into the Hub.
+    /// Also create two tenants and test that one cannot reach the other or the Hub.
     #[arg(long)]
     pub(crate) isolation: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) struct HubDoctorArgs {
 pub(crate) struct BackupArgs {
     /// The file to write, `….tar.zst`; `-` is stdout.
     pub(crate) file: PathBuf,
-    /// With the key that opens the tenants' secrets. Who has both has them all.
+    /// Include the key of the tenants' secrets. Whoever has the file can then read all of them.
     #[arg(long)]
     pub(crate) with_key: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) struct BackupArgs {
 pub(crate) struct RestoreArgs {
     /// The backup.
     pub(crate) file: PathBuf,
-    /// Forget what only a lost `secret.key` would open: variables of tenants have to be set again, agents get new keys.
+    /// Drop secrets whose `secret.key` is lost: variables of tenants must be set again, agents get new keys.
     #[arg(long)]
     pub(crate) forget_secrets: bool,
     #[command(flatten)]
@@ -116,7 +116,7 @@ pub(crate) enum HubConfigCommand {
     },
     /// List the revisions of the configuration, newest first.
     Revisions(PageArgs),
-    /// Write an earlier revision as a new one.
+    /// Restore an earlier revision as a new one.
     Restore(RevisionArgs),
 }
 
@@ -139,9 +139,9 @@ pub(crate) enum HubAuditCommand {
         #[arg(short = 'n', long, default_value_t = 20)]
         limit: u32,
     },
-    /// Look whether every entry is as it was written.
+    /// Verify that no entry was changed.
     Verify,
-    /// Write all entries, one JSON document in each line, oldest first.
+    /// Write all entries as JSON lines, oldest first.
     Export {
         /// The file to write; `-` is stdout.
         #[arg(default_value = "-")]

@@ -19,15 +19,15 @@ pub(crate) struct HubArgs {
 /// Which piece of a long list.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PageArgs {
-    /// At most so many, 1 to 500 (default: all; with `--json`, 100).
+    /// Maximum number, 1 to 500 (default: all; with `--json`, 100).
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
-    /// Go on after a page: its `nextCursor`.
+    /// Continue after a page: its `nextCursor`.
     #[arg(long, value_name = "CURSOR")]
     pub(crate) cursor: Option<String>,
 }
 
-/// Doing what can not be undone.
+/// Doing what cannot be undone.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SureArgs {
     /// Do it without asking.
@@ -38,7 +38,7 @@ pub(crate) struct SureArgs {
 /// Changing only what is still as it was.
 #[derive(Debug, Default, Args)]
 pub(crate) struct VersionArgs {
-    /// Only if it still is this version: the ETag of an answer.
+    /// Change it only if it still has this version: the ETag of a reply.
     #[arg(long, value_name = "ETAG")]
     pub(crate) if_match: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Arguments that clap hears of once their command is named. To describe all commands with all their options takes
-//! longer than most of them run.
+//! Arguments that are built only when their command is used: building the options of all commands takes longer than
+//! most of them run.
 
 use std::ops::Deref;
 

@@ -13,7 +13,7 @@ pub(crate) use requests::{CallArgs, PromptsArgs, ResourcesArgs};
 /// What can be done with MCP servers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Add a server: probe it, list its tools, write it to config.yaml.
+    /// Add a server: connect to it, list its tools, write it to config.yaml.
     Add(Later<Box<AddArgs>>),
     /// List the configured servers; connects to none.
     #[command(visible_alias = "ls")]
@@ -35,11 +35,11 @@ pub(crate) enum McpCommand {
     Tools(Later<ToolsArgs>),
     /// Choose a server's tools from a checklist.
     Configure(ConfigureArgs),
-    /// Connect a server again that was disabled.
+    /// Enable a disabled server.
     Enable(NameArgs),
-    /// Keep a server's entry but do not connect it.
+    /// Disable a server; its entry is kept.
     Disable(NameArgs),
-    /// Take over servers from another program.
+    /// Import servers from another program.
     Import(Later<ImportArgs>),
     /// List the presets of `add --preset`.
     Presets,
@@ -49,13 +49,13 @@ pub(crate) enum McpCommand {
     Install(Later<InstallArgs>),
     /// Show the processes of local servers.
     Ps(PsArgs),
-    /// Look for trouble: configuration, programs, files, processes.
+    /// Check for problems: configuration, programs, files, processes.
     Doctor(DoctorArgs),
     /// Show the state of the servers, live if a hermes process runs.
     Status(StatusArgs),
     /// Show one server's entry as it is in effect.
     Get(NameArgs),
-    /// List what servers offer to read, or read one of it.
+    /// List the resources of servers, or read one.
     Resources(ResourcesArgs),
     /// List the prompts of servers, or fill one in.
     Prompts(PromptsArgs),
@@ -63,7 +63,7 @@ pub(crate) enum McpCommand {
     Reload(ReloadArgs),
     /// Run the built-in MCP server on stdio.
     Demo,
-    /// Be an MCP server: let other agents read your conversations, answer them and decide on approvals.
+    /// Run an MCP server that lets other agents read your conversations, answer them and decide on approvals.
     Serve(Later<ServeArgs>),
 }
 
@@ -121,16 +121,16 @@ pub(crate) struct AddArgs {
     /// A header for a remote server, K=V or "K: V" (repeatable).
     #[arg(long, value_name = "K=V")]
     pub(crate) header: Vec<String>,
-    /// `header`: a bearer token, typed unseen or read from stdin, kept in .env. `oauth`: a login in the browser.
+    /// `header`: a bearer token, typed without echo or read from stdin, kept in .env. `oauth`: a login in the browser.
     #[arg(long, value_parser = ["oauth", "header"])]
     pub(crate) auth: Option<String>,
     /// The working directory of a local server.
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) cwd: Option<String>,
-    /// Seconds that one tool call may take (default 120).
+    /// Timeout of a tool call in seconds (default 120).
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// Seconds that starting and listing may take (default 60).
+    /// Timeout of connecting and listing in seconds (default 60).
     #[arg(long, value_name = "SECONDS")]
     pub(crate) connect_timeout: Option<f64>,
     /// Offer only tools that match (repeatable; `*` is a wildcard).
@@ -148,7 +148,7 @@ pub(crate) struct AddArgs {
     /// Save it without connecting first.
     #[arg(long)]
     pub(crate) no_test: bool,
-    /// Replace an entry of that name; save it, disabled, even if it can not be connected.
+    /// Replace an entry of that name; save it disabled if it cannot be connected.
     #[arg(long)]
     pub(crate) force: bool,
     /// Take the default answer to every question.
@@ -183,8 +183,8 @@ pub(crate) struct TestArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A browser is opened, and its answer waited for. Where there is none, open the address on any machine and paste the one
-that the browser ends at, even if nothing is shown there. Without a terminal, a second command brings it: `--code`.
+A browser is opened, and the command waits for its redirect. Without a browser here, open the address on any machine and
+paste the address that the browser ends at, even if it shows an error. Without a terminal, pass it with `--code`.
 
 Examples:
   hermes mcp login docs
@@ -197,10 +197,10 @@ pub(crate) struct LoginArgs {
     /// Do not open a browser here.
     #[arg(long)]
     pub(crate) no_browser: bool,
-    /// The address that the browser ended at, for a login that was begun before.
+    /// The address that the browser ended at, for a login that was started before.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["no_browser", "flow"])]
     pub(crate) code: Option<String>,
-    /// The way to log in, instead of the one that fits.
+    /// The login flow to use instead of the default.
     #[arg(long, value_parser = ["browser", "paste", "device", "client_credentials"])]
     pub(crate) flow: Option<String>,
 }
@@ -209,7 +209,7 @@ pub(crate) struct LoginArgs {
 pub(crate) struct LogoutArgs {
     /// The server's name.
     pub(crate) name: String,
-    /// Forget the registered client too: the next login registers anew.
+    /// Forget the registered client too: the next login registers a new one.
     #[arg(long)]
     pub(crate) client: bool,
 }
@@ -258,10 +258,10 @@ pub(crate) struct ToolsArgs {
     /// From now on offer all tools.
     #[arg(long, requires = "name", conflicts_with_all = ["include", "exclude"])]
     pub(crate) all: bool,
-    /// Show which tools are not what they were when they were accepted, and how they differ.
+    /// Show which tools changed since they were accepted, and how.
     #[arg(long, requires = "name", conflicts_with_all = ["include", "exclude", "all"])]
     pub(crate) diff: bool,
-    /// Accept a tool as it is now, or all that have changed.
+    /// Accept a changed tool, or all of them.
     #[arg(
         long,
         value_name = "TOOL",
@@ -289,15 +289,15 @@ pub(crate) struct ConfigureArgs {
     /// Offer just this tool, without a checklist (repeatable).
     #[arg(long, value_name = "TOOL")]
     pub(crate) select: Vec<String>,
-    /// Keep the present choice without asking.
+    /// Keep the current choice without asking.
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a source every usual place is looked at, the current project's files too. Secrets that are written out in those
-files move to .env. Nothing is connected: `hermes mcp test --all` does that.
+Without a source all standard locations are searched, including the current project. Secrets written in those files
+move to .env. Nothing is connected: `hermes mcp test --all` does that.
 
 Examples:
   hermes mcp import --dry-run
@@ -307,7 +307,7 @@ pub(crate) struct ImportArgs {
     /// The program to import from.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(crate::import::Source::ALL.map(crate::import::Source::name)))]
     pub(crate) source: Option<String>,
-    /// Read this file instead of the usual places.
+    /// Read this file instead of the standard locations.
     #[arg(long)]
     pub(crate) file: Option<PathBuf>,
     /// Show what would be imported and write nothing.
@@ -331,13 +331,13 @@ Your own manifests in <home>/catalog/*.yaml are listed too.
 Example:
   hermes mcp catalog database")]
 pub(crate) struct CatalogArgs {
-    /// Show only entries that speak of this word.
+    /// Show only entries that contain this word.
     pub(crate) word: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What the server needs to know is asked for; `--set` answers beforehand. Secrets are kept in .env.
+You are asked for the values the server needs; `--set` gives them in advance. Secrets are kept in .env.
 
 Examples:
   hermes mcp install filesystem --set FILESYSTEM_ROOT=/home/me/notes
@@ -354,7 +354,7 @@ pub(crate) struct InstallArgs {
     /// Save it without connecting first.
     #[arg(long)]
     pub(crate) no_test: bool,
-    /// Replace an entry of that name; save it, disabled, even if it can not be connected.
+    /// Replace an entry of that name; save it disabled if it cannot be connected.
     #[arg(long)]
     pub(crate) force: bool,
     /// Take the default answer to every question.
@@ -364,7 +364,7 @@ pub(crate) struct InstallArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
-    /// End the process of this server, with all it has started.
+    /// Kill the process of this server and its descendants.
     #[arg(long, value_name = "NAME")]
     pub(crate) kill: Option<String>,
 }
@@ -384,10 +384,10 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a flag it speaks MCP on stdin and stdout: a client starts it. `--install` enters it in a client's file.
+Without a flag it speaks MCP on stdin and stdout: a client starts it. `--install` adds it to a client's configuration.
 
-Over HTTP every request needs the token: of --token-file, $HERMES_BRIDGE_TOKEN or `bridge.http.token`; without any of
-them one is made and kept in <home>/bridge/token.
+Over HTTP every request needs the token of --token-file, $HERMES_BRIDGE_TOKEN or `bridge.http.token`; without any of
+them one is generated and kept in <home>/bridge/token.
 
 Examples:
   hermes mcp serve --install claude-code
@@ -396,7 +396,7 @@ Examples:
   hermes mcp serve --http 127.0.0.1:9000 --read-only")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ServeArgs {
-    /// Write what happens to stderr.
+    /// Log to stderr.
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Serve over HTTP instead, at /mcp of this address.
@@ -418,7 +418,7 @@ pub(crate) struct ServeArgs {
     /// Push new messages to the client as a channel of Claude Code; `auto`: if it is Claude Code.
     #[arg(long, value_name = "WHEN", value_parser = ["off", "on", "auto"], default_value = "auto")]
     pub(crate) claude_channel: String,
-    /// Enter this server in a client's configuration and end.
+    /// Add this server to a client's configuration and exit.
     #[arg(
         long,
         value_name = "CLIENT",
@@ -426,14 +426,14 @@ pub(crate) struct ServeArgs {
         conflicts_with = "http"
     )]
     pub(crate) install: Option<String>,
-    /// Accepted and ignored: there are no hooks here.
+    /// Accepted for compatibility and ignored.
     #[arg(long, hide = true)]
     pub(crate) accept_hooks: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReloadArgs {
-    /// Try this server again at once.
+    /// Retry this server at once.
     pub(crate) name: Option<String>,
 }
 

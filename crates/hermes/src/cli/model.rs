@@ -16,7 +16,7 @@ Examples:
 pub(crate) struct ModelArgs {
     /// The model to use from now on.
     pub(crate) name: Option<String>,
-    /// Who offers it: `openai`, `anthropic`, `gemini` and many others, or an entry under `providers`.
+    /// Its provider: `openai`, `anthropic`, `gemini` and many others, or an entry under `providers`.
     #[arg(long, requires = "name")]
     pub(crate) provider: Option<String>,
     /// The address of a server that speaks OpenAI's protocol.
@@ -27,7 +27,7 @@ pub(crate) struct ModelArgs {
         conflicts_with = "provider"
     )]
     pub(crate) base_url: Option<String>,
-    /// Only show which model is used, its provider and address, and who says so.
+    /// Only show which model is used, its provider and address, and where that is configured.
     #[arg(long, conflicts_with = "name")]
     pub(crate) show: bool,
     /// Only list the providers with a key and the servers of this machine, with the models of each.

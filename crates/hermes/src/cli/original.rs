@@ -1,5 +1,5 @@
-//! The commands of Hermes Agent (Python) 0.19, and where each stands here. Whoever types one that is not here is told
-//! so, and what comes nearest; the guide for people who come from there has the same list.
+//! The commands of Hermes Agent (Python) 0.19, and what replaces each. Typing one that is missing names the nearest;
+//! the migration guide has the same list.
 
 /// A command of the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
     otherwise("fallback", "`hermes config set fallback_providers '[…]'`"),
     otherwise(
         "secrets",
-        "`hermes secret` for kept secrets; of 1Password and Bitwarden nothing is read",
+        "`hermes secret`; 1Password and Bitwarden are not read",
     ),
     not_planned(
         "migrate",
@@ -144,7 +144,7 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
         "the allow lists of the platforms, in `config.yaml`",
     ),
     there("skills", "`hermes skills`: list and view"),
-    later("bundles", "`hermes -s ONE,TWO` works by several skills"),
+    later("bundles", "`hermes -s ONE,TWO` uses several skills"),
     not_planned("plugins", "tools come from MCP servers: `hermes mcp add`"),
     later("curator", "`hermes skills list`"),
     not_planned("pets", "nothing"),

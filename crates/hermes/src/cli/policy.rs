@@ -21,7 +21,7 @@ pub(crate) enum PolicyCommand {
     Get,
     /// Replace the policy by a JSON document.
     Put(DocumentArgs),
-    /// Tell what the policy says about a tool of a tenant.
+    /// Explain what the policy allows for a tool of a tenant.
     Explain {
         /// The tenant's id.
         tenant: String,
@@ -30,7 +30,7 @@ pub(crate) enum PolicyCommand {
     },
     /// List the revisions of the policy, newest first.
     Revisions(PageArgs),
-    /// Write an earlier revision as a new one.
+    /// Restore an earlier revision as a new one.
     Restore(RevisionArgs),
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum SpecializationCommand {
     Put(DocumentArgs),
     /// List the revisions of the text, newest first.
     Revisions(PageArgs),
-    /// Write an earlier revision as a new one.
+    /// Restore an earlier revision as a new one.
     Restore(RevisionArgs),
 }
 

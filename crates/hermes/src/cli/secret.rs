@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
-    /// Keep a secret: typed unseen, or read from stdin.
+    /// Store a secret: typed without echo, or read from stdin.
     #[command(after_help = "\
 The configuration then says `${keyring:NAME}` where the value belongs.
 
@@ -15,7 +15,7 @@ Examples:
     /// List the names of secrets, where they are kept and which servers use them. No value is shown.
     #[command(visible_alias = "ls")]
     List,
-    /// Forget a secret.
+    /// Remove a secret.
     #[command(visible_alias = "rm")]
     Remove(SecretArgs),
 }

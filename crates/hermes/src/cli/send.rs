@@ -25,7 +25,7 @@ pub(crate) struct SendArgs {
         required_unless_present = "list"
     )]
     pub(crate) to: Option<String>,
-    /// What to say; without it, what comes from stdin.
+    /// The message; without it, stdin is sent.
     #[arg(conflicts_with_all = ["file", "list"])]
     pub(crate) message: Option<String>,
     /// Send the text of a file; `-` is stdin.
@@ -34,14 +34,14 @@ pub(crate) struct SendArgs {
     /// A line to put first.
     #[arg(short, long, conflicts_with = "list")]
     pub(crate) subject: Option<String>,
-    /// List the chats that are known, of one platform or of all, and send nothing.
+    /// List the known chats, of one platform or of all, and send nothing.
     #[arg(short, long, value_name = "PLATFORM", num_args = 0..=1, conflicts_with = "to")]
     #[expect(
         clippy::option_option,
         reason = "not given, given alone, given with a platform"
     )]
     pub(crate) list: Option<Option<String>>,
-    /// Say nothing when it was sent.
+    /// Print nothing on success.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

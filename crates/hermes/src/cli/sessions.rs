@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 /// What can be done with stored conversations.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List conversations, the last used first.
+    /// List conversations, most recently used first.
     #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Show a conversation.
@@ -28,17 +28,17 @@ pub(crate) struct ListArgs {
     /// Only conversations of this source: `cli`, `cron`, or a platform such as `telegram` (repeatable).
     #[arg(long)]
     pub(crate) source: Vec<String>,
-    /// At most so many.
+    /// Maximum number.
     #[arg(short = 'n', long, default_value_t = 20)]
     pub(crate) limit: u32,
-    /// Every stored session: also those put away, continued under another id, or started to work for another.
+    /// Every stored session, including archived, continued and delegated ones.
     #[arg(long)]
     pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// Its id, the beginning of it, or its title.
+    /// Its id, the start of its id, or its title.
     pub(crate) id: String,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct SearchArgs {
     /// Only conversations of this source (repeatable).
     #[arg(long)]
     pub(crate) source: Vec<String>,
-    /// At most so many messages.
+    /// Maximum number of messages.
     #[arg(short = 'n', long, default_value_t = 20)]
     pub(crate) limit: u32,
 }
@@ -68,7 +68,7 @@ JSON lines: the first line is the session, every other one a message.
 Example:
   hermes sessions export 20260304_050607_abcdef --format markdown -o trip.md")]
 pub(crate) struct ExportArgs {
-    /// Its id, the beginning of it, or its title.
+    /// Its id, the start of its id, or its title.
     pub(crate) id: String,
     /// The form.
     #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
@@ -87,15 +87,15 @@ pub(crate) enum ExportFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct RenameArgs {
-    /// Its id, the beginning of it, or its title.
+    /// Its id, the start of its id, or its title.
     pub(crate) id: String,
-    /// The new title, unique in this home; an empty one takes the title away.
+    /// The new title, unique in this home; an empty one removes it.
     pub(crate) title: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
-    /// Its id, the beginning of it, or its title.
+    /// Its id, the start of its id, or its title.
     pub(crate) id: String,
     /// Do not ask.
     #[arg(short, long)]

@@ -8,7 +8,7 @@ use super::{HubArgs, SureArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A share is the files of a group. What can be seen and changed is what the tenant's own agent could.
+A share holds the files of a group. You see and change what the tenant's own agent could.
 
 Examples:
   hermes share list --tenant acme
@@ -17,7 +17,7 @@ Examples:
 pub(crate) struct ShareArgs {
     #[command(flatten)]
     pub(crate) hub: HubArgs,
-    /// The tenant in whose place it is done.
+    /// The tenant to act as.
     #[arg(long, global = true, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
     #[command(subcommand)]
@@ -38,7 +38,7 @@ pub(crate) enum ShareCommand {
     },
     /// Print a file.
     Cat(ShareCatArgs),
-    /// Tell what is at a path.
+    /// Show what is at a path.
     Stat {
         /// The group whose share it is.
         group: String,
@@ -51,7 +51,7 @@ pub(crate) enum ShareCommand {
     Find(ShareFindArgs),
     /// Write a file; its text comes from stdin.
     Write(ShareWriteArgs),
-    /// Make a directory.
+    /// Create a directory.
     Mkdir {
         /// The group whose share it is.
         group: String,
@@ -93,10 +93,10 @@ pub(crate) struct ShareGrepArgs {
     pub(crate) pattern: String,
     /// A directory or file (default: all).
     pub(crate) path: Option<String>,
-    /// Take capitals and small letters for the same.
+    /// Ignore case.
     #[arg(short, long)]
     pub(crate) ignore_case: bool,
-    /// At most so many matches, 1 to 1000 (default: 100).
+    /// Maximum number of matches, 1 to 1000 (default: 100).
     #[arg(long, value_name = "N")]
     pub(crate) max: Option<u64>,
 }
@@ -110,7 +110,7 @@ pub(crate) struct ShareFindArgs {
     /// A pattern, such as `*.md` or `notes/**/*.md` (default: everything).
     #[arg(long, value_name = "PATTERN")]
     pub(crate) name: Option<String>,
-    /// At most so many, 1 to 1000 (default: 100).
+    /// Maximum number, 1 to 1000 (default: 100).
     #[arg(long, value_name = "N")]
     pub(crate) max: Option<u64>,
 }
@@ -119,7 +119,7 @@ pub(crate) struct ShareFindArgs {
 pub(crate) struct ShareWriteArgs {
     /// The group whose share it is.
     pub(crate) group: String,
-    /// The file; directories on the way are made.
+    /// The file; missing directories are created.
     pub(crate) path: String,
     /// Take the text from this file instead of stdin.
     #[arg(long, value_name = "FILE")]
@@ -137,7 +137,7 @@ pub(crate) struct ShareRmArgs {
     pub(crate) group: String,
     /// What is removed.
     pub(crate) path: String,
-    /// With all that is in it.
+    /// Including everything in it.
     #[arg(short, long)]
     pub(crate) recursive: bool,
     #[command(flatten)]

@@ -35,19 +35,19 @@ pub(crate) struct TenantArgs {
 pub(crate) enum TenantCommand {
     /// List the tenants.
     List(TenantListArgs),
-    /// Show one tenant, and how its agent is.
+    /// Show one tenant and the state of its agent.
     Get(TenantNameArgs),
-    /// Make a tenant.
+    /// Create a tenant.
     Create(Box<TenantCreateArgs>),
-    /// Change a tenant; what is not named stays.
+    /// Change a tenant; options that are not given stay as they are.
     Update(Box<TenantUpdateArgs>),
     /// Delete a tenant; it can be restored for some days.
     Delete(TenantDeleteArgs),
-    /// Take the deletion of a tenant back.
+    /// Undo the deletion of a tenant.
     Restore(TenantNameArgs),
-    /// Stop a tenant's runs and jobs, and let no new ones begin.
+    /// Stop a tenant's runs and jobs, and refuse new ones.
     Block(BlockArgs),
-    /// Let a blocked tenant work again.
+    /// Unblock a tenant.
     Unblock(TenantNameArgs),
     /// Start a tenant's agent, or wake it.
     Start(TenantNameArgs),
@@ -55,21 +55,21 @@ pub(crate) enum TenantCommand {
     Stop(TenantStopArgs),
     /// Stop a tenant's agent and start it again.
     Restart(TenantNameArgs),
-    /// Let a tenant's agent work on something.
+    /// Start a run of a tenant's agent.
     Run(RunArgs),
     /// List the runs of a tenant, or show one.
     Runs(TenantRunsArgs),
     /// Follow a run until it ends.
     Watch(WatchArgs),
-    /// Decide on what a run waits for; without a run, list all that waits.
+    /// Decide on a pending approval; without a run, list all of them.
     Approve(ApproveArgs),
-    /// Give a tenant's agent another runtime key; it is shown this once.
+    /// Give a tenant's agent a new runtime key; it is shown once.
     RotateKey(RotateKeyArgs),
     /// Copy a tenant's context to a directory of the Hub's machine.
     Sync(SyncArgs),
     /// Look at the files of a tenant's workspace.
     Files(FilesArgs),
-    /// Jobs of a tenant that run by themselves.
+    /// Scheduled jobs of a tenant.
     Cron {
         #[command(subcommand)]
         command: TenantCronCommand,
@@ -96,7 +96,7 @@ pub(crate) struct TenantNameArgs {
 pub(crate) struct RotateKeyArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
-    /// How long the key before works beside the new one, 0 to 86400.
+    /// Seconds that the old key stays valid, 0 to 86400.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) grace: Option<u64>,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub(crate) struct TenantListArgs {
     /// Only those in this state: `ready`, `provisioning`, `failed`, `deleted`, …
     #[arg(long)]
     pub(crate) status: Option<String>,
-    /// Only those whose id or name has this in it.
+    /// Only those whose id or name contains this.
     #[arg(long, value_name = "TEXT")]
     pub(crate) search: Option<String>,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub(crate) struct TenantListArgs {
 /// What can be said of a tenant.
 #[derive(Debug, Default, Args)]
 pub(crate) struct TenantMembers {
-    /// Its name for people.
+    /// Its display name.
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// The preset of defaults.
@@ -136,18 +136,18 @@ pub(crate) struct TenantMembers {
     /// A label (repeatable).
     #[arg(long = "label", value_name = "NAME=VALUE")]
     pub(crate) labels: Vec<String>,
-    /// More members, as JSON from a file or `-` for stdin; what else is said here wins.
+    /// More members, as JSON from a file or `-` for stdin; other options win.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TenantCreateArgs {
-    /// Its id (default: one is made).
+    /// Its id (default: generated).
     pub(crate) tenant: Option<String>,
     #[command(flatten)]
     pub(crate) members: TenantMembers,
-    /// Leave its agent asleep.
+    /// Do not start its agent.
     #[arg(long)]
     pub(crate) no_start: bool,
 }
@@ -166,7 +166,7 @@ pub(crate) struct TenantUpdateArgs {
 pub(crate) struct TenantDeleteArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
-    /// Remove its home at once and for ever.
+    /// Remove its home at once and permanently.
     #[arg(long)]
     pub(crate) purge: bool,
     #[command(flatten)]
@@ -204,16 +204,16 @@ pub(crate) struct RunArgs {
     /// Follow the run until it ends.
     #[arg(short, long)]
     pub(crate) watch: bool,
-    /// The session to go on with.
+    /// The session to continue.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// Added to the agent's instructions.
     #[arg(long, value_name = "TEXT")]
     pub(crate) instructions: Option<String>,
-    /// How long it may take, in seconds.
+    /// Timeout in seconds.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<u64>,
-    /// Let it begin anew if it is cut off within a tool call.
+    /// Retry it if it is interrupted during a tool call.
     #[arg(long)]
     pub(crate) retry_interrupted: bool,
 }
@@ -222,7 +222,7 @@ pub(crate) struct RunArgs {
 pub(crate) struct TenantRunsArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
-    /// Only this run, with all that is known of it.
+    /// Only this run, with all details.
     pub(crate) run: Option<String>,
     /// Only those in this state: `queued`, `running`, `waiting_for_approval`, `completed`, …
     #[arg(long)]
@@ -261,7 +261,7 @@ pub(crate) struct ApproveArgs {
     /// Which approval (default: the oldest).
     #[arg(long, value_name = "ID")]
     pub(crate) approval: Option<String>,
-    /// All that the run waits for.
+    /// All pending approvals of the run.
     #[arg(long)]
     pub(crate) all: bool,
     /// Why; the agent is told.
@@ -275,10 +275,10 @@ pub(crate) struct SyncArgs {
     pub(crate) tenant: String,
     /// Where to: below `sync` of the Hub's data, or an absolute path below `sync.allowed_roots`.
     pub(crate) destination: String,
-    /// Tell what would be done, and do nothing.
+    /// Show what would be done, and do nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Delete what an earlier sync has copied and the tenant no longer has.
+    /// Delete files that an earlier sync copied and the tenant no longer has.
     #[arg(long)]
     pub(crate) delete: bool,
     #[command(flatten)]
@@ -297,7 +297,7 @@ pub(crate) struct FilesArgs {
     /// Save a file as it is; `-` is stdout.
     #[arg(short, long, value_name = "FILE", conflicts_with = "cat")]
     pub(crate) output: Option<PathBuf>,
-    /// Save a directory, or all of the workspace, as one `tar.zst`.
+    /// Save a directory, or the whole workspace, as one `tar.zst`.
     #[arg(long, requires = "output")]
     pub(crate) archive: bool,
 }

@@ -21,26 +21,26 @@ pub(crate) struct TokenArgs {
 /// What can be done with tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token within your own rights; its secret is shown this once.
+    /// Create a token within your own rights; its secret is shown once.
     Create(Box<TokenCreateArgs>),
     /// List the tokens, without their secrets.
     List(PageArgs),
-    /// Give a token another secret, shown this once.
+    /// Give a token a new secret, shown once.
     Rotate(TokenRotateArgs),
-    /// End a token, and all that was opened with it.
+    /// Revoke a token, its sessions and its streams.
     Revoke {
         /// The token's id.
         token: String,
         #[command(flatten)]
         sure: SureArgs,
     },
-    /// Tell what your token may do.
+    /// Show what your token may do.
     Whoami,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenCreateArgs {
-    /// Its name for people.
+    /// Its display name.
     pub(crate) name: String,
     /// Its rights by name.
     #[arg(long, value_parser = ["viewer", "operator", "admin"])]
@@ -54,10 +54,10 @@ pub(crate) struct TokenCreateArgs {
     /// A network it may be used from (repeatable; default: any).
     #[arg(long = "cidr", value_name = "CIDR")]
     pub(crate) cidrs: Vec<String>,
-    /// When it ends, such as `2030-01-31T00:00:00Z` (default: never).
+    /// When it expires, such as `2030-01-31T00:00:00Z` (default: never).
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<String>,
-    /// Write the secret to this file, for you alone, instead of stdout.
+    /// Write the secret to this file, readable by you only, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -66,10 +66,10 @@ pub(crate) struct TokenCreateArgs {
 pub(crate) struct TokenRotateArgs {
     /// The token's id.
     pub(crate) token: String,
-    /// Seconds that the old secret works beside the new one, up to 86400.
+    /// Seconds that the old secret stays valid, up to 86400.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) grace: Option<u64>,
-    /// Write the secret to this file, for you alone, instead of stdout.
+    /// Write the secret to this file, readable by you only, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

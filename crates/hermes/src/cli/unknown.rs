@@ -1,4 +1,4 @@
-//! A first word that is no command: a question, a command mistyped, or one of Hermes Agent (Python).
+//! A first word that is not a command: a question, a command mistyped, or one of Hermes Agent (Python).
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ pub(crate) enum Meant {
     Nothing(Failure),
 }
 
-/// Looks at a first word that is no command. None if something else is wrong.
+/// Interprets a first word that is not a command. None if something else is wrong.
 pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Meant> {
     if error.kind() != ErrorKind::InvalidSubcommand || is_below_command(arguments) {
         return None;

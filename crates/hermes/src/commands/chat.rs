@@ -80,7 +80,7 @@ fn manner(context: &Context, args: &ChatArgs) -> Result<Manner, Failure> {
         return Ok(Manner::Interactive);
     }
     Err(
-        Failure::usage("a conversation needs a terminal, and stdout is none")
+        Failure::usage("a conversation needs a terminal, and stdout is not one")
             .hint("one message goes with `hermes -q TEXT`"),
     )
 }

@@ -40,7 +40,7 @@ pub(crate) fn answer() -> bool {
     let directory = std::env::current_dir().ok();
     let environment = CompleteEnv::with_factory(command).var(VARIABLE);
     let answered = environment.try_complete(arguments, directory.as_deref());
-    // A shell that completes a line is no place for messages.
+    // Messages would disturb a shell that completes a line.
     answered.unwrap_or(true)
 }
 

@@ -112,9 +112,9 @@ pub(super) fn run(context: &Context, args: &HomeDoctorArgs) -> Result<(), Failur
     let number = |level| parts.iter().filter(|part| part.level == level).count();
     let (warned, failed) = (number(Level::Warn), number(Level::Fail));
     let summary = match (warned, failed) {
-        (0, 0) => "Everything is as it should be.".to_owned(),
+        (0, 0) => "No problems found.".to_owned(),
         _ => format!(
-            "{} of {} as it should be, {warned} to look at, {failed} to mend",
+            "{} of {} ok, {warned} warnings, {failed} failed",
             parts.len() - warned - failed,
             parts.len()
         ),

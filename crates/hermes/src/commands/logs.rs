@@ -82,7 +82,7 @@ impl FollowedLog {
                 Err(error) => {
                     let path = self.path.display();
                     return Err(Failure::failed(format!(
-                        "`{path}` can not be read: {error}"
+                        "`{path}` cannot be read: {error}"
                     )));
                 }
             };

@@ -39,7 +39,7 @@ fn set(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
         .map_err(|error| failure(&error))?;
     if place == SecretPlace::File {
         context.output.note(
-            "There is no system keyring here: it is sealed in `secrets.json` of the home, with the key in `secrets.key`.",
+            "There is no system keyring here: the secret is encrypted in `secrets.json` of the home, with the key in `secrets.key`.",
         );
     }
     context.output.note(format!(
@@ -62,7 +62,7 @@ fn value(name: &str) -> Result<Secret<String>, Failure> {
         let mut stdin = std::io::stdin().take(LONGEST + 1);
         stdin
             .read_to_string(&mut text)
-            .map_err(|_| Failure::usage("a secret is text; what came in on stdin is not"))?;
+            .map_err(|_| Failure::usage("a secret is text; stdin is not"))?;
         let text = text.strip_suffix('\n').unwrap_or(&text);
         Secret::new(text.strip_suffix('\r').unwrap_or(text).to_owned())
     };
@@ -77,7 +77,7 @@ fn value(name: &str) -> Result<Secret<String>, Failure> {
 
 fn list(context: &Context) -> Result<(), Failure> {
     let secrets = store(context).list().map_err(|error| failure(&error))?;
-    // A configuration that can not be read is no reason to hide the names.
+    // A configuration that cannot be read is not a reason to hide the names.
     let settings = Settings::load(&context.home).ok();
     let secrets: Vec<(String, SecretPlace, Vec<String>)> = secrets
         .into_iter()

@@ -40,7 +40,7 @@ fn message(args: &SendArgs) -> Result<String, Failure> {
         (Some(message), _) => message.clone(),
         (None, Some(path)) if path != Path::new("-") => {
             fs::read_to_string(path).map_err(|error| {
-                Failure::usage(format!("`{}` can not be read: {error}", path.display()))
+                Failure::usage(format!("`{}` cannot be read: {error}", path.display()))
             })?
         }
         (None, None) if stdin().is_terminal() => {
@@ -63,7 +63,7 @@ fn from_stdin() -> Result<String, Failure> {
     let mut text = String::new();
     stdin()
         .read_to_string(&mut text)
-        .map_err(|error| Failure::usage(format!("stdin can not be read: {error}")))?;
+        .map_err(|error| Failure::usage(format!("stdin cannot be read: {error}")))?;
     Ok(text)
 }
 

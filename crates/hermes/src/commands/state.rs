@@ -22,7 +22,7 @@ pub(super) fn note(status: &ServerStatus, now: u64) -> String {
     }
 }
 
-/// The first line of an error, and of the words that it ends with the last.
+/// The first line of an error, and the last of the stderr lines at its end.
 fn in_one_line(error: &str) -> Option<String> {
     let mut lines = error.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next()?;
@@ -89,7 +89,7 @@ mod tests {
 
     fn reconnecting() -> ServerStatus {
         ServerStatus {
-            error: Some("\nit ended (exit code 1); its last words:\nTraceback\nboom".into()),
+            error: Some("\nit ended (exit code 1); its last stderr lines:\nTraceback\nboom".into()),
             next_attempt_at: Some(103),
             ..ServerStatus::unconnected(&ServerName::new("a"), "stdio", Status::Reconnecting)
         }
@@ -99,7 +99,7 @@ mod tests {
     fn a_note_says_when_it_is_tried_again_and_why_with_the_very_last_words() {
         assert_eq!(
             note(&reconnecting(), 100),
-            "next attempt in 3 s; it ended (exit code 1); its last words: boom"
+            "next attempt in 3 s; it ended (exit code 1); its last stderr lines: boom"
         );
     }
 

@@ -131,7 +131,7 @@ fn get(hub: &HubClient<'_>, tenant: &str) -> Result<(), Failure> {
         return Ok(());
     }
     hub.show_members(&answer.value);
-    // A tenant is worth seeing though its agent can not be asked.
+    // A tenant is worth seeing though its agent cannot be asked.
     if let Ok(agent) = hub.ask_quietly(&of("get_tenant_agent", tenant)) {
         hub.output()
             .line(format!("agent.state: {}", agent.text("/state")));

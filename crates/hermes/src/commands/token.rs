@@ -60,7 +60,7 @@ pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
         TokenCommand::Revoke { token, sure } => {
             hub.confirm(
                 sure.yes,
-                &format!("Revoke `{token}`? Whoever uses it is shut out at once."),
+                &format!("Revoke `{token}`? It stops working at once."),
             )?;
             hub.ask(&Call::to("revoke_token").with("token_id", token.as_str()))?;
             hub.output().note(format!("Revoked `{token}`."));
@@ -85,7 +85,7 @@ fn reveal(hub: &HubClient<'_>, call: &Call, file: Option<&Path>) -> Result<(), F
     let mut answer = hub.ask_quietly(call)?;
     let secret = format!("{}\n", answer.text("/token"));
     hermes_config::replace_file(path, secret.as_bytes()).map_err(|error| {
-        Failure::failed(format!("`{}` can not be written: {error}", path.display()))
+        Failure::failed(format!("`{}` cannot be written: {error}", path.display()))
             .hint("the secret is lost; `hermes token rotate` makes another one")
     })?;
     if let Some(members) = answer.value.as_object_mut() {

@@ -47,7 +47,7 @@ const SETTLE_MARGIN: Duration = Duration::from_secs(5);
 const BURST: Duration = Duration::from_millis(50);
 /// Messages that wait to be shown; they are few, and senders may wait.
 const MESSAGES: usize = 8;
-/// How long work that blocks a thread may take at the end.
+/// How long blocking work may take at shutdown.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
@@ -73,7 +73,7 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
     let outcome = runtime.block_on(up(context, args, &configuration, &settings, watch));
     runtime.shutdown_timeout(LAST_WORK);
     outcome
@@ -197,11 +197,11 @@ async fn pass_burst(changes: &mut watch::Receiver<u64>) {
 fn interrupted() -> Failure {
     Failure::new(
         Kind::Interrupted,
-        "interrupted while stopping; what is left is killed",
+        "interrupted while stopping; the remaining processes are killed",
     )
 }
 
-/// Stops the servers, showing how they go. Who can not wait presses Ctrl-C once more.
+/// Stops the servers, showing how they go. Who cannot wait presses Ctrl-C once more.
 async fn stop(host: &Host, view: &mut View, signals: &mut Signals) -> Result<(), Failure> {
     tracing::info!("stopping");
     view.begin_stopping(host);
@@ -245,7 +245,7 @@ fn serve_questions(
             });
         }
         Err(error) => view.say(&format!(
-            "warning: `hermes mcp status` and `reload` can not reach this process: {error}"
+            "warning: `hermes mcp status` and `reload` cannot reach this process: {error}"
         )),
     }
 }

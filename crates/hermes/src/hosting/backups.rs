@@ -26,9 +26,9 @@ const BEFORE: &str = "hub-";
 const AFTER: &str = ".tar.zst";
 const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// The longest sleep: the time of day may be set meanwhile.
+/// The longest sleep: the system clock may be changed meanwhile.
 const ROUND: Duration = Duration::from_secs(30);
-/// How long to wait after a backup that failed.
+/// Delay before a failed backup is retried.
 const AFTER_FAILURE: Duration = Duration::from_mins(10);
 
 /// When backups are made, where, and how many are kept.
@@ -79,11 +79,11 @@ impl Backups {
                 Some(due) if due > now => until(&due, &now).min(ROUND),
                 Some(_) => match self.make(&data_dir, &state).await {
                     Ok(path) => {
-                        tracing::info!("backed up to `{}`", path.display());
+                        tracing::info!(path = %path.display(), "backup written");
                         continue;
                     }
                     Err(error) => {
-                        tracing::error!("no backup was made: {error}; it is tried again");
+                        tracing::error!(%error, "backup failed, retrying");
                         AFTER_FAILURE
                     }
                 },

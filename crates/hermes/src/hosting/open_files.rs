@@ -19,7 +19,7 @@ pub(super) fn raise() {
         maximum: limit.maximum,
     };
     match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => tracing::debug!(files = wanted, "the limit of open files is raised"),
-        Err(error) => tracing::warn!(%error, "the limit of open files stays as it is"),
+        Ok(()) => tracing::debug!(files = wanted, "raised the open file limit"),
+        Err(error) => tracing::warn!(%error, "cannot raise the open file limit"),
     }
 }

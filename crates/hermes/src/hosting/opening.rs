@@ -16,12 +16,12 @@ use tokio::net::TcpListener;
 use super::{Prepared, backups::Backups};
 use crate::failure::Failure;
 
-/// What to do about a port for figures that is taken.
+/// Whether a metrics port that is in use is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figures {
-    /// No start without it.
+    /// The start fails.
     Needed,
-    /// Nobody may miss them.
+    /// The Hub starts without metrics.
     Optional,
 }
 
@@ -40,7 +40,7 @@ impl Prepared {
                 Err(_) if figures == Figures::Optional => None,
                 Err(failure) => {
                     return Err(
-                        failure.hint("`metrics.listen` moves the figures, `off` turns them off")
+                        failure.hint("`metrics.listen` moves the metrics, `off` turns them off")
                     );
                 }
             },
@@ -117,7 +117,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
             holder(address).await
         ))),
         Err(error) => Err(Failure::failed(format!(
-            "`{address}` can not be used: {error}"
+            "`{address}` cannot be used: {error}"
         ))),
     }
 }

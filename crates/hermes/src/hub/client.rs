@@ -17,18 +17,18 @@ use crate::{
     question::{Questions, Usual},
 };
 
-/// Where a Hub is unless somebody says otherwise.
+/// The default address of a Hub.
 const USUAL: &str = "http://127.0.0.1:7878";
-/// The variable that says otherwise.
+/// The variable with the address of a Hub.
 const VARIABLE: &str = "HERMES_HUB_URL";
-/// How long a connection may take.
+/// Timeout of a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the Hub may be silent. Streams show a sign of life every fifteen seconds.
+/// Read timeout. Streams send a keepalive every fifteen seconds.
 const SILENCE: Duration = Duration::from_mins(2);
 
 /// Among how many tenants a name is looked for that was mistyped.
 const MOST_NAMES: u32 = 500;
-/// How long that may take.
+/// Timeout for that list.
 const NAMES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A Hub, and whoever asks it.
@@ -101,7 +101,7 @@ impl<'c> HubClient<'c> {
         read(&body)
     }
 
-    /// Calls an operation whose answer is no one's to see.
+    /// Calls an operation without printing its reply.
     pub(crate) fn ask_quietly(&self, call: &Call) -> Result<Answer, Failure> {
         read(&self.fetch(call)?)
     }
@@ -323,13 +323,13 @@ fn read(body: &[u8]) -> Result<Answer, Failure> {
         });
     }
     let value = serde_json::from_slice(body)
-        .map_err(|error| Failure::failed(format!("the Hub's answer is no JSON: {error}")))?;
+        .map_err(|error| Failure::failed(format!("the Hub's reply is not JSON: {error}")))?;
     Ok(Answer { value })
 }
 
 fn parse(text: &str) -> Result<Url, Failure> {
     let wrong = |reason: &str| {
-        Failure::usage(format!("`{text}` is no address of a Hub: {reason}"))
+        Failure::usage(format!("`{text}` is not the address of a Hub: {reason}"))
             .hint("it looks like `http://127.0.0.1:7878`")
     };
     let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
@@ -345,7 +345,7 @@ fn parse(text: &str) -> Result<Url, Failure> {
 /// What is at the bottom of an error: reqwest's own words name the address again and again.
 fn root_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
-        return "it took too long".into();
+        return "timed out".into();
     }
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {

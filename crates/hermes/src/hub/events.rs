@@ -12,9 +12,9 @@ use crate::{
     output::{Tone, printable},
 };
 
-/// How often a broken connection is made again before that is a failure.
+/// Maximum number of reconnects in a row.
 const ATTEMPTS: u32 = 5;
-/// How long to wait before.
+/// Delay before a reconnect.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A run that is watched.
@@ -83,9 +83,9 @@ impl<'h, 'c> Watch<'h, 'c> {
             }
             attempts = if self.after > before { 0 } else { attempts + 1 };
             if attempts > ATTEMPTS {
-                let message = "the Hub ends the stream before the run is over";
+                let message = "the Hub closed the stream before the run ended";
                 return Err(Failure::new(Kind::Unavailable, message)
-                    .hint("`hermes tenant watch` goes on with it"));
+                    .hint("`hermes tenant watch` continues it"));
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -144,14 +144,14 @@ impl<'h, 'c> Watch<'h, 'c> {
                     .into_iter()
                     .find(|text| !text.is_empty())
                     .unwrap_or_default();
-                self.note(&format!("? waits for a decision: {what}"));
+                self.note(&format!("? waiting for a decision: {what}"));
                 self.note(&format!(
                     "  `hermes tenant approve {} {}` lets it go on, `--deny` does not",
                     self.tenant, self.run
                 ));
             }
             "run.requeued" => self.note("· begins anew"),
-            "gap" => self.note("· earlier events are no longer kept"),
+            "gap" => self.note("· earlier events have been deleted"),
             // A run whose text did not come in pieces has it here.
             "run.completed" if !self.has_text => output.line(text("output")),
             _ => {}

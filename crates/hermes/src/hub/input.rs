@@ -12,22 +12,21 @@ pub(crate) fn text(path: &Path) -> Result<String, Failure> {
         return stdin();
     }
     std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("`{}` can not be read: {error}", path.display())))
+        .map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", path.display())))
 }
 
-/// All of stdin.
 pub(crate) fn stdin() -> Result<String, Failure> {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
-        .map_err(|error| Failure::usage(format!("stdin can not be read as text: {error}")))?;
+        .map_err(|error| Failure::usage(format!("stdin cannot be read as text: {error}")))?;
     Ok(text)
 }
 
 /// The JSON object of a file; `-` is stdin.
 pub(crate) fn object(path: &Path) -> Result<Map<String, Value>, Failure> {
     let wrong = |reason: String| {
-        Failure::usage(format!("`{}` is no JSON object: {reason}", path.display()))
+        Failure::usage(format!("`{}` is not a JSON object: {reason}", path.display()))
     };
     match serde_json::from_str(&text(path)?) {
         Ok(Value::Object(object)) => Ok(object),

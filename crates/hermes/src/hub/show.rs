@@ -20,7 +20,6 @@ impl HubClient<'_> {
         self.show_items(&items, columns, none);
     }
 
-    /// These items.
     pub(crate) fn show_items(&self, items: &[Value], columns: &[Column], none: &str) {
         let output = self.output();
         if output.is_json() {

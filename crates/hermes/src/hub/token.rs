@@ -24,7 +24,7 @@ pub(super) fn find(
     if let Some(path) = file {
         return read(path).map(Some).map_err(|error| {
             Failure::usage(format!(
-                "the token file `{}` can not be read: {error}",
+                "the token file `{}` cannot be read: {error}",
                 path.display()
             ))
         });
@@ -50,7 +50,7 @@ fn kept(base: &Url, home: &Home) -> Result<Option<Secret<String>>, Failure> {
     let Some(name) = secret_name(base) else {
         return Ok(None);
     };
-    // A list that can not be read is no reason to fail: there may be another token.
+    // A list that cannot be read is not a reason to fail: there may be another token.
     let names = SecretStore::sealed(home).list().unwrap_or_default();
     if !names.iter().any(|(kept, _)| *kept == name) {
         return Ok(None);

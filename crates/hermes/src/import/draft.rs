@@ -1,4 +1,4 @@
-//! A server on its way from another program's words to ours.
+//! An imported server while its entry is converted from another program's keys to ours.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -61,7 +61,7 @@ impl Draft {
                 Some(text) => texts.push((name, text)),
                 None => self
                     .notes
-                    .push(format!("`{key}.{name}` is no text and was left out")),
+                    .push(format!("`{key}.{name}` is not text and was left out")),
             }
         }
         texts
@@ -140,7 +140,7 @@ impl Draft {
             Some(number) if seconds > 0.0 => self.set(key, number),
             _ => self
                 .notes
-                .push(format!("`{key}` was no usable time limit and was left out")),
+                .push(format!("`{key}` is not a valid timeout and was left out")),
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
     FileContext, Imported, draft::Draft, references::References, secrets, usual::start_in,
 };
 
-/// The server, or why it can not be used.
+/// The server, or why it cannot be used.
 pub(super) fn finish(
     name: &str,
     mut draft: Draft,

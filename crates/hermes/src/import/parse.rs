@@ -53,7 +53,6 @@ pub(crate) fn json(text: &str, path: &Path) -> Result<Value, ImportError> {
     })
 }
 
-/// YAML.
 pub(super) fn yaml(text: &str, path: &Path) -> Result<Value, ImportError> {
     let text = without_mark(text);
     if text.trim().is_empty() {

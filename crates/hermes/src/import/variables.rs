@@ -9,7 +9,6 @@ use super::Imported;
 /// A line for `.env`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
     pub name: String,
     /// Its value, often a secret.
     pub value: String,
@@ -20,7 +19,7 @@ pub struct Variable {
 /// What a variable is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariableKind {
-    /// The value itself, which the entry can not do without.
+    /// The value itself, which the entry cannot do without.
     Value,
     /// A default: what the variable says already is better.
     Default,

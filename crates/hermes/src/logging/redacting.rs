@@ -1,4 +1,4 @@
-//! The last line of defence: whatever a library logs, lines that look like credentials do not reach a file or a screen.
+//! Redacts log lines of all crates: credentials do not reach a file or a screen.
 
 use std::{
     borrow::Cow,

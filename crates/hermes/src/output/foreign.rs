@@ -1,4 +1,4 @@
-//! What others wrote, as it may reach a terminal: servers, models, tenants and files must not steer it.
+//! Sanitizes untrusted text for a terminal: servers, models, tenants and files must not control it.
 //!
 //! The program's own colours pass: each carries a number that nobody outside of this process knows.
 

@@ -38,7 +38,7 @@ impl TerminalPerson {
         .map_err(|error| not_asked(&error))?;
         match answer.await {
             Ok(answer) => answer.map_err(|error| not_asked(&error)),
-            Err(_) => Err(NotAsked("the question broke off".into())),
+            Err(_) => Err(NotAsked("the question was interrupted".into())),
         }
     }
 }
@@ -57,7 +57,7 @@ impl Person for TerminalPerson {
 }
 
 fn not_asked(error: &io::Error) -> NotAsked {
-    NotAsked(format!("the terminal can not be used: {error}"))
+    NotAsked(format!("the terminal cannot be used: {error}"))
 }
 
 /// A thread that asks. Dropping this ends the question and waits until the terminal is as it was.

@@ -124,7 +124,7 @@ thread_local! {
     static STOP: RefCell<Option<CancellationToken>> = const { RefCell::new(None) };
 }
 
-/// How soon a question notices that nobody waits for its answer.
+/// How often an open question checks for cancellation.
 const NOTICE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,

@@ -13,16 +13,16 @@ use serde_json::{Map, Value, json};
 
 use super::event_stream;
 
-/// How long an agent may take for an answer. Events are not answers.
+/// Timeout of a request. Event streams have their own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long an agent may take to say that it is well.
+/// Timeout of a health check.
 const HEALTH_PATIENCE: Duration = Duration::from_secs(10);
 
-/// An agent says something at least every fifteen seconds while a run's events are followed.
+/// Timeout between events: an agent sends a keepalive at least every fifteen seconds.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// The longest answer that is read; the longest that makes sense is a job.
+/// Maximum size of a reply; the largest sensible one is a job.
 const LONGEST_ANSWER: usize = 1024 * 1024;
 
 /// One agent, as its local API shows it.
@@ -71,7 +71,7 @@ impl AgentApi {
         send(request).await.map(drop)
     }
 
-    /// Whether it answers in the time that a busy agent needs.
+    /// Whether it answers within the health timeout.
     pub(super) async fn is_well(&self) -> bool {
         self.health(HEALTH_PATIENCE).await.is_ok()
     }
@@ -212,9 +212,9 @@ async fn answer(mut response: Response) -> Result<Value, RuntimeError> {
 
 fn unreachable(error: &reqwest::Error) -> RuntimeError {
     let reason = if error.is_timeout() {
-        "it did not answer in time"
+        "the request timed out"
     } else {
-        "the connection broke"
+        "the connection was lost"
     };
     RuntimeError::Unreachable(reason.into())
 }

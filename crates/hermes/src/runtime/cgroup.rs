@@ -28,7 +28,7 @@ impl Cgroups {
         Self::at(&base, std::process::id()).ok()
     }
 
-    /// Moves the process into a leaf, because a group with processes of its own can not be divided.
+    /// Moves the process into a leaf, because a group with processes of its own cannot be divided.
     fn at(base: &Path, own: u32) -> io::Result<Self> {
         let unusable = || io::Error::from(io::ErrorKind::Unsupported);
         let offered = fs::read_to_string(base.join("cgroup.controllers"))?;

@@ -37,7 +37,7 @@ fn temporary(home: &Path) -> PathBuf {
     home.join("tmp")
 }
 
-/// What of the Hub's own environment matters to tenants.
+/// The parts of the Hub's own environment that tenants get.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Surroundings {
     pub(super) path: Option<OsString>,
@@ -88,7 +88,7 @@ pub(super) fn command_bounds(read_paths: &[PathBuf]) -> [(OsString, OsString); 2
     ]
 }
 
-/// What the Hub's own variables of a tenant cannot be replaced by.
+/// Variables set by the Hub that a tenant's own variables cannot replace.
 const OWN: [&str; 5] = ["HOME", "TMPDIR", "PATH", "LANG", "TZ"];
 
 /// The keys of a tenant, for its agent alone.

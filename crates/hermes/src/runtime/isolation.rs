@@ -48,7 +48,7 @@ impl Default for Isolation {
     }
 }
 
-/// What the machine has.
+/// The isolation mechanisms of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Means {
     /// The version of Landlock, rounded down to one that made a difference.
@@ -62,7 +62,7 @@ pub struct Means {
 }
 
 impl Means {
-    /// Looks at this machine. Where this process has a control group to itself, it is taken over.
+    /// Detects what this machine supports. A control group that this process has to itself is taken over.
     pub fn of_this_machine() -> Self {
         Self {
             cgroups: Cgroups::delegated(),
@@ -70,7 +70,7 @@ impl Means {
         }
     }
 
-    /// The same without a word about control groups: to look is to take over.
+    /// The same without control groups, since detecting them takes them over.
     pub fn without_groups() -> Self {
         let Support { landlock, seccomp } = Support::of_this_machine();
         Self {

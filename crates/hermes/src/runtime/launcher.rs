@@ -37,7 +37,7 @@ const MOST_FILES: u64 = 16_384;
 /// Threads that an agent can still start when its tenant has used up all processes.
 const OWN_THREADS: u64 = 64;
 
-/// Among the first to go when the machine runs out of memory: rather a tenant than the Hub.
+/// Makes the kernel's OOM killer prefer tenants over the Hub.
 const OOM_SCORE: &str = "500";
 
 /// Does what the plan in the second argument says. Returns only if that failed.
@@ -95,7 +95,7 @@ fn take_files() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(files)
 }
 
-/// All of these are wishes: a system that does not grant them still runs the tenant.
+/// Best effort: a system that refuses these still runs the tenant.
 fn stand_back(niceness: i32) {
     let _ = rustix::process::nice(niceness);
     // Without a guard it would be the session of who started this, the Hub's or a user's, that stands back.

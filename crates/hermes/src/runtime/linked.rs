@@ -17,13 +17,13 @@ use hermes_hub::{
 use super::{api::AgentApi, socket::Sockets};
 use crate::teams::RuntimeKey;
 
-/// How long it may take to its first answer.
+/// Timeout of its first reply.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Lets an agent in this process work with the variables that the Hub has for it.
 pub(crate) type TakeVariables = Box<dyn Fn(Variables) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// An agent that nobody has to start.
+/// An agent that runs already.
 pub struct LinkedAgent(Found);
 
 enum Found {
@@ -38,7 +38,7 @@ enum Found {
     },
     /// In another process, which its owner directs.
     Elsewhere(AgentApi),
-    /// In another process, which can not be asked.
+    /// In another process, which cannot be asked.
     Unreached(String),
 }
 
@@ -69,7 +69,7 @@ impl LinkedAgent {
         Ok(Self(Found::Elsewhere(AgentApi::at(base, key)?)))
     }
 
-    /// One that can not be asked, and why.
+    /// One that cannot be asked, and why.
     pub fn unreached(reason: impl Into<String>) -> Self {
         Self(Found::Unreached(reason.into()))
     }

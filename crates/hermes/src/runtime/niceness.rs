@@ -1,11 +1,11 @@
-//! How far a session stands back. Where Linux groups processes by session to share out the processors, as it does
+//! The niceness of sessions. Where Linux groups processes by session to share out the processors, as it does
 //! unless control groups do, the niceness of a process counts only among those of its own session, and that of the
 //! session among all others.
 
 use std::fs;
 
-/// Has the session of a process stand back so far, if it does not yet. A wish: the kernel refuses whoever is not root
-/// and comes too soon after another, and not every kernel has such groups.
+/// Sets the niceness of a process's session, if it differs. Best effort: the kernel rate-limits this for users other
+/// than root, and not every kernel has such groups.
 pub(super) fn of_session(pid: u32, niceness: i32) {
     let path = format!("/proc/{pid}/autogroup");
     let present = fs::read_to_string(&path).ok().and_then(|text| parse(&text));

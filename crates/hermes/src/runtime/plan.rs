@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Plan {
     /// What it becomes.
     pub(super) program: PathBuf,
-    /// With these arguments.
     pub(super) arguments: Vec<String>,
     /// The only place it may write to.
     pub(super) home: PathBuf,
@@ -21,7 +20,7 @@ pub(super) struct Plan {
     pub(super) rights: Rights,
     /// How many processes and threads its user may have.
     pub(super) most_processes: Option<u64>,
-    /// How far it stands back behind others.
+    /// Its niceness.
     pub(super) niceness: i32,
     /// The control group it enters.
     pub(super) cgroup: Option<PathBuf>,

@@ -17,7 +17,7 @@ use super::{api::AgentApi, handover, isolation::Decided, launcher};
 /// Lines of stderr that are shown when an agent ends by itself.
 const LAST_LINES: usize = 5;
 
-/// What is asked of the owner of a process. There is one who asks to stop and one who watches the memory.
+/// Commands to the task that owns a process: one caller stops it, one watches its memory.
 const ORDERS: usize = 4;
 
 /// Why a process is to end.
@@ -34,7 +34,7 @@ enum Order {
 /// How a process ended.
 #[derive(Debug, Clone)]
 pub(super) enum End {
-    /// Somebody wanted it so.
+    /// It was stopped on request.
     Ordered,
     /// By itself, or by a limit.
     Died(Death),
@@ -54,7 +54,7 @@ impl fmt::Display for End {
 pub(super) struct Bounds {
     /// Their resident bytes together.
     pub(super) memory: u64,
-    /// How far they stand back.
+    /// Their niceness.
     pub(super) niceness: i32,
 }
 
@@ -171,7 +171,7 @@ impl Running {
         self.ended.borrow().clone()
     }
 
-    /// Waits for its end, and tells why.
+    /// Waits for its end, and returns why.
     pub(super) async fn ended(&self) -> End {
         let mut ended = self.ended.clone();
         let end = ended.wait_for(Option::is_some).await;
@@ -198,7 +198,7 @@ impl Running {
 
     /// Ends it at once.
     pub(super) fn kill(&self, death: Death) {
-        // A full mailbox holds orders to end already.
+        // A full queue holds commands to end already.
         let _ = self.orders.try_send(Order::Kill(death));
     }
 }
@@ -233,7 +233,7 @@ impl Owned {
             },
         };
         if let Err(error) = self.process.stop().await {
-            tracing::warn!("{error}");
+            tracing::warn!(%error, "stopping the agent's process failed");
         }
         drop(self.guard);
         clean_up();
@@ -259,7 +259,7 @@ impl Owned {
         }
     }
 
-    /// What it said last.
+    /// Its last lines of stderr.
     async fn last_words(&mut self) -> String {
         let [stderr, _] = &mut self.output;
         stderr.settle().await;

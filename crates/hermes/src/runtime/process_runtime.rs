@@ -33,16 +33,16 @@ use super::{
     watch,
 };
 
-/// How long an agent may take to its first answer.
+/// Timeout of an agent's first reply.
 const START_PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long what is left of a Hub that was killed may take to end; its guard needs three seconds at most.
+/// Timeout for processes of a killed Hub to end; its guard needs three seconds at most.
 const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long it may take until the end of a process that is gone has been looked into.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often the lock of a predecessor is tried.
+/// Poll interval of a predecessor's lock.
 const LOCK_ROUND: Duration = Duration::from_millis(20);
 
 /// What a runtime is made with.
@@ -102,16 +102,16 @@ pub struct ProcessRuntime {
     tasks: TaskTracker,
 }
 
-/// Who runs.
+/// The running agents, by tenant.
 #[derive(Debug, Default)]
 pub(super) struct Agents(Mutex<HashMap<TenantId, Agent>>);
 
 #[derive(Debug, Clone)]
 struct Agent {
-    /// Starts and stops of a tenant take turns.
+    /// Serialises starts and stops of a tenant.
     turn: Arc<Semaphore>,
     running: Option<Running>,
-    /// Whether somebody was told that it has ended by itself.
+    /// Whether its unexpected end was reported.
     is_end_told: bool,
     confinement: Vec<Confinement>,
 }

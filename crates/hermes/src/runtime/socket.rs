@@ -35,7 +35,7 @@ impl Sockets {
         })
     }
 
-    /// Listens for a tenant's agent, and tells where.
+    /// Listens for a tenant's agent, and returns where.
     pub(super) fn listen(&self, tenant: &TenantId) -> io::Result<(UnixListener, PathBuf)> {
         self.bind(&name(tenant))
     }
@@ -79,7 +79,7 @@ pub enum Callers {
     OtherUsers,
 }
 
-/// Listens for what tenants ask of the Hub, and tells where. The socket lies apart from those of agents, which no tenant
+/// Listens for what tenants ask of the Hub, and returns where. The socket lies apart from those of agents, which no tenant
 /// may reach.
 pub fn private_routes(data_dir: &Path, callers: Callers) -> io::Result<(UnixListener, PathBuf)> {
     let directory = data_dir.join("internal");

@@ -1,5 +1,5 @@
-//! A trial of the isolation: two tenants that are made for it, one of which tries every way into the other's files and
-//! processes and into those of the Hub. Each attempt is a process that confines itself as an agent does.
+//! Self-test of the isolation: of two temporary tenants, one tries to reach the other's files and processes and those
+//! of the Hub. Each attempt is a process that confines itself as an agent does.
 
 use std::{
     fs, io,
@@ -31,10 +31,10 @@ use super::{
     users::{self, Users},
 };
 
-/// How long an attempt may take.
+/// Timeout of an attempt.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often somebody is looked at who is waited for.
+/// Poll interval.
 const ROUND: Duration = Duration::from_millis(10);
 
 /// What must not be read.
@@ -50,9 +50,7 @@ const COVERS_SOCKETS: u32 = 9;
 /// What was tried, and whether it worked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// What.
     pub what: String,
-    /// What happened.
     pub outcome: Outcome,
 }
 
@@ -61,13 +59,12 @@ pub struct Attempt {
 pub enum Outcome {
     /// A tenant can do what it must be able to do.
     Allowed,
-    /// It was kept out.
     KeptOut,
-    /// It reached a socket that this kernel can not close to it. Nothing is said there without a key.
+    /// It reached a socket that this kernel cannot close to it. Nothing is said there without a key.
     KeyAlone,
-    /// It got through to what is not its own.
+    /// It reached something that is not its own.
     GotThrough,
-    /// It can not even use its own home.
+    /// It cannot even use its own home.
     Unusable,
 }
 
@@ -118,7 +115,7 @@ pub fn try_isolation(setup: &Setup, directory: &Path) -> io::Result<Vec<Attempt>
     Ok(attempts)
 }
 
-/// Whether tenants of one user can not be kept from each other's sockets: Landlock covers them only of late.
+/// Whether tenants of one user cannot be kept from each other's sockets: Landlock covers them only of late.
 fn can_not_close_sockets(setup: &Setup) -> bool {
     setup.isolation.mode != Mode::Off
         && setup

@@ -1,4 +1,4 @@
-//! Users of tenants, where the Hub is root: a number of its own for each tenant, for ever, and the home that belongs to
+//! Users of tenants, where the Hub is root: a number of its own for each tenant, forever, and the home that belongs to
 //! it.
 //!
 //! The numbers are written down, because a tenant that sleeps or is deleted for now still owns its files.
@@ -93,7 +93,7 @@ pub(super) fn open_the_way(data_dir: &Path, home: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The first directory above a path through which other users can not pass.
+/// The first directory above a path through which other users cannot pass.
 pub(super) fn closed_directory(path: &Path) -> Option<&Path> {
     path.ancestors().skip(1).find(|directory| {
         fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)

@@ -1,5 +1,5 @@
-//! Watches over tenants where the kernel does not. Each second all processes of every tenant are looked at: a tenant
-//! above its limit of memory is ended, and sessions that its processes have opened stand back as these do.
+//! Enforces limits of tenants where the kernel does not. Each second all processes of every tenant are measured: a
+//! tenant above its memory limit is killed, and sessions that its processes opened get the same niceness.
 //!
 //! A limit on addresses would not do for memory: Node reserves far more than it uses.
 
@@ -42,7 +42,7 @@ pub(super) async fn watch(agents: Weak<Agents>) {
             .collect();
         let looked = tokio::task::spawn_blocking(move || look(&tenants)).await;
         let sizes = looked.unwrap_or_else(|error| {
-            tracing::error!(%error, "the memory of tenants could not be looked at");
+            tracing::error!(%error, "measuring the memory of tenants failed");
             Vec::new()
         });
         for ((running, bounds), size) in watched.iter().zip(sizes) {
@@ -60,7 +60,7 @@ pub(super) async fn watch(agents: Weak<Agents>) {
     }
 }
 
-/// Has every session of these tenants stand back; tells how large each tenant is.
+/// Sets the niceness of every session of these tenants; returns the resident bytes of each tenant.
 fn look(tenants: &[(u32, i32)]) -> Vec<u64> {
     let roots: Vec<u32> = tenants.iter().map(|(root, _)| *root).collect();
     let trees = trees(&roots);

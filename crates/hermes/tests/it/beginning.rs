@@ -1,4 +1,4 @@
-//! The first ten minutes: a question without a flag, `config`, `doctor`, `status`, `setup`, `version`.
+//! First use: a question without a flag, `config`, `doctor`, `status`, `setup`, `version`.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 

@@ -77,7 +77,7 @@ fn jobs_are_listed_with_their_times_in_the_zone_of_the_home() {
         look  Look around  every 120m  -                 -         local    paused: holiday
         ");
         insta::assert_snapshot!(hermes.run(&["cron", "status"]).ok().stdout, @r"
-        Nothing makes jobs run by themselves now: `hermes gateway` does; `hermes cron tick` runs what is due, once.
+        No ticker is running, so jobs do not start by themselves: start `hermes gateway`, or run what is due once with `hermes cron tick`.
         2 jobs, 1 waiting
         next: New year (`wish`) at YYYY-01-01 09:00
         ");
@@ -140,12 +140,12 @@ fn what_can_not_work_is_refused() {
     for (args, part) in [
         (&["whenever", "x"][..], "every 30m"),
         (&["2001-01-01T00:00", "x"], "past"),
-        (&["0 9 * * MOON", "x"], "is no schedule"),
+        (&["0 9 * * MOON", "x"], "is not a schedule"),
         (&["1h"], "needs a prompt"),
         (&["1h", "x", "--script", "../config.yaml"], "no script"),
         (&["1h", "x", "--script", "absent.sh"], "no script"),
         (&["1h", "--no-agent"], "needs a script"),
-        (&["1h", "x", "--id", "wish"], "can not be the id"),
+        (&["1h", "x", "--id", "wish"], "cannot be the id"),
         (&["1h", "x", "--workdir", "/no/such/place"], "no directory"),
     ] {
         let args = [&["cron", "create"], args, &["--json"]].concat();

@@ -180,7 +180,7 @@ fn a_server_that_comes_and_goes_is_news() {
     let talk = place.talk(&[]);
     talk.ready("kit");
     talk.line("/call kit.crash");
-    talk.sees("kit was lost");
+    talk.sees("kit disconnected");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn provider_key_and_model_are_asked_for() {
         .send("team\n")
         .wait_for("TEAM_KEY")
         .send("wrong-key-000000000\n")
-        .wait_for("refuses the key")
+        .wait_for("rejected the key")
         .wait_for("TEAM_KEY")
         .send(&format!("{KEY}\n"))
         .wait_for("1  small-1")

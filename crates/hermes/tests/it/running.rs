@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::program::{Ran, run};
 
-/// Longer than anything takes that works.
+/// Timeout of anything that should happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A home in a temporary directory, and place beside it.

@@ -76,7 +76,7 @@ fn a_server_gets_it_and_no_error_shows_it() {
         .ok()
         .hides(&[VALUE]);
     assert_eq!(doctor.json()["ok"], true);
-    // It has been connected to; that its tools can not be remembered is no news.
+    // It has been connected to; that its tools cannot be remembered is not reported.
     assert!(!doctor.stdout.contains("not known yet"), "{doctor:?}");
 }
 

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::program::Hermes;
 
-/// Longer than anything takes that works.
+/// Timeout of anything that should happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 const KEY: &str = "agent:main:telegram:dm:1";
 

@@ -1,4 +1,4 @@
-//! Somebody who talks to the program at a terminal: types, and sees what a terminal would show.
+//! A chat on a pseudo-terminal: types keys, and sees what a terminal would show.
 
 use std::{
     fs::File,
@@ -236,7 +236,7 @@ impl Talk {
         self.until(&format!("`{text}`"), |screen| screen.contains(text))
     }
 
-    /// Waits until the only server is connected. One that was quick is no news but part of the greeting.
+    /// Waits until the only server is connected. One that was quick is not announced but part of the banner.
     #[track_caller]
     pub(crate) fn ready(&self, server: &str) {
         let news = format!("ready: {server}");

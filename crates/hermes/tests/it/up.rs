@@ -157,7 +157,7 @@ fn edits_of_the_configuration_are_applied_and_told() {
     );
 
     home.write_config("mcp_servers: [");
-    up.wait_for("everything goes on as before");
+    up.wait_for("keeping the previous one");
     assert_eq!(up.lines_within(Duration::from_secs(1)), [""; 0]);
     assert_eq!(
         home.run(&["mcp", "status", "--json"]).server("two")["status"],

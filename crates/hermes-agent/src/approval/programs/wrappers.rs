@@ -1,4 +1,4 @@
-//! Programs that run another command with some circumstance changed.
+//! Programs that run another command: `sudo`, `env`, `nice` and the like.
 
 /// A program whose arguments end in a command.
 pub(super) struct Wrapper {

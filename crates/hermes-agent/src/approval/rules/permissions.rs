@@ -1,4 +1,4 @@
-//! Commands about who may do what.
+//! Commands that change permissions.
 
 use super::Run;
 use crate::approval::shell::Direction;

@@ -22,7 +22,7 @@ pub(super) fn kills_all(run: &Run<'_>) -> bool {
     run.name == "kill"
         && match words.as_slice() {
             ["-1"] => true,
-            // The first is the signal, or says that none follows.
+            // The first is the signal, or `--`.
             ["-s" | "-n", _, targets @ ..] | [_, targets @ ..] => targets.contains(&"-1"),
             [] => false,
         }

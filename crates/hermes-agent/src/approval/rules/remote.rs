@@ -1,4 +1,4 @@
-//! Commands that run what nobody has read.
+//! Commands that run downloaded or decoded content.
 
 use super::{Run, unread};
 use crate::approval::{
@@ -53,7 +53,7 @@ fn names_one(command: &shell::Command, names: &[&str]) -> bool {
         .any(|word| names.contains(&word.text.rsplit('/').next().unwrap_or_default()))
 }
 
-/// `xargs sh -c`: what it reads becomes the code.
+/// `xargs sh -c`: its input becomes the code.
 fn hands_input_to_shell(run: &Run<'_>) -> bool {
     matches!(run.name, "xargs" | "gxargs" | "parallel")
         && run.arguments.iter().any(|word| {

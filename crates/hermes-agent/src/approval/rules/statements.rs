@@ -3,12 +3,11 @@
 use super::Run;
 use crate::approval::sql::{Destruction, destructions};
 
-/// Programs whose arguments are text to show, to find or to keep.
+/// Programs whose arguments are text to print, search or store.
 const TEXT_TOOLS: [&str; 14] = [
     "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "git", "gh", "sed", "awk", "jq",
     "cat",
 ];
-/// Programs that run what they read.
 const CLIENTS: [&str; 10] = [
     "psql",
     "mysql",
@@ -64,7 +63,7 @@ fn found(run: &Run<'_>) -> Vec<Destruction> {
     found
 }
 
-/// The rule for a statement that was found elsewhere, and its reason.
+/// The rule for a destructive statement, and its reason.
 pub(in crate::approval) fn of_sql(destruction: Destruction) -> (&'static str, &'static str) {
     match destruction {
         Destruction::Drop => ("SQL DROP", "drops a table or database"),

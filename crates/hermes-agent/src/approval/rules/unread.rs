@@ -1,4 +1,4 @@
-//! Commands that nobody could have read: programs whose names are only known when they run, and scripts that were just
+//! Commands that could not be reviewed: programs whose names are only known when they run, and scripts that were just
 //! written.
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::approval::{programs, written::Origin};
 pub(super) fn computed_program(run: &Run<'_>) -> bool {
     let program = run.program;
     let text = program.text.as_str();
-    // An element of an array that is assigned.
+    // An element of an array assignment.
     if text
         .split_once('[')
         .is_some_and(|(_, rest)| rest.contains("]="))
@@ -26,7 +26,7 @@ pub(super) fn script_of_session(run: &Run<'_>) -> bool {
     runs_file_from(run, Origin::Session)
 }
 
-/// Whether it runs a file that was written in this session and came from there.
+/// Whether it runs a file that was written in this session and has this origin.
 pub(super) fn runs_file_from(run: &Run<'_>, origin: Origin) -> bool {
     run_files(run)
         .iter()

@@ -1,11 +1,11 @@
-//! Commands that write to files, and which files those are.
+//! Commands that write to protected files or read credentials.
 
 use std::path::{Path, PathBuf};
 
 use super::Run;
 use crate::approval::{glob, protected, shell::Direction};
 
-/// Programs that use a key without showing it.
+/// Programs that use a key without printing it.
 const KEY_USERS: [&str; 14] = [
     "ssh",
     "scp",
@@ -92,7 +92,7 @@ pub(super) fn system_config(run: &Run<'_>) -> bool {
 
 /// A write to `~/.bashrc`, `~/.ssh` and the like.
 pub(super) fn startup_file(run: &Run<'_>) -> bool {
-    // A table of jobs is read, or made anew.
+    // `crontab -l` only reads; everything else replaces the table.
     let is_new_table = run.name == "crontab" && !run.has_flag('l', "list");
     is_new_table || writes_to(run, |path| run.landmarks.is_startup_file(path))
 }
@@ -143,10 +143,10 @@ fn shows_environments(run: &Run<'_>) -> bool {
         })
 }
 
-/// Whether a path is in a store of credentials, could be by its `*`, or is the home when a program reads all of it.
+/// Whether a path is in a store of credentials, could match one by its `*`, or is the home of a recursive read.
 fn is_in_secret_store(run: &Run<'_>, path: &Path) -> bool {
     let landmarks = run.landmarks;
-    // A link to the home, or to something above it, is another name for all that is in it.
+    // A link to the home, or to a parent of it, reaches everything in it.
     let leads_home = |home: &PathBuf| home.starts_with(path) && path.is_absolute();
     if run.name == "ln" && landmarks.hermes_home.as_ref().is_some_and(leads_home) {
         return true;
@@ -169,7 +169,7 @@ fn is_in_secret_store(run: &Run<'_>, path: &Path) -> bool {
     landmarks.is_secret_store(path)
 }
 
-/// Endings alone say too little here: a project's `*.key` may be anything.
+/// The file extension alone is not enough: a project's `*.key` may be anything.
 fn is_key(run: &Run<'_>, path: &Path) -> bool {
     let is_users = run.landmarks.user_home.as_ref().is_some_and(|home| {
         path.strip_prefix(home)

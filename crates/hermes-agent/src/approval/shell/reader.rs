@@ -1,4 +1,4 @@
-//! The reader: one pass over the characters of a line, with a reader of its own for each substitution.
+//! The parser: one pass over the characters of a line, with a nested parser for each substitution.
 
 mod redirects;
 mod words;
@@ -9,14 +9,12 @@ use super::{Command, Direction, Redirect, TooComplex, Word};
 
 /// Longer lines are scripts, which belong into a file.
 const LONGEST_LINE: usize = 100_000;
-/// Substitutions within substitutions.
 const DEEPEST: usize = 12;
-/// What variables may add to a line, in bytes.
+/// How much variables may add to a line, in bytes.
 const LONGEST_EXPANSION: usize = 1_000_000;
 /// The id of a command that belongs to a substitution.
 const ELSEWHERE: usize = usize::MAX;
 
-/// Reads one line.
 pub(super) struct Reader {
     characters: Vec<char>,
     at: usize,
@@ -31,7 +29,7 @@ pub(super) struct Reader {
     /// A function whose body comes next.
     function: Option<String>,
     documents: Vec<HereDocument>,
-    /// The first word says that the rest is no command, as after `for`.
+    /// Set when the first word is a keyword whose words are not a command, as `for`.
     header: Option<Header>,
     /// Bytes that came from variables.
     expanded: usize,
@@ -40,7 +38,7 @@ pub(super) struct Reader {
 #[derive(Clone)]
 struct Variable {
     value: String,
-    /// A loop's variable has one word at a time, quoted or not.
+    /// A loop variable holds one word at a time, quoted or not.
     is_list: bool,
 }
 
@@ -183,7 +181,7 @@ impl Reader {
             .last()
             .is_some_and(|word| word.text.ends_with('='))
         {
-            // An array: its elements are no commands.
+            // An array: its elements are not commands.
             self.until_parenthesis();
             return;
         }
@@ -214,7 +212,7 @@ impl Reader {
         }
     }
 
-    /// Closes the command being read. Nothing read yet: nothing is lost, the next command takes its place.
+    /// Closes the current command. If it is empty, the next command reuses it.
     fn end_command(&mut self) {
         let header = self.header.take();
         if self.current.words.is_empty() && self.current.redirects.is_empty() && header.is_none() {
@@ -285,7 +283,7 @@ impl Reader {
         }
     }
 
-    /// Acts on a word that has a meaning of its own at the beginning of a command; false if it has none.
+    /// Handles a keyword at the beginning of a command; false if the word is not one.
     fn keyword(&mut self, word: &str) -> bool {
         match word {
             "{" | "while" | "until" | "if" => self.open(GroupKind::Keyword),

@@ -1,4 +1,4 @@
-//! Reading an Anthropic message, in pieces or whole.
+//! Reads an Anthropic message, streamed or whole.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,11 @@ use crate::{
     },
 };
 
-/// What has arrived of a reply.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     text: String,
     thoughts: String,
-    /// Blocks of thought by their place, as they have to be sent back.
+    /// Thinking blocks by index, as they have to be sent back.
     thought_blocks: BTreeMap<u64, Value>,
     calls: Calls,
     finish: Option<FinishReason>,
@@ -35,7 +34,6 @@ enum Event {
     MessageStart {
         message: WireMessage,
     },
-    /// A whole reply.
     Message(WireMessage),
     ContentBlockStart {
         index: u64,
@@ -128,7 +126,7 @@ struct MessageDelta {
     stop_reason: Option<String>,
 }
 
-/// Counts so far. A later event repeats only those that changed.
+/// Counts so far. A later event repeats only the changed ones.
 #[derive(Deserialize)]
 struct WireUsage {
     #[serde(rename = "input_tokens")]

@@ -1,10 +1,10 @@
-//! How long Claude thinks and writes: what each generation of it understands.
+//! Reasoning and output limits for each generation of Claude.
 
 use serde_json::{Map, Value, json};
 
 use crate::model::{ModelRequest, ToolChoice};
 
-/// The version in a model's name, such as 4.6; dates after it are no version.
+/// The version in a model's name, such as 4.6; dates after it are not versions.
 fn version(model: &str) -> (u32, u32) {
     let mut numbers = model
         .split(|c: char| !c.is_ascii_digit())
@@ -16,7 +16,7 @@ fn version(model: &str) -> (u32, u32) {
     )
 }
 
-/// The length of a reply where none is asked for; the protocol wants one.
+/// The default reply length; the protocol requires one.
 pub(super) fn default_max_tokens(model: &str) -> u32 {
     match version(model) {
         (3, 7) => 64_000,
@@ -27,7 +27,7 @@ pub(super) fn default_max_tokens(model: &str) -> u32 {
     }
 }
 
-/// The members that make the model think; none if it should not.
+/// The members that enable reasoning; none if it is disabled.
 pub(super) fn members(
     model: &str,
     request: &ModelRequest<'_>,
@@ -45,7 +45,7 @@ pub(super) fn members(
     };
     let mut members = Map::new();
     match version(model) {
-        // From 4.6 on the model finds the measure itself.
+        // From 4.6 on the model adapts its reasoning itself.
         (4, 6..) | (5.., _) => {
             let effort = match effort {
                 "minimal" => "low",
@@ -63,7 +63,7 @@ pub(super) fn members(
                 "xhigh" | "max" => 32_000,
                 _ => 8_000,
             };
-            // It has to leave room for the answer, and is refused below this.
+            // It has to leave room for the answer, and is rejected below this.
             let budget = wanted.min(max_tokens.saturating_sub(1_024));
             if budget >= 1_024 {
                 members.insert(

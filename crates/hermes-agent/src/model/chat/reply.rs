@@ -1,4 +1,4 @@
-//! Reading a chat completion, in pieces or whole.
+//! Reads a chat completion, streamed or whole.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,7 +13,6 @@ use crate::{
     },
 };
 
-/// What has arrived of a reply.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     text: String,
@@ -25,7 +24,7 @@ pub(crate) struct Reader {
     is_done: bool,
 }
 
-/// A piece of a reply, or a whole one.
+/// A chunk of a reply, or a whole one.
 #[derive(Deserialize)]
 struct Chunk {
     #[serde(default, deserialize_with = "null_is_default")]
@@ -42,7 +41,7 @@ struct Chunk {
 struct Choice {
     #[serde(default)]
     delta: Option<Delta>,
-    /// The place of `delta` in a whole reply.
+    /// Used instead of `delta` in a whole reply.
     #[serde(default)]
     message: Option<Delta>,
     #[serde(default)]
@@ -145,7 +144,7 @@ impl Reader {
         if let Some(usage) = chunk.usage {
             self.usage = Some(usage.into());
         }
-        // Several choices are never asked for.
+        // Several choices are never requested.
         if let Some(choice) = chunk.choices.into_iter().next() {
             if let Some(delta) = choice.delta.or(choice.message) {
                 self.delta(delta, sink);
@@ -193,7 +192,7 @@ impl Reader {
             return None;
         }
         let finish = match self.finish.unwrap_or_default() {
-            // Some servers say `stop` where they mean "call these".
+            // Some servers report `stop` together with calls.
             FinishReason::Stop if !self.calls.is_empty() => FinishReason::ToolCalls,
             finish => finish,
         };
@@ -219,7 +218,7 @@ fn finish_reason(reason: String) -> FinishReason {
     }
 }
 
-/// Adds a piece of a thought block to the block it continues.
+/// Adds a piece of a reasoning block to the block it continues.
 fn merge_detail(details: &mut Vec<Value>, piece: Value) {
     let same_block = |last: &Value| {
         piece.get("index").is_some()
@@ -258,7 +257,7 @@ impl From<CallDelta> for Piece {
             arguments: match delta.function.arguments {
                 Value::Null => String::new(),
                 Value::String(text) => text,
-                // Against the rules, but it is clear what is meant.
+                // Invalid, but the meaning is clear.
                 other => other.to_string(),
             },
             extra,

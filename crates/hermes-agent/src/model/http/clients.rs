@@ -14,10 +14,9 @@ use crate::{
     tools::web::address::PublicOnly,
 };
 
-/// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Clients that are made when they are first needed, since reading the system's certificates takes time.
+/// HTTP clients, created at first use since loading the system's certificates takes time.
 #[derive(Debug, Default)]
 pub struct HttpClients {
     in_force: InForce,
@@ -30,16 +29,14 @@ pub struct HttpClients {
 /// Why there is no client for an address.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::model) enum NoClient {
-    /// An operator does not let it be reached.
     #[error(transparent)]
     NotReached(#[from] NotReached),
-    /// It could not be made.
     #[error(transparent)]
     Unmade(#[from] reqwest::Error),
 }
 
 impl HttpClients {
-    /// Clients that reach what an operator leaves.
+    /// Clients that reach what the operator's policy allows.
     pub fn beneath(in_force: InForce) -> Self {
         Self {
             in_force,
@@ -47,7 +44,6 @@ impl HttpClients {
         }
     }
 
-    /// The client for an address.
     pub(in crate::model) fn for_address(&self, address: &Url) -> Result<&Client, NoClient> {
         let ceiling = self.in_force.ceiling();
         ceiling.egress().check(address)?;
@@ -78,7 +74,7 @@ fn secure() -> ClientBuilder {
         .redirect(redirect::Policy::none())
 }
 
-/// Without TLS no certificates are needed, which not every system has.
+/// Plain HTTP needs no certificates, which not every system has.
 fn plain() -> ClientBuilder {
     secure()
         .tls_certs_only([])
@@ -86,7 +82,7 @@ fn plain() -> ClientBuilder {
         .pool_max_idle_per_host(0)
 }
 
-/// Names that stand for private addresses are not found. A proxy would look them up in our place.
+/// Names that resolve to private addresses are not found. Without a proxy, which would resolve them itself.
 fn public() -> ClientBuilder {
     secure().no_proxy().dns_resolver(Arc::new(PublicOnly))
 }

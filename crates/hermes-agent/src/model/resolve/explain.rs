@@ -1,4 +1,4 @@
-//! Which model would be used, and who says so: also where something is missing.
+//! Explains which model would be used and why, also if something is missing.
 
 use hermes_config::ModelChoice;
 
@@ -9,35 +9,29 @@ use super::{
 };
 use crate::model::{KeyState, providers::key_state};
 
-/// A part of the answer, and where it comes from.
+/// A value and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// It.
     pub value: String,
-    /// Where it comes from, for people.
+    /// For people.
     pub source: String,
 }
 
-/// Model, provider, address and key, as far as they are known.
+/// Model, provider, URL and key, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The model.
     pub model: Option<Explained>,
-    /// Who offers it.
     pub provider: Option<Explained>,
-    /// Where it is asked.
     pub base_url: Option<Explained>,
-    /// Its key; `None` where the provider is not known.
+    /// `None` if the provider is unknown.
     pub key: Option<KeyState>,
-    /// How many tokens fit into one request with its reply, where that is known.
+    /// Where known.
     pub context_length: Option<u32>,
-    /// Whether it is sent images.
     pub sees_images: bool,
-    /// Why it cannot be used.
     pub problem: Option<ResolveError>,
 }
 
-/// Tells which model would be used and who says so.
+/// Explains which model would be used and why.
 pub async fn explain(around: &Surroundings<'_>, wanted: &Wanted) -> Explanation {
     let (choice, origin) = chosen(around.settings, wanted);
     let asked = |part: &str, flag: &str| match origin {
@@ -64,7 +58,7 @@ pub async fn explain(around: &Surroundings<'_>, wanted: &Wanted) -> Explanation 
             tell_place(&mut explanation, &choice, &found, &asked);
         }
         Ok(Lead::Local(_)) => {}
-        // `resolve` below says it, too.
+        // `resolve` below reports it, too.
         Err(_) => explanation.provider = stated_provider(&choice, &asked),
     }
     match endpoint(around, &choice).await {

@@ -1,14 +1,13 @@
-//! Which key is for a place: written beside it, in a variable, or kept under the variable's name.
+//! Finds the key of a provider: in the configuration, in a variable, or as a secret under the variable's name.
 
 use hermes_config::{ModelChoice, Secret, SecretStore, Template};
 
 use super::{ResolveError, Surroundings, place::Place};
 use crate::model::{Key, provider_table::ProviderRow};
 
-/// Where a key may come from.
 #[derive(Debug, Clone)]
 pub(super) enum KeySource {
-    /// A variable, or a secret that is kept under its name.
+    /// A variable, or a stored secret of that name.
     Variable(String),
     /// `api_key` in the configuration.
     Written { of: String, template: Template },
@@ -23,7 +22,7 @@ impl KeySource {
     }
 }
 
-/// The keys that are written beside a choice.
+/// The keys in the entry of a choice.
 pub(super) fn key_sources(choice: &ModelChoice, of: &str) -> Vec<KeySource> {
     let variable = choice.key_env.clone().map(KeySource::Variable);
     let written = choice.api_key.clone().map(|template| KeySource::Written {
@@ -34,7 +33,7 @@ pub(super) fn key_sources(choice: &ModelChoice, of: &str) -> Vec<KeySource> {
 }
 
 impl Surroundings<'_> {
-    /// Whether a provider of the table can be asked: a key of its own is there, or none is needed.
+    /// Whether a built-in provider is usable: its key is set, or none is needed.
     pub(super) fn has_key(&self, row: &ProviderRow) -> bool {
         row.is_local()
             || row.keys.iter().any(|name| self.variable(name).is_some())
@@ -46,7 +45,7 @@ impl Surroundings<'_> {
         value.filter(|value| !value.is_empty())
     }
 
-    /// Whether `hermes secret set` keeps a secret of that name. Only the list of names is read.
+    /// Whether `hermes secret set` stored a secret of that name. Only the list of names is read.
     fn is_kept(&self, name: &str) -> bool {
         let kept = SecretStore::sealed(self.home).list();
         kept.is_ok_and(|kept| kept.iter().any(|(known, _)| known == name))
@@ -54,7 +53,7 @@ impl Surroundings<'_> {
 }
 
 impl Place {
-    /// The variable that is to hold the key, where one is named.
+    /// The variable for the key, if one is named.
     pub(in crate::model) fn variable(&self) -> Option<&str> {
         self.keys.iter().find_map(|source| match source {
             KeySource::Variable(name) => Some(name.as_str()),
@@ -62,7 +61,6 @@ impl Place {
         })
     }
 
-    /// The key for this place.
     pub(in crate::model) async fn key(
         &self,
         around: &Surroundings<'_>,
@@ -102,7 +100,7 @@ impl Place {
         Ok(Key { value: None, place })
     }
 
-    /// Fills in a key on a thread where a command may take its time.
+    /// Resolves a key on a blocking thread, since it may run a command.
     async fn fill(
         &self,
         around: &Surroundings<'_>,
@@ -118,7 +116,7 @@ impl Place {
                 provider: self.provider.clone(),
                 error,
             }),
-            // The runtime is going down.
+            // The runtime is shutting down.
             Err(_) => Ok(None),
         }
     }

@@ -1,4 +1,4 @@
-//! Where a choice leads: to a provider that is stated, to the one that a model's name points to, or to a server on this
+//! Finds the provider of a choice: the configured one, the one that the model's name implies, or a server on this
 //! machine.
 
 use hermes_config::{ModelChoice, Settings};
@@ -12,45 +12,38 @@ use crate::model::{
     provider_table::{self, ProviderRow},
 };
 
-/// Where a choice leads.
 pub(super) enum Lead {
-    /// To a provider.
     Place(Box<Lookup>),
-    /// To a server that was found on this machine.
+    /// A detected local server.
     Local(LocalModel),
 }
 
-/// A place, and how it was found.
+/// A provider, and how it was found.
 pub(super) struct Lookup {
     pub(super) place: Place,
-    /// The model, as its provider knows it.
+    /// The provider's own name for the model.
     pub(super) name: Option<String>,
     pub(super) found_by: FoundBy,
 }
 
-/// What told which provider is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FoundBy {
     /// Its name, or its address.
     Choice,
-    /// What stands before the slash in the model's name.
+    /// The prefix before the slash in the model's name.
     Prefix,
-    /// The model's name.
     Model,
-    /// Nobody else has a key for this name.
+    /// No other provider of this model has a key.
     OpenRouter,
 }
 
-/// Which providers a name may point to.
+/// Which providers a model's name may imply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Among {
-    /// Those whose key is set.
     WithKey,
-    /// All of them.
     All,
 }
 
-/// Follows a choice.
 pub(super) async fn follow(
     around: &Surroundings<'_>,
     choice: &ModelChoice,
@@ -84,7 +77,7 @@ pub(super) async fn follow(
     }
 }
 
-/// The name that a stated provider knows a model by: a provider with names of its own does not know its prefix.
+/// The model's name at a configured provider: one with its own model names does not expect its prefix.
 fn name_at<'m>(provider: &str, settings: &Settings, name: &'m str) -> &'m str {
     let row = provider_table::row(provider)
         .filter(|row| !row.has_slashes && entry(settings, provider).is_none());
@@ -94,7 +87,7 @@ fn name_at<'m>(provider: &str, settings: &Settings, name: &'m str) -> &'m str {
     }
 }
 
-/// Whether a model's name says that the configured provider is not meant: it begins with another one, and the
+/// Whether a model's name implies another provider than the configured one: it begins with another one, and the
 /// configured one has no names with slashes.
 pub(super) fn points_elsewhere(settings: &Settings, name: &str) -> bool {
     let configured = &settings.model.choice;
@@ -108,7 +101,7 @@ pub(super) fn points_elsewhere(settings: &Settings, name: &str) -> bool {
     has_own_names && prefix.is_some_and(|prefix| !same_provider(prefix, provider))
 }
 
-/// The provider that a model's name points to.
+/// The provider that a model's name implies.
 fn guess(
     around: &Surroundings<'_>,
     choice: &ModelChoice,
@@ -171,7 +164,7 @@ async fn detected(around: &Surroundings<'_>, name: Option<&str>) -> Option<Local
 }
 
 impl Lookup {
-    /// The model to ask for, where one is named.
+    /// The model, if one is named.
     pub(super) fn model(&self) -> Option<String> {
         self.name.clone().or_else(|| self.place.model.clone())
     }

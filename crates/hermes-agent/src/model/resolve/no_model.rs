@@ -1,20 +1,20 @@
-//! What to tell somebody who has no model.
+//! The error message without a model.
 
 use std::{fmt, path::PathBuf};
 
 use super::Surroundings;
 use crate::model::provider_table::PROVIDERS;
 
-/// That there is no model, what was looked for, and what can be done.
+/// No model: where it was looked for, and what can be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoModel {
     /// The provider that is configured without a model.
     pub provider: Option<String>,
     /// The file in which `model` was looked for.
     pub config_file: PathBuf,
-    /// The local servers that were looked for; `None` if that is switched off.
+    /// The probed local servers; `None` if detection is off.
     pub local_servers: Option<String>,
-    /// Variables with a key, each with its provider, that no model makes use of.
+    /// Variables with an unused key, each with its provider.
     pub keys: Vec<(&'static str, &'static str)>,
 }
 

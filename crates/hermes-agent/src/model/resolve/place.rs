@@ -1,4 +1,4 @@
-//! Providers: where each is, what it speaks, and which key is for it alone.
+//! Resolved providers: URL, protocol, and the keys that may be sent there.
 
 use hermes_config::{ApiMode, ModelChoice, ProviderSettings, Settings};
 use serde_json::{Map, Value};
@@ -13,35 +13,29 @@ use crate::model::{
     provider_table::{self, PROVIDERS, ProviderRow},
 };
 
-/// A provider with its address settled.
 #[derive(Debug)]
 pub(in crate::model) struct Place {
     pub(in crate::model) provider: String,
     pub(in crate::model) protocol: Protocol,
     pub(in crate::model) base_url: Url,
-    /// Who says that it is there.
     pub(super) base_source: BaseSource,
     /// The model used when none is named.
     pub(super) model: Option<String>,
     pub(super) context_length: Option<u32>,
     pub(super) vision: Option<bool>,
     pub(super) extra_body: Map<String, Value>,
-    /// Keys that belong to this address, the preferred one first.
+    /// Keys for this URL, the preferred one first.
     pub(super) keys: Vec<KeySource>,
-    /// Whether nothing works without one.
     pub(super) needs_key: bool,
 }
 
 /// Who says where a provider is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BaseSource {
-    /// What is written beside the model, or asked for in this run.
+    /// The model's entry, or this run.
     Choice,
-    /// The provider's entry in the configuration.
     Entry,
-    /// A variable.
     Variable(&'static str),
-    /// The table.
     Table,
 }
 
@@ -56,7 +50,7 @@ pub(super) fn same_provider(a: &str, b: &str) -> bool {
         }
 }
 
-/// A provider's name without the `custom:` that may stand before it.
+/// A provider's name without the prefix `custom:`.
 fn plain(name: &str) -> &str {
     let name = name.trim();
     match name.get(..7) {
@@ -78,7 +72,7 @@ fn address(text: &str, provider: &str) -> Result<Url, ResolveError> {
         })
 }
 
-/// The place a choice names, by provider or by address; `None` if it names neither.
+/// The provider that a choice names, by name or by URL; `None` if it names neither.
 pub(in crate::model) fn stated(
     settings: &Settings,
     choice: &ModelChoice,
@@ -92,7 +86,7 @@ pub(in crate::model) fn stated(
     };
     let entry = entry(settings, name);
     let row = provider_table::row(name);
-    // An entry has the name that its owner gave it.
+    // A configured entry keeps the user's own name for it.
     let name = row.filter(|_| entry.is_none()).map_or(name, |row| row.name);
     if entry.is_none() && row.is_none() && written.is_none() {
         return Err(unusable(settings, name));
@@ -113,7 +107,7 @@ pub(in crate::model) fn stated(
     };
     let base_url = address(text, name)?;
 
-    // What is written beside the address is meant for it. All other keys stay with their own host.
+    // A key in the same entry is meant for this URL. All other keys are only sent to their own host.
     let mut keys = key_sources(choice, "beside the model");
     if let Some((entry, own)) = entry.zip(of_entry.or(of_table))
         && same_host(&address(own, name)?, &base_url)
@@ -149,8 +143,8 @@ pub(in crate::model) fn stated(
     }))
 }
 
-/// Whether the keys of a row may go to an address: its own domain, or what its own variable names. Not in the clear,
-/// unless it stays in the house.
+/// Whether the keys of a row may be sent to a URL: its own domain, or what its own variable names. Not over plain HTTP,
+/// except in the local network.
 fn is_own_host(row: &ProviderRow, of_variable: Option<&str>, base_url: &Url) -> bool {
     let is_private = base_url.scheme() == "https" || address::is_local(base_url);
     let is_of_variable = of_variable
@@ -169,7 +163,7 @@ fn protocol(
     let mode = choice
         .api_mode
         .or_else(|| entry.and_then(|entry| entry.api_mode));
-    // Several providers offer Anthropic's protocol beside their own, at such an address.
+    // Several providers offer Anthropic's protocol besides their own, at such a URL.
     let path = base_url.path().trim_end_matches('/');
     let is_such = path.ends_with("/anthropic") || path.ends_with("/anthropic/v1");
     match (mode, row) {
@@ -187,7 +181,6 @@ pub(super) fn entry<'s>(settings: &'s Settings, name: &str) -> Option<&'s Provid
         .find(|entry| entry.name.eq_ignore_ascii_case(name))
 }
 
-/// The provider whose address this is.
 fn by_address<'s>(settings: &'s Settings, url: &Url) -> &'s str {
     let configured = settings.providers.iter().find(|entry| {
         let own = entry.choice.base_url.as_deref();
@@ -205,7 +198,7 @@ fn same_host(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin()
 }
 
-/// Why a name leads to no provider.
+/// Why a name is not a usable provider.
 fn unusable(settings: &Settings, name: &str) -> ResolveError {
     if name.eq_ignore_ascii_case("custom") {
         return no_address(name, None);
@@ -234,7 +227,7 @@ fn no_address(name: &str, row: Option<&ProviderRow>) -> ResolveError {
     }
 }
 
-/// The context of well-known models. Servers nearby decide themselves how much they hold.
+/// The context size of well-known models. Local servers decide it themselves.
 pub(super) fn known_context_length(base_url: &Url, model: &str) -> Option<u32> {
     const KNOWN: [(&str, u32); 13] = [
         ("claude", 200_000),

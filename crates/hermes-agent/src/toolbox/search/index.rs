@@ -1,4 +1,4 @@
-//! Ranks tools by what is known of them: BM25 over names, descriptions and parameter names.
+//! Ranks tools by BM25 over names, descriptions and parameter names.
 
 use std::collections::HashMap;
 
@@ -6,28 +6,24 @@ use hermes_mcp::RegisteredTool;
 
 use super::LONGEST_DESCRIPTION;
 
-/// How much more often a word has to occur to count for more.
+/// BM25: saturation of term frequency.
 const K1: f64 = 1.5;
-/// How much long texts are held against.
+/// BM25: normalisation by document length.
 const B: f64 = 0.75;
 
-/// The words of all tools.
 pub(super) struct Index {
     tools: Vec<Words>,
-    /// In how many tools a word occurs.
+    /// The number of tools that contain a word.
     spread: HashMap<String, usize>,
     average_length: f64,
 }
 
-/// What is searched of one tool.
 pub(super) struct Words {
     counts: HashMap<String, usize>,
     length: usize,
-    /// Name and description in small letters.
     text: String,
 }
 
-/// What is known of a tool.
 pub(super) fn words_of(tool: &RegisteredTool) -> Words {
     let description = tool.description();
     let description = beginning(&description);
@@ -37,7 +33,7 @@ pub(super) fn words_of(tool: &RegisteredTool) -> Words {
     Words::new(tool.name.as_str(), description, parameters)
 }
 
-/// As much of a description as is searched and shown.
+/// The part of a description that is searched and shown.
 pub(super) fn beginning(description: &str) -> &str {
     match description.char_indices().nth(LONGEST_DESCRIPTION) {
         Some((end, _)) => &description[..end],
@@ -67,7 +63,7 @@ impl Words {
     }
 }
 
-/// Words in small letters: `createIssue`, `create_issue` and "create issue" are the same two.
+/// Lower-case words: `createIssue`, `create_issue` and "create issue" are the same two.
 fn split(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -103,7 +99,7 @@ impl Index {
         }
     }
 
-    /// The best matches, best first. Where no word fits, tools whose name or description holds the query.
+    /// The best matches, best first. If no word matches, tools whose name or description contains the query.
     pub(super) fn search(&self, query: &str, limit: usize) -> Vec<usize> {
         let mut words = split(query);
         words.sort_unstable();
@@ -112,7 +108,7 @@ impl Index {
             .map(|at| (at, self.score(&self.tools[at], &words)))
             .filter(|(_, score)| *score > 0.0)
             .collect();
-        // Equal ones stay in the order of the list.
+        // The sort is stable: ties keep the order of the list.
         found.sort_by(|(_, one), (_, two)| two.total_cmp(one));
         if found.is_empty() {
             let query = query.to_lowercase();

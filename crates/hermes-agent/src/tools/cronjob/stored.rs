@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use super::{CronJobs, JobRequest};
 use crate::ceiling::InForce;
 
-/// What is shown of a job.
 const SHOWN: [&str; 17] = [
     "id",
     "name",
@@ -36,13 +35,13 @@ const SHOWN: [&str; 17] = [
 pub struct HomeJobs {
     home: Home,
     zone: TimeZone,
-    /// The chat that new jobs answer to.
+    /// The chat that new jobs deliver to.
     origin: Option<Value>,
     in_force: InForce,
 }
 
 impl HomeJobs {
-    /// New jobs belong to the chat in `origin`, as the job file writes it.
+    /// New jobs deliver to the chat in `origin`, in the job file's format.
     pub fn new(home: Home, settings: &Settings, origin: Option<Value>) -> Self {
         Self {
             home,
@@ -52,7 +51,7 @@ impl HomeJobs {
         }
     }
 
-    /// Makes and changes no more than an operator leaves.
+    /// Applies the operator's limits on jobs.
     #[must_use]
     pub fn beneath(mut self, in_force: InForce) -> Self {
         self.in_force = in_force;
@@ -73,7 +72,7 @@ impl HomeJobs {
             .map_err(|error| error.to_string())
     }
 
-    /// The same for a job with a schedule that somebody wrote: it is told what that was understood to mean.
+    /// Updates a schedule and returns how it was understood.
     fn change_schedule(
         &self,
         change: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, CronError>,
@@ -181,7 +180,7 @@ fn repeat(times: u64) -> Repeat {
     }
 }
 
-/// The keys of a job that are changed as they are written.
+/// The keys of a job that are stored as given.
 fn others(changes: &JobRequest) -> Map<String, Value> {
     let keys = [
         ("deliver", json!(changes.deliver)),

@@ -6,7 +6,6 @@ const SEPARATOR: &str = "\n§\n";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Entries(Vec<String>);
 
-/// A change of the entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     Add(String),
@@ -87,21 +86,21 @@ impl Entries {
     }
 }
 
-/// An entry that can be stored: one piece, and nothing hidden in what becomes part of the instructions.
+/// Validates an entry: not empty, no separator, no invisible characters, since it becomes part of the instructions.
 fn checked(content: &str) -> Result<String, String> {
     let content = content.trim();
     if content.is_empty() {
-        return Err("an entry can not be empty".into());
+        return Err("an entry cannot be empty".into());
     }
     if content.lines().any(|line| line.trim() == "§") {
-        return Err("an entry can not contain a line with only `§`".into());
+        return Err("an entry cannot contain a line with only `§`".into());
     }
     let is_hidden = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
     if content.chars().any(is_hidden) {
-        return Err("an entry can not contain invisible characters".into());
+        return Err("an entry cannot contain invisible characters".into());
     }
     Ok(content.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Changes to several files that happen all or not at all.
+//! Changes to several files, applied atomically.
 
 use std::{
     collections::BTreeMap,
@@ -15,18 +15,17 @@ use crate::tools::{
     store_file::{NewFile, store},
 };
 
-/// Larger files are not for a model to change.
+/// Larger files cannot be changed.
 const LARGEST: u64 = 20_000_000;
 const LONGEST_DIFF: usize = 20_000;
 
-/// What will have changed.
 pub(super) struct Changes {
     map: Map,
     files: BTreeMap<PathBuf, Change>,
 }
 
 struct Change {
-    /// As the model calls it.
+    /// The path as the model wrote it.
     shown: String,
     before: Option<Content>,
     after: Option<Content>,
@@ -46,7 +45,7 @@ impl Changes {
         }
     }
 
-    /// Whether a file is there after the changes so far.
+    /// Whether a file exists after the changes so far.
     pub(super) fn exists(&self, path: &Path) -> bool {
         self.files.get(path).map_or_else(
             || path.symlink_metadata().is_ok(),
@@ -59,7 +58,7 @@ impl Changes {
         if !self.files.contains_key(path) {
             let content = self.load(path).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => Problem::new(format!("{shown} does not exist")),
-                _ => Problem::new(format!("{shown} can not be read: {error}")),
+                _ => Problem::new(format!("{shown} cannot be read: {error}")),
             })?;
             let change = Change {
                 shown: shown.to_owned(),
@@ -85,7 +84,7 @@ impl Changes {
         }
         let mut bytes = Vec::new();
         file.take(LARGEST).read_to_end(&mut bytes)?;
-        let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is no UTF-8 text"))?;
+        let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))?;
         Ok(Content {
             text,
             permissions: Some(metadata.permissions()),
@@ -127,7 +126,7 @@ impl Changes {
         self.files.entry(path).or_insert_with(new).after = after;
     }
 
-    /// What will have happened to which file.
+    /// One line per changed file.
     pub(super) fn summary(&self) -> String {
         let lines = self.files.values().filter_map(|change| {
             let verb = match (&change.before, &change.after) {
@@ -141,7 +140,7 @@ impl Changes {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Makes the changes. If one fails, those before it are taken back.
+    /// Applies the changes. If one fails, the earlier ones are rolled back.
     pub(super) fn commit(self) -> Result<String, Problem> {
         let mut done: Vec<(&PathBuf, &Change)> = Vec::new();
         for (path, change) in &self.files {
@@ -158,7 +157,7 @@ impl Changes {
                     format!("these could not be put back: {}", lost.join("; "))
                 };
                 return Err(Problem::new(format!(
-                    "{} can not be written: {error}; {state}",
+                    "{} cannot be written: {error}; {state}",
                     change.shown
                 )));
             }
@@ -198,7 +197,7 @@ impl Changes {
     }
 }
 
-/// Makes a file hold this content, or not exist.
+/// Writes this content to a file, or removes it.
 fn put(path: &Path, content: Option<&Content>) -> io::Result<()> {
     let Some(content) = content else {
         return match fs::remove_file(path) {

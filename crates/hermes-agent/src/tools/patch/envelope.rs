@@ -1,6 +1,5 @@
-//! The form of a patch: `*** Begin Patch`, operations on files, `*** End Patch`.
+//! Parses a patch: `*** Begin Patch`, operations on files, `*** End Patch`.
 
-/// What happens to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::tools) enum Operation {
     Add {
@@ -29,17 +28,16 @@ impl Operation {
     }
 }
 
-/// A place in a file and what changes there.
+/// A change at one position of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::tools) struct Hunk {
     /// A line somewhere above.
     pub(in crate::tools) anchor: Option<String>,
     pub(in crate::tools) lines: Vec<Line>,
-    /// Whether it stands at the end of the file.
+    /// Whether it is at the end of the file.
     pub(in crate::tools) is_at_end: bool,
 }
 
-/// A line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::tools) enum Line {
     Context(String),
@@ -47,7 +45,6 @@ pub(in crate::tools) enum Line {
     Add(String),
 }
 
-/// Reads a patch.
 pub(in crate::tools) fn parse(text: &str) -> Result<Vec<Operation>, String> {
     let mut lines = text
         .lines()
@@ -163,7 +160,7 @@ fn content_line(line: &str, operations: &mut [Operation]) -> Result<(), String> 
                 Some(("+", rest)) => Line::Add(rest.into()),
                 Some(("-", rest)) => Line::Remove(rest.into()),
                 Some((" ", rest)) => Line::Context(rest.into()),
-                // The blank before an empty line is often lost.
+                // The space before an empty line is often lost.
                 None => Line::Context(String::new()),
                 Some(_) => return Err("a line of a hunk begins with a blank, `-` or `+`".into()),
             };

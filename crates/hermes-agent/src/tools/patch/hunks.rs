@@ -1,11 +1,11 @@
-//! Applying the hunks of an update to the text of a file.
+//! Applies the hunks of an update to the text of a file.
 
 use super::{
     envelope::{Hunk, Line},
     lines::find,
 };
 
-/// The text after all hunks, which follow each other in the file.
+/// Applies all hunks in order.
 pub(in crate::tools) fn apply(content: &str, hunks: &[Hunk]) -> Result<String, String> {
     let line_end = if content.contains("\r\n") {
         "\r\n"
@@ -38,7 +38,7 @@ fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, from: usize) -> Result<usize,
         anchor.map_or(lines.len(), |anchor| anchor + 1)
     } else {
         let found = locate(&texts, &wanted, hunk.is_at_end, anchor, from).or_else(|| {
-            // An empty line at the end may be the patch's own layout.
+            // An empty line at the end may be formatting of the patch.
             while wanted.last() == Some(&"") {
                 wanted.pop();
             }
@@ -54,7 +54,7 @@ fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, from: usize) -> Result<usize,
     let mut old = lines[start..end].iter();
     for line in &hunk.lines {
         match line {
-            // The file's own line, whose white space may differ.
+            // Keep the file's own line: its white space may differ.
             Line::Context(_) => new.extend(old.next().cloned()),
             Line::Remove(_) => {
                 old.next();

@@ -1,6 +1,5 @@
-//! Finding lines in a text, strictly at first and then with less and less regard to white space.
+//! Finds lines in a text, strictly at first and then with increasing tolerance for white space.
 
-/// How much white space may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tolerance {
     None,
@@ -25,7 +24,7 @@ fn is_equal(one: &str, two: &str, tolerance: Tolerance) -> bool {
     }
 }
 
-/// All places where `wanted` stands in `lines` at or after `from`, without overlaps, by the strictest tolerance that
+/// All positions of `wanted` in `lines` at or after `from`, without overlaps, with the strictest tolerance that
 /// finds any.
 pub(super) fn find(lines: &[&str], wanted: &[&str], from: usize) -> Vec<usize> {
     if wanted.is_empty() || wanted.iter().all(|line| line.trim().is_empty()) && lines.is_empty() {
@@ -56,7 +55,7 @@ fn find_with(lines: &[&str], wanted: &[&str], from: usize, tolerance: Tolerance)
     found
 }
 
-/// The white space a text begins with, judged by its first line that has anything else.
+/// The indentation of the first line that is not blank.
 pub(super) fn indentation<'a>(lines: impl IntoIterator<Item = &'a str>) -> &'a str {
     let line = lines
         .into_iter()

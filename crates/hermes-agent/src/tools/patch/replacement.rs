@@ -1,8 +1,7 @@
-//! Replacing a text that the model remembers, perhaps with other white space.
+//! Replaces a text, tolerating differences in white space.
 
 use super::lines::{find, indentation};
 
-/// A text after the replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::tools) struct Replaced {
     pub(in crate::tools) content: String,
@@ -10,7 +9,7 @@ pub(in crate::tools) struct Replaced {
     pub(in crate::tools) is_exact: bool,
 }
 
-/// Replaces `old`, which must be there once unless every occurrence is meant.
+/// Replaces `old`, which must occur exactly once unless `every` is set.
 pub(in crate::tools) fn replace(
     content: &str,
     old: &str,
@@ -106,7 +105,7 @@ fn replace_lines(content: &str, old: &str, new: &str, every: bool) -> Result<Rep
     })
 }
 
-/// The text indented as the file is, where the model wrote it with other indentation.
+/// The text with the file's indentation instead of the model's.
 fn reindent(text: &str, written: &str, actual: &str) -> String {
     if written == actual {
         return text.to_owned();
@@ -120,7 +119,7 @@ fn reindent(text: &str, written: &str, actual: &str) -> String {
     lines.collect()
 }
 
-/// Says where the text begins to differ, if its first line is there.
+/// Names the position of the first line, if that occurs.
 fn not_found(lines: &[&str], wanted: &[&str]) -> String {
     let first = wanted
         .iter()

@@ -1,28 +1,27 @@
-//! What a background process has written lately.
+//! The recent output of a background process.
 
 use std::collections::VecDeque;
 
 use crate::tools::terminal::capture::{Capture, clean};
 
-/// Older output is forgotten.
+/// Older output is dropped.
 const MOST_BYTES: usize = 400_000;
-/// Longer lines are looked at in parts.
+/// Longer lines are matched in parts.
 const LONGEST_LINE: usize = 4096;
 
-/// The latest output of a process.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     bytes: VecDeque<u8>,
-    /// How many bytes came before those.
+    /// Bytes that were dropped.
     forgotten: usize,
-    /// Up to where somebody has looked.
+    /// The end of the output that was already returned.
     seen: usize,
-    /// A line that is not complete yet.
+    /// An incomplete line.
     line: Vec<u8>,
 }
 
 impl Log {
-    /// Adds output and returns the lines that are complete with it.
+    /// Adds output and returns the completed lines.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         self.bytes.extend(bytes);
         let excess = self.bytes.len().saturating_sub(MOST_BYTES);
@@ -50,7 +49,7 @@ impl Log {
         clean(&[first, second].concat())
     }
 
-    /// What was added since the last call.
+    /// The output since the last call.
     pub(super) fn new_text(&mut self) -> String {
         let from = self
             .seen

@@ -15,52 +15,42 @@ use super::log::Log;
 use crate::tools::terminal::child::{Child, Input, InputEnd, OutputEnd, Start, Started};
 
 const MOST_RUNNING: usize = 32;
-/// Processes that have ended and can still be asked about.
+/// Ended processes that can still be queried.
 const MOST_ENDED: usize = 64;
-/// A pattern that matches all the time must not flood the conversation.
+/// A pattern that matches often must not flood the conversation.
 const MOST_MATCHES: usize = 10;
-/// How long output is waited for after the process has ended.
+/// How long to wait for output after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(250);
-/// How long the end of the session waits for the end of its processes.
+/// How long closing a session waits for its processes.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
-/// Something the conversation should be told about a background process.
+/// A notice about a background process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// It has ended.
     Ended {
-        /// The process.
         session_id: String,
-        /// Its command line.
         command: String,
-        /// Its exit code.
         exit_code: Option<i32>,
-        /// The end of its output.
         output: String,
     },
-    /// A line contains one of the texts that were to be watched for.
+    /// A line contains one of the watched texts.
     Matched {
-        /// The process.
         session_id: String,
-        /// The text.
         pattern: String,
-        /// The line.
         line: String,
     },
 }
 
-/// What the conversation wants to be told about a process.
+/// Which notices the conversation gets about a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// That it has ended.
     pub tells_end: bool,
-    /// Lines with one of these texts.
     pub patterns: Vec<String>,
 }
 
 type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
 
-/// The background processes of a session. They end when it is dropped or closed.
+/// The background processes of a session. They are killed when it is dropped or closed.
 #[derive(Default)]
 pub struct ProcessTable {
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
@@ -89,7 +79,7 @@ impl ProcessTable {
         let _ = tokio::time::timeout(CLOSE_WAIT, self.tasks.wait()).await;
     }
 
-    /// Starts a process and says how it can be asked for.
+    /// Starts a process and returns its id and state.
     pub(in crate::tools) fn start(&self, start: &Start<'_>, watch: Watch) -> Result<Value, String> {
         let mut entries = self.entries();
         let running = entries.values().filter(|entry| entry.is_running()).count();
@@ -159,7 +149,7 @@ fn forget_old(entries: &mut BTreeMap<String, Arc<Entry>>) {
     }
 }
 
-/// A name that no other process of this program has.
+/// An id that is unique in this program.
 fn new_id() -> String {
     format!(
         "proc_{:012x}",
@@ -173,14 +163,13 @@ enum State {
     Ended(Option<i32>),
 }
 
-/// One process.
 pub(super) struct Entry {
     id: String,
     command: String,
     pid: i32,
     started: Instant,
     log: Mutex<Log>,
-    /// Held across a write, which may have to wait for the process.
+    /// Held during a write, which may wait for the process.
     input: tokio::sync::Mutex<Option<InputEnd>>,
     state: watch::Receiver<State>,
     stop: CancellationToken,
@@ -216,7 +205,6 @@ impl Entry {
         self.log().all()
     }
 
-    /// Tells it to end.
     pub(super) fn kill(&self) {
         self.stop.cancel();
     }
@@ -224,7 +212,7 @@ impl Entry {
     /// Waits until it has ended.
     pub(super) async fn ended(&self) {
         let mut state = self.state.clone();
-        // The sender lives as long as the process.
+        // The sender lives until the process has ended.
         let _ = state.wait_for(|state| *state != State::Running).await;
     }
 
@@ -240,7 +228,7 @@ impl Entry {
         }
     }
 
-    /// Ends its input. On a terminal that takes the sign for it.
+    /// Closes its input. On a terminal it sends the end-of-transmission character.
     pub(super) async fn close_input(&self) -> Result<(), String> {
         if let Some(input) = self.input.lock().await.take() {
             let _ = input.finish().await;
@@ -253,7 +241,7 @@ impl Entry {
     }
 }
 
-/// Moves the output of a process to its log until it ends.
+/// Copies the output of a process to its log until it ends.
 struct Pump {
     entry: Arc<Entry>,
     watch: Watch,

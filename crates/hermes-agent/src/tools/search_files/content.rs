@@ -10,12 +10,11 @@ use grep_searcher::{
 use super::{Mode, Page, Position, Results, walk::Walk};
 use crate::tools::Problem;
 
-/// A file with a longer line is left, in bytes.
+/// Files with longer lines are skipped; in bytes.
 const LARGEST_LINE: usize = 64 * 1024 * 1024;
-/// Longer lines are cut.
+/// Longer lines are truncated.
 const LONGEST_LINE: usize = 500;
 
-/// Searches the files.
 pub(super) fn find(
     walk: &Walk,
     pattern: &str,
@@ -28,7 +27,7 @@ pub(super) fn find(
         .build(pattern)
         .map_err(|error| {
             Problem::new(format!(
-                "`{pattern}` is no valid regular expression: {error}"
+                "`{pattern}` is not a valid regular expression: {error}"
             ))
         })?;
     let mut searcher = SearcherBuilder::new()
@@ -52,7 +51,7 @@ pub(super) fn find(
             shows: false,
             is_beyond: false,
         };
-        // A file that can not be read to its end still has the matches before.
+        // Matches before a read error are kept.
         let _ = searcher.search_file(&expression, &file, &mut matches);
         if matches.is_beyond {
             break;
@@ -76,14 +75,13 @@ pub(super) fn find(
     Ok(results.render(what, walk))
 }
 
-/// Takes the matches of one file.
 struct Matches<'a> {
     walk: &'a Walk,
     shown: &'a Path,
     mode: Mode,
     results: &'a mut Results,
     found: usize,
-    /// Whether the last match is on the page, so that the lines after it belong there.
+    /// Whether the last match is on the page, so that its context lines are too.
     shows: bool,
     is_beyond: bool,
 }
@@ -128,7 +126,7 @@ impl Sink for Matches<'_> {
         _searcher: &Searcher,
         context: &SinkContext<'_>,
     ) -> Result<bool, io::Error> {
-        // Lines before a match come before it is known which page the match is on.
+        // Context lines before a match arrive before its page is known.
         let shows = match context.kind() {
             SinkContextKind::Before => self.results.next_is_on(),
             _ => self.shows,

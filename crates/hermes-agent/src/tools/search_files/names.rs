@@ -10,7 +10,6 @@ use super::{
 };
 use crate::tools::Problem;
 
-/// What a name has to be like.
 enum Pattern {
     Glob(NamePattern),
     Part(String),
@@ -18,12 +17,12 @@ enum Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern as what it looks like.
+    /// Detects the kind of pattern from its text.
     fn new(text: &str) -> Result<Self, Problem> {
         let is_expression = text.contains(['^', '$', '\\', '|', '(', '+']) || text.contains(".*");
         if is_expression {
             let expression = Regex::new(text).map_err(|error| {
-                Problem::new(format!("`{text}` is no valid regular expression: {error}"))
+                Problem::new(format!("`{text}` is not a valid regular expression: {error}"))
             })?;
             return Ok(Self::Expression(expression));
         }
@@ -44,7 +43,7 @@ impl Pattern {
 
 /// The files whose path below the root matches.
 pub(super) fn find(walk: &Walk, pattern: &str, page: Page) -> Result<String, Problem> {
-    // All of a directory is what `.` means to most.
+    // `.` usually means the whole directory.
     let pattern = if pattern == "." { "*" } else { pattern };
     let pattern = Pattern::new(pattern)?;
     let mut results = Results::new(page);

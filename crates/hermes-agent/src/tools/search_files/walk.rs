@@ -1,4 +1,4 @@
-//! The files below a directory, without those that nobody wants to see or that no tool may see.
+//! Walks the files below a directory, without ignored and protected ones.
 
 use std::{
     cell::Cell,
@@ -16,18 +16,15 @@ use crate::tools::{
     place::{Guard, Map, Purpose},
 };
 
-/// A search takes no longer.
 const LONGEST_SEARCH: Duration = Duration::from_mins(1);
-/// Administration of version control.
 const HIDDEN_STORES: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
-/// Directories of the system that are no files on a disk.
+/// Virtual file systems.
 const NO_DISKS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The files below a root.
 pub(super) struct Walk {
     map: Map,
     root: PathBuf,
-    /// How the model calls the root.
+    /// The root as the model wrote it.
     shown: PathBuf,
     glob: Option<NamePattern>,
     cancel: CancellationToken,
@@ -58,7 +55,7 @@ impl Walk {
         })
     }
 
-    /// The files in the order of their paths: the real path, and the path as it is shown.
+    /// The files ordered by path: the real path, and the path to show.
     pub(super) fn files(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> + '_ {
         let root = self.root.clone();
         let walk = WalkBuilder::new(&self.root)
@@ -128,7 +125,6 @@ impl Walk {
         }
     }
 
-    /// Opens one of the files.
     pub(super) fn open(&self, path: &Path) -> Option<File> {
         let file = self.map.open(path).ok();
         if file.is_none() {
@@ -137,12 +133,11 @@ impl Walk {
         file
     }
 
-    /// Whether the search has to end.
     pub(super) fn must_stop(&self) -> bool {
         self.cancel.is_cancelled() || Instant::now() > self.until
     }
 
-    /// What the model should know about the search.
+    /// Notes for the model about the search.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.is_cut_short.get() {
@@ -165,7 +160,7 @@ impl Walk {
     }
 }
 
-/// A glob: without a separator it is for names, else for paths below the root.
+/// A glob: without a separator it matches names, else paths below the root.
 pub(super) struct NamePattern {
     matcher: GlobMatcher,
     is_for_names: bool,
@@ -178,7 +173,7 @@ impl NamePattern {
         let matcher = GlobBuilder::new(pattern)
             .literal_separator(true)
             .build()
-            .map_err(|error| Problem::new(format!("`{glob}` is no valid glob: {}", error.kind())))?
+            .map_err(|error| Problem::new(format!("`{glob}` is not a valid glob: {}", error.kind())))?
             .compile_matcher();
         Ok(Self {
             matcher,

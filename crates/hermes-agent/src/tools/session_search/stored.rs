@@ -8,7 +8,7 @@ use hermes_store::{
 
 use super::{FoundMessage, FoundSession, SessionOrder, SessionQuery, SessionSearch};
 
-/// Longer messages are cut.
+/// Longer messages are truncated.
 const LONGEST_MESSAGE: usize = 2000;
 
 impl SessionSearch for Store {

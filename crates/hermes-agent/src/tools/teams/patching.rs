@@ -1,5 +1,5 @@
-//! Changes to files of groups. Each write names the version that was read, so nobody's work is lost; if one is refused,
-//! those before it are taken back.
+//! Changes files of groups. Each write names the version that was read, so that no concurrent change is lost; if one
+//! is refused, the earlier ones are rolled back.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,12 @@ use crate::{
     },
 };
 
-/// A file before and after.
 #[derive(Default)]
 struct Change {
     before: Option<(String, String)>,
     after: Option<String>,
 }
 
-/// What will have changed.
 struct Draft<'a> {
     teams: &'a Teams,
     files: BTreeMap<Spot, Change>,

@@ -1,4 +1,4 @@
-//! Searching the files of groups.
+//! Searches the files of groups.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ async fn content(
         .map(|text| {
             Glob::new(text)
                 .map(|glob| glob.compile_matcher())
-                .map_err(|error| Problem::new(format!("`{text}` is no valid pattern: {error}")))
+                .map_err(|error| Problem::new(format!("`{text}` is not a valid pattern: {error}")))
         })
         .transpose()?;
     let mut found = teams.shares.grep(spot, pattern).await?;

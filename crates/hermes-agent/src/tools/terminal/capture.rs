@@ -1,19 +1,17 @@
-//! The output of a command, of which the beginning and the end are kept.
+//! Captures the output of a command: its head and its tail.
 
 use std::collections::VecDeque;
 
-/// Characters shown of a long output.
 const HEAD: usize = 20_000;
 const TAIL: usize = 30_000;
-/// A character takes up to four bytes, and some are taken out again.
+/// A character takes up to four bytes, and some are removed again.
 const BYTES_PER_CHARACTER: usize = 5;
 
-/// What a command has written.
 #[derive(Debug, Default)]
 pub(in crate::tools) struct Capture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// Bytes between head and tail that are gone.
+    /// Dropped bytes between head and tail.
     left_out: usize,
 }
 
@@ -73,8 +71,8 @@ fn joined(head: &str, tail: &str, left_out: &str) -> String {
     )
 }
 
-/// The text as it would stand on a screen: without control sequences, and only the last state of a line that was
-/// written over.
+/// The text as on a screen: without control sequences, and only the last state of a line that was
+/// overwritten.
 pub(in crate::tools) fn clean(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut result = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! A shell with a command, in a process group of its own. Whatever the command leaves running ends with it.
+//! Runs a shell command in its own process group. Processes it leaves running are killed with it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -29,19 +29,15 @@ use tokio::{
 
 use super::strays::Mark;
 
-/// How long a command has to end by itself when it is told to.
+/// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What a command is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connection {
-    /// Pipes.
     Pipes,
-    /// A terminal.
     Terminal,
 }
 
-/// A command to be started.
 pub(in crate::tools) struct Start<'a> {
     pub(in crate::tools) command: &'a str,
     pub(in crate::tools) directory: &'a Path,
@@ -51,16 +47,13 @@ pub(in crate::tools) struct Start<'a> {
     pub(in crate::tools) sandbox: Option<&'a Plan>,
 }
 
-/// What a command reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tools) enum Input {
-    /// Nothing.
     Closed,
-    /// Whatever is written to it.
     Open,
 }
 
-/// A command that was started, and the ways to and from it.
+/// A started command with its input and output.
 pub(in crate::tools) struct Started {
     pub(in crate::tools) child: Child,
     /// What it writes, errors included.
@@ -97,7 +90,7 @@ impl Started {
         leave_terminal(&mut command);
         confine(&mut command, start)?;
         let output = OutputEnd::new(reader.into())?;
-        // The writing ends in the command are dropped with it; they would keep the output open.
+        // Dropping the command closes its writing ends, which would keep the output open.
         Ok(Self {
             child: Child::new(command.spawn()?, mark)?,
             output,
@@ -145,17 +138,17 @@ impl Child {
         self.group.leader.as_raw_nonzero().get()
     }
 
-    /// Waits for the shell and returns its exit code, 128 and more for a signal.
+    /// Waits for the shell and returns its exit code, 128 plus the signal if one ended it.
     pub(in crate::tools) async fn wait(&mut self) -> Option<i32> {
         self.child.wait().await.ok().and_then(exit_code)
     }
 
-    /// Ends the whole group: politely, then not.
+    /// Terminates the whole group: SIGTERM, then SIGKILL.
     pub(in crate::tools) async fn end(&mut self) -> Option<i32> {
         self.group.signal(Signal::TERM);
         let exited = tokio::time::timeout(GRACE, self.child.wait()).await;
         self.group.signal(Signal::KILL);
-        // Before it has made its group, there is only the child.
+        // Before the group exists, there is only the child.
         let _ = self.child.start_kill();
         match exited {
             Ok(status) => status.ok().and_then(exit_code),
@@ -175,7 +168,7 @@ fn exit_code(status: ExitStatus) -> Option<i32> {
         .or_else(|| status.signal().map(|signal| 128 + signal))
 }
 
-/// A process group that does not outlive its owner, nor does what left it.
+/// A process group that is killed when dropped, with the processes that left it.
 struct Group {
     leader: Pid,
     mark: Mark,
@@ -183,7 +176,7 @@ struct Group {
 
 impl Group {
     fn signal(&self, signal: Signal) {
-        // The group may be gone already.
+        // The group may have ended already.
         let _ = rustix::process::kill_process_group(self.leader, signal);
     }
 }
@@ -210,7 +203,7 @@ fn shell(start: &Start<'_>, mark: &Mark) -> tokio::process::Command {
     command
 }
 
-/// Lets it enter its sandbox: the last thing that it does before it becomes the shell.
+/// Enters the sandbox as the last step before exec.
 fn confine(command: &mut tokio::process::Command, start: &Start<'_>) -> io::Result<()> {
     match start.sandbox {
         Some(plan) => sandbox::confine(command, plan).map_err(io::Error::other),
@@ -218,7 +211,7 @@ fn confine(command: &mut tokio::process::Command, start: &Start<'_>) -> io::Resu
     }
 }
 
-/// Makes the child the leader of a session without a terminal: it can neither read what the person types nor type in
+/// Makes the child a session leader without a terminal: it can neither read what the user types nor type in
 /// their place.
 #[expect(unsafe_code, reason = "pre_exec has no safe form")]
 fn leave_terminal(command: &mut tokio::process::Command) {
@@ -230,7 +223,7 @@ fn leave_terminal(command: &mut tokio::process::Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// `bash` where the command would find it, else `sh`.
+/// `bash` if it is in the command's PATH, else `sh`.
 fn shell_program(environment: &[(OsString, OsString)]) -> PathBuf {
     let path = environment
         .iter()
@@ -244,7 +237,6 @@ fn shell_program(environment: &[(OsString, OsString)]) -> PathBuf {
         .unwrap_or_else(|| "/bin/sh".into())
 }
 
-/// Both ends of a new terminal.
 fn open_terminal() -> io::Result<(OwnedFd, File)> {
     let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     rustix::io::fcntl_setfd(&master, rustix::io::FdFlags::CLOEXEC)?;
@@ -267,7 +259,7 @@ fn open_terminal() -> io::Result<(OwnedFd, File)> {
     Ok((master, slave))
 }
 
-/// Makes the child the leader of a session, and its input the terminal of that session.
+/// Makes the child a session leader with its input as controlling terminal.
 #[expect(unsafe_code, reason = "pre_exec has no safe form")]
 fn lead_session(command: &mut tokio::process::Command) {
     let prepare = || {
@@ -279,7 +271,6 @@ fn lead_session(command: &mut tokio::process::Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// What a command writes.
 pub(in crate::tools) struct OutputEnd(pipe::Receiver);
 
 impl OutputEnd {
@@ -287,14 +278,14 @@ impl OutputEnd {
         pipe::Receiver::from_owned_fd_unchecked(without_waiting(end)?).map(Self)
     }
 
-    /// Reads what is there; 0 at the end.
+    /// Reads available output; 0 at the end.
     pub(in crate::tools) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let has_left = |result: &io::Result<usize>| {
             let error = result.as_ref().err().and_then(io::Error::raw_os_error);
             error == Some(rustix::io::Errno::IO.raw_os_error())
         };
         let mut result = self.0.read(buffer).await;
-        // A terminal that nobody is at any more. Linux may say so before the last words arrive: read once more.
+        // The terminal was hung up. Linux may report it before the last output arrives: read once more.
         if has_left(&result) {
             result = self.0.read(buffer).await;
         }
@@ -305,7 +296,6 @@ impl OutputEnd {
     }
 }
 
-/// What a command reads.
 pub(in crate::tools) struct InputEnd {
     end: pipe::Sender,
     connection: Connection,
@@ -321,7 +311,7 @@ impl InputEnd {
         self.end.write_all(bytes).await
     }
 
-    /// Says that nothing more will be written. A pipe ends when it is dropped; a terminal needs a sign.
+    /// Closes the input. A pipe is closed when dropped; a terminal needs a control character.
     pub(in crate::tools) async fn finish(mut self) -> io::Result<()> {
         const END_OF_TRANSMISSION: u8 = 4;
         match self.connection {

@@ -1,8 +1,8 @@
-//! What commands can reach: a sandbox of their own around the directory that they work in.
+//! The sandbox of commands, around their working directory.
 //!
-//! Looking at command lines only catches what is written plainly. What has to hold is held by the kernel: a command, and
-//! all that it starts, writes to the working directory and to temporary files, reads the system, and nothing else. Of
-//! the home nothing is open that configures the agent, that it remembers, or that authorises somebody.
+//! Classifying command lines only catches what is written plainly. The kernel enforces the rest: a command and
+//! its children can write to the working directory and to temporary files, read the system, and nothing else. In
+//! the home, configuration, memories and credentials are closed.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use super::child::Connection;
 
-/// How much commands are confined. Each holds more than the one before.
+/// How much commands are confined, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum CommandSandbox {
-    /// Not at all: they can do what the user can do.
+    /// Not at all: commands can do what the user can do.
     #[default]
     Off,
     /// To the working directory and temporary files.
@@ -28,7 +28,7 @@ pub enum CommandSandbox {
 }
 
 impl CommandSandbox {
-    /// Reads `terminal.sandbox` from the whole configuration. What makes no sense is the strictest.
+    /// Reads `terminal.sandbox` from the whole configuration. An invalid value is the strictest.
     pub fn from_document(document: &Value) -> Self {
         match &document["terminal"]["sandbox"] {
             Value::Null | Value::Bool(false) => Self::Off,
@@ -38,7 +38,6 @@ impl CommandSandbox {
         }
     }
 
-    /// The word in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -48,14 +47,14 @@ impl CommandSandbox {
     }
 }
 
-/// What the owner of the machine leaves the commands of an agent, whatever its own configuration says.
+/// The machine owner's limits for commands, whatever the agent's own configuration says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandBounds {
-    /// How much they are confined at least.
+    /// The minimum confinement.
     pub least: CommandSandbox,
-    /// The only directory that they work in; the session's own if there is none.
+    /// The only working directory; the session's own if there is none.
     pub workspace: Option<PathBuf>,
-    /// What they may read besides the system.
+    /// Readable paths besides the system's.
     pub readable: Vec<PathBuf>,
 }
 
@@ -79,7 +78,7 @@ impl Confinement {
                 .filter(|item| !item.is_empty());
             items.map(expanded).collect()
         };
-        // Whoever bounds an agent does not leave it to its configuration what is open.
+        // With limits, the agent's own configuration cannot open further paths.
         let is_bounded = bounds.least > CommandSandbox::Off;
         Self {
             level: CommandSandbox::from_document(document).max(bounds.least),
@@ -97,12 +96,11 @@ impl Confinement {
         }
     }
 
-    /// How much commands are confined.
     pub fn level(&self) -> CommandSandbox {
         self.level
     }
 
-    /// Whether the kernel holds commands to it.
+    /// Whether the kernel enforces it.
     pub fn is_in_force(&self) -> bool {
         self.level > CommandSandbox::Off && Support::of_this_machine().landlock.is_some()
     }
@@ -113,14 +111,14 @@ impl Confinement {
         support.landlock.is_some() && support.seccomp
     }
 
-    /// What is in force, in one line for people.
+    /// The effective sandbox, in one line for people.
     pub fn describe(&self) -> String {
         describe(self.level, Support::of_this_machine())
     }
 
     /// Prepares a sandbox for a command that works in a directory. `None` where commands are not confined.
     ///
-    /// Fails where one is wanted and the machine has none: a command must not run then.
+    /// Fails if a sandbox is configured but not supported: the command must not run.
     pub(crate) fn prepare(
         &self,
         scene: &CommandScene<'_>,
@@ -155,7 +153,7 @@ impl Confinement {
         write.push(places.temporary);
         write.extend(self.write.iter().cloned());
         if scene.connection == Connection::Terminal {
-            // That of its own session, which it has just made.
+            // The terminal of its own new session.
             write.push("/dev/tty".into());
         }
         Ok(Some(Plan {
@@ -200,21 +198,15 @@ impl Confinement {
 struct Places {
     open: Vec<PathBuf>,
     temporary: PathBuf,
-    /// A home for what programs keep, where the real one is the agent's.
+    /// A replacement home for programs, if the real one is the agent's.
     home: Option<PathBuf>,
 }
 
-/// Where a command runs.
 pub(crate) struct CommandScene<'a> {
-    /// The working directory of the session.
     pub(crate) root: &'a Path,
-    /// The home of the agent.
     pub(crate) hermes_home: &'a Path,
-    /// The user's directory.
     pub(crate) user_home: Option<&'a Path>,
-    /// What it is connected to.
     pub(crate) connection: Connection,
-    /// What it has to read besides.
     pub(crate) also_read: &'a [&'a Path],
 }
 
@@ -224,13 +216,13 @@ impl CommandScene<'_> {
     }
 }
 
-/// Opens a directory, but not the agent's home in it, nor the hidden files of the user's: those say what runs at the
-/// next login, and hold keys. Rules for files have no exceptions, so what is around them is opened piece by piece.
+/// Opens a directory, but not the agent's home in it, nor the user's hidden files: those decide what runs at the
+/// next login, and hold keys. Landlock rules have no exceptions, so the siblings are opened one by one.
 fn open_around(directory: &Path, scene: &CommandScene<'_>, open: &mut Vec<PathBuf>) {
     let directory = real(directory);
     let hermes = real(scene.hermes_home);
     if directory.starts_with(&hermes) {
-        // Of the home, only what is there to be worked in.
+        // Of the home, only directories meant for work.
         let workspace = hermes.join("workspace");
         if directory.starts_with(&workspace) {
             open.push(directory);
@@ -260,7 +252,7 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Programs that the command would find outside the system's directories, and what is installed with them.
+/// Programs in the PATH outside the system's directories, and their libraries.
 fn installed(path: &OsStr, scene: &CommandScene<'_>) -> Vec<PathBuf> {
     const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "pyvenv.cfg"];
     let mut found = Vec::new();
@@ -273,7 +265,7 @@ fn installed(path: &OsStr, scene: &CommandScene<'_>) -> Vec<PathBuf> {
             && let Some(prefix) = directory.parent()
         {
             found.extend(BESIDE_BIN.map(|name| prefix.join(name)));
-            // What programs of Rust are links to.
+            // Rust programs are links into this directory.
             if prefix.ends_with(".cargo") {
                 found.push(prefix.with_file_name(".rustup"));
             }

@@ -1,7 +1,7 @@
-//! The variables a command gets: those of Hermes without secrets.
+//! The environment of a command: that of Hermes without secrets.
 //!
-//! A variable is left out if the home's `.env` sets it, if its name says that it is a secret, or if its value looks like
-//! one. The user lets single variables through by name.
+//! A variable is omitted if the home's `.env` sets it, if its name marks a secret, or if its value looks like
+//! one. The user can pass single variables by name.
 
 use std::{
     borrow::Cow,
@@ -29,10 +29,9 @@ const SECRET_PARTS: [&str; 10] = [
 ];
 /// Texts anywhere in a name that mark a secret.
 const SECRET_TEXTS: [&str; 4] = ["PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY"];
-/// No secrets in spite of their names.
+/// Not secrets, in spite of their names.
 const HARMLESS: [&str; 2] = ["SSH_AUTH_SOCK", "SSH_ASKPASS"];
 
-/// The variables of a command.
 pub(super) fn for_child(
     settings: &TerminalSettings,
     home: &Path,
@@ -54,7 +53,7 @@ pub(super) fn for_child(
         .cloned()
         .collect();
     if connection == Connection::Pipes {
-        // Nobody is there to turn pages.
+        // A pager would wait for input.
         for (name, value) in [("TERM", "dumb"), ("PAGER", "cat"), ("GIT_PAGER", "cat")] {
             environment.retain(|(present, _)| present != name);
             environment.push((name.into(), value.into()));

@@ -1,5 +1,5 @@
-//! Finds what a command left running outside its process group: a daemon that made a session of its own is still known
-//! by a variable that it inherited. One that clears its environment gets away.
+//! Kills processes that a command left running outside its process group: a daemon with its own session is still
+//! recognised by an inherited variable. One that clears its environment escapes.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,7 +11,7 @@ const VARIABLE: &str = "HERMES_COMMAND";
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A variable that no other command has.
+/// A marker variable that is unique for each command.
 pub(super) struct Mark(OsString);
 
 impl Mark {
@@ -22,15 +22,14 @@ impl Mark {
         Self(format!("{}-{number}-{time}", std::process::id()).into())
     }
 
-    /// What the command has to be started with.
+    /// The variable for the command's environment.
     pub(super) fn variable(&self) -> (&str, &OsStr) {
         (VARIABLE, &self.0)
     }
 
-    /// Kills all processes that carry it.
     #[cfg(target_os = "linux")]
     pub(super) fn kill(&self) {
-        // What was being forked during one round is found in the next.
+        // Processes forked during one round are found in the next.
         const ROUNDS: usize = 3;
         for _ in 0..ROUNDS {
             let found = linux::processes().filter(|id| linux::kill_if_marked(*id, &self.0));
@@ -55,7 +54,7 @@ mod linux {
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
     }
 
-    /// Kills a process if it carries the mark, and tells so.
+    /// Kills a process if it has the marker, and returns whether it did.
     pub(super) fn kill_if_marked(id: i32, mark: &OsStr) -> bool {
         let path = format!("/proc/{id}/environ");
         let is_marked = || {
@@ -69,7 +68,7 @@ mod linux {
         if !is_marked() {
             return false;
         }
-        // Held like this, the id can not become another process's between the look and the signal.
+        // The pidfd keeps the id from being reused between check and signal.
         let Some(held) = Pid::from_raw(id).and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok())
         else {
             return false;

@@ -1,4 +1,4 @@
-//! Which addresses belong to the internet at large, and names looked up so that they can not stand for others.
+//! Which addresses are public, and a resolver that only returns those.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::Host;
 
-/// Whether a host may be reached, as far as its name shows.
+/// Whether a host is public, as far as its name shows.
 pub(crate) fn is_public_host(host: &Host<&str>) -> bool {
     match host {
         Host::Ipv4(address) => is_public_v4(*address),
@@ -49,19 +49,19 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::from_bits(bits))
     };
     match address.segments() {
-        // An IPv4 address in other clothes, also one that a gateway translates.
+        // An embedded IPv4 address, also one that a gateway translates.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             embedded(high, low)
         }
         [0x2002, high, low, ..] => embedded(high, low),
-        // Tunnels and examples.
+        // Tunnels and documentation addresses.
         [0x2001, 0 | 0xdb8, ..] => false,
-        // All of the internet is in here.
+        // Global unicast.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
-/// Looks names up and keeps only what is public. The connection goes to just these addresses.
+/// Resolves names and keeps only public addresses. The connection uses exactly these.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublicOnly;
 
@@ -72,7 +72,7 @@ impl Resolve for PublicOnly {
             let public: Vec<SocketAddr> = found.filter(|found| is_public(found.ip())).collect();
             if public.is_empty() {
                 let reason = format!(
-                    "`{}` is in a private network; it is out of reach unless the user sets \
+                    "`{}` is in a private network; it cannot be reached unless the user sets \
                      `security.allow_private_urls: true`",
                     name.as_str()
                 );

@@ -1,4 +1,4 @@
-//! `web_extract`: what stands on web pages, as text.
+//! `web_extract`: the text of web pages.
 
 use std::sync::Arc;
 
@@ -14,18 +14,14 @@ use crate::{
 
 const NAME: &str = "web_extract";
 const MOST_PAGES: usize = 5;
-/// What is fetched of one page.
 const MOST_BYTES: usize = 5 << 20;
-/// What is shown of one page.
 const MOST_CHARACTERS: usize = 100_000;
 
-/// Reads web pages.
 pub struct WebExtract {
     web: Arc<Web>,
 }
 
 impl WebExtract {
-    /// Fetches pages in this way.
     pub fn new(web: Arc<Web>) -> Self {
         Self { web }
     }
@@ -53,12 +49,12 @@ impl WebExtract {
 
     async fn page(&self, url: &str) -> Result<String, Problem> {
         let fetched = self.web.fetch(url, MOST_BYTES).await?;
-        // Reading a large page takes a while.
+        // Parsing a large page takes a while.
         blocking(move || describe(&fetched)).await
     }
 }
 
-/// Address, title and text of what was fetched.
+/// URL, title and text of a page.
 fn describe(fetched: &Fetched) -> Result<String, Problem> {
     let (title, mut body) = text_of(fetched)?;
     let is_long = body.char_indices().nth(MOST_CHARACTERS);
@@ -73,12 +69,12 @@ fn describe(fetched: &Fetched) -> Result<String, Problem> {
     Ok(format!("Address: {url}\n{title}\n{body}"))
 }
 
-/// Title and text of what was fetched.
+/// Title and text of a page.
 fn text_of(fetched: &Fetched) -> Result<(Option<String>, String), Problem> {
     let kind = fetched.media_type.as_str();
     let text = || match std::str::from_utf8(&fetched.bytes) {
         Ok(text) => text.to_owned(),
-        // A page cut in the middle of a letter, or one that is not UTF-8: most others are like Latin-1.
+        // A page cut inside a character, or one that is not UTF-8: most others are like Latin-1.
         Err(error) if fetched.is_cut && error.error_len().is_none() => {
             String::from_utf8_lossy(&fetched.bytes[..error.valid_up_to()]).into_owned()
         }
@@ -98,7 +94,7 @@ fn text_of(fetched: &Fetched) -> Result<(Option<String>, String), Problem> {
         Ok((None, text()))
     } else {
         Err(Problem::new(format!(
-            "{} is no text but `{kind}`; download it with the terminal if you need it",
+            "{} is not text but `{kind}`; download it with the terminal if you need it",
             fetched.url
         )))
     }

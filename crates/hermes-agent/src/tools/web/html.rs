@@ -1,7 +1,7 @@
-//! The text of an HTML page, for a reader who wants its content: headings, lists, links and code are marked as in
-//! Markdown, what is around the content is left out.
+//! Extracts the text of an HTML page: headings, lists, links and code are marked as in
+//! Markdown, navigation and the like are omitted.
 //!
-//! This is no browser. It reads tags one after the other, as pages in the wild are often not well-formed anyway.
+//! This is not a browser. It reads tags one after the other, since real pages are often not well-formed.
 
 mod entities;
 mod tokens;
@@ -9,12 +9,11 @@ mod tokens;
 use tokens::{Tag, Token, tokens};
 use url::Url;
 
-/// Elements whose content nobody reads.
 const UNREAD: [&str; 14] = [
     "title", "script", "style", "noscript", "template", "svg", "nav", "footer", "aside", "iframe",
     "select", "button", "head", "dialog",
 ];
-/// Elements that begin on a line of their own.
+/// Elements that start on a new line.
 const BLOCKS: [&str; 26] = [
     "p",
     "div",
@@ -44,18 +43,17 @@ const BLOCKS: [&str; 26] = [
     "details",
 ];
 
-/// A page as text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) title: Option<String>,
     pub(super) body: String,
 }
 
-/// Reads a page. Relative links are completed with its address.
+/// Extracts the text. Relative links are resolved against the page's URL.
 pub(super) fn read(page: &str, address: &Url) -> Text {
     let tokens: Vec<Token<'_>> = tokens(page).collect();
     let title = title(&tokens);
-    // A page that marks its content has little else that is worth reading.
+    // If a page marks its main content, the rest is ignored.
     for element in ["main", "article"] {
         if let Some(part) = inside(&tokens, element) {
             let body = render(part, address);
@@ -81,7 +79,7 @@ fn title(tokens: &[Token<'_>]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// What is between the first tag of this name and its end.
+/// The content of the first element of this name.
 fn inside<'t, 'p>(tokens: &'t [Token<'p>], name: &str) -> Option<&'t [Token<'p>]> {
     let start = tokens
         .iter()
@@ -90,7 +88,7 @@ fn inside<'t, 'p>(tokens: &'t [Token<'p>], name: &str) -> Option<&'t [Token<'p>]
     Some(&rest[..end_of(rest, name)])
 }
 
-/// Where the element that is open here ends.
+/// The end of the element that is open here.
 fn end_of(tokens: &[Token<'_>], name: &str) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -129,15 +127,15 @@ fn render(tokens: &[Token<'_>], address: &Url) -> String {
     page.finish()
 }
 
-/// A page as it is written down.
+/// Writes the text of a page.
 struct Page<'a> {
     address: &'a Url,
     text: String,
-    /// Whether the next word is apart from the last one.
+    /// Whether a space precedes the next word.
     has_space: bool,
-    /// How many elements around this keep their spaces.
+    /// The number of enclosing `pre` elements.
     pre: usize,
-    /// The links that are open: where their text begins, and where they lead.
+    /// Open links: the start of their text, and their target.
     links: Vec<(usize, Option<String>)>,
 }
 
@@ -243,7 +241,7 @@ impl Page<'_> {
         }
     }
 
-    /// Where a link leads, if that is another page.
+    /// The target of a link, if that is another page.
     fn target(&self, href: &str) -> Option<String> {
         let href = href.trim();
         if href.starts_with('#') {
@@ -267,7 +265,7 @@ impl Page<'_> {
     }
 
     fn blank_line(&mut self) {
-        // A list item stays one: its paragraphs begin right after the dash.
+        // In a list item, the first paragraph starts right after the dash.
         if self.text.ends_with("- ") || self.text.ends_with("> ") || self.text.ends_with("# ") {
             return;
         }
@@ -283,7 +281,7 @@ impl Page<'_> {
         }
     }
 
-    /// The text without empty items and with no more than one empty line in a row.
+    /// The text without empty items and without consecutive empty lines.
     fn finish(self) -> String {
         let mut lines: Vec<&str> = Vec::new();
         for line in self.text.lines() {

@@ -1,4 +1,4 @@
-//! `web_search`: asks a search engine that the user has set up.
+//! `web_search`: queries a configured search engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,30 +22,26 @@ const MOST_RESULTS: usize = 20;
 const TIMEOUT: Duration = Duration::from_secs(20);
 const BRAVE: &str = "https://api.search.brave.com";
 
-/// A search engine.
 #[derive(Debug, Clone)]
 pub enum SearchEngine {
     /// A SearXNG server, which needs no account.
     SearXng {
-        /// Where it is.
         base: Url,
     },
     /// Brave Search, with a key.
     Brave {
-        /// Where it is.
         base: Url,
-        /// The key.
         key: Secret<String>,
     },
 }
 
 impl SearchEngine {
-    /// The one that the home's variables name: `SEARXNG_URL`, else `BRAVE_SEARCH_API_KEY`.
+    /// From the home's variables: `SEARXNG_URL`, else `BRAVE_SEARCH_API_KEY`.
     pub fn from_variables(variables: &Variables) -> Option<Self> {
         let variable = |name| variables.get(name).filter(|value| !value.trim().is_empty());
         if let Some(base) = variable("SEARXNG_URL") {
             return Url::parse(base.trim())
-                .inspect_err(|error| tracing::warn!(%error, "`SEARXNG_URL` is no address"))
+                .inspect_err(|error| tracing::warn!(%error, "`SEARXNG_URL` is not a URL"))
                 .ok()
                 .map(|base| Self::SearXng { base });
         }
@@ -80,7 +76,7 @@ impl SearchEngine {
         }
     }
 
-    /// The list of results in an answer, and what the engine calls a description.
+    /// The list of results in a reply, and the engine's key for descriptions.
     fn results<'a>(&self, answer: &'a Value) -> (Option<&'a Vec<Value>>, &'static str) {
         match self {
             Self::SearXng { .. } => (answer["results"].as_array(), "content"),
@@ -89,19 +85,17 @@ impl SearchEngine {
     }
 }
 
-/// Searches the web.
 pub struct WebSearch {
     engine: SearchEngine,
     in_force: InForce,
 }
 
 impl WebSearch {
-    /// Asks this engine.
     pub fn new(engine: SearchEngine) -> Self {
         Self::beneath(engine, InForce::default())
     }
 
-    /// Asks this engine where an operator lets it be reached.
+    /// Applies the operator's policy.
     pub fn beneath(engine: SearchEngine, in_force: InForce) -> Self {
         Self { engine, in_force }
     }
@@ -126,7 +120,7 @@ impl WebSearch {
             .map_err(failed)?;
         let request = self.engine.request(&client, &query, limit);
         let request =
-            request.ok_or_else(|| Problem::new("the search engine's address is wrong"))?;
+            request.ok_or_else(|| Problem::new("the search engine's URL is invalid"))?;
         let request = request.build().map_err(failed)?;
         if let Err(reason) = ceiling.egress().check(request.url()) {
             return Err(Problem::new(reason.to_string()));
@@ -144,7 +138,7 @@ impl WebSearch {
         let results = answer.as_ref().map(|answer| self.engine.results(answer));
         let Some((Some(results), description)) = results.filter(|_| status.is_success()) else {
             return Err(Problem::new(format!(
-                "the search engine gave no results that can be read (HTTP {status}); a SearXNG server must allow the \
+                "the search engine's reply could not be parsed (HTTP {status}); a SearXNG server must allow the \
                  format `json`, Brave a valid `BRAVE_SEARCH_API_KEY`"
             )));
         };

@@ -1,4 +1,4 @@
-//! Conversations that are made shorter: what the store keeps of them.
+//! Compaction: what the store keeps of a conversation.
 
 use hermes_agent::{
     compact::Ran,

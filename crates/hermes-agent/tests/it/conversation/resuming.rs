@@ -1,4 +1,4 @@
-//! Going on with what was stored.
+//! Resuming stored sessions.
 
 use hermes_agent::{
     conversation::{Conversation, ConversationError, CwdOnResume, Which},
@@ -62,7 +62,7 @@ async fn a_resumed_session_sends_what_it_sent_before() {
     let ended = scene.agent.store().session(&id).await.unwrap().unwrap();
     assert_eq!(ended.end_reason.as_deref(), Some("cli_close"));
 
-    // What is remembered in between must not change what was begun with.
+    // Notes written meanwhile must not change the prompt of the session.
     scene.home.write("memories/MEMORY.md", "a new note");
     let agent = agent(&scene.home).await;
     let mut resumed = Conversation::resume(agent, &named(&id), scene.setup())
@@ -71,7 +71,7 @@ async fn a_resumed_session_sends_what_it_sent_before() {
     assert_eq!(resumed.messages(), said);
     say(&mut resumed, "and now?").await.unwrap();
     let mut asked = scene.asked();
-    // Thoughts are sent back within their turn only.
+    // Reasoning is sent back within its turn only.
     for message in asked.iter_mut().flatten() {
         message.as_object_mut().unwrap().remove("reasoning_content");
     }

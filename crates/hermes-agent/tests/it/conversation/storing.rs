@@ -1,4 +1,4 @@
-//! What is written when, whatever comes of a turn.
+//! What a turn stores, and when.
 
 use std::time::{Duration, Instant};
 
@@ -141,7 +141,7 @@ async fn broken_arguments_and_unknown_tools_are_results_like_others() {
     assert_eq!(answer.tally.tool_calls.len(), 2);
     assert!(answer.tally.tool_calls.iter().all(|call| call.is_error));
     let texts = scene.texts(conversation.id()).await;
-    assert!(texts[2].1.contains("no JSON object"), "{texts:?}");
+    assert!(texts[2].1.contains("not a JSON object"), "{texts:?}");
     assert!(texts[3].1.contains("Unknown tool: fly"), "{texts:?}");
     let rows = scene.rows(conversation.id()).await;
     assert_eq!(rows[2].body.tool_call_id.as_deref(), Some("a"));
@@ -195,7 +195,7 @@ async fn the_model_hears_of_background_processes_with_the_next_message() {
     let rows = scene.rows(conversation.id()).await;
     let told = rows.iter().filter_map(|row| row.body.api_content.as_ref());
     assert_eq!(told.count(), 1);
-    // People see what was said, and a resumed session sends what was sent.
+    // The store shows the user's own text; a resumed session sends what was sent.
     let texts = scene.texts(conversation.id()).await;
     let said = texts.iter().filter(|(role, _)| role == "user");
     assert!(said.skip(1).all(|(_, text)| text == "well?"), "{texts:?}");

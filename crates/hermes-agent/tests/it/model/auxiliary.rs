@@ -1,4 +1,4 @@
-//! Models for work beside the conversation.
+//! Auxiliary models.
 
 use std::time::{Duration, Instant};
 

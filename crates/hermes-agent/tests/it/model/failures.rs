@@ -1,4 +1,4 @@
-//! Replies that do not arrive as they should.
+//! Failing, truncated and slow replies.
 
 use std::time::Duration;
 
@@ -221,7 +221,7 @@ async fn silence_is_not_waited_for_without_end() {
 
 #[tokio::test]
 async fn slow_pieces_are_no_silence() {
-    // In all more time than a silence may take.
+    // Longer in total than the timeout between bytes.
     let answer = Answer::pieces(["a", "b", "c", "d", "e", "f"]).with(|reply| reply.pause_ms = 500);
     let server = ModelServer::start(Script::new([answer]));
     let (reply, _) = ask(&quick(once(&server, Protocol::ChatCompletions)), "hi").await;

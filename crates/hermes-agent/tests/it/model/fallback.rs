@@ -1,4 +1,4 @@
-//! The next provider steps in.
+//! Fallback to the next provider.
 
 use hermes_agent::model::{ModelEvent, Problem};
 use hermes_testkit::model::{Answer, ModelServer, Script};
@@ -46,7 +46,7 @@ async fn each_provider_gets_its_own_key_and_model() {
     };
     assert_eq!(header(&first), "Bearer key-of-one");
     assert_eq!(header(&second), "Bearer key-of-two");
-    // The third has no key, and that is said.
+    // The third has no key, and the notes say so.
     assert!(
         selection.notes[0].contains("`OPENAI_API_KEY`"),
         "{:?}",

@@ -243,7 +243,7 @@ async fn a_provider_that_comes_later_is_told_so() {
     ] {
         let error = error(setup.resolve(&flags(model, provider)).await);
         assert!(matches!(error, ResolveError::Later { .. }), "{error}");
-        assert!(error.to_string().contains("later"), "{error}");
+        assert!(error.to_string().contains("not supported yet"), "{error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Replies that arrive as they should.
+//! Successful replies, streamed and whole.
 
 use hermes_agent::{
     message::{AssistantMessage, Message, ToolCall},

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 type Doors = Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>;
 
-/// Calls that tell when they begin and end when they are let go.
+/// Calls that report their start and end when released.
 struct Gate {
     begun: mpsc::UnboundedReceiver<u64>,
     doors: Doors,
@@ -58,7 +58,7 @@ impl Gate {
             .unwrap()
     }
 
-    /// Whether a call begins without another one ending. Everything that can go on is let go on first.
+    /// Whether no call starts although all ready tasks have run.
     async fn is_quiet(&mut self) -> bool {
         for _ in 0..100 {
             tokio::task::yield_now().await;

@@ -64,8 +64,8 @@ async fn unreadable_arguments_and_unknown_names_are_told_to_the_model() {
     let model = Scripted::new([Step::Call(calls), Step::Say("sorry")]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Answered));
     let results = setup.surface.results();
-    assert!(results[0].contains("no JSON object"), "{}", results[0]);
-    assert!(results[1].contains("no JSON object"), "{}", results[1]);
+    assert!(results[0].contains("not a JSON object"), "{}", results[0]);
+    assert!(results[1].contains("not a JSON object"), "{}", results[1]);
     assert_eq!(results[2], "{\"error\":\"Unknown tool: nonsense\"}");
     assert_eq!(results[3], "fine");
 }

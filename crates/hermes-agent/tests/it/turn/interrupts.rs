@@ -1,4 +1,4 @@
-//! The user stops a turn: nothing goes on, and the history stays valid.
+//! Interrupts: nothing keeps running, and the history stays valid.
 
 use std::sync::{
     Arc,
@@ -55,7 +55,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A deaf tool never ends; the other one stops when it is told to.
+/// A deaf tool never ends; the other one reacts to cancellation.
 fn slow(
     name: &'static str,
     is_deaf: bool,

@@ -1,10 +1,10 @@
-//! The items of `input`, as messages.
+//! Converts the items of `input` to messages.
 
 use serde_json::{Value, json};
 
 use crate::api::error::ApiError;
 
-/// The messages that an input means: a text is the user's, a list is what was said in order.
+/// The messages of an input: a text is a user message, a list is the conversation.
 pub(super) fn messages(input: &Value) -> Result<Value, ApiError> {
     let items = match input {
         Value::Array(items) => items,
@@ -20,10 +20,10 @@ pub(super) fn messages(input: &Value) -> Result<Value, ApiError> {
                 "tool_call_id": item["call_id"],
                 "content": result(&item["output"])?,
             })),
-            // Thoughts belong to whoever had them.
+            // Reasoning of other models is ignored.
             Some("reasoning" | "item_reference") => {}
             Some(kind) => {
-                let message = format!("`input`: items of the type `{kind}` are not understood");
+                let message = format!("`input`: items of the type `{kind}` are not supported");
                 return Err(ApiError::member("input", message));
             }
         }
@@ -35,7 +35,7 @@ fn said(item: &Value) -> Result<Value, ApiError> {
     Ok(json!({"role": item["role"], "content": content(&item["content"])?}))
 }
 
-/// Calls that were made together stand in one message.
+/// Consecutive calls become one message.
 fn add_call(messages: &mut Vec<Value>, item: &Value) {
     let call = json!({
         "id": item["call_id"],
@@ -54,7 +54,7 @@ fn add_call(messages: &mut Vec<Value>, item: &Value) {
     messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
 }
 
-/// What a function returned: a text, or parts of which the texts count.
+/// The result of a function: a text, or the text parts.
 fn result(output: &Value) -> Result<Value, ApiError> {
     match content(output)? {
         Value::Array(parts) => {
@@ -68,7 +68,7 @@ fn result(output: &Value) -> Result<Value, ApiError> {
     }
 }
 
-/// A text, or parts in the words of chat completions.
+/// A text, or parts in the format of chat completions.
 fn content(content: &Value) -> Result<Value, ApiError> {
     let parts = match content {
         Value::Array(parts) => parts,
@@ -87,7 +87,7 @@ fn content(content: &Value) -> Result<Value, ApiError> {
             kind => {
                 let kind = kind.unwrap_or("no type");
                 let message = format!(
-                    "`input`: parts of the type `{kind}` are not understood; texts and images by address are"
+                    "`input`: parts of the type `{kind}` are not supported; texts and images by URL are"
                 );
                 Err(ApiError::member("input", message))
             }

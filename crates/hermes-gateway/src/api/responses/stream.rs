@@ -30,14 +30,13 @@ pub(super) fn events(frame: ResponseHead, waiting: Waiting) -> impl Stream<Item 
     })
 }
 
-/// A response on its way to a client.
+/// A streamed response.
 struct Streaming {
     frame: ResponseHead,
-    /// Gone when all has been said.
     waiting: Option<Waiting>,
     ready: VecDeque<String>,
     sequence: u64,
-    /// What was said so far; none before the first word.
+    /// The text so far; `None` before the first delta.
     text: Option<String>,
 }
 
@@ -101,7 +100,7 @@ impl Streaming {
     }
 
     fn end(&mut self, answer: &Answer) {
-        // Nothing was streamed of an answer that is empty, or came at once.
+        // An answer without deltas has not been streamed yet.
         if self.text.is_none() && (!answer.output.is_empty() || answer.client_calls.is_empty()) {
             self.tell_text(&answer.output);
         }

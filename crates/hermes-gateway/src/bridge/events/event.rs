@@ -1,10 +1,10 @@
-//! One event, and how it looks to clients.
+//! One event and its JSON form.
 
 use hermes_store::runtime::LoggedEvent;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
-/// A place in the log: the first event has 1, each following one more.
+/// A position in the log, counted from 1 without gaps.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -21,50 +21,40 @@ impl Cursor {
     }
 }
 
-/// One thing that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Its place in the log.
     pub cursor: Cursor,
-    /// What happened.
     pub kind: EventKind,
-    /// The chat it happened in; empty if in none.
+    /// The chat; empty if there is none.
     pub session_key: String,
 }
 
-/// What can happen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
-    /// Somebody said something.
     Message {
         /// `user` or `assistant`.
         role: String,
-        /// The beginning of it, 500 characters at most.
+        /// At most the first 500 characters.
         content: String,
         /// Seconds since 1970.
         timestamp: String,
         /// The row in the store.
         message_id: String,
     },
-    /// Something waits for an approval.
     ApprovalRequested {
-        /// Its name.
         approval_id: String,
         /// `exec`, `mcp` or `plugin`.
         kind: String,
-        /// What would be done.
         command: String,
-        /// Why that is asked.
         description: String,
         /// UTC.
         created_at: String,
         /// UTC.
         expires_at: Option<String>,
     },
-    /// An approval is no longer waited for.
+    /// An approval was decided, or expired.
     ApprovalResolved {
-        /// Its name.
         approval_id: String,
         /// `allow-once`, `allow-session`, `allow-always`, `deny`, `expired` or `cancelled`.
         decision: String,
@@ -88,7 +78,7 @@ impl Event {
     }
 }
 
-/// Reads logged events. A kind that only a newer program knows is passed over.
+/// Parses logged events. Unknown kinds, of a newer program, are ignored.
 pub(super) fn read_all(logged: Vec<LoggedEvent>) -> Vec<Event> {
     logged.into_iter().filter_map(Event::read).collect()
 }

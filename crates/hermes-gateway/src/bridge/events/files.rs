@@ -1,4 +1,4 @@
-//! Hears when the databases of a home are written.
+//! Watches the databases of a home for writes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use hermes_config::Home;
 use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-/// A watch on the databases of a home. Dropping it ends the watch.
+/// A file watcher on the databases of a home. Dropping it ends the watch.
 #[derive(Debug)]
 pub(super) struct FileWatch {
     written: Arc<Notify>,
@@ -14,12 +14,12 @@ pub(super) struct FileWatch {
 }
 
 impl FileWatch {
-    /// Begins to watch. Where there are no file events (some network drives), nothing is ever heard.
+    /// Starts watching. Without file events (some network drives) it never fires.
     pub(super) fn new(home: &Home) -> Self {
         let written = Arc::new(Notify::new());
         let heard = Arc::clone(&written);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // An error, like a queue that ran over, may stand for any event.
+            // An error, such as a queue overflow, may hide any event.
             let Ok(event) = event else {
                 heard.notify_one();
                 return;
@@ -34,7 +34,7 @@ impl FileWatch {
                 heard.notify_one();
             }
         });
-        // The directory, since files come and go.
+        // The directory, since files are created and removed.
         let watcher = watcher.and_then(|mut watcher| {
             watcher.watch(home.path(), RecursiveMode::NonRecursive)?;
             Ok(watcher)
@@ -42,18 +42,18 @@ impl FileWatch {
         Self {
             written,
             _watcher: watcher
-                .inspect_err(|error| tracing::debug!(%error, "no file events; looking regularly"))
+                .inspect_err(|error| tracing::debug!(%error, "file events are not available; polling the databases"))
                 .ok(),
         }
     }
 
-    /// Resolves when something was written since the last time.
+    /// Resolves when something was written since the last call.
     pub(super) async fn written(&self) {
         self.written.notified().await;
     }
 }
 
-/// The databases and the files that SQLite writes before them. A commit shows in the log, or in a journal's end.
+/// The databases and SQLite's own files. A commit writes the WAL, or removes the journal.
 fn is_database(name: &str) -> bool {
     ["state.db", "runtime.db"]
         .iter()

@@ -1,13 +1,13 @@
-//! The newest part of the log in memory.
+//! The newest part of the log, in memory.
 
 use std::collections::VecDeque;
 
 use super::{Cursor, Event, Page, dropped};
 
-/// More than anybody who keeps up will ask for.
+/// Enough for clients that keep up.
 const LENGTH: usize = 1000;
 
-/// The events after a certain cursor, all of them.
+/// All events after a certain cursor.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     events: VecDeque<Event>,
@@ -20,12 +20,12 @@ pub(super) struct Tail {
 impl Tail {
     pub(super) const LENGTH: usize = LENGTH;
 
-    /// The highest cursor ever given.
+    /// The highest cursor ever assigned.
     pub(super) fn last(&self) -> Cursor {
         self.last
     }
 
-    /// Forgets all events up to that cursor.
+    /// Drops all events up to that cursor.
     pub(super) fn begin_after(&mut self, cursor: Cursor) {
         self.events.clear();
         self.after = cursor;
@@ -44,7 +44,7 @@ impl Tail {
         self.last = last;
     }
 
-    /// The answer to a question, if it is about this part.
+    /// The page after a cursor, if it is completely in memory.
     pub(super) fn page(
         &self,
         after: Cursor,
@@ -58,7 +58,7 @@ impl Tail {
         let events = self
             .events
             .range(start..)
-            // What has been trimmed is gone here, too.
+            // Events trimmed from the log are dropped here, too.
             .filter(|event| self.oldest.is_some_and(|oldest| oldest <= event.cursor))
             .filter(|event| is_wanted(event))
             .take(limit)

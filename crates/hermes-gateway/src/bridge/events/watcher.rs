@@ -1,5 +1,5 @@
-//! The task that keeps the log up to date: looks at the databases when they were written, when somebody asks, and
-//! now and then.
+//! The task that keeps the log up to date: scans the databases after writes, on request, and
+//! at intervals.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,13 +15,13 @@ use tokio::{
 
 use super::{Cursor, EventLimits, Shared, event, files::FileWatch, tail::Tail};
 
-/// How often to look where file events are not to be had, or may not be.
+/// How often to scan without reliable file events.
 const FALLBACK: Duration = Duration::from_millis(150);
-/// The same where they have been heard. Looking costs little, but at rest it is all there is.
+/// How often to scan with file events. A scan is cheap, but it is the only idle load.
 const FALLBACK_BESIDE_EVENTS: Duration = Duration::from_secs(1);
-/// How often to try again what failed, so that a lasting failure costs little.
+/// The pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// The log file is written a moment before the commit can be seen.
+/// The WAL is written shortly before the commit becomes visible.
 const AFTER_WRITE: [Duration; 4] = [
     Duration::from_millis(1),
     Duration::from_millis(2),
@@ -29,7 +29,6 @@ const AFTER_WRITE: [Duration; 4] = [
     Duration::from_millis(8),
 ];
 
-/// What the task owns.
 pub(super) struct Watcher {
     home: Home,
     limits: EventLimits,
@@ -39,22 +38,21 @@ pub(super) struct Watcher {
     asked: mpsc::Receiver<oneshot::Sender<()>>,
     waiting: Vec<oneshot::Sender<()>>,
     log: Option<EventLog>,
-    /// Where a log ended that was deleted.
+    /// The end of a deleted log.
     end: Option<LogEnd>,
-    /// Whether the tail lags behind the log.
+    /// Whether the tail is behind the log.
     is_behind: bool,
     /// What was last warned about.
     warned: Option<String>,
 }
 
-/// Why it is time for a look.
+/// What triggered a scan.
 enum Cause {
     Written,
     Time,
     Asked,
 }
 
-/// What a look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Change,
@@ -97,7 +95,7 @@ impl Watcher {
     }
 
     async fn watch(&mut self) {
-        // Before the databases are opened, if possible: opening them is the first that can be heard.
+        // Before the databases are opened, so that opening them already triggers an event.
         let early = self
             .home
             .path()
@@ -120,7 +118,7 @@ impl Watcher {
                         self.waiting.push(asked);
                         Cause::Asked
                     }
-                    // Nobody is left who could ask or listen.
+                    // All handles are dropped.
                     None => return,
                 },
             };
@@ -130,14 +128,14 @@ impl Watcher {
                     are_files_heard = true;
                     found = self.look_for_commit(found).await;
                 }
-                // That should have been heard.
+                // A file event should have reported this change.
                 Cause::Time if found == Found::Change => are_files_heard = false,
                 Cause::Time | Cause::Asked => {}
             }
         }
     }
 
-    /// Looks on for a moment after a file was written, until a commit is found.
+    /// Scans repeatedly after a write, until the commit is visible.
     async fn look_for_commit(&mut self, mut found: Found) -> Found {
         for pause in AFTER_WRITE {
             if found == Found::Change {
@@ -149,7 +147,7 @@ impl Watcher {
         found
     }
 
-    /// Looks once, for all who have asked until now.
+    /// Scans once, for all pending requests.
     async fn look(&mut self) -> Found {
         while let Ok(asked) = self.asked.try_recv() {
             self.waiting.push(asked);
@@ -180,7 +178,7 @@ impl Watcher {
             return Ok(Found::Failure);
         };
         let looked = log.look().await;
-        // Others may have written to the log, even where our own look failed.
+        // Other processes may have written to the log, even if our own scan failed.
         self.is_behind |= !matches!(looked, Ok(false));
         if self.is_behind {
             self.catch_up().await?;
@@ -193,13 +191,13 @@ impl Watcher {
         })
     }
 
-    /// Leaves a log that was deleted or replaced. Another one goes on where it ends.
+    /// Closes a log that was deleted or replaced. The next one continues its cursors.
     async fn leave_lost_log(&mut self) -> Result<(), StoreError> {
         let Some(log) = self.log.as_mut().filter(|log| log.is_lost()) else {
             return Ok(());
         };
         self.end = Some(log.end().await?);
-        tracing::warn!("`runtime.db` was deleted or replaced; the log of events begins anew");
+        tracing::warn!("`runtime.db` was deleted or replaced; starting a new event log");
         if let Some(log) = self.log.take() {
             log.close().await;
         }
@@ -216,7 +214,7 @@ impl Watcher {
         if let Keeping::Memory(error) = keeping {
             tracing::warn!(
                 %error,
-                "events are only kept in memory, until this process ends; make the home directory writable to keep them"
+                "event log is in memory only; make the home directory writable to persist it"
             );
         }
         if let Some(end) = &self.end {
@@ -226,7 +224,7 @@ impl Watcher {
         Ok(log)
     }
 
-    /// Takes over what is new in the log and tells those who wait.
+    /// Reads new events of the log into the tail and wakes waiters.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         let Some(log) = &self.log else {
             return Ok(());
@@ -234,7 +232,7 @@ impl Watcher {
         let is_first = self.shared.newest.borrow().is_none();
         let known = self.shared.tail().last();
         let after = if is_first {
-            // Only its end is wanted.
+            // Only the end is needed.
             i64::MAX
         } else {
             known.into_stored()
@@ -247,7 +245,7 @@ impl Watcher {
         {
             let mut tail = self.shared.tail();
             if is_first || page.events.len() > Tail::LENGTH || last < known {
-                // More than fits: whoever asks for it gets it from the database.
+                // More than fits: the rest is read from the database on request.
                 tail.begin_after(last);
                 tail.extend(Vec::new(), page.oldest.map(Cursor::stored), last);
             } else {
@@ -267,7 +265,7 @@ impl Watcher {
     fn warn(&mut self, error: &StoreError) {
         let text = error.to_string();
         if self.warned.as_ref() != Some(&text) {
-            tracing::warn!(%error, "looking for events failed; it is tried again");
+            tracing::warn!(%error, "event log scan failed; retrying");
             self.warned = Some(text);
         }
     }

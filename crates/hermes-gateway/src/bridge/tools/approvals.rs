@@ -1,6 +1,6 @@
-//! `permissions_list_open` and `permissions_respond`: questions of other processes that a person may decide here.
+//! `permissions_list_open` and `permissions_respond`: pending approvals of other processes.
 //!
-//! An answer is handed to the process that waits, over its own socket, and counts when that has acted on it within five
+//! An answer is submitted to the waiting process over its own socket, and counts if that acts on it within five
 //! seconds.
 
 use std::time::Duration;
@@ -22,12 +22,11 @@ use crate::bridge::{
     envelope::{Document, Refusal},
 };
 
-/// How long the process that waits may take.
+/// How long to wait for the waiting process.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often to look whether it has.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The words for decisions, and what they mean.
+/// The decisions and their answers.
 const DECISIONS: [(&str, Answer); 3] = [
     ("allow-once", Answer::Once),
     ("allow-always", Answer::Always),
@@ -84,7 +83,6 @@ pub(super) async fn permissions_respond(
     }
 }
 
-/// What became of an answer.
 enum Response {
     Taken,
     NotFound,
@@ -128,7 +126,7 @@ async fn answer_and_wait(
         Ok(Some(Taken::Refused)) => return Ok(Response::Refused),
         Ok(None) => return Ok(Response::NotTaken),
         Err(error) => {
-            tracing::warn!(%error, "the process that asks is not reachable");
+            tracing::warn!(%error, "approval socket is not reachable");
             return Ok(Response::NotTaken);
         }
     }
@@ -143,7 +141,7 @@ async fn answer_and_wait(
     Ok(response.unwrap_or(Response::NotTaken))
 }
 
-/// What the owner made of an answer, if it has.
+/// The owner's reaction to an answer, if there is one.
 async fn resolution(
     runtime: &RuntimeStore,
     id: &str,
@@ -155,12 +153,12 @@ async fn resolution(
         Some(approval) if approval.outcome.as_deref() == Some(answer.as_str()) => {
             Some(Response::Taken)
         }
-        // Given up or expired meanwhile.
+        // Cancelled or expired meanwhile.
         Some(_) => Some(Response::TooLate),
     })
 }
 
-/// Whether the process that asked still waits.
+/// Whether the process that asked is still running.
 fn is_owned(approval: &Approval) -> bool {
     !process::is_gone(approval.owner_pid, approval.owner_start)
 }

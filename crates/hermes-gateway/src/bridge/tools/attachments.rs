@@ -1,4 +1,4 @@
-//! `attachments_fetch`: what a message carries besides its text.
+//! `attachments_fetch`: the attachments of a message.
 
 use hermes_store::{Content, MessageId, MessageState, SessionId, Store, StoredMessage};
 use serde_json::{Value, json};
@@ -11,17 +11,15 @@ use crate::bridge::{
     resources,
 };
 
-/// Stands before the path of a file in a text.
+/// Precedes the path of a file in a text.
 const MEDIA: &str = "MEDIA:";
 
-/// One thing a message carries.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::bridge) enum Attachment {
-    /// An image by its address, which may hold the image itself.
+    /// An image by URL, possibly a `data:` URL.
     Image { url: String },
-    /// A part of a kind that is passed on as it is.
+    /// Any other part, passed on unchanged.
     Part { kind: String, part: Value },
-    /// A file by its path.
     Media { path: String },
 }
 
@@ -46,13 +44,13 @@ pub(super) async fn attachments_fetch(
     Ok(json!({"message_id": id, "count": shown.len(), "attachments": shown}).into())
 }
 
-/// The message of that id, unless it was taken back.
+/// The message of that id, unless it was removed by an undo.
 pub(in crate::bridge) async fn find_message(
     store: &Store,
     session: &SessionId,
     id: &str,
 ) -> Result<StoredMessage, Refusal> {
-    // Only the way an id is written here names a message: `7`, not `07`.
+    // Only the canonical form of an id is valid: `7`, not `07`.
     let row = id.parse().ok().filter(|row: &i64| row.to_string() == id);
     let found = match row {
         Some(row) => store
@@ -66,7 +64,7 @@ pub(in crate::bridge) async fn find_message(
         .ok_or_else(|| Refusal::new(format!("Message not found: {id}")))
 }
 
-/// What a message carries: the parts of its content, then the files its text names.
+/// The attachments of a message: the parts of its content, then the files named in its text.
 pub(in crate::bridge) fn attachments_of(message: &StoredMessage) -> Vec<Attachment> {
     let Some(content) = &message.body.content else {
         return Vec::new();
@@ -116,7 +114,7 @@ fn media_in(text: &str) -> Vec<Attachment> {
 }
 
 impl Attachment {
-    /// As it is listed. An image that is too long to stand there is named by its resource.
+    /// The JSON form. A large inline image is replaced by its resource URI.
     fn shown(&self, most_inline: usize, resource: impl FnOnce() -> String) -> Value {
         match self {
             Self::Image { url } if url.starts_with("data:") && url.len() > most_inline => json!({

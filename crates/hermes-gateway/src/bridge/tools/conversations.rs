@@ -13,7 +13,6 @@ use crate::{
     platforms::ShownPlatforms,
 };
 
-/// Which conversations are listed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::bridge) struct Filter<'a> {
     pub(in crate::bridge) platform: Option<&'a str>,
@@ -89,7 +88,6 @@ fn hint(bridge: &Bridge, filter: Filter<'_>, others: usize) -> String {
     )
 }
 
-/// A conversation as it is listed.
 #[derive(Serialize)]
 struct Row<'a> {
     session_key: &'a str,
@@ -117,7 +115,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What the origin says, which may be null; an empty text where it says nothing.
+/// A value of the origin, which may be null; an empty text if it is missing.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum OfOrigin<'a> {
@@ -171,7 +169,6 @@ pub(super) async fn conversation_get(
     .into())
 }
 
-/// The conversation of that key.
 pub(in crate::bridge) async fn find(bridge: &Bridge, key: &str) -> Result<Entry, Refusal> {
     let entries = bridge.conversations().await?;
     let mut found = entries.iter().filter(|entry| entry.session_key == key);

@@ -14,7 +14,7 @@ use crate::bridge::{
     events::{Cursor, EventError, Page},
 };
 
-/// How often a client that wants to know is told that the waiting goes on.
+/// How often progress is reported while waiting.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 pub(super) async fn events_poll(
@@ -59,14 +59,14 @@ pub(super) async fn events_wait(
         tokio::select! {
             page = feed.wait(after, key) => Some(page),
             () = tokio::time::sleep_until(deadline) => None,
-            // The client no longer wants to know, or has gone.
+            // The client has cancelled, or disconnected.
             () = context.ct.cancelled() => None,
             () = report_progress(context, timeout) => None,
         }
     };
     let page = match in_time.await {
         Some(page) => page,
-        // Says also how far the log reaches.
+        // Includes the bounds of the log.
         None => feed.poll(after, key, 1).await,
     };
     page.map(answer).map_err(|error| unavailable(&error))
@@ -83,7 +83,7 @@ fn answer(page: Page) -> Document {
     answer.into()
 }
 
-/// Tells a client that asked for it how long has been waited. Never ends.
+/// Reports progress to a client that requested it. Never ends.
 async fn report_progress(context: &RequestContext<RoleServer>, timeout_ms: u64) {
     let Some(token) = context.meta.get_progress_token() else {
         return std::future::pending().await;
@@ -102,7 +102,7 @@ async fn report_progress(context: &RequestContext<RoleServer>, timeout_ms: u64) 
     }
 }
 
-/// The cursor asked for; 0 stands for the beginning of the connection.
+/// The requested cursor; 0 means the start of the connection.
 async fn after(
     bridge: &Bridge,
     beginning: &Beginning,

@@ -13,7 +13,6 @@ use crate::{
     conversations::Entry,
 };
 
-/// How much of a message is shown.
 const MOST_CHARACTERS: usize = 2000;
 
 pub(super) async fn messages_read(
@@ -25,7 +24,6 @@ pub(super) async fn messages_read(
     Ok(transcript.document())
 }
 
-/// The end of a conversation.
 #[derive(Debug)]
 pub(in crate::bridge) struct Transcript {
     pub(in crate::bridge) conversation: Entry,
@@ -33,7 +31,6 @@ pub(in crate::bridge) struct Transcript {
     total: usize,
 }
 
-/// What somebody said.
 #[derive(Debug, Serialize)]
 pub(in crate::bridge) struct Said {
     id: String,

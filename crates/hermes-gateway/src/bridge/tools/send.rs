@@ -11,7 +11,7 @@ use crate::{
     send::MediaPolicy,
 };
 
-/// The conversations that a target names and that nobody can be written to in.
+/// The platform of a target whose conversations cannot be sent to.
 fn own(target: &str) -> Option<OwnPlatform> {
     let platform = target.split(':').next().unwrap_or_default();
     OwnPlatform::named(&platform.trim().to_lowercase())
@@ -46,7 +46,7 @@ pub(super) async fn messages_send(
     if let Some(own) = own(target).filter(|own| bridge.shown().own().contains(own)) {
         return Err(Refusal::new(reason(own)));
     }
-    // A client's text is text. Files of this machine go out only where the owner allows it.
+    // A client's text is sent literally. Local files are uploaded only if the owner allows it.
     let media = if bridge.settings().bridge.allow_media {
         MediaPolicy::Upload
     } else {

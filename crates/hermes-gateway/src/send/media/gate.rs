@@ -1,10 +1,10 @@
-//! Which files may leave this machine.
+//! Which files may be sent.
 
 use std::path::{Path, PathBuf};
 
 use hermes_config::Home;
 
-/// Directories of the system that hold credentials and its own affairs.
+/// System directories.
 const SYSTEM: [&str; 9] = [
     "/etc", "/proc", "/sys", "/dev", "/root", "/boot", "/var/log", "/var/lib", "/var/run",
 ];
@@ -22,7 +22,7 @@ const OF_USERS: [&str; 9] = [
     "Library/Keychains",
 ];
 
-/// What holds settings and credentials in a home.
+/// Settings and credentials of a home.
 const OF_HOMES: [&str; 15] = [
     "config.yaml",
     ".env",
@@ -41,7 +41,7 @@ const OF_HOMES: [&str; 15] = [
     "bridge",
 ];
 
-/// Decides by the place of a file, links resolved.
+/// Decides by the path of a file, links resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     denied: Vec<PathBuf>,
@@ -60,7 +60,7 @@ impl Gate {
         let denied = system.chain(of_users).flat_map(both_names).collect();
         let allowed = allowed.iter().cloned().chain([home.cache_dir()]);
         let mut homes = vec![home.path().to_path_buf()];
-        // A profile belongs to the home around it.
+        // A profile belongs to the home that contains it.
         let parent = home.path().parent();
         if let Some(profiles) = parent.filter(|parent| parent.ends_with("profiles")) {
             homes.extend(profiles.parent().map(Path::to_path_buf));
@@ -75,7 +75,7 @@ impl Gate {
         }
     }
 
-    /// The file's own path, or why it stays here.
+    /// The resolved path, or why it may not be sent.
     pub(crate) fn admit(&self, written: &str) -> Result<PathBuf, String> {
         let path = match (written.strip_prefix("~/"), &self.user) {
             (Some(rest), Some(user)) => user.join(rest),
@@ -102,13 +102,13 @@ impl Gate {
     }
 }
 
-/// A path as it is written and as it is without links.
+/// A path as written, and with links resolved.
 fn both_names(path: PathBuf) -> Vec<PathBuf> {
     let real = path.canonicalize().ok().filter(|real| *real != path);
     [path].into_iter().chain(real).collect()
 }
 
-/// Whether a file is one of the private ones of a home or of its profiles.
+/// Whether a file is a private file of a home or of its profiles.
 fn is_private(home: &Path, path: &Path) -> bool {
     let Ok(mut inner) = path.strip_prefix(home) else {
         return false;

@@ -1,4 +1,4 @@
-//! Who may call, how, and how much at once.
+//! Authentication, hosts, error format, and limits.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Approvals: by id, the oldest, all at once, from elsewhere, and too late.
+//! Approvals: by id, the oldest, all at once, through the bridge, and too late.
 
 use hermes_gateway::bridge::{Bridge, BridgeOptions};
 use hermes_mcp::serve::stdio;
@@ -7,7 +7,7 @@ use rmcp::{ServiceExt as _, model::CallToolRequestParams};
 
 use super::*;
 
-/// A model that wants to delete directories, all at once or one after the other, and then says what it was told.
+/// A model that deletes directories, in parallel or in order, and then repeats the results.
 fn deleting(directories: &[&str]) -> Script {
     let mut answers: Vec<Answer> = directories
         .iter()

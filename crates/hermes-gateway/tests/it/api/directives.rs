@@ -1,4 +1,4 @@
-//! What a Hub wants: taken up at the next call of a tool.
+//! A Hub's directives: applied at the next tool call.
 
 use hermes_testkit::model::Answer;
 

@@ -6,7 +6,6 @@ use hermes_store::runtime::{NewApproval, Outcome, RuntimeStore};
 
 use super::*;
 
-/// A question of this process.
 fn question(name: &str) -> NewApproval {
     let pid = std::process::id();
     NewApproval {
@@ -25,7 +24,7 @@ fn question(name: &str) -> NewApproval {
     }
 }
 
-/// Asks as a gateway does, and acts on whatever is decided.
+/// Makes a request as a gateway does, and acts on the decision.
 async fn own(decisions: Decisions, runtime: RuntimeStore, name: &'static str) {
     let waiting = decisions.wait_for(name, true).await;
     let given = waiting.given().await;

@@ -70,7 +70,6 @@ async fn a_wait_ends_with_the_event_or_in_time() {
     assert_eq!(client.ask("events_wait", after).await["event"], Value::Null);
 }
 
-/// Begins a wait of five minutes.
 async fn begin_wait(client: &Client, options: PeerRequestOptions) -> RequestHandle<RoleClient> {
     let arguments = json!({"timeout_ms": 300_000}).as_object().unwrap().clone();
     let params = CallToolRequestParams::new("events_wait").with_arguments(arguments);

@@ -12,7 +12,6 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// A bridge that listens.
 struct Site {
     url: String,
     stop: CancellationToken,

@@ -1,4 +1,4 @@
-//! Resources, prompts, and what is told without being asked.
+//! Resources, prompts, and notifications.
 
 use hermes_gateway::bridge::ChannelPush;
 use rmcp::model::{
@@ -191,8 +191,8 @@ async fn new_messages_are_pushed_to_claude_code() {
     );
 }
 
-/// Lets the model and a person say something until the client is told of it, for what was written before the channel
-/// is open is not new: what is told, and which rows the person wrote.
+/// Writes messages of model and user until the client is notified, since messages before the channel
+/// is open are not pushed. Returns the notification, and the user's rows.
 async fn first_pushed(
     store: &Store,
     client: &mut Client,

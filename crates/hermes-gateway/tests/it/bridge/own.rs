@@ -85,7 +85,7 @@ async fn conversations_of_the_terminal_and_the_api_are_shown_where_that_is_asked
         .ask("messages_read", json!({"session_key": terminal}))
         .await;
     assert_eq!(read["messages"][0]["content"], "hello");
-    // Nothing can be sent there, so they are no channels either.
+    // Nothing can be sent there, so they are not channels either.
     let channels = client.ask("channels_list", json!({})).await;
     assert_eq!(channels["count"], 0);
     store.close().await;

@@ -1,4 +1,4 @@
-//! Conversations, messages and what they carry.
+//! Tools for conversations, messages and attachments.
 
 use std::{fs, process::Command};
 
@@ -285,7 +285,7 @@ async fn what_was_summed_up_still_has_its_attachments_and_what_was_taken_back_ha
     assert_eq!(read["messages"][0]["content"], "in short");
 }
 
-/// What Python's SQLite writes by the documented schema is only looked at.
+/// A database written by Python's SQLite with the documented schema is only read.
 #[tokio::test]
 async fn a_database_of_python_stays_as_it_is_byte_by_byte() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Messages that are sent, to platforms that are played.
+//! Sending messages, to fake platforms.
 
 use std::fs;
 
@@ -75,7 +75,6 @@ impl Played {
         client.ask("messages_send", arguments).await
     }
 
-    /// Why a message was not sent.
     async fn refused(&self, client: &Client) -> String {
         let refused = self.send(client, "hi").await;
         let error = refused["error"].as_str();
@@ -84,7 +83,6 @@ impl Played {
         error
     }
 
-    /// How often a text was posted.
     fn posts(&self) -> usize {
         let requests = self.server.requests();
         let posts = requests
@@ -166,7 +164,7 @@ async fn a_platform_that_refuses_is_an_answer() {
         played.server.fail(played.path, PlatformFault::status(500));
         let error = played.refused(&client).await;
         assert!(error.contains("API error (500)"), "{error}");
-        // What was not sent is no event.
+        // A failed message is not an event.
         let polled = client.ask("events_poll", json!({})).await;
         assert_eq!(polled["events"], json!([]));
         played.store.close().await;

@@ -12,7 +12,6 @@ use hermes_gateway::bridge::events::{Cursor, EventFeed, EventLimits};
 
 use super::{KEY, PATIENCE, all, chat, feed, texts, user, with_chat};
 
-/// A Python process that writes messages.
 pub(super) struct Writer {
     child: Child,
     input: ChildStdin,

@@ -51,7 +51,7 @@ async fn one_that_asks_again_and_again_or_for_too_long_is_not() {
         }
         let error = place.refused(target, "hi").await["error"].clone();
         assert!(
-            error.as_str().unwrap().contains("takes no more messages"),
+            error.as_str().unwrap().contains("accepts no more messages"),
             "{error}"
         );
         place

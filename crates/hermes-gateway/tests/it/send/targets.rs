@@ -135,7 +135,7 @@ async fn plain_http_is_for_this_machine_only() {
     assert!(error.as_str().unwrap().contains("plain http"), "{error}");
     place.set("TELEGRAM_BASE_URL", "not an address");
     let error = place.refused("telegram:5", "hi").await["error"].clone();
-    assert!(error.as_str().unwrap().contains("no URL"), "{error}");
+    assert!(error.as_str().unwrap().contains("not a URL"), "{error}");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! A file in the making: written beside its place under a name of its own, and put there in one step. Whoever looks
-//! sees the old content or the new, also after a crash.
+//! Atomic writes: a temporary file in the same directory is renamed to its target. Readers see the old content or the
+//! new, also after a crash.
 
 use std::{
     fs::File,
@@ -22,23 +22,19 @@ use crate::files::{
     path::TEMPORARY,
 };
 
-/// Files are for the Hub alone.
 pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// Directories too.
 const DIRECTORY_MODE: Mode = Mode::RWXU;
 
-/// A file that has no place yet. Dropped, it is gone.
+/// A temporary file, removed on drop unless it was persisted.
 #[derive(Debug)]
 pub(crate) struct Draft<'a> {
     directory: BorrowedFd<'a>,
     name: String,
-    /// What to write to.
     pub(crate) file: File,
     is_placed: bool,
 }
 
 impl<'a> Draft<'a> {
-    /// Makes an empty one in a directory.
     pub(crate) fn create(directory: BorrowedFd<'a>) -> io::Result<Self> {
         let name = format!("{TEMPORARY}{}", random_name()?);
         let flags =
@@ -52,7 +48,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Puts it in its place, on the disk for good.
+    /// Renames it to its target and syncs it to disk.
     pub(crate) fn place(mut self, name: &str) -> io::Result<Stat> {
         set_unique_time(&self.file)?;
         fsync(&self.file)?;
@@ -66,13 +62,13 @@ impl<'a> Draft<'a> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if !self.is_placed {
-            // If this fails too, the next count clears it.
+            // If this fails too, the next count removes it.
             let _ = unlinkat(self.directory, self.name.as_str(), AtFlags::empty());
         }
     }
 }
 
-/// Makes directories below one another, and counts those that are new.
+/// Creates nested directories; `made` counts the new ones.
 pub(crate) fn make_directories(
     mut directory: OwnedFd,
     names: &[&str],
@@ -84,7 +80,7 @@ pub(crate) fn make_directories(
                 *made += 1;
                 fsync(&directory)?;
             }
-            // Somebody else was faster, or it was there before.
+            // Created by another process, or it existed before.
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
         }
@@ -93,7 +89,7 @@ pub(crate) fn make_directories(
     Ok(directory)
 }
 
-/// Gives a file a time of change that no other write of this process gets: versions are told apart by it.
+/// Sets a modification time that no other write of this process gets, because versions are told apart by it.
 pub(crate) fn set_unique_time(file: &File) -> io::Result<()> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now()
@@ -121,7 +117,6 @@ pub(crate) fn set_unique_time(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A name that nothing else has.
 pub(crate) fn random_name() -> io::Result<String> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

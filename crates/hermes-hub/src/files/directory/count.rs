@@ -1,4 +1,4 @@
-//! Counting what a share holds, and clearing what interrupted writes left.
+//! Counting the usage of a share, and removing temporary files of interrupted writes.
 
 use std::{
     ffi::CStr,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Share {
-    /// How much there is; counted if it never was.
+    /// The usage, counted if it never was.
     pub(super) fn used(&self) -> Result<Used, Problem> {
         match self.quota.used() {
             Some(used) => Ok(used),
@@ -28,12 +28,11 @@ impl Share {
         }
     }
 
-    /// Makes sure that changes start from a count.
     pub(super) fn ensure_counted(&self) -> Result<(), Problem> {
         self.used().map(|_| ())
     }
 
-    /// Counts, while nobody writes.
+    /// Counts under the exclusive lock.
     pub(super) fn recount(&self) -> Result<Used, Problem> {
         let _structure = self
             .structure
@@ -51,14 +50,13 @@ impl Share {
 }
 
 impl Share {
-    /// Clears what interrupted writes left in a directory.
     pub(super) fn clear_drafts(&self, path: &SharePath) -> Result<(), Problem> {
         let _structure = self
             .structure
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let cleared = match self.tree.directory(path, Links::Refuse) {
-            // It was never made, or is gone.
+            // It was never created, or has been removed.
             Err(Errno::NOENT) => Ok(()),
             opened => opened.and_then(|directory| clear(directory.as_fd(), None)),
         };
@@ -66,7 +64,7 @@ impl Share {
     }
 }
 
-/// Removes the drafts in a directory, or those last written before a moment.
+/// Removes the temporary files in a directory, or those last written before a moment.
 pub(crate) fn clear(directory: BorrowedFd<'_>, before: Option<SystemTime>) -> Result<(), Errno> {
     let (_, found) = tree::names(Dir::read_from(directory)?)?;
     for name in found {
@@ -86,21 +84,20 @@ fn is_older(directory: BorrowedFd<'_>, name: &CStr, than: SystemTime) -> bool {
     u64::try_from(stat.st_mtime).is_ok_and(|written| written < than.as_secs())
 }
 
-/// Removes all drafts below a directory, at any depth.
+/// Removes all temporary files below a directory, at any depth.
 pub(crate) fn clear_below(directory: OwnedFd) -> Result<(), Errno> {
     count(directory, Leftovers::Remove).map(drop)
 }
 
-/// What becomes of files that a writer who is gone never finished.
+/// How temporary files of interrupted writes are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leftovers {
-    /// They are removed.
     Remove,
-    /// They count like any other: their writer may still be there.
+    /// Counted like any other file: their writer may still be running.
     Count,
 }
 
-/// How much there is in a directory that an agent works in meanwhile. Links are counted, not followed.
+/// The usage of a directory in which an agent may be working. Links are counted, not followed.
 pub(crate) fn measure(path: &Path) -> Result<Used, Errno> {
     count(Tree::open(path)?.into_root(), Leftovers::Count)
 }
@@ -108,7 +105,7 @@ pub(crate) fn measure(path: &Path) -> Result<Used, Errno> {
 /// Counts everything below a directory, at any depth and under any name.
 pub(super) fn count(directory: OwnedFd, leftovers: Leftovers) -> Result<Used, Errno> {
     let mut used = Used::default();
-    // Whole directories wait as descriptors only along one path, so that a wide tree needs few of them.
+    // Only the directories along one path stay open, so that a wide tree needs few descriptors.
     let mut levels = vec![tree::names(Dir::new(directory)?)?];
     while let Some((directory, names)) = levels.last_mut() {
         let Some(name) = names.pop() else {

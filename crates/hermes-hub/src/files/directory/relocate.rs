@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Share {
-    /// Moves something to where nothing is. Directories above that are made.
+    /// Moves something to a path that does not exist, creating parent directories.
     pub(super) fn relocate(
         &self,
         from: &SharePath,
@@ -27,7 +27,7 @@ impl Share {
         };
         if to.is_within(from) && to != from {
             return Err(
-                Problem::invalid(format!("`{from}` can not be moved into itself"))
+                Problem::invalid(format!("`{from}` cannot be moved into itself"))
                     .at("to", "lies within `from`"),
             );
         }
@@ -58,7 +58,7 @@ impl Share {
         tree::entry(to.as_str().to_owned(), &stat).ok_or_else(|| faults::special(to))
     }
 
-    /// A directory, made with those above it where it is missing. They count for the quota.
+    /// Opens a directory, created with its parents if missing. New ones count for the quota.
     fn ensure_directory(&self, path: &SharePath, to: &SharePath) -> Result<OwnedFd, Problem> {
         let (directory, missing) = self.nearest(path)?;
         if missing.is_empty() {

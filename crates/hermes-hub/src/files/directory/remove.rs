@@ -1,4 +1,4 @@
-//! Removing: to the trash what has content, for good what has none; and emptying the trash.
+//! Removing: anything with content goes to the trash, the rest is deleted; and emptying the trash.
 
 use std::{fs, io, os::fd::OwnedFd, path::Path, sync::PoisonError};
 
@@ -24,7 +24,7 @@ impl Share {
     ) -> Result<(), Problem> {
         let Some((parent, name)) = path.split() else {
             return Err(
-                Problem::invalid("the root can not be removed: remove what is in it")
+                Problem::invalid("the root cannot be removed: remove what is in it")
                     .at("path", "the root stays"),
             );
         };
@@ -64,7 +64,7 @@ impl Share {
                     }
                     let discarded = self.discard(&parent, name, path)?;
                     let counts = self.quota.counts();
-                    // Nobody can write there any more: counting needs no lock.
+                    // Nobody can write to it in the trash, so counting needs no lock.
                     drop(structure);
                     let below = self.count_discarded(&discarded);
                     let freed = Used {
@@ -80,7 +80,7 @@ impl Share {
         fsync(&parent).map_err(Self::fault(path))
     }
 
-    /// Moves something to the trash, under a name that begins with the time.
+    /// Moves something to the trash, under a name that starts with the time.
     fn discard(&self, parent: &OwnedFd, name: &str, path: &SharePath) -> Result<String, Problem> {
         let random = random_name().map_err(|error| Problem::internal(&error))?;
         let discarded = format!("{}-{random}", Timestamp::now().as_millisecond());
@@ -93,7 +93,7 @@ impl Share {
         )
         .map_err(|error| match error {
             Errno::NOSPC | Errno::DQUOT => faults::problem(error, path),
-            other => Problem::internal(&format_args!("`{path}` can not go to the trash: {other}")),
+            other => Problem::internal(&format_args!("`{path}` cannot go to the trash: {other}")),
         })?;
         fsync(&self.trash).map_err(Self::fault(path))?;
         Ok(discarded)
@@ -121,7 +121,7 @@ impl Share {
     }
 }
 
-/// Removes for good what went to the trash before a time, and tells how much that was. Blocks.
+/// Deletes what was moved to the trash before a time, and returns how many entries that was. Blocking.
 pub fn empty_trash(trash: &Path, before: Timestamp) -> io::Result<u64> {
     let mut removed = 0;
     for entry in fs::read_dir(trash)? {
@@ -131,12 +131,12 @@ pub fn empty_trash(trash: &Path, before: Timestamp) -> io::Result<u64> {
             .to_str()
             .and_then(|name| name.split_once('-'))
             .and_then(|(time, _)| time.parse().ok());
-        // What is not ours stays.
+        // Files that the Hub did not put there are kept.
         let Some(time) = time else { continue };
         if time >= before.as_millisecond() {
             continue;
         }
-        // Neither follows links.
+        // Neither call follows links.
         if entry.file_type()?.is_dir() {
             fs::remove_dir_all(entry.path())?;
         } else {

@@ -26,7 +26,6 @@ use crate::{
 };
 
 impl Share {
-    /// Writes a file.
     pub(super) fn write(
         &self,
         path: &SharePath,
@@ -55,7 +54,7 @@ impl Share {
         self.place(path, content, mode, condition)
     }
 
-    /// Writes a file that nobody else writes meanwhile.
+    /// Writes a file under its path lock.
     fn place(
         &self,
         path: &SharePath,
@@ -95,7 +94,7 @@ impl Share {
                 }
                 .map_err(|error| faults::io_problem(&error, path))
             });
-        // Directories that were made stay and count, even if the file is not written.
+        // New directories stay and count, even if the file is not written.
         let mut added = Used {
             bytes: 0,
             files: new_directories,
@@ -119,7 +118,6 @@ impl Share {
         })
     }
 
-    /// Makes a directory and those above it.
     pub(super) fn make_dir(&self, path: &SharePath) -> Result<(Placed, FileEntry), Problem> {
         self.ensure_counted()?;
         let _structure = self
@@ -150,7 +148,7 @@ impl Share {
         Ok((placed, entry))
     }
 
-    /// The deepest directory on a path that exists, and the names that are missing below it.
+    /// The deepest existing directory of a path, and the missing names below it.
     pub(super) fn nearest<'p>(
         &self,
         path: &'p SharePath,
@@ -172,13 +170,13 @@ impl Share {
                     missing.push(name);
                     there = parent;
                 }
-                _ => return Err(Problem::internal(&"the root of a share is gone")),
+                _ => return Err(Problem::internal(&"the root of a share is missing")),
             }
         }
     }
 }
 
-/// The file that a write is about to meet, if it may be written.
+/// The existing file at a path, if it may be written.
 fn existing(directory: &OwnedFd, name: &str, path: &SharePath) -> Result<Option<Stat>, Problem> {
     let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
@@ -200,7 +198,7 @@ fn overwrite(directory: &OwnedFd, name: &str, content: &[u8]) -> io::Result<Stat
     draft.place(name)
 }
 
-/// Adds to a file. If that fails half way, the file is as before.
+/// Appends to a file. If that fails half way, the file is restored.
 fn append(directory: &OwnedFd, name: &str, content: &[u8], exists: bool) -> io::Result<Stat> {
     let how = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let how = if exists {
@@ -217,7 +215,7 @@ fn append(directory: &OwnedFd, name: &str, content: &[u8], exists: bool) -> io::
     )?);
     let before = fstat(&file)?;
     if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile || before.st_nlink > 1 {
-        // It was exchanged after it was looked at.
+        // It was replaced after the check.
         return Err(Errno::NXIO.into());
     }
     let written = file

@@ -7,9 +7,7 @@ use super::{
     escape, unicode,
 };
 
-/// Matches nothing.
 pub(super) const NOTHING: &str = r"[^\x00-\x{10FFFF}]";
-/// Matches every character.
 const EVERYTHING: &str = r"[\x00-\x{10FFFF}]";
 
 const POSIX: [&str; 14] = [
@@ -17,7 +15,7 @@ const POSIX: [&str; 14] = [
     "space", "upper", "word", "xdigit",
 ];
 
-/// Reads a class in brackets; the cursor is on the `[`.
+/// Parses a class in brackets; the cursor is on the `[`.
 pub(super) fn brackets(cursor: &mut Cursor<'_>) -> Result<String, Fault> {
     let start = *cursor;
     cursor.next();
@@ -50,7 +48,7 @@ pub(super) fn brackets(cursor: &mut Cursor<'_>) -> Result<String, Fault> {
     })
 }
 
-/// `[:alpha:]`, `[:^alpha:]`. Without `:]` somewhere behind, the `[` is a member like any other.
+/// `[:alpha:]`, `[:^alpha:]`. Without a later `:]`, the `[` is a member like any other.
 fn posix(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault> {
     let rest = cursor.rest();
     let Some(end) = rest
@@ -62,13 +60,13 @@ fn posix(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault> {
     let class = &rest[..end];
     let name = &class[2..end - 2];
     if !POSIX.contains(&name.strip_prefix('^').unwrap_or(name)) {
-        return Err(cursor.fault(format!("`{class}` is no class")));
+        return Err(cursor.fault(format!("`{class}` is not a class")));
     }
     cursor.skip(end);
     Ok(Some(class.to_owned()))
 }
 
-/// `\d`, `\s`, `\w` and their opposites, which know ASCII only.
+/// `\d`, `\s`, `\w` and their opposites, for ASCII only.
 pub(super) fn perl(cursor: &mut Cursor<'_>) -> Option<&'static str> {
     let class = match cursor.rest().get(..2)? {
         r"\d" => "[0-9]",
@@ -113,12 +111,12 @@ pub(super) fn property(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault>
     };
     let Some(known) = unicode::known(name) else {
         return Err(start.fault(format!(
-            "`{}` is no class of characters",
+            "`{}` is not a character class",
             cursor.since(&start)
         )));
     };
     Ok(Some(match (known, is_negated) {
-        // Text has no halves of surrogate pairs.
+        // Text contains no surrogates.
         ("Cs", false) => NOTHING.to_owned(),
         ("Cs", true) => EVERYTHING.to_owned(),
         (known, false) => format!(r"\p{{{known}}}"),
@@ -142,7 +140,7 @@ fn range(cursor: &mut Cursor<'_>, class: &Cursor<'_>, members: &mut String) -> R
             )));
         }
     }
-    // No text has these, and the expression may not name them.
+    // Text contains no surrogates, and the expression may not name them.
     let low = if is_surrogate(low) { 0xe000 } else { low };
     let high = if is_surrogate(high) { 0xd7ff } else { high };
     if low > high {

@@ -1,15 +1,12 @@
-//! A place in a pattern.
+//! A cursor over a pattern.
 
-/// Why a pattern is refused, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The character at fault, from 1.
+    /// Position in characters, from 1.
     pub(crate) character: usize,
-    /// What is wrong.
     pub(crate) reason: String,
 }
 
-/// Goes through a pattern.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     pattern: &'a str,
@@ -21,7 +18,6 @@ impl<'a> Cursor<'a> {
         Self { pattern, at: 0 }
     }
 
-    /// What is still to be read.
     pub(super) fn rest(&self) -> &'a str {
         &self.pattern[self.at..]
     }
@@ -36,12 +32,12 @@ impl<'a> Cursor<'a> {
         Some(next)
     }
 
-    /// Goes on by that many bytes, which end a character.
+    /// Advances by that many bytes, to a character boundary.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.at += bytes;
     }
 
-    /// Goes on if this is what follows.
+    /// Consumes this text, if it is next.
     pub(super) fn eat(&mut self, text: &str) -> bool {
         let follows = self.rest().starts_with(text);
         if follows {
@@ -50,12 +46,11 @@ impl<'a> Cursor<'a> {
         follows
     }
 
-    /// What was read since an earlier place.
+    /// The text read since an earlier position.
     pub(super) fn since(&self, earlier: &Cursor<'a>) -> &'a str {
         &self.pattern[earlier.at..self.at]
     }
 
-    /// A fault that begins here.
     pub(super) fn fault(&self, reason: impl Into<String>) -> Fault {
         Fault {
             character: self.pattern[..self.at].chars().count() + 1,

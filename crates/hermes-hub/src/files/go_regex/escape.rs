@@ -1,9 +1,9 @@
-//! Single characters behind a `\`, and counts in braces.
+//! Escapes of single characters, and counts in braces.
 
 use super::cursor::{Cursor, Fault};
 
-/// Reads an escape that stands for one character; the cursor is on the `\`. The number may be half of a surrogate pair,
-/// which Go takes and no text contains.
+/// Parses an escape of one character; the cursor is on the `\`. The value may be a surrogate, which Go accepts and no
+/// text contains.
 pub(super) fn character(cursor: &mut Cursor<'_>) -> Result<u32, Fault> {
     let start = *cursor;
     cursor.next();
@@ -26,7 +26,7 @@ pub(super) fn character(cursor: &mut Cursor<'_>) -> Result<u32, Fault> {
         _ if escaped.is_ascii() && !escaped.is_ascii_alphanumeric() => Some(u32::from(escaped)),
         _ => None,
     };
-    value.ok_or_else(|| start.fault(format!("`{}` is no escape", cursor.since(&start))))
+    value.ok_or_else(|| start.fault(format!("`{}` is not an escape", cursor.since(&start))))
 }
 
 fn next_octal(cursor: &Cursor<'_>) -> Option<u32> {
@@ -65,16 +65,15 @@ fn hexadecimal(cursor: &mut Cursor<'_>) -> Option<u32> {
     }
 }
 
-/// How often something is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) least: u32,
-    /// `None` is without end.
+    /// `None` is unbounded.
     pub(super) most: Option<u32>,
 }
 
-/// Reads `{n}`, `{n,}` or `{n,m}`; the cursor is on the `{`. Anything else is a brace and no count: `None`, and the
-/// cursor stays.
+/// Parses `{n}`, `{n,}` or `{n,m}`; the cursor is on the `{`. Anything else is a literal brace: `None`, and the cursor
+/// stays.
 pub(super) fn count(cursor: &mut Cursor<'_>) -> Option<Count> {
     let mut ahead = *cursor;
     ahead.next();
@@ -95,7 +94,7 @@ pub(super) fn count(cursor: &mut Cursor<'_>) -> Option<Count> {
     Some(Count { least, most })
 }
 
-/// A number without leading zeros; one beyond all limits is as good as another.
+/// A number without leading zeros, saturating.
 fn number(cursor: &mut Cursor<'_>) -> Option<u32> {
     let digits = cursor.rest().bytes().take_while(u8::is_ascii_digit).count();
     let text = &cursor.rest()[..digits];

@@ -1,4 +1,4 @@
-//! The translation itself: one pass over a pattern, with a frame for every open group.
+//! The translator: one pass over a pattern, with a frame for every open group.
 
 use super::{
     class,
@@ -6,21 +6,17 @@ use super::{
     escape::{self, Count},
 };
 
-/// Most repetitions, also of repetitions within repetitions.
+/// Also for the product of nested repetitions.
 const MOST_REPEATS: u64 = 1000;
-/// Deepest nesting of groups.
 const DEEPEST: usize = 200;
 
-/// A pattern in the other syntax.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Translation {
-    /// What to compile.
     pub(crate) expression: String,
-    /// About how many places it has once repetitions are written out.
+    /// About how many states it has once repetitions are expanded.
     pub(crate) weight: u64,
 }
 
-/// Translates a pattern, or says why Go would not take it.
 pub(crate) fn translate(pattern: &str) -> Result<Translation, Fault> {
     let mut translator = Translator {
         cursor: Cursor::new(pattern),
@@ -39,10 +35,9 @@ pub(crate) fn translate(pattern: &str) -> Result<Translation, Fault> {
     })
 }
 
-/// Something that can be repeated.
 struct Atom {
     text: String,
-    /// Greatest product of counts within.
+    /// Greatest product of nested counts.
     repeats: u64,
     weight: u64,
     /// Whether it must be wrapped before it is repeated once more.
@@ -51,11 +46,11 @@ struct Atom {
 
 enum Item {
     Atom(Atom),
-    /// `(?i)` and its like, in force to the end of the group.
+    /// `(?i)` and the like, valid until the end of the group.
     Flags(String),
 }
 
-/// An open group: the alternatives that are finished, and the one in the making.
+/// An open group: the finished alternatives, and the current one.
 struct Frame<'a> {
     opening: String,
     start: Cursor<'a>,
@@ -104,7 +99,7 @@ impl<'a> Frame<'a> {
 
 struct Translator<'a> {
     cursor: Cursor<'a>,
-    /// Groups around the present one.
+    /// Enclosing groups.
     frames: Vec<Frame<'a>>,
     frame: Frame<'a>,
     after_repeat: bool,
@@ -158,7 +153,7 @@ impl<'a> Translator<'a> {
     fn escape(&mut self) -> Result<(), Fault> {
         let start = self.cursor;
         let text = match self.cursor.rest().get(..2) {
-            // A line is matched alone, so that its ends are those of the text.
+            // Lines are matched one by one, so line ends are text ends.
             Some(r"\A") => "^",
             Some(r"\z") => LINE_END,
             Some(r"\b") => r"(?-u:\b)",
@@ -225,7 +220,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// What follows `(?`: a name, or flags. Gives how a group opens, or nothing where only flags are set.
+    /// What follows `(?`: a name, or flags. Returns the opening of a group, or `None` if only flags are set.
     fn flags(&mut self, start: &Cursor<'a>) -> Result<Option<String>, Fault> {
         if self.cursor.eat("P<") || self.cursor.eat("<") {
             let name = self.cursor.rest().split('>').next().unwrap_or_default();
@@ -235,7 +230,7 @@ impl<'a> Translator<'a> {
                 return Err(start.fault("the name of a group is malformed"));
             }
             self.cursor.skip(name.len() + 1);
-            // Names are not asked for, and Go allows ones that are not allowed elsewhere.
+            // Names are not used, and Go allows some that `regex` does not.
             return Ok(Some("(?:".to_owned()));
         }
         let mut set = String::new();
@@ -250,7 +245,7 @@ impl<'a> Translator<'a> {
                         flags.push(flag);
                     }
                 }
-                // In a line alone, `^` and `$` mean the same with and without it.
+                // In single lines `^` and `$` mean the same with and without it.
                 Some('m') => flags.push('m'),
                 Some('-') if !clears => clears = true,
                 Some(end @ (':' | ')')) if !clears || !cleared.is_empty() => {
@@ -265,7 +260,7 @@ impl<'a> Translator<'a> {
                 }
                 _ => {
                     return Err(start.fault(format!(
-                        "`{}` is no group and no flag",
+                        "`{}` is neither a group nor a flag",
                         self.cursor.since(start)
                     )));
                 }
@@ -296,7 +291,7 @@ impl<'a> Translator<'a> {
         Ok(true)
     }
 
-    /// Repeats what stands last; the operator has been read.
+    /// Repeats the last item; the operator has been read.
     fn repeat(&mut self, start: &Cursor<'a>, count: Option<Count>) -> Result<(), Fault> {
         self.cursor.eat("?");
         let operator = self.cursor.since(start);
@@ -338,7 +333,7 @@ impl<'a> Translator<'a> {
 
     fn push(&mut self, text: impl Into<String>) {
         let text = text.into();
-        // A class of Unicode characters is several places, one for each byte they may have.
+        // A Unicode class has several states, one for each byte of its characters.
         let weight = if text.contains(r"\p") || text.contains(r"\P") || !text.is_ascii() {
             4
         } else {
@@ -360,14 +355,14 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The end of a line, before the carriage return that some have.
+/// The end of a line, before an optional carriage return.
 const LINE_END: &str = r"(?:\r?$)";
 
-/// Flags as the other syntax wants them, without `m`.
+/// Flags in the syntax of `regex`, without `m`.
 fn flag_text(set: &str, cleared: &str) -> String {
     let known = |flags: &str| -> String { flags.chars().filter(|flag| *flag != 'm').collect() };
     let (cleared, set) = (known(cleared), known(set));
-    // What is set and cleared at once is cleared.
+    // A flag that is both set and cleared is cleared.
     let set: String = set
         .chars()
         .filter(|flag| !cleared.contains(*flag))

@@ -1,7 +1,7 @@
-//! The classes of characters that Go knows by name: general categories and scripts. Others that the `regex` crate would
-//! take are refused, as Go does.
+//! The named character classes of Go: general categories and scripts. Others that the `regex` crate accepts are
+//! refused, as Go does.
 
-/// The name under which a class is known here, or nothing. As in Go, case, `_`, `-` and spaces do not count.
+/// The name of a class for `regex`, if Go knows it. As in Go, case, `_`, `-` and spaces are ignored.
 pub(super) fn known(name: &str) -> Option<&'static str> {
     let wanted = plain(name);
     CATEGORIES
@@ -20,7 +20,7 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-/// Categories, and their other names.
+/// Categories and their aliases.
 pub(super) const CATEGORIES: [(&str, &str); 41] = [
     ("Any", ""),
     ("ASCII", ""),

@@ -1,4 +1,4 @@
-//! The members of a job, from a client's JSON to the agent's types.
+//! Parses the members of a job from a client's JSON.
 
 use hermes_config::nearest;
 use hermes_store::cron::{
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{JobId, Problem, operations::unknown_member};
 
-/// What only runs and the Hub write.
+/// Members that only runs and the Hub write.
 const READ_ONLY: [&str; 15] = [
     "id",
     "schedule_display",
@@ -80,7 +80,7 @@ pub(super) struct JobPatch {
     attach_to_session: Option<bool>,
 }
 
-/// A new job, and members that the agent's own type has no place for.
+/// A new job, and members that the agent's type does not have.
 pub(super) fn new_job(
     mut job: Map<String, Value>,
     now: &Zoned,
@@ -132,19 +132,19 @@ pub(super) fn new_job(
     Ok((new, job))
 }
 
-/// A patch, and whether the job is to run from now on.
+/// A patch, and whether the job is enabled or disabled by it.
 pub(super) fn changes(
     mut patch: Map<String, Value>,
     now: &Zoned,
 ) -> Result<(JobChanges, Option<bool>), Problem> {
     for name in patch.keys() {
         if READ_ONLY.contains(&name.as_str()) {
-            return Err(Problem::invalid(format!("`{name}` can not be changed"))
+            return Err(Problem::invalid(format!("`{name}` cannot be changed"))
                 .at(name.clone(), "read-only"));
         }
         let short: String = name.chars().take(80).collect();
         let known = CHANGEABLE.map(str::to_owned);
-        // Members that nobody knows are kept; one that is nearly known is a mistake.
+        // Unknown members are kept; one that is similar to a known name is a mistake.
         if !known.contains(name) && nearest(&short, known.iter().cloned()).is_some() {
             return Err(unknown_member(name, &known));
         }
@@ -199,7 +199,7 @@ fn read_schedule(value: &Value, now: &Zoned) -> Result<Schedule, Problem> {
     let parsed = match value {
         Value::String(written) => Schedule::parse(written, now).map_err(|error| error.to_string()),
         Value::Object(_) => {
-            Schedule::from_json(value, now).ok_or_else(|| "it is no schedule".to_owned())
+            Schedule::from_json(value, now).ok_or_else(|| "it is not a schedule".to_owned())
         }
         _ => Err("it must be a string such as `0 9 * * *` or `every 30m`".to_owned()),
     };
@@ -207,7 +207,7 @@ fn read_schedule(value: &Value, now: &Zoned) -> Result<Schedule, Problem> {
         .map_err(|reason| Problem::invalid(format!("`schedule`: {reason}")).at("schedule", reason))
 }
 
-/// A number of times; none is for ever.
+/// The number of runs; `None` is unlimited.
 fn repeat(value: &Value) -> Result<Option<Repeat>, Problem> {
     let times = match value {
         Value::Object(members) => members.get("times").unwrap_or(&Value::Null),
@@ -241,7 +241,7 @@ fn flag(members: &mut Map<String, Value>, name: &str) -> Result<Option<bool>, Pr
     }
 }
 
-/// A list of texts; a single one counts as a list.
+/// A list of strings; a single one counts as a list.
 fn texts(members: &mut Map<String, Value>, name: &str) -> Result<Option<Vec<String>>, Problem> {
     let item = |value: Value| match value {
         Value::String(text) => Ok(text),
@@ -304,7 +304,7 @@ mod tests {
     fn a_patch_keeps_unknown_members_and_refuses_mistaken_ones() {
         let told = |patch: Value| changes(map(&patch), &now()).unwrap_err().message;
         assert!(told(json!({"promt": "x"})).contains("did you mean `prompt`?"));
-        assert!(told(json!({"next_run_at": "x"})).contains("can not be changed"));
+        assert!(told(json!({"next_run_at": "x"})).contains("cannot be changed"));
         assert!(told(json!({"schedule": "whenever"})).contains("schedule"));
         let (change, enabled) = changes(map(&json!({"enabled": false})), &now()).unwrap();
         assert_eq!((change, enabled), (JobChanges::default(), Some(false)));

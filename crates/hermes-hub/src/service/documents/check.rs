@@ -1,4 +1,4 @@
-//! Checking a document against its schema: what is wrong, where, and what was probably meant.
+//! Validates a document against its schema, with locations and suggestions.
 
 use hermes_config::nearest;
 use jsonschema::{Validator, error::ValidationErrorKind};
@@ -6,10 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::{Code, Problem};
 
-/// The most faults that are told at once.
 const MOST: usize = 20;
 
-/// A schema to check documents against.
 pub(super) struct Checker {
     schema: Map<String, Value>,
     validator: Option<Validator>,
@@ -22,7 +20,7 @@ impl Checker {
         let mut names = Vec::new();
         collect_names(&whole, &mut names);
         let validator = jsonschema::validator_for(&whole)
-            .inspect_err(|error| tracing::error!(%error, "a schema of ours is none"))
+            .inspect_err(|error| tracing::error!(%error, "built-in schema is invalid"))
             .ok();
         Self {
             schema,
@@ -35,10 +33,10 @@ impl Checker {
         &self.schema
     }
 
-    /// Refuses a document that does not fit, with a pointer to each fault.
+    /// Refuses an invalid document, with a JSON pointer for each fault.
     pub(super) fn check(&self, what: &str, document: &Value) -> Result<(), Problem> {
         let Some(validator) = &self.validator else {
-            return Err(Problem::internal(&"a schema of ours is none"));
+            return Err(Problem::internal(&"built-in schema is invalid"));
         };
         let faults: Vec<_> = validator.iter_errors(document).take(MOST).collect();
         let Some(first) = faults.first() else {
@@ -47,7 +45,7 @@ impl Checker {
         let mut problem = Problem::new(
             Code::Unprocessable,
             format!(
-                "{what} is not allowed so: {} at `{}`",
+                "{what} is invalid: {} at `{}`",
                 self.told(first),
                 first.instance_path()
             ),
@@ -70,7 +68,7 @@ impl Checker {
     }
 }
 
-/// All names of members that a schema knows.
+/// Collects all member names of a schema.
 fn collect_names(schema: &Value, names: &mut Vec<String>) {
     match schema {
         Value::Object(members) => {
@@ -86,7 +84,7 @@ fn collect_names(schema: &Value, names: &mut Vec<String>) {
     }
 }
 
-/// A document without the members that others may add for themselves.
+/// A document without extension members (`x-…`).
 pub(super) fn without_extensions(value: &Value) -> Value {
     match value {
         Value::Object(members) => members

@@ -14,7 +14,7 @@ use crate::{
     state::Document,
 };
 
-/// Settings that tenants take up only when they start anew.
+/// Settings that need a restart of agents.
 pub(super) const RESTART_REQUIRED: [&str; 5] = [
     "agent.model",
     "agent.timezone",
@@ -22,7 +22,6 @@ pub(super) const RESTART_REQUIRED: [&str; 5] = [
     "limits",
     "flavors",
 ];
-/// So large may the free map be.
 const LARGEST_FEATURE: usize = 64 * 1024;
 
 /// The document's form, for its schema.
@@ -105,12 +104,11 @@ struct Flavor {
 
 static CHECKER: LazyLock<Checker> = LazyLock::new(|| Checker::new(schema::input::<Impact>()));
 
-/// What the document may hold.
 pub(super) fn schema() -> &'static Map<String, Value> {
     CHECKER.schema()
 }
 
-/// A stored document, or that of a fresh Hub.
+/// A stored document, or the default.
 pub(super) fn content(document: Option<Document>) -> (Map<String, Value>, u64) {
     match document {
         Some(Document {
@@ -128,13 +126,12 @@ fn default_document() -> Map<String, Value> {
     document.as_object().cloned().unwrap_or_default()
 }
 
-/// Refuses a document that is none.
 pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
     CHECKER.check("the configuration", &Value::Object(config.clone()))?;
     let refuse = |pointer: &str, reason: &str| {
         Err(Problem::new(
             Code::Unprocessable,
-            format!("the configuration is not allowed so: {reason} at `{pointer}`"),
+            format!("the configuration is invalid: {reason} at `{pointer}`"),
         )
         .at(pointer, reason))
     };
@@ -177,7 +174,7 @@ pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether a section that has the right form makes sense, too.
+/// Validates the values of a section.
 fn checked_section<T: DeserializeOwned + Sensible>(
     sections: &Map<String, Value>,
     name: &str,
@@ -187,7 +184,7 @@ fn checked_section<T: DeserializeOwned + Sensible>(
     section.map_or(Ok(()), |section| section.check())
 }
 
-/// Whether tenants take up a change of this setting only when they start anew.
+/// Whether a change of this setting needs a restart of agents.
 pub(super) fn needs_restart(path: &str) -> bool {
     RESTART_REQUIRED.iter().any(|known| {
         path == *known

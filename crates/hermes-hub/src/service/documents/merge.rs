@@ -1,8 +1,7 @@
-//! Merge patches (RFC 7396), and what they have changed.
+//! Merge patches (RFC 7396) and changed paths.
 
 use serde_json::{Map, Value};
 
-/// The document with the patch applied.
 pub(super) fn merged(
     mut document: Map<String, Value>,
     patch: Map<String, Value>,
@@ -27,7 +26,7 @@ pub(super) fn merged(
     document
 }
 
-/// The paths of members that differ, with dots, sorted.
+/// The dotted paths of members that differ, sorted.
 pub(super) fn changed_paths(
     before: &Map<String, Value>,
     after: &Map<String, Value>,

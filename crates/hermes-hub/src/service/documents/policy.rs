@@ -1,4 +1,4 @@
-//! The policy: what agents may do at most.
+//! The policy: the limits of what agents may do.
 
 use std::sync::LazyLock;
 
@@ -136,7 +136,6 @@ impl Default for CronLimits {
 }
 
 impl CronLimits {
-    /// The same, as jobs are checked.
     pub(crate) fn job_limits(&self) -> JobLimits {
         JobLimits {
             most_jobs: self.max_jobs as usize,
@@ -199,7 +198,6 @@ pub(crate) struct EnvRules {
 
 static CHECKER: LazyLock<Checker> = LazyLock::new(|| Checker::new(schema::input::<Policy>()));
 
-/// Refuses a document that is none.
 pub(super) fn check(document: &Map<String, Value>) -> Result<(), Problem> {
     CHECKER.check(
         "the policy",
@@ -207,7 +205,7 @@ pub(super) fn check(document: &Map<String, Value>) -> Result<(), Problem> {
     )
 }
 
-/// The document of a fresh Hub.
+/// The default document.
 pub(super) fn default_document(baseline: Baseline) -> Map<String, Value> {
     let policy = Policy {
         runs: baseline.run_limits(),
@@ -220,21 +218,19 @@ pub(super) fn default_document(baseline: Baseline) -> Map<String, Value> {
 }
 
 impl Policy {
-    /// Whether tenants may have a variable.
     pub(crate) fn allows_variable(&self, name: &str) -> bool {
         !self.env.deny.iter().any(|pattern| matches(pattern, name))
     }
 
-    /// Whether agents may use messaging platforms.
     pub(crate) fn has_messaging(&self) -> bool {
         self.features.enabled.contains(&Feature::Messaging)
     }
 
-    /// A stored document with the defaults of what it leaves out.
+    /// Reads a stored document; missing members get their defaults.
     pub(super) fn read(document: &Value, baseline: Baseline) -> Self {
         let read: Result<Self, _> = serde_json::from_value(without_extensions(document));
         let mut policy = read.unwrap_or_else(|error| {
-            tracing::error!(%error, "the stored policy can not be read; the default one holds");
+            tracing::error!(%error, "failed to read the stored policy; using the default");
             Self::default()
         });
         let usual = baseline.run_limits();
@@ -259,7 +255,6 @@ pub(crate) struct Decision {
     rule: String,
 }
 
-/// Decides on a tool.
 pub(crate) fn decide(policy: &Policy, tool: &str) -> Decision {
     let found = |list: &[String], name: &str| {
         let at = list.iter().position(|pattern| matches(pattern, tool))?;
@@ -289,7 +284,7 @@ pub(crate) fn decide(policy: &Policy, tool: &str) -> Decision {
     }
 }
 
-/// Whether a pattern with `*` stands for a name.
+/// Whether a pattern with `*` matches a name.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The specialization: a text before every tenant's own.
+//! The specialization: a text before every tenant's own instructions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,6 @@ use crate::{
     state::{Applied, Document, DocumentKind},
 };
 
-/// The longest text.
 const LONGEST: usize = 64 * 1024;
 
 /// How far a text has come.
@@ -68,7 +67,7 @@ pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, P
         )
         .at("content", "too long"));
     }
-    // Asked for before: what was written is told, whatever happens afterwards.
+    // Prepared before the write: the reply reports what was written, even if later steps fail.
     let pending = tenants::count(&call.hub).await?;
     let content = Value::String(input.content);
     let document = put_document(&call, DocumentKind::Specialization, content).await?;
@@ -80,7 +79,6 @@ pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, P
     reply(Some(document), &reached)
 }
 
-/// How many tenants work with a revision.
 async fn reached(call: &Call, revision: u64) -> Result<Applied, Problem> {
     let state = call.hub.state();
     Ok(state

@@ -1,4 +1,4 @@
-//! What holds for all tenants at this moment, read once and kept until it changes.
+//! The effective documents for all tenants, cached until they change.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use crate::{
     state::{Document, DocumentKind, State, StateError},
 };
 
-/// What the Hub's own settings say where the documents say nothing.
+/// Values of the Hub's settings for what the documents leave out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Baseline {
     idle_stop_seconds: u64,
@@ -23,7 +23,6 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// Of these settings.
     pub(crate) fn of(settings: &Settings) -> Self {
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         Self {
@@ -33,7 +32,7 @@ impl Baseline {
         }
     }
 
-    /// A policy that does not limit runs leaves them what the settings give.
+    /// The run limits of a policy that has none.
     pub(super) fn run_limits(self) -> RunLimits {
         let usual = RunLimits::default();
         RunLimits {
@@ -43,7 +42,7 @@ impl Baseline {
     }
 }
 
-/// Policy, configuration and specialization in force.
+/// The effective policy, configuration and specialization.
 pub(crate) struct Standing {
     baseline: Baseline,
     policy: Policy,
@@ -56,7 +55,6 @@ pub(crate) struct Standing {
 static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 impl Standing {
-    /// Reads the newest revisions.
     pub(crate) async fn load(state: &dyn State, baseline: Baseline) -> Result<Self, StateError> {
         let policy = state.document(DocumentKind::Policy).await?;
         let impact = state.document(DocumentKind::TenantImpact).await?;
@@ -85,12 +83,11 @@ impl Standing {
         })
     }
 
-    /// Which revisions these are.
     pub(crate) fn revisions(&self) -> Vec<(DocumentKind, u64)> {
         self.revisions.to_vec()
     }
 
-    /// Whether any document is of an earlier revision than the other's.
+    /// Whether any document has an older revision than in `other`.
     pub(crate) fn is_older_than(&self, other: &Self) -> bool {
         self.revisions
             .iter()
@@ -98,22 +95,19 @@ impl Standing {
             .any(|((_, own), (_, other))| own < other)
     }
 
-    /// The policy with its defaults.
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The same as a document, for agents: to them a member that is missing would be no limit.
+    /// The policy with all defaults as a document, for agents: for them a missing member means no limit.
     pub(crate) fn policy_document(&self) -> &Value {
         &self.policy_document
     }
 
-    /// The text before every tenant's own.
     pub(crate) fn specialization(&self) -> &str {
         &self.specialization
     }
 
-    /// A section of the configuration.
     pub(crate) fn section(&self, name: &str) -> &Map<String, Value> {
         self.config
             .get(name)
@@ -121,7 +115,6 @@ impl Standing {
             .unwrap_or(&EMPTY)
     }
 
-    /// A section of a flavor.
     pub(crate) fn flavor_section(&self, flavor: &str, name: &str) -> &Map<String, Value> {
         let flavor = self.section("flavors").get(flavor);
         flavor
@@ -130,7 +123,7 @@ impl Standing {
             .unwrap_or(&EMPTY)
     }
 
-    /// Refuses a flavor that is not there, naming those that are.
+    /// Refuses an unknown flavor; the message lists the known ones.
     pub(crate) fn check_flavor(&self, flavor: &str) -> Result<(), Problem> {
         let flavors = self.section("flavors");
         if flavors.contains_key(flavor) {
@@ -144,7 +137,6 @@ impl Standing {
         .at("flavor", "unknown"))
     }
 
-    /// A number in a section.
     pub(crate) fn number(&self, section: &str, name: &str) -> Option<u64> {
         self.section(section).get(name).and_then(Value::as_u64)
     }
@@ -160,7 +152,7 @@ impl Standing {
             .unwrap_or(self.baseline.max_concurrent_runs)
     }
 
-    /// What no tenant may go beyond.
+    /// The upper limit for any tenant.
     pub(crate) fn max_concurrent_runs_ceiling(&self) -> u32 {
         self.policy.runs.max_concurrent
     }

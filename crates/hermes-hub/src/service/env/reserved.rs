@@ -1,12 +1,11 @@
-//! Names of variables that are not a tenant's to have: those that the Hub sets, and those that decide what code
-//! programs load or run. Whoever may set a key of a model must not thereby put a library into every process.
+//! Variables that tenants may not have: those that the Hub sets, and those that decide what code programs load or run.
+//! A token that may set a model's API key must not be able to load a library into every process.
 
 use super::super::documents::matches;
 
-/// What the Hub sets itself.
 const OF_THE_HUB: [&str; 4] = ["PATH", "HOME", "TMPDIR", "HERMES_*"];
 
-/// What decides which code is loaded or run, by who goes by it. A `*` at the end stands for anything.
+/// Variables that decide which code is loaded or run, by the program that reads them. A trailing `*` is a wildcard.
 const LOADS_CODE: &[(&str, &[&str])] = &[
     (
         "the system's loader and libraries",
@@ -176,16 +175,13 @@ const LOADS_CODE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Why a name is not a tenant's to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reserved {
-    /// The Hub sets it.
     OfTheHub,
-    /// It decides what code is loaded or run by these.
+    /// It decides what code these programs load or run.
     LoadsCode(&'static str),
 }
 
-/// Why a variable is refused, if it is.
 pub(crate) fn reserved(name: &str) -> Option<Reserved> {
     if OF_THE_HUB.iter().any(|pattern| matches(pattern, name)) {
         return Some(Reserved::OfTheHub);

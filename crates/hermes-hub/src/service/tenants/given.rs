@@ -1,4 +1,4 @@
-//! What is given for a tenant itself, over what its flavor says.
+//! A tenant's own settings, which override its flavor's.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -44,7 +44,7 @@ pub(crate) struct BrowserGiven {
     pub(crate) max_tabs: Option<u32>,
 }
 
-/// What can be checked beyond its form.
+/// Validation beyond the schema.
 pub(crate) trait Sensible {
     fn check(&self) -> Result<(), (&'static str, String)>;
 }
@@ -72,11 +72,11 @@ impl Sensible for StorageGiven {
     }
 }
 
-/// What a tenant's browser is like, as long as there is none.
+/// The only browser settings that this build supports.
 pub(super) const NO_BROWSER: (bool, &str, u32) = (false, "none", 4);
 
 impl Sensible for BrowserGiven {
-    /// What is shown may be sent back. Anything else would have no effect.
+    /// The shown values are accepted. Anything else would have no effect.
     fn check(&self) -> Result<(), (&'static str, String)> {
         let without_effect = |member: &'static str, usual: &dyn std::fmt::Display| {
             let reason = format!(
@@ -98,7 +98,7 @@ impl Sensible for BrowserGiven {
     }
 }
 
-/// A merge patch on what was given before; `null` takes a member away.
+/// Applies a merge patch to a tenant's own settings; `null` removes a member.
 pub(super) fn merged<T: DeserializeOwned + Sensible>(
     section: &str,
     mut given: Map<String, Value>,
@@ -125,7 +125,7 @@ pub(super) fn merged<T: DeserializeOwned + Sensible>(
     Ok(given)
 }
 
-/// The same for a change that may be absent, or take everything away.
+/// The same for a patch that may be absent, or `null` to remove everything.
 #[expect(
     clippy::option_option,
     reason = "absent, `null` and a patch are three things"

@@ -1,4 +1,4 @@
-//! The homes of tenants: made after the tenant, gone after it.
+//! The homes of tenants: provisioning and purging them.
 
 use std::{collections::HashSet, io, path::Path};
 
@@ -11,12 +11,12 @@ use crate::{
     state::{Observation, Page, StateError, TenantFilter, TenantQuery, TenantRecord},
 };
 
-/// Tenants whose homes are being made, by their uid. Whoever purges one waits for that: a tenant is forgotten after its
-/// last file, so that the next Hub knows of everything that one that was killed has left.
+/// Tenants whose homes are being created, by uid. A purge waits for that: a tenant is deleted from the database after
+/// its last file, so that the next start knows about everything a killed process has left.
 #[derive(Debug, Default)]
 pub(crate) struct Making(watch::Sender<HashSet<String>>);
 
-/// While this lives, a home is being made.
+/// Marks a home as being created while it lives.
 struct UnderWay {
     hub: Hub,
     uid: String,
@@ -42,13 +42,13 @@ impl Drop for UnderWay {
     }
 }
 
-/// Makes the home beside the reply, then says that the tenant is ready.
+/// Creates the home in the background, then marks the tenant as ready.
 pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
     let under_way = UnderWay::begin(hub, &record.uid);
     let (hub, record) = (hub.clone(), record.clone());
     hub.work().clone().spawn(async move {
         if let Err(error) = make_ready(&hub, &record, starts).await {
-            tracing::error!(%error, tenant = %record.id, "the tenant's state could not be stored");
+            tracing::error!(%error, tenant = %record.id, "failed to store the tenant's status");
         }
         drop(under_way);
     });
@@ -56,7 +56,7 @@ pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
 
 async fn make_ready(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<(), StateError> {
     let found = hub.state().tenant(&record.id).await?;
-    // It may have been purged meanwhile, and somebody else may have its name.
+    // It may have been purged since, and its name reused.
     let is_wanted =
         found.is_some_and(|found| found.uid == record.uid && !found.is_deleted_for_good());
     if !is_wanted {
@@ -93,7 +93,7 @@ async fn make_ready(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<()
     Ok(())
 }
 
-/// Directories that only the Hub's user can enter.
+/// Creates directories that only the Hub's user can enter.
 fn make(home: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -107,7 +107,7 @@ fn make(home: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Goes on with tenants that an earlier Hub left half made.
+/// Resumes tenants that an earlier process did not finish.
 pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
     let query = TenantQuery {
         filter: TenantFilter::Status(TenantStatus::Provisioning),
@@ -126,8 +126,8 @@ pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
     }
 }
 
-/// Removes the files of a deleted tenant, unless they were there before it, and forgets it. Its name stays taken until
-/// then: nobody gets a home that is being removed. What can not be done now is done later.
+/// Removes the files of a deleted tenant, except a linked home, and then its record. Its name stays taken until then,
+/// so that nobody gets a home that is being removed. A failed step is retried later.
 pub(super) async fn purge(
     hub: &Hub,
     record: &TenantRecord,
@@ -135,7 +135,7 @@ pub(super) async fn purge(
 ) -> Result<(), Problem> {
     let Making(under_way) = hub.homes_in_making();
     let is_made = |under_way: &HashSet<String>| !under_way.contains(&record.uid);
-    // The sender is the Hub's own, so this ends.
+    // The Hub owns the sender, so this ends.
     let _ = under_way.subscribe().wait_for(is_made).await;
     if record.linked_home.is_none() {
         remove(hub, record).await?;
@@ -145,22 +145,21 @@ pub(super) async fn purge(
         let (id, entry) = (id.clone(), entry.clone());
         async move {
             match hub.state().purge_tenant(&id, entry).await {
-                // Somebody else has done it, or wants the tenant back.
+                // Already purged, or restored.
                 Err(StateError::NotFound { .. }) => Ok(()),
                 done => done,
             }
         }
     };
-    hub.see_to("the end of a deleted tenant", forget).await;
+    hub.see_to("purging a deleted tenant", forget).await;
     Ok(())
 }
 
-/// Removes a tenant's files.
 async fn remove(hub: &Hub, record: &TenantRecord) -> Result<(), Problem> {
     let directory = hub.tenant_directory(&record.id);
     super::super::blocking(move || match std::fs::remove_dir_all(&directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::error!(%error, "files of a deleted tenant are still there");
+            tracing::error!(%error, "failed to remove files of a deleted tenant");
             Err(Problem::new(
                 Code::Unavailable,
                 "the tenant is deleted, but not all of its files could be removed; this is tried again every hour",
@@ -172,7 +171,7 @@ async fn remove(hub: &Hub, record: &TenantRecord) -> Result<(), Problem> {
     .await
 }
 
-/// Purges tenants that were deleted before.
+/// Purges tenants that were deleted before this time.
 pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateError> {
     let query = TenantQuery {
         filter: TenantFilter::DeletedBefore(before),
@@ -182,7 +181,7 @@ pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateEr
     for record in found.items {
         let entry = NewEntry::by_hub("purge_tenant").of(&record.id);
         if let Err(problem) = purge(hub, &record, &entry).await {
-            tracing::warn!(tenant = %record.id, "a deleted tenant could not be removed: {problem}");
+            tracing::warn!(tenant = %record.id, %problem, "failed to purge a deleted tenant");
         }
     }
     Ok(())

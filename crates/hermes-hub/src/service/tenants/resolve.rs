@@ -1,4 +1,4 @@
-//! A tenant as it is shown: what was given for it, over its flavor, over the whole Hub's defaults.
+//! A tenant's effective settings: its own over its flavor's over the Hub's defaults.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use crate::{
     state::TenantRecord,
 };
 
-/// The tenant as clients see it.
 pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
     Tenant {
         id: record.id.clone(),
@@ -38,7 +37,6 @@ pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
     }
 }
 
-/// Its disk space.
 pub(crate) fn storage(record: &TenantRecord, standing: &Standing) -> StorageSettings {
     let given: StorageGiven = effective(standing, record, "storage", &record.storage);
     StorageSettings {
@@ -49,7 +47,7 @@ pub(crate) fn storage(record: &TenantRecord, standing: &Standing) -> StorageSett
     }
 }
 
-/// Whether it may take more of it. A linked home is the user's own, and no quota holds for it.
+/// A linked home is the user's own and has no quota.
 pub(crate) fn room(record: &TenantRecord, standing: &Standing) -> Room {
     let storage = storage(record, standing);
     let is_over =
@@ -61,7 +59,7 @@ pub(crate) fn room(record: &TenantRecord, standing: &Standing) -> Room {
     }
 }
 
-/// The settings of its agent. The policy is a ceiling.
+/// The settings of its agent, within the limits of the policy.
 pub(crate) fn agent(record: &TenantRecord, standing: &Standing) -> AgentSettings {
     let given: AgentGiven = effective(standing, record, "agent", &record.agent);
     let runs = given
@@ -78,7 +76,7 @@ pub(crate) fn agent(record: &TenantRecord, standing: &Standing) -> AgentSettings
     }
 }
 
-/// Whatever an earlier build stored: this one has none.
+/// This build has no browser, whatever an earlier one stored.
 fn browser() -> BrowserSettings {
     let (enabled, mode, max_tabs) = NO_BROWSER;
     BrowserSettings {
@@ -105,6 +103,6 @@ fn effective<'a, T: Deserialize<'a> + Default>(
         .map(|(name, value)| (name.as_str(), value))
         .collect();
     let members = MapDeserializer::<_, serde_json::Error>::new(members.into_iter());
-    // All three were checked when they were stored.
+    // All three were validated when they were stored.
     T::deserialize(members).unwrap_or_default()
 }

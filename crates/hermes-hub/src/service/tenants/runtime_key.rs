@@ -1,4 +1,4 @@
-//! Runtime keys, by which agents and the Hub know each other.
+//! Runtime keys, with which agents and the Hub authenticate each other.
 
 use hermes_config::Secret;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::{
     state::NewRuntimeKey,
 };
 
-/// A new key for the tenant with this uid: as its agent gets it, and as it is kept.
+/// Generates a key for the tenant with this uid: the secret for its agent, and the record to store.
 pub(crate) fn fresh(
     sealing: &SecretKey,
     uid: &str,
@@ -54,7 +54,7 @@ pub(crate) struct ShownRuntimeKey {
 pub(crate) async fn rotate(call: Call, input: RotateRuntimeKey) -> Result<Reply, Problem> {
     let hub = &call.hub;
     let record = call.tenant()?;
-    // The reply shows a key: nobody gets one that opens more than their token.
+    // The reply contains a key, which must not have more rights than the caller's token.
     for scope in private::AGENT_SCOPES {
         call.principal().require(scope)?;
     }

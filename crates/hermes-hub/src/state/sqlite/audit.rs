@@ -1,4 +1,4 @@
-//! The audit log: one chain per node, each entry added in the transaction of what it tells.
+//! The audit log: one chain per node, each entry added in the transaction of its effect.
 
 use std::sync::Arc;
 
@@ -26,15 +26,14 @@ mod verify;
 
 pub(super) use self::filing::Unfiled;
 
-/// Entries in one statement: each statement is a way to the database's thread and back.
+/// Each statement is a round trip to the database's thread.
 const AT_ONCE: usize = 100;
-/// Under which the heads of other chains are written down.
+/// The audit action for heads of other chains.
 const RECORD_HEAD: &str = "record_chain_head";
-/// Under which pruning is written down.
 const PRUNE: &str = "prune_audit";
 
 impl SqliteState {
-    /// Adds the entry of a change to its transaction, and marks its idempotency key as having taken effect.
+    /// Adds the entry of a change to its transaction, and marks its idempotency key as effective.
     pub(super) async fn effect(
         &self,
         write: &mut Change<'_>,
@@ -48,7 +47,7 @@ impl SqliteState {
         Ok(())
     }
 
-    /// Adds an entry to the transaction; gives its number.
+    /// Adds an entry to the transaction; returns its number.
     pub(super) async fn append(
         &self,
         write: &mut Change<'_>,
@@ -68,7 +67,6 @@ impl SqliteState {
     }
 }
 
-/// An entry as it is stored.
 struct StoredEntry {
     entry: AuditEntry,
     text: String,
@@ -76,7 +74,7 @@ struct StoredEntry {
 }
 
 impl StoredEntry {
-    /// The one after this link, which becomes the link.
+    /// The entry after this position, to which the position advances.
     fn next(
         link: &mut Link,
         node: &str,
@@ -94,7 +92,7 @@ impl StoredEntry {
 }
 
 async fn insert(write: &mut SqliteConnection, rows: Vec<StoredEntry>) -> Result<(), StateError> {
-    // Only the two common lengths are worth remembering.
+    // Only the two common lengths are worth a prepared statement.
     let lasting = matches!(rows.len(), 1 | AT_ONCE);
     let [mut chain, mut actor, mut action, mut decision] = <[Arc<str>; 4]>::default();
     let mut sql = QueryBuilder::<Sqlite>::new(
@@ -117,7 +115,7 @@ async fn insert(write: &mut SqliteConnection, rows: Vec<StoredEntry>) -> Result<
     Ok(())
 }
 
-/// A text to be handed to the database's thread. Entries next to each other are mostly alike, and need no copies.
+/// Reuses the previous text if it is the same: neighbouring entries are mostly alike.
 fn shared(last: &mut Arc<str>, text: &str) -> Arc<str> {
     if **last != *text {
         *last = text.into();
@@ -125,7 +123,7 @@ fn shared(last: &mut Arc<str>, text: &str) -> Arc<str> {
     Arc::clone(last)
 }
 
-/// Nothing is done that can not be written down.
+/// An action that cannot be logged is not done.
 fn unlogged(error: StateError) -> StateError {
     match error {
         full @ StateError::DiskFull(_) => full,
@@ -133,7 +131,7 @@ fn unlogged(error: StateError) -> StateError {
     }
 }
 
-/// The end of a chain: its last entry, or where it was cut off.
+/// The end of a chain: its last entry, or the anchor left by pruning.
 async fn head(connection: &mut SqliteConnection, chain: &str) -> Result<Link, StateError> {
     let row = sqlx::query(
         "SELECT seq, hash FROM (SELECT seq, hash FROM audit WHERE chain = ?1 ORDER BY seq DESC LIMIT 1)
@@ -163,14 +161,14 @@ impl AuditLog for SqliteState {
             return Ok(());
         }
         let added = entries.len() as u64;
-        // The log alone, so this is no change of what others have read.
+        // Only audit entries, so cached reads stay valid.
         let mut write = self.database.begin_in_group().await.map_err(unwritable)?;
         let mut link = match take_link(&mut write) {
             Some(link) => link,
             None => head(&mut write, &self.node).await.map_err(unlogged)?,
         };
         let mut entries = entries.into_iter().peekable();
-        // Requests are answered while a part is written, not only after the hashes of all have been made.
+        // Written in parts, so that requests are answered in between.
         while entries.peek().is_some() {
             let part = entries.by_ref().take(AT_ONCE);
             let rows: Vec<_> = part
@@ -180,11 +178,11 @@ impl AuditLog for SqliteState {
         }
         leave_link(&mut write, link);
         write.commit().await.map_err(unwritable)?;
-        // The entries are in the log now, whatever becomes of this; it is tried again every minute.
+        // The entries are already committed; indexing is retried every minute.
         if self.unfiled.are_many(added)
             && let Err(error) = self.file_entries(AUDIT_PORTION).await
         {
-            tracing::debug!(%error, "entries of the audit log were not filed");
+            tracing::debug!(%error, "failed to index audit entries by tenant");
         }
         Ok(())
     }
@@ -239,8 +237,8 @@ impl AuditLog for SqliteState {
 }
 
 impl SqliteState {
-    /// Removes the beginning of a chain, up to the first entry that is young enough or belongs to an operation under
-    /// way. The last entry always stays.
+    /// Removes the beginning of a chain, up to the first entry that is recent enough or belongs to an operation in
+    /// progress. The last entry always stays.
     async fn prune_chain(&self, chain: &str, before: Time) -> Result<u64, StateError> {
         let mut write = self.begin(Affected::NoTenant).await?;
         let row = sqlx::query(

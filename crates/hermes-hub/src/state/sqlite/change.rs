@@ -1,4 +1,4 @@
-//! A change under way, and the number of changes so far.
+//! Write transactions, and the number of changes.
 
 use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
@@ -76,7 +76,7 @@ impl Changes {
     }
 }
 
-/// A transaction. Whatever becomes of it, it counts as a change when it is over.
+/// A transaction. It counts as a change when it ends, whether committed or not.
 pub(super) struct Change<'a> {
     write: GroupWrite<'a>,
     counted: Counted<'a>,

@@ -1,4 +1,4 @@
-//! The clock's memory in SQLite.
+//! The scheduler's state in SQLite.
 
 use async_trait::async_trait;
 use sqlx::{Row, SqliteConnection};
@@ -54,7 +54,7 @@ impl SqliteState {
         .execute(&mut **write)
         .await?
         .rows_affected();
-        // Only forward: a later time that somebody else has set meanwhile stays.
+        // Only forward: a later time that was set meanwhile is kept.
         sqlx::query("UPDATE job_times SET next = ?4 WHERE tenant = ?1 AND job = ?2 AND next <= ?3")
             .bind(fire.tenant.as_str())
             .bind(fire.job.as_str())

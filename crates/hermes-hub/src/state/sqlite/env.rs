@@ -12,7 +12,7 @@ use crate::{
     state::{Env, NewVariable, StateError},
 };
 
-/// Sets a variable of a tenant that is there.
+/// Sets a variable of an existing tenant.
 pub(super) async fn set_variable(
     write: &mut SqliteConnection,
     tenant: &TenantId,
@@ -33,7 +33,7 @@ pub(super) async fn set_variable(
     Ok(())
 }
 
-/// Forgets a variable; whether there was one.
+/// Deletes a variable; returns whether it existed.
 pub(super) async fn unset_variable(
     write: &mut SqliteConnection,
     tenant: &TenantId,
@@ -47,7 +47,7 @@ pub(super) async fn unset_variable(
     Ok(removed.rows_affected() > 0)
 }
 
-/// The tenant's agent has to start anew to see other variables.
+/// The tenant's agent has to be restarted to see changed variables.
 async fn changed(write: &mut SqliteConnection, tenant: &TenantId) -> Result<(), StateError> {
     let found = sqlx::query(
         "UPDATE tenants SET generation = generation + 1, revision = revision + 1, updated_at = ?2

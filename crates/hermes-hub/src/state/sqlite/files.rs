@@ -92,7 +92,7 @@ async fn check_room(write: &mut SqliteConnection, reserve: &Reserve) -> Result<(
 }
 
 impl SqliteState {
-    /// Ends an intent, in the transaction of what settles it.
+    /// Ends an operation, in the transaction of its outcome.
     async fn end_intent(
         &self,
         write: &mut SqliteConnection,
@@ -150,7 +150,7 @@ impl FileOperations for SqliteState {
         if let Some((owner, usage)) = &effect.used {
             store_usage(&mut write, owner, *usage).await?;
         }
-        // What failed may be sent again.
+        // A failed request may be sent again.
         let is_done = effect.entry.status < 400;
         let key = effect.entry.idempotency.clone().filter(|_| is_done);
         let phase = Some(AuditPhase::Done);

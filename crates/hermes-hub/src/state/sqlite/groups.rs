@@ -11,7 +11,7 @@ use crate::{
     state::{Emptiness, GroupChange, GroupRecord, Groups, Page, Paged, StateError, Usage},
 };
 
-/// A group with the space its files take, under a condition.
+/// Selects groups with their usage.
 macro_rules! select_group {
     ($condition:literal) => {
         concat!(
@@ -22,7 +22,7 @@ macro_rules! select_group {
     };
 }
 
-/// A group as a member sees it, under a condition.
+/// Selects groups as a member sees them.
 macro_rules! select_share {
     ($condition:literal) => {
         concat!(
@@ -81,7 +81,7 @@ async fn find(
     Ok(group)
 }
 
-/// Other groups are another environment for the agent, and another record of the tenant.
+/// Changed groups change the agent's environment and the tenant's record.
 async fn touch_members(
     write: &mut SqliteConnection,
     group: &GroupId,

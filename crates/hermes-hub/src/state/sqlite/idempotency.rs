@@ -1,4 +1,4 @@
-//! Keys of requests in SQLite.
+//! Idempotency keys in SQLite.
 
 use std::time::Duration;
 
@@ -11,19 +11,18 @@ use crate::{
     state::{Idempotency, IdempotencyKey, KeyClaim, StateError, StoredReply},
 };
 
-/// How long a key is kept.
 const LIFE: Duration = Duration::from_hours(24);
 
-/// How far a request has come whose reply is not kept yet.
+/// The progress of a request whose reply is not stored yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Progress {
-    /// It may have its effect from now on; noted in the transaction that announces it.
+    /// It may take effect from now on; set in the transaction of its intent.
     Begun,
-    /// It has had its effect; noted in the transaction of the effect.
+    /// It took effect; set in the transaction of the effect.
     Effected,
 }
 
-/// Notes how far a request has come. It never goes back.
+/// Sets the progress of a request, which never goes back.
 pub(super) async fn mark(
     write: &mut SqliteConnection,
     key: &IdempotencyKey,

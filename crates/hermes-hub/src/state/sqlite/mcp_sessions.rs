@@ -15,7 +15,7 @@ use crate::{
     state::{McpSession, McpSessions, McpUse, Opened, SessionHash, StateError},
 };
 
-/// A use sooner after the last one is not written down.
+/// A use is written at most this often.
 const USE_STEP: Duration = Duration::from_mins(1);
 
 #[async_trait]

@@ -25,7 +25,7 @@ mod update;
 pub(super) use record::{find, insert_run, record};
 pub(super) use update::{add_events, store, void_pending};
 
-/// Runs that are forgotten in one transaction, so that others need not wait long.
+/// Runs deleted in one transaction, so that others do not wait long.
 const FORGET_AT_ONCE: u32 = 200;
 
 #[async_trait]
@@ -44,7 +44,7 @@ impl Runs for SqliteState {
                 .await?;
         if waiting >= i64::from(queue_depth) {
             return Err(StateError::TooMany {
-                message: format!("{waiting} runs wait already; try again when some have ended"),
+                message: format!("{waiting} runs are already queued; try again when some have ended"),
             });
         }
         insert_run(&mut write, &run).await?;
@@ -150,7 +150,7 @@ impl Runs for SqliteState {
         after: u64,
         most: u32,
     ) -> Result<EventPage, StateError> {
-        // First the run, then its events: when it says that it has ended, all of them are there.
+        // First the run, then its events: if the run has ended, all its events are stored.
         let row = sqlx::query(
             "SELECT number, status, last_event, (SELECT MIN(id) FROM run_events WHERE run = number) AS oldest
              FROM runs WHERE id = ?1 AND tenant = ?2",

@@ -236,7 +236,7 @@ impl Tenants for SqliteState {
     ) -> Result<TenantRecord, StateError> {
         let mut write = self.begin(Affected::Tenant(id)).await?;
         let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
-        // What is found out of one that is deleted meanwhile does not bring it back.
+        // An observation must not revive a tenant that was deleted meanwhile.
         let status = match observation.status {
             Some(status) if old.deleted_at.is_none() => status,
             _ => old.status,
@@ -251,7 +251,7 @@ impl Tenants for SqliteState {
         {
             return Ok(old);
         }
-        // Nobody changed anything, so its version stays.
+        // No client changed anything, so its version stays.
         sqlx::query(
             "UPDATE tenants SET status = ?2, conditions = ?3, observed_generation = ?4 WHERE id = ?1",
         )
@@ -318,7 +318,7 @@ impl Tenants for SqliteState {
             present(&mut write, id, expected).await?;
         }
         let now = Time::now().millis();
-        // Before anything that was deleted to be kept for a while.
+        // Earlier than any restorable deletion.
         let deleted_at = match deletion {
             Deletion::Restorable => now,
             Deletion::ForGood => 0,

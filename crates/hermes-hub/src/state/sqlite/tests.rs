@@ -1,4 +1,4 @@
-//! What can not be brought about from outside.
+//! Cases that cannot be caused from outside.
 
 use super::*;
 use crate::{

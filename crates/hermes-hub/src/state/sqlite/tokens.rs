@@ -48,7 +48,7 @@ async fn find(connection: &mut SqliteConnection, id: &TokenId) -> Result<TokenRe
     record(&row.ok_or(NO_TOKEN)?)
 }
 
-/// Whether a token may do everything, everywhere.
+/// Whether a token has all rights without restrictions.
 fn is_unlimited(token: &NewToken) -> bool {
     let principal = Principal::from(&Token {
         id: token.id.clone(),
@@ -106,7 +106,7 @@ impl Tokens for SqliteState {
         .fetch_optional(self.readers())
         .await?;
         let record = row.map(|row| record(&row)).transpose()?;
-        // The index found it; what it found is compared again, in a time that tells nothing.
+        // Found by index; compared again in constant time.
         Ok(record.filter(|record| {
             record.hash == *hash || record.old.is_some_and(|(old, _)| old == *hash)
         }))

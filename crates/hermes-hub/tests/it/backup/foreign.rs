@@ -1,4 +1,4 @@
-//! Archives that somebody else has put together: whole, and not what a backup is.
+//! Crafted archives: valid, but not backups of a Hub.
 
 use std::{io, path::Path};
 
@@ -8,14 +8,13 @@ use sha2::{Digest, Sha256};
 
 use super::Hub;
 
-/// Something that is put into an archive.
 enum Added<'a> {
     File(&'a str),
     Link(&'a str),
     Directory,
 }
 
-/// The archive with this in it as well, and named in its manifest.
+/// Adds an entry to the archive and its manifest.
 fn with(bytes: &[u8], path: &str, added: &Added<'_>) -> Vec<u8> {
     let plain = zstd::decode_all(bytes).unwrap();
     let mut archive = tar::Archive::new(plain.as_slice());
@@ -99,7 +98,7 @@ async fn only_known_names_and_no_links_are_at_the_top_of_an_archive() {
         let left = std::fs::read_dir(&target).map_or(0, Iterator::count);
         assert_eq!(left, 0, "`{path}` left something");
     }
-    // In homes there are links.
+    // Links in homes are allowed.
     let own = with(&bytes, "tenants/a/home/link", &Added::Link("SOUL.md"));
     restore(io::Cursor::new(own), &target).await.unwrap();
 }

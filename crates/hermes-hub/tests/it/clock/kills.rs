@@ -1,4 +1,4 @@
-//! A Hub in a process of its own, killed and started again and again: every due time is dealt with once.
+//! A Hub process that is killed and restarted repeatedly: every due time fires once.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -23,13 +23,13 @@ use jiff::tz::TimeZone;
 
 use crate::world::{KnownTenants, PATIENCE, make_tenant, open};
 
-/// Tells the child where it works, and when its time began.
+/// The child's directory and start time.
 const PLACE: &str = "HERMES_TEST_CLOCK";
 
-/// A minute of the clock takes a second.
+/// A minute of the test's clock takes a second.
 const SPEED: i64 = 60;
 
-/// How many minutes lie between two due times of a job.
+/// Minutes between two due times of a job.
 const PERIOD: i64 = 10;
 const PERIOD_MILLIS: i64 = PERIOD * 60_000;
 
@@ -40,7 +40,7 @@ const KILLS: u64 = 50;
 /// 2026-11-15T00:00:00Z, when the test begins.
 const BEGIN: i64 = 1_794_700_800_000;
 
-/// A job, and when it is due for the first time.
+/// A job and its first due time.
 struct Made {
     tenant: TenantId,
     job: JobId,
@@ -53,7 +53,7 @@ fn time(begun: i64) -> Time {
     Time::from_millis(BEGIN + (now - begun) * SPEED)
 }
 
-/// Not a test by itself: the Hub that the test below kills.
+/// Not a test: the Hub process that the test below kills.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the part of a process in another test"]
 async fn hub_process() {
@@ -92,7 +92,7 @@ fn start(directory: &Path, begun: i64) -> Child {
 async fn over_many_kills_no_due_time_is_dealt_with_twice_or_never() {
     let directory = tempfile::tempdir().unwrap();
     let begun = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
-    // What follows takes a while, and all jobs should have their first time ahead.
+    // The setup takes a while, and the first due times of all jobs must be in the future.
     let begun = i64::try_from(begun).unwrap() + 3000;
     let jobs = make_jobs(directory.path()).await;
     for kill in 0..KILLS {
@@ -105,7 +105,7 @@ async fn over_many_kills_no_due_time_is_dealt_with_twice_or_never() {
         hub.kill().unwrap();
         hub.wait().unwrap();
     }
-    // Long enough for every job to be due once more, with nobody killed.
+    // Long enough for every job to be due once more, without a kill.
     let end = Time::from_millis(time(begun).millis() + PERIOD_MILLIS);
     let mut last = start(directory.path(), begun);
     let state = open(directory.path()).await;
@@ -148,7 +148,7 @@ async fn make_jobs(directory: &Path) -> Vec<Made> {
                 let mut new = NewJob::new("Say hello", schedule);
                 new.id = Some(id.clone());
                 file.create(new, &now)?;
-                // The minute in which it is made is over for it.
+                // The minute in which it is created does not count.
                 let first = if minute == 0 { PERIOD } else { minute };
                 made.push(Made {
                     tenant: tenant.clone(),
@@ -164,7 +164,7 @@ async fn make_jobs(directory: &Path) -> Vec<Made> {
     made
 }
 
-/// Looks at all that is written down until a moment; tells how many due times there are.
+/// Checks all fires until `end`; returns their number.
 async fn check(state: &dyn State, jobs: &[Made], end: Time) -> u64 {
     let mut runs: BTreeMap<String, u32> = BTreeMap::new();
     let mut page = Page::first(500);
@@ -197,7 +197,7 @@ async fn check(state: &dyn State, jobs: &[Made], end: Time) -> u64 {
         let following = fires.iter().skip(1).map(|fire| fire.due).chain([next]);
         for (fire, following) in fires.iter().zip(following) {
             let step = following.millis() - fire.due.millis();
-            // Where the machine was so slow that a time was missed, that is written down.
+            // If the machine was so slow that a due time was missed, that is recorded.
             let was_missed = fire.skipped.as_deref() == Some("it was missed");
             assert!(
                 step == PERIOD_MILLIS || (was_missed && step > 0 && step % PERIOD_MILLIS == 0),

@@ -1,4 +1,4 @@
-//! Paths that try to leave, in every form in which a client could send them.
+//! Path traversal attempts, in every form in which a client could send them.
 
 use std::fmt::Write;
 
@@ -61,7 +61,7 @@ const ATTACKS: [&str; 48] = [
     "\u{2025}/outside/secret",
 ];
 
-/// What an attack may turn into on its way: as it is, decoded once as in a query, unescaped as in JSON.
+/// The forms of an attack: as it is, decoded once as in a query, unescaped as in JSON.
 fn forms(attack: &str) -> Vec<String> {
     let mut forms = vec![attack.to_owned()];
     forms.extend(percent_decode_str(attack).decode_utf8().map(Into::into));
@@ -96,7 +96,7 @@ async fn no_path_leaves_the_share_in_any_encoding() {
     assert_eq!(beside, 3, "something was made beside the share");
 }
 
-/// What is left is a plain name: whatever is done with it happens within.
+/// The parsed path is a plain name: all operations on it stay within the share.
 async fn attempt_everything(scene: &Scene, target: &SharePath) {
     let files = &scene.files;
     let content = Bytes::from_static(b"written");

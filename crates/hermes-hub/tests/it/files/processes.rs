@@ -1,4 +1,4 @@
-//! Crashes and full disks, seen in a process of their own: this test binary, started once more.
+//! Crashes and full disks, in a child process: this test binary again.
 
 use std::{
     env, fs,
@@ -15,7 +15,7 @@ use hermes_hub::{
 
 use super::scene::path;
 
-/// Tells the second process which directory to work in.
+/// The child's working directory.
 const STAGE: &str = "HERMES_HUB_TEST_STAGE";
 const SIZE: usize = 3_000_000;
 
@@ -108,7 +108,7 @@ async fn a_process_killed_in_an_overwrite_leaves_the_old_or_the_new_content() {
             "the content is mixed"
         );
         changed += usize::from(content != before);
-        // As at the next start: remnants are cleared.
+        // As at the next start: temporary files are removed.
         assert_eq!(open(stage.path()).recount().await.unwrap().files, 1);
         let left = fs::read_dir(stage.path().join("share")).unwrap().count();
         assert_eq!(left, 1, "remnants were not cleared");
@@ -116,7 +116,7 @@ async fn a_process_killed_in_an_overwrite_leaves_the_old_or_the_new_content() {
     assert!(changed > 0, "no overwrite was ever completed");
 }
 
-/// Ways to have little room: a small file system as root, one in a namespace of one's own, a limit on file sizes.
+/// Ways to get a small disk: a small file system as root, one in a user namespace, a limit on file sizes.
 const SMALL_ROOMS: [(&str, &[&str]); 3] = [
     (
         "own mounts",
@@ -167,7 +167,7 @@ async fn on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_torn() {
             return;
         }
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // Not being allowed to mount says nothing about us.
+        // A missing permission to mount is not a failure.
         let not_allowed = output.status.code() == Some(77) || said.contains("unshare");
         assert!(
             not_allowed,
@@ -215,7 +215,7 @@ async fn fill_the_disk(stage: &Path) {
     assert!(files.stat(&path("other")).await.is_err());
     let kept = files.used().await.unwrap();
     assert_eq!(files.recount().await.unwrap(), kept);
-    // Nothing unfinished takes up room: a small write succeeds.
+    // No temporary file takes up space: a small write succeeds.
     write(&files, "old", b"new content\n".to_vec())
         .await
         .unwrap();

@@ -15,7 +15,7 @@ fn limited(bytes: Option<u64>, files: Option<u64>) -> FileLimits {
     }
 }
 
-/// What is counted along the way is what is on the disk.
+/// Checks that the counted usage is that of the disk.
 async fn assert_counts_are_true(scene: &Scene) -> Used {
     let kept = scene.files.used().await.unwrap();
     let counted = scene.files.recount().await.unwrap();
@@ -81,7 +81,7 @@ async fn a_write_over_the_quota_is_refused_and_changes_nothing() {
     let problem = scene.write("x/y/z", "1").await.unwrap_err();
     assert_eq!(problem.reason, Some("quota"));
     assert!(!scene.on_disk("x").exists());
-    // As much as before, or less, is no more.
+    // The same size or less needs no quota.
     scene.write("a", "87654321").await.unwrap();
     scene.write("a", "1").await.unwrap();
     scene.write("b", "123456789").await.unwrap();

@@ -1,4 +1,4 @@
-//! Somebody who exchanges directories and files for links while operations run.
+//! Replaces directories and files by links while operations run.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -36,7 +36,7 @@ async fn nothing_outside_is_read_or_written_while_links_are_swapped_in() {
     scene.assert_outside_is_untouched();
 }
 
-/// One of every operation; tells how many succeeded.
+/// Tries every operation; returns how many succeeded.
 async fn attempt(scene: &Scene, round: usize) -> usize {
     let files = &scene.files;
     let mut succeeded = 0;
@@ -80,7 +80,7 @@ async fn attempt(scene: &Scene, round: usize) -> usize {
     let _ = files.relocate(&moved, &path("dir/secret"), None).await;
     let _ = files.remove(&path("dir/new"), Removal::Single, None).await;
     let _ = files.remove(&made, Removal::Recursive, None).await;
-    // What was moved or removed at a bad moment comes back.
+    // Restores what was moved or removed at a bad moment.
     if !fs::exists(scene.on_disk("file")).unwrap_or(true) {
         let _ = fs::write(scene.on_disk("file"), "inside");
     }

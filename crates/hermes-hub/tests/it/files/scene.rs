@@ -46,7 +46,6 @@ impl Scene {
         Self { directory, files }
     }
 
-    /// Where a path lies on the disk.
     pub(crate) fn on_disk(&self, path: &str) -> PathBuf {
         self.directory.path().join("share").join(path)
     }
@@ -55,7 +54,7 @@ impl Scene {
         self.directory.path().join("outside")
     }
 
-    /// Puts a file there without asking the share.
+    /// Writes a file directly to the disk.
     pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
         let place = self.on_disk(path);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
@@ -89,7 +88,6 @@ impl Scene {
         self.files.write(&path(to), content, mode, condition).await
     }
 
-    /// Everything outside is as it was.
     pub(crate) fn assert_outside_is_untouched(&self) {
         let names: Vec<_> = fs::read_dir(self.outside())
             .unwrap()

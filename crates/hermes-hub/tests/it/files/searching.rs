@@ -136,7 +136,7 @@ async fn binary_files_are_skipped_wherever_the_binary_part_is() {
         .grep(search, CancellationToken::new())
         .await
         .unwrap();
-    // The late one has more matches than are wanted before it turns out to be binary; the others have none.
+    // The late one has more matches than requested before its binary part; the others have none.
     assert!(found.matches.iter().all(|found| found.path == "late"));
     let found = grep(&scene, "^xyz").await;
     assert_eq!((found.files_searched, found.files_skipped), (1, 3));
@@ -150,7 +150,7 @@ async fn lines_are_numbered_through_files_larger_than_any_buffer() {
         writeln!(content, "line {line} {}", "filler ".repeat(8)).unwrap();
     }
     scene.put("large", &content);
-    // The second counts as a heavy expression, which is tried on smaller pieces, with the same outcome.
+    // The second is an expensive expression, which is searched in smaller chunks, with the same result.
     for pattern in [
         r"line (1|777|3141|8999|9000) ",
         r"line (1|777|3141|8999|9000) (?:x{400}y{400})?",
@@ -227,7 +227,7 @@ async fn no_pattern_keeps_a_search_busy_for_much_longer_than_it_may() {
         let line = "abababababababab c\n";
         scene.put(&format!("short{number}"), line.repeat(20_000));
     }
-    // None has a letter that must be there, and so every byte is looked at.
+    // None has a required literal, so every byte is examined.
     for pattern in [
         "(?:a?b?){500}[^ab c]",
         "(?:[a-y]{0,30}){30}[^ab c]",

@@ -1,4 +1,4 @@
-//! What is neither a plain file nor a plain directory.
+//! Links, pipes, sockets, devices and unusual names.
 
 use std::{
     ffi::OsStr,
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::scene::{SECRET, Scene, path, status};
 
-/// A pipe that nobody else opens makes who opens it wait for ever.
+/// Opening a pipe without a peer would block forever.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), work)
         .await

@@ -1,4 +1,4 @@
-//! Bodies that are no JSON, or hardly any: any bytes, and good bodies that were damaged on the way.
+//! Invalid bodies: random bytes, and damaged valid bodies.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::{
     site::Site,
 };
 
-/// Requests that work, with their bodies.
+/// Valid requests with their bodies.
 fn requests() -> Vec<(Method, String, Value)> {
     let own = "/v1/tenants/tenant_123";
     let share = format!("{own}/shares/division1");
@@ -62,7 +62,7 @@ fn requests() -> Vec<(Method, String, Value)> {
     ]
 }
 
-/// The bytes of a body that something happened to.
+/// A damaged body.
 fn damaged(chance: &mut Chance, good: &Value) -> Vec<u8> {
     let mut bytes = good.to_string().into_bytes();
     match chance.below(6) {
@@ -100,7 +100,7 @@ fn any_bytes(chance: &mut Chance, most: usize) -> Vec<u8> {
         .collect()
 }
 
-/// One of the members a second time, with the same value or another.
+/// Duplicates a member, with the same value or another.
 fn twice(chance: &mut Chance, good: &Value) -> Vec<u8> {
     let members: Vec<_> = good.as_object().unwrap().iter().collect();
     let (name, value) = *chance.one_of(&members);
@@ -113,7 +113,7 @@ fn twice(chance: &mut Chance, good: &Value) -> Vec<u8> {
     format!("{{{}:{value},{}", json!(name), &rest[1..]).into_bytes()
 }
 
-/// The body inside of many lists or objects, which may have no end.
+/// Nests the body in lists or objects, which may be left open.
 fn nested(chance: &mut Chance, bytes: &[u8]) -> Vec<u8> {
     let depth = *chance.one_of(&[2, 63, 64, 65, 127, 128, 1000, 50_000]);
     let (open, close) = *chance.one_of(&[("[", "]"), ("{\"a\":", "}")]);
@@ -126,7 +126,7 @@ fn nested(chance: &mut Chance, bytes: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Whether no parser could take it for a document. Nothing at all may stand for the defaults.
+/// Whether no parser could accept it. An empty body may stand for the defaults.
 fn is_hopeless(bytes: &[u8]) -> bool {
     !bytes.is_empty() && serde_json::from_slice::<Value>(bytes).is_err()
 }

@@ -1,8 +1,8 @@
-//! Random numbers, texts and JSON, the same for the same seed.
+//! Random numbers, texts and JSON, reproducible by seed.
 
 use serde_json::{Map, Value, json};
 
-/// Pieces that mean something to somebody who reads paths, patterns, numbers or headers.
+/// Fragments with a meaning in paths, patterns, numbers or headers.
 const PIECES: [&str; 56] = [
     "..",
     "/",
@@ -84,7 +84,6 @@ impl Chance {
         usize::try_from(self.next() % end.max(1) as u64).unwrap()
     }
 
-    /// True once in so many times.
     pub(super) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -132,7 +131,7 @@ impl Chance {
             .collect()
     }
 
-    /// A value that may fit a schema, or nearly.
+    /// A value that matches a schema, or nearly.
     pub(super) fn fitting(&mut self, schema: &Value, depth: usize) -> Value {
         if depth == 0 || self.once_in(8) {
             return self.json(depth.min(2));

@@ -1,11 +1,11 @@
-//! Faults of the Hub in answers over MCP, whose own status tells nothing of them.
+//! Internal errors in MCP answers, which the HTTP status does not show.
 
 use hermes_hub::{Code, Problem};
 use serde_json::{Value, json};
 
 use crate::site::Answer;
 
-/// The JSON-RPC messages of an answer, in a stream or alone.
+/// The JSON-RPC messages of an answer, from a stream or a single body.
 fn messages(answer: &Answer) -> Vec<Value> {
     let is_stream = answer
         .header("content-type")
@@ -24,7 +24,7 @@ fn messages(answer: &Answer) -> Vec<Value> {
         .collect()
 }
 
-/// What an answer says went wrong: errors of the protocol, and the problems of tools, which are texts inside of results.
+/// Protocol errors, and problems of tools, which are texts in results.
 pub(super) fn problems(answer: &Answer) -> Vec<Value> {
     let mut found = Vec::new();
     for message in messages(answer) {
@@ -43,7 +43,7 @@ pub(super) fn problems(answer: &Answer) -> Vec<Value> {
     found
 }
 
-/// Whether the Hub is to blame.
+/// Whether it is an internal error of the Hub.
 pub(super) fn is_fault(problem: &Value) -> bool {
     /// "Internal error" of JSON-RPC.
     const INTERNAL: i64 = -32603;
@@ -74,7 +74,6 @@ fn in_a_stream(message: &Value) -> Answer {
     answer
 }
 
-/// What a tool answers that has run into a problem.
 fn tool(problem: &Problem) -> Value {
     let text = problem.document("request").to_string();
     let content = json!([{"type": "text", "text": text}]);

@@ -35,7 +35,7 @@ fn value(chance: &mut Chance) -> Vec<u8> {
         return chance.next().to_string().into_bytes();
     }
     let mut bytes = chance.text().into_bytes();
-    // A line's end would only begin another header.
+    // A line end would only start another header.
     bytes.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
     bytes
 }
@@ -110,7 +110,7 @@ async fn no_header_is_a_fault() {
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse::<u16>().ok());
-        // Whoever breaks HTTP itself is hung up on. So is who makes the Hub panic, but that is heard.
+        // A request that violates HTTP is disconnected. So is one that makes the Hub panic, but panics are recorded.
         assert!(status.is_none_or(|status| status < 500), "{told}\n{answer}");
     }
     site.get("/v1/readyz").await.expect(200);

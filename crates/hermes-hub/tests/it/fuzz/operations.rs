@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{asking::Asked, client, site::Site, surface::scene::Scene, world::Scripted};
 
-/// Operations that take away what the others need; they are given something of their own.
+/// Operations that remove what others need; they get resources of their own.
 const DESTRUCTIVE: [&str; 10] = [
     "delete_tenant",
     "update_tenant",
@@ -26,14 +26,14 @@ const DESTRUCTIVE: [&str; 10] = [
     "delete_tenant_cron",
 ];
 
-/// Working arguments of which some are replaced, left out or added.
+/// Valid arguments of which some are replaced, removed or added.
 fn arguments(chance: &mut Chance, operation: &Operation, working: Value) -> Map<String, Value> {
     let Value::Object(mut arguments) = working else {
         unreachable!()
     };
     for member in &operation.input.members {
         match (member.place, chance.below(6)) {
-            // What the request is about stays most of the time.
+            // The target of the request is mostly kept.
             (Place::Path, 1..=5) => {}
             (_, 0 | 1) => {
                 let value = chance.fitting(&member.schema, 5);
@@ -45,7 +45,7 @@ fn arguments(chance: &mut Chance, operation: &Operation, working: Value) -> Map<
             _ => {}
         }
     }
-    // What a run is to do is a script that the agents of this Hub understand.
+    // The input of a run is a script for the scripted agents.
     if arguments.get("input").is_some_and(Value::is_string) {
         arguments.insert("input".into(), "say=1".into());
     }
@@ -84,7 +84,7 @@ async fn no_request_is_a_fault_and_every_status_is_documented() {
         worked += u64::from(answer.status < 300);
         let path = operation.path.replace("{*", "{");
         let described = &document["paths"][path][verb.word().to_lowercase()]["responses"];
-        // A route that was broken by what stands in it is none of the table's.
+        // A path argument may turn the route into an unknown one.
         let is_other_route = [404, 405].contains(&answer.status);
         assert!(
             is_other_route || described[answer.status.to_string()].is_object(),
@@ -100,7 +100,7 @@ async fn no_request_is_a_fault_and_every_status_is_documented() {
     );
 }
 
-/// The request, and how to tell of it.
+/// The request, and its description.
 fn request(
     chance: &mut Chance,
     site: &Site,
@@ -114,7 +114,7 @@ fn request(
     {
         arguments.insert(whole.to_owned(), json!({}));
     }
-    // A place in the route can not be left empty: that would be another route.
+    // A path argument cannot be empty: that would be another route.
     for member in &operation.input.members {
         if member.place == Place::Path
             && arguments.get(&member.name).is_none_or(|value| *value == "")
@@ -123,7 +123,7 @@ fn request(
         }
     }
     let mut asked = Asked::new(operation, verb, &Value::Object(arguments));
-    // Clients take dots out of addresses; what is left would be another route.
+    // Clients normalize dots in URLs, which would give another route.
     asked.path = asked.path.replace("/%2E%2E", "/x").replace("/%2E", "/x");
     if chance.once_in(10) {
         asked.body = asked.body.map(|_| chance.json(3));
@@ -201,7 +201,7 @@ async fn no_message_over_mcp_is_a_fault() {
         assert!(!problems.iter().any(is_fault), "{told}: {}", answer.text);
         refused += u64::from(!problems.is_empty());
     }
-    // Or nobody would see a fault.
+    // Otherwise an internal error would go unnoticed.
     assert!(
         fuzzing.rounds < 100 || refused > 0,
         "none of {} was refused",

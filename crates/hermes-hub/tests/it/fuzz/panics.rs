@@ -1,4 +1,4 @@
-//! Panics of any thread. Who asks the Hub sees no more of one than that it hangs up, or nothing at all.
+//! Records panics of any thread: a client sees at most a closed connection.
 
 use std::{
     panic,
@@ -8,14 +8,14 @@ use std::{
 
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Stands in the one panic that nobody is to blame for.
+/// The message of the one expected panic.
 const ON_PURPOSE: &str = "a panic on purpose";
 
 fn heard() -> MutexGuard<'static, Vec<String>> {
     HEARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes down every panic from now on.
+/// Records every panic from now on.
 pub(super) fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {

@@ -1,4 +1,4 @@
-//! Approvals: the first decision wins, nobody's is a denial.
+//! Approvals: the first decision wins, and a timeout denies.
 
 use hermes_hub::{
     Problem, RunId, TenantId,
@@ -159,7 +159,7 @@ async fn a_run_that_waits_for_a_decision_survives_the_hub() {
     assert_eq!(run.attempt, 2);
 }
 
-/// A run that asks, and whose agent dies when it has its answer; it begins anew then.
+/// A run whose agent dies after an approval was answered, so that it is retried.
 async fn answered_and_cut_off(world: &World, tenant: &TenantId, choice: &str) -> RunId {
     let again = RunRequest {
         retry_interrupted: true,

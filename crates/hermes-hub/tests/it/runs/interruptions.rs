@@ -1,4 +1,4 @@
-//! What becomes of a run whose agent, connection or Hub goes away.
+//! Interrupted runs: agent, connection or Hub fail.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ async fn a_run_that_ended_while_the_hub_was_gone_is_not_done_twice() {
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "tool wait say=1").await.run_id;
     world.until_event(&tenant, &run, "tool.completed").await;
-    // The Hub is gone, the agent finishes before its process ends, too.
+    // The Hub is killed, and the agent finishes before its process ends.
     world.runs.close(Duration::ZERO).await;
     world.agent.release("tool wait say=1");
     world

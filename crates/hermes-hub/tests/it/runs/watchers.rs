@@ -1,4 +1,4 @@
-//! Any number of watchers see one sequence, whenever they come and however often they leave.
+//! All watchers see the same sequence, whenever they connect and however often they disconnect.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,6 @@ use hermes_hub::{RunId, TenantId, runs::Watched, shapes::RunEvent};
 
 use crate::world::{PATIENCE, World};
 
-/// Numbers that are different each time.
 struct Dice(u64);
 
 impl Dice {
@@ -24,7 +23,7 @@ impl Dice {
     }
 }
 
-/// Watches a run to its end, leaving again and again, and coming back behind what was seen.
+/// Watches a run to its end, disconnecting repeatedly and resuming after the last event.
 async fn watch_with_drops(
     world: &World,
     tenant: &TenantId,
@@ -76,7 +75,7 @@ async fn ten_watchers_with_random_drops_see_one_sequence_and_replay_is_equal() {
 async fn a_watcher_that_sleeps_misses_nothing() {
     let world = World::new().await;
     let tenant = world.tenant("a").await;
-    // More events than wait in memory.
+    // More events than are buffered.
     let script = "tool ".repeat(400);
     let run = world.run(&tenant, &script).await.run_id;
     let mut slow = world.runs.events(&tenant, &run, 0);

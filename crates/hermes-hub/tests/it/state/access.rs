@@ -1,4 +1,4 @@
-//! From keys to people: what the authenticator lets in.
+//! The authenticator.
 
 use std::{fs, net::IpAddr, sync::Arc, time::Duration};
 

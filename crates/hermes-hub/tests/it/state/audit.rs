@@ -1,4 +1,4 @@
-//! The audit log: entries commit with their effects, and no one can change them unseen.
+//! The audit log: entries are committed with their effects, and changes are detected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -98,7 +98,7 @@ async fn pruning_leaves_an_anchor_that_the_rest_holds_on_to() {
     fresh.tenant("d").await;
     assert_eq!(fresh.state.prune_audit(now).await.unwrap(), 3);
     let check = &fresh.state.verify_audit().await.unwrap()[0];
-    // The one of "d", and the one that tells of the pruning.
+    // The entry of "d", and the one of the pruning.
     assert_eq!((check.first, check.last, check.entries), (4, 5, 2));
     assert_eq!(check.broken, None);
     let later = Time::now().after(Duration::from_hours(1));

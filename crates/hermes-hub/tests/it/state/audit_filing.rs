@@ -1,4 +1,4 @@
-//! Entries by tenant: they are found before they are filed, after it, and on both sides of that border.
+//! The tenant index: entries are found before and after they are indexed, and across that border.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use hermes_hub::{
 use super::{Fresh, entry, tenant_id};
 use crate::state::processes::sql;
 
-/// What turns today's tables into those before entries were filed.
+/// Turns the current tables into those before the tenant index.
 const BEFORE_FILING: &str =
     "DROP VIEW audit_chains; DROP TABLE audit_of_tenants; DROP TABLE audit_portions;
     CREATE INDEX audit_by_tenant ON audit (tenant, time, chain, seq) WHERE tenant IS NOT NULL;
@@ -33,7 +33,7 @@ fn of(tenant: &str) -> AuditQuery {
     }
 }
 
-/// All that is found, in pages of two.
+/// All matches, in pages of two.
 async fn found(state: &dyn State, query: &AuditQuery) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     let mut page = Page::first(2);
@@ -158,7 +158,7 @@ async fn many_entries_are_filed_without_being_asked() {
     assert_eq!(count(&fresh, "audit_portions").await, 2);
     let filed = count(&fresh, "audit_of_tenants").await;
     assert_eq!(filed, 2 * AUDIT_PORTION.cast_signed());
-    // In portions of two from three places, without one twice or missing.
+    // From three sources in pages of two, without duplicates or gaps.
     let expected: Vec<u64> = (0..35).rev().map(|round| round * 1_000 + 8).collect();
     assert_eq!(numbers(&*fresh.state, &of("t7")).await, expected);
     fresh.state.file_audit(AUDIT_PORTION).await.unwrap();

@@ -1,4 +1,4 @@
-//! The clock's memory: each due time once.
+//! The scheduler's state: each due time fires once.
 
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ async fn a_clock_that_jumps_back_fires_nothing_twice() {
         .fire(vec![fire(&tenant, now, Some(later))])
         .await
         .unwrap();
-    // After the jump the schedule is reckoned anew and gives the same due time.
+    // After the jump the schedule is computed again and gives the same due time.
     let time = JobTime {
         job: job_id("job_123"),
         next: Some(now),

@@ -1,4 +1,4 @@
-//! Operations on files: intents, what came of them, and the space they take.
+//! File operations: intents, outcomes and usage.
 
 use hermes_hub::{
     shapes::AuditPhase,
@@ -117,7 +117,7 @@ async fn what_was_cut_off_is_settled_at_the_next_start() {
     let settle = state.settle_files(intent_seq, AuditPhase::Interrupted);
     settle.await.unwrap();
     assert!(state.unfinished_files().await.unwrap().is_empty());
-    // The room is free again.
+    // The reservation is released.
     let again = state.begin_files(intent(&owner, 60, 100)).await.unwrap();
     assert!(again.seq > begun.seq);
     let other = fresh.another_node("n2").await;

@@ -1,4 +1,4 @@
-//! Requests sent twice.
+//! Idempotency keys.
 
 use std::time::Duration;
 

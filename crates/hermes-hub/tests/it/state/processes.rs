@@ -1,4 +1,4 @@
-//! Other processes at the same database, some of them killed. Children are this test binary again.
+//! Other processes using the same database, some of them killed. Children are this test binary.
 
 use std::{
     env,
@@ -19,10 +19,10 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, sqlite::SqliteConnectOptio
 
 use super::{Fresh, entry, tenant_id};
 
-/// In a child: the directory to work in.
+/// The child's directory.
 const DIRECTORY: &str = "TEST_CHILD_DIRECTORY";
 
-/// Changes the database behind the Hub's back.
+/// Changes the database directly, without the Hub.
 pub(super) async fn sql(fresh: &Fresh, statement: &str) {
     let path = fresh.directory.path().join("hub.db");
     let mut connection = SqliteConnectOptions::new()
@@ -37,7 +37,7 @@ pub(super) async fn sql(fresh: &Fresh, statement: &str) {
     connection.close().await.unwrap();
 }
 
-/// Runs the child's part of the test of that name in a process of its own.
+/// Starts the test of that name in a child process.
 fn child(test: &str, directory: &Path) -> Started {
     let child = Command::new(env::current_exe().unwrap())
         .args([
@@ -57,13 +57,13 @@ fn child(test: &str, directory: &Path) -> Started {
 pub(super) struct Started(Child);
 
 impl Started {
-    /// What it says, line by line.
+    /// Its output, line by line.
     fn lines(&mut self) -> impl Iterator<Item = String> {
         let lines = BufReader::new(self.0.stdout.take().unwrap()).lines();
         lines.map_while(Result::ok)
     }
 
-    /// Waits until it is at work.
+    /// Waits for its first output.
     fn wait_for_work(&mut self) {
         assert!(self.lines().any(|line| line.contains("at work")));
     }
@@ -76,7 +76,7 @@ impl Drop for Started {
     }
 }
 
-/// The directory given to a child; none in the test itself.
+/// The child's directory; `None` in the test itself.
 fn given() -> Option<PathBuf> {
     env::var_os(DIRECTORY).map(PathBuf::from)
 }
@@ -149,7 +149,7 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed() {
     assert!(last_event > 10);
 }
 
-/// Makes tenants and events as fast as it can and says so after each.
+/// Creates tenants and events as fast as possible and reports each.
 async fn write_until_killed(directory: &Path) {
     let path = directory.join("hub.db");
     let state: Arc<dyn State> = Arc::new(SqliteState::open(&path, "n1").await.unwrap());
@@ -204,7 +204,7 @@ async fn check(state: &dyn State, tenants: &[TenantId], last_event: u64, run: &h
     assert_eq!(page.last % 3, 0, "a write was torn");
     let checks = state.verify_audit().await.unwrap();
     assert_eq!(checks[0].broken, None);
-    // Each tenant has its entry, whether or not anybody heard of it.
+    // Each tenant has its audit entry, whether it was reported or not.
     let mut made = 0;
     let mut page = Page::first(500);
     loop {

@@ -131,7 +131,7 @@ async fn events_are_numbered_from_one_and_the_agents_are_stored_once() {
     };
     let first = events(vec![delta("a", 1), delta("b", 2)]);
     update(&*fresh.state, &tenant, &run, first).await;
-    // The stream broke off and began again a little earlier.
+    // The stream was disconnected and resumed a little earlier.
     let again = events(vec![delta("b", 2), delta("c", 3)]);
     let updated = fresh.state.update_run(&tenant, &run, again).await.unwrap();
     let ids: Vec<_> = updated.events.iter().map(|event| event.id).collect();

@@ -1,4 +1,4 @@
-//! Ten thousand tenants: what one of them costs does not grow with the others.
+//! Ten thousand tenants: the cost of one does not grow with their number.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use hermes_hub::state::{Page, TenantQuery};
 use super::{Fresh, tenant_id};
 use crate::state::processes::sql;
 
-/// Copies of a tenant, as fast as SQL makes them.
+/// Inserts copies of a tenant.
 async fn multiply(fresh: &Fresh, count: u32) {
     let statement = format!(
         "INSERT INTO tenants (id, uid, display_name, status, flavor, agent, storage, browser, labels, created_at, updated_at)
@@ -18,7 +18,7 @@ async fn multiply(fresh: &Fresh, count: u32) {
     sql(fresh, &statement).await;
 }
 
-/// The quickest of some tries: what it takes when nothing else disturbs.
+/// The fastest of several tries, to exclude disturbances.
 async fn quickest<F: Future<Output = ()>>(run: impl Fn() -> F) -> Duration {
     let mut best = Duration::MAX;
     for _ in 0..30 {

@@ -1,4 +1,4 @@
-//! Secrets: nothing of them shows, and nothing opens them but their key.
+//! Secrets: they are never shown, and only their key decrypts them.
 
 use std::fs;
 

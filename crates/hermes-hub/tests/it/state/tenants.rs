@@ -273,7 +273,7 @@ async fn purging_leaves_nothing_but_the_log() {
     set.await.unwrap();
     let run = fresh.run(&made.id).await;
     let purge = || fresh.state.purge_tenant(&made.id, entry("delete_tenant"));
-    // One that is not deleted, or restored since, stays.
+    // A tenant that is not deleted, or was restored, is kept.
     assert!(matches!(purge().await, Err(StateError::NotFound { .. })));
     let deletion = Deletion::ForGood;
     let deleted = fresh

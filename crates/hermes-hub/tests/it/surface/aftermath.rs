@@ -1,11 +1,11 @@
-//! Changes after which something goes wrong: the answer tells of the change all the same.
+//! Changes whose follow-up work fails: the answer reports the change all the same.
 
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 use crate::site::Site;
 
-/// Changes the database behind the Hub's back.
+/// Changes the database directly, without the Hub.
 pub(super) async fn meddle(site: &Site, statement: &str) {
     let path = site.directory.path().join("hub/hub.db");
     let mut connection = SqliteConnection::connect(path.to_str().unwrap())
@@ -29,7 +29,7 @@ async fn a_tenant_that_was_purged_is_gone_though_the_database_can_not_forget_it_
         .expect(204);
     assert!(!site.home("tenant_123").exists());
     site.get("/v1/tenants/tenant_123").await.expect(404);
-    // Its name is not given away before, and it does not come back without its files.
+    // Its name is not free before that, and it cannot be restored without its files.
     let again = json!({"id": "tenant_123"});
     site.post("/v1/tenants", &again).await.expect(409);
     site.post("/v1/tenants/tenant_123/restore", &json!({}))
@@ -75,7 +75,7 @@ async fn a_tenant_that_is_purged_while_its_home_is_made_leaves_nothing() {
         let shown = site.get(path).await.expect(200);
         assert_eq!(shown["tenants"], json!([]), "{path}");
     }
-    // The Hub goes on, and could be killed now: nothing may be under way any more.
+    // The Hub could be killed now: nothing may be in progress any more.
     let left: Vec<_> = std::fs::read_dir(tenants).into_iter().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }

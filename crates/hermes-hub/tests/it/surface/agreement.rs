@@ -1,4 +1,4 @@
-//! What is answered is what was done, whatever the database does meanwhile.
+//! Answers match what was done, even if the database fails meanwhile.
 
 use std::{fs::File, time::Instant};
 
@@ -11,7 +11,7 @@ use crate::site::{Answer, PATIENCE, Site};
 const CRON: &str = "/v1/tenants/tenant_123/agent-cron";
 const MOVE: &str = "/v1/tenants/tenant_123/shares/division1/move";
 
-/// Keeps everybody else from writing to the Hub's database, for as long as it is there.
+/// Holds the write lock of the Hub's database while it lives.
 async fn hold_the_database(site: &Site) -> SqliteConnection {
     let mut connection = SqliteConnectOptions::new()
         .filename(site.directory.path().join("hub/hub.db"))
@@ -38,7 +38,7 @@ fn hold_the_jobs(site: &Site) -> File {
     held
 }
 
-/// Waits until changes of files are under way, or none is.
+/// Waits until file operations are in progress, or none is.
 async fn until_changes(site: &Site, are_under_way: bool) {
     let deadline = Instant::now() + PATIENCE;
     while site
@@ -80,7 +80,7 @@ async fn a_change_that_was_made_is_told_so_though_the_log_can_not_be_written() {
     };
     let ((status, made), database) = tokio::join!(making, meanwhile);
     assert_eq!(status, 201);
-    // The log still lacks its end, and nothing new is begun.
+    // Its audit entry is not finished, and nothing new can start.
     assert_eq!(site.hub.state().unfinished_files().await.unwrap().len(), 1);
     make_job(&site).await.expect(503);
     drop(database);

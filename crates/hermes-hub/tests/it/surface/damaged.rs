@@ -1,4 +1,4 @@
-//! Configurations of tenants that are damaged, or made to do damage: whoever reads them, nothing breaks.
+//! Damaged or malicious configurations of tenants.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::site::Site;
 
-/// Texts that are no usable configuration, with what is told of them.
+/// Invalid configurations with the expected message.
 fn damaged() -> Vec<(&'static str, String, &'static str)> {
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {

@@ -1,4 +1,4 @@
-//! What the Hub's settings, its documents and a tenant's own settings say about the same thing.
+//! Precedence of the Hub's settings, its documents and a tenant's own settings.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ async fn a_policy_reaches_agents_whole_and_past_one_that_hangs() {
             assert!(began.elapsed() < PATIENCE, "{id} does not know the policy");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // To an agent a member that is missing would be no limit.
+        // For an agent a missing member means no limit.
         let policy = agent.directives(id).unwrap().policy;
         assert_eq!(policy["cron"]["maxJobs"], 50, "{policy}");
     }

@@ -1,4 +1,4 @@
-//! Calls of tools go by a short way or by the protocol library's: nobody can tell which.
+//! Tool calls take the fast path or go through rmcp, with the same answers.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     site::{Answer, Site},
 };
 
-/// With a mark that only the library reads past, a call takes the long way.
+/// An extra member sends a call through rmcp.
 async fn by_both_ways(site: &Site, era: &Era, params: Value) -> [Answer; 2] {
     let mut marked = params.clone();
     marked["_meta"]["example.org/mark"] = json!(1);

@@ -1,4 +1,4 @@
-//! Who gets in: tokens, scopes, names, pages, rates.
+//! Authentication and authorization: tokens, scopes, host, origin, rate limits.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -305,7 +305,7 @@ async fn a_share_of_others_is_as_one_that_is_not_there_and_readers_do_not_write(
         .await
         .expect(403);
     assert_eq!(refused["reason"], "read_only_member");
-    // Whoever may not write is told so, whatever else is wrong with the request.
+    // A missing write permission is reported, whatever else is wrong with the request.
     site.put(
         "/v1/tenants/reader/shares/division1/files/content",
         &json!({"nonsense": 1}),

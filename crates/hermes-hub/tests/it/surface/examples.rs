@@ -8,7 +8,7 @@ use crate::{
     site::Site,
 };
 
-/// A tool, its arguments, and how REST asks for the same: verb, path, body.
+/// A tool, its arguments, and the equivalent REST request: method, path, body.
 type Example = (&'static str, Value, Option<(Method, String, Option<Value>)>);
 
 fn reads() -> Vec<Example> {
@@ -114,7 +114,7 @@ fn reads() -> Vec<Example> {
     ]
 }
 
-/// In an order in which each finds what it needs.
+/// In an order in which each one's requirements exist.
 fn changes() -> Vec<(&'static str, Value)> {
     vec![
         (
@@ -196,7 +196,7 @@ async fn site() -> Site {
         .await
 }
 
-/// What changes from call to call by itself.
+/// Removes members that change by themselves.
 fn steady(text: &str) -> Value {
     let mut value: Value = serde_json::from_str(text).unwrap();
     if let Some(executions) = value.get_mut("executions") {
@@ -224,7 +224,7 @@ async fn reads_give_the_bytes_of_their_rest_twins_in_both_eras() {
             rest.text
         };
         for era in [&session, &Era::Stateless] {
-            // A home that is measured meanwhile has another size then.
+            // The home may be measured in between.
             loop {
                 let before = over_rest().await;
                 let text = client::text(&site, &site.admin, era, tool, &arguments).await;
@@ -338,11 +338,11 @@ async fn changes_over_rest_say_the_same_as_over_mcp() {
     }
 }
 
-/// Times, versions of files and what else differs between two Hubs.
+/// Removes times, file versions and whatever else differs between two Hubs.
 fn without_moments(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
-            // Homes are measured now and then.
+            // Homes are measured periodically.
             if members.contains_key("linked") {
                 members.remove("usedBytes");
             }

@@ -1,4 +1,4 @@
-//! Input that is meant to hurt.
+//! Hostile input.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -19,7 +19,7 @@ use crate::{
 const SHARE: &str = "/v1/tenants/tenant_123/shares/division1";
 const CRON: &str = "/v1/tenants/tenant_123/agent-cron";
 
-/// Announces a body of a gigabyte and sends it until an answer comes; gives back the answer's beginning.
+/// Announces a body of a gigabyte and sends it until an answer arrives; returns the start of the answer.
 async fn send_gigabyte(site: &Site, method: &str, path: &str, begin: &str) -> (String, u64) {
     let address = site.url.strip_prefix("http://").unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
@@ -34,7 +34,7 @@ async fn send_gigabyte(site: &Site, method: &str, path: &str, begin: &str) -> (S
     let piece = vec![b'x'; 1 << 20];
     let sent = AtomicU64::new(0);
     let sending = async {
-        // Until the Hub takes no more.
+        // Until the Hub accepts no more.
         while writer.write_all(&piece).await.is_ok() {
             sent.fetch_add(1, Ordering::Relaxed);
         }
@@ -209,7 +209,7 @@ async fn a_patch_with_unknown_keys_changes_nothing_and_names_them() {
         );
         assert_eq!(after["revision"], before["revision"], "{path} {patch}");
     }
-    // Members that only the agent writes are not taken from others.
+    // Members that only the agent writes are refused.
     for patch in [
         json!({"id": "other"}),
         json!({"last_run_at": "now"}),
@@ -309,7 +309,7 @@ async fn a_hundred_appends_at_once_are_all_whole() {
         let count = lines.iter().filter(|line| line.starts_with(&begin)).count();
         match status {
             200 | 201 => assert_eq!(count, 1, "{number}"),
-            // A machine under load could not write all of it down in time.
+            // A machine under load may not write all of it in time.
             503 => assert!(count <= 1, "{number}"),
             other => panic!("{number}: {other}"),
         }
@@ -339,7 +339,7 @@ async fn an_mcp_session_that_has_ended_can_not_be_replayed() {
         let era = Era::Session(again);
         let list = client::request(&site, &site.admin, &era, "tools/list", json!({}));
         assert_eq!(site.send(list).await.status, 404);
-        // Nor does it become one by greeting anew under its name.
+        // Nor can it be revived by `initialize` with its id.
         let greeting = client::initialize(&site, &site.admin);
         let Era::Session(again) = &era else {
             unreachable!()

@@ -1,4 +1,4 @@
-//! What was read a moment ago is never shown after it has changed.
+//! The cache of tenants never returns outdated data.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::site::Site;
 const TENANT: &str = "/v1/tenants/a";
 
 async fn tenant(site: &Site) -> Value {
-    // The second read finds what the first one has left behind.
+    // The second read uses the cache.
     site.get(TENANT).await.expect(200);
     site.get(TENANT).await.expect(200)
 }
@@ -37,7 +37,7 @@ async fn a_read_sees_every_change_before_it() {
         .await;
     assert!(tenant(&site).await["generation"].as_u64().unwrap() > before);
 
-    // What holds for all of them changes no tenant, and still what is shown of each.
+    // A changed document changes no tenant's record, but what is shown of each.
     let config = "/v1/config/tenant-impact";
     for seconds in [61, 62] {
         let impact = json!({"agent": {"idleStopSeconds": seconds}});

@@ -1,4 +1,4 @@
-//! Homes in which a tenant has put what nobody expects: it owns its home, and the Hub looks into it.
+//! Hostile homes: a tenant owns its home, and the Hub reads it.
 
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ fn pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-/// Asks, and sees that an answer comes soon and is none of the Hub's own faults.
+/// Checks that an answer arrives soon and is not an internal error.
 async fn soon(what: &str, answer: impl Future<Output = Answer>) -> Answer {
     let answer = tokio::time::timeout(Duration::from_secs(20), answer).await;
     let answer = answer.unwrap_or_else(|_| panic!("{what} holds the Hub up"));
@@ -21,7 +21,7 @@ async fn soon(what: &str, answer: impl Future<Output = Answer>) -> Answer {
     answer
 }
 
-/// Every look at a home that a tenant could have prepared.
+/// Reads everything in a home that a tenant could have prepared.
 async fn look_everywhere(site: &Site, what: &str) -> String {
     let own = "/v1/tenants/tenant_123";
     let mut told = String::new();
@@ -62,7 +62,7 @@ async fn look_everywhere(site: &Site, what: &str) -> String {
     told
 }
 
-/// What a tenant can put something else in the place of.
+/// Paths that a tenant can replace.
 const PLACES: [&str; 13] = [
     "cron/jobs.json",
     "cron/.jobs.lock",
@@ -79,7 +79,6 @@ const PLACES: [&str; 13] = [
     "gateway.json",
 ];
 
-/// Makes room for something else.
 fn clear(path: &Path) {
     if path.is_dir() && !path.is_symlink() {
         fs::remove_dir_all(path).unwrap();
@@ -94,7 +93,7 @@ async fn with_workspace() -> Site {
     site
 }
 
-/// Another tenant is served as ever.
+/// Checks that another tenant is still served.
 async fn others_are_well(site: &Site, what: &str) {
     let other = "/v1/tenants/neighbour";
     let job = json!({"schedule": "every 1h", "prompt": "x"});
@@ -158,7 +157,7 @@ async fn giants_in_the_place_of_small_files_are_not_read_whole() {
         let site = with_workspace().await;
         let path = site.home("tenant_123").join(place);
         clear(&path);
-        // It takes no room on the disk, but would in memory.
+        // A sparse file takes no disk space, but would take memory.
         fs::File::create(&path).unwrap().set_len(64 << 30).unwrap();
         for path in [CRON, "/v1/tenants/tenant_123/skills"] {
             soon(place, site.get(path)).await;
@@ -225,7 +224,7 @@ async fn deleting_a_job_removes_nothing_that_a_link_leads_to() {
     let site = Site::new().await.with_examples().await;
     site.tenant(json!({"id": "neighbour"})).await;
     let cron = site.home("tenant_123").join("cron");
-    // The outputs of a job called like a tenant would be that tenant.
+    // The output directory of a job named like a tenant would be that tenant's.
     let tenants = site.directory.path().join("hub/tenants");
     let _ = fs::remove_dir_all(cron.join("output"));
     symlink(&tenants, cron.join("output")).unwrap();
@@ -236,7 +235,7 @@ async fn deleting_a_job_removes_nothing_that_a_link_leads_to() {
         tenants.join("neighbour/home").is_dir(),
         "a tenant was removed"
     );
-    // Outputs that are the job's own go with it.
+    // The job's own output is removed with it.
     fs::remove_file(cron.join("output")).unwrap();
     fs::create_dir_all(cron.join("output/job_123")).unwrap();
     fs::write(cron.join("output/job_123/1.md"), "done").unwrap();

@@ -1,4 +1,4 @@
-//! Links that a tenant makes in its home, where the Hub could go and the tenant could not.
+//! Symlinks in a tenant's home to files that the tenant may not read.
 
 use std::{
     collections::BTreeMap,
@@ -90,7 +90,7 @@ async fn links_swapped_in_while_the_hub_works_lead_to_no_neighbour() {
         (own.join(name), link)
     };
     let whole: Vec<_> = ["cron", "skills", "config.yaml"].map(pair).into();
-    // Not at the same time as its directory, or the adversary itself would write to the neighbour.
+    // Not at the same time as its directory, or the swapper itself would write to the neighbour.
     let single = vec![pair("cron/jobs.json")];
     for pairs in [whole, single] {
         let adversary = Adversary::swapping(pairs.clone());
@@ -112,7 +112,7 @@ async fn links_swapped_in_while_the_hub_works_lead_to_no_neighbour() {
     assert_eq!(contents(&theirs), before);
 }
 
-/// One of every operation on small files of a home; tells how many succeeded.
+/// Tries every operation on small files of a home; returns how many succeeded.
 async fn attempt(site: &Site, round: usize) -> usize {
     let tenant = "/v1/tenants/tenant_123";
     let job = format!("job_{round}");

@@ -1,4 +1,4 @@
-//! Agents that listen to a messaging platform are awake whenever the Hub is.
+//! Agents with a messaging platform run whenever the Hub does.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Members of inputs, one by one, with every token that has all rights but one: none opens what its own route would
-//! not. Which members there are is worked out from the table of operations, so a new one is judged like the others.
+//! Rights of input members: each member with every token that lacks one right. Members are derived from the operation
+//! table, so new ones are covered.
 
 use hermes_hub::{
     auth::Scope,
@@ -24,7 +24,7 @@ enum Narrower {
     OneTenant,
 }
 
-/// What a token lacks for a member.
+/// Whether a token lacks the right for a member.
 fn lacks(right: MemberRight, token: Narrower) -> bool {
     match (right, token) {
         (MemberRight::Own, _) => false,
@@ -41,7 +41,7 @@ fn lacks(right: MemberRight, token: Narrower) -> bool {
     }
 }
 
-/// Whether the operation itself is closed to a token.
+/// Whether a token may not call the operation at all.
 fn is_shut_out(operation: &Operation, token: Narrower) -> bool {
     match token {
         Narrower::Without(scope) => operation.needed_scope() == Some(scope),
@@ -49,7 +49,7 @@ fn is_shut_out(operation: &Operation, token: Narrower) -> bool {
     }
 }
 
-/// Every member and what is in it, with a value of its kind and the right it takes.
+/// Every member and nested member, with a sample value and its right.
 fn members(operation: &'static Operation) -> Vec<(&'static str, Value, MemberRight)> {
     let mut found = Vec::new();
     for member in &operation.input.members {
@@ -69,7 +69,7 @@ fn members(operation: &'static Operation) -> Vec<(&'static str, Value, MemberRig
                     right.unwrap_or_else(|| panic!("`{}.{name}.{part}`", operation.name));
                 found.push((name, json!({part: sample(schema)}), *right));
             }
-            // All of it at once, by something that is no object.
+            // The whole member, with a value that is not an object.
             found.push((name, "x".into(), right));
         }
         if !matches!(right, MemberRight::Parts(_)) {
@@ -82,7 +82,7 @@ fn members(operation: &'static Operation) -> Vec<(&'static str, Value, MemberRig
     found
 }
 
-/// Something of the kind that a schema asks for.
+/// A sample value for a schema.
 fn sample(schema: &Value) -> Value {
     if let Some(first) = schema["enum"].get(0) {
         return first.clone();
@@ -162,7 +162,7 @@ async fn no_member_of_an_input_opens_what_a_token_has_no_right_to() {
     assert_eq!(rights::standing(&site, &mine).await, before);
 }
 
-/// The contract in its own words: what has a route of its own needs that route's right.
+/// The contract: what has a route of its own needs that route's right.
 #[tokio::test]
 async fn a_token_of_one_tenant_neither_joins_groups_nor_widens_its_limits() {
     let site = Site::new().await;
@@ -217,7 +217,7 @@ async fn a_token_of_one_tenant_neither_joins_groups_nor_widens_its_limits() {
         assert_eq!(refused.status, 403, "{made}: {}", refused.text);
     }
     site.get("/v1/tenants/b").await.expect(404);
-    // What is its own it may change.
+    // It may change its own settings.
     let own = json!({"displayName": "New", "agent": {"model": "a/b"}, "labels": {"x": "y"},
         "env": {"API_KEY": "x"}});
     change(&bound, own).await.expect(200);
@@ -278,7 +278,7 @@ async fn nobody_ends_or_renews_a_token_beyond_their_own() {
     ask(Method::DELETE, format!("/v1/tokens/{id}"))
         .await
         .expect(204);
-    // A runtime key writes to shares, which this token may not.
+    // A runtime key may write to shares, this token may not.
     let key = ask(Method::POST, "/v1/tenants/a/runtime-key/rotate".to_owned()).await;
     assert_eq!(key.status, 403, "{}", key.text);
     assert_eq!(key.json()["reason"], "scope");

@@ -1,4 +1,4 @@
-//! Table, router, OpenAPI, tool list and documents agree; what comes back fits its schema.
+//! Table, router, OpenAPI, tool list and documents agree; replies match their schemas.
 
 use hermes_hub::{
     document,
@@ -126,7 +126,7 @@ async fn every_row_has_its_route_and_every_route_its_row() {
                 operation.name
             );
             count += 1;
-            // No route has a method called so: an allowed one answers, however badly.
+            // No route has this method; allowed methods are in the answer.
             let concrete: String = path
                 .split('/')
                 .map(|part| if part.starts_with('{') { "1" } else { part })

@@ -1,4 +1,4 @@
-//! Ways out of where a request may go, in every argument that names a place, in every encoding, over REST and MCP.
+//! Path traversal in every path argument, in every encoding, over REST and MCP.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -18,7 +18,7 @@ use crate::{
     world::Scripted,
 };
 
-/// What lies outside and must never be seen.
+/// Content outside that must never be returned.
 const SECRET: &str = "SECRET-OUTSIDE";
 
 const ATTACKS: [&str; 22] = [
@@ -46,7 +46,7 @@ const ATTACKS: [&str; 22] = [
     "\u{2025}/other/secret.txt",
 ];
 
-/// What an address can not hold as it is.
+/// Characters that must be escaped in a URL.
 const UNFIT: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -57,7 +57,7 @@ const UNFIT: &AsciiSet = &CONTROLS
     .add(b'&')
     .add(b'\\');
 
-/// A text as it can stand in an address: as it is, encoded once, encoded twice, and in small letters.
+/// Encodings of a text in a URL: plain, encoded once, encoded twice, and in lower case.
 fn encodings(text: &str) -> Vec<String> {
     let once = utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let twice = utf8_percent_encode(&once, NON_ALPHANUMERIC).to_string();
@@ -70,14 +70,14 @@ fn encodings(text: &str) -> Vec<String> {
     ]
 }
 
-/// Whether an argument says where something is.
+/// Whether an argument is a path or id.
 fn is_place(member: &Member) -> bool {
     let names = ["path", "from", "to", "destination", "id", "name", "cursor"];
     member.kind == Kind::Text
         && (member.place == Place::Path || names.contains(&member.name.as_str()))
 }
 
-/// Sends what no client library would, and gives back status and text.
+/// Sends a raw request that no client library would send; returns status and text.
 async fn raw(site: &Site, verb: Verb, target: &str, body: &str) -> (u16, String) {
     let address = site.url.strip_prefix("http://").unwrap();
     let exchange = async {
@@ -124,7 +124,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// A Hub with a tenant, and beside it things that nobody may reach.
+/// A Hub with a tenant, and files outside that must not be reachable.
 async fn prepared() -> (Site, Scene) {
     let site = Site::with_runtime(Scripted::new(), |_, _| {}).await;
     let scene = Scene::new(&site, "mine").await;
@@ -145,7 +145,7 @@ async fn prepared() -> (Site, Scene) {
     (site, scene)
 }
 
-/// What nobody may change: the other tenant's home and share, and what lies beside the Hub's directory.
+/// Files that must not change: the other tenant's home and share, and those beside the Hub's directory.
 fn outside(site: &Site) -> Vec<BTreeMap<String, Vec<u8>>> {
     let beside = site.directory.path();
     let beside: BTreeMap<_, _> = fs::read_dir(beside)
@@ -182,7 +182,7 @@ fn check(site: &Site, what: &str, status: u16, text: &str) {
     assert!(!has_header, "{what}: {text}");
 }
 
-/// Operations and the arguments of theirs that name places.
+/// Operations and their path arguments.
 fn targets() -> impl Iterator<Item = (&'static Operation, &'static Member)> {
     table().rows().flat_map(|operation| {
         let members = operation.input.members.iter();
@@ -192,7 +192,7 @@ fn targets() -> impl Iterator<Item = (&'static Operation, &'static Member)> {
     })
 }
 
-/// The attacks on an argument: all on what is taken for a path, some on what is looked up by its name.
+/// The attacks on an argument: all of them on paths, some on names.
 fn attacks(member: &Member) -> &'static [&'static str] {
     let is_path = ["path", "from", "to", "destination"].contains(&member.name.as_str());
     if is_path { &ATTACKS } else { &ATTACKS[..5] }
@@ -225,7 +225,7 @@ async fn no_argument_of_a_route_or_query_leads_out_in_any_encoding() {
     assert_eq!(outside(&site), before);
 }
 
-/// The target and the body of a request in which one argument of the address is this text, encoded already.
+/// Target and body of a request in which one argument of the URL is this encoded text.
 fn address(
     operation: &Operation,
     arguments: &Value,

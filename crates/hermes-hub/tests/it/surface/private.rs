@@ -1,4 +1,4 @@
-//! The private routes: for tenants' own agents alone, and no more than their groups.
+//! The private routes: for tenants' own agents and their groups only.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ async fn each_kind_of_key_is_refused_where_the_other_belongs() {
         let answer = inside.ask(key, Method::GET, shares, None).await;
         assert_eq!(answer.status, status, "{}", answer.text);
     }
-    // Nothing of the management routes is here, and nothing of this on the management's socket.
+    // No management routes here, and no private routes on the management listener.
     for path in ["/v1/tenants", "/mcp", "/internal/v1/tenants", "/metrics"] {
         let answer = inside.ask(&inside.acme, Method::GET, path, None).await;
         assert_eq!(answer.status, 404, "{path}: {}", answer.text);

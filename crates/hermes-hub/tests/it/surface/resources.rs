@@ -1,4 +1,4 @@
-//! What operations do: tenants, shares, runs, secrets.
+//! Effects of operations on tenants, shares, runs and secrets.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -237,7 +237,7 @@ async fn a_deleted_tenant_is_hidden_until_it_is_restored_and_purging_leaves_noth
     site.post("/v1/tenants/tenant_123/restore", &json!({}))
         .await
         .expect(404);
-    // Nothing of it is there for the next one of its name.
+    // Nothing of it is left for the next tenant of its name.
     site.tenant(json!({"id": "tenant_123"})).await;
     assert_eq!(
         owned().await,

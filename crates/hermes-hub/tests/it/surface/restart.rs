@@ -1,4 +1,4 @@
-//! What a Hub finds that did not end in order.
+//! Recovery after a crash.
 
 use std::{
     fs,

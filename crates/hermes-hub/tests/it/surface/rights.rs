@@ -1,5 +1,5 @@
-//! Who may do what: every operation, asked for with every kind of key, over REST and over MCP. What has to come is
-//! worked out from the table, so a new operation is judged like the others, and one without arguments here fails.
+//! Authorization: every operation with every kind of key, over REST and MCP. Expected outcomes are derived from the
+//! operation table, so new operations are covered, and one without arguments here fails.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
     world::Scripted,
 };
 
-/// What has to come of a request.
+/// The expected outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// It works.
@@ -30,16 +30,16 @@ enum Outcome {
     ShowsNothing,
 }
 
-/// Who asks for something of the tenant.
+/// The kinds of callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Visitor {
     /// Without a key.
     Nobody,
-    /// With a key that never was one.
+    /// With an invalid key.
     Unknown,
-    /// With a token that has ended.
+    /// With an expired token.
     Expired,
-    /// With a token that was taken back.
+    /// With a revoked token.
     Revoked,
     /// With the tenant's own runtime key.
     RuntimeKey,
@@ -49,7 +49,7 @@ enum Visitor {
     Viewer,
 }
 
-/// What the table says must come of it.
+/// The outcome that the table demands.
 fn expected(operation: &Operation, visitor: Visitor) -> Outcome {
     if operation.access == Access::Open {
         return Outcome::Works;
@@ -79,7 +79,7 @@ fn may_view(operation: &Operation) -> bool {
     operation.needed_scope().is_none_or(Scope::is_read)
 }
 
-/// A Hub whose agents wait for decisions, in which all tools are offered and nobody has to wait.
+/// A Hub whose agents wait for decisions, with all tools and without rate limits.
 pub(super) async fn site() -> Site {
     let site = Site::with_runtime(Scripted::new(), |settings, _| {
         settings.limits.auth_failures_per_minute = 1_000_000;
@@ -111,7 +111,7 @@ async fn visitors(site: &Site, mine: &Scene) -> Vec<(Visitor, String)> {
     site.delete(&format!("/v1/tokens/{id}")).await.expect(204);
     let neighbour = json!({"name": "neighbour", "role": "admin", "tenants": ["neighbour"]});
     let viewer = json!({"name": "viewer", "role": "viewer"});
-    // Another day's token, well formed but of another Hub.
+    // A well-formed token of another Hub.
     let unknown = Site::new().await.admin.clone();
     let visitors = vec![
         (Visitor::Nobody, String::new()),
@@ -134,7 +134,7 @@ async fn visitors(site: &Site, mine: &Scene) -> Vec<(Visitor, String)> {
     visitors
 }
 
-/// Compares what came over REST.
+/// Checks a REST answer.
 #[track_caller]
 fn check(operation: &Operation, who: &str, outcome: Outcome, arguments: &Value, answer: &Answer) {
     let told = format!(
@@ -149,7 +149,7 @@ fn check(operation: &Operation, who: &str, outcome: Outcome, arguments: &Value, 
             assert!(!answer.text.contains(CANARY), "{told}");
         }
         Outcome::ShowsNothing => {
-            // What the request itself names may be named in the answer; it is not there.
+            // The answer may repeat what the request names.
             let names_tenant = ["tenant_id", "approval_id"]
                 .iter()
                 .any(|name| arguments.get(name).is_some());
@@ -160,7 +160,7 @@ fn check(operation: &Operation, who: &str, outcome: Outcome, arguments: &Value, 
     }
 }
 
-/// Compares what came of a tool's call.
+/// Checks the result of a tool call.
 #[track_caller]
 fn check_tool(
     operation: &Operation,
@@ -190,7 +190,7 @@ fn check_tool(
     }
 }
 
-/// What belongs to the tenant or to all, to see that it stays as it is.
+/// The state of the tenant and the Hub, to check that it stays unchanged.
 pub(super) async fn standing(site: &Site, mine: &Scene) -> Vec<Value> {
     let own = format!("/v1/tenants/{}", mine.tenant);
     let mut found = Vec::new();
@@ -210,7 +210,7 @@ pub(super) async fn standing(site: &Site, mine: &Scene) -> Vec<Value> {
         format!("{own}/shares/{}/files/content?path=notes/a.md", mine.group),
     ] {
         let mut value = site.get(&path).await.expect(200);
-        // How many agents work with a text by now is nobody's doing here.
+        // How many agents use a document changes by itself.
         for counted in ["status", "appliedTenants", "pendingTenants"] {
             if path.ends_with("specialization") {
                 value[counted] = Value::Null;
@@ -266,7 +266,7 @@ async fn no_key_opens_more_than_the_table_says_over_mcp() {
             let answer = site.send(asked).await;
             let who = format!("{visitor:?}");
             match outcome {
-                // The door is closed to the whole request, not to the tool.
+                // The whole request is refused, not only the tool.
                 Outcome::Refused(status, reason) if is_shut_out(*visitor) => {
                     assert_eq!(answer.status, status, "{who}: {}", answer.text);
                     assert_eq!(answer.json()["reason"], json!(reason), "{who}");
@@ -335,7 +335,7 @@ async fn every_operation_needs_its_own_scope_and_no_other_makes_up_for_it() {
     );
 }
 
-/// Tenants that stand in another relation to the share of `mine`, and what they are refused.
+/// Tenants with other access to the share of `mine`, and the expected refusal.
 fn refusal_of(operation: &Operation, tenant: &str) -> Option<Outcome> {
     let is_share = matches!(operation.gate, Gate::Member | Gate::Writer);
     let refused = |status, reason| Some(Outcome::Refused(status, Some(reason)));
@@ -393,7 +393,7 @@ async fn no_tenant_reaches_more_of_a_share_than_its_membership_and_access_give()
     );
 }
 
-/// What the arguments above lead to where nothing stands in the way. Without it, a refusal would prove little.
+/// The same arguments with sufficient rights. Without it, a refusal would prove little.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_works_for_who_may() {
     let site = site().await;
@@ -401,7 +401,7 @@ async fn every_operation_works_for_who_may() {
     for (number, operation) in table().rows().enumerate() {
         let scene = match operation.effect {
             Effect::Reads => &reads,
-            // It has one of everything to itself.
+            // It gets a fixture of its own.
             Effect::Changes | Effect::Destroys => &Scene::new(&site, &format!("s{number}")).await,
         };
         if operation.name == "restore_tenant" {

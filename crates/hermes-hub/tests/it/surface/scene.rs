@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::site::{PATIENCE, Site};
 
-/// Stands in everything that is the tenant's own; nobody else may ever read it.
+/// Part of all content of the tenant; nobody else may ever read it.
 pub(crate) const CANARY: &str = "canary";
 
 pub(crate) struct Scene {
@@ -180,7 +180,6 @@ impl Scene {
     }
 }
 
-/// What a run waits for.
 async fn approval(site: &Site, run: &str) -> String {
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! MCP sessions and streams: whose they are, and when they end.
+//! MCP sessions and streams: their tokens and their end.
 
 use std::time::{Duration, Instant};
 
@@ -256,7 +256,7 @@ async fn a_token_that_expires_is_refused_from_then_on() {
     assert_eq!(site.send(list).await.status, 401);
     let session = site.send(client::initialize(&site, &token)).await;
     assert_eq!(session.status, 401, "{}", session.text);
-    // A token can not be made that has expired already.
+    // A token cannot be created expired.
     let late = json!({"name": "late", "role": "viewer", "expiresAt": expiry});
     site.post("/v1/tokens", &late).await.expect(400);
 }
@@ -280,7 +280,7 @@ async fn revoking_a_token_ends_its_look_at_a_run() {
         .await
         .expect("the stream goes on")
         .unwrap();
-    // It is the token's end, not the run's.
+    // The token ended, not the run.
     let shown = site.get(&events.replace("/events", "")).await.expect(200);
     assert_eq!(shown["status"], "running", "{shown}");
     assert!(others.chunk().await.unwrap().is_some());

@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::site::Site;
 
-/// Sends bytes, and tells what comes back.
+/// Sends a raw request and returns the answer.
 async fn exchange(site: &Site, request: &str) -> String {
     let address = site.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();

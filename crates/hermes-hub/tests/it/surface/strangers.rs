@@ -1,4 +1,4 @@
-//! Those who are turned away: that it is seen, that it does not fill the log, and that nobody else pays for it.
+//! Refused requests: they are logged, cannot fill the log, and do not affect others.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::site::Site;
 
-/// The status of an answer to a request as it is written here.
+/// The status of the answer to a raw request.
 async fn status_of(site: &Site, head: &str) -> u16 {
     let address = site.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -84,7 +84,7 @@ async fn a_token_in_the_address_is_found_however_it_is_written() {
         assert_eq!(answer.status, 400, "{query}: {}", answer.text);
         assert!(!answer.text.contains(&token[9..20]), "{}", answer.text);
     }
-    // Who writes about tokens has none in the address.
+    // Text about tokens in the query is allowed.
     site.get("/v1/tenants?search=hub%20mgmt").await.expect(200);
     site.restart().await;
     let audit = site.get("/v1/audit?limit=500").await;
@@ -101,7 +101,7 @@ async fn wrong_tokens_slow_down_their_sender_and_no_valid_token() {
     };
     let mut refused = Vec::new();
     for number in 0..25 {
-        // Different each time, and one that another Hub has really given out.
+        // Different ones, and a valid one of another Hub.
         let wrong = format!("hub_mgmt_{number:043}_000000");
         refused.push(ask(if number == 24 { &other.admin } else { &wrong }).await);
     }

@@ -1,4 +1,4 @@
-//! Bodies, names of members, versions and keys of requests.
+//! Validation of requests: bodies, member names, versions and idempotency keys.
 
 use reqwest::Method;
 use serde_json::{Value, json};

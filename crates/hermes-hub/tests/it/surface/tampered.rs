@@ -1,4 +1,4 @@
-//! A log that somebody has changed behind the Hub's back: whoever asks is told where it begins to be another.
+//! A changed audit log: verification names the first changed entry.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ async fn the_first_entry_that_is_not_as_it_was_written_is_named() {
     let made = site.get("/v1/audit?action=create_tenant").await.expect(200);
     let made = made["entries"].as_array().unwrap();
     assert_eq!(made.len(), 3, "{made:?}");
-    // Newest first: each is the first that was changed, so far.
+    // Newest first, so that each is the first changed entry so far.
     for entry in &made[..2] {
         let seq = &entry["seq"];
         let one_byte = format!(
@@ -32,7 +32,7 @@ async fn the_first_entry_that_is_not_as_it_was_written_is_named() {
         assert_eq!(&chain["firstBrokenSeq"], seq, "{chain}");
         assert_ne!(chain["reason"], Value::Null, "{chain}");
     }
-    // Neither another start nor what is written from then on hides it.
+    // Neither a restart nor later entries hide it.
     let before = broken_chain(&site).await;
     site.restart().await;
     site.tenant(json!({"id": "d"})).await;

@@ -1,4 +1,4 @@
-//! A log that can not be written: nothing is changed that it could not tell of.
+//! If the audit log cannot be written, nothing is changed.
 
 use hermes_hub::operations::{Effect, Toolset, table};
 use serde_json::json;
@@ -50,7 +50,7 @@ async fn while_the_log_can_not_be_written_no_operation_changes_anything() {
     meddle(&site, "ALTER TABLE elsewhere RENAME TO audit").await;
     assert_eq!(standing(&site, &scene).await, before);
     site.get("/v1/tenants/gone").await.expect(404);
-    // It goes on as if nothing had been.
+    // Afterwards everything works again.
     site.patch("/v1/tenants/mine", &json!({"displayName": "Other"}))
         .await
         .expect(200);

@@ -78,7 +78,7 @@ async fn one_that_was_set_before_is_left_out_and_a_condition_tells() {
         .env;
     let names: Vec<_> = env.keys().collect();
     assert_eq!(names, ["API_KEY"]);
-    // It can still be unset, and then all is well.
+    // It can still be unset, which clears the condition.
     site.delete(&format!("{own}/env/PERL5OPT"))
         .await
         .expect(204);

@@ -1,4 +1,4 @@
-//! What changes a version, and what does not; settings that would have no effect.
+//! What changes an `ETag` and what does not; settings that would have no effect.
 
 use hermes_hub::{
     TenantId,
@@ -37,7 +37,7 @@ async fn what_the_hub_finds_out_by_itself_leaves_a_tenants_version() {
     assert_eq!(after["updatedAt"], before["updatedAt"]);
     let conditions = after["conditions"].as_array().unwrap();
     assert!(conditions.iter().any(|one| one["type"] == "AgentHealthy"));
-    // So whoever read it before may still change it.
+    // So a client that read it before may still change it.
     let change = site
         .request(&site.admin, Method::PATCH, TENANT)
         .header("if-match", &version)
@@ -87,7 +87,7 @@ async fn a_setting_that_would_have_no_effect_is_refused_with_that_reason() {
         let refused = refused.expect(422);
         assert_eq!(refused["details"][0]["field"], place, "{refused}");
     }
-    // What is shown may be sent back.
+    // The shown values may be sent back.
     let shown = site.get(TENANT).await.expect(200);
     let same = json!({"browser": shown["browser"]});
     site.patch(TENANT, &same).await.expect(200);

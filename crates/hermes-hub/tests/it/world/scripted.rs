@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) struct Scripted {
-    /// For the tasks of runs, which outlive the call that began them.
+    /// For the tasks of runs, which outlive the call that started them.
     this: Weak<Self>,
     held: Mutex<Held>,
     tasks: TaskTracker,
@@ -44,7 +44,7 @@ struct Held {
     ended: HashSet<TenantId>,
     starts: HashMap<TenantId, u32>,
     failing_starts: u32,
-    /// So many more starts find that the process before has died.
+    /// Number of further starts that find the previous process dead.
     unnoticed_deaths: u32,
     start_delay: Duration,
     runs: HashMap<String, Journal>,
@@ -53,9 +53,8 @@ struct Held {
     has_died: HashSet<String>,
     /// Streams end after that many events, if any.
     breaks_after: Option<usize>,
-    /// What agents work with.
     directives: HashMap<TenantId, Directives>,
-    /// Who never answers when it is handed others.
+    /// Tenants whose agents hang when directives are applied.
     deaf: HashSet<TenantId>,
 }
 
@@ -104,7 +103,7 @@ impl Scripted {
         self.held().starts.get(tenant).copied().unwrap_or(0)
     }
 
-    /// How often each run was begun, by the Hub's id.
+    /// How often a run was started, by the Hub's id.
     pub(crate) fn begun(&self, run: &RunId) -> usize {
         let held = self.held();
         held.runs
@@ -113,7 +112,7 @@ impl Scripted {
             .count()
     }
 
-    /// Whether the agent has nothing more to do for a run.
+    /// Whether the agent has finished a run.
     pub(crate) fn has_ended(&self, run: &RunId) -> bool {
         let held = self.held();
         held.runs
@@ -122,42 +121,37 @@ impl Scripted {
             .all(|(_, journal)| is_over(&journal.events.borrow()))
     }
 
-    /// How many runs were begun.
     pub(crate) fn all_begun(&self) -> usize {
         self.held().runs.len()
     }
 
-    /// Lets the next starts fail.
     pub(crate) fn fail_starts(&self, count: u32) {
         self.held().failing_starts = count;
     }
 
-    /// Lets the next starts find that the process before has died.
+    /// Makes the next starts find the previous process dead.
     pub(crate) fn die_unnoticed(&self, count: u32) {
         self.held().unnoticed_deaths = count;
     }
 
-    /// Lets starts take time.
     pub(crate) fn slow_starts(&self, delay: Duration) {
         self.held().start_delay = delay;
     }
 
-    /// What an agent was last started with or handed.
+    /// The directives of the last start or update.
     pub(crate) fn directives(&self, tenant: &TenantId) -> Option<Directives> {
         self.held().directives.get(tenant).cloned()
     }
 
-    /// Lets an agent hang when it is handed directives.
     pub(crate) fn deafen(&self, tenant: &TenantId) {
         self.held().deaf.insert(tenant.clone());
     }
 
-    /// Lets connections break after so many events.
     pub(crate) fn break_connections(&self, after: Option<usize>) {
         self.held().breaks_after = after;
     }
 
-    /// Ends the wait of runs whose script is this.
+    /// Releases waiting runs with this script.
     pub(crate) fn release(&self, script: &str) {
         self.held().is_released.insert(script.to_owned());
     }
@@ -169,7 +163,7 @@ impl Scripted {
             process.cancel();
             held.ended.insert(tenant.clone());
         }
-        // Nobody is left to be answered.
+        // No approvals are left to be answered.
         let Held { runs, asked, .. } = &mut *held;
         let of_tenant = |id: &str| {
             let mut runs = runs.iter();
@@ -221,7 +215,7 @@ impl Scripted {
                         if way == "say" {
                             tokio::task::yield_now().await;
                         } else {
-                            // Longer than pieces are joined.
+                            // Longer than text is coalesced.
                             tokio::time::sleep(Duration::from_millis(40)).await;
                         }
                     }
@@ -287,7 +281,7 @@ fn called(preview: &str) -> Value {
     json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": preview})
 }
 
-/// The pieces of an answer: numbers, or the letters of a text.
+/// The text deltas: numbers, or the letters of a text.
 fn pieces(way: &str, text: &str) -> Vec<String> {
     if way == "spell" {
         return text.chars().map(String::from).collect();

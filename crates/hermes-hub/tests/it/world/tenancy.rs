@@ -1,4 +1,4 @@
-//! What is known of tenants: the same for all, but for what a test changes.
+//! Tenant lookups with the same values for all tenants, which a test may change.
 
 use std::{
     collections::BTreeMap,
@@ -75,7 +75,7 @@ impl KnownTenants {
         change(&mut self.rules.lock().unwrap());
     }
 
-    /// How often the clock asked for a tenant.
+    /// How often the scheduler looked up a tenant.
     pub(crate) fn looks(&self) -> usize {
         self.looks.load(Ordering::SeqCst)
     }

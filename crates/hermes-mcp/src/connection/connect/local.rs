@@ -27,7 +27,7 @@ use crate::{
 const INITIALIZE_AFTER: Duration = Duration::from_secs(3);
 
 impl Connector {
-    /// Opens a session with a process. Nobody is ended for being slow: only the limit of the whole attempt does that.
+    /// Opens a session with a process. No process is ended for being slow before the timeout of the whole attempt.
     pub(super) async fn open_local(
         &self,
         handler: &Handler,
@@ -43,12 +43,12 @@ impl Connector {
             return Ok(Box::pin(opened).await?);
         };
         let start_second = async || {
-            let seconds = started.elapsed().as_secs_f32();
-            tracing::info!(server = %self.name, "no answer after {seconds:.0} s; a second process is started beside the first");
+            let seconds = started.elapsed().as_secs();
+            tracing::info!(server = %self.name, seconds, "server did not answer; starting a second process");
             self.start(settings, resolved, processes)
                 .await
                 .inspect_err(
-                    |error| tracing::debug!(server = %self.name, %error, "no second process"),
+                    |error| tracing::debug!(server = %self.name, %error, "starting a second process failed"),
                 )
                 .ok()
         };

@@ -1,4 +1,4 @@
-//! Marks, by which the guard tells whose descendant a process is that has cut all ties to its server.
+//! Marks, by which the guard tells to which server a detached process belongs.
 //!
 //! Such a process has another parent, group and session, and perhaps an empty environment. What it still has are its
 //! resource limits, which pass through `fork`, `exec` and `setsid`. The limit of file locks has meant nothing to Linux

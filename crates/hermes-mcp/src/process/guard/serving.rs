@@ -1,4 +1,4 @@
-//! What the guard does all day: it takes orders from the host, sees who has ended, and brings trees to their end.
+//! The event loop of the guard: it receives orders from the host, reaps ended processes, and stops process trees.
 
 use std::{
     io::{self, Read, Write},
@@ -172,7 +172,7 @@ impl Serving {
         self.other_children().into_iter().map(with_mark).collect()
     }
 
-    /// The children that are no servers.
+    /// The children that are not servers.
     fn other_children(&self) -> Vec<Pid> {
         let mut children = process_table::own_children();
         children.retain(|pid| self.trees.iter().all(|tree| tree.server() != *pid));

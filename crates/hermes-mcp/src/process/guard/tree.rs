@@ -59,7 +59,7 @@ enum Phase {
     Gone,
 }
 
-/// A child of the guard that is no server: its parent has ended, or it has detached itself.
+/// A child of the guard that is not a server: its parent has ended, or it has detached itself.
 pub(super) struct Stray {
     pub(super) pid: Pid,
     pub(super) mark: Option<Mark>,

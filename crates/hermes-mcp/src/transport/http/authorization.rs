@@ -8,7 +8,7 @@ use sse_stream::Sse;
 use super::{HttpError, PeerError, error};
 use crate::oauth::Refusal;
 
-/// What a request may end with.
+/// The reply to a request, as far as authorization is concerned.
 pub(crate) trait Answer {
     /// Whether it is a refusal.
     fn refusal(&self) -> Option<Refusal> {

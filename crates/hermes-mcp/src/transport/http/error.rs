@@ -27,10 +27,9 @@ pub enum HttpError {
     /// There is no token to send, or the server does not take it.
     #[error("{0}")]
     OAuth(OAuthError),
-    /// Any other status that is no success.
+    /// Any other status that is not a success.
     #[error("HTTP {status}{}", after_colon(.excerpt))]
     Status {
-        /// The status code.
         status: u16,
         /// The beginning of the body.
         excerpt: String,
@@ -40,12 +39,11 @@ pub enum HttpError {
     /// A body or event over the limit.
     #[error("the reply is larger than the {} MiB a message may have", .cap >> 20)]
     TooLarge {
-        /// The limit in bytes.
         cap: usize,
     },
     /// A redirect that would have turned the request into one without a body.
     #[error(
-        "HTTP {status} redirects to {target}, and a POST can not follow it; set `url` to that address"
+        "HTTP {status} redirects to {target}, and a POST cannot follow it; set `url` to that address"
     )]
     RedirectLosesMessage {
         /// 301, 302 or 303.
@@ -56,13 +54,11 @@ pub enum HttpError {
     /// A chain of redirects without an end.
     #[error("more than {limit} redirects")]
     TooManyRedirects {
-        /// The limit.
         limit: usize,
     },
-    /// The `endpoint` event of a legacy server can not be used.
+    /// The `endpoint` event of a legacy server cannot be used.
     #[error("the server names an unusable endpoint: {reason}")]
     Endpoint {
-        /// What is wrong with it.
         reason: String,
     },
 }

@@ -37,13 +37,12 @@ pub enum HttpFailure {
     /// The server forgot the MCP session, and a new one could not be opened.
     #[error("the server no longer knows the MCP session, and a new one could not be opened")]
     SessionLost,
-    /// Another status that is no success.
+    /// Another status that is not a success.
     #[error("the server answered HTTP {0}{hint}", hint = status_hint(*.0))]
     Status(u16),
     /// A reply over the limit.
     #[error("the reply is larger than the {} MiB a message may have", .cap >> 20)]
     TooLarge {
-        /// The limit in bytes.
         cap: usize,
     },
     /// The encrypted connection could not be made.
@@ -159,7 +158,7 @@ fn of_peer(error: &PeerError) -> Option<HttpFailure> {
         {
             HttpFailure::WebPage
         }
-        // The first four have a cause that says more; a closed transport is no fault of HTTP.
+        // The first four have a cause that says more; a closed transport is not a fault of HTTP.
         StreamableHttpError::Client(_)
         | StreamableHttpError::Sse(_)
         | StreamableHttpError::AuthRequired(_)

@@ -30,24 +30,21 @@ const RESERVED: &[&str] = &[
 /// Settings that no request can be made of. Header values are never repeated: they tend to be secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpSettingsError {
-    /// The address is no http(s) URL with a host.
+    /// The address is not an http(s) URL with a host.
     #[error("`url` is not usable: {reason}")]
     Url {
-        /// What is wrong with it.
         reason: String,
     },
     /// A header's name has characters that HTTP does not allow.
     #[error("`headers`: `{name}` is not a valid header name")]
     HeaderName {
-        /// The name as written.
         name: String,
     },
     /// A header's value has characters that HTTP does not allow.
     #[error(
-        "`headers.{name}`: the value has characters a header can not carry, such as a line break"
+        "`headers.{name}`: the value has characters a header cannot carry, such as a line break"
     )]
     HeaderValue {
-        /// The name as written.
         name: String,
     },
 }
@@ -67,7 +64,7 @@ impl Configured {
         for (name, value) in &settings.headers {
             let (name, value) = parse_header(name, value)?;
             if RESERVED.contains(&name.as_str()) {
-                tracing::warn!("`headers.{name}` is left out: the protocol sets it");
+                tracing::warn!("`headers.{name}` is ignored: the protocol sets it");
                 continue;
             }
             headers.insert(name, value);

@@ -14,7 +14,7 @@ use super::{ACCEPTED_TYPES, HttpPeer, content_type, is_mcp_type, redirect::witho
 /// The limit of each request.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// An address that can not be an MCP endpoint.
+/// An address that cannot be an MCP endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PreflightError {
     /// It serves something else, and takes no MCP message.
@@ -30,9 +30,9 @@ pub enum PreflightError {
     },
 }
 
-/// Asks the address for its type, and only if that is a strange one, whether it takes an MCP message all the same.
+/// Asks the address for its content type, and only if MCP does not use that type, whether it accepts an MCP message.
 ///
-/// Failures to get an answer are no verdict: the real connect will meet and report them.
+/// A request that fails decides nothing: the real connect meets the failure and reports it.
 pub async fn preflight(peer: &HttpPeer) -> Result<(), PreflightError> {
     let Some(served) = ask_for_type(peer).await else {
         return Ok(());

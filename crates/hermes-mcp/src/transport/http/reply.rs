@@ -76,7 +76,7 @@ pub(super) async fn to_post(
                 Ok(PostReply::Json(reply, session_id))
             }
             Err(error) => Err(StreamableHttpError::UnexpectedServerResponse(
-                format!("no JSON-RPC message: {error}: {}", size::excerpt_of(&body)).into(),
+                format!("not a JSON-RPC message: {error}: {}", size::excerpt_of(&body)).into(),
             )),
         };
     }
@@ -106,7 +106,7 @@ fn kept_whole(event: Result<Sse, SseError>, asked: Asked) -> Result<Sse, SseErro
     Ok(event)
 }
 
-/// A status that is no success. It may still carry a JSON-RPC error, which says more than the status.
+/// A status that is not a success. It may still carry a JSON-RPC error, which says more than the status.
 async fn refusal(
     response: reqwest::Response,
     message: &ClientJsonRpcMessage,
@@ -132,7 +132,7 @@ async fn refusal(
             if may_be_session && speaks_of_session(&reply.error.message) {
                 return Err(StreamableHttpError::SessionExpired);
             }
-            // A server that refuses before reading the message can not repeat its id, yet this is the answer to it.
+            // A server that refuses before reading the message cannot repeat its id, yet this is the answer to it.
             if let Some(id) = request_id(message) {
                 reply.id = Some(id.clone());
             }

@@ -28,7 +28,7 @@ pub(super) struct RequestWatch {
 }
 
 impl RequestWatch {
-    /// A watch that tells what it sees.
+    /// An observer that reports to this health state.
     pub(super) fn telling(doubt: Arc<Doubt>) -> Self {
         Self {
             doubt: Some(doubt),
@@ -49,7 +49,7 @@ impl RequestWatch {
         }
     }
 
-    /// Looks at what came of a posted message.
+    /// Records what the outcome of a posted message says about the server.
     pub(super) fn see_reply(
         &self,
         message: &ClientJsonRpcMessage,
@@ -92,7 +92,7 @@ impl RequestWatch {
         })
     }
 
-    /// Looks at what came of opening the stream for what is no answer.
+    /// Records whether the standalone event stream could be opened.
     pub(super) fn see_stream<T>(&self, outcome: &Result<T, PeerError>) {
         let Some(doubt) = &self.doubt else {
             return;

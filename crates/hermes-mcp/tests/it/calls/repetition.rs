@@ -81,7 +81,7 @@ async fn a_call_after_the_crash_is_no_part_of_it_and_waits_for_the_server_to_ret
     let peer = Peer::new(Wire::Stdio, Behaviour::new().tools(offered), home.path());
     let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
     setup.error("mcp_s_crash", json!({})).await;
-    // The server promises nothing about this tool, but it can not have seen the call.
+    // The server promises nothing about this tool, but it cannot have seen the call.
     let told = setup.call("mcp_s_act", json!({ "text": "back" })).await;
     assert_eq!(told, json!({ "result": "back" }));
     assert_eq!(peer.calls("act").len(), 1);

@@ -232,7 +232,7 @@ async fn content_that_can_not_be_shown_leaves_a_note_and_its_neighbours_stay() {
         let told = setup.call("mcp_s_unknown_content", json!({})).await;
         assert_eq!(
             told,
-            json!({ "result": "[content of type `hologram` can not be shown]\nafter the hologram" }),
+            json!({ "result": "[content of type `hologram` cannot be shown]\nafter the hologram" }),
             "{wire:?}, {era:?}"
         );
         let broken = json!({ "content": [

@@ -208,14 +208,14 @@ async fn content_of_an_unknown_kind_leaves_a_note_in_prompts_and_resources_of_ev
         let told = setup
             .call("mcp_s_read_resource", json!({ "uri": "x://y" }))
             .await;
-        let note = "[content of an unknown type can not be shown]\nafter";
+        let note = "[content of an unknown type cannot be shown]\nafter";
         assert_eq!(told, json!({ "result": note }), "{context}");
         let told = setup.call("mcp_s_get_prompt", json!({ "name": "p" })).await;
         let contents = [
             &told["messages"][0]["content"],
             &told["messages"][1]["content"],
         ];
-        let note = "[content of type `hologram` can not be shown]";
+        let note = "[content of type `hologram` cannot be shown]";
         assert_eq!(contents, [note, "after"], "{context}");
     }
 }

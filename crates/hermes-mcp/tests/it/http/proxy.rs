@@ -72,7 +72,7 @@ fn no_proxy_and_loopback_addresses_go_straight() {
     let proxy = "http://127.0.0.1:1";
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // Leads to this machine as well, but is no loopback address by its number.
+    // Leads to this machine as well, but is not a loopback address by its number.
     let unspecified = format!("http://0.0.0.0:{port}/mcp");
     assert!(!request_in_child(&unspecified, proxy, ""));
     std::thread::scope(|scope| {

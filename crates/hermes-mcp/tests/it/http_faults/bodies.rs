@@ -1,4 +1,4 @@
-//! Replies that are no replies: web pages, far too large ones, and those that break off.
+//! Replies that are not usable: web pages, far too large ones, and those that break off.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The breaker: after three broken calls in a row a server is given a rest.
+//! The circuit breaker: after three broken calls in a row, calls to the server are refused for a minute.
 
 use std::time::Duration;
 

@@ -78,7 +78,7 @@ async fn the_guard_holds_no_pipe_of_a_server() {
         5,
         "one for orders, two for servers, two for SIGCHLD"
     );
-    assert_eq!(sockets(parent(guard_pid)), 0, "the sentry needs none");
+    assert_eq!(sockets(parent(guard_pid)), 0, "the watchdog needs none");
 }
 
 #[tokio::test]

@@ -9,13 +9,12 @@ use super::{
 };
 use crate::clock::zoned_iso;
 
-/// How many times ahead are shown.
+/// How many next runs are shown.
 const AHEAD: usize = 3;
 
-/// What was understood of a schedule.
+/// A schedule in words, with its next runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Understood {
-    /// In words.
     pub words: String,
     /// When it runs next, at most three times.
     pub next: Vec<Zoned>,

@@ -1,4 +1,4 @@
-//! How much was said in sessions that were read before. A session's messages lie strewn over the whole database, so that
+//! Cached counts of text messages per session. A session's messages lie strewn over the whole database, so that
 //! counting them reads a page for each. Which rows are live stands together in an index, and a row's role and content
 //! never change: so it is enough to look at rows that were not there the last time.
 
@@ -10,7 +10,7 @@ use std::{
 
 use crate::SessionId;
 
-/// So many sessions are remembered; each takes a hundred bytes.
+/// Maximum number of cached sessions; each takes a hundred bytes.
 const MOST_SESSIONS: usize = 20_000;
 
 /// What was counted, by session.

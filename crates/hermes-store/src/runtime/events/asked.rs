@@ -1,4 +1,4 @@
-//! Events of approvals: one when it is asked, one when it is closed.
+//! Events of approvals: one when it is requested, one when it is resolved.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! One look: under the write lock, what is new in `state.db` and among the approvals becomes events, and the marks
-//! go on with them.
+//! One poll: under the write lock, new rows of `state.db` and changed approvals become events, and the marks advance
+//! with them.
 
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
@@ -72,12 +72,12 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Says that something was written besides.
+    /// Marks that something else was written.
     pub(super) fn touch(&mut self) {
         self.has_changed = true;
     }
 
-    /// Writes how far the log has come and trims it. Tells whether anything is to be committed.
+    /// Writes how far the log has come and trims it. Returns whether anything is to be committed.
     async fn finish(mut self, status: &Status, limits: LogLimits) -> Result<bool, sqlx::Error> {
         if self.last > status.last {
             self.progress.last_cursor(self.last);
@@ -88,7 +88,7 @@ impl Log<'_> {
     }
 }
 
-/// Looks once. Tells which sessions could not be read.
+/// Polls once. Returns the sessions that could not be read.
 pub(super) async fn run(
     runtime: &Database,
     source: Source<'_>,
@@ -299,7 +299,7 @@ async fn fresh_sessions(
     Ok(sessions)
 }
 
-/// Leaves a session for later. A lock concerns them all: then nothing is logged now.
+/// Defers a session. A locked database fails the whole poll instead.
 fn leave(
     pending: &mut Pending,
     fresh: &Fresh,
@@ -335,7 +335,7 @@ async fn add_message(
         .await
 }
 
-/// Removes what is too much or too old, always from the beginning. Tells whether there was any.
+/// Removes what is too much or too old, always from the beginning. Returns whether there was any.
 async fn trim(
     connection: &mut SqliteConnection,
     status: &Status,

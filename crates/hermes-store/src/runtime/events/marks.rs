@@ -23,7 +23,6 @@ pub(super) struct GlobalMark {
     pub(super) file: i64,
     /// The last row.
     pub(super) last_id: i64,
-    /// Its session.
     session: String,
     /// Its time, as text: a JSON number may come back as its neighbour.
     timestamp: String,
@@ -57,7 +56,7 @@ impl GlobalMark {
     pub(super) fn is_at(&self, session: &str, timestamp: Option<f64>) -> bool {
         let is_same_time = match (self.timestamp.parse::<f64>(), timestamp) {
             (Ok(known), Some(timestamp)) => known.to_bits() == timestamp.to_bits(),
-            // Where one can not be read, the rest has to do.
+            // Where one cannot be read, the rest has to do.
             _ => true,
         };
         self.session == session && is_same_time
@@ -167,7 +166,7 @@ impl Progress {
         self.0.insert(key.into(), value.into());
     }
 
-    /// Tells whether there was anything to write.
+    /// Returns whether there was anything to write.
     pub(super) async fn save(self, connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
         if self.0.is_empty() {
             return Ok(false);

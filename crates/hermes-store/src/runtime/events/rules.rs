@@ -8,7 +8,6 @@ use std::collections::{HashMap, HashSet};
 /// A row that was not there at the last look, and what is known about it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NewRow {
-    /// Its id.
     pub(super) id: i64,
     /// The first row of this session or an ancestor that says the same at the same time; itself, if it is that one.
     pub(super) first: i64,
@@ -23,7 +22,7 @@ pub(super) struct NewRow {
 /// What a row says again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeats {
-    /// It is no copy.
+    /// It is not a copy.
     Nothing,
     /// A row that is still live in the same session.
     Live,

@@ -110,7 +110,7 @@ pub(super) struct Snapshot<'a> {
 pub(super) struct Row {
     pub(super) id: i64,
     pub(super) session: String,
-    /// None where it can not be read.
+    /// None where it cannot be read.
     pub(super) timestamp: Option<f64>,
 }
 

@@ -86,7 +86,7 @@ impl Inline {
     /// The end of the line. Returns the positions of marks that nothing closed.
     pub(super) fn finish(mut self, sink: Sink<'_>) -> BTreeSet<usize> {
         let mut unclosed = BTreeSet::new();
-        // What was no link is read again from its second character on, and may end in a shorter one.
+        // What was not a link is read again from its second character on, and may end in a shorter one.
         while let State::Link(text) = &mut self.state {
             let text = std::mem::take(text);
             self.state = State::Text;

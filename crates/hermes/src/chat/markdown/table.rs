@@ -70,7 +70,7 @@ fn cells(line: &str) -> Vec<String> {
         }
         is_escaped = character == '\\' && !is_escaped;
     }
-    // What follows the last bar is no cell.
+    // What follows the last bar is not a cell.
     if cells.last().is_some_and(|cell| cell.trim().is_empty()) {
         cells.pop();
     }

@@ -64,7 +64,7 @@ impl Inner {
             ModelEvent::TextTakenBack => {
                 if self.text.is_some() {
                     self.end_text();
-                    self.faint("The reply broke off; what is above does not count.");
+                    self.faint("The reply was cut off; ignore the text above.");
                 }
                 self.waiting = Some(Waiting::new());
             }
@@ -84,7 +84,7 @@ impl Inner {
                 model, provider, ..
             } => {
                 self.end_text();
-                self.faint(&format!("`{model}` of {provider} goes on"));
+                self.faint(&format!("continuing with `{model}` from {provider}"));
             }
         }
     }

@@ -130,7 +130,7 @@ fn an_answer_that_breaks_off_is_marked() {
     screen.end_turn();
     assert_eq!(
         seen(&terminal),
-        "half an ans\nThe reply broke off; what is above does not count.\nA whole answer."
+        "half an ans\nThe reply was cut off; ignore the text above.\nA whole answer."
     );
 }
 

@@ -23,13 +23,13 @@ pub(crate) struct CallArgs {
     /// All arguments as JSON: the text itself, @FILE, or - for stdin.
     #[arg(long, value_name = "JSON|@FILE|-")]
     pub(crate) args_json: Option<String>,
-    /// Seconds that the call may take.
+    /// Timeout of the call in seconds.
     #[arg(long)]
     pub(crate) timeout: Option<f64>,
-    /// Print the result as the server sent it, and send the arguments without a look at them.
+    /// Print the result as the server sent it, and send the arguments unchecked.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Connect the server for this call, also if a running hermes process has it.
+    /// Connect to the server for this call, even if a running hermes process has it.
     #[arg(long)]
     pub(crate) fresh: bool,
 }
@@ -45,7 +45,7 @@ pub(crate) struct ResourcesArgs {
     /// Read this one.
     #[arg(requires = "name")]
     pub(crate) uri: Option<String>,
-    /// Connect the server for this, also if a running hermes process has it.
+    /// Connect to the server for this, even if a running hermes process has it.
     #[arg(long)]
     pub(crate) fresh: bool,
 }
@@ -64,7 +64,7 @@ pub(crate) struct PromptsArgs {
     /// Its arguments: name=value.
     #[arg(value_name = "ARGUMENT", requires = "prompt")]
     pub(crate) arguments: Vec<String>,
-    /// Connect the server for this, also if a running hermes process has it.
+    /// Connect to the server for this, even if a running hermes process has it.
     #[arg(long)]
     pub(crate) fresh: bool,
 }

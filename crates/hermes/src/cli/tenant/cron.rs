@@ -16,15 +16,15 @@ pub(crate) enum TenantCronCommand {
     },
     /// Show one job and its last executions.
     Get(TenantJobArgs),
-    /// Make a job.
+    /// Create a job.
     Create(Box<TenantJobCreateArgs>),
-    /// Change a job; what is not named stays.
+    /// Change a job; options that are not given stay as they are.
     Update(Box<TenantJobUpdateArgs>),
     /// Delete a job.
     Delete(TenantJobDeleteArgs),
-    /// Stop a job for now.
+    /// Pause a job.
     Pause(TenantJobPauseArgs),
-    /// Let a paused job go on, its time counted from now.
+    /// Resume a paused job; its next run is counted from now.
     Resume(TenantJobArgs),
     /// Run a job now, whatever its schedule.
     Run(TenantJobRunArgs),
@@ -53,7 +53,7 @@ pub(crate) struct JobMembers {
     /// The model, instead of the tenant's.
     #[arg(short, long)]
     pub(crate) model: Option<String>,
-    /// More members, as JSON from a file or `-` for stdin; what else is said here wins.
+    /// More members, as JSON from a file or `-` for stdin; other options win.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
 }

@@ -21,7 +21,7 @@ pub(crate) enum TenantSkillCommand {
     },
     /// Offer a skill to the agent.
     Enable(TenantSkillStateArgs),
-    /// No longer offer a skill to the agent.
+    /// Stop offering a skill to the agent.
     Disable(TenantSkillStateArgs),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct TenantSkillStateArgs {
     pub(crate) tenant: String,
     /// The skill's name.
     pub(crate) skill: String,
-    /// Keep it as it is: the agent does not change it by itself.
+    /// Keep it as it is: the agent does not change it.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "YES")]
     pub(crate) pinned: Option<bool>,
 }

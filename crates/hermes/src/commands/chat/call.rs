@@ -95,7 +95,7 @@ fn parse(rest: &str) -> Result<(&str, Map<String, Value>), Failure> {
         return match serde_json::from_str(text) {
             Ok(arguments) => Ok((name, arguments)),
             Err(error) => {
-                Err(Failure::usage(format!("the arguments are no JSON: {error}")).hint(USAGE))
+                Err(Failure::usage(format!("the arguments are not JSON: {error}")).hint(USAGE))
             }
         };
     }

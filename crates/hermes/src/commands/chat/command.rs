@@ -30,7 +30,6 @@ pub(super) use reload::apply as apply_settings;
 pub(super) use session::recall;
 pub(super) use state::by_state;
 
-/// A command.
 pub(super) struct Command {
     /// How it is called.
     pub(super) name: &'static str,
@@ -40,12 +39,12 @@ pub(super) struct Command {
     pub(super) arguments: &'static str,
     /// What it does, in one line.
     pub(super) about: &'static str,
-    /// What it can not do without.
+    /// What it requires.
     pub(super) needs: Needs,
     verb: Verb,
 }
 
-/// What a command can not do without.
+/// What a command requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,
@@ -114,13 +113,13 @@ const fn command(
 /// All of them, in the order of `/help`.
 pub(super) static COMMANDS: [Command; 29] = [
     command(Verb::Help, "help", "", "show these commands"),
-    command(Verb::New, "new", "[TITLE]", "begin another session"),
+    command(Verb::New, "new", "[TITLE]", "start a new session"),
     command(Verb::Sessions, "sessions", "", "list earlier sessions"),
     command(
         Verb::Resume,
         "resume",
         "[SESSION]",
-        "go on with a session: its id, the beginning of it, or its title",
+        "resume a session: its id, the start of its id, or its title",
     ),
     command(
         Verb::Title,
@@ -146,13 +145,13 @@ pub(super) static COMMANDS: [Command; 29] = [
         Verb::Compress,
         "compress",
         "",
-        "sum up the conversation so far, to make room",
+        "summarize the conversation so far, to free context",
     ),
     command(
         Verb::Model,
         "model",
         "[NAME] [--provider P] [--global]",
-        "show the model, or go on with another",
+        "show the model, or switch to another",
     ),
     command(
         Verb::Tools,
@@ -182,13 +181,13 @@ pub(super) static COMMANDS: [Command; 29] = [
         Verb::Skills,
         "skills",
         "",
-        "list skills; `/NAME` works by one",
+        "list skills; `/NAME` uses one",
     ),
     command(
         Verb::Cron,
         "cron",
         "[pause|resume|run JOB]",
-        "list the scheduled jobs, or steer one",
+        "list the scheduled jobs, or control one",
     ),
     command(
         Verb::Image,
@@ -200,7 +199,7 @@ pub(super) static COMMANDS: [Command; 29] = [
         Verb::Paste,
         "paste",
         "",
-        "take an image or text from the clipboard into the next message",
+        "attach an image or text from the clipboard to the next message",
     ),
     command(
         Verb::Copy,
@@ -212,7 +211,7 @@ pub(super) static COMMANDS: [Command; 29] = [
         Verb::Background,
         "background",
         "TEXT",
-        "work on TEXT in a session of its own and tell the answer later",
+        "work on TEXT in a session of its own and show the answer later",
     ),
     command(
         Verb::Stop,
@@ -232,13 +231,13 @@ pub(super) static COMMANDS: [Command; 29] = [
         Verb::Config,
         "config",
         "",
-        "show where the configuration is and what counts",
+        "show where the configuration is and what is in effect",
     ),
     command(
         Verb::Verbose,
         "verbose",
         "",
-        "show arguments and results of tools, or no longer",
+        "switch showing arguments and results of tools on or off",
     ),
     command(Verb::Clear, "clear", "", "clear the screen"),
     command(Verb::Quit, "quit", "", "leave"),
@@ -251,7 +250,7 @@ pub(super) fn find(name: &str) -> Option<&'static Command> {
         .find(|command| command.name == name || command.aliases.contains(&name))
 }
 
-/// What a command works with.
+/// What commands of a chat work with.
 pub(super) struct Room<'a> {
     pub(super) context: &'a Context,
     pub(super) conversation: &'a mut Conversation,
@@ -263,7 +262,7 @@ pub(super) struct Room<'a> {
     pub(super) cancel: CancellationToken,
 }
 
-/// What lies ready for the next message, and what was said last.
+/// Attachments and notes for the next message, and the last answer.
 #[derive(Default)]
 pub(super) struct Desk {
     pub(super) parts: Vec<Part>,
@@ -273,7 +272,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// The next message: these words, and all that lies ready.
+    /// The next message: this text with all attachments and notes.
     pub(super) fn message(&mut self, text: &str) -> Content {
         let mut lines = std::mem::take(&mut self.notes);
         lines.push(text.to_owned());
@@ -287,7 +286,7 @@ impl Desk {
     }
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(super) struct Done {
     /// To be printed.
@@ -364,7 +363,7 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
         Verb::Paste => attach::paste(room).await,
         Verb::Copy => attach::copy(room),
         Verb::Background if rest.is_empty() => {
-            Err(Failure::usage("what is to be done?").hint("`/background sum up the README`"))
+            Err(Failure::usage("`/background` needs a task").hint("`/background sum up the README`"))
         }
         Verb::Background => Ok(Done::next(Next::Background(rest.to_owned()))),
         Verb::Stop => Ok(Done::next(Next::StopBackground)),

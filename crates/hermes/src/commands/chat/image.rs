@@ -25,7 +25,7 @@ pub(super) fn content(text: &str, images: &[impl AsRef<Path>]) -> Result<Content
 pub(super) fn part(path: &Path) -> Result<Part, Failure> {
     let unusable = |reason: String| {
         Failure::usage(format!(
-            "the image `{}` can not be used: {reason}",
+            "the image `{}` cannot be used: {reason}",
             path.display()
         ))
     };
@@ -36,7 +36,7 @@ pub(super) fn part(path: &Path) -> Result<Part, Failure> {
         return Err(unusable(format!("it has more than {} MB", LARGEST >> 20)));
     }
     let bytes = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
-    from_bytes(&bytes).ok_or_else(|| unusable("it is no PNG, JPEG, GIF or WebP".into()))
+    from_bytes(&bytes).ok_or_else(|| unusable("it is not a PNG, JPEG, GIF or WebP".into()))
 }
 
 /// An image, if these are the bytes of one.

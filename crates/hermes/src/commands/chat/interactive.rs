@@ -49,7 +49,7 @@ use seat::Seat;
 use signals::{Sign, Signals};
 use turn::{Said, Turn};
 
-/// How long work that blocks a thread may take at the end.
+/// How long blocking work may take at shutdown.
 const LAST_WORK: Duration = Duration::from_millis(200);
 /// The file of the home that remembers what was typed.
 const HISTORY: &str = "chat_history";
@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
     let outcome = runtime.block_on(open(context, args));
     runtime.shutdown_timeout(LAST_WORK);
     outcome
@@ -231,7 +231,7 @@ impl<'a> Chat<'a> {
                 Typed::End => return Ok(()),
                 Typed::Failed(reason) => {
                     return Err(Failure::failed(format!(
-                        "the terminal can not be used: {reason}"
+                        "the terminal cannot be used: {reason}"
                     )));
                 }
             };

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin: the first asks for an orderly end, the second does not wait for it.
+//! Ctrl-C and termination signals: the first cancels the work, the second does not wait for it.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;

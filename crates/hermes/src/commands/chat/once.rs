@@ -40,9 +40,9 @@ use crate::{
     question::Questions,
 };
 
-/// How long an attempt that is over may take to say so.
+/// How long a failed attempt may take to report its failure.
 const FAILING: Duration = Duration::from_secs(5);
-/// What is over sooner needs no line that says whom it waits for.
+/// Waits shorter than this show no progress line.
 const SHOWN_AFTER: Duration = Duration::from_millis(300);
 
 /// What is printed.
@@ -52,7 +52,6 @@ pub(super) enum Report {
     Everything,
     /// The answer, and the session's id on stderr.
     AnswerAndId,
-    /// The answer.
     Answer,
     /// One object.
     Json,
@@ -183,7 +182,7 @@ async fn converse(
     if let (Some(path), Some(id), Some(tally)) = (&args.usage_file, &id, &tally) {
         let report = answer::usage_report(id, model.as_ref(), tally);
         std::fs::write(path, format!("{report:#}\n")).map_err(|error| {
-            Failure::failed(format!("`{}` can not be written: {error}", path.display()))
+            Failure::failed(format!("`{}` cannot be written: {error}", path.display()))
         })?;
     }
     let answer = match answer {
@@ -242,7 +241,7 @@ fn person(context: &Context, cancel: &CancellationToken) -> Option<Arc<Published
     Some(consent::published(context, &floor, &screen))
 }
 
-/// What came of a message.
+/// The outcome of a message.
 enum Asked {
     /// An answer of the model.
     Answer(Answer),

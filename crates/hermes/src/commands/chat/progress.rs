@@ -93,7 +93,7 @@ impl Display for Progress {
                 }
             }
             TurnEvent::Model(ModelEvent::TextTakenBack) => {
-                self.note("[the answer broke off and begins again]");
+                self.note("[the reply was cut off and starts again]");
             }
             TurnEvent::Model(ModelEvent::Retrying {
                 retry,
@@ -107,14 +107,14 @@ impl Display for Progress {
                 ));
             }
             TurnEvent::Model(ModelEvent::StandsIn { model, provider }) => {
-                self.note(&format!("[`{model}` from {provider} still stands in]"));
+                self.note(&format!("[still using the fallback `{model}` from {provider}]"));
             }
             TurnEvent::Model(ModelEvent::FellBack {
                 model,
                 provider,
                 error,
             }) => self.note(&format!(
-                "[{error}; going on with `{model}` from {provider}]"
+                "[{error}; continuing with `{model}` from {provider}]"
             )),
             TurnEvent::CallStarted(_) => self.end_line(),
             TurnEvent::CallProgress { line, .. } if self.detail == Detail::Verbose => {

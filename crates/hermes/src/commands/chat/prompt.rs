@@ -12,7 +12,7 @@ use hermes_mcp::CallOptions;
 use super::slash::Slash;
 use crate::failure::{Failure, Kind};
 
-/// How long a server is waited for that has not listed its prompts yet.
+/// Timeout for a server that has not listed its prompts yet.
 const LISTING: Duration = Duration::from_secs(15);
 
 /// Whether a command can only be a prompt.

@@ -10,7 +10,7 @@ pub(super) struct Slash<'a> {
 }
 
 impl<'a> Slash<'a> {
-    /// Reads a line. `None` if it is something to say: a path such as `/etc/hosts` is no command.
+    /// Reads a line. `None` if it is something to say: a path such as `/etc/hosts` is not a command.
     pub(super) fn read(line: &'a str) -> Option<Self> {
         let line = line.trim().strip_prefix('/')?;
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -98,7 +98,7 @@ pub(super) fn setup(
     consent: Consent,
 ) -> Result<Setup, Failure> {
     let cwd: PathBuf = std::env::current_dir().map_err(|error| {
-        Failure::failed(format!("the current directory can not be used: {error}"))
+        Failure::failed(format!("the current directory cannot be used: {error}"))
     })?;
     let consent = if args.yolo { Consent::Given } else { consent };
     let mut setup = Setup::for_cli(cwd, consent);

@@ -16,7 +16,7 @@ use crate::{
     presets::PRESETS,
 };
 
-/// Nobody waits longer for a list of names.
+/// Timeout for a list of names.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The home that the line is about: its profile counts.

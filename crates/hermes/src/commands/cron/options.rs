@@ -42,7 +42,7 @@ pub(super) fn context_from(jobs: &Jobs<'_>, options: &JobOptions) -> Result<Vec<
 pub(super) fn workdir(given: &str) -> Result<String, Failure> {
     let found = std::path::absolute(given).ok().filter(|path| path.is_dir());
     let path = found.and_then(|path| path.to_str().map(str::to_owned));
-    path.ok_or_else(|| Failure::usage(format!("`{given}` is no directory")))
+    path.ok_or_else(|| Failure::usage(format!("`{given}` is not a directory")))
 }
 
 pub(super) fn repeat(times: u32) -> Repeat {

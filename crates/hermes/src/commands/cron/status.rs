@@ -8,10 +8,10 @@ use serde_json::json;
 use super::{Jobs, shown_time};
 use crate::{commands::state, failure::Failure, output::printable};
 
-/// A ticker gives a sign of life every minute; one that is silent for longer is gone.
+/// A ticker writes a heartbeat every minute; without one for this long it is gone.
 const TICKER_SILENCE: Duration = Duration::from_mins(3);
 
-const WITHOUT_TICKER: &str = "Nothing makes jobs run by themselves now: `hermes gateway` does; `hermes cron tick` runs what is due, once.";
+const WITHOUT_TICKER: &str = "No ticker is running, so jobs do not start by themselves: start `hermes gateway`, or run what is due once with `hermes cron tick`.";
 
 pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     let file = jobs.load()?;
@@ -58,7 +58,7 @@ pub(super) fn has_ticker(jobs: &Jobs<'_>) -> bool {
     ticker_age(&jobs.context.home).is_some_and(|age| age < TICKER_SILENCE)
 }
 
-/// Says so where a job would wait for ever.
+/// Says so where a job would wait forever.
 pub(super) fn warn_without_ticker(jobs: &Jobs<'_>) {
     if !has_ticker(jobs) {
         jobs.context.output.note(WITHOUT_TICKER);

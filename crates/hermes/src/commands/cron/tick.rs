@@ -27,7 +27,7 @@ pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     };
     let output = jobs.context.output;
     match &ran {
-        None => output.note("Another process runs the jobs of this home just now."),
+        None => output.note("Another process is running the jobs of this home."),
         Some(ran) if ran.is_empty() => output.note("Nothing is due."),
         Some(_) => {}
     }

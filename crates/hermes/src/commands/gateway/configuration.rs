@@ -14,12 +14,12 @@ pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>, mut watch:
         let settings = match gateway.load() {
             Ok(settings) => settings,
             Err(error) => {
-                tracing::warn!(%error, "the configuration is broken, everything goes on as before");
+                tracing::warn!(%error, "invalid configuration, keeping the previous one");
                 continue;
             }
         };
         if !gateway.agent().settings().mcp.auto_reload {
-            tracing::info!("the configuration has changed; `hermes mcp reload` applies it");
+            tracing::info!("configuration changed; `hermes mcp reload` applies it");
             continue;
         }
         for warning in &settings.warnings {
@@ -27,11 +27,11 @@ pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>, mut watch:
         }
         answers.use_settings(&settings);
         match gateway.reload(settings).await {
-            Some(report) if !report.is_quiet() => tracing::info!(?report, "reloaded"),
+            Some(report) if !report.is_quiet() => tracing::info!(?report, "configuration reloaded"),
             _ => {
                 let host = gateway.agent().host();
                 let connecting = host.map(Host::awaited).unwrap_or_default();
-                tracing::info!(?connecting, "reloaded: nothing to start or stop");
+                tracing::info!(?connecting, "configuration reloaded, no server started or stopped");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The local HTTP API of the running gateway: its key, its socket, and trying again when a port is taken.
+//! The local HTTP API of the running gateway: its key, its listener, and retrying when a port is in use.
 
 use std::{os::unix::net::UnixListener as StdUnixListener, time::Duration};
 
@@ -82,11 +82,11 @@ impl Plan {
                 Err(error) => error,
             };
             let (host, port) = address;
-            let trouble = format!("port {port} of {host} can not be used: {error}");
+            let trouble = format!("port {port} of {host} cannot be used: {error}");
             let instance = gateway.instance();
             instance.set_platform(PLATFORM, "retrying", Some(("port_in_use", &trouble)));
             let _ = say
-                .send(format!("No HTTP API yet, it is tried again: {trouble}"))
+                .send(format!("No HTTP API yet, retrying: {trouble}"))
                 .await;
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -116,7 +116,7 @@ async fn offer(
     let router = api::router(gateway.clone(), key, check);
     if let Err(error) = api::serve(door, router, stop.clone()).await {
         let trouble = error.to_string();
-        tracing::error!(%error, "the HTTP API ended");
+        tracing::error!(%error, "HTTP API listener failed");
         instance.set_platform(PLATFORM, "fatal", Some(("socket_failed", &trouble)));
     }
 }

@@ -1,4 +1,4 @@
-//! What a Hub passes down: who this home is, the key it presents, the socket it calls on, and its first directives.
+//! What a Hub hands to a gateway it starts: tenant id, runtime key, listening socket and first directives.
 //!
 //! `HERMES_TENANT_ID` says that there is one. It then gives the numbers of two descriptors: of a listening Unix socket in
 //! `HERMES_API_FD`, and in `HERMES_KEYS_FD` of a file with the runtime key and the variables of the tenant, as JSON:
@@ -125,7 +125,7 @@ fn listener() -> Result<Option<UnixListener>, Failure> {
         .set_nonblocking(true)
         .and_then(|()| listener.local_addr())
         .map_err(|error| {
-            let reason = format!("is no listening Unix socket: {error}");
+            let reason = format!("is not a listening Unix socket: {error}");
             Failure::usage(format!("`{LISTENER}={number}` {reason}"))
         })?;
     Ok(Some(listener))
@@ -140,7 +140,7 @@ fn keys() -> Result<Option<Keys>, Failure> {
         Ok(keys) if !keys.runtime_key.is_empty() => Ok(Some(keys)),
         // The error might quote what it could not read.
         _ => Err(Failure::usage(format!(
-            "`{KEYS}={number}` is no file with keys: JSON with `runtime_key` and `env` is expected"
+            "`{KEYS}={number}` is not a file with keys: JSON with `runtime_key` and `env` is expected"
         ))),
     }
 }
@@ -151,7 +151,7 @@ fn descriptor(name: &str, what: &str) -> Result<Option<(String, OwnedFd)>, Failu
         return Ok(None);
     };
     let unusable =
-        |reason: String| Failure::usage(format!("`{name}={number}` is no {what}: {reason}"));
+        |reason: String| Failure::usage(format!("`{name}={number}` is not a {what}: {reason}"));
     let descriptor: RawFd = match number.parse() {
         Ok(descriptor) if descriptor > 2 => descriptor,
         _ => return Err(unusable("not the number of a descriptor".into())),

@@ -34,9 +34,9 @@ use crate::{
 
 /// Messages that wait to be shown; they are few, and senders may wait.
 const MESSAGES: usize = 8;
-/// How often the state is written at most.
+/// Minimum time between two writes of the state.
 const STATE_PAUSE: Duration = Duration::from_millis(200);
-/// How long work that blocks a thread may take at the end.
+/// How long blocking work may take at shutdown.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failure> {
@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failur
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
     let outcome = runtime.block_on(stay(context, args, inherited, settings, watch, &instance));
     runtime.shutdown_timeout(LAST_WORK);
     if let Err(failure) = &outcome
@@ -156,7 +156,7 @@ async fn stay(
         }
     };
     note(&format!(
-        "The gateway runs (process {}).",
+        "The gateway is running (process {}).",
         std::process::id()
     ));
     if is_off {
@@ -178,7 +178,7 @@ async fn stay(
         stop.cancel();
         while let Some(ended) = tasks.join_next().await {
             if ended.is_err() {
-                tracing::error!("a task of the gateway panicked");
+                tracing::error!("gateway task panicked");
             }
         }
         gateway.close().await;
@@ -191,7 +191,7 @@ async fn stay(
         () = ending => Ok(()),
         _ = signals.next() => Err(Failure::new(
             Kind::Interrupted,
-            "interrupted while stopping; what is left is killed",
+            "interrupted while stopping; the remaining processes are killed",
         )),
     };
     instance.end(GatewayState::Stopped, Some(reason.to_owned()));
@@ -266,14 +266,14 @@ fn serve_questions(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &Cancellati
                 let _ = stop.run_until_cancelled(socket.serve(&host)).await;
             });
         }
-        Err(error) => tracing::warn!(%error, "`hermes mcp status` can not reach this process"),
+        Err(error) => tracing::warn!(%error, "control socket failed, `hermes mcp status` cannot reach this process"),
     }
 }
 
-/// A state that can not be written is no reason to stop.
+/// Failing to write the state does not stop the gateway.
 fn written(changed: Result<(), NotTaken>) {
     if let Err(error) = changed {
-        tracing::warn!(%error, "the state of the gateway can not be written");
+        tracing::warn!(%error, "cannot write the gateway state");
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     failure::{Failure, Kind},
 };
 
-/// Beyond the time that runs get, for servers and stores to be closed.
+/// Extra time for servers and stores to close after runs have ended.
 const MARGIN: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -47,7 +47,7 @@ pub(super) fn end(home: &Home, process: &PidRecord, drain: Duration) -> Result<(
     };
     kill_process(pid, Signal::TERM).map_err(|error| {
         Failure::failed(format!(
-            "process {} can not be told to stop: {error}",
+            "process {} cannot be told to stop: {error}",
             process.pid
         ))
     })?;

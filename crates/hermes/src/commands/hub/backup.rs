@@ -66,14 +66,14 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
         new.as_file().sync_all()?;
         new.persist(&args.file).map_err(|error| {
             Failure::failed(format!(
-                "`{}` can not be written: {error}",
+                "`{}` cannot be written: {error}",
                 args.file.display()
             ))
         })?;
     }
     if let Some(first) = manifest.left_out.first() {
         context.output.warning(format!(
-            "{} can not be read and {} left out, the first of them `{first}`; see who may read it, or whether it lies very deep",
+            "{} cannot be read and {} left out, the first of them `{first}`; see who may read it, or whether it lies very deep",
             count(manifest.left_out.len(), "path"),
             if manifest.left_out.len() == 1 { "is" } else { "are" },
         ));
@@ -102,7 +102,7 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
     let root = &settings.data_dir;
     let file = File::open(&args.file).map_err(|error| {
         Failure::usage(format!(
-            "`{}` can not be read: {error}",
+            "`{}` cannot be read: {error}",
             args.file.display()
         ))
     })?;

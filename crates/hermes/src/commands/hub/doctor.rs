@@ -82,7 +82,7 @@ pub(super) fn run(context: &Context, args: &HubDoctorArgs) -> Result<(), Failure
         output.json(json!({"findings": shown}));
         return Ok(());
     }
-    let message = format!("{bad} of {} are bad", findings.len());
+    let message = format!("{bad} of {} checks failed", findings.len());
     output.json_failure(&message, json!({"findings": shown}));
     Err(Failure::new(Kind::Told, message))
 }
@@ -137,19 +137,19 @@ fn remedy(settings: &Settings, means: &Means) -> String {
     if !isolation.read_paths.is_empty() {
         return "take what holds it out of `isolation.read_paths` in hub.yaml".into();
     }
-    "this is a fault of Hermes; please report it with the lines above".into()
+    "this is a bug in hermes; please report it with the lines above".into()
 }
 
 fn shown_attempt(attempt: Attempt, remedy: &str) -> Finding {
     let result = match attempt.outcome {
         Outcome::Allowed => Ok("can be done".to_owned()),
-        Outcome::KeptOut => Ok("can not be done".to_owned()),
+        Outcome::KeptOut => Ok("cannot be done".to_owned()),
         Outcome::KeyAlone => Ok(
             "can be done, since Landlock covers sockets only from Linux 7.1 on; without its key an agent says nothing"
                 .to_owned(),
         ),
         Outcome::GotThrough => Err(format!("a tenant can do that: {remedy}")),
-        Outcome::Unusable => Err("a tenant can not do that; see `logs/agents.log`".to_owned()),
+        Outcome::Unusable => Err("a tenant cannot do that; see `logs/agents.log`".to_owned()),
     };
     Finding {
         what: attempt.what.into(),

@@ -15,7 +15,7 @@ use crate::{
     logging,
 };
 
-/// How long work that blocks a thread may take at the end.
+/// How long blocking work may take at shutdown.
 const LAST_WORK: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure> {
@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::failed(format!("the runtime does not start: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
     let outcome = runtime.block_on(async {
         // Before anybody is told that it runs, and so may want it to stop.
         let signals = Signals::new()?;
@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
         let output = context.output;
         output.note(format!("The Hub listens on {}", hosted.url()));
         if let Some(address) = hosted.metrics {
-            output.note(format!("Figures: http://{address}/metrics"));
+            output.note(format!("Metrics: http://{address}/metrics"));
         }
         let made = if is_new { " (made just now)" } else { "" };
         output.note(format!("Admin token: in `{}`{made}", token.display()));
@@ -81,7 +81,7 @@ async fn stay(
         tokio::select! {
             () = &mut closing => return ended,
             sign = signals.next() => if matches!(sign, Sign::Stop(_)) {
-                return Err(Failure::new(Kind::Interrupted, "interrupted while stopping; what is left is killed"));
+                return Err(Failure::new(Kind::Interrupted, "interrupted while stopping; the remaining processes are killed"));
             }
         }
     }

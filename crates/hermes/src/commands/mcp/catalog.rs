@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context, args: &CatalogArgs) {
     if entries.is_empty() {
         context
             .output
-            .note("No entry of the catalog speaks of that.");
+            .note("No catalog entry matches.");
     } else {
         context.output.table(&table);
         if context.output.is_interactive() {
@@ -48,7 +48,7 @@ pub(super) fn run(context: &Context, args: &CatalogArgs) {
     context.output.json(json!({"entries": entries}));
 }
 
-/// The catalog, with manifests that can not be used named.
+/// The catalog, with manifests that cannot be used named.
 pub(super) fn load(context: &Context) -> Catalog {
     let catalog = Catalog::load(context.home.path());
     for problem in catalog.problems() {

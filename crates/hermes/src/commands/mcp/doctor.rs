@@ -167,7 +167,7 @@ fn report(output: Output, checks: &[Check]) -> Result<(), Failure> {
         }
     }
     let summary = format!(
-        "{} checks: {} ok, {warned} to look at, {failed} to mend",
+        "{} checks: {} ok, {warned} warnings, {failed} failed",
         checks.len(),
         checks.len() - warned - failed
     );

@@ -18,7 +18,7 @@ pub(super) fn run(context: &Context, args: &NameArgs, switch: Switch) -> Result<
     let entry = probe::entry(&settings, &args.name)?;
     let is_on = switch == Switch::On;
     let word = if is_on { "enabled" } else { "disabled" };
-    // An entry that can not be used can still be switched off.
+    // An entry that cannot be used can still be switched off.
     let is_done = entry
         .server
         .as_ref()
@@ -38,7 +38,7 @@ pub(super) fn run(context: &Context, args: &NameArgs, switch: Switch) -> Result<
     if let (true, Err(problem)) = (is_on, &entry.server) {
         context
             .output
-            .warning(format!("`{}` can not be used: {problem}", entry.name));
+            .warning(format!("`{}` cannot be used: {problem}", entry.name));
     }
     context
         .output

@@ -251,7 +251,7 @@ async fn run_step(step: &Step) -> Result<(), Failure> {
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
     Err(Failure::failed(format!(
-        "`{}` failed ({}); its last words:\n{}",
+        "`{}` failed ({}); its last output:\n{}",
         step.program,
         output.status,
         last.join("\n")
@@ -262,7 +262,7 @@ fn redact(text: &str) -> String {
     Redactor::default().redact(text).into_owned()
 }
 
-/// A name that can not lead out of the directory above it.
+/// A name that cannot lead out of the directory above it.
 fn directory_name(name: &str) -> PathBuf {
     let safe = |character: char| match character {
         'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '-' => character,

@@ -1,4 +1,4 @@
-//! What a server leaves in a home besides its entry: tokens, pins, the cache of its lists.
+//! Files of a server in a home besides its entry: tokens, pins, the cache of its lists.
 
 use std::{fs, io};
 

@@ -16,7 +16,7 @@ use crate::{
     output::{Table, Tone},
 };
 
-/// A running process that takes longer does not answer at all.
+/// Timeout for a running process to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {

@@ -24,7 +24,7 @@ use crate::{
 
 mod person;
 
-/// How long running processes may take to hear of a login. They see the file by themselves, a little later.
+/// Timeout for running processes to reload after a login. They notice the file by themselves a little later.
 const NEWS_LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(context: &Context, args: &LoginArgs) -> Result<(), Failure> {
@@ -104,7 +104,7 @@ pub(super) fn login(
     let about = |failure: Failure| failure.about(name.clone());
     let server = entry.server.as_ref().map_err(|problem| {
         about(Failure::usage(format!(
-            "server `{name}` can not be used: {problem}"
+            "server `{name}` cannot be used: {problem}"
         )))
     })?;
     let resolved = server

@@ -10,7 +10,7 @@ pub(super) fn run(context: &Context, args: &LogoutArgs) -> Result<(), Failure> {
     let settings = context.written_settings()?;
     let entry = probe::entry(&settings, &args.name)?;
     let name = &entry.name;
-    // An entry that can not be used any more must not keep its tokens for that.
+    // An entry that cannot be used any more must not keep its tokens for that.
     if let Ok(login) = login::login(context, &settings, entry) {
         context.block_on(async {
             login.revoke().await;

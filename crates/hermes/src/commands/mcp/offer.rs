@@ -188,7 +188,7 @@ pub(super) fn compare(
     let compared = pins.compare(&server.name, &catalog.tools);
     compared.map_err(|error| {
         Failure::failed(error.to_string())
-            .hint("mend the file, or remove it: all tools are then new")
+            .hint("fix the file, or remove it: all tools are then new")
             .about(server.name.clone())
     })
 }

@@ -25,11 +25,11 @@ pub(super) const NOTHING_CONFIGURED: &str = "No MCP server is configured; add on
                                              built-in one, `demo`.";
 /// How long a probe takes where nothing else is said.
 pub(super) const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
-/// How long a package runner may fetch its server.
+/// Timeout for a package runner to fetch its server.
 const FETCH_LIMIT: Duration = Duration::from_mins(5);
-/// From then on a package runner that is silent is taken to be fetching.
+/// After this time a silent package runner is assumed to be fetching.
 const FETCHING_AFTER: Duration = Duration::from_secs(3);
-/// Things that are over sooner need no progress line.
+/// Waits shorter than this show no progress line.
 const PROGRESS_AFTER: Duration = Duration::from_millis(300);
 
 /// A host with the wanted servers only, and nobody whom they could ask. Package runners may take their time.
@@ -209,7 +209,7 @@ pub(super) async fn answer(
         Status::Invalid => Kind::Usage,
         _ => Kind::Failed,
     };
-    let failure = Failure::new(kind, format!("server `{server}` can not be used: {text}"));
+    let failure = Failure::new(kind, format!("server `{server}` cannot be used: {text}"));
     Err(Unanswered {
         failure: Box::new(failure.about(server.clone())),
         advice,

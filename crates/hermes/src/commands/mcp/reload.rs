@@ -15,7 +15,7 @@ use crate::{
     failure::{Failure, Kind},
 };
 
-/// Servers that go may take ten seconds, and all of them fifteen.
+/// Stopping one server may take ten seconds, all of them fifteen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn run(context: &Context, args: &ReloadArgs) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use hermes_mcp::{
 
 use super::login;
 
-/// How long a running process may take to say what it knows.
+/// Timeout for a running process to answer.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The servers of a configuration with what is remembered of them.
@@ -69,7 +69,7 @@ impl<'a> Remembered<'a> {
         })
     }
 
-    /// Whether a server's lists can not be found by looking, because of what its entry refers to.
+    /// Whether a server's lists cannot be found by looking, because of what its entry refers to.
     pub(super) fn is_never_known(&self, name: &ServerName) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|(entry, _)| entry.name == *name && needs_more_than_a_look(entry))

@@ -257,7 +257,7 @@ fn show(
         context.output.json(Value::Object(members));
         return Ok(());
     }
-    let mut failure = Failure::failed(format!("nothing of {} to be had", failed.join(", ")));
+    let mut failure = Failure::failed(format!("cannot list anything from {}", failed.join(", ")));
     failure.findings = ["resources", "resourceTemplates", "prompts"]
         .into_iter()
         .filter_map(|key| members.get(key).map(|items| (key, items.clone())))

@@ -24,7 +24,7 @@ use crate::{
     question::{Item, Questions, Usual},
 };
 
-/// A running process stops and starts servers before it answers.
+/// Timeout for a running process to reload: it stops and starts servers before it answers.
 const RELOAD_LIMIT: Duration = Duration::from_secs(15);
 
 /// How a server is added.
@@ -263,7 +263,7 @@ fn probe(
 fn usable<'a>(settings: &'a Settings, name: &ServerName) -> Result<&'a Server, Failure> {
     let entry = settings.server(name.as_str());
     let server = entry.and_then(|entry| entry.server.as_ref().ok());
-    server.ok_or_else(|| Failure::usage(format!("server `{name}` can not be used")))
+    server.ok_or_else(|| Failure::usage(format!("server `{name}` cannot be used")))
 }
 
 /// A server that has its users log in is not broken before they did.

@@ -11,7 +11,6 @@ const DEEPEST: usize = 3;
 /// Where no terminal says how long a line may be.
 const USUAL_COLUMNS: usize = 100;
 
-/// One argument.
 struct Argument {
     name: String,
     kind: String,

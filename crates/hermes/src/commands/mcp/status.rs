@@ -20,10 +20,10 @@ use crate::{
     output::{Table, Tone},
 };
 
-/// A running process that takes longer does not answer at all.
+/// Timeout for a running process to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is known, and from whom.
+/// The servers' states, and the processes that reported them.
 struct Known {
     servers: Vec<ServerStatus>,
     /// The running processes that were asked.

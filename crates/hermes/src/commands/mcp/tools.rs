@@ -115,7 +115,7 @@ fn change(
     show_changed(context, settings, entry)
 }
 
-/// Shows a server after its filter was written. That it can not be reached is no reason to fail any more.
+/// Shows a server after its filter was written. Failing to reach it is not an error any more.
 pub(super) fn show_changed(
     context: &Context,
     settings: &Settings,
@@ -156,7 +156,7 @@ pub(super) fn of(
 ) -> Result<Offer, Failure> {
     let server = entry.server.as_ref().map_err(|problem| {
         Failure::usage(format!(
-            "server `{}` can not be used: {problem}",
+            "server `{}` cannot be used: {problem}",
             entry.name
         ))
         .about(entry.name.clone())
@@ -177,7 +177,7 @@ pub(super) fn of(
     }
     if !server.enabled || context.is_safe_mode() {
         return Err(Failure::failed(format!(
-            "nothing is known of the tools of `{}`: it is not to be connected and never was",
+            "the tools of `{}` are unknown: it is not to be connected and never was",
             entry.name
         ))
         .about(entry.name.clone())
@@ -206,7 +206,7 @@ fn list_all(context: &Context, settings: &Settings, by: By) -> Result<(), Failur
         context.output.warning(&failure.message);
     }
     let names: Vec<&str> = failures.iter().map(|(name, _)| name.as_str()).collect();
-    let message = format!("no tools of {} to be had", names.join(", "));
+    let message = format!("cannot list the tools of {}", names.join(", "));
     Err(Failure::failed(message).finding("tools", json!(tools)))
 }
 

@@ -295,7 +295,7 @@ fn models(
         *typed = Some(type_key(questions, &offer.name, &variable)?);
     }
     Err(Failure::failed(format!(
-        "{} refused every key; nothing was changed",
+        "{} rejected every key; nothing was changed",
         offer.name
     )))
 }

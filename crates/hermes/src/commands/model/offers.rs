@@ -55,7 +55,7 @@ pub(super) async fn find_offers(context: &Context, settings: &Settings) -> Vec<O
     let lists = offers.iter().map(|offer| async {
         let listed = list_models(&around, &offer.choice, None);
         let silent = || ListError::Unreachable {
-            reason: format!("nothing came for {} s", TIMEOUT.as_secs()),
+            reason: format!("timed out after {} s", TIMEOUT.as_secs()),
         };
         let listed = tokio::time::timeout(TIMEOUT, listed).await;
         listed.unwrap_or_else(|_| Err(silent()))

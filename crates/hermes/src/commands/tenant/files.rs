@@ -76,7 +76,7 @@ pub(in crate::commands) fn save(
         return Ok(io::stdout().flush()?);
     }
     let failed = |error: io::Error| {
-        Failure::failed(format!("`{}` can not be written: {error}", path.display()))
+        Failure::failed(format!("`{}` cannot be written: {error}", path.display()))
     };
     // Made with the first piece: a file that is not there leaves nothing behind.
     let mut file = None;

@@ -76,7 +76,7 @@ pub(super) fn get(hub: &HubClient<'_>, tenant: &str, run: &str) -> Result<(), Fa
 
 pub(super) fn stop(hub: &HubClient<'_>, tenant: &str, run: &str) -> Result<(), Failure> {
     hub.ask(&of("stop_run", tenant).with("run_id", run))?;
-    hub.output().note(format!("`{run}` is told to stop."));
+    hub.output().note(format!("Stopping `{run}`."));
     Ok(())
 }
 
@@ -118,6 +118,6 @@ fn waiting(hub: &HubClient<'_>, tenant: Option<&str>) -> Result<(), Failure> {
         .cloned();
     let mut shown = all.unwrap_or_default();
     shown.retain(|approval| tenant.is_none_or(|tenant| approval["tenantId"] == tenant));
-    hub.show_items(&shown, WAITING, "Nothing waits for a decision.");
+    hub.show_items(&shown, WAITING, "No decision is pending.");
     Ok(())
 }

@@ -95,7 +95,7 @@ impl Configuration {
             return;
         }
         if let Err(error) = self.reload(users).await {
-            tracing::warn!(%error, "the configuration can not be read");
+            tracing::warn!(%error, "cannot read the configuration");
         }
     }
 
@@ -138,7 +138,7 @@ impl Configuration {
             Ok(settings) => settings,
             Err(error) => {
                 return vec![format!(
-                    "The configuration is broken, everything goes on as before: {error}"
+                    "The configuration is invalid, keeping the previous one: {error}"
                 )];
             }
         };

@@ -37,11 +37,11 @@ mcp_servers:
   #     Authorization: Bearer ${DOCS_TOKEN}
 ";
 
-/// Writes the file for its owner alone, unless there is one.
+/// Writes the file for its owner only, unless there is one.
 pub(in crate::commands) fn write_if_missing(context: &Context) -> Result<(), Failure> {
     let path = context.home.config_file();
     let refused = |error: std::io::Error| {
-        Failure::failed(format!("`{}` can not be written: {error}", path.display()))
+        Failure::failed(format!("`{}` cannot be written: {error}", path.display()))
             .hint("set `HERMES_HOME` to a directory that hermes may use")
     };
     context.home.create().map_err(refused)?;

@@ -24,7 +24,7 @@ use crate::{
 
 /// The tenant that is the user.
 const MAIN: &str = "main";
-/// What a Hub under `up` may take at the end beyond what the home allows its runs, in seconds.
+/// Extra seconds for a Hub under `up` to shut down after the home's runs were drained.
 const LAST_REQUESTS: u64 = 2;
 
 /// The tenant that is the user.
@@ -115,7 +115,7 @@ fn settings(args: &UpArgs, drain: std::time::Duration) -> Result<Settings, Failu
     Ok(settings)
 }
 
-/// Opens the doors of a Hub that has the home as a tenant.
+/// Starts a Hub that has the home as a tenant.
 pub(super) async fn start(
     prepared: Prepared,
     main: TenantId,
@@ -139,13 +139,13 @@ pub(super) async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> R
         .starts_with(&home)
     {
         return Err(Failure::failed(
-            "the Hub's directory lies in the home that is to be its tenant",
+            "the Hub's data directory is inside the home that is to be its tenant",
         )
         .hint("HERMES_HUB_DATA_DIR names another directory for the Hub"));
     }
     let failed = |error: &dyn std::fmt::Display| {
         Failure::failed(format!(
-            "the home does not become the tenant `{main}`: {error}"
+            "cannot make the home the tenant `{main}`: {error}"
         ))
     };
     let state = &prepared.state;

@@ -115,7 +115,7 @@ impl OwnHome {
             let stop = stop.clone();
             async move {
                 if let Err(error) = api::serve(door, router, stop).await {
-                    tracing::error!(%error, "the Hub can no longer reach this home");
+                    tracing::error!(%error, "agent API listener failed, the Hub cannot reach this home");
                 }
             }
         });
@@ -186,7 +186,7 @@ impl OwnHome {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             if ended.is_err() {
-                tracing::error!("a task of the home panicked");
+                tracing::error!("home task panicked");
             }
         }
         self.gateway.close().await;
@@ -199,7 +199,7 @@ impl OwnHome {
 fn set_state(gateway: &Gateway, state: GatewayState) {
     let changed = gateway.instance().change(|file| file.gateway_state = state);
     if let Err(error) = changed {
-        tracing::warn!(%error, "the state of the gateway can not be written");
+        tracing::warn!(%error, "cannot write the gateway state");
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct System {
 }
 
 impl System {
-    /// Opens the home, or finds out who has it, and the doors of the Hub if it has one.
+    /// Opens the home, or finds the process that has it, and starts the Hub if there is one.
     pub(super) async fn start(
         context: &Context,
         preparation: Preparation,

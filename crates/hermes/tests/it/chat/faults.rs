@@ -234,7 +234,7 @@ fn an_answer_that_breaks_off_is_begun_again_only_where_none_of_it_was_printed() 
     let chat = Chat::new(script());
     let ran = chat.run(&["-q", "hi"]).ended(1);
     assert_eq!(ran.stdout, "Half an \n");
-    assert!(ran.stderr.contains("broke off"), "{ran:?}");
+    assert!(ran.stderr.contains("cut off"), "{ran:?}");
     assert_eq!(chat.model.requests().len(), 1);
 
     let chat = Chat::new(script());

@@ -93,7 +93,7 @@ fn the_last_words_of_a_server_that_died_are_told_whole() {
     });
     let chat = Chat::with_servers(Script::echo(), &[("dying", entry(&dying))]);
     let ran = chat.run(&["-z", "hi"]).ok();
-    let told = "its last words:\n  Traceback:\n  boom: there is no index\n";
+    let told = "its last stderr lines:\n  Traceback:\n  boom: there is no index\n";
     assert!(ran.stderr.contains(told), "{ran:?}");
     let prompt = chat.prompt(0);
     assert!(prompt.contains("boom: there is no index"), "{prompt}");

@@ -56,7 +56,7 @@ fn a_session_goes_on_where_it_was() {
     assert!(cwd(&["-r", &id, "-q", call]).contains(there.to_str().unwrap()));
     let here = cwd(&["-r", &id, "--no-restore-cwd", "-q", call]);
     assert!(!here.contains("there"), "{here}");
-    // The call is no part of the conversation.
+    // The call is not part of the conversation.
     assert_eq!(chat.stored()[0].1.len(), 2);
 }
 

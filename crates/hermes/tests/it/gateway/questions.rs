@@ -66,7 +66,7 @@ fn a_servers_question_waits_with_the_approvals_of_its_run() {
         assert!(told().contains(expected), "{choice}: {}", told());
     }
     assert!(told().contains("decline"));
-    // What a yes can not fill in is declined at once.
+    // What a yes cannot fill in is declined at once.
     let run = gateway.run(&json!({"input": "ask"}));
     gateway.wait_for(&run, "completed");
     assert!(told().contains("decline"), "{}", told());

@@ -144,7 +144,7 @@ fn the_doctor_finds_no_hole_in_a_default_installation() {
 fn the_doctor_tries_the_isolation_and_finds_a_hole() {
     let home = TestHome::fresh();
     fs::create_dir(home.path()).unwrap();
-    // Where other users can not get through, tenants have no users of their own.
+    // Where other users cannot get through, tenants have no users of their own.
     fs::create_dir_all(home.beside(".local/share")).unwrap();
     set_mode(&home.beside(""), 0o711);
     let got_through = |findings: &Value| {

@@ -161,7 +161,7 @@ fn a_run_of_the_home_goes_through_the_hub() {
 fn another_gateway_of_the_home_is_told_and_not_driven_without_an_api() {
     let home = TestHome::fresh();
     let mut gateway = home.start(&["gateway", "run"]);
-    gateway.wait_for("The gateway runs");
+    gateway.wait_for("The gateway is running");
     let (up, url) = up(&home);
     let told = up.seen.join("\n");
     assert!(
@@ -267,7 +267,7 @@ fn jobs_of_the_home_are_the_hubs_as_soon_as_its_own_gateway_is_gone() {
         found.next().map(|condition| condition["status"] == "True")
     };
     let mut gateway = home.start(&["gateway", "run"]);
-    gateway.wait_for("The gateway runs");
+    gateway.wait_for("The gateway is running");
     wait_until("its ticker has given a sign", || {
         home.path().join("cron/ticker_heartbeat").exists()
     });

@@ -256,7 +256,7 @@ fn the_last_words_of_a_server_are_shown_whole() {
     });
     let place = Place::without_model(&[("dying", &dying)]);
     let talk = place.talk(&[]);
-    talk.sees("its last words:\n  Traceback:\n  boom: there is no index");
+    talk.sees("its last stderr lines:\n  Traceback:\n  boom: there is no index");
 }
 
 #[test]

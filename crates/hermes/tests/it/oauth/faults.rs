@@ -229,7 +229,7 @@ fn a_clock_that_is_ahead_renews_and_goes_on() {
     place.works();
     place.works();
     assert_eq!(place.grants("refresh_token"), 1);
-    // Even if it can not be renewed: the server has the last word on its token.
+    // Even if it cannot be renewed: the server has the last word on its token.
     let mut tokens = place.tokens();
     tokens["expires_at"] = json!(1_000_000_000);
     fs::write(place.token_file(), tokens.to_string()).unwrap();

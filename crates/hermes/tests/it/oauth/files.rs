@@ -97,7 +97,7 @@ fn a_missing_login_shows_in_lists_without_a_connection() {
         tokens["expires_at"] = json!(5);
         tokens["refresh_token"] = Value::Null;
     });
-    let over = "the login is over: it has run out";
+    let over = "the login is over: it has expired";
     assert_eq!(listed(&place), needs(over));
     write(&|tokens| tokens["resource"] = json!("https://old.example/mcp"));
     let (state, why) = listed(&place);
@@ -126,7 +126,7 @@ fn a_login_whose_server_was_renamed_by_hand_is_found() {
     let doctor = place.hermes.run(&["mcp", "doctor"]).ok();
     let told = "mcp-tokens/remote.json` is the login of no server here";
     assert!(doctor.stdout.contains(told), "{doctor:#?}");
-    // Its client and metadata are no logins.
+    // Its client and metadata are not logins.
     assert_eq!(doctor.stdout.matches("of no server").count(), 1);
     place
         .hermes

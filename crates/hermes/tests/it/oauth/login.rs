@@ -210,7 +210,7 @@ fn a_logout_forgets_the_login() {
     assert_eq!(ran.json()["removed"], json!(["remote.json"]));
     assert!(!place.token_file().exists());
     place.needs_login();
-    // What the server said when it refused is no login.
+    // What the server said when it refused is not a login.
     let again = place.hermes.run(&["mcp", "logout", "remote"]).ok();
     assert!(again.stderr.contains("Nobody was logged in"), "{again:#?}");
 }
@@ -347,7 +347,7 @@ fn a_login_can_be_started_from_the_prompt_of_a_chat() {
     talk.keys(&format!("{back}\r"));
     talk.sees("`remote` is logged in");
     talk.sees("ready: remote");
-    assert!(!talk.raw().contains("failed and is tried again"));
+    assert!(!talk.raw().contains("failed, retrying"));
     // Its tools can be called in the same conversation.
     talk.line("/call remote.echo {\"text\": \"hello again\"}");
     talk.until("answer", |screen| {
@@ -390,7 +390,7 @@ fn adding_a_server_that_turns_out_to_want_a_login_offers_one() {
     let (code, screen) = refused.end();
     assert_eq!(code, 4, "{screen}");
     assert!(screen.contains("add `--auth oauth`"), "{screen}");
-    // What is not saved can not be logged in to.
+    // What is not saved cannot be logged in to.
     assert!(!screen.contains("hermes mcp login"), "{screen}");
     assert_eq!(place.hermes.entry("remote"), Value::Null);
 

@@ -139,7 +139,7 @@ fn a_server_in_python_is_kept_out_and_its_odd_error_is_explained() {
     let status = |name: &str| ground.call("git_status", &json!({ "repo_path": ground.path(name) }));
     let open = status("work").ok();
     assert!(open.stdout.contains("note.txt"), "{open:#?}");
-    // The library that it uses takes a repository that it can not read for none.
+    // The library that it uses takes a repository that it cannot read for none.
     blames_the_sandbox(status("private"));
 }
 

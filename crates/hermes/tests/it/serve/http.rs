@@ -28,7 +28,7 @@ fn listen(hermes: &Hermes, flags: &[&str], environment: &[(&str, &str)]) -> List
     }
 }
 
-/// Calls a tool with our own host. Tells the code and what was printed.
+/// Calls a tool with our own host. Returns the code and what was printed.
 fn call(hermes: &Hermes, listening: &Listening, token: &str, era: &str) -> (i32, String) {
     let entry = json!({"mcp_servers": {"bridge": {
         "url": listening.url, "headers": {"Authorization": format!("Bearer {token}")}, "protocol": era,
@@ -66,7 +66,7 @@ fn a_token_is_made_and_kept_and_needed() {
     assert_eq!(call(&hermes, &again, token, "stateless").0, 0);
 }
 
-/// Greets the bridge with these headers. Tells the status, and what it says about authorization.
+/// Greets the bridge with these headers. Returns the status, and what it says about authorization.
 fn greet(listening: &Listening, headers: &[(&str, &str)]) -> (u16, Option<String>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let greeting = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {

@@ -164,7 +164,7 @@ fn in_a_home_that_can_not_be_written_it_warns_once_and_keeps_events_in_memory() 
     let mut stderr = piped.child.stderr.take().unwrap();
     stderr.read_to_string(&mut warnings).unwrap();
     assert_eq!(warnings.matches("WARN").count(), 1, "{warnings}");
-    assert!(warnings.contains("only kept in memory"), "{warnings}");
+    assert!(warnings.contains("in memory only"), "{warnings}");
     assert!(!hermes.home.path().join("runtime.db").exists());
     set_mode(hermes.home.path(), 0o755);
     runtime.block_on(store.close());

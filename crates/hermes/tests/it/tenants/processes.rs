@@ -245,7 +245,7 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
     runtime.close(Duration::from_secs(5)).await;
 }
 
-/// Waits until nothing of an agent is left, and tells why it ended.
+/// Waits until nothing of an agent is left, and returns why it ended.
 async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
     let wait = async {
         loop {
@@ -285,7 +285,7 @@ fn a_hub_whose_session_began_outside_its_namespace_watches_all_the_same() {
     assert!(said.contains("1 passed"), "{said}");
 }
 
-/// Tells the process below where it works.
+/// Names the data directory to the child process.
 const PLACE: &str = "HERMES_TEST_HUB";
 
 /// Not a test by itself: the Hub that the test below kills.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::running::{Background, TestHome, signal_process};
 
-/// Longer than anything takes that works, on a machine with much else to do.
+/// Timeout of anything that should happen, on a loaded machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(super) struct RealHub {
@@ -220,7 +220,7 @@ impl RealHub {
         }
     }
 
-    /// Makes a job, and tells where it is.
+    /// Makes a job, and returns where it is.
     pub(super) async fn job(&self, tenant: &str, schedule: &str, prompt: &str) -> String {
         let jobs = format!("/v1/tenants/{tenant}/agent-cron");
         let job = json!({"schedule": schedule, "prompt": prompt});
@@ -228,7 +228,7 @@ impl RealHub {
         format!("{jobs}/{}", made["job"]["id"].as_str().unwrap())
     }
 
-    /// Begins a run, and tells where it is.
+    /// Begins a run, and returns where it is.
     pub(super) async fn begin(&self, tenant: &str, input: &str) -> String {
         let runs = format!("/v1/tenants/{tenant}/runs");
         let run = self

@@ -130,7 +130,7 @@ impl Reader {
             .iter()
             .find_map(|sign| rest.strip_prefix(sign));
         match default {
-            // A known variable hides the default; an unknown one may be empty.
+            // A known variable replaces the default; an unknown one may be empty.
             Some(default) if !self.variables.contains_key(name) => {
                 if let Some(word) = self.read_quoted(default)? {
                     self.word
@@ -162,7 +162,7 @@ impl Reader {
         }
     }
 
-    /// Adds a value; without quotes, its blanks separate words.
+    /// Adds a value; without quotes, whitespace splits it into words.
     fn expand(&mut self, value: &str, quoting: Quoting) -> Result<(), TooComplex> {
         self.expanded += value.len();
         if self.expanded > LONGEST_EXPANSION {
@@ -189,7 +189,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Takes over what a nested reader found.
+    /// Merges the commands of a nested parser.
     fn adopt(&mut self, nested: Self) -> Option<Word> {
         self.expanded = nested.expanded;
         let commands = nested.commands.into_iter();

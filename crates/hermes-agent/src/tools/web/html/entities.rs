@@ -1,4 +1,4 @@
-//! `&amp;` and its like.
+//! Decodes entities such as `&amp;`.
 
 const NAMED: [(&str, &str); 34] = [
     ("amp", "&"),
@@ -36,17 +36,16 @@ const NAMED: [(&str, &str); 34] = [
     ("szlig", "ß"),
     ("eacute", "é"),
 ];
-/// No entity is longer.
 const LONGEST: usize = 12;
 
-/// The text that is meant. What is no entity stays as it is.
+/// Decodes all entities. Unknown ones stay unchanged.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('&') {
         decoded.push_str(&rest[..at]);
         rest = &rest[at + 1..];
-        // Looking no further keeps a page full of `&` from taking for ever.
+        // The limit keeps a page full of `&` fast.
         let end = rest.bytes().take(LONGEST + 1).position(|byte| byte == b';');
         match end.and_then(|end| meaning(&rest[..end])) {
             Some((length, text)) => {
@@ -60,7 +59,7 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-/// What an entity stands for, and how long its name is.
+/// The decoded entity, and the length of its name.
 fn meaning(name: &str) -> Option<(usize, String)> {
     let text = if let Some(digits) = name.strip_prefix('#') {
         let number = match digits.strip_prefix(['x', 'X']) {

@@ -1,11 +1,10 @@
-//! Cuts a page into text and tags.
+//! Splits a page into text and tags.
 
 use super::entities;
 
-/// Elements whose content is text, whatever it looks like.
+/// Elements whose content is raw text.
 const RAW: [&str; 5] = ["script", "style", "textarea", "title", "noscript"];
 
-/// A piece of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token<'p> {
     /// Entities are not decoded yet.
@@ -14,10 +13,9 @@ pub(super) enum Token<'p> {
     Close(String),
 }
 
-/// The beginning of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tag<'p> {
-    /// In small letters.
+    /// In lower case.
     pub(super) name: String,
     attributes: &'p str,
     /// Whether it ends itself: `<br/>`.
@@ -25,7 +23,6 @@ pub(super) struct Tag<'p> {
 }
 
 impl Tag<'_> {
-    /// The value of an attribute.
     pub(super) fn attribute(&self, wanted: &str) -> Option<String> {
         let mut rest = self.attributes;
         loop {
@@ -48,7 +45,7 @@ impl Tag<'_> {
                 return Some(entities::decode(value));
             }
             if name.is_empty() {
-                // A stray sign; go past it.
+                // A stray character: skip it.
                 let mut letters = rest.chars();
                 letters.next();
                 rest = letters.as_str();
@@ -68,10 +65,10 @@ fn value(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// The pieces of a page, in order. Comments and declarations are left out.
+/// The tokens of a page, in order, without comments and declarations.
 pub(super) fn tokens(page: &str) -> impl Iterator<Item = Token<'_>> {
     let mut rest = page;
-    // The element whose content is taken as it is.
+    // The open raw text element.
     let mut raw: Option<String> = None;
     std::iter::from_fn(move || {
         loop {
@@ -120,7 +117,7 @@ fn begins_tag(text: &str) -> bool {
             .is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?'))
 }
 
-/// A tag, or nothing for what is left out, and what comes after it.
+/// A tag, or `None` for what is omitted, and the rest.
 fn markup(text: &str) -> (Option<Token<'_>>, &str) {
     if let Some(comment) = text.strip_prefix("<!--") {
         return (
@@ -155,7 +152,7 @@ fn name_of(inside: &str) -> &str {
     &inside[..end.unwrap_or(inside.len())]
 }
 
-/// Where a tag ends; a `>` in quotes does not count.
+/// The end of a tag; a `>` in quotes does not count.
 fn tag_end(text: &str) -> usize {
     let mut quote = None;
     let mut before = ' ';

@@ -1,8 +1,8 @@
-//! Which entries are of which tenant.
+//! An index of audit entries by tenant.
 //!
-//! An index of all entries has a page for each of thousands of tenants, and writes that page for the sake of one line.
-//! So entries are filed by tenant in portions, each written once, in full pages, and never touched again. Whoever looks
-//! for a tenant's entries goes from portion to portion, and through the few entries that are in none yet.
+//! A B-tree index over all entries has a page for each of thousands of tenants, and rewrites that page for every entry.
+//! So entries are indexed by tenant in portions, each written once, in full pages, and never changed again. A search
+//! for a tenant's entries goes from portion to portion, and through the few entries that are not indexed yet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,29 +11,28 @@ use sqlx::SqliteConnection;
 use super::super::{SqliteState, column, unwritable};
 use crate::state::{AUDIT_PORTION, StateError};
 
-/// About how many entries were added since a portion was filed. It need not be exact: what it misses, the look of every
-/// minute finds.
+/// Approximate number of entries since the last portion. It need not be exact: the check every minute finds the rest.
 #[derive(Debug, Default)]
 pub(in super::super) struct Unfiled(AtomicU64);
 
 impl Unfiled {
-    /// Counts entries in; tells whether there are enough now for a portion.
+    /// Adds entries; returns whether there are enough for a portion.
     pub(super) fn are_many(&self, added: u64) -> bool {
         self.0.fetch_add(added, Ordering::Relaxed) + added >= AUDIT_PORTION
     }
 }
 
 impl SqliteState {
-    /// Files what was added to this node's chain, if it is so much.
+    /// Indexes what was added to this node's chain, if there are enough entries.
     pub(super) async fn file_entries(&self, least: u64) -> Result<(), StateError> {
         self.unfiled.0.store(0, Ordering::Relaxed);
         while self.file_portion(least).await? {}
         Ok(())
     }
 
-    /// Files a portion; tells whether there was one.
+    /// Indexes a portion; returns whether there was one.
     async fn file_portion(&self, least: u64) -> Result<bool, StateError> {
-        // What others have read stays as it was, so this is no change to them.
+        // Entries stay the same, so cached reads stay valid.
         let mut write = self.database.begin_in_group().await.map_err(unwritable)?;
         let (filed, newest): (i64, i64) = sqlx::query_as(
             "SELECT MAX(IFNULL((SELECT MAX(last) FROM audit_portions WHERE chain = ?1), 0),
@@ -72,7 +71,7 @@ impl SqliteState {
     }
 }
 
-/// Forgets the portions of which no entry is left up to this one, before it is removed.
+/// Deletes the portions that have no entries left once those up to `until` are removed.
 pub(super) async fn forget(
     write: &mut SqliteConnection,
     chain: &str,

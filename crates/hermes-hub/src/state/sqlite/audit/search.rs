@@ -1,4 +1,4 @@
-//! Finding entries.
+//! Searching audit entries.
 
 use std::cmp::Ordering;
 
@@ -10,31 +10,27 @@ use crate::{
     state::{AuditOrder, AuditQuery, Page, Paged, StateError},
 };
 
-/// Time, chain and number of an entry: what entries are ordered by.
+/// Time, chain and number of an entry: the sort key.
 type Key = (i64, String, i64);
 
-/// Where to look.
 enum Place {
-    /// The whole log, in the order of time.
+    /// The whole log, by time.
     Log,
-    /// A portion that was filed by tenant. It says where to look; whose an entry is, the entry says.
+    /// A portion of the tenant index. It only locates entries; the entry itself says whose it is.
     Portion { chain: String, last: i64 },
-    /// What was not filed yet.
+    /// Entries that are not indexed yet.
     Unfiled,
 }
 
-/// Chain and last number of a portion, and the time of the entry in it that comes first.
+/// Chain and last number of a portion, and the time of its first entry in the order.
 type Portion = (String, i64, i64);
 
-/// What is looked for.
 struct Search<'a> {
     query: &'a AuditQuery,
-    /// Where to go on from.
     after: Option<Key>,
     most: i64,
 }
 
-/// One page of what is looked for.
 pub(super) async fn search(
     readers: &SqlitePool,
     query: &AuditQuery,
@@ -46,7 +42,7 @@ pub(super) async fn search(
         most: page.fetch(),
     };
     let entries = if query.tenant.is_some() || query.only.is_some() {
-        // All of it is of one moment: an entry that is filed meanwhile is not missed.
+        // In one read transaction, so that an entry that is indexed meanwhile is not missed.
         let mut moment = readers.begin().await?;
         search.by_tenant(&mut moment).await?
     } else {
@@ -63,7 +59,6 @@ pub(super) async fn search(
     }))
 }
 
-/// Where the page goes on from.
 fn after(page: &Page) -> Result<Option<Key>, StateError> {
     let Some([time, chain, seq]) = page.key::<3>()? else {
         return Ok(None);
@@ -73,7 +68,7 @@ fn after(page: &Page) -> Result<Option<Key>, StateError> {
 }
 
 impl Search<'_> {
-    /// Goes from portion to portion until those that are left can not have anything that comes earlier.
+    /// Searches portions until the rest cannot contain an entry that comes earlier.
     async fn by_tenant(
         &self,
         connection: &mut SqliteConnection,
@@ -97,7 +92,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// The portions that can have something, those first whose entries come first.
+    /// Portions that can contain matches, in the order of their entries.
     async fn portions(
         &self,
         connection: &mut SqliteConnection,
@@ -131,13 +126,13 @@ impl Search<'_> {
         Ok(sql.build_query_as().fetch_all(connection).await?)
     }
 
-    /// What comes first at one place.
+    /// The first matches of one source.
     async fn at(
         &self,
         connection: &mut SqliteConnection,
         place: &Place,
     ) -> Result<Vec<(Key, AuditEntry)>, StateError> {
-        // What a portion has of an entry need not be read from the entry.
+        // Columns of the portion need not be read from the entry.
         let key = match place {
             Place::Portion { .. } => "key",
             Place::Log | Place::Unfiled => "entry",
@@ -196,7 +191,7 @@ impl Search<'_> {
                 .push_bind(tenant.to_string());
         }
         match query.only.as_deref() {
-            // One alone is read in order, without sorting.
+            // A single tenant is read in order, without sorting.
             Some([only]) => {
                 sql.push(format_args!(" AND {key}.tenant = "))
                     .push_bind(only.to_string());
@@ -248,7 +243,6 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Which comes first.
     fn order<T: Ord>(&self, one: &T, other: &T) -> Ordering {
         match self.query.order {
             AuditOrder::NewestFirst => other.cmp(one),

@@ -1,4 +1,4 @@
-//! Looking at every entry of every chain.
+//! Verifying every entry of every chain.
 
 use futures::TryStreamExt;
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
@@ -14,7 +14,7 @@ use crate::{
     state::{ChainCheck, Fault, StateError},
 };
 
-/// Goes through these chains, and compares what each says of the others' heads.
+/// Verifies these chains, and compares the recorded heads of the others.
 pub(super) async fn verify(
     connection: &mut SqliteConnection,
     chains: Vec<String>,
@@ -30,7 +30,7 @@ pub(super) async fn verify(
     Ok(checks)
 }
 
-/// Goes through a chain, as far as it holds. Notes what it says of other chains' heads.
+/// Verifies a chain up to the first broken entry. Collects its records of other chains' heads.
 async fn walk(
     connection: &mut SqliteConnection,
     chain: &str,
@@ -75,7 +75,7 @@ async fn walk(
                 }
             }
             Err(reason) => {
-                // A missing entry is one that is not as it was written.
+                // A missing entry counts as changed.
                 let seq = seq.min(check.last + 1);
                 check.broken = Some(Fault { seq, reason });
                 break;
@@ -85,7 +85,7 @@ async fn walk(
     Ok(check)
 }
 
-/// Whether the columns to search by say what the entry says.
+/// Checks that the search columns match the entry.
 fn same(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
     let read = || -> Result<bool, StateError> {
         Ok(row.count("seq")? == entry.seq
@@ -102,7 +102,7 @@ fn same(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
     }
 }
 
-/// Whether the list of its tenant has the entry, if it was filed.
+/// Checks that the tenant index has the entry, if it was indexed.
 fn listed(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
     match row.flag("is_listed") {
         Ok(true) => Ok(entry),
@@ -110,7 +110,7 @@ fn listed(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
     }
 }
 
-/// Whether a chain still has the head that another chain saw.
+/// Checks that a chain still has the head that another chain recorded.
 async fn compare(
     connection: &mut SqliteConnection,
     checks: &mut [ChainCheck],
@@ -137,7 +137,7 @@ async fn compare(
     if stored.is_none_or(|stored| hex(&stored) != known_hash) {
         check.broken = Some(Fault {
             seq,
-            reason: "another chain saw another entry here".into(),
+            reason: "another chain recorded a different entry here".into(),
         });
     }
     Ok(())

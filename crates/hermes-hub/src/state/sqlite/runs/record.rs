@@ -1,4 +1,4 @@
-//! A run's row: reading and making it.
+//! Reading and inserting a run's row.
 
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
@@ -12,7 +12,6 @@ use crate::{
 
 pub(super) const NO_RUN: StateError = StateError::NotFound { what: "run" };
 
-/// A run as it is shown, from its row.
 pub(in super::super) fn run(row: &SqliteRow) -> Result<Run, StateError> {
     Ok(Run {
         run_id: row.id("id", RunId::parse)?,
@@ -30,7 +29,6 @@ pub(in super::super) fn run(row: &SqliteRow) -> Result<Run, StateError> {
     })
 }
 
-/// A run with all that is stored of it.
 pub(in super::super) fn record(row: &SqliteRow) -> Result<RunRecord, StateError> {
     let job = row.optional_text("job")?;
     Ok(RunRecord {
@@ -49,7 +47,6 @@ pub(in super::super) fn record(row: &SqliteRow) -> Result<RunRecord, StateError>
     })
 }
 
-/// A run and its number.
 pub(in super::super) async fn find(
     connection: &mut SqliteConnection,
     tenant: &TenantId,
@@ -64,7 +61,7 @@ pub(in super::super) async fn find(
     Ok((column(row.count("number")?), record(&row)?))
 }
 
-/// Puts a run into its tenant's queue.
+/// Adds a run to its tenant's queue.
 pub(in super::super) async fn insert_run(
     write: &mut SqliteConnection,
     run: &NewRun,

@@ -1,4 +1,4 @@
-//! What happened in a run, as rows.
+//! Writing updates of a run.
 
 use serde_json::Value;
 use sqlx::SqliteConnection;
@@ -11,7 +11,7 @@ use crate::{
     state::{NewApproval, NewEvent, RunChange, RunRecord, StateError},
 };
 
-/// Refuses a change of a run that does not stand where it should.
+/// Refuses a change from another status than expected.
 pub(super) fn check_status(record: &RunRecord, only_from: &[RunStatus]) -> Result<(), StateError> {
     let status = record.run.status;
     if status.is_final() {
@@ -29,7 +29,7 @@ pub(super) fn check_status(record: &RunRecord, only_from: &[RunStatus]) -> Resul
     Ok(())
 }
 
-/// Adds events after the last one, but for those of the agent that are there.
+/// Appends events, except those of the agent that are already stored.
 pub(in super::super) async fn add_events(
     write: &mut SqliteConnection,
     number: i64,
@@ -45,7 +45,7 @@ pub(in super::super) async fn add_events(
             }
             record.agent_sequence = sequence;
         }
-        // Ours, whatever the agent put there.
+        // The Hub's own values, whatever the agent sent.
         for name in ["id", "event", "runId", "time"] {
             event.body.shift_remove(name);
         }
@@ -71,7 +71,6 @@ pub(in super::super) async fn add_events(
     Ok(added)
 }
 
-/// Takes new values over into the record.
 pub(super) fn take_over(record: &mut RunRecord, change: RunChange) {
     if let Some(status) = change.status {
         record.run.status = status;
@@ -79,7 +78,7 @@ pub(super) fn take_over(record: &mut RunRecord, change: RunChange) {
     record.run.output = change.output.or(record.run.output.take());
     record.run.usage = change.usage.or(record.run.usage);
     record.run.error = match record.run.status {
-        // It was about to be stopped, but was faster.
+        // It was being stopped, but completed before.
         RunStatus::Completed => None,
         _ => change.error.or(record.run.error.take()),
     };
@@ -87,7 +86,6 @@ pub(super) fn take_over(record: &mut RunRecord, change: RunChange) {
     record.agent_run = change.agent_run.or(record.agent_run.take());
 }
 
-/// Writes what can change of a run.
 pub(in super::super) async fn store(
     write: &mut SqliteConnection,
     number: i64,
@@ -125,7 +123,7 @@ pub(in super::super) async fn store(
     Ok(())
 }
 
-/// A run that has ended waits for nothing.
+/// Closes the approvals of a run that has ended.
 async fn void_approvals(write: &mut SqliteConnection, number: i64) -> Result<(), StateError> {
     void_pending(write, number).await?;
     sqlx::query("UPDATE approvals SET delivered = 1 WHERE run = ?1 AND delivered = 0")
@@ -135,7 +133,7 @@ async fn void_approvals(write: &mut SqliteConnection, number: i64) -> Result<(),
     Ok(())
 }
 
-/// A run that begins anew asks anew. What was decided is kept: the next attempt may ask the same.
+/// Voids the pending approvals of a run that is retried. Decided ones are kept: the next attempt may ask the same.
 pub(in super::super) async fn void_pending(
     write: &mut SqliteConnection,
     number: i64,
@@ -149,7 +147,7 @@ pub(in super::super) async fn void_pending(
     Ok(())
 }
 
-/// Adds an approval, unless the agent's is there already; whether it is new.
+/// Adds an approval, unless it is already stored; returns whether it is new.
 pub(super) async fn add_approval(
     write: &mut SqliteConnection,
     number: i64,
@@ -175,7 +173,7 @@ pub(super) async fn add_approval(
     Ok(added.rows_affected() > 0)
 }
 
-/// Decides an approval as an earlier one was, which is used up by that.
+/// Decides an approval like an earlier one, which is then used up.
 pub(super) async fn carry_decision(
     write: &mut SqliteConnection,
     from: &ApprovalId,

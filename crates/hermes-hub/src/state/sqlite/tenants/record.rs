@@ -1,4 +1,4 @@
-//! A tenant's row: reading it, and the memberships beside it.
+//! Reading a tenant's row and memberships.
 
 use serde::Serialize;
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
@@ -10,7 +10,7 @@ use crate::{
     state::{StateError, TenantRecord, Usage},
 };
 
-/// A tenant with all that belongs to it, under a condition.
+/// Selects tenants with usage and memberships.
 macro_rules! select_tenant {
     ($condition:literal) => {
         concat!(
@@ -26,7 +26,6 @@ pub(super) use select_tenant;
 
 pub(super) const NO_TENANT: StateError = StateError::NotFound { what: "tenant" };
 
-/// A tenant from its row.
 pub(super) fn record(row: &SqliteRow) -> Result<TenantRecord, StateError> {
     let mut groups: Vec<GroupMembership> = row.json("memberships")?;
     groups.sort_by(|one, other| one.id.cmp(&other.id));
@@ -68,7 +67,7 @@ pub(super) fn record(row: &SqliteRow) -> Result<TenantRecord, StateError> {
     })
 }
 
-/// One tenant, deleted or not.
+/// Finds a tenant, deleted or not.
 pub(super) async fn find(
     connection: &mut SqliteConnection,
     id: &TenantId,
@@ -80,7 +79,7 @@ pub(super) async fn find(
     row.map(|row| record(&row)).transpose()
 }
 
-/// One that is not deleted, at the revision its caller knows.
+/// Finds a tenant that is not deleted, at the expected revision.
 pub(super) async fn present(
     connection: &mut SqliteConnection,
     id: &TenantId,
@@ -96,7 +95,6 @@ pub(super) async fn present(
     Ok(tenant)
 }
 
-/// A tenant after a change within the same transaction.
 pub(super) async fn again(
     connection: &mut SqliteConnection,
     id: &TenantId,
@@ -104,7 +102,6 @@ pub(super) async fn again(
     find(connection, id).await?.ok_or(NO_TENANT)
 }
 
-/// Makes these the groups of a tenant.
 pub(super) async fn set_groups(
     write: &mut SqliteConnection,
     id: &TenantId,
@@ -139,7 +136,6 @@ fn no_group(id: &GroupId) -> StateError {
     }
 }
 
-/// A column of JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<String, StateError> {
     Ok(serde_json::to_string(value)?)
 }

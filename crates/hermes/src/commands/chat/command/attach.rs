@@ -39,7 +39,7 @@ pub(super) fn copy(room: &Room<'_>) -> Result<Done, Failure> {
     })?;
     room.screen.sequence(&sequence);
     Ok(Done::text(
-        "The last answer is in the clipboard, if your terminal allows that.",
+        "The last answer is in the clipboard, if your terminal allows it.",
     ))
 }
 

@@ -37,7 +37,7 @@ fn render(paint: Paint, width: usize, skills: usize) -> String {
     if skills > 0 {
         let _ = writeln!(
             text,
-            "\n  /SKILL [TEXT] works by one of {skills} skills: `/skills` lists them."
+            "\n  /SKILL [TEXT] uses one of {skills} skills: `/skills` lists them."
         );
     }
     text.push_str(
@@ -55,39 +55,39 @@ mod tests {
     fn every_command_is_explained() {
         insta::assert_snapshot!(render(Paint::Plain, 100, 2), @r"
         /help                        show these commands
-        /new [TITLE]                 begin another session
+        /new [TITLE]                 start a new session
         /sessions                    list earlier sessions
-        /resume [SESSION]            go on with a session: its id, the beginning of it, or its title
+        /resume [SESSION]            resume a session: its id, the start of its id, or its title
         /title [TEXT]                show the session's title, or set it
         /history [N]                 show the last N messages
         /undo [N]                    take back the last N turns
         /retry                       take back the last turn and run it again
         /save [FILE]                 write the conversation to a file
-        /compress                    sum up the conversation so far, to make room
+        /compress                    summarize the conversation so far, to free context
         /model [NAME] [--provider P] [--global]
-                                     show the model, or go on with another
+                                     show the model, or switch to another
         /tools [enable|disable NAME] list all tools, or turn a toolset or server on or off
         /call SERVER.TOOL [JSON or key=value …]
                                      call a tool yourself; no model is needed
         /mcp [login|enable|disable NAME]
                                      show the MCP servers, log in, or switch one on or off
         /reload-mcp                  read the configuration again and restart what changed
-        /skills                      list skills; `/NAME` works by one
-        /cron [pause|resume|run JOB] list the scheduled jobs, or steer one
+        /skills                      list skills; `/NAME` uses one
+        /cron [pause|resume|run JOB] list the scheduled jobs, or control one
         /image PATH                  show an image to the model with the next message
-        /paste                       take an image or text from the clipboard into the next message
+        /paste                       attach an image or text from the clipboard to the next message
         /copy                        copy the last answer to the clipboard
-        /background TEXT             work on TEXT in a session of its own and tell the answer later
+        /background TEXT             work on TEXT in a session of its own and show the answer later
         /stop                        stop the turn that runs; at the prompt, what runs in the background
         /status                      show session, model, tokens and servers
         /usage                       show tokens and cost by model
         /whoami                      show who and where you are
-        /config                      show where the configuration is and what counts
-        /verbose                     show arguments and results of tools, or no longer
+        /config                      show where the configuration is and what is in effect
+        /verbose                     switch showing arguments and results of tools on or off
         /clear                       clear the screen
         /quit                        leave
 
-        /SKILL [TEXT] works by one of 2 skills: `/skills` lists them.
+        /SKILL [TEXT] uses one of 2 skills: `/skills` lists them.
 
         Alt-Enter or a `\` at the end begins another line, Tab completes, Ctrl-C stops the answer;
         Ctrl-C twice or Ctrl-D on an empty line leaves.

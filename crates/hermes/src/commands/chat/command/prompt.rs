@@ -21,7 +21,7 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
             };
             let value = room.floor.ask(move |asking| {
                 loop {
-                    // It is required: nothing is no answer.
+                    // It is required: an empty line is not an answer.
                     let value = asking.line(&question)?;
                     if !value.is_empty() {
                         return Ok(value);

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Done, Room, state::by_state};
 use crate::{chat::floor::Asking, failure::Failure};
 
-/// How long new servers are waited for before the totals are told.
+/// How long to wait for new servers before the totals are shown.
 const SETTLING: Duration = Duration::from_secs(5);
 
 /// What the person decided.

@@ -155,7 +155,7 @@ pub(super) async fn undo(room: &mut Room<'_>, turns: &str) -> Result<Done, Failu
             .ok()
             .filter(|turns| *turns > 0)
             .ok_or_else(|| {
-                Failure::usage(format!("`{number}` is no number of turns")).hint("`/undo 2`")
+                Failure::usage(format!("`{number}` is not a number of turns")).hint("`/undo 2`")
             })?,
     };
     let undone = room.conversation.undo(turns).await.map_err(failure)?;

@@ -11,7 +11,7 @@ use super::Desk;
 pub(super) fn message(desk: &mut Desk, view: &SkillView, request: &str) -> Content {
     let name = &view.skill.name;
     let mut text = format!(
-        "[I ask you to work by the skill `{name}`. Its instructions:]\n\n{}",
+        "[Use the skill `{name}`. Its instructions:]\n\n{}",
         view.body.trim()
     );
     if !view.files.is_empty() {

@@ -23,7 +23,7 @@ pub(super) fn history(room: &Room<'_>, number: &str) -> Result<Done, Failure> {
         "" => USUAL,
         text => text
             .parse()
-            .map_err(|_| Failure::usage(format!("`{text}` is no number")).hint("`/history 50`"))?,
+            .map_err(|_| Failure::usage(format!("`{text}` is not a number")).hint("`/history 50`"))?,
     };
     let messages = room.conversation.messages();
     if messages.is_empty() {
@@ -100,7 +100,7 @@ pub(super) fn save(room: &Room<'_>, path: &str) -> Result<Done, Failure> {
     match written {
         Ok(()) => Ok(Done::text(format!("Written to {}.", path.display()))),
         Err(error) => Err(Failure::failed(format!(
-            "`{}` can not be written: {error}",
+            "`{}` cannot be written: {error}",
             path.display()
         ))),
     }

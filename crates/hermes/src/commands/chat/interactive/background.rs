@@ -128,7 +128,7 @@ impl Finished {
             }
             Self::Model(Err(ResolveError::NoModel(_))) => banner::NO_MODEL.to_owned(),
             Self::Model(Err(error)) => strip::one_line(&error.to_string(), screen.width()),
-            Self::Broken => "A background session broke off.".to_owned(),
+            Self::Broken => "A background session failed.".to_owned(),
             Self::Turn {
                 id,
                 request,

@@ -47,7 +47,7 @@ impl Configuration {
                 self.tasks.spawn(async move { socket.serve(&host).await });
             }
             Err(error) => screen.note(&format!(
-                "`hermes mcp status` and `reload` can not reach this process: {error}"
+                "`hermes mcp status` and `reload` cannot reach this process: {error}"
             )),
         }
     }
@@ -74,7 +74,7 @@ impl Configuration {
             Ok(settings) => settings,
             Err(error) => {
                 screen.note(&format!(
-                    "The configuration is broken, everything goes on as before: {error}"
+                    "The configuration is invalid, keeping the previous one: {error}"
                 ));
                 return None;
             }

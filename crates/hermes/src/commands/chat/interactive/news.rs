@@ -1,4 +1,4 @@
-//! What happens to servers while a person talks: one line each, and the words that can be completed.
+//! State changes of servers during a chat: one line each, and the completion words that follow from them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     commands::state::count,
 };
 
-/// What was said of each server, and what may be completed.
+/// The last state shown of each server, and the completion words.
 pub(super) struct News {
     changes: Option<watch::Receiver<u64>>,
     /// Whether there is something to tell once the burst is over.
@@ -93,16 +93,16 @@ impl News {
             match server.status {
                 Status::Ready => ready.push(format!("{name} ({})", count(server.tools, "tool"))),
                 Status::Reconnecting if before == Some(Status::Ready) => {
-                    lines.push(format!("{name} was lost and is being reconnected{why}"));
+                    lines.push(format!("{name} disconnected, reconnecting{why}"));
                 }
                 Status::Reconnecting => {
-                    lines.push(format!("{name} failed and is tried again{why}"));
+                    lines.push(format!("{name} failed, retrying{why}"));
                 }
                 Status::Parked => lines.push(format!("{name} is parked{why}")),
                 Status::NeedsAuth => {
                     lines.push(format!("{name} needs a login: `/mcp login {name}`"));
                 }
-                Status::Invalid => lines.push(format!("{name} can not be used{why}")),
+                Status::Invalid => lines.push(format!("{name} cannot be used{why}")),
                 Status::Stopped if before.is_some() => lines.push(format!("{name} was stopped")),
                 Status::Connecting | Status::Disabled | Status::Stopped | Status::Lazy => {}
             }
@@ -148,14 +148,14 @@ mod tests {
             server(
                 "a",
                 Status::Reconnecting,
-                Some("\nit ended; its last words:\nTraceback\nboom\n"),
+                Some("\nit ended; its last stderr lines:\nTraceback\nboom\n"),
             ),
             server("b", Status::NeedsAuth, None),
         ];
         assert_eq!(
             news.lines(&trouble),
             [
-                "a was lost and is being reconnected: it ended; its last words:\nTraceback\nboom",
+                "a disconnected, reconnecting: it ended; its last stderr lines:\nTraceback\nboom",
                 "b needs a login: `/mcp login b`"
             ]
         );
@@ -169,7 +169,7 @@ mod tests {
         };
         assert_eq!(
             news.lines(&[failed]),
-            ["b failed and is tried again: it does not answer"]
+            ["b failed, retrying: it does not answer"]
         );
     }
 }

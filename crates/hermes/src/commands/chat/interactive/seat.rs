@@ -1,4 +1,4 @@
-//! The person's place in the conversation: where questions of MCP servers appear.
+//! Registers the person for the conversation's questions from MCP servers.
 
 use std::sync::Arc;
 

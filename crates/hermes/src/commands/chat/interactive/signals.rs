@@ -1,4 +1,4 @@
-//! What the system tells the process while a person talks to it.
+//! Signals during an interactive chat.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
-    /// Once told, it is told to everybody who asks.
+    /// Once ended, every further call says so.
     is_over: bool,
 }
 

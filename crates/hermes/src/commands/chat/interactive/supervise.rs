@@ -1,5 +1,4 @@
-//! Stands beside something that takes its time: keeps its lines on the screen alive, and ends it at Ctrl-C or
-//! `/stop`.
+//! Supervises long work: redraws its lines on the screen, and cancels it at Ctrl-C or `/stop`.
 
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +16,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Does the work. The first Ctrl-C asks it to end in order, the second does not wait for that: `None`.
+    /// Runs the work. The first Ctrl-C cancels it, the second does not wait for it: `None`.
     pub(super) async fn over<T>(self, work: impl Future<Output = T>) -> Option<T> {
         self.floor.serve(self.cancel.clone());
         let mut work = std::pin::pin!(work);

@@ -19,7 +19,7 @@ use crate::{
 /// As much of a description as a menu shows.
 const ABOUT: usize = 60;
 
-/// Takes stock of what there is now.
+/// Updates the completion words.
 pub(super) fn renew(vocabulary: &Vocabulary, conversation: &Conversation) {
     let about = |text: &str| strip::one_line(text, ABOUT);
     let mut commands: Vec<Word> = COMMANDS

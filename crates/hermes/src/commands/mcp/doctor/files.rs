@@ -1,4 +1,4 @@
-//! Whether files with secrets are for their owner alone.
+//! Whether files with secrets are for their owner only.
 
 use std::{
     os::unix::fs::PermissionsExt,

@@ -52,7 +52,7 @@ fn check_server(home: &Home, name: &ServerName, stdio: &StdioSettings) -> Vec<Ch
     if let Some(cwd) = &stdio.cwd {
         let directory = environment::expand(cwd, &environment);
         if !directory.is_dir() {
-            let message = format!("`cwd` is no directory: `{}`", directory.display());
+            let message = format!("`cwd` is not a directory: `{}`", directory.display());
             checks.push(Check::fail(DIRECTORY, message).about(name));
         }
     }

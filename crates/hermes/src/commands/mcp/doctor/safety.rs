@@ -69,7 +69,7 @@ fn check_server(home: &Home, server: &Server, manifest: &Manifest) -> Vec<Check>
         }
         Err(error) => checks.push(
             Check::fail(PIN, error.to_string())
-                .fix("mend the file, or remove it: all tools are then new"),
+                .fix("fix the file, or remove it: all tools are then new"),
         ),
     }
     checks

@@ -64,7 +64,7 @@ impl Endpoint {
         stop: &CancellationToken,
     ) -> Result<(), Failure> {
         let listener = TcpListener::bind(self.address).await.map_err(|error| {
-            Failure::failed(format!("{} can not be listened on: {error}", self.address))
+            Failure::failed(format!("{} cannot be listened on: {error}", self.address))
         })?;
         let address = listener.local_addr()?;
         let path = self.options.path.clone();
@@ -82,7 +82,7 @@ impl Endpoint {
 
 fn resolve(address: &str) -> Result<SocketAddr, Failure> {
     let unusable = |reason: String| {
-        Failure::usage(format!("`{address}` is no address to listen on: {reason}"))
+        Failure::usage(format!("`{address}` is not an address to listen on: {reason}"))
             .hint("give a host and a port, such as `127.0.0.1:8765`")
     };
     let mut found = address

@@ -51,7 +51,7 @@ pub(super) fn find(
 fn read(path: &Path) -> Result<Secret<String>, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::usage(format!(
-            "the token in `{}` can not be read: {error}",
+            "the token in `{}` cannot be read: {error}",
             path.display()
         ))
     })?;

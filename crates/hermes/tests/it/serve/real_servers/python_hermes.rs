@@ -20,7 +20,7 @@ use super::*;
 /// The fields only ours has: of events, and of an empty list.
 const ADDED: [&str; 4] = ["oldest_cursor", "last_cursor", "dropped", "hint"];
 
-/// A time zone in which local time can not be taken for universal time.
+/// A time zone in which local time cannot be taken for universal time.
 const ZONE: &str = "Asia/Kolkata";
 
 /// The session key of a chat nobody is in.

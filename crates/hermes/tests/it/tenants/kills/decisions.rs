@@ -101,7 +101,7 @@ impl Question {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        // One that was cut off with its answer can not know what it has done.
+        // One that was cut off with its answer cannot know what it has done.
         let is_whole = ended["status"] == "completed";
         assert!(
             is_whole || ended["error"]["code"] == "interrupted",

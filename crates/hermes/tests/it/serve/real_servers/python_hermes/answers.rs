@@ -326,7 +326,7 @@ fn arguments_are_taken_and_refused_alike() {
     }
 }
 
-/// What 0.19 can not do: it breaks off a search when any chat has no name, and its library reads texts that happen to
+/// What 0.19 cannot do: it breaks off a search when any chat has no name, and its library reads texts that happen to
 /// be JSON. Here a text is a text.
 const THEIRS_FAIL: [(&str, &str, usize); 4] = [
     ("search", "ann", 1),
