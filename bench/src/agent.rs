@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::{
-    note,
+    environment::{Effort, Programs},
     report::Report,
-    scene::{Effort, Programs},
+    report_progress,
 };
 
 pub(crate) mod question;
@@ -17,13 +17,13 @@ mod token;
 mod turn;
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
-    note("a question")?;
+    report_progress("a question")?;
     question::measure(programs, effort, report)?;
-    note("the first token")?;
+    report_progress("the first token")?;
     token::measure(programs, effort, report)?;
-    note("a turn")?;
+    report_progress("a turn")?;
     turn::measure(effort, report)?;
-    note("search, after filling a store")?;
+    report_progress("search, after filling a store")?;
     search::measure(effort, report)?;
     facts::measure(programs, effort, report)
 }

@@ -7,62 +7,64 @@ use hermes_config::Home;
 use hermes_testkit::TemporaryHome;
 
 use crate::{
-    filled::{self, Size},
-    note,
+    environment::{Effort, Programs, RuntimeFlavour},
+    filled_store,
+    filled_store::StoreSize,
     report::Report,
-    scene::{Effort, Flavour, Programs},
+    report_progress,
 };
 
+mod concurrent;
 pub(crate) mod writer;
 
 mod calls;
 mod client;
-mod crowd;
 mod idle;
 mod start;
 mod wake;
 
-const SMALL: Size = Size {
+const SMALL: StoreSize = StoreSize {
     chats: 10,
     messages: 10_000,
 };
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
-    note("filling the stores")?;
-    let large = Place::fill(match effort {
-        Effort::Full => Size {
+    report_progress("filling the stores")?;
+    let large = FilledHome::fill(match effort {
+        Effort::Full => StoreSize {
             chats: 1_000,
             messages: 1_000_000,
         },
-        Effort::Quick => Size {
+        Effort::Quick => StoreSize {
             chats: 50,
             messages: 20_000,
         },
     })?;
-    let small = Place::fill(SMALL)?;
-    note("the bridge: its start")?;
+    let small = FilledHome::fill(SMALL)?;
+    report_progress("the bridge: its start")?;
     start::measure(programs, &large, effort, report)?;
-    note("the bridge at rest")?;
+    report_progress("the bridge at rest")?;
     idle::measure(programs, &large, effort, report)?;
-    note("calls to the bridge")?;
+    report_progress("calls to the bridge")?;
     calls::measure(programs, [&large, &small], effort, report)?;
-    note("waking who waits")?;
+    report_progress("waking who waits")?;
     wake::measure(programs, &large, effort, report)?;
-    note("many at once")?;
-    crowd::measure(programs, &large, effort, report)
+    report_progress("many at once")?;
+    crate::bridge::concurrent::measure(programs, &large, effort, report)
 }
 
 /// A home with a filled store.
-struct Place {
+struct FilledHome {
     directory: TemporaryHome,
-    size: Size,
+    size: StoreSize,
 }
 
-impl Place {
-    fn fill(size: Size) -> Result<Self> {
+impl FilledHome {
+    fn fill(size: StoreSize) -> Result<Self> {
         let directory = TemporaryHome::new();
         let home = Home::at(directory.path());
-        Flavour::OneThread.run(async move { filled::fill(&home, size).await })?;
+        RuntimeFlavour::OneThread
+            .run(async move { filled_store::fill_store(&home, size).await })?;
         Ok(Self { directory, size })
     }
 

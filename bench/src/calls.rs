@@ -5,13 +5,15 @@ use hermes_mcp::era::Era;
 use serde_json::json;
 
 use crate::{
-    client::{self, Client},
+    baseline::{AsyncLinePipe, HttpPipe, LinePipe},
+    client,
+    client::EchoClient,
     echo_http,
-    floor::{AsyncLines, Lines, Posts},
-    own_server::OwnServer,
-    report::{Ladder, Report, Row, Step, Target},
+    echo_server::EchoServer,
+    environment,
+    environment::{ERAS, Effort, Programs, RuntimeFlavour, light_server},
+    report::{BreakdownStep, CallBreakdown, Report, ReportRow, Target},
     samples::Samples,
-    scene::{self, ERAS, Effort, Flavour, Programs, light_server},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,47 +23,47 @@ enum Transport {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Size {
+enum PayloadSize {
     OneKilobyte,
     TenMegabytes,
 }
 
 /// One kind of call.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
+struct CallKind {
     transport: Transport,
-    size: Size,
+    size: PayloadSize,
     era: Era,
-    flavour: Flavour,
+    flavour: RuntimeFlavour,
 }
 
 /// Turns, and calls in each turn.
-struct Plan {
+struct RoundPlan {
     rounds: usize,
     calls: usize,
 }
 
 /// A client in a comparison.
-struct Contender {
+struct ComparedClient {
     name: &'static str,
     adds: Option<&'static str>,
-    client: Client,
+    client: EchoClient,
 }
 
 const RAW: &str = "raw rmcp";
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     for transport in [Transport::Stdio, Transport::Http] {
-        for size in [Size::OneKilobyte, Size::TenMegabytes] {
+        for size in [PayloadSize::OneKilobyte, PayloadSize::TenMegabytes] {
             for era in ERAS {
-                for flavour in Flavour::ALL {
-                    let kind = Kind {
+                for flavour in RuntimeFlavour::ALL {
+                    let kind = CallKind {
                         transport,
                         size,
                         era,
                         flavour,
                     };
-                    let steps = flavour.run(run(kind, programs.clone(), effort))?;
+                    let steps = flavour.run(measure_kind(kind, programs.clone(), effort))?;
                     kind.report(steps, report)?;
                 }
             }
@@ -70,16 +72,16 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     Ok(())
 }
 
-impl Kind {
+impl CallKind {
     /// Every way to make the call is compared for one kind in four; the others need their baseline only.
     fn is_full(self) -> bool {
-        self.era == Era::Legacy && self.flavour == Flavour::OneThread
+        self.era == Era::Legacy && self.flavour == RuntimeFlavour::OneThread
     }
 
     fn name(self) -> String {
         let size = match self.size {
-            Size::OneKilobyte => "1 KB",
-            Size::TenMegabytes => "10 MB",
+            PayloadSize::OneKilobyte => "1 KB",
+            PayloadSize::TenMegabytes => "10 MB",
         };
         let transport = match self.transport {
             Transport::Stdio => "stdio",
@@ -91,32 +93,32 @@ impl Kind {
 
     fn text(self) -> String {
         "x".repeat(match self.size {
-            Size::OneKilobyte => 1_000,
-            Size::TenMegabytes => 10_000_000,
+            PayloadSize::OneKilobyte => 1_000,
+            PayloadSize::TenMegabytes => 10_000_000,
         })
     }
 
     fn target(self) -> Target {
         Target::Ratio(match self.size {
-            Size::OneKilobyte => 1.3,
-            Size::TenMegabytes => 1.2,
+            PayloadSize::OneKilobyte => 1.3,
+            PayloadSize::TenMegabytes => 1.2,
         })
     }
 
-    fn plan(self, effort: Effort) -> Plan {
+    fn plan(self, effort: Effort) -> RoundPlan {
         let (rounds, calls) = match (self.size, self.transport) {
-            (Size::OneKilobyte, Transport::Stdio) => (100, 100),
-            (Size::OneKilobyte, Transport::Http) => (100, 30),
-            (Size::TenMegabytes, _) => (60, 1),
+            (PayloadSize::OneKilobyte, Transport::Stdio) => (100, 100),
+            (PayloadSize::OneKilobyte, Transport::Http) => (100, 30),
+            (PayloadSize::TenMegabytes, _) => (60, 1),
         };
-        Plan {
+        RoundPlan {
             rounds: effort.times(rounds),
             calls,
         }
     }
 
-    fn report(self, steps: Vec<(Step, bool)>, report: &mut Report) -> Result<()> {
-        let find = |wanted: &dyn Fn(&(Step, bool)) -> bool| {
+    fn report(self, steps: Vec<(BreakdownStep, bool)>, report: &mut Report) -> Result<()> {
+        let find = |wanted: &dyn Fn(&(BreakdownStep, bool)) -> bool| {
             steps
                 .iter()
                 .find(|step| wanted(step))
@@ -125,9 +127,9 @@ impl Kind {
         };
         let raw = find(&|(step, _)| step.name == RAW)?;
         let ours = find(&|(_, is_host)| *is_host)?;
-        report.add(Row::times(self.name(), ours, raw, self.target()));
+        report.add(ReportRow::times(self.name(), ours, raw, self.target()));
         if self.is_full() {
-            report.add_ladder(Ladder {
+            report.add_ladder(CallBreakdown {
                 title: self.name(),
                 steps: steps.into_iter().map(|(step, _)| step).collect(),
             });
@@ -137,109 +139,113 @@ impl Kind {
 }
 
 /// Lets the contenders take turns. The flag says which one is the host.
-async fn run(kind: Kind, programs: Programs, effort: Effort) -> Result<Vec<(Step, bool)>> {
-    let http = OwnServer::start(&programs, echo_http::MODE)?;
+async fn measure_kind(
+    kind: CallKind,
+    programs: Programs,
+    effort: Effort,
+) -> Result<Vec<(BreakdownStep, bool)>> {
+    let http = EchoServer::start(&programs, echo_http::MODE)?;
     let protocol = kind.era.as_str();
     let mut entry = match kind.transport {
         Transport::Stdio => programs.stdio_entry(&light_server(kind.era)),
         Transport::Http => json!({"url": http.url()}),
     };
     entry["protocol"] = json!(protocol);
-    let home = scene::home(&json!({"light": entry}));
+    let home = environment::home_with_servers(&json!({"light": entry}));
     let host = programs.host(home.path()).await?;
     let tool = "mcp_light_echo".to_owned();
 
     let mut contenders = match kind.transport {
-        Transport::Stdio => stdio(kind, &programs).await?,
-        Transport::Http => over_http(kind, &http).await?,
+        Transport::Stdio => stdio_clients(kind, &programs).await?,
+        Transport::Http => http_clients(kind, &http).await?,
     };
-    contenders.push(Contender {
+    contenders.push(ComparedClient {
         name: "Host::call",
         adds: Some("registry, arguments, breaker, clock, progress, outcome"),
-        client: Client::Host {
+        client: EchoClient::Host {
             host: host.clone(),
             tool: tool.clone(),
         },
     });
     if kind.is_full() {
-        contenders.push(Contender {
+        contenders.push(ComparedClient {
             name: "Host::call and to_json",
             adds: Some("the line for the model"),
-            client: Client::HostJson {
+            client: EchoClient::HostJson {
                 host: host.clone(),
                 tool,
             },
         });
     }
-    let steps = take_turns(contenders, &kind.text(), &kind.plan(effort)).await?;
+    let steps = run_interleaved(contenders, &kind.text(), &kind.plan(effort)).await?;
     host.shutdown().await;
     Ok(steps)
 }
 
-async fn stdio(kind: Kind, programs: &Programs) -> Result<Vec<Contender>> {
+async fn stdio_clients(kind: CallKind, programs: &Programs) -> Result<Vec<ComparedClient>> {
     let arguments = Programs::echo_arguments(kind.era)?;
-    let raw = Contender {
+    let raw = ComparedClient {
         name: RAW,
         adds: None,
-        client: Client::Rmcp(programs.raw_stdio(kind.era, &arguments).await?),
+        client: EchoClient::Rmcp(programs.raw_stdio(kind.era, &arguments).await?),
     };
     if !kind.is_full() {
         return Ok(vec![raw]);
     }
     Ok(vec![
-        Contender {
+        ComparedClient {
             name: "bare pipe, blocking",
             adds: Some("two pipes and two switches of process"),
-            client: Client::Pipe(programs.pipe_lines()?),
+            client: EchoClient::Pipe(programs.pipe_lines()?),
         },
-        Contender {
+        ComparedClient {
             name: "written by hand, blocking",
             adds: None,
-            client: Client::Written(Lines::start(&programs.server, &arguments)?),
+            client: EchoClient::Written(LinePipe::start(&programs.server, &arguments)?),
         },
         raw,
-        Contender {
+        ComparedClient {
             name: "bare pipe on tokio",
             adds: Some("epoll, reads that find nothing, the scheduler"),
-            client: Client::AsyncPipe(programs.async_pipe_lines()?),
+            client: EchoClient::AsyncPipe(programs.async_pipe_lines()?),
         },
-        Contender {
+        ComparedClient {
             name: "written by hand on tokio",
             adds: Some("JSON-RPC in client and server"),
-            client: Client::AsyncWritten(AsyncLines::start(&programs.server, &arguments)?),
+            client: EchoClient::AsyncWritten(AsyncLinePipe::start(&programs.server, &arguments)?),
         },
-        Contender {
+        ComparedClient {
             name: "rmcp over the host's transport",
             adds: Some("rmcp: its task, its channels, its typed messages"),
-            client: Client::Rmcp(programs.raw_over_lines(kind.era).await?),
+            client: EchoClient::Rmcp(programs.raw_over_lines(kind.era).await?),
         },
     ])
 }
 
-async fn over_http(kind: Kind, http: &OwnServer) -> Result<Vec<Contender>> {
-    let raw = Contender {
+async fn http_clients(kind: CallKind, http: &EchoServer) -> Result<Vec<ComparedClient>> {
+    let raw = ComparedClient {
         name: RAW,
         adds: Some("tokio, reqwest and hyper, rmcp"),
-        client: Client::Rmcp(client::raw_http(kind.era, http.url()).await?),
+        client: EchoClient::Rmcp(client::raw_http(kind.era, http.url()).await?),
     };
     if !kind.is_full() {
         return Ok(vec![raw]);
     }
     Ok(vec![
-        Contender {
+        ComparedClient {
             name: "written by hand, blocking",
             adds: Some("a socket, two switches of process, JSON"),
-            client: Client::WrittenHttp(Posts::connect(http.port)?),
+            client: EchoClient::WrittenHttp(HttpPipe::connect(http.port)?),
         },
         raw,
     ])
 }
 
-async fn take_turns(
-    mut contenders: Vec<Contender>,
+async fn run_interleaved(
+    mut contenders: Vec<ComparedClient>,
     text: &str,
-    plan: &Plan,
-) -> Result<Vec<(Step, bool)>> {
+    plan: &RoundPlan,
+) -> Result<Vec<(BreakdownStep, bool)>> {
     let mut samples = vec![Samples::default(); contenders.len()];
     // The first round warms up.
     for round in 0..=plan.rounds {
@@ -257,7 +263,7 @@ async fn take_turns(
         }
     }
     let steps = contenders.iter().zip(samples).map(|(contender, samples)| {
-        let step = Step {
+        let step = BreakdownStep {
             name: contender.name,
             adds: contender.adds,
             samples,

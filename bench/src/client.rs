@@ -16,21 +16,22 @@ use rmcp::{
 use serde_json::{Map, Value};
 
 use crate::{
-    floor::{self, AsyncLines, Lines, Posts},
-    scene::{Programs, light_server},
+    baseline,
+    baseline::{AsyncLinePipe, HttpPipe, LinePipe},
+    environment::{Programs, light_server},
 };
 
 /// rmcp with nothing of ours around it.
-pub(crate) type Raw = RunningService<RoleClient, ()>;
+pub(crate) type RawClient = RunningService<RoleClient, ()>;
 
 /// One way to have a text echoed.
-pub(crate) enum Client {
-    Pipe(Lines),
-    AsyncPipe(AsyncLines),
-    Written(Lines),
-    AsyncWritten(AsyncLines),
-    WrittenHttp(Posts),
-    Rmcp(Raw),
+pub(crate) enum EchoClient {
+    Pipe(LinePipe),
+    AsyncPipe(AsyncLinePipe),
+    Written(LinePipe),
+    AsyncWritten(AsyncLinePipe),
+    WrittenHttp(HttpPipe),
+    Rmcp(RawClient),
     Host {
         host: Host,
         tool: String,
@@ -42,7 +43,7 @@ pub(crate) enum Client {
     },
 }
 
-impl Client {
+impl EchoClient {
     /// Has a text echoed and says how long it took. Making the arguments is not counted: that is the caller's work.
     pub(crate) async fn echo(&mut self, text: &str) -> Result<Duration> {
         let began;
@@ -64,19 +65,24 @@ impl Client {
             }
             Self::Written(lines) => {
                 began = Instant::now();
-                let back = floor::answer(1, lines.exchange(&floor::call(1, text)?)?)?;
+                let back =
+                    baseline::decode_reply(1, lines.exchange(&baseline::encode_call(1, text)?)?)?;
                 elapsed = began.elapsed();
                 back.len()
             }
             Self::AsyncWritten(lines) => {
                 began = Instant::now();
-                let back = floor::answer(1, lines.exchange(&floor::call(1, text)?).await?)?;
+                let back = baseline::decode_reply(
+                    1,
+                    lines.exchange(&baseline::encode_call(1, text)?).await?,
+                )?;
                 elapsed = began.elapsed();
                 back.len()
             }
             Self::WrittenHttp(posts) => {
                 began = Instant::now();
-                let back = floor::answer(1, posts.exchange(&floor::call(1, text)?)?)?;
+                let back =
+                    baseline::decode_reply(1, posts.exchange(&baseline::encode_call(1, text)?)?)?;
                 elapsed = began.elapsed();
                 back.len()
             }
@@ -147,7 +153,7 @@ impl Programs {
     }
 
     /// rmcp with its own transport.
-    pub(crate) async fn raw_stdio(&self, era: Era, arguments: &[String]) -> Result<Raw> {
+    pub(crate) async fn raw_stdio(&self, era: Era, arguments: &[String]) -> Result<RawClient> {
         let mut command = tokio::process::Command::new(&self.server);
         command.args(arguments);
         let transport = TokioChildProcess::new(command)?;
@@ -155,7 +161,7 @@ impl Programs {
     }
 
     /// rmcp with the host's transport.
-    pub(crate) async fn raw_over_lines(&self, era: Era) -> Result<Raw> {
+    pub(crate) async fn raw_over_lines(&self, era: Era) -> Result<RawClient> {
         let mut child = tokio::process::Command::new(&self.server)
             .args(Self::echo_arguments(era)?)
             .stdin(Stdio::piped())
@@ -170,7 +176,7 @@ impl Programs {
 }
 
 /// rmcp over HTTP.
-pub(crate) async fn raw_http(era: Era, url: String) -> Result<Raw> {
+pub(crate) async fn raw_http(era: Era, url: String) -> Result<RawClient> {
     let transport = StreamableHttpClientTransport::from_uri(url);
     Ok(().serve_with_lifecycle(transport, lifecycle(era)).await?)
 }

@@ -12,19 +12,20 @@ use hermes_mcp::era::Era;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    report::{Quantity, Report, Row, Target},
+    environment,
+    environment::{Effort, Programs, light_server},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{self, Effort, Programs, light_server},
 };
 
 /// 12 MB in KiB.
 const MEMORY_LIMIT: Quantity = Quantity::Memory(11_718);
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
-    let home = scene::home(&ten_servers(programs));
+    let home = environment::home_with_servers(&ten_servers(programs));
     let nothing = || Command::new("true");
-    let version = || hermes(programs, home.path(), &["--version"]);
-    let list = || hermes(programs, home.path(), &["mcp", "list"]);
+    let version = || hermes_command(programs, home.path(), &["--version"]);
+    let list = || hermes_command(programs, home.path(), &["mcp", "list"]);
     let mut runs: [(&dyn Fn() -> Command, Samples, u32); 3] = [
         (&nothing, Samples::default(), 0),
         (&version, Samples::default(), 0),
@@ -32,7 +33,7 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     ];
     for round in 0..=effort.times(300) {
         for (command, samples, peak) in &mut runs {
-            let (time, memory) = run(&command())?;
+            let (time, memory) = run_measured(&command())?;
             if round > 0 {
                 samples.push(time);
                 *peak = memory.max(*peak);
@@ -44,14 +45,14 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         (_, version, version_peak),
         (_, list, list_peak),
     ] = runs;
-    report.add(Row::times(
+    report.add(ReportRow::times(
         "hermes --version",
         &version,
         &nothing,
         Target::Ratio(3.0),
     ));
     let ten_milliseconds = Target::Longer(Duration::from_millis(10));
-    report.add(Row::times(
+    report.add(ReportRow::times(
         "hermes mcp list, 10 servers",
         &list,
         &nothing,
@@ -62,7 +63,7 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         ("hermes mcp list, peak RSS", list_peak),
     ] {
         let (peak, floor) = (Quantity::Memory(peak), Quantity::Memory(floor));
-        report.add(Row::new(
+        report.add(ReportRow::new(
             measure,
             peak,
             Some(floor),
@@ -92,7 +93,7 @@ pub(crate) fn ten_servers(programs: &Programs) -> Value {
         .into()
 }
 
-fn hermes(programs: &Programs, home: &Path, arguments: &[&str]) -> Command {
+fn hermes_command(programs: &Programs, home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(&programs.hermes);
     command.args(arguments).env("HERMES_HOME", home);
     command
@@ -102,7 +103,7 @@ fn hermes(programs: &Programs, home: &Path, arguments: &[&str]) -> Command {
 ///
 /// A process has the peak of the one that started it on its account. So this program starts itself anew, which is
 /// small then, and that one starts the command.
-pub(crate) fn run(command: &Command) -> Result<(Duration, u32)> {
+pub(crate) fn run_measured(command: &Command) -> Result<(Duration, u32)> {
     let mut starter = Command::new(std::env::current_exe()?);
     starter
         .arg("start")
@@ -131,7 +132,7 @@ pub(crate) fn run(command: &Command) -> Result<(Duration, u32)> {
 }
 
 /// The hidden mode: runs a command to its end and prints its time in nanoseconds and its peak of memory in KiB.
-pub(crate) fn start(program: &str, arguments: &[&str]) -> Result<ExitCode> {
+pub(crate) fn run_child(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -140,7 +141,7 @@ pub(crate) fn start(program: &str, arguments: &[&str]) -> Result<ExitCode> {
         .stderr(Stdio::null());
     let began = Instant::now();
     let child = command.spawn()?;
-    let (is_success, memory) = wait(child.id())?;
+    let (is_success, memory) = wait_for_child(child.id())?;
     let time = began.elapsed().as_nanos();
     writeln!(std::io::stdout(), "{time} {memory}")?;
     Ok(if is_success {
@@ -157,7 +158,7 @@ pub(crate) fn start(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     unsafe_code,
     reason = "no safe interface tells what one child has used"
 )]
-pub(crate) fn wait(pid: u32) -> Result<(bool, u32)> {
+pub(crate) fn wait_for_child(pid: u32) -> Result<(bool, u32)> {
     let pid = libc::pid_t::try_from(pid)?;
     let mut status = 0;
     // SAFETY: all zero is a valid value of this plain structure.

@@ -16,20 +16,20 @@ use hermes_testkit::Behaviour;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cold_start,
-    report::{Quantity, Report, Row, Target},
+    cold_start, environment,
+    environment::{ERAS, Effort, Programs, RuntimeFlavour, light_server},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{self, ERAS, Effort, Flavour, Programs, light_server},
 };
 
 const SERVERS: usize = 32;
 const TOOLS: usize = 20;
 /// Timeout for manifests to be written.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MANIFEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What runs in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum DiscoverySide {
     Raw,
     /// The host; what it remembers decides whether it probes.
     Host,
@@ -37,7 +37,7 @@ enum Side {
     Learn,
 }
 
-impl Side {
+impl DiscoverySide {
     fn as_str(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -49,7 +49,7 @@ impl Side {
 
 /// What one process took.
 #[derive(Default)]
-struct Taken {
+struct DiscoverySamples {
     /// Until the tools were known.
     known: Samples,
     /// Until the process and all servers had ended.
@@ -58,7 +58,7 @@ struct Taken {
     memory: u32,
 }
 
-impl Taken {
+impl DiscoverySamples {
     fn add(&mut self, (known, whole, memory): (Duration, Duration, u32)) {
         self.known.push(known);
         self.whole.push(whole);
@@ -76,19 +76,22 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
                 (format!("server_{number}"), entry)
             })
             .collect();
-        for flavour in Flavour::ALL {
-            let home = scene::home(&entries.clone().into());
+        for flavour in RuntimeFlavour::ALL {
+            let home = environment::home_with_servers(&entries.clone().into());
             let start = |side| start(programs, side, era, flavour, home.path());
-            start(Side::Learn)?;
-            let (mut raw, mut warm, mut cold) =
-                (Taken::default(), Taken::default(), Taken::default());
+            start(DiscoverySide::Learn)?;
+            let (mut raw, mut warm, mut cold) = (
+                DiscoverySamples::default(),
+                DiscoverySamples::default(),
+                DiscoverySamples::default(),
+            );
             for _ in 0..effort.times(30) {
-                raw.add(start(Side::Raw)?);
-                warm.add(start(Side::Host)?);
+                raw.add(start(DiscoverySide::Raw)?);
+                warm.add(start(DiscoverySide::Host)?);
             }
             for _ in 0..effort.times(10) {
                 std::fs::remove_dir_all(Home::at(home.path()).cache_dir())?;
-                cold.add(start(Side::Host)?);
+                cold.add(start(DiscoverySide::Host)?);
             }
             let name = |what: &str| {
                 format!(
@@ -97,26 +100,26 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
                     flavour.as_str()
                 )
             };
-            report.add(Row::times(
+            report.add(ReportRow::times(
                 name(""),
                 &warm.known,
                 &raw.known,
                 Target::Ratio(1.3),
             ));
-            report.add(Row::times(
+            report.add(ReportRow::times(
                 name(" never met"),
                 &cold.known,
                 &raw.known,
                 Target::Nothing,
             ));
-            report.add(Row::times(
+            report.add(ReportRow::times(
                 name(" and their end"),
                 &warm.whole,
                 &raw.whole,
                 Target::Nothing,
             ));
             let [ours, baseline] = [warm.memory, raw.memory].map(Quantity::Memory);
-            report.add(Row::new(
+            report.add(ReportRow::new(
                 name(", peak RSS"),
                 ours,
                 Some(baseline),
@@ -134,9 +137,9 @@ fn server(era: Era) -> Behaviour {
 /// Starts this program in its hidden mode and takes its times.
 fn start(
     programs: &Programs,
-    side: Side,
+    side: DiscoverySide,
     era: Era,
-    flavour: Flavour,
+    flavour: RuntimeFlavour,
     home: &Path,
 ) -> Result<(Duration, Duration, u32)> {
     let mut command = Command::new(&programs.own);
@@ -150,7 +153,7 @@ fn start(
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
     let known = began.elapsed();
-    let (is_success, memory) = cold_start::wait(child.id())?;
+    let (is_success, memory) = cold_start::wait_for_child(child.id())?;
     ensure!(is_success, "discovery by {} failed", side.as_str());
     ensure!(
         line.trim().parse() == Ok(SERVERS * TOOLS),
@@ -163,33 +166,39 @@ fn start(
 
 /// The hidden mode: connects all servers, prints the number of their tools, and stops them.
 pub(crate) fn child(side: &str, era: &str, flavour: &str, home: &str) -> Result<ExitCode> {
-    let side = [Side::Raw, Side::Host, Side::Learn]
-        .into_iter()
-        .find(|known| known.as_str() == side)
-        .context("unknown side")?;
+    let side = [
+        DiscoverySide::Raw,
+        DiscoverySide::Host,
+        DiscoverySide::Learn,
+    ]
+    .into_iter()
+    .find(|known| known.as_str() == side)
+    .context("unknown side")?;
     let era = ERAS
         .into_iter()
         .find(|known| known.as_str() == era)
         .context("unknown era")?;
-    let flavour = Flavour::ALL
+    let flavour = RuntimeFlavour::ALL
         .into_iter()
         .find(|known| known.as_str() == flavour)
         .context("unknown runtime")?;
     let programs = Programs::find()?;
     match side {
-        Side::Raw => flavour.run(discover_raw(programs, era))?,
-        Side::Host | Side::Learn => flavour.run(discover(programs, side, home.to_owned()))?,
+        DiscoverySide::Raw => flavour.run(discover_raw(programs, era))?,
+        DiscoverySide::Host | DiscoverySide::Learn => {
+            flavour.run(discover(programs, side, home.to_owned()))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn discover(programs: Programs, side: Side, home: String) -> Result<()> {
+async fn discover(programs: Programs, side: DiscoverySide, home: String) -> Result<()> {
     let host = programs.host(Path::new(&home)).await?;
-    tell(host.registry().tools().count())?;
-    if side == Side::Learn {
+    print_tool_count(host.registry().tools().count())?;
+    if side == DiscoverySide::Learn {
         let cache = Home::at(&home).cache_dir().join("mcp");
         let written = || std::fs::read_dir(&cache).is_ok_and(|files| files.count() == SERVERS);
-        if !hermes_testkit::eventually(PATIENCE, written).await {
+        if !hermes_testkit::eventually(MANIFEST_TIMEOUT, written).await {
             bail!("the host does not remember all servers");
         }
     }
@@ -205,13 +214,13 @@ async fn discover_raw(programs: Programs, era: Era) -> Result<()> {
         anyhow::Ok((service, tools))
     }))
     .await?;
-    tell(connected.iter().map(|(_, tools)| tools.len()).sum())?;
+    print_tool_count(connected.iter().map(|(_, tools)| tools.len()).sum())?;
     futures::future::try_join_all(connected.into_iter().map(|(service, _)| service.cancel()))
         .await?;
     Ok(())
 }
 
-fn tell(tools: usize) -> Result<()> {
+fn print_tool_count(tools: usize) -> Result<()> {
     writeln!(std::io::stdout(), "{tools}")?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::floor::read_head;
+use crate::baseline::read_head;
 
 /// What starts it.
 pub(crate) const MODE: &str = "echo-http";

@@ -15,17 +15,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    report::{Quantity, Report, Row, Target},
-    scene::{self, Effort, Flavour, Programs, light_server},
+    environment,
+    environment::{Effort, Programs, RuntimeFlavour, light_server},
+    report::{Quantity, Report, ReportRow, Target},
 };
 
 const CALLS_PER_RESTART: usize = 10;
 /// Time for background work of a restart to finish.
-const REST: Duration = Duration::from_millis(500);
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 
 /// What a process holds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Holdings {
+struct ResourceUse {
     /// In KiB.
     memory: u32,
     files: u32,
@@ -34,7 +35,7 @@ struct Holdings {
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let restarts = effort.times(1_000);
-    let home = scene::home(&json!({}));
+    let home = environment::home_with_servers(&json!({}));
     // A process of its own: what other measurements leave behind is not counted.
     let output = Command::new(&programs.own)
         .arg("endure")
@@ -46,25 +47,25 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let (early, late): (Holdings, Holdings) = serde_json::from_slice(&output.stdout)?;
+    let (early, late): (ResourceUse, ResourceUse) = serde_json::from_slice(&output.stdout)?;
     let what = format!(
         "{restarts} restarts, {} calls",
         restarts * CALLS_PER_RESTART
     );
     let mut add = |held: &str, ours, baseline, target| {
-        report.add(Row::new(
+        report.add(ReportRow::new(
             format!("{what}: {held}"),
             ours,
             Some(baseline),
             target,
         ));
     };
-    let memory = |holdings: Holdings| Quantity::Memory(holdings.memory);
+    let memory = |holdings: ResourceUse| Quantity::Memory(holdings.memory);
     add("RSS", memory(late), memory(early), Target::Ratio(1.05));
     // Early on one more may be open that is about to be closed; what must not be is more later on.
-    let files = |holdings: Holdings| Quantity::Count(holdings.files);
+    let files = |holdings: ResourceUse| Quantity::Count(holdings.files);
     add("files", files(late), files(early), Target::Ratio(1.0));
-    let processes = |holdings: Holdings| Quantity::Count(holdings.processes);
+    let processes = |holdings: ResourceUse| Quantity::Count(holdings.processes);
     add(
         "processes",
         processes(late),
@@ -77,12 +78,12 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
 /// The hidden mode: prints what is held after a tenth of the way and at its end.
 pub(crate) fn child(home: &str, restarts: usize) -> Result<ExitCode> {
     let home = Home::at(home);
-    let (early, late) = Flavour::TwoWorkers.run(endure(home, restarts))?;
+    let (early, late) = RuntimeFlavour::TwoWorkers.run(run_restarts(home, restarts))?;
     writeln!(std::io::stdout(), "{}", json!([early, late]))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn endure(home: Home, restarts: usize) -> Result<(Holdings, Holdings)> {
+async fn run_restarts(home: Home, restarts: usize) -> Result<(ResourceUse, ResourceUse)> {
     let programs = Programs::find()?;
     let mut entry = programs.stdio_entry(&light_server(Era::Legacy));
     // Two configurations that differ in what the server does not care about.
@@ -97,26 +98,26 @@ async fn endure(home: Home, restarts: usize) -> Result<(Holdings, Holdings)> {
         anyhow::bail!("there are two configurations");
     };
     let host = Host::start(programs.host_options(home), even).await;
-    scene::expect_all(&host).await?;
+    environment::wait_for_servers(&host).await?;
     let mut early = None;
     for restart in 1..=restarts {
         let settings = if restart % 2 == 0 { even } else { odd };
         let report = host.reload(settings).await;
         ensure!(report.restarted == ["light"], "no restart: {report:?}");
-        scene::expect_all(&host).await?;
+        environment::wait_for_servers(&host).await?;
         for _ in 0..CALLS_PER_RESTART {
-            call(&host).await?;
+            call_echo(&host).await?;
         }
         if restart == restarts.div_ceil(10) {
-            early = Some(holdings().await?);
+            early = Some(read_resource_use().await?);
         }
     }
-    let late = holdings().await?;
+    let late = read_resource_use().await?;
     host.shutdown().await;
     Ok((early.context("no restarts")?, late))
 }
 
-async fn call(host: &Host) -> Result<()> {
+async fn call_echo(host: &Host) -> Result<()> {
     let text = "x".repeat(1_000);
     let arguments: Map<String, Value> = Map::from_iter([("text".to_owned(), json!(text))]);
     let outcome = host
@@ -126,8 +127,8 @@ async fn call(host: &Host) -> Result<()> {
     Ok(())
 }
 
-async fn holdings() -> Result<Holdings> {
-    tokio::time::sleep(REST).await;
+async fn read_resource_use() -> Result<ResourceUse> {
+    tokio::time::sleep(SETTLE_TIME).await;
     let status = fs::read_to_string("/proc/self/status").context("only Linux tells")?;
     let memory = status
         .lines()
@@ -136,7 +137,7 @@ async fn holdings() -> Result<Holdings> {
         .parse()?;
     let files = fs::read_dir(Path::new("/proc/self/fd"))?.count();
     let processes = hermes_testkit::descendants(std::process::id()).len();
-    Ok(Holdings {
+    Ok(ResourceUse {
         memory,
         files: u32::try_from(files)?,
         processes: u32::try_from(processes)?,

@@ -8,12 +8,13 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::{
-    note,
+    environment::{Effort, Programs},
     report::Report,
-    scene::{Effort, Programs},
+    report_progress,
 };
 
 pub(crate) mod echo;
+mod hub_process;
 pub(crate) mod saturate;
 
 mod calls;
@@ -25,18 +26,17 @@ mod mcp;
 mod neighbours;
 mod scale;
 mod search;
-mod served;
 mod start;
 mod wake;
 mod watching;
 mod wire;
 mod writers;
 
-use served::Served;
+use crate::hub::hub_process::HubProcess;
 
-type Part = fn(&Programs, Effort, &mut Report) -> Result<()>;
+type HubMeasure = fn(&Programs, Effort, &mut Report) -> Result<()>;
 
-const PARTS: [(&str, Part); 11] = [
+const PARTS: [(&str, HubMeasure); 11] = [
     ("calls", calls::measure),
     ("changes", changes::measure),
     ("tenants", scale::measure),
@@ -63,7 +63,7 @@ pub(crate) fn measure(
     }
     for (name, part) in PARTS {
         if only.is_none_or(|only| only == name) {
-            note(&format!("the Hub: {name}"))?;
+            report_progress(&format!("the Hub: {name}"))?;
             part(programs, effort, report)?;
         }
     }
@@ -71,16 +71,16 @@ pub(crate) fn measure(
 }
 
 /// The name of a tenant by its number.
-fn tenant(number: usize) -> String {
+fn tenant_name(number: usize) -> String {
     format!("tenant-{number:05}")
 }
 
 /// A directory in which a Hub has made so many tenants, all of them asleep.
-fn fill(programs: &Programs, data: &Path, tenants: usize) -> Result<()> {
-    let hub = Served::start(programs, data)?;
+fn create_tenants(programs: &Programs, data: &Path, tenants: usize) -> Result<()> {
+    let hub = HubProcess::start(programs, data)?;
     let bodies = (0..tenants).map(|number| {
         serde_json::json!({
-            "id": tenant(number),
+            "id": tenant_name(number),
             "displayName": format!("Tenant {number}"),
             "labels": {"division": format!("d{}", number % 10)},
             "agent": {"autoStart": false},
@@ -90,6 +90,6 @@ fn fill(programs: &Programs, data: &Path, tenants: usize) -> Result<()> {
     let requests = bodies
         .map(|body| hub.request("POST", "/v1/tenants", Some(&body)))
         .collect();
-    load::each_once(hub.port, requests, 16)?;
-    hub.end()
+    load::send_each_once(hub.port, requests, 16)?;
+    hub.stop()
 }

@@ -4,6 +4,7 @@
 //! take turns within one run: in the same process, or in processes that are started in the same way.
 
 mod agent;
+mod baseline;
 mod bridge;
 mod calls;
 mod client;
@@ -11,15 +12,14 @@ mod clock;
 mod cold_start;
 mod discovery;
 mod echo_http;
+mod echo_server;
 mod endurance;
-mod filled;
-mod floor;
+mod environment;
+mod filled_store;
 mod hub;
-mod own_server;
 mod parallel;
 mod report;
 mod samples;
-mod scene;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod start_order;
 
@@ -27,8 +27,8 @@ use std::{io::Write, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+use crate::environment::{Effort, Programs};
 use report::Report;
-use scene::{Effort, Programs};
 
 const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub [--json] [--quick]\n       hermes-bench hub PART [--json] [--quick]";
 
@@ -74,41 +74,41 @@ fn run() -> Result<ExitCode> {
                 _ => agent::measure(&programs, effort, &mut report),
             };
             // What was measured before something failed took minutes, too.
-            let code = print(&report, format)?;
+            let code = print_report(&report, format)?;
             outcome.map(|()| code)
         }
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        ["order", map] => start_order::print(&Programs::find()?, map.as_ref()),
+        ["order", map] => start_order::print_order(&Programs::find()?, map.as_ref()),
         // The rest is how this program starts itself.
         ["discover", side, era, flavour, home] => discovery::child(side, era, flavour, home),
         ["endure", home, restarts] => {
             endurance::child(home, restarts.parse().context("number of restarts")?)
         }
         ["discover-raw", era] => agent::question::child(era),
-        ["start", program, arguments @ ..] => cold_start::start(program, arguments),
+        ["start", program, arguments @ ..] => cold_start::run_child(program, arguments),
         ["write", home] => bridge::writer::child(home),
         [echo_http::MODE] => echo_http::serve(),
         [hub::echo::MODE] => hub::echo::serve(),
-        [hub::saturate::MODE, what @ ..] => hub::saturate::take(what),
+        [hub::saturate::MODE, what @ ..] => hub::saturate::run_saturation(what),
         _ => bail!("say what to measure\n\n{USAGE}"),
     }
 }
 
 fn measure_host(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     // A process starts with its parent's peak of memory on its account, so the small ones come first.
-    note("cold start")?;
+    report_progress("cold start")?;
     cold_start::measure(programs, effort, report)?;
-    note("discovery")?;
+    report_progress("discovery")?;
     discovery::measure(programs, effort, report)?;
-    note("restarts and calls")?;
+    report_progress("restarts and calls")?;
     endurance::measure(programs, effort, report)?;
-    note("calls")?;
+    report_progress("calls")?;
     calls::measure(programs, effort, report)?;
-    note("parallel calls")?;
+    report_progress("parallel calls")?;
     parallel::measure(programs, effort, report)
 }
 
-fn print(report: &Report, format: Format) -> Result<ExitCode> {
+fn print_report(report: &Report, format: Format) -> Result<ExitCode> {
     let text = match format {
         Format::Table => report.to_text(),
         Format::Json => format!("{:#}\n", report.to_json()),
@@ -122,7 +122,7 @@ fn print(report: &Report, format: Format) -> Result<ExitCode> {
 }
 
 /// Says on stderr what is being measured: it takes minutes.
-fn note(what: &str) -> Result<()> {
+fn report_progress(what: &str) -> Result<()> {
     writeln!(std::io::stderr(), "measuring: {what}")?;
     Ok(())
 }

@@ -8,28 +8,29 @@ use rmcp::model::CallToolRequestParams;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    report::{Quantity, Report, Row, Target},
+    environment,
+    environment::{Effort, Programs, RuntimeFlavour, light_server},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{self, Effort, Flavour, Programs, light_server},
 };
 
 const CALLS: usize = 8;
 const LIMIT: Duration = Duration::from_millis(60);
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
-    for flavour in Flavour::ALL {
-        let (ours, raw) = flavour.run(run(programs.clone(), effort))?;
+    for flavour in RuntimeFlavour::ALL {
+        let (ours, raw) = flavour.run(measure_parallel(programs.clone(), effort))?;
         let measure = format!("{CALLS} parallel calls of 50 ms, {}", flavour.as_str());
         let target = Target::Below(Quantity::Time(LIMIT));
-        report.add(Row::times(measure, &ours, &raw, target));
+        report.add(ReportRow::times(measure, &ours, &raw, target));
     }
     Ok(())
 }
 
-async fn run(programs: Programs, effort: Effort) -> Result<(Samples, Samples)> {
+async fn measure_parallel(programs: Programs, effort: Effort) -> Result<(Samples, Samples)> {
     let mut entry = programs.stdio_entry(&light_server(Era::Legacy));
     entry["supports_parallel_tool_calls"] = json!(true);
-    let home = scene::home(&json!({"light": entry}));
+    let home = environment::home_with_servers(&json!({"light": entry}));
     let host = programs.host(home.path()).await?;
     let registry = host.registry();
     let raw = programs

@@ -95,7 +95,7 @@ impl fmt::Display for Target {
 
 /// One line of the table.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct ReportRow {
     measure: String,
     ours: Quantity,
     baseline: Option<Quantity>,
@@ -104,7 +104,7 @@ pub(crate) struct Row {
     samples: Option<(Samples, Option<Samples>)>,
 }
 
-impl Row {
+impl ReportRow {
     pub(crate) fn new(
         measure: impl Into<String>,
         ours: Quantity,
@@ -204,21 +204,21 @@ impl Row {
 
 /// How one kind of call grows from its floor to the whole: each step adds one thing to the step before it.
 #[derive(Debug)]
-pub(crate) struct Ladder {
+pub(crate) struct CallBreakdown {
     pub(crate) title: String,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<BreakdownStep>,
 }
 
 /// One step of a ladder.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct BreakdownStep {
     pub(crate) name: &'static str,
     /// What it adds to the step before it; `None` for what stands beside the ladder.
     pub(crate) adds: Option<&'static str>,
     pub(crate) samples: Samples,
 }
 
-impl Ladder {
+impl CallBreakdown {
     fn to_text(&self) -> String {
         let mut table = Table::new(&["", "p50", "p99", "x floor", "adds", "which is"]);
         let floor = self
@@ -261,8 +261,8 @@ impl Ladder {
 /// Everything measured in one run.
 #[derive(Debug)]
 pub(crate) struct Report {
-    rows: Vec<Row>,
-    ladders: Vec<Ladder>,
+    rows: Vec<ReportRow>,
+    ladders: Vec<CallBreakdown>,
     /// How busy the machine was before.
     load: String,
 }
@@ -272,15 +272,15 @@ impl Report {
         Self {
             rows: Vec::new(),
             ladders: Vec::new(),
-            load: load(),
+            load: load_average(),
         }
     }
 
-    pub(crate) fn add(&mut self, row: Row) {
+    pub(crate) fn add(&mut self, row: ReportRow) {
         self.rows.push(row);
     }
 
-    pub(crate) fn add_ladder(&mut self, ladder: Ladder) {
+    pub(crate) fn add_ladder(&mut self, ladder: CallBreakdown) {
         self.ladders.push(ladder);
     }
 
@@ -303,11 +303,11 @@ impl Report {
             ]);
         }
         let mut parts = vec![table.to_string()];
-        parts.extend(self.ladders.iter().map(Ladder::to_text));
+        parts.extend(self.ladders.iter().map(CallBreakdown::to_text));
         parts.push(format!(
             "load average (1, 5, 15 min): before {}, after {}; {} cores\n",
             self.load,
-            load(),
+            load_average(),
             cores()
         ));
         parts.join("\n")
@@ -315,10 +315,10 @@ impl Report {
 
     pub(crate) fn to_json(&self) -> Value {
         json!({
-            "rows": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
-            "ladders": self.ladders.iter().map(Ladder::to_json).collect::<Vec<_>>(),
+            "rows": self.rows.iter().map(ReportRow::to_json).collect::<Vec<_>>(),
+            "ladders": self.ladders.iter().map(CallBreakdown::to_json).collect::<Vec<_>>(),
             "load_before": self.load,
-            "load_after": load(),
+            "load_after": load_average(),
             "cores": cores(),
         })
     }
@@ -328,7 +328,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(0, usize::from)
 }
 
-fn load() -> String {
+fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace()
         .take(3)
@@ -340,8 +340,8 @@ fn load() -> String {
 mod tests {
     use super::*;
 
-    fn row(ours: Quantity, baseline: Option<Quantity>, target: Target) -> Row {
-        Row::new("x", ours, baseline, target)
+    fn row(ours: Quantity, baseline: Option<Quantity>, target: Target) -> ReportRow {
+        ReportRow::new("x", ours, baseline, target)
     }
 
     fn milliseconds(number: u64) -> Quantity {

@@ -15,10 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{
-    cold_start::ten_servers,
-    scene::{self, Programs},
-};
+use crate::{cold_start::ten_servers, environment, environment::Programs};
 
 /// What is recorded: what everything begins with, then a command that reads the configuration, then a server that is
 /// told at once to end. None of them starts a process, which would run into the breakpoints without us.
@@ -26,18 +23,18 @@ const COMMANDS: [&[&str]; 3] = [&["--version"], &["mcp", "list"], &["mcp", "serv
 /// The instruction that stops the process.
 const BREAKPOINT: u8 = 0xcc;
 /// Where names begin in a line of the map, after four columns of numbers.
-const NAMES: usize = 49;
+const NAME_COLUMN: usize = 49;
 
 /// Prints the order, by the map that the linker has written of the program.
-pub(crate) fn print(programs: &Programs, map: &Path) -> Result<ExitCode> {
+pub(crate) fn print_order(programs: &Programs, map: &Path) -> Result<ExitCode> {
     let text = fs::read_to_string(map).with_context(|| map.display().to_string())?;
-    let functions = functions(&text);
+    let functions = parse_functions(&text);
     ensure!(
         !functions.is_empty(),
         "{}: no functions in it; is it a map of lld's?",
         map.display()
     );
-    let home = scene::home(&ten_servers(programs));
+    let home = environment::home_with_servers(&ten_servers(programs));
     let mut order = Vec::new();
     for arguments in COMMANDS {
         let mut command = Command::new(&programs.hermes);
@@ -46,7 +43,7 @@ pub(crate) fn print(programs: &Programs, map: &Path) -> Result<ExitCode> {
             .env("HERMES_HOME", home.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        let called = Traced::start(command, &functions)?.run()?;
+        let called = TracedProcess::start(command, &functions)?.run()?;
         order.extend(
             called
                 .into_iter()
@@ -62,7 +59,7 @@ pub(crate) fn print(programs: &Programs, map: &Path) -> Result<ExitCode> {
 }
 
 /// Where each function of the map begins, from the beginning of the program.
-fn functions(map: &str) -> BTreeMap<u64, &str> {
+fn parse_functions(map: &str) -> BTreeMap<u64, &str> {
     let mut functions = BTreeMap::new();
     let mut is_text = false;
     for line in map.lines().skip(1) {
@@ -77,7 +74,7 @@ fn functions(map: &str) -> BTreeMap<u64, &str> {
             continue;
         };
         // The kind of a line is how far its name is set in.
-        let Some(name) = line.get(NAMES..) else {
+        let Some(name) = line.get(NAME_COLUMN..) else {
             continue;
         };
         match name.len() - name.trim_start().len() {
@@ -92,26 +89,26 @@ fn functions(map: &str) -> BTreeMap<u64, &str> {
 }
 
 /// A process that stops at the first call of each function.
-struct Traced<'a> {
+struct TracedProcess<'a> {
     pid: libc::pid_t,
     memory: File,
     /// By their addresses in the process: the name, and the byte that the breakpoint stands for.
     functions: BTreeMap<u64, (&'a str, u8)>,
 }
 
-impl<'a> Traced<'a> {
+impl<'a> TracedProcess<'a> {
     #[expect(unsafe_code, reason = "no safe interface lets a child be traced")]
     fn start(mut command: Command, functions: &BTreeMap<u64, &'a str>) -> Result<Self> {
         // SAFETY: one system call, which a child may make between fork and exec.
         unsafe {
-            command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, 0));
+            command.pre_exec(|| ptrace_request(libc::PTRACE_TRACEME, 0, 0));
         }
         let program = command.get_program().to_owned();
         let child = command.spawn()?;
         let pid = libc::pid_t::try_from(child.id())?;
         // It stops when it has become the program.
-        wait(pid)?;
-        request(
+        wait_for_thread(pid)?;
+        ptrace_request(
             libc::PTRACE_SETOPTIONS,
             pid,
             (libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL) as usize,
@@ -144,9 +141,9 @@ impl<'a> Traced<'a> {
     /// Runs it to its end; gives the names in the order of the first calls.
     fn run(self) -> Result<Vec<&'a str>> {
         let mut called = Vec::new();
-        request(libc::PTRACE_CONT, self.pid, 0)?;
+        ptrace_request(libc::PTRACE_CONT, self.pid, 0)?;
         loop {
-            let (thread, status) = wait(-1)?;
+            let (thread, status) = wait_for_thread(-1)?;
             let Some(signal) = status.stopped_signal() else {
                 if thread != self.pid {
                     continue;
@@ -164,7 +161,7 @@ impl<'a> Traced<'a> {
                 }
                 other => other,
             };
-            request(libc::PTRACE_CONT, thread, usize::try_from(deliver)?)?;
+            ptrace_request(libc::PTRACE_CONT, thread, usize::try_from(deliver)?)?;
         }
     }
 
@@ -178,7 +175,7 @@ impl<'a> Traced<'a> {
         // SAFETY: all zero is a valid value of this plain structure.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         let at = (&raw mut registers) as usize;
-        request(libc::PTRACE_GETREGS, thread, at)?;
+        ptrace_request(libc::PTRACE_GETREGS, thread, at)?;
         registers.rip -= 1;
         let Some((name, byte)) = self.functions.get(&registers.rip) else {
             bail!(
@@ -189,13 +186,13 @@ impl<'a> Traced<'a> {
         let mut present = [0];
         self.memory.read_exact_at(&mut present, registers.rip)?;
         self.memory.write_all_at(&[*byte], registers.rip)?;
-        request(libc::PTRACE_SETREGS, thread, at)?;
+        ptrace_request(libc::PTRACE_SETREGS, thread, at)?;
         Ok((present[0] == BREAKPOINT).then_some(*name))
     }
 }
 
 #[expect(unsafe_code, reason = "no safe interface has this system call")]
-fn request(request: libc::c_uint, thread: libc::pid_t, data: usize) -> std::io::Result<()> {
+fn ptrace_request(request: libc::c_uint, thread: libc::pid_t, data: usize) -> std::io::Result<()> {
     // SAFETY: `data` is a number, or the address of a live `user_regs_struct` where the request takes one.
     match unsafe { libc::ptrace(request, thread, 0, data) } {
         -1 => Err(std::io::Error::last_os_error()),
@@ -205,7 +202,7 @@ fn request(request: libc::c_uint, thread: libc::pid_t, data: usize) -> std::io::
 
 /// Waits for a traced thread to stop or end; -1 stands for any.
 #[expect(unsafe_code, reason = "no safe interface waits for single threads")]
-fn wait(thread: libc::pid_t) -> Result<(libc::pid_t, ExitStatus)> {
+fn wait_for_thread(thread: libc::pid_t) -> Result<(libc::pid_t, ExitStatus)> {
     let mut status = 0;
     // SAFETY: the pointer is to a live variable of the right type.
     let thread = unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL) };
@@ -233,6 +230,6 @@ mod tests {
             2050             2050        0     1                 a_label
 ";
         let expected = BTreeMap::from([(0x2000, "_start"), (0x2030, "_ZN5first17h0E")]);
-        assert_eq!(functions(map), expected);
+        assert_eq!(parse_functions(map), expected);
     }
 }

@@ -9,21 +9,24 @@ use anyhow::{Context as _, bail};
 use futures::future::BoxFuture;
 use hermes_config::{Home, Server, ServerName, Settings, Variables};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, Inquiries, RegisteredTool, Registry,
-    inquiry::{Asker, ElicitationFailed, Offers, Sampled, SamplingOffer, SamplingRefused},
+    CallOptions, Host, HostOptions, RegisteredTool, Registry, ServerRequestHandler,
     oauth::Login,
     process::GuardProgram,
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
     },
-    registry::Origin,
+    registry::ToolOrigin,
+    server_request::{
+        ElicitationError, OfferedCapabilities, RequestOrigin, SamplingError, SamplingReply,
+        SamplingSupport,
+    },
 };
 use serde_json::{Map, Value, json};
 
 mod login;
 
 const SERVER: &str = "suite";
-const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(url: &str) -> anyhow::Result<()> {
     let context: Value = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
@@ -33,7 +36,7 @@ pub(crate) async fn run(url: &str) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let home = Home::at(directory.path());
     let settings = settings(url, &context)?;
-    let login = login::login(&home, &settings, SERVER)?;
+    let login = login::login_for(&home, &settings, SERVER)?;
     let mut options = HostOptions::new(
         home,
         GuardProgram {
@@ -41,7 +44,7 @@ pub(crate) async fn run(url: &str) -> anyhow::Result<()> {
             args: Vec::new(),
         },
     );
-    options.inquiries = Arc::new(Agreeable);
+    options.request_handler = Arc::new(AcceptingHandler);
     let host = Host::start(options, &settings).await;
     let outcome = exercise(&host, &context, &login).await;
     host.shutdown().await;
@@ -50,7 +53,7 @@ pub(crate) async fn run(url: &str) -> anyhow::Result<()> {
 
 fn settings(url: &str, context: &Value) -> anyhow::Result<Settings> {
     let entry = json!({
-        "url": url, "timeout": 20, "auth": "oauth", "oauth": login::keys(context),
+        "url": url, "timeout": 20, "auth": "oauth", "oauth": login::oauth_settings(context),
     });
     let text = json!({"mcp_servers": {SERVER: entry}});
     Ok(Settings::parse(
@@ -62,8 +65,8 @@ fn settings(url: &str, context: &Value) -> anyhow::Result<Settings> {
 /// Uses everything the server offers.
 async fn exercise(host: &Host, context: &Value, login: &Login) -> anyhow::Result<()> {
     let server = ServerName::new(SERVER);
-    host.settled(CONNECT_LIMIT).await;
-    login::until_connected(host, &server, login, CONNECT_LIMIT).await?;
+    host.wait_until_settled(CONNECT_TIMEOUT).await;
+    login::connect_with_login(host, &server, login, CONNECT_TIMEOUT).await?;
     let link = host.link(&server).context("no connection")?;
     if link.borrow().session.is_none() {
         let status = host
@@ -79,9 +82,9 @@ async fn exercise(host: &Host, context: &Value, login: &Login) -> anyhow::Result
     }
     let options = CallOptions::default();
     let registry = host.registry();
-    for (tool, arguments) in calls(&registry, context) {
-        let outcome = login::call(host, &tool, arguments, &options, login).await?;
-        tell(&format!("{}: {}", tool.name, outcome.to_json()));
+    for (tool, arguments) in planned_calls(&registry, context) {
+        let outcome = login::call_with_login(host, &tool, arguments, &options, login).await?;
+        log_line(&format!("{}: {}", tool.name, outcome.to_json()));
     }
     // What is listed after a new session is the new session's.
     let link = link.borrow().clone();
@@ -93,7 +96,7 @@ async fn exercise(host: &Host, context: &Value, login: &Login) -> anyhow::Result
         let (resources, _) = host.resources(&server).await?;
         for resource in resources {
             let read = host.read_resource(&server, &resource.uri, &options).await;
-            tell(&format!("{}: {}", resource.uri, read.is_ok()));
+            log_line(&format!("{}: {}", resource.uri, read.is_ok()));
         }
     }
     if capabilities.prompts.is_some() {
@@ -106,14 +109,17 @@ async fn exercise(host: &Host, context: &Value, login: &Login) -> anyhow::Result
             let messages = host
                 .get_prompt(&server, &prompt.name, filled, &options)
                 .await;
-            tell(&format!("{}: {}", prompt.name, messages.is_ok()));
+            log_line(&format!("{}: {}", prompt.name, messages.is_ok()));
         }
     }
     Ok(())
 }
 
 /// The calls that the context asks for, else one call of every tool with arguments made from its schema.
-fn calls(registry: &Registry, context: &Value) -> Vec<(Arc<RegisteredTool>, Map<String, Value>)> {
+fn planned_calls(
+    registry: &Registry,
+    context: &Value,
+) -> Vec<(Arc<RegisteredTool>, Map<String, Value>)> {
     let server = ServerName::new(SERVER);
     if let Some(wanted) = context.get("toolCalls").and_then(Value::as_array) {
         let call = |call: &Value| {
@@ -124,8 +130,8 @@ fn calls(registry: &Registry, context: &Value) -> Vec<(Arc<RegisteredTool>, Map<
         return wanted.iter().filter_map(call).collect();
     }
     let natives = registry.tools().filter_map(|tool| match &tool.origin {
-        Origin::Native(native) => Some((tool.clone(), native.input_schema())),
-        Origin::Utility(_) => None,
+        ToolOrigin::Native(native) => Some((tool.clone(), native.input_schema())),
+        ToolOrigin::Utility(_) => None,
     });
     let natives: Vec<_> = natives.collect();
     // A server that asks for a schema gets one of its own back, as it was received.
@@ -133,7 +139,7 @@ fn calls(registry: &Registry, context: &Value) -> Vec<(Arc<RegisteredTool>, Map<
         .first()
         .map_or(Value::Null, |(_, schema)| (*schema).clone());
     let call = |(tool, schema): &(Arc<RegisteredTool>, &Value)| {
-        let mut arguments = made_up(schema);
+        let mut arguments = arguments_from_schema(schema);
         for (name, value) in &mut arguments {
             if name.to_ascii_lowercase().ends_with("schema") && value.is_object() {
                 *value = listed.clone();
@@ -144,7 +150,7 @@ fn calls(registry: &Registry, context: &Value) -> Vec<(Arc<RegisteredTool>, Map<
     natives.iter().map(call).collect()
 }
 
-fn made_up(schema: &Value) -> Map<String, Value> {
+fn arguments_from_schema(schema: &Value) -> Map<String, Value> {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let value = |name: &str| match schema["properties"][name]["type"].as_str() {
         Some("number" | "integer") => json!(3),
@@ -162,17 +168,17 @@ fn made_up(schema: &Value) -> Map<String, Value> {
 
 /// The suite keeps what is written here.
 #[expect(clippy::print_stderr, reason = "a program, not a library")]
-fn tell(text: &str) {
+fn log_line(text: &str) {
     eprintln!("{text}");
 }
 
 /// Answers every question: forms with their defaults, samples with a fixed sentence, no roots but the root.
-struct Agreeable;
+struct AcceptingHandler;
 
-impl Inquiries for Agreeable {
-    fn offers(&self, _server: &Server) -> Offers {
-        Offers {
-            sampling: Some(SamplingOffer::WithTools),
+impl ServerRequestHandler for AcceptingHandler {
+    fn offered_capabilities(&self, _server: &Server) -> OfferedCapabilities {
+        OfferedCapabilities {
+            sampling: Some(SamplingSupport::WithTools),
             forms: true,
             urls: true,
             roots: true,
@@ -181,9 +187,9 @@ impl Inquiries for Agreeable {
 
     fn sample(
         &self,
-        _asker: Asker,
+        _asker: RequestOrigin,
         _request: CreateMessageRequestParams,
-    ) -> BoxFuture<'_, Result<Sampled, SamplingRefused>> {
+    ) -> BoxFuture<'_, Result<SamplingReply, SamplingError>> {
         let message = json!({
             "role": "assistant",
             "content": {"type": "text", "text": "A fixed answer."},
@@ -191,8 +197,8 @@ impl Inquiries for Agreeable {
             "stopReason": "endTurn",
         });
         let answer = serde_json::from_value(message)
-            .map(|message| Sampled { message, tokens: 3 })
-            .map_err(|error| SamplingRefused {
+            .map(|message| SamplingReply { message, tokens: 3 })
+            .map_err(|error| SamplingError {
                 reason: "failed",
                 message: error.to_string(),
             });
@@ -201,28 +207,28 @@ impl Inquiries for Agreeable {
 
     fn elicit(
         &self,
-        _asker: Asker,
+        _asker: RequestOrigin,
         request: ElicitRequestParams,
-    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationFailed>> {
+    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationError>> {
         let mut answer = ElicitResult::new(ElicitationAction::Accept);
         if let ElicitRequestParams::FormElicitationParams {
             requested_schema, ..
         } = request
         {
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
-            answer.content = Some(Value::Object(defaults(&schema)));
+            answer.content = Some(Value::Object(form_defaults(&schema)));
         }
         Box::pin(std::future::ready(Ok(answer)))
     }
 
-    fn roots(&self, _asker: Asker) -> BoxFuture<'_, Vec<Root>> {
+    fn roots(&self, _asker: RequestOrigin) -> BoxFuture<'_, Vec<Root>> {
         Box::pin(std::future::ready(vec![Root::new("file:///")]))
     }
 }
 
 /// The default of every field that has one, and something fitting for those that are required.
-fn defaults(schema: &Value) -> Map<String, Value> {
-    let mut content = made_up(schema);
+fn form_defaults(schema: &Value) -> Map<String, Value> {
+    let mut content = arguments_from_schema(schema);
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         if let Some(default) = field.get("default") {
             content.insert(name.clone(), default.clone());

@@ -12,29 +12,29 @@ use axum::{
     middleware,
 };
 use hermes_config::Secret;
-use hermes_hub::{Hub, Opened, runtime::mock::MockRuntime, settings::Settings};
+use hermes_hub::{Hub, OpenedHub, runtime::mock::MockRuntime, settings::Settings};
 use hermes_mcp::serve::{
     Principal,
-    http::{self, HttpOptions},
+    http::{self, HttpServeOptions},
 };
 use tempfile::TempDir;
 use tokio::{io::AsyncReadExt as _, net::TcpListener};
 use tokio_util::sync::CancellationToken;
 
-mod asking;
 mod content;
 mod fixtures;
+mod input_required;
+mod notifications;
 mod prompts;
 mod resources;
-mod rounds;
+mod server_requests;
 mod tasks;
-mod telling;
 
 use fixtures::Fixtures;
 
 const TOKEN: &str = "everybody";
 /// The suite opens a session for every check and leaves them open.
-const SESSIONS: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 
 /// Whose way of serving is tested.
 #[derive(Debug, Clone, Copy)]
@@ -57,44 +57,46 @@ impl FromStr for Mount {
 }
 
 /// The fixtures behind a way of serving, at `/mcp`.
-struct Mounted {
+struct MountedServer {
     router: Router,
     /// What a Hub stands on.
-    hub: Option<(Opened, TempDir)>,
+    hub: Option<(OpenedHub, TempDir)>,
 }
 
 impl Mount {
     /// The fixtures as this one would serve them.
-    async fn put_up(
+    async fn mount(
         self,
         fixtures: &Arc<Fixtures>,
         address: SocketAddr,
         stop: &CancellationToken,
-    ) -> anyhow::Result<Mounted> {
+    ) -> anyhow::Result<MountedServer> {
         let fixtures = Arc::clone(fixtures);
         match self {
             Self::Bridge => {
-                let options = HttpOptions::default();
+                let options = HttpServeOptions::default();
                 let router = http::router(move || fixtures.connection(), options, stop);
                 let token = Secret::new(TOKEN.to_owned());
                 let router = http::with_bearer(router, &token, Principal::new("bridge"));
-                Ok(Mounted {
-                    router: presenting(router, TOKEN)?,
+                Ok(MountedServer {
+                    router: with_token(router, TOKEN)?,
                     hub: None,
                 })
             }
             Self::Hub => {
                 let directory = tempfile::tempdir()?;
-                let mut settings = Settings::in_directory(&directory.path().join("hub"))?;
+                let mut settings = Settings::for_directory(&directory.path().join("hub"))?;
                 settings.listen = address;
                 settings.public_url = format!("http://{address}");
-                settings.mcp.sessions_per_token = SESSIONS;
+                settings.mcp.sessions_per_token = MAX_SESSIONS;
                 let opened = Hub::open(settings, Arc::new(MockRuntime::default())).await?;
                 let token = opened.first_token.as_ref().context("no token was made")?;
                 let token = std::fs::read_to_string(token)?;
-                let router = opened.hub.router_over(move || fixtures.connection());
-                Ok(Mounted {
-                    router: presenting(router, token.trim())?,
+                let router = opened
+                    .hub
+                    .router_with_handler(move || fixtures.connection());
+                Ok(MountedServer {
+                    router: with_token(router, token.trim())?,
                     hub: Some((opened, directory)),
                 })
             }
@@ -103,7 +105,7 @@ impl Mount {
 }
 
 /// The suite knows no token, so it is presented on its behalf.
-fn presenting(router: Router, token: &str) -> anyhow::Result<Router> {
+fn with_token(router: Router, token: &str) -> anyhow::Result<Router> {
     let value = HeaderValue::from_str(&format!("Bearer {token}"))?;
     let present = move |mut request: Request| {
         let value = value.clone();
@@ -122,8 +124,8 @@ pub(crate) async fn run(mount: Mount) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
     let fixtures = Arc::new(Fixtures::new()?);
-    let Mounted { router, hub } = mount.put_up(&fixtures, address, &stop).await?;
-    announce(&format!("http://{address}/mcp"));
+    let MountedServer { router, hub } = mount.mount(&fixtures, address, &stop).await?;
+    print_url(&format!("http://{address}/mcp"));
     let until_stdin_ends = async {
         let mut rest = Vec::new();
         let _ = tokio::io::stdin().read_to_end(&mut rest).await;
@@ -141,6 +143,6 @@ pub(crate) async fn run(mount: Mount) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::print_stdout, reason = "a program, not a library")]
-fn announce(url: &str) {
+fn print_url(url: &str) {
     println!("{url}");
 }

@@ -6,14 +6,14 @@ use anyhow::Result;
 
 use crate::{
     cold_start,
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, Programs},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let bytes = std::fs::metadata(&programs.hermes)?.len();
-    report.add(Row::new(
+    report.add(ReportRow::new(
         "size of the program",
         Quantity::Memory(u32::try_from(bytes / 1024)?),
         None,
@@ -23,14 +23,14 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     for round in 0..=effort.times(100) {
         let mut version = Command::new(&programs.hermes);
         version.arg("--version");
-        let (our_time, _) = cold_start::run(&version)?;
-        let (time, _) = cold_start::run(&Command::new("true"))?;
+        let (our_time, _) = cold_start::run_measured(&version)?;
+        let (time, _) = cold_start::run_measured(&Command::new("true"))?;
         if round > 0 {
             ours.push(our_time);
             nothing.push(time);
         }
     }
-    report.add(Row::times(
+    report.add(ReportRow::times(
         "`hermes --version`",
         &ours,
         &nothing,

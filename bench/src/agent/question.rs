@@ -9,27 +9,27 @@ use anyhow::{Context, Result};
 use hermes_mcp::era::Era;
 use hermes_testkit::{
     Behaviour, TemporaryHome,
-    model::{ModelServer, Script},
+    model::{ModelScript, ModelServer},
 };
 use serde_json::{Map, Value, json};
 
 use super::model_entry;
 use crate::{
-    client::Raw,
+    client::RawClient,
     cold_start,
-    report::{Quantity, Report, Row, Target},
+    environment::{ERAS, Effort, Programs, RuntimeFlavour, light_server},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{ERAS, Effort, Flavour, Programs, light_server},
 };
 
 const SERVERS: usize = 4;
 const TOOLS: usize = 20;
-const LONGER: Duration = Duration::from_millis(30);
+const TIME_LIMIT: Duration = Duration::from_millis(30);
 /// 40 MB in KiB.
 const MEMORY_LIMIT: Quantity = Quantity::Memory(39_062);
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
-    let model = ModelServer::start(Script::echo());
+    let model = ModelServer::start(ModelScript::echo());
     for era in ERAS {
         let home = home(programs, era, &model.base_url());
         let ask = || {
@@ -49,8 +49,8 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         let (mut our_peak, mut raw_peak) = (0, 0);
         // The first round makes the database and lets the host meet the servers.
         for round in 0..=effort.times(100) {
-            let (our_time, our_memory) = cold_start::run(&ask())?;
-            let (raw_time, raw_memory) = cold_start::run(&discover())?;
+            let (our_time, our_memory) = cold_start::run_measured(&ask())?;
+            let (raw_time, raw_memory) = cold_start::run_measured(&discover())?;
             if round > 0 {
                 ours.push(our_time);
                 raw.push(raw_time);
@@ -62,8 +62,13 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             "`hermes chat -Q -q hi`, {SERVERS} servers, {}",
             era.as_str()
         );
-        report.add(Row::times(&*name, &ours, &raw, Target::Longer(LONGER)));
-        report.add(Row::new(
+        report.add(ReportRow::times(
+            &*name,
+            &ours,
+            &raw,
+            Target::Longer(TIME_LIMIT),
+        ));
+        report.add(ReportRow::new(
             format!("{name}, peak RSS"),
             Quantity::Memory(our_peak),
             Some(Quantity::Memory(raw_peak)),
@@ -97,7 +102,7 @@ pub(crate) fn child(era: &str) -> Result<ExitCode> {
         .find(|known| known.as_str() == era)
         .context("unknown era")?;
     let programs = Programs::find()?;
-    Flavour::OneThread.run(async move {
+    RuntimeFlavour::OneThread.run(async move {
         let arguments = vec!["--echo".into(), serde_json::to_string(&server(era))?];
         let connected = (0..SERVERS).map(async |_| {
             let service = programs.raw_stdio(era, &arguments).await?;
@@ -105,7 +110,7 @@ pub(crate) fn child(era: &str) -> Result<ExitCode> {
             anyhow::Ok(service)
         });
         let connected = futures::future::try_join_all(connected).await?;
-        let ended = connected.into_iter().map(Raw::cancel);
+        let ended = connected.into_iter().map(RawClient::cancel);
         futures::future::try_join_all(ended).await?;
         Ok(())
     })?;

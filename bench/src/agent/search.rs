@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use hermes_config::Home;
-use hermes_store::{Access, Search, Store};
+use hermes_store::{Access, SearchQuery, Store};
 use hermes_testkit::TemporaryHome;
 
 use crate::{
-    filled::{self, Size},
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, RuntimeFlavour},
+    filled_store,
+    filled_store::StoreSize,
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Flavour},
 };
 
 const LIMIT: Duration = Duration::from_millis(50);
@@ -22,8 +23,8 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         Effort::Full => 1_000_000,
         Effort::Quick => 20_000,
     };
-    let times = Flavour::OneThread.run(run(messages, effort.times(100)))?;
-    report.add(Row::time(
+    let times = RuntimeFlavour::OneThread.run(measure_search(messages, effort.times(100)))?;
+    report.add(ReportRow::time(
         format!("search of {messages} messages, first 20"),
         &times,
         Target::Below(Quantity::Time(LIMIT)),
@@ -31,19 +32,19 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-async fn run(messages: usize, times: usize) -> Result<Samples> {
+async fn measure_search(messages: usize, times: usize) -> Result<Samples> {
     let directory = TemporaryHome::new();
     let home = Home::at(directory.path());
-    let size = Size {
+    let size = StoreSize {
         chats: SESSIONS,
         messages,
     };
-    filled::fill(&home, size).await?;
+    filled_store::fill_store(&home, size).await?;
     // Opened anew, as a command would find it.
     let store = Store::open(&home, Access::ReadOnly).await?;
     let mut samples = Samples::default();
     for round in 0..=times {
-        let search = Search::new("needle");
+        let search = SearchQuery::new("needle");
         let began = Instant::now();
         let hits = store.search(&search).await?;
         let taken = began.elapsed();

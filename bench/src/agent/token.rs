@@ -22,17 +22,17 @@ use serde_json::json;
 
 use super::model_entry;
 use crate::{
-    floor::read_head,
-    report::{Quantity, Report, Row, Target},
+    baseline::read_head,
+    environment::{Effort, Programs},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
 /// Occurs in nothing else that is printed.
 const TOKEN: &str = "Xylophone";
 const LIMIT: Duration = Duration::from_millis(2);
 /// By then whoever asked waits for the token.
-const BEFORE: Duration = Duration::from_millis(30);
+const WRITE_DELAY: Duration = Duration::from_millis(30);
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let server = TokenServer::start()?;
@@ -42,9 +42,9 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         (Samples::default(), Samples::default(), Samples::default());
     for round in 0..=effort.times(100) {
         let times = [
-            server.delay(|| read_bare(server.port))?,
-            server.delay(|| through_pipe(programs, home.path()))?,
-            server.delay(|| on_terminal(programs, home.path()))?,
+            server.delay(|| read_from_socket(server.port))?,
+            server.delay(|| read_through_pipe(programs, home.path()))?,
+            server.delay(|| read_on_terminal(programs, home.path()))?,
         ];
         if round > 0 {
             for (samples, time) in [&mut bare, &mut pipe, &mut terminal].into_iter().zip(times) {
@@ -53,13 +53,13 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         }
     }
     let target = Target::Below(Quantity::Time(LIMIT));
-    report.add(Row::times(
+    report.add(ReportRow::times(
         "first token through a pipe",
         &pipe,
         &bare,
         target,
     ));
-    report.add(Row::times(
+    report.add(ReportRow::times(
         "first token on a terminal",
         &terminal,
         &bare,
@@ -83,7 +83,7 @@ impl TokenServer {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // Who hangs up early shows in the measurement.
-                let _ = answer(stream, &sender);
+                let _ = send_token(stream, &sender);
             }
         });
         Ok(Self { port, written })
@@ -102,7 +102,7 @@ impl TokenServer {
     }
 }
 
-fn answer(mut stream: TcpStream, sender: &Sender<Instant>) -> Result<()> {
+fn send_token(mut stream: TcpStream, sender: &Sender<Instant>) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let head = read_head(&mut reader)?.context("no request")?;
@@ -111,12 +111,12 @@ fn answer(mut stream: TcpStream, sender: &Sender<Instant>) -> Result<()> {
     stream.write_all(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
     )?;
-    thread::sleep(BEFORE);
+    thread::sleep(WRITE_DELAY);
     let token = event(&json!({"role": "assistant", "content": TOKEN}), None);
     let written = Instant::now();
     stream.write_all(token.as_bytes())?;
     sender.send(written)?;
-    thread::sleep(BEFORE);
+    thread::sleep(WRITE_DELAY);
     let end = event(&json!({}), Some("stop"));
     stream.write_all(format!("{end}data: [DONE]\n\n").as_bytes())?;
     Ok(())
@@ -131,24 +131,24 @@ fn event(delta: &serde_json::Value, finish: Option<&str>) -> String {
 }
 
 /// The baseline: a socket and nothing else.
-fn read_bare(port: u16) -> Result<Instant> {
+fn read_from_socket(port: u16) -> Result<Instant> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 0\r\n\r\n")?;
-    watch(&mut stream)
+    read_until_token(&mut stream)
 }
 
-fn through_pipe(programs: &Programs, home: &Path) -> Result<Instant> {
-    let mut child = ask(programs, home)
+fn read_through_pipe(programs: &Programs, home: &Path) -> Result<Instant> {
+    let mut child = chat_command(programs, home)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let seen = watch(&mut child.stdout.take().context("no stdout")?);
+    let seen = read_until_token(&mut child.stdout.take().context("no stdout")?);
     child.wait()?;
     seen
 }
 
-fn on_terminal(programs: &Programs, home: &Path) -> Result<Instant> {
+fn read_on_terminal(programs: &Programs, home: &Path) -> Result<Instant> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     grantpt(&ours)?;
     unlockpt(&ours)?;
@@ -158,13 +158,13 @@ fn on_terminal(programs: &Programs, home: &Path) -> Result<Instant> {
         OFlags::RDWR | OFlags::NOCTTY,
         Mode::empty(),
     )?;
-    let mut child = ask(programs, home)
+    let mut child = chat_command(programs, home)
         .stdin(theirs.try_clone()?)
         .stdout(theirs.try_clone()?)
         .stderr(theirs)
         .spawn()?;
     let mut screen = File::from(ours);
-    let seen = watch(&mut screen);
+    let seen = read_until_token(&mut screen);
     // What is not read would keep the program from ending.
     thread::spawn(move || {
         let mut rest = [0; 4096];
@@ -174,7 +174,7 @@ fn on_terminal(programs: &Programs, home: &Path) -> Result<Instant> {
     seen
 }
 
-fn ask(programs: &Programs, home: &Path) -> Command {
+fn chat_command(programs: &Programs, home: &Path) -> Command {
     let mut command = Command::new(&programs.hermes);
     command
         .args(["chat", "-q", "hi"])
@@ -185,7 +185,7 @@ fn ask(programs: &Programs, home: &Path) -> Command {
 }
 
 /// Reads until the token is there, and to the end of what is at hand.
-fn watch(stream: &mut impl Read) -> Result<Instant> {
+fn read_until_token(stream: &mut impl Read) -> Result<Instant> {
     let mut text = Vec::new();
     let mut bytes = [0; 4096];
     loop {

@@ -11,12 +11,14 @@ use std::{
 use anyhow::{Result, ensure};
 use futures::future::BoxFuture;
 use hermes_agent::{
-    approval::{ApprovalSettings, Approvals, NobodyDecides},
+    approval::{ApprovalSettings, Approvals, DenyAllApprover},
     message::{Message, ToolCall},
-    model::{FinishReason, Model, ModelError, ModelRequest, Reply, Sink, ToolDefinition},
+    model::{
+        FinishReason, Model, ModelError, ModelEventSink, ModelReply, ModelRequest, ToolDefinition,
+    },
     tool::{Tool, ToolContext, ToolOutput},
     toolbox::Toolbox,
-    turn::{KeepError, Limits, MessageDetail, Surface, Turn, TurnEnd, TurnEvent},
+    turn::{MessageDetail, PersistError, Surface, Turn, TurnEnd, TurnEvent, TurnLimits},
 };
 use hermes_config::Home;
 use hermes_store::{Access, NewMessage, NewSession, Role, SessionId, Store};
@@ -25,9 +27,9 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, RuntimeFlavour},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Flavour},
 };
 
 const CALLS: usize = 100;
@@ -36,7 +38,7 @@ const OVERHEAD: Duration = Duration::from_micros(300);
 const APPEND: Duration = Duration::from_millis(1);
 
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
-    let measured = Flavour::OneThread.run(run(effort))?;
+    let measured = RuntimeFlavour::OneThread.run(measure_turns(effort))?;
     let name = format!("{CALLS} calls after {MESSAGES} messages");
     for (shape, times, target) in [
         (
@@ -46,9 +48,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         ),
         ("in one reply, each", &measured.in_one, Target::Nothing),
     ] {
-        report.add(Row::time(format!("{name}, {shape}"), times, target));
+        report.add(ReportRow::time(format!("{name}, {shape}"), times, target));
     }
-    report.add(Row::time(
+    report.add(ReportRow::time(
         format!("append after {MESSAGES} messages"),
         &measured.append,
         Target::Below(Quantity::Time(APPEND)),
@@ -57,7 +59,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 }
 
 #[derive(Default)]
-struct Measured {
+struct TurnSamples {
     /// What the agent takes for a call of its own, the store excluded, one call in each reply.
     in_turn: Samples,
     /// The same with all calls in one reply.
@@ -65,7 +67,7 @@ struct Measured {
     append: Samples,
 }
 
-async fn run(effort: Effort) -> Result<Measured> {
+async fn measure_turns(effort: Effort) -> Result<TurnSamples> {
     let home = TemporaryHome::new();
     let home = Home::at(home.path());
     let store = Store::open(&home, Access::ReadWrite).await?;
@@ -75,12 +77,13 @@ async fn run(effort: Effort) -> Result<Measured> {
         .await?;
     let history = fill(&store, &session).await?;
 
-    let mut measured = Measured::default();
+    let mut measured = TurnSamples::default();
     for _ in 0..effort.times(50) {
         for (calls_per_reply, samples) in
             [(1, &mut measured.in_turn), (CALLS, &mut measured.in_one)]
         {
-            samples.push(overhead(&home, &store, &session, &history, calls_per_reply).await?);
+            samples
+                .push(measure_overhead(&home, &store, &session, &history, calls_per_reply).await?);
         }
     }
     for number in 0..effort.times(1_000) {
@@ -114,19 +117,19 @@ async fn fill(store: &Store, session: &SessionId) -> Result<Vec<Message>> {
 }
 
 /// Runs a turn and says what it took for each call beside the store.
-async fn overhead(
+async fn measure_overhead(
     home: &Home,
     store: &Store,
     session: &SessionId,
     history: &[Message],
     calls_per_reply: usize,
 ) -> Result<Duration> {
-    let model = Caller {
+    let model = CallingModel {
         calls_per_reply,
         made: AtomicUsize::new(0),
     };
-    let toolbox = Toolbox::new(vec![Arc::new(Nothing)]);
-    let approvals = Approvals::new(ApprovalSettings::default(), Arc::new(NobodyDecides));
+    let toolbox = Toolbox::new(vec![Arc::new(NoopTool)]);
+    let approvals = Approvals::new(ApprovalSettings::default(), Arc::new(DenyAllApprover));
     let context = ToolContext {
         home: home.clone(),
         cwd: home.path().to_owned(),
@@ -136,9 +139,9 @@ async fn overhead(
         approvals: Arc::new(approvals),
         progress: Arc::new(|_| {}),
     };
-    let limits = Limits {
+    let limits = TurnLimits {
         max_model_calls: 1_000,
-        ..Limits::default()
+        ..TurnLimits::default()
     };
     let turn = Turn {
         model: &model,
@@ -149,7 +152,7 @@ async fn overhead(
         reasoning_effort: None,
         client_tools: None,
     };
-    let mut surface = Keeping {
+    let mut surface = StoringSurface {
         store,
         session,
         spent: Duration::ZERO,
@@ -164,12 +167,12 @@ async fn overhead(
 }
 
 /// A model that has thought everything over before: it calls, and when it has called enough, it answers.
-struct Caller {
+struct CallingModel {
     calls_per_reply: usize,
     made: AtomicUsize,
 }
 
-impl Model for Caller {
+impl Model for CallingModel {
     fn name(&self) -> &'static str {
         "caller"
     }
@@ -185,8 +188,8 @@ impl Model for Caller {
     fn complete<'a>(
         &'a self,
         _request: &'a ModelRequest<'a>,
-        _sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        _sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         let made = self.made.fetch_add(self.calls_per_reply, Ordering::Relaxed);
         let numbers = made..(made + self.calls_per_reply).min(CALLS);
         let call = |number: usize| {
@@ -194,7 +197,7 @@ impl Model for Caller {
             ToolCall::new(format!("call_{number}"), "nothing", arguments)
         };
         let calls: Vec<ToolCall> = numbers.map(call).collect();
-        let reply = Reply {
+        let reply = ModelReply {
             text: if calls.is_empty() { "Done." } else { "" }.to_owned(),
             finish: if calls.is_empty() {
                 FinishReason::Stop
@@ -202,16 +205,16 @@ impl Model for Caller {
                 FinishReason::ToolCalls
             },
             tool_calls: calls,
-            ..Reply::default()
+            ..ModelReply::default()
         };
         Box::pin(std::future::ready(Ok(reply)))
     }
 }
 
 /// A tool that does nothing.
-struct Nothing;
+struct NoopTool;
 
-impl Tool for Nothing {
+impl Tool for NoopTool {
     fn definition(&self) -> ToolDefinition {
         ToolDefinition {
             name: "nothing".into(),
@@ -235,20 +238,20 @@ impl Tool for Nothing {
 }
 
 /// Stores every message, as a conversation does, and counts the time for it.
-struct Keeping<'a> {
+struct StoringSurface<'a> {
     store: &'a Store,
     session: &'a SessionId,
     spent: Duration,
 }
 
-impl Surface for Keeping<'_> {
+impl Surface for StoringSurface<'_> {
     fn show(&mut self, _event: TurnEvent) {}
 
-    fn keep<'a>(
+    fn store_message<'a>(
         &'a mut self,
         message: &'a Message,
         _detail: MessageDetail,
-    ) -> BoxFuture<'a, Result<(), KeepError>> {
+    ) -> BoxFuture<'a, Result<(), PersistError>> {
         Box::pin(async move {
             let began = Instant::now();
             let role = match message {
@@ -258,7 +261,7 @@ impl Surface for Keeping<'_> {
             let row = NewMessage::new(role, message.content().text().into_owned());
             let stored = self.store.append(self.session, &row).await;
             self.spent += began.elapsed();
-            stored.map_err(|error| KeepError(error.to_string()))?;
+            stored.map_err(|error| PersistError(error.to_string()))?;
             Ok(())
         })
     }

@@ -6,12 +6,12 @@ use anyhow::{Result, ensure};
 use hermes_mcp::era::Era;
 use serde_json::{Value, json};
 
-use super::{Place, client::Bridge, writer::Writer};
+use super::{FilledHome, client::Bridge, writer::WriterProcess};
 use crate::{
-    filled,
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, Programs},
+    filled_store,
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
 const MEDIAN: Target = Target::Below(Quantity::Time(Duration::from_millis(2)));
@@ -22,13 +22,13 @@ const EVENTS: usize = 50;
 
 /// The calls that are measured.
 #[derive(Debug, Clone, Copy)]
-enum Call {
+enum BridgeCall {
     List,
     Read,
     Poll,
 }
 
-impl Call {
+impl BridgeCall {
     const ALL: [Self; 3] = [Self::List, Self::Read, Self::Poll];
 
     fn tool(self) -> &'static str {
@@ -42,11 +42,11 @@ impl Call {
     fn arguments(self, chat: usize) -> Value {
         match self {
             Self::List | Self::Poll => json!({}),
-            Self::Read => json!({"session_key": filled::session_key(chat).as_str()}),
+            Self::Read => json!({"session_key": filled_store::session_key(chat).as_str()}),
         }
     }
 
-    fn check(self, place: &Place, answer: &Value) -> Result<()> {
+    fn check(self, place: &FilledHome, answer: &Value) -> Result<()> {
         let (list, least) = match self {
             Self::List => ("conversations", place.size.chats.min(50)),
             Self::Read => ("messages", 50),
@@ -59,10 +59,10 @@ impl Call {
 }
 
 /// One store, the bridge over it and a writer beside that.
-struct Side<'a> {
-    place: &'a Place,
+struct BridgeSide<'a> {
+    place: &'a FilledHome,
     bridge: Bridge,
-    writer: Writer,
+    writer: WriterProcess,
     quiet: [Samples; 3],
     /// Reading chats that were not read before.
     first: Samples,
@@ -71,12 +71,15 @@ struct Side<'a> {
 
 pub(super) fn measure(
     programs: &Programs,
-    places: [&Place; 2],
+    places: [&FilledHome; 2],
     effort: Effort,
     report: &mut Report,
 ) -> Result<()> {
     let [large, small] = places;
-    let mut sides = [Side::new(programs, large)?, Side::new(programs, small)?];
+    let mut sides = [
+        BridgeSide::new(programs, large)?,
+        BridgeSide::new(programs, small)?,
+    ];
     let (times, written_times) = match effort {
         Effort::Full => (3_000, 500),
         Effort::Quick => (200, 50),
@@ -92,44 +95,44 @@ pub(super) fn measure(
         }
     }
     let [ours, theirs] = &sides;
-    report.add(Row::time(
+    report.add(ReportRow::time(
         "messages_read of a chat not read before, p50".to_owned(),
         &ours.first,
         Target::Nothing,
     ));
-    for (at, call) in Call::ALL.into_iter().enumerate() {
+    for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
         let (tool, ours, theirs) = (call.tool(), &ours.quiet[at], &theirs.quiet[at]);
-        report.add(Row::time(format!("{tool}, p50"), ours, MEDIAN));
-        report.add(Row::p99(format!("{tool}, p99"), ours, None, P99));
-        report.add(Row::times(
+        report.add(ReportRow::time(format!("{tool}, p50"), ours, MEDIAN));
+        report.add(ReportRow::p99(format!("{tool}, p99"), ours, None, P99));
+        report.add(ReportRow::times(
             format!("{tool}, p50 against a small store"),
             ours,
             theirs,
             RATIO,
         ));
     }
-    for (at, call) in Call::ALL.into_iter().enumerate() {
+    for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
         let (ours, theirs) = (&ours.written[at], &theirs.written[at]);
         let name = format!("{} right after a write, p50", call.tool());
-        report.add(Row::times(name, ours, theirs, Target::Nothing));
+        report.add(ReportRow::times(name, ours, theirs, Target::Nothing));
     }
     let memory = Quantity::Memory(ours.bridge.memory("VmRSS")?);
-    report.add(Row::new(
+    report.add(ReportRow::new(
         "RSS after these calls",
         memory,
         None,
         Target::Nothing,
     ));
-    sides.into_iter().try_for_each(Side::end)
+    sides.into_iter().try_for_each(BridgeSide::end)
 }
 
-impl<'a> Side<'a> {
-    fn new(programs: &Programs, place: &'a Place) -> Result<Self> {
+impl<'a> BridgeSide<'a> {
+    fn new(programs: &Programs, place: &'a FilledHome) -> Result<Self> {
         let (bridge, _) = Bridge::start(programs, place.path(), Era::Legacy)?;
         let mut side = Self {
             place,
             bridge,
-            writer: Writer::start(programs, place.path())?,
+            writer: WriterProcess::start(programs, place.path())?,
             quiet: Default::default(),
             first: Samples::default(),
             written: Default::default(),
@@ -144,9 +147,9 @@ impl<'a> Side<'a> {
 
     /// Every call once. The first time does not count.
     fn round(&mut self, round: usize) -> Result<()> {
-        for (at, call) in Call::ALL.into_iter().enumerate() {
+        for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
             let taken = self.call(call, round)?;
-            let is_first = matches!(call, Call::Read) && round < self.place.size.chats;
+            let is_first = matches!(call, BridgeCall::Read) && round < self.place.size.chats;
             match round {
                 0 => {}
                 _ if is_first => self.first.push(taken),
@@ -158,7 +161,7 @@ impl<'a> Side<'a> {
 
     /// Every call once, each after a message was written.
     fn written_round(&mut self, round: usize) -> Result<()> {
-        for (at, call) in Call::ALL.into_iter().enumerate() {
+        for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
             self.writer.write(round % self.place.size.chats)?;
             let taken = self.call(call, round)?;
             if round > 0 {
@@ -168,7 +171,7 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    fn call(&mut self, call: Call, round: usize) -> Result<Duration> {
+    fn call(&mut self, call: BridgeCall, round: usize) -> Result<Duration> {
         let arguments = call.arguments(round % self.place.size.chats);
         let (taken, answer) = self.bridge.call(call.tool(), &arguments)?;
         call.check(self.place, &answer)?;
@@ -176,7 +179,7 @@ impl<'a> Side<'a> {
     }
 
     fn end(self) -> Result<()> {
-        self.bridge.end()?;
+        self.bridge.close()?;
         self.writer.end()
     }
 }

@@ -14,7 +14,7 @@ use hermes_mcp::era::Era;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{clock, scene::Programs};
+use crate::{clock, environment::Programs};
 
 /// As much as a pipe holds.
 const BUFFER: usize = 64 * 1024;
@@ -33,7 +33,7 @@ pub(super) struct Bridge {
 impl Bridge {
     /// Starts a bridge and has it list its tools. Returns how long that took.
     pub(super) fn start(programs: &Programs, home: &Path, era: Era) -> Result<(Self, Duration)> {
-        let greeting = greeting(era)?;
+        let greeting = handshake(era)?;
         let mut command = Command::new(&programs.hermes);
         command
             .args(["mcp", "serve"])
@@ -73,22 +73,22 @@ impl Bridge {
         self.input.write_all(&line)?;
         self.read_line()?;
         let taken = began.elapsed();
-        let answer = Answer::read(&self.line)?;
+        let answer = ToolReply::read(&self.line)?;
         ensure!(answer.id == id, "an answer to another call");
         Ok((taken, answer.body()?))
     }
 
     /// Calls a tool and does not wait. Returns the id of the call.
-    pub(super) fn ask(&mut self, tool: &str, arguments: &Value) -> Result<u64> {
+    pub(super) fn send_call(&mut self, tool: &str, arguments: &Value) -> Result<u64> {
         let (id, line) = self.request(tool, arguments)?;
         self.input.write_all(&line)?;
         Ok(id)
     }
 
     /// Waits for the next answer, to whichever call.
-    pub(super) fn next_answer(&mut self) -> Result<Answer<'_>> {
+    pub(super) fn next_reply(&mut self) -> Result<ToolReply<'_>> {
         self.read_line()?;
-        Answer::read(&self.line)
+        ToolReply::read(&self.line)
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -108,11 +108,11 @@ impl Bridge {
 
     /// The processor time it has used.
     pub(super) fn processor_time(&self) -> Result<Duration> {
-        clock::used_by(self.pid())
+        clock::processor_time(self.pid())
     }
 
     /// Hangs up and waits for its end.
-    pub(super) fn end(self) -> Result<()> {
+    pub(super) fn close(self) -> Result<()> {
         let Self {
             mut child, input, ..
         } = self;
@@ -127,7 +127,7 @@ impl Bridge {
         let params = json!({"name": tool, "arguments": arguments});
         let request =
             json!({"jsonrpc": "2.0", "id": self.id, "method": "tools/call", "params": params});
-        Ok((self.id, line(&request)?))
+        Ok((self.id, encode_line(&request)?))
     }
 
     fn read_line(&mut self) -> Result<()> {
@@ -139,14 +139,16 @@ impl Bridge {
 }
 
 /// What is said before the first call.
-struct Greeting {
+struct Handshake {
     to_begin: Vec<u8>,
     to_list: Vec<u8>,
 }
 
-fn greeting(era: Era) -> Result<Greeting> {
+fn handshake(era: Era) -> Result<Handshake> {
     let list = |params: Value| {
-        line(&json!({"jsonrpc": "2.0", "id": "list", "method": "tools/list", "params": params}))
+        encode_line(
+            &json!({"jsonrpc": "2.0", "id": "list", "method": "tools/list", "params": params}),
+        )
     };
     let client = json!({"name": "bench", "version": "1"});
     match era {
@@ -154,16 +156,16 @@ fn greeting(era: Era) -> Result<Greeting> {
             let params =
                 json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
             let mut to_list =
-                line(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+                encode_line(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
             to_list.extend(list(json!({}))?);
-            Ok(Greeting {
-                to_begin: line(&json!({
+            Ok(Handshake {
+                to_begin: encode_line(&json!({
                     "jsonrpc": "2.0", "id": "begin", "method": "initialize", "params": params,
                 }))?,
                 to_list,
             })
         }
-        Era::Stateless => Ok(Greeting {
+        Era::Stateless => Ok(Handshake {
             to_begin: list(json!({"_meta": {
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientInfo": client,
@@ -174,7 +176,7 @@ fn greeting(era: Era) -> Result<Greeting> {
     }
 }
 
-fn line(message: &Value) -> Result<Vec<u8>> {
+fn encode_line(message: &Value) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
@@ -182,38 +184,38 @@ fn line(message: &Value) -> Result<Vec<u8>> {
 
 /// The answer to a call of a tool.
 #[derive(Debug)]
-pub(super) struct Answer<'a> {
+pub(super) struct ToolReply<'a> {
     pub(super) id: u64,
     text: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
-struct Response<'a> {
+struct ToolResponse<'a> {
     id: u64,
     #[serde(borrow)]
-    result: CallResult<'a>,
+    result: ToolResult<'a>,
 }
 
 #[derive(Deserialize)]
-struct CallResult<'a> {
+struct ToolResult<'a> {
     #[serde(borrow)]
-    content: Vec<Block<'a>>,
+    content: Vec<ToolContent<'a>>,
     #[serde(rename = "isError", default)]
     is_error: bool,
 }
 
 #[derive(Deserialize)]
-struct Block<'a> {
+struct ToolContent<'a> {
     #[serde(borrow)]
     text: Cow<'a, str>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ToolReply<'a> {
     fn read(line: &'a [u8]) -> Result<Self> {
-        let response: Response<'a> = serde_json::from_slice(line)
+        let response: ToolResponse<'a> = serde_json::from_slice(line)
             .with_context(|| String::from_utf8_lossy(line).into_owned())?;
         match response.result.content.into_iter().next() {
-            Some(Block { text }) if !response.result.is_error => Ok(Self {
+            Some(ToolContent { text }) if !response.result.is_error => Ok(Self {
                 id: response.id,
                 text,
             }),
@@ -249,19 +251,19 @@ mod tests {
     #[test]
     fn an_answer_is_what_its_text_says() {
         let line = answer("{\n  \"count\": 3\n}", false);
-        let answer = Answer::read(&line).unwrap();
+        let answer = ToolReply::read(&line).unwrap();
         assert_eq!(answer.id, 7);
         assert_eq!(answer.body().unwrap(), json!({"count": 3}));
     }
 
     #[test]
     fn failures_of_either_kind_are_noticed() {
-        assert!(Answer::read(&answer("Unknown tool: x", true)).is_err());
+        assert!(ToolReply::read(&answer("Unknown tool: x", true)).is_err());
         let line = answer("{\n  \"error\": \"Conversation not found: x\"\n}", false);
-        let answer = Answer::read(&line).unwrap();
+        let answer = ToolReply::read(&line).unwrap();
         assert!(answer.is_refusal());
         assert!(answer.body().is_err());
         let protocol = br#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"x"}}"#;
-        assert!(Answer::read(protocol).is_err());
+        assert!(ToolReply::read(protocol).is_err());
     }
 }

@@ -5,30 +5,30 @@ use std::{fs, time::Duration};
 use anyhow::Result;
 use hermes_mcp::era::Era;
 
-use super::{Place, client::Bridge};
+use super::{FilledHome, client::Bridge};
 use crate::{
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, Programs},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
 const LIMIT: Target = Target::Below(Quantity::Time(Duration::from_millis(25)));
 
 pub(super) fn measure(
     programs: &Programs,
-    large: &Place,
+    large: &FilledHome,
     effort: Effort,
     report: &mut Report,
 ) -> Result<()> {
     let start = |era| -> Result<Duration> {
         let (bridge, taken) = Bridge::start(programs, large.path(), era)?;
-        bridge.end()?;
+        bridge.close()?;
         Ok(taken)
     };
     let (mut first, mut legacy, mut stateless) =
         (Samples::default(), Samples::default(), Samples::default());
     for round in 0..=effort.times(200) {
-        forget_log(large);
+        delete_event_log(large);
         let taken = start(Era::Legacy)?;
         let (again, other) = (start(Era::Legacy)?, start(Era::Stateless)?);
         if round > 0 {
@@ -42,7 +42,7 @@ pub(super) fn measure(
         ("stateless", &stateless),
         ("legacy, first on a home", &first),
     ] {
-        report.add(Row::time(
+        report.add(ReportRow::time(
             format!("spawn to tools/list, {how}"),
             samples,
             LIMIT,
@@ -52,7 +52,7 @@ pub(super) fn measure(
 }
 
 /// Deletes the log of events, as if no bridge had run yet.
-fn forget_log(place: &Place) {
+fn delete_event_log(place: &FilledHome) {
     for name in ["runtime.db", "runtime.db-wal", "runtime.db-shm"] {
         // It may not be there.
         let _ = fs::remove_file(place.path().join(name));

@@ -6,21 +6,21 @@ use anyhow::{Result, ensure};
 use hermes_mcp::era::Era;
 use serde_json::json;
 
-use super::{Place, client::Bridge, writer::Writer};
+use super::{FilledHome, client::Bridge, writer::WriterProcess};
 use crate::{
     clock,
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, Programs},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
 const LIMIT: Target = Target::Below(Quantity::Time(Duration::from_millis(10)));
 /// Pauses from one to so many milliseconds, so that messages come at any point of the bridge's own rhythm.
-const PAUSES: u64 = 37;
+const MAX_PAUSE_MS: u64 = 37;
 
 pub(super) fn measure(
     programs: &Programs,
-    large: &Place,
+    large: &FilledHome,
     effort: Effort,
     report: &mut Report,
 ) -> Result<()> {
@@ -29,20 +29,20 @@ pub(super) fn measure(
         Effort::Quick => 100,
     };
     let (mut bridge, _) = Bridge::start(programs, large.path(), Era::Legacy)?;
-    let mut writer = Writer::start(programs, large.path())?;
+    let mut writer = WriterProcess::start(programs, large.path())?;
     let (mut from_insert, mut from_commit) = (Samples::default(), Samples::default());
     let (_, state) = bridge.call("events_poll", &json!({}))?;
     let mut cursor = state["next_cursor"].clone();
     for round in 0..=times {
-        bridge.ask(
+        bridge.send_call(
             "events_wait",
             &json!({"after_cursor": cursor, "timeout_ms": 10_000}),
         )?;
-        thread::sleep(Duration::from_millis(1 + round * 7 % PAUSES));
-        writer.order(usize::try_from(round)? % large.size.chats)?;
-        let event = bridge.next_answer()?.body()?["event"].take();
+        thread::sleep(Duration::from_millis(1 + round * 7 % MAX_PAUSE_MS));
+        writer.request_write(usize::try_from(round)? % large.size.chats)?;
+        let event = bridge.next_reply()?.body()?["event"].take();
         let answered = clock::now()?;
-        let written = writer.written()?;
+        let written = writer.wait_written()?;
         let id = event["message_id"].as_str().and_then(|id| id.parse().ok());
         ensure!(
             id == Some(written.id),
@@ -56,22 +56,22 @@ pub(super) fn measure(
             from_commit.push(answered.saturating_sub(written.committed));
         }
     }
-    report.add(Row::p99(
+    report.add(ReportRow::p99(
         "insert to events_wait, p99",
         &from_insert,
         None,
         LIMIT,
     ));
-    report.add(Row::time(
+    report.add(ReportRow::time(
         "insert to events_wait, p50",
         &from_insert,
         Target::Nothing,
     ));
-    report.add(Row::time(
+    report.add(ReportRow::time(
         "commit to events_wait, p50",
         &from_commit,
         Target::Nothing,
     ));
-    bridge.end()?;
+    bridge.close()?;
     writer.end()
 }

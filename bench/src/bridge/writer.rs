@@ -12,12 +12,13 @@ use hermes_config::Home;
 use hermes_store::{Access, NewMessage, Role, Store};
 
 use crate::{
-    clock, filled,
-    scene::{Flavour, Programs},
+    clock,
+    environment::{Programs, RuntimeFlavour},
+    filled_store,
 };
 
 /// A process that writes what it is told to.
-pub(super) struct Writer {
+pub(super) struct WriterProcess {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -25,7 +26,7 @@ pub(super) struct Writer {
 
 /// A message that was written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Written {
+pub(super) struct WrittenMessage {
     pub(super) id: i64,
     /// When the writer began to insert it.
     pub(super) began: Duration,
@@ -33,7 +34,7 @@ pub(super) struct Written {
     pub(super) committed: Duration,
 }
 
-impl Writer {
+impl WriterProcess {
     pub(super) fn start(programs: &Programs, home: &Path) -> Result<Self> {
         let mut child = Command::new(&programs.own)
             .arg("write")
@@ -50,23 +51,23 @@ impl Writer {
     }
 
     /// Has a message written to a chat, and waits for that.
-    pub(super) fn write(&mut self, chat: usize) -> Result<Written> {
-        self.order(chat)?;
-        self.written()
+    pub(super) fn write(&mut self, chat: usize) -> Result<WrittenMessage> {
+        self.request_write(chat)?;
+        self.wait_written()
     }
 
     /// Has a message written to a chat.
-    pub(super) fn order(&mut self, chat: usize) -> Result<()> {
+    pub(super) fn request_write(&mut self, chat: usize) -> Result<()> {
         Ok(writeln!(self.input, "{chat}")?)
     }
 
     /// Waits until what was ordered is written.
-    pub(super) fn written(&mut self) -> Result<Written> {
+    pub(super) fn wait_written(&mut self) -> Result<WrittenMessage> {
         let mut line = String::new();
         let length = self.output.read_line(&mut line)?;
         ensure!(length > 0, "the writer has ended");
         let (id, began, committed) = serde_json::from_str(&line)?;
-        Ok(Written {
+        Ok(WrittenMessage {
             id,
             began,
             committed,
@@ -87,11 +88,11 @@ impl Writer {
 /// The hidden mode: reads numbers of chats, writes a message to each, and prints its id and when it was written.
 pub(crate) fn child(home: &str) -> Result<ExitCode> {
     let home = Home::at(home);
-    Flavour::OneThread.run(async move {
+    RuntimeFlavour::OneThread.run(async move {
         let store = Store::open(&home, Access::ReadWrite).await?;
         let mut line = String::new();
         while std::io::stdin().read_line(&mut line)? > 0 {
-            let session = filled::session_id(line.trim().parse()?)?;
+            let session = filled_store::session_id(line.trim().parse()?)?;
             line.clear();
             let message = NewMessage::new(Role::User, "A message of the writer");
             let began = clock::now()?;

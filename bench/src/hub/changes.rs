@@ -6,10 +6,11 @@ use anyhow::Result;
 use hermes_testkit::TemporaryHome;
 use serde_json::json;
 
-use super::{fill, load, served::Served, tenant};
+use super::{create_tenants, load, tenant_name};
 use crate::{
-    report::{Report, Row, Target},
-    scene::{Effort, Programs},
+    environment::{Effort, Programs},
+    hub::hub_process::HubProcess,
+    report::{Report, ReportRow, Target},
 };
 
 const TENANTS: usize = 100;
@@ -21,27 +22,27 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         Effort::Quick => Duration::from_millis(500),
     };
     let directory = TemporaryHome::new();
-    fill(programs, directory.path(), TENANTS)?;
-    let hub = Served::start(programs, directory.path())?;
+    create_tenants(programs, directory.path(), TENANTS)?;
+    let hub = HubProcess::start(programs, directory.path())?;
     for connections in CONNECTIONS {
         let requests: Arc<[Vec<u8>]> = (0..TENANTS)
             .map(|number| {
-                let path = format!("/v1/tenants/{}", tenant(number));
+                let path = format!("/v1/tenants/{}", tenant_name(number));
                 let body = json!({"displayName": format!("Name {number} of {connections}")});
                 hub.request("PATCH", &path, Some(&body))
             })
             .collect();
-        let clients = (0..connections).map(|number| load::Client {
+        let clients = (0..connections).map(|number| load::LoadClient {
             requests: Arc::clone(&requests),
             first: number * TENANTS / connections,
         });
-        let outcome = load::run(hub.port, clients.collect(), time)?;
-        report.add(Row::new(
+        let outcome = load::run_load(hub.port, clients.collect(), time)?;
+        report.add(ReportRow::new(
             format!("PATCH of a tenant, {connections} connections"),
             outcome.rate(),
             None,
             Target::Nothing,
         ));
     }
-    hub.end()
+    hub.stop()
 }

@@ -19,9 +19,9 @@ use rmcp::{
 /// What starts it.
 pub(crate) const MODE: &str = "echo-mcp";
 
-struct Echoing;
+struct EchoHandler;
 
-impl ServerHandler for Echoing {
+impl ServerHandler for EchoHandler {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
     }
@@ -49,7 +49,7 @@ pub(crate) fn serve() -> Result<ExitCode> {
         // Answers as the Hub gives them: JSON where the era allows it.
         let config = StreamableHttpServerConfig::default().with_json_response(true);
         let service = StreamableHttpService::new(
-            || Ok(Echoing),
+            || Ok(EchoHandler),
             Arc::new(LocalSessionManager::default()),
             config,
         );

@@ -5,16 +5,17 @@ use hermes_mcp::era::Era;
 use hermes_testkit::TemporaryHome;
 use serde_json::json;
 
-use super::{fill, load, served::Served, tenant};
+use super::{create_tenants, load, tenant_name};
 use crate::{
-    report::{Quantity, Report, Row, Target},
-    scene::{Effort, Programs},
+    environment::{Effort, Programs},
+    hub::hub_process::HubProcess,
+    report::{Quantity, Report, ReportRow, Target},
 };
 
 const TENANTS: usize = 100;
 const CONNECTIONS: usize = 32;
 /// Calls between two looks, so that this program need not keep all of them.
-const AT_ONCE: usize = 5_000;
+const BATCH: usize = 5_000;
 const LIMIT: Target = Target::Ratio(1.05);
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
@@ -23,26 +24,26 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         Effort::Quick => (10_000, 10_000),
     };
     let directory = TemporaryHome::new();
-    fill(programs, directory.path(), TENANTS)?;
-    let hub = Served::start(programs, directory.path())?;
+    create_tenants(programs, directory.path(), TENANTS)?;
+    let hub = HubProcess::start(programs, directory.path())?;
     let requests = requests(&hub)?;
-    call(&hub, &requests, warm_up)?;
+    send_requests(&hub, &requests, warm_up)?;
     let before = hub.memory()?;
-    call(&hub, &requests, calls)?;
-    report.add(Row::new(
+    send_requests(&hub, &requests, calls)?;
+    report.add(ReportRow::new(
         format!("memory after {calls} calls, against that before them"),
         Quantity::Memory(hub.memory()?),
         Some(Quantity::Memory(before)),
         LIMIT,
     ));
-    hub.end()
+    hub.stop()
 }
 
 /// Reads and writes, through both doors.
-fn requests(hub: &Served) -> Result<Vec<Vec<u8>>> {
+fn requests(hub: &HubProcess) -> Result<Vec<Vec<u8>>> {
     let mut requests = Vec::new();
     for number in 0..TENANTS {
-        let id = tenant(number);
+        let id = tenant_name(number);
         let path = format!("/v1/tenants/{id}");
         let renamed = json!({"displayName": format!("Tenant {number}, again")});
         requests.push(hub.request("GET", &path, None));
@@ -59,11 +60,11 @@ fn requests(hub: &Served) -> Result<Vec<Vec<u8>>> {
     Ok(requests)
 }
 
-fn call(hub: &Served, requests: &[Vec<u8>], calls: usize) -> Result<()> {
+fn send_requests(hub: &HubProcess, requests: &[Vec<u8>], calls: usize) -> Result<()> {
     let mut all = requests.iter().cycle();
-    for _ in 0..calls / AT_ONCE {
-        let some = all.by_ref().take(AT_ONCE).cloned().collect();
-        load::each_once(hub.port, some, CONNECTIONS)?;
+    for _ in 0..calls / BATCH {
+        let some = all.by_ref().take(BATCH).cloned().collect();
+        load::send_each_once(hub.port, some, CONNECTIONS)?;
     }
     Ok(())
 }

@@ -9,12 +9,12 @@ use std::{
 use anyhow::{Context, Result};
 use tokio::task::JoinSet;
 
-use super::wire::Connection;
-use crate::{report::Quantity, samples::Samples, scene::Flavour};
+use super::wire::RawConnection;
+use crate::{environment::RuntimeFlavour, report::Quantity, samples::Samples};
 
 /// Somebody who asks these things in turns, on a connection of its own.
 #[derive(Debug, Clone)]
-pub(super) struct Client {
+pub(super) struct LoadClient {
     pub(super) requests: Arc<[Vec<u8>]>,
     /// Where it begins.
     pub(super) first: usize,
@@ -22,12 +22,12 @@ pub(super) struct Client {
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct LoadResult {
     pub(super) latencies: Samples,
     time: Duration,
 }
 
-impl Outcome {
+impl LoadResult {
     /// Requests in a second.
     pub(super) fn rate(&self) -> Quantity {
         let seconds = self.time.as_secs_f64().max(f64::EPSILON);
@@ -44,28 +44,28 @@ impl Outcome {
 }
 
 /// Has all clients ask for a time.
-pub(super) fn run(port: u16, clients: Vec<Client>, time: Duration) -> Result<Outcome> {
-    paced(port, clients, time, Duration::ZERO)
+pub(super) fn run_load(port: u16, clients: Vec<LoadClient>, time: Duration) -> Result<LoadResult> {
+    run_paced_load(port, clients, time, Duration::ZERO)
 }
 
 /// Has all clients ask for a time, each so often: none sooner than that after it began to ask before.
-pub(super) fn paced(
+pub(super) fn run_paced_load(
     port: u16,
-    clients: Vec<Client>,
+    clients: Vec<LoadClient>,
     time: Duration,
     every: Duration,
-) -> Result<Outcome> {
-    Flavour::OneThread.run(async move {
+) -> Result<LoadResult> {
+    RuntimeFlavour::OneThread.run(async move {
         let mut connections = Vec::new();
         for client in clients {
-            connections.push((Connection::open(port).await?, client));
+            connections.push((RawConnection::open(port).await?, client));
         }
         let began = Instant::now();
         let mut tasks = JoinSet::new();
         for (connection, client) in connections {
-            tasks.spawn(ask(connection, client, began + time, every));
+            tasks.spawn(run_client(connection, client, began + time, every));
         }
-        let mut outcome = Outcome::default();
+        let mut outcome = LoadResult::default();
         while let Some(samples) = tasks.join_next().await {
             outcome.latencies.extend(&samples??);
         }
@@ -74,9 +74,9 @@ pub(super) fn paced(
     })
 }
 
-async fn ask(
-    mut connection: Connection,
-    client: Client,
+async fn run_client(
+    mut connection: RawConnection,
+    client: LoadClient,
     end: Instant,
     every: Duration,
 ) -> Result<Samples> {
@@ -96,14 +96,18 @@ async fn ask(
 }
 
 /// Sends all requests, each once, on so many connections.
-pub(super) fn each_once(port: u16, requests: Vec<Vec<u8>>, connections: usize) -> Result<Samples> {
+pub(super) fn send_each_once(
+    port: u16,
+    requests: Vec<Vec<u8>>,
+    connections: usize,
+) -> Result<Samples> {
     let waiting = Arc::new(Mutex::new(VecDeque::from(requests)));
-    Flavour::OneThread.run(async move {
+    RuntimeFlavour::OneThread.run(async move {
         let mut tasks = JoinSet::new();
         for _ in 0..connections {
             let waiting = Arc::clone(&waiting);
             tasks.spawn(async move {
-                let mut connection = Connection::open(port).await?;
+                let mut connection = RawConnection::open(port).await?;
                 let mut samples = Samples::default();
                 let next = || {
                     let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,9 +130,9 @@ pub(super) fn each_once(port: u16, requests: Vec<Vec<u8>>, connections: usize) -
 }
 
 /// Asks once, and gives the whole answer.
-pub(super) fn once(port: u16, request: Vec<u8>) -> Result<serde_json::Value> {
-    Flavour::OneThread.run(async move {
-        let mut connection = Connection::open(port).await?;
+pub(super) fn send_once(port: u16, request: Vec<u8>) -> Result<serde_json::Value> {
+    RuntimeFlavour::OneThread.run(async move {
+        let mut connection = RawConnection::open(port).await?;
         let answer = connection.exchange(&request).await?;
         answer.check()?;
         if answer.body.is_empty() {

@@ -6,17 +6,17 @@ use anyhow::{Context, Result};
 use hermes_mcp::era::Era;
 use serde_json::{Value, json};
 
-use super::{load::Client, wire::Connection};
-use crate::scene::Flavour;
+use super::{load::LoadClient, wire::RawConnection};
+use crate::environment::RuntimeFlavour;
 
 /// A server that speaks MCP.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Server<'a> {
+pub(super) struct McpEndpoint<'a> {
     pub(super) port: u16,
     pub(super) token: Option<&'a str>,
 }
 
-impl Server<'_> {
+impl McpEndpoint<'_> {
     /// Clients that call one tool with these arguments, and where the era has sessions, have one each.
     pub(super) fn clients(
         self,
@@ -24,7 +24,7 @@ impl Server<'_> {
         clients: usize,
         tool: &str,
         arguments: &[Value],
-    ) -> Result<Vec<Client>> {
+    ) -> Result<Vec<LoadClient>> {
         let calls = |session: Option<&str>| -> Arc<[Vec<u8>]> {
             let calls = arguments.iter();
             calls
@@ -38,7 +38,7 @@ impl Server<'_> {
                     Era::Legacy => calls(Some(&self.open_session()?)),
                     Era::Stateless => Arc::clone(&shared),
                 };
-                Ok(Client {
+                Ok(LoadClient {
                     requests,
                     first: client * arguments.len() / clients,
                 })
@@ -54,13 +54,13 @@ impl Server<'_> {
         let begin = self.post(&begin, &[]);
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         let own = Arc::new((self.port, self.token.map(str::to_owned)));
-        Flavour::OneThread.run(async move {
+        RuntimeFlavour::OneThread.run(async move {
             let (port, token) = &*own;
-            let server = Server {
+            let server = McpEndpoint {
                 port: *port,
                 token: token.as_deref(),
             };
-            let mut connection = Connection::open(*port).await?;
+            let mut connection = RawConnection::open(*port).await?;
             let answer = connection.exchange(&begin).await?;
             answer.check()?;
             let session = answer.session.context("the server opened no session")?;

@@ -12,20 +12,21 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use hermes_testkit::{
     TemporaryHome,
-    model::{Answer, ModelServer, Script},
+    model::{ModelScript, ModelServer, ScriptedAnswer},
 };
 use serde_json::json;
 
 use super::{
-    load::{self, Client},
-    saturate::{Greed, READY},
-    served::{LOOK, PATIENCE, Served},
+    load,
+    load::LoadClient,
+    saturate::{READY_FILE, SaturatedResource},
 };
 use crate::{
-    note,
-    report::{Report, Row, Target},
+    environment::{Effort, Programs},
+    hub::hub_process::{HubProcess, POLL_INTERVAL, TIMEOUT},
+    report::{Report, ReportRow, Target},
+    report_progress,
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
 const GREEDY: &str = "greedy";
@@ -36,29 +37,29 @@ const LIMIT: f64 = 1.5;
 const MEMORY: u64 = 512 << 20;
 const PIDS: u64 = 128;
 /// What the tenant's agent itself and the Hub's count of it leave.
-const LEFT: u64 = 96 << 20;
+const MEMORY_HEADROOM: u64 = 96 << 20;
 
 /// Who reads: so many, each so often. That is far from what the Hub can do, or its own queue would be measured.
 const READERS: usize = 8;
-const EVERY: Duration = Duration::from_millis(10);
+const READ_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A limit, what goes up to it, and the tenant's condition that tells whether it is in force here.
-const LIMITS: [(&str, Greed, &str); 3] = [
+const LIMITS: [(&str, SaturatedResource, &str); 3] = [
     (
         "memory",
-        Greed::Memory {
-            bytes: MEMORY - LEFT,
+        SaturatedResource::Memory {
+            bytes: MEMORY - MEMORY_HEADROOM,
         },
         "MemoryLimited",
     ),
-    ("processes", Greed::Processes, "PidsLimited"),
-    ("processor", Greed::Processor, "CpuLimited"),
+    ("processes", SaturatedResource::Processes, "PidsLimited"),
+    ("processor", SaturatedResource::Processor, "CpuLimited"),
 ];
 
 /// What others saw: in one round all times, over all rounds the p99 of each. Of these the median counts, because
 /// a moment in which the whole machine stood still decides over a p99 of all times.
 #[derive(Default)]
-struct Seen {
+struct NeighbourSamples {
     reads: Samples,
     runs: Samples,
 }
@@ -70,10 +71,13 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     };
     let script = LIMITS
         .iter()
-        .fold(Script::echo(), |script, (name, greed, _)| {
+        .fold(ModelScript::echo(), |script, (name, greed, _)| {
             let command = format!("exec {} {}", programs.own.display(), greed.arguments());
             let call = json!({"command": command, "timeout": 600});
-            script.rule(&wish(name), Answer::call("terminal", &call))
+            script.rule(
+                &saturate_prompt(name),
+                ScriptedAnswer::call("terminal", &call),
+            )
         });
     let model = ModelServer::start(script);
     let config = json!({
@@ -88,24 +92,24 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         format!("isolation.pids={PIDS}"),
         format!("isolation.read_paths={}", programs_lie_in.display()),
     ];
-    let hub = Served::start_with(programs, directory.path(), &settings)?;
+    let hub = HubProcess::start_with(programs, directory.path(), &settings)?;
     for tenant in [GREEDY, OTHER] {
         hub.make_tenant(tenant, &config)?;
         // Both are awake from here on, and what they are confined by is known.
-        hub.see(&hub.order(tenant, "hi")?, b"run.completed")?;
+        hub.watch_for(&hub.start_run(tenant, "hi")?, b"run.completed")?;
     }
     for (name, _, condition) in LIMITS {
-        let (is_in_force, reason) = in_force(&hub, condition)?;
+        let (is_in_force, reason) = limit_condition(&hub, condition)?;
         if condition == "PidsLimited" && !is_in_force {
-            note(&format!("no limit of {name} here: {reason}"))?;
+            report_progress(&format!("no limit of {name} here: {reason}"))?;
             continue;
         }
-        let (mut quiet, mut loud) = (Seen::default(), Seen::default());
+        let (mut quiet, mut loud) = (NeighbourSamples::default(), NeighbourSamples::default());
         for round in 0..=rounds {
-            let alone = look(&hub, effort, time)?;
-            let greedy = saturate(&hub, name)?;
-            let beside = look(&hub, effort, time)?;
-            end(&hub, &greedy)?;
+            let alone = measure_neighbours(&hub, effort, time)?;
+            let greedy = start_saturation(&hub, name)?;
+            let beside = measure_neighbours(&hub, effort, time)?;
+            stop_saturation(&hub, &greedy)?;
             // The first round fills caches.
             if round > 0 {
                 quiet.add(&alone);
@@ -123,13 +127,13 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             ("short run", &loud.runs, &quiet.runs),
         ] {
             let measure = format!("{what} {words}: p99");
-            report.add(Row::times(measure, ours, baseline, target));
+            report.add(ReportRow::times(measure, ours, baseline, target));
         }
     }
-    hub.end()
+    hub.stop()
 }
 
-impl Seen {
+impl NeighbourSamples {
     /// Takes in what was seen in a round.
     fn add(&mut self, round: &Self) {
         self.reads.push(round.reads.p99());
@@ -138,13 +142,13 @@ impl Seen {
 }
 
 /// What the model is told to have the terminal take something.
-fn wish(name: &str) -> String {
+fn saturate_prompt(name: &str) -> String {
     format!("take all {name}.")
 }
 
 /// Whether a limit of the tenant is in force on this machine, and by what.
-fn in_force(hub: &Served, condition: &str) -> Result<(bool, String)> {
-    let tenant = hub.ask("GET", &format!("/v1/tenants/{GREEDY}"), None)?;
+fn limit_condition(hub: &HubProcess, condition: &str) -> Result<(bool, String)> {
+    let tenant = hub.call_rest("GET", &format!("/v1/tenants/{GREEDY}"), None)?;
     let conditions = tenant["conditions"].as_array().context("no conditions")?;
     let found = conditions.iter().find(|found| found["type"] == condition);
     let found = found.with_context(|| format!("no condition {condition}: {tenant}"))?;
@@ -153,45 +157,49 @@ fn in_force(hub: &Served, condition: &str) -> Result<(bool, String)> {
 }
 
 /// Has the greedy tenant take all it can get; returns when it has it.
-fn saturate(hub: &Served, name: &str) -> Result<String> {
-    let ready = hub.home(GREEDY).join("workspace").join(READY);
+fn start_saturation(hub: &HubProcess, name: &str) -> Result<String> {
+    let ready = hub.home(GREEDY).join("workspace").join(READY_FILE);
     let _ = fs::remove_file(&ready);
-    let run = hub.order(GREEDY, &wish(name))?;
-    let end = Instant::now() + PATIENCE;
+    let run = hub.start_run(GREEDY, &saturate_prompt(name))?;
+    let end = Instant::now() + TIMEOUT;
     while !ready.exists() {
         if Instant::now() > end {
-            let run = hub.ask("GET", &run, None)?;
+            let run = hub.call_rest("GET", &run, None)?;
             anyhow::bail!("the tenant does not get to its limit of {name}: {run}");
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(run)
 }
 
 /// Ends what the greedy tenant does. It must have gone on until now, or nothing was measured.
-fn end(hub: &Served, run: &str) -> Result<()> {
-    let shown = hub.ask("GET", run, None)?;
+fn stop_saturation(hub: &HubProcess, run: &str) -> Result<()> {
+    let shown = hub.call_rest("GET", run, None)?;
     ensure!(shown["status"] == "running", "it was over before: {shown}");
-    hub.ask("POST", &format!("{run}/stop"), None)?;
-    hub.await_word(run, "status", &["cancelled", "completed", "failed"])
+    hub.call_rest("POST", &format!("{run}/stop"), None)?;
+    hub.wait_for_member(run, "status", &["cancelled", "completed", "failed"])
 }
 
 /// Reads, and runs of another tenant.
-fn look(hub: &Served, effort: Effort, time: Duration) -> Result<Seen> {
+fn measure_neighbours(
+    hub: &HubProcess,
+    effort: Effort,
+    time: Duration,
+) -> Result<NeighbourSamples> {
     let read = hub.request("GET", &format!("/v1/tenants/{OTHER}"), None);
     let requests: Arc<[Vec<u8>]> = [read].into();
     let clients = (0..READERS)
-        .map(|_| Client {
+        .map(|_| LoadClient {
             requests: Arc::clone(&requests),
             first: 0,
         })
         .collect();
-    let reads = load::paced(hub.port, clients, time, EVERY)?.latencies;
+    let reads = load::run_paced_load(hub.port, clients, time, READ_INTERVAL)?.latencies;
     let mut runs = Samples::default();
     for _ in 0..effort.times(30) {
         let began = Instant::now();
-        hub.see(&hub.order(OTHER, "hi")?, b"run.completed")?;
+        hub.watch_for(&hub.start_run(OTHER, "hi")?, b"run.completed")?;
         runs.push(began.elapsed());
     }
-    Ok(Seen { reads, runs })
+    Ok(NeighbourSamples { reads, runs })
 }

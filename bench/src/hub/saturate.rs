@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) const MODE: &str = "saturate";
 
 /// The file in the working directory that tells that nothing is left to take.
-pub(super) const READY: &str = "saturated";
+pub(super) const READY_FILE: &str = "saturated";
 
 const MEMORY: &str = "memory";
 const PROCESSES: &str = "processes";
@@ -22,11 +22,11 @@ const PROCESSOR: &str = "processor";
 const PAGE: usize = 4096;
 
 /// Processes that are let go where there can be no more.
-const FEW: usize = 8;
+const RELEASED_PROCESSES: usize = 8;
 
 /// What a tenant can have too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Greed {
+pub(super) enum SaturatedResource {
     /// Nearly all of its memory.
     Memory { bytes: u64 },
     /// As many processes as it may have.
@@ -35,7 +35,7 @@ pub(super) enum Greed {
     Processor,
 }
 
-impl Greed {
+impl SaturatedResource {
     /// The arguments that start it.
     pub(super) fn arguments(self) -> String {
         match self {
@@ -47,23 +47,23 @@ impl Greed {
 }
 
 /// The hidden mode: takes until somebody ends it.
-pub(crate) fn take(arguments: &[&str]) -> Result<ExitCode> {
+pub(crate) fn run_saturation(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
-        [MEMORY, bytes] => memory(bytes.parse().context("number of bytes")?),
-        [PROCESSES] => processes(),
-        [PROCESSOR] => processor(),
+        [MEMORY, bytes] => saturate_memory(bytes.parse().context("number of bytes")?),
+        [PROCESSES] => saturate_processes(),
+        [PROCESSOR] => saturate_processor(),
         _ => bail!("nobody can take {arguments:?}"),
     }
 }
 
-fn is_ready() -> Result<()> {
-    fs::write(READY, "").context("the working directory cannot be written to")
+fn write_ready_file() -> Result<()> {
+    fs::write(READY_FILE, "").context("the working directory cannot be written to")
 }
 
 /// Writes to all of it, and goes on writing to a part of it each time.
-fn memory(bytes: usize) -> Result<ExitCode> {
+fn saturate_memory(bytes: usize) -> Result<ExitCode> {
     let mut taken = vec![1_u8; bytes];
-    is_ready()?;
+    write_ready_file()?;
     loop {
         for page in taken.iter_mut().step_by(16 * PAGE) {
             *page = page.wrapping_add(1);
@@ -75,7 +75,7 @@ fn memory(bytes: usize) -> Result<ExitCode> {
 
 /// Starts processes until there can be no more, lets a few go, and so on: whatever else the tenant has to start finds
 /// little room, but some. The tenant's terminal ends all of them.
-fn processes() -> Result<ExitCode> {
+fn saturate_processes() -> Result<ExitCode> {
     let mut children: Vec<Child> = Vec::new();
     loop {
         let started = Command::new("sleep")
@@ -88,23 +88,23 @@ fn processes() -> Result<ExitCode> {
             children.push(child);
             continue;
         }
-        let few = children.len().saturating_sub(FEW);
+        let few = children.len().saturating_sub(RELEASED_PROCESSES);
         for mut child in children.drain(few..) {
             child.kill()?;
             child.wait()?;
         }
-        is_ready()?;
+        write_ready_file()?;
         thread::sleep(Duration::from_millis(50));
     }
 }
 
-fn processor() -> Result<ExitCode> {
+fn saturate_processor() -> Result<ExitCode> {
     let threads = thread::available_parallelism().map_or(1, usize::from) * 2;
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(spin);
         }
-        is_ready()
+        write_ready_file()
     })?;
     Ok(ExitCode::SUCCESS)
 }

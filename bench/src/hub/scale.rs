@@ -7,20 +7,21 @@ use hermes_mcp::era::Era;
 use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 
-use super::{calls::CONNECTIONS, fill, load, served::Served, tenant};
+use super::{calls::CONNECTIONS, create_tenants, load, tenant_name};
 use crate::{
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, Programs},
+    hub::hub_process::HubProcess,
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
-const FEW: usize = 10;
+const FEW_TENANTS: usize = 10;
 const START: Target = Target::Below(Quantity::Time(Duration::from_millis(300)));
 /// 100 MB in KiB.
 const MEMORY: Target = Target::Below(Quantity::Memory(97_656));
 const PAGE: Target = Target::Below(Quantity::Time(Duration::from_millis(20)));
 /// Time for background work of the start to finish.
-pub(super) const SETTLING: Duration = Duration::from_secs(2);
+pub(super) const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let (many, rounds, time) = match effort {
@@ -28,62 +29,67 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         Effort::Quick => (200, 1, Duration::from_millis(500)),
     };
     let (large, small) = (TemporaryHome::new(), TemporaryHome::new());
-    fill(programs, large.path(), many)?;
-    fill(programs, small.path(), FEW)?;
+    create_tenants(programs, large.path(), many)?;
+    create_tenants(programs, small.path(), FEW_TENANTS)?;
 
     let mut starts = Samples::default();
     for _ in 0..effort.times(20) {
-        let hub = Served::start(programs, large.path())?;
+        let hub = HubProcess::start(programs, large.path())?;
         starts.push(hub.start);
-        hub.end()?;
+        hub.stop()?;
     }
-    report.add(Row::time(
+    report.add(ReportRow::time(
         format!("start-up, {many} tenants"),
         &starts,
         START,
     ));
 
-    let of_many = Served::start(programs, large.path())?;
-    std::thread::sleep(SETTLING);
-    report.add(Row::new(
+    let of_many = HubProcess::start(programs, large.path())?;
+    std::thread::sleep(SETTLE_TIME);
+    report.add(ReportRow::new(
         format!("idle, {many} sleeping tenants: RSS"),
         Quantity::Memory(of_many.memory()?),
         None,
         MEMORY,
     ));
-    pages(&of_many, many, effort, report)?;
+    measure_pages(&of_many, many, effort, report)?;
 
-    let of_few = Served::start(programs, small.path())?;
-    let clients = |hub: &Served, count: usize| {
+    let of_few = HubProcess::start(programs, small.path())?;
+    let clients = |hub: &HubProcess, count: usize| {
         // All of them in an order that is far from that of the table.
         let all: Vec<Value> = (0..count)
-            .map(|number| json!({"tenant_id": tenant(number * 7_919 % count)}))
+            .map(|number| json!({"tenant_id": tenant_name(number * 7_919 % count)}))
             .collect();
         hub.mcp()
             .clients(Era::Stateless, CONNECTIONS, "get_tenant", &all)
     };
-    let (ours, base) = (clients(&of_many, many)?, clients(&of_few, FEW)?);
-    let (mut of_large, mut of_small) = (load::Outcome::default(), load::Outcome::default());
+    let (ours, base) = (clients(&of_many, many)?, clients(&of_few, FEW_TENANTS)?);
+    let (mut of_large, mut of_small) = (load::LoadResult::default(), load::LoadResult::default());
     for round in 0..=rounds {
-        let large = load::run(of_many.port, ours.clone(), time)?;
-        let small = load::run(of_few.port, base.clone(), time)?;
+        let large = load::run_load(of_many.port, ours.clone(), time)?;
+        let small = load::run_load(of_few.port, base.clone(), time)?;
         if round > 0 {
             of_large.add(&large);
             of_small.add(&small);
         }
     }
-    report.add(Row::times(
-        format!("get_tenant, {CONNECTIONS} connections: {many} tenants against {FEW}"),
+    report.add(ReportRow::times(
+        format!("get_tenant, {CONNECTIONS} connections: {many} tenants against {FEW_TENANTS}"),
         &of_large.latencies,
         &of_small.latencies,
         Target::Ratio(1.2),
     ));
-    of_few.end()?;
-    of_many.end()
+    of_few.stop()?;
+    of_many.stop()
 }
 
 /// Pages of the list, from the first to the last and over again.
-fn pages(hub: &Served, tenants: usize, effort: Effort, report: &mut Report) -> Result<()> {
+fn measure_pages(
+    hub: &HubProcess,
+    tenants: usize,
+    effort: Effort,
+    report: &mut Report,
+) -> Result<()> {
     let page = |cursor: Option<&str>| {
         let mut path = "/v1/tenants?limit=100".to_owned();
         if let Some(cursor) = cursor {
@@ -96,7 +102,7 @@ fn pages(hub: &Served, tenants: usize, effort: Effort, report: &mut Report) -> R
     let (mut seen, mut cursor) = (0, None::<String>);
     loop {
         let request = page(cursor.as_deref());
-        let told = load::once(hub.port, request.clone())?;
+        let told = load::send_once(hub.port, request.clone())?;
         requests.push(request);
         seen += told["tenants"].as_array().map_or(0, Vec::len);
         match told["nextCursor"].as_str() {
@@ -107,8 +113,8 @@ fn pages(hub: &Served, tenants: usize, effort: Effort, report: &mut Report) -> R
     ensure!(seen == tenants, "{seen} of {tenants} tenants were listed");
     let repetitions = effort.times(1_000).div_ceil(requests.len()).max(1);
     let all: Vec<_> = (0..repetitions).flat_map(|_| requests.clone()).collect();
-    let samples = load::each_once(hub.port, all, 1)?;
-    report.add(Row::p99(
+    let samples = load::send_each_once(hub.port, all, 1)?;
+    report.add(ReportRow::p99(
         format!("list_tenants, page of 100 of {tenants}: p99"),
         &samples,
         None,

@@ -12,12 +12,13 @@ use anyhow::{Context, Result, ensure};
 use hermes_testkit::TemporaryHome;
 use serde_json::json;
 
-use super::{load, served::Served};
+use super::load;
 use crate::{
-    note,
-    report::{Report, Row, Target},
+    environment::{Effort, Programs},
+    hub::hub_process::HubProcess,
+    report::{Report, ReportRow, Target},
+    report_progress,
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
 const GROUP: &str = "library";
@@ -33,7 +34,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         Effort::Quick => (1_000, 2),
     };
     let directory = TemporaryHome::new();
-    let hub = Served::start(programs, directory.path())?;
+    let hub = HubProcess::start(programs, directory.path())?;
     share_with(&hub, GROUP, TENANT)?;
     let share = hub.share(GROUP);
     let needles = write_files(&share, files)?;
@@ -47,7 +48,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     let (mut ours, mut theirs) = (Samples::default(), Samples::default());
     for round in 0..=rounds {
         let began = Instant::now();
-        let told = load::once(hub.port, request.clone())?;
+        let told = load::send_once(hub.port, request.clone())?;
         let taken = began.elapsed();
         let found = told["matches"].as_array().map_or(0, Vec::len);
         ensure!(
@@ -64,25 +65,25 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     }
     let measure = format!("grep_share, {files} files of {FILE_BYTES} bytes");
     report.add(if theirs.count() > 0 {
-        Row::times(measure, &ours, &theirs, Target::Ratio(LIMIT))
+        ReportRow::times(measure, &ours, &theirs, Target::Ratio(LIMIT))
     } else {
-        note("there is no `rg` here to compare grep_share with; install ripgrep")?;
-        Row::time(measure, &ours, Target::Nothing)
+        report_progress("there is no `rg` here to compare grep_share with; install ripgrep")?;
+        ReportRow::time(measure, &ours, Target::Nothing)
     });
-    hub.end()
+    hub.stop()
 }
 
 /// A group, and a tenant that may write to its share.
-pub(super) fn share_with(hub: &Served, group: &str, tenant: &str) -> Result<()> {
+pub(super) fn share_with(hub: &HubProcess, group: &str, tenant: &str) -> Result<()> {
     let body = json!({"id": group});
-    load::once(hub.port, hub.request("POST", "/v1/groups", Some(&body)))?;
+    load::send_once(hub.port, hub.request("POST", "/v1/groups", Some(&body)))?;
     let body = json!({
         "id": tenant,
         "groups": [{"id": group, "access": "write"}],
         "agent": {"autoStart": false},
         "start": false,
     });
-    load::once(hub.port, hub.request("POST", "/v1/tenants", Some(&body)))?;
+    load::send_once(hub.port, hub.request("POST", "/v1/tenants", Some(&body)))?;
     Ok(())
 }
 

@@ -5,11 +5,12 @@ use std::{path::Path, thread, time::Duration};
 use anyhow::Result;
 use hermes_testkit::TemporaryHome;
 
-use super::{fill, scale::SETTLING, served::Served};
+use super::{create_tenants, scale::SETTLE_TIME};
 use crate::{
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, Programs},
+    hub::hub_process::HubProcess,
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Programs},
 };
 
 const TENANTS: u32 = 1_000;
@@ -23,27 +24,31 @@ const TENANT_MEMORY: Target = Target::Below(Quantity::Memory(6 * TENANTS));
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let (empty, full) = (TemporaryHome::new(), TemporaryHome::new());
     // The first start of all makes the database.
-    Served::start(programs, empty.path())?.end()?;
-    fill(programs, full.path(), TENANTS as usize)?;
+    HubProcess::start(programs, empty.path())?.stop()?;
+    create_tenants(programs, full.path(), TENANTS as usize)?;
     let (start_empty, start_full) = (
-        starts(programs, empty.path(), effort)?,
-        starts(programs, full.path(), effort)?,
+        measure_starts(programs, empty.path(), effort)?,
+        measure_starts(programs, full.path(), effort)?,
     );
-    report.add(Row::time("start-up, empty", &start_empty, EMPTY_START));
-    report.add(Row::time(
+    report.add(ReportRow::time(
+        "start-up, empty",
+        &start_empty,
+        EMPTY_START,
+    ));
+    report.add(ReportRow::time(
         format!("start-up, {TENANTS} sleeping tenants"),
         &start_full,
         FULL_START,
     ));
-    let of_empty = at_rest(programs, empty.path())?;
-    let of_full = at_rest(programs, full.path())?;
-    report.add(Row::new(
+    let of_empty = measure_idle_memory(programs, empty.path())?;
+    let of_full = measure_idle_memory(programs, full.path())?;
+    report.add(ReportRow::new(
         "idle, empty: RSS",
         Quantity::Memory(of_empty),
         None,
         EMPTY_MEMORY,
     ));
-    report.add(Row::new(
+    report.add(ReportRow::new(
         format!("idle: what {TENANTS} sleeping tenants add to the RSS"),
         Quantity::Memory(of_full.saturating_sub(of_empty)),
         None,
@@ -52,20 +57,20 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     Ok(())
 }
 
-fn starts(programs: &Programs, data: &Path, effort: Effort) -> Result<Samples> {
+fn measure_starts(programs: &Programs, data: &Path, effort: Effort) -> Result<Samples> {
     let mut starts = Samples::default();
     for _ in 0..effort.times(50) {
-        let hub = Served::start(programs, data)?;
+        let hub = HubProcess::start(programs, data)?;
         starts.push(hub.start);
-        hub.end()?;
+        hub.stop()?;
     }
     Ok(starts)
 }
 
-fn at_rest(programs: &Programs, data: &Path) -> Result<u32> {
-    let hub = Served::start(programs, data)?;
-    thread::sleep(SETTLING);
+fn measure_idle_memory(programs: &Programs, data: &Path) -> Result<u32> {
+    let hub = HubProcess::start(programs, data)?;
+    thread::sleep(SETTLE_TIME);
     let memory = hub.memory()?;
-    hub.end()?;
+    hub.stop()?;
     Ok(memory)
 }

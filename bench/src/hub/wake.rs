@@ -11,73 +11,71 @@ use std::{
 use anyhow::{Result, bail};
 use hermes_testkit::{
     TemporaryHome,
-    model::{ModelServer, Script},
+    model::{ModelScript, ModelServer},
 };
 use serde_json::json;
 
-use super::{
-    served::{LOOK, PATIENCE, Served},
-    wire::Connection,
-};
+use super::wire::RawConnection;
 use crate::{
-    report::{Report, Row, Target},
+    environment::{Effort, Programs, RuntimeFlavour},
+    hub::hub_process::{HubProcess, POLL_INTERVAL, TIMEOUT},
+    report::{Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Flavour, Programs},
 };
 
 const TENANT: &str = "sleeper";
 const LIMIT: Target = Target::Longer(Duration::from_millis(150));
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
-    let model = ModelServer::start(Script::echo());
+    let model = ModelServer::start(ModelScript::echo());
     let config = json!({
         "model": {"default": "m", "provider": "custom", "base_url": model.base_url()},
         "agent": {"api_max_retries": 0},
     });
     let (directory, alone) = (TemporaryHome::new(), TemporaryHome::new());
     alone.write_config(&config.to_string());
-    let hub = Served::start(programs, directory.path())?;
+    let hub = HubProcess::start(programs, directory.path())?;
     hub.make_tenant(TENANT, &config)?;
 
     let (mut woken, mut started) = (Samples::default(), Samples::default());
     for round in 0..=effort.times(50) {
-        let own = start_alone(programs, alone.path())?;
-        let through_hub = wake(&hub)?;
-        sleep(&hub)?;
+        let own = measure_gateway_start(programs, alone.path())?;
+        let through_hub = measure_wake(&hub)?;
+        stop_agent(&hub)?;
         if round > 0 {
             woken.push(through_hub);
             started.push(own);
         }
     }
-    report.add(Row::times(
+    report.add(ReportRow::times(
         "waking a tenant to its first event, against the agent's own start",
         &woken,
         &started,
         LIMIT,
     ));
-    hub.end()
+    hub.stop()
 }
 
 /// From the order to the first event that the agent sends. Waits for the end of the run: one that is cut off would wake
 /// the agent again.
-fn wake(hub: &Served) -> Result<Duration> {
+fn measure_wake(hub: &HubProcess) -> Result<Duration> {
     let began = Instant::now();
-    let run = hub.order(TENANT, "hi")?;
-    hub.see(&run, b"data: ")?;
+    let run = hub.start_run(TENANT, "hi")?;
+    hub.watch_for(&run, b"data: ")?;
     let taken = began.elapsed();
-    hub.see(&run, b"run.completed")?;
+    hub.watch_for(&run, b"run.completed")?;
     Ok(taken)
 }
 
 /// Stops the agent and waits until it is gone.
-fn sleep(hub: &Served) -> Result<()> {
+fn stop_agent(hub: &HubProcess) -> Result<()> {
     let agent = format!("/v1/tenants/{TENANT}/agent");
-    hub.ask("POST", &format!("{agent}/stop"), None)?;
-    hub.await_word(&agent, "state", &["stopped", "sleeping"])
+    hub.call_rest("POST", &format!("{agent}/stop"), None)?;
+    hub.wait_for_member(&agent, "state", &["stopped", "sleeping"])
 }
 
 /// From the start of a gateway to its first answer.
-fn start_alone(programs: &Programs, home: &Path) -> Result<Duration> {
+fn measure_gateway_start(programs: &Programs, home: &Path) -> Result<Duration> {
     let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
     let began = Instant::now();
     let mut child = Command::new(&programs.hermes)
@@ -93,10 +91,10 @@ fn start_alone(programs: &Programs, home: &Path) -> Result<Duration> {
         if is_healthy(port) {
             break Ok(began.elapsed());
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIMEOUT {
             break Err(());
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     };
     child.kill()?;
     child.wait()?;
@@ -108,8 +106,8 @@ fn start_alone(programs: &Programs, home: &Path) -> Result<Duration> {
 
 fn is_healthy(port: u16) -> bool {
     let request = format!("GET /health HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n").into_bytes();
-    let healthy = Flavour::OneThread.run(async move {
-        let mut connection = Connection::open(port).await?;
+    let healthy = RuntimeFlavour::OneThread.run(async move {
+        let mut connection = RawConnection::open(port).await?;
         connection.exchange(&request).await?.check()
     });
     healthy.is_ok()

@@ -5,17 +5,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use hermes_testkit::{
     TemporaryHome,
-    model::{Answer, ModelServer, Script},
+    model::{ModelScript, ModelServer, ScriptedAnswer},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{served::Served, wire::Connection};
+use super::wire::RawConnection;
 use crate::{
-    report::{Quantity, Report, Row, Target},
+    environment::{Effort, Programs, RuntimeFlavour},
+    hub::hub_process::HubProcess,
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
-    scene::{Effort, Flavour, Programs},
 };
 
 const TENANT: &str = "talker";
@@ -31,48 +32,49 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         Effort::Full => (4, 100),
         Effort::Quick => (1, 15),
     };
-    let answer = Answer::pieces(vec!["word "; pieces]).with(|reply| reply.pause_ms = PAUSE_MS);
-    let model = ModelServer::start(Script::echo().rule("talk", answer));
+    let answer =
+        ScriptedAnswer::pieces(vec!["word "; pieces]).with(|reply| reply.pause_ms = PAUSE_MS);
+    let model = ModelServer::start(ModelScript::echo().rule("talk", answer));
     let config = json!({
         "model": {"default": "m", "provider": "custom", "base_url": model.base_url()},
         "agent": {"api_max_retries": 0},
     });
     let directory = TemporaryHome::new();
-    let hub = Served::start(programs, directory.path())?;
+    let hub = HubProcess::start(programs, directory.path())?;
     hub.make_tenant(TENANT, &config)?;
-    hub.see(&hub.order(TENANT, "hi")?, b"run.completed")?;
+    hub.watch_for(&hub.start_run(TENANT, "hi")?, b"run.completed")?;
     let (mut of_one, mut of_many) = (Samples::default(), Samples::default());
     for _ in 0..rounds {
-        of_one.extend(&watch(&hub, 1, pieces)?);
-        of_many.extend(&watch(&hub, MANY, pieces)?);
+        of_one.extend(&run_watchers(&hub, 1, pieces)?);
+        of_many.extend(&run_watchers(&hub, MANY, pieces)?);
     }
-    report.add(Row::p99(
+    report.add(ReportRow::p99(
         "event of a run, stored to seen, one watcher: p99",
         &of_one,
         None,
         SEEN,
     ));
-    report.add(Row::p99(
+    report.add(ReportRow::p99(
         format!("event of a run, {MANY} watchers against one: p99"),
         &of_many,
         Some(&of_one),
         AGAINST_ONE,
     ));
-    hub.end()
+    hub.stop()
 }
 
 /// A run with so many watchers from its beginning to its end.
-fn watch(hub: &Served, watchers: usize, pieces: usize) -> Result<Samples> {
-    let run = hub.order(TENANT, "talk")?;
+fn run_watchers(hub: &HubProcess, watchers: usize, pieces: usize) -> Result<Samples> {
+    let run = hub.start_run(TENANT, "talk")?;
     let request = hub.request("GET", &format!("{run}/events"), None);
     let port = hub.port;
-    let samples = Flavour::OneThread.run(async move {
+    let samples = RuntimeFlavour::OneThread.run(async move {
         let mut tasks = JoinSet::new();
         for _ in 0..watchers {
             let request = request.clone();
             tasks.spawn(async move {
-                let mut connection = Connection::open(port).await?;
-                follow(&mut connection, &request).await
+                let mut connection = RawConnection::open(port).await?;
+                follow_events(&mut connection, &request).await
             });
         }
         let mut all = Samples::default();
@@ -91,11 +93,11 @@ fn watch(hub: &Served, watchers: usize, pieces: usize) -> Result<Samples> {
 }
 
 /// How old each event was when it came; those that were there before are left out.
-async fn follow(connection: &mut Connection, request: &[u8]) -> Result<Samples> {
+async fn follow_events(connection: &mut RawConnection, request: &[u8]) -> Result<Samples> {
     let began = Timestamp::now();
-    connection.watch(request).await?;
+    connection.open_stream(request).await?;
     let mut samples = Samples::default();
-    while let Some(event) = connection.event().await? {
+    while let Some(event) = connection.next_event().await? {
         let now = Timestamp::now();
         let event: Value = serde_json::from_slice(&event)?;
         let stored: Timestamp = event["time"].as_str().context("no time")?.parse()?;

@@ -9,10 +9,10 @@ use tokio::{
 };
 
 /// Read at once.
-const PIECE: usize = 64 * 1024;
+const READ_SIZE: usize = 64 * 1024;
 
 /// One connection that is kept.
-pub(super) struct Connection {
+pub(super) struct RawConnection {
     stream: TcpStream,
     /// What was read; answers begin at its start.
     buffer: Vec<u8>,
@@ -20,14 +20,14 @@ pub(super) struct Connection {
 }
 
 #[derive(Debug)]
-pub(super) struct Answer<'a> {
+pub(super) struct RawReply<'a> {
     pub(super) status: u16,
     pub(super) body: &'a [u8],
     /// The MCP session it opens.
     pub(super) session: Option<String>,
 }
 
-impl Answer<'_> {
+impl RawReply<'_> {
     /// Makes sure that it is a good one.
     pub(super) fn check(&self) -> Result<()> {
         let is_failure = find(self.body, b"\"isError\":true").is_some();
@@ -41,36 +41,36 @@ impl Answer<'_> {
 
 /// What the head of an answer says.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Head {
+struct ReplyHead {
     status: u16,
     length: Option<usize>,
     is_chunked: bool,
     session: Option<String>,
 }
 
-impl Connection {
+impl RawConnection {
     pub(super) async fn open(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
-            buffer: Vec::with_capacity(PIECE),
+            buffer: Vec::with_capacity(READ_SIZE),
             body: Vec::new(),
         })
     }
 
     /// Sends a request and reads all of its answer.
-    pub(super) async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>> {
-        let head = self.begin(request).await?;
+    pub(super) async fn exchange(&mut self, request: &[u8]) -> Result<RawReply<'_>> {
+        let head = self.send_and_read_head(request).await?;
         self.body.clear();
         if head.is_chunked {
-            while self.chunk().await? {}
+            while self.read_chunk().await? {}
         } else {
             let length = head.length.unwrap_or(0);
-            self.have(length).await?;
+            self.fill_to(length).await?;
             self.body.extend(self.buffer.drain(..length));
         }
-        Ok(Answer {
+        Ok(RawReply {
             status: head.status,
             body: &self.body,
             session: head.session,
@@ -78,23 +78,23 @@ impl Connection {
     }
 
     /// Sends a request and reads its answer, a stream, until this text has come.
-    pub(super) async fn until(&mut self, request: &[u8], text: &[u8]) -> Result<()> {
-        self.watch(request).await?;
+    pub(super) async fn read_until(&mut self, request: &[u8], text: &[u8]) -> Result<()> {
+        self.open_stream(request).await?;
         while find(&self.buffer, text).is_none() {
-            self.more().await?;
+            self.read_more().await?;
         }
         Ok(())
     }
 
     /// Sends a request whose answer is a stream of events.
-    pub(super) async fn watch(&mut self, request: &[u8]) -> Result<()> {
-        let head = self.begin(request).await?;
+    pub(super) async fn open_stream(&mut self, request: &[u8]) -> Result<()> {
+        let head = self.send_and_read_head(request).await?;
         ensure!(head.status == 200, "the stream has status {}", head.status);
         Ok(())
     }
 
     /// The next event of the stream; nothing at its end. Each comes in a piece of its own.
-    pub(super) async fn event(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(super) async fn next_event(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
             let data = b"data: ";
             if let Some(begin) = find(&self.buffer, data)
@@ -107,56 +107,56 @@ impl Connection {
             if find(&self.buffer, b": stream closed").is_some() {
                 return Ok(None);
             }
-            self.more().await?;
+            self.read_more().await?;
         }
     }
 
-    async fn begin(&mut self, request: &[u8]) -> Result<Head> {
+    async fn send_and_read_head(&mut self, request: &[u8]) -> Result<ReplyHead> {
         self.stream.write_all(request).await?;
         let end = loop {
             if let Some(at) = find(&self.buffer, b"\r\n\r\n") {
                 break at + 4;
             }
-            self.more().await?;
+            self.read_more().await?;
         };
-        let head = Head::read(str::from_utf8(&self.buffer[..end])?)?;
+        let head = ReplyHead::read(str::from_utf8(&self.buffer[..end])?)?;
         self.buffer.drain(..end);
         Ok(head)
     }
 
     /// Takes a piece of a body; whether it was not the last.
-    async fn chunk(&mut self) -> Result<bool> {
+    async fn read_chunk(&mut self) -> Result<bool> {
         let line = loop {
             if let Some(at) = find(&self.buffer, b"\r\n") {
                 break at;
             }
-            self.more().await?;
+            self.read_more().await?;
         };
         let length = usize::from_str_radix(str::from_utf8(&self.buffer[..line])?.trim(), 16)?;
         let start = line + 2;
-        self.have(start + length + 2).await?;
+        self.fill_to(start + length + 2).await?;
         self.body
             .extend_from_slice(&self.buffer[start..start + length]);
         self.buffer.drain(..start + length + 2);
         Ok(length > 0)
     }
 
-    async fn have(&mut self, length: usize) -> Result<()> {
+    async fn fill_to(&mut self, length: usize) -> Result<()> {
         while self.buffer.len() < length {
-            self.more().await?;
+            self.read_more().await?;
         }
         Ok(())
     }
 
-    async fn more(&mut self) -> Result<()> {
-        self.buffer.reserve(PIECE);
+    async fn read_more(&mut self) -> Result<()> {
+        self.buffer.reserve(READ_SIZE);
         let count = self.stream.read_buf(&mut self.buffer).await?;
         ensure!(count > 0, "the server hung up");
         Ok(())
     }
 }
 
-impl Head {
+impl ReplyHead {
     fn read(text: &str) -> Result<Self> {
         let mut lines = text.split("\r\n");
         let status = lines
@@ -193,20 +193,20 @@ mod tests {
     #[test]
     fn a_head_is_read_whatever_the_case_of_its_names() {
         let text = "HTTP/1.1 202 Accepted\r\nContent-Length: 7\r\nMCP-Session-Id: abc\r\n\r\n";
-        let expected = Head {
+        let expected = ReplyHead {
             status: 202,
             length: Some(7),
             is_chunked: false,
             session: Some("abc".into()),
         };
-        assert_eq!(Head::read(text).unwrap(), expected);
+        assert_eq!(ReplyHead::read(text).unwrap(), expected);
         let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-        assert!(Head::read(text).unwrap().is_chunked);
+        assert!(ReplyHead::read(text).unwrap().is_chunked);
     }
 
     #[test]
     fn a_tool_that_failed_is_no_good_answer() {
-        let answer = |status, body| Answer {
+        let answer = |status, body| RawReply {
             status,
             body,
             session: None,

@@ -6,10 +6,11 @@ use anyhow::Result;
 use hermes_testkit::TemporaryHome;
 use serde_json::json;
 
-use super::{load, search::share_with, served::Served};
+use super::{load, search::share_with};
 use crate::{
-    report::{Quantity, Report, Row, Target},
-    scene::{Effort, Programs},
+    environment::{Effort, Programs},
+    hub::hub_process::HubProcess,
+    report::{Quantity, Report, ReportRow, Target},
 };
 
 const WRITERS: usize = 100;
@@ -23,7 +24,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         Effort::Quick => 200,
     };
     let directory = TemporaryHome::new();
-    let hub = Served::start(programs, directory.path())?;
+    let hub = HubProcess::start(programs, directory.path())?;
     share_with(&hub, GROUP, TENANT)?;
     let path = format!("/v1/tenants/{TENANT}/shares/{GROUP}/files/content");
     let requests = (0..lines)
@@ -36,7 +37,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             hub.request("PUT", &path, Some(&body))
         })
         .collect();
-    let samples = load::each_once(hub.port, requests, WRITERS)?;
+    let samples = load::send_each_once(hub.port, requests, WRITERS)?;
     let mut written = Vec::new();
     for file in 0..FILES {
         let text = fs::read_to_string(hub.share(GROUP).join(format!("file-{file}.md")))?;
@@ -45,16 +46,16 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     written.sort_unstable();
     written.dedup();
     let count = |number: usize| Quantity::Count(u32::try_from(number).unwrap_or(u32::MAX));
-    report.add(Row::new(
+    report.add(ReportRow::new(
         format!("{WRITERS} writers on a share: lines that are there"),
         count(written.len()),
         Some(count(lines)),
         Target::Equal,
     ));
-    report.add(Row::time(
+    report.add(ReportRow::time(
         format!("{WRITERS} writers on a share: one append"),
         &samples,
         Target::Nothing,
     ));
-    hub.end()
+    hub.stop()
 }

@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use hermes_config::{Home, ReferencePolicy, ServerName, Settings, TransportSettings};
 use hermes_mcp::{
     CallOptions, Host, Outcome, RegisteredTool,
-    link::Status,
-    oauth::{Login, OAuthError, Person, TokenFiles, Visit},
+    link::LinkStatus,
+    oauth::{AuthorizationPrompt, Login, LoginUi, OAuthError, TokenFiles},
 };
 use hermes_testkit::authorization::ConsentingBrowser;
 use serde_json::{Map, Value, json};
@@ -17,12 +17,12 @@ use serde_json::{Map, Value, json};
 /// The document that the suite expects a client to be described by.
 const CLIENT_METADATA: &str = "https://conformance-test.local/client-metadata.json";
 /// How often a server may ask for a login before something else is wrong.
-const MOST_LOGINS: usize = 5;
+const MAX_LOGINS: usize = 5;
 /// How often one call is worth a login.
 const LOGINS_PER_CALL: usize = 2;
 
 /// The keys under `oauth` that the context asks for.
-pub(super) fn keys(context: &Value) -> Value {
+pub(super) fn oauth_settings(context: &Value) -> Value {
     let mut keys = json!({"client_metadata_url": CLIENT_METADATA, "timeout": 20});
     for (given, key) in [
         ("client_id", "client_id"),
@@ -47,7 +47,7 @@ pub(super) fn keys(context: &Value) -> Value {
 }
 
 /// The login of the one server there is.
-pub(super) fn login(home: &Home, settings: &Settings, name: &str) -> anyhow::Result<Login> {
+pub(super) fn login_for(home: &Home, settings: &Settings, name: &str) -> anyhow::Result<Login> {
     let entry = settings.server(name).context("the server is missing")?;
     let server = entry.server.as_ref().map_err(Clone::clone)?;
     let resolved = server.resolve(home, &settings.variables, ReferencePolicy::owner())?;
@@ -59,22 +59,22 @@ pub(super) fn login(home: &Home, settings: &Settings, name: &str) -> anyhow::Res
 }
 
 /// Logs in as often as it takes until the server is connected, or has failed for another reason.
-pub(super) async fn until_connected(
+pub(super) async fn connect_with_login(
     host: &Host,
     server: &ServerName,
     login: &Login,
     limit: Duration,
 ) -> anyhow::Result<()> {
     let mut link = host.link(server).context("no connection")?;
-    for _ in 0..MOST_LOGINS {
+    for _ in 0..MAX_LOGINS {
         let (status, attempts) = {
             let link = link.borrow_and_update();
             (link.status, link.attempts_ended)
         };
-        if status != Status::NeedsAuth {
+        if status != LinkStatus::NeedsAuth {
             return Ok(());
         }
-        login.run(&Consenting::default(), None).await?;
+        login.run(&ConsentingLoginUi::default(), None).await?;
         host.wake(server);
         let next = link.wait_for(|link| link.attempts_ended > attempts);
         tokio::time::timeout(limit, next).await??;
@@ -83,7 +83,7 @@ pub(super) async fn until_connected(
 }
 
 /// Calls a tool, with a login where the server wants more rights for it.
-pub(super) async fn call(
+pub(super) async fn call_with_login(
     host: &Host,
     tool: &RegisteredTool,
     arguments: Map<String, Value>,
@@ -96,9 +96,9 @@ pub(super) async fn call(
         if told["needs_reauth"] != true {
             break;
         }
-        login.run(&Consenting::default(), None).await?;
+        login.run(&ConsentingLoginUi::default(), None).await?;
         let limit = Duration::from_secs(20);
-        until_connected(host, &tool.server, login, limit).await?;
+        connect_with_login(host, &tool.server, login, limit).await?;
         outcome = host.call_tool(tool, arguments.clone(), options).await;
     }
     Ok(outcome)
@@ -106,19 +106,19 @@ pub(super) async fn call(
 
 /// Somebody at a browser who agrees to everything.
 #[derive(Default)]
-struct Consenting(ConsentingBrowser);
+struct ConsentingLoginUi(ConsentingBrowser);
 
-impl Person for Consenting {
-    fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
-        self.0.enter(&visit.url);
+impl LoginUi for ConsentingLoginUi {
+    fn open_url<'a>(&'a self, visit: &'a AuthorizationPrompt) -> BoxFuture<'a, ()> {
+        self.0.set_url(&visit.url);
         Box::pin(async {})
     }
 
     /// Nothing is pasted. But this runs while the callback is waited for, which is when a browser is at work.
-    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
+    fn read_redirect(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
         Box::pin(async {
-            if let Err(error) = self.0.go().await {
-                super::tell(&format!("the browser: {error}"));
+            if let Err(error) = self.0.follow().await {
+                super::log_line(&format!("the browser: {error}"));
             }
             std::future::pending().await
         })

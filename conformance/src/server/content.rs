@@ -19,7 +19,7 @@ pub(super) fn tool(name: &'static str, description: &'static str, schema: Value)
 }
 
 /// A tool without arguments.
-pub(super) fn plain(name: &'static str, description: &'static str) -> Tool {
+pub(super) fn tool_without_arguments(name: &'static str, description: &'static str) -> Tool {
     tool(
         name,
         description,
@@ -28,21 +28,21 @@ pub(super) fn plain(name: &'static str, description: &'static str) -> Tool {
 }
 
 /// A result of one sentence.
-pub(super) fn sentence(text: impl Into<String>) -> CallToolResult {
+pub(super) fn text_result(text: impl Into<String>) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
-        plain("test_simple_text", "Returns a sentence"),
-        plain("test_image_content", "Returns an image"),
-        plain("test_audio_content", "Returns a sound"),
-        plain("test_embedded_resource", "Returns a resource"),
-        plain(
+        tool_without_arguments("test_simple_text", "Returns a sentence"),
+        tool_without_arguments("test_image_content", "Returns an image"),
+        tool_without_arguments("test_audio_content", "Returns a sound"),
+        tool_without_arguments("test_embedded_resource", "Returns a resource"),
+        tool_without_arguments(
             "test_multiple_content_types",
             "Returns several kinds of content",
         ),
-        plain("test_error_handling", "Always fails"),
+        tool_without_arguments("test_error_handling", "Always fails"),
         tool(
             "greet",
             "Greets somebody",

@@ -18,21 +18,22 @@ use rmcp::{
 };
 use tokio::sync::watch;
 
-use super::{asking, content, prompts, resources, rounds, tasks, telling};
+use super::{content, prompts, resources, tasks};
+use crate::server::{input_required, notifications, server_requests};
 
 /// Seals what a client carries from one round of a request to the next. What it protects here is worth nothing.
-const SEALING_KEY: &[u8] = b"the key of a fixture, and so no secret";
+const STATE_KEY: &[u8] = b"the key of a fixture, and so no secret";
 
 /// What all connections share.
 pub(super) struct Fixtures {
     pub(super) tasks: TaskManager,
-    pub(super) sealing: RequestStateCodec,
-    pub(super) changes: watch::Sender<Changes>,
+    pub(super) state_codec: RequestStateCodec,
+    pub(super) changes: watch::Sender<ListChanges>,
 }
 
 /// How often each list has changed. A change adds the list's last entry or takes it away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Changes {
+pub(super) struct ListChanges {
     pub(super) tools: usize,
     pub(super) prompts: usize,
 }
@@ -41,42 +42,42 @@ impl Fixtures {
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self {
             tasks: TaskManager::new(),
-            sealing: RequestStateCodec::try_new(SEALING_KEY)?,
+            state_codec: RequestStateCodec::try_new(STATE_KEY)?,
             changes: watch::Sender::default(),
         })
     }
 
-    pub(super) fn connection(self: &Arc<Self>) -> Connection {
-        Connection {
+    pub(super) fn connection(self: &Arc<Self>) -> FixtureConnection {
+        FixtureConnection {
             fixtures: Arc::clone(self),
-            beginning: *self.changes.borrow(),
+            initial_changes: *self.changes.borrow(),
             level: Mutex::new(LoggingLevel::Debug),
         }
     }
 
     fn tools(&self) -> Vec<Tool> {
         let mut tools = content::tools();
-        tools.extend(telling::tools());
-        tools.extend(asking::tools());
-        tools.extend(rounds::tools());
+        tools.extend(notifications::tools());
+        tools.extend(server_requests::tools());
+        tools.extend(input_required::tools());
         tools.extend(tasks::tools());
         if self.changes.borrow().tools % 2 == 1 {
-            tools.push(telling::passing_tool());
+            tools.push(notifications::temporary_tool());
         }
         tools
     }
 }
 
 /// One client's connection: an MCP session, or a single request without one.
-pub(super) struct Connection {
+pub(super) struct FixtureConnection {
     pub(super) fixtures: Arc<Fixtures>,
     /// The changes before it: a subscriber is told of those since, even if one falls between its acknowledgement and
     /// its first wait.
-    beginning: Changes,
+    initial_changes: ListChanges,
     level: Mutex<LoggingLevel>,
 }
 
-impl Connection {
+impl FixtureConnection {
     /// Whether this client wants messages of that level: in an MCP session everything above what it set, without one
     /// only what the request itself asks for.
     pub(super) fn wants_log(
@@ -99,7 +100,7 @@ pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-impl ServerHandler for Connection {
+impl ServerHandler for FixtureConnection {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -140,13 +141,14 @@ impl ServerHandler for Connection {
         if let Some(result) = content::call(&request) {
             return Ok(result.into());
         }
-        if let Some(result) = telling::call(self, &request, &context).await {
+        if let Some(result) = notifications::call(self, &request, &context).await {
             return Ok(result.into());
         }
-        if let Some(result) = asking::call(&request, &context).await {
+        if let Some(result) = server_requests::call(&request, &context).await {
             return Ok(result?.into());
         }
-        if let Some(response) = rounds::call(&self.fixtures.sealing, &request, &context) {
+        if let Some(response) = input_required::call(&self.fixtures.state_codec, &request, &context)
+        {
             return response;
         }
         if let Some(response) = tasks::call(&self.fixtures.tasks, &request, &context).await {
@@ -208,7 +210,7 @@ impl ServerHandler for Connection {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let changes = self.fixtures.changes.subscribe();
-        telling::of_changes(changes, self.beginning, &context).await;
+        notifications::notify_changes(changes, self.initial_changes, &context).await;
         Ok(())
     }
 

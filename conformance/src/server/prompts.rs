@@ -10,16 +10,13 @@ use rmcp::{
     service::RequestContext,
 };
 
-use super::{
-    content::PNG,
-    fixtures::Changes,
-    rounds::{self, Form},
-};
+use super::{content::PNG, fixtures::ListChanges};
+use crate::server::{input_required, input_required::FormOutcome};
 
 /// What can be completed.
 const WORDS: [&str; 4] = ["paris", "park", "party", "testing"];
 
-pub(super) fn list(changes: Changes) -> Vec<Prompt> {
+pub(super) fn list(changes: ListChanges) -> Vec<Prompt> {
     let prompt = |name: &str, description: &str, arguments: &[&str]| {
         let argument = |name: &&str| PromptArgument::new(*name).with_required(true);
         let arguments: Vec<_> = arguments.iter().map(argument).collect();
@@ -85,15 +82,20 @@ pub(super) fn get(
         ],
         "test_input_required_result_prompt" => {
             let answers = request.input_responses.as_ref();
-            match rounds::filled_in(answers, "user_context", "context")? {
-                Form::Unanswered => {
-                    let question =
-                        rounds::form("What context should the prompt use?", "context", "string")?;
+            match input_required::form_field(answers, "user_context", "context")? {
+                FormOutcome::Unanswered => {
+                    let question = input_required::form_request(
+                        "What context should the prompt use?",
+                        "context",
+                        "string",
+                    )?;
                     let questions = vec![("user_context", question)];
-                    return rounds::ask(questions, None, context).map(Into::into);
+                    return input_required::request_input(questions, None, context).map(Into::into);
                 }
-                Form::Refused => vec![ContentBlock::text("There is no context.")],
-                Form::Filled(value) => vec![ContentBlock::text(format!("The context is {value}."))],
+                FormOutcome::Refused => vec![ContentBlock::text("There is no context.")],
+                FormOutcome::Filled(value) => {
+                    vec![ContentBlock::text(format!("The context is {value}."))]
+                }
             }
         }
         "test_passing_prompt" => vec![ContentBlock::text("Here for now.")],

@@ -13,12 +13,10 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    content::{plain, sentence, tool},
-    rounds::{self, Form},
-};
+use super::content::{text_result, tool, tool_without_arguments};
+use crate::server::{input_required, input_required::FormOutcome};
 
-const LONGEST: Duration = Duration::from_mins(5);
+const MAX_DURATION: Duration = Duration::from_mins(5);
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -30,15 +28,15 @@ pub(super) fn tools() -> Vec<Tool> {
                 "label": {"type": "string"},
             }}),
         ),
-        plain("failing_job", "Works and fails"),
-        plain("protocol_error_job", "Ends in an error of the protocol"),
+        tool_without_arguments("failing_job", "Works and fails"),
+        tool_without_arguments("protocol_error_job", "Ends in an error of the protocol"),
         tool(
             "confirm_delete",
             "Asks before it goes on",
             json!({"type": "object", "properties": {"filename": {"type": "string"}}}),
         ),
-        plain("multi_input", "Asks two things at once"),
-        plain(
+        tool_without_arguments("multi_input", "Asks two things at once"),
+        tool_without_arguments(
             "test_tool_with_task",
             "Asks the user's name, then works with it",
         ),
@@ -56,9 +54,9 @@ pub(super) async fn call(
     let argument = |name: &str| request.arguments.as_ref()?.get(name).cloned();
     let name = &*request.name;
     if name == "slow_compute" && !knows_tasks {
-        let work = time(argument("seconds").as_ref());
+        let work = parse_seconds(argument("seconds").as_ref());
         tokio::time::sleep(work).await;
-        return Some(Ok(computed().into()));
+        return Some(Ok(computed_result().into()));
     }
     let is_mine = tools().iter().any(|tool| tool.name == name);
     if is_mine && !knows_tasks {
@@ -68,67 +66,69 @@ pub(super) async fn call(
     }
     Some(match name {
         "slow_compute" => {
-            let work = time(argument("seconds").as_ref());
-            Ok(start(tasks, async move |task| {
+            let work = parse_seconds(argument("seconds").as_ref());
+            Ok(start_task(tasks, async move |task| {
                 tokio::select! {
-                    () = tokio::time::sleep(work) => Ok(computed()),
+                    () = tokio::time::sleep(work) => Ok(computed_result()),
                     () = task.cancelled() => Err(TaskExit::Cancelled),
                 }
             }))
         }
-        "failing_job" => Ok(start(tasks, async |_| {
+        "failing_job" => Ok(start_task(tasks, async |_| {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let problem = ContentBlock::text("The job failed, as it always does.");
             Ok(CallToolResult::error(vec![problem]))
         })),
-        "protocol_error_job" => Ok(start(tasks, async |_| {
+        "protocol_error_job" => Ok(start_task(tasks, async |_| {
             let error = ErrorData::internal_error("the job always fails", None);
             Err(TaskExit::Error(error))
         })),
-        "confirm_delete" => question("Really?").map(|question| {
-            start(tasks, async move |task| {
+        "confirm_delete" => form_request("Really?").map(|question| {
+            start_task(tasks, async move |task| {
                 let answer = task.request_input("confirm", question).await?;
-                Ok(sentence(format!("The answer was {answer}.")))
+                Ok(text_result(format!("The answer was {answer}.")))
             })
         }),
-        "multi_input" => two_questions(tasks),
-        "test_tool_with_task" => after_a_round(tasks, request, context),
+        "multi_input" => multi_input(tasks),
+        "test_tool_with_task" => task_after_input(tasks, request, context),
         _ => return None,
     })
 }
 
-fn two_questions(tasks: &TaskManager) -> Result<CallToolResponse, ErrorData> {
-    let (first, second) = (question("First?")?, question("Second?")?);
-    Ok(start(tasks, async move |task| {
+fn multi_input(tasks: &TaskManager) -> Result<CallToolResponse, ErrorData> {
+    let (first, second) = (form_request("First?")?, form_request("Second?")?);
+    Ok(start_task(tasks, async move |task| {
         let (first, second) = tokio::try_join!(
             task.request_input("first", first),
             task.request_input("second", second)
         )?;
-        Ok(sentence(format!("The answers were {first} and {second}.")))
+        Ok(text_result(format!(
+            "The answers were {first} and {second}."
+        )))
     }))
 }
 
 /// Asks in the way of a plain call, and becomes a task once it has the answer.
-fn after_a_round(
+fn task_after_input(
     tasks: &TaskManager,
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
     let answers = request.input_responses.as_ref();
-    let name = match rounds::filled_in(answers, "user_name", "name")? {
-        Form::Unanswered => {
-            let questions = vec![("user_name", rounds::ask_name()?)];
-            return rounds::ask(questions, None, context).map(Into::into);
+    let name = match input_required::form_field(answers, "user_name", "name")? {
+        FormOutcome::Unanswered => {
+            let questions = vec![("user_name", input_required::name_request()?)];
+            return input_required::request_input(questions, None, context).map(Into::into);
         }
-        Form::Refused => Value::Null,
-        Form::Filled(name) => name,
+        FormOutcome::Refused => Value::Null,
+        FormOutcome::Filled(name) => name,
     };
-    Ok(start(tasks, async move |_| {
-        Ok(sentence(format!("The name is {name}.")))
+    Ok(start_task(tasks, async move |_| {
+        Ok(text_result(format!("The name is {name}.")))
     }))
 }
 
-fn start<F>(tasks: &TaskManager, job: impl FnOnce(TaskContext) -> F) -> CallToolResponse
+fn start_task<F>(tasks: &TaskManager, job: impl FnOnce(TaskContext) -> F) -> CallToolResponse
 where
     F: Future<Output = Result<CallToolResult, TaskExit>> + Send + 'static,
 {
@@ -136,16 +136,16 @@ where
     CreateTaskResult::new(task).into()
 }
 
-fn question(message: &str) -> Result<InputRequest, ErrorData> {
-    rounds::form(message, "confirm", "boolean")
+fn form_request(message: &str) -> Result<InputRequest, ErrorData> {
+    input_required::form_request(message, "confirm", "boolean")
 }
 
-fn computed() -> CallToolResult {
-    sentence("The computation is done.")
+fn computed_result() -> CallToolResult {
+    text_result("The computation is done.")
 }
 
-fn time(seconds: Option<&Value>) -> Duration {
+fn parse_seconds(seconds: Option<&Value>) -> Duration {
     let seconds = seconds.and_then(Value::as_f64).unwrap_or_default();
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    time.min(LONGEST)
+    time.min(MAX_DURATION)
 }

@@ -6,6 +6,7 @@
 mod approvals;
 mod classify;
 mod code;
+mod command_paths;
 mod decisions;
 pub(crate) mod glob;
 mod judge;
@@ -17,8 +18,7 @@ mod settings;
 mod shell;
 mod socket;
 mod sql;
-mod targets;
-mod written;
+mod written_files;
 
 use std::time::Duration;
 
@@ -26,16 +26,16 @@ use futures::future::BoxFuture;
 use hermes_store::SessionId;
 
 pub use self::{
-    approvals::{Approvals, Holding, Refusal},
-    classify::{Finding, Scene, Verdict, classify},
-    decisions::{Decisions, Given, Taken, Waiting},
+    approvals::{ApprovalError, Approvals, SandboxState},
+    classify::{CommandContext, Finding, Verdict, classify},
+    decisions::{DecisionRegistry, DecisionWaiter, SubmitOutcome, SubmittedDecision},
     judge::{Judge, Judgement, ModelJudge},
-    protected::Landmarks,
-    published::{Change, Published, is_owner_gone},
+    protected::ProtectedPaths,
+    published::{ApprovalChange, PublishedApprover, is_owner_gone},
     settings::{ApprovalMode, ApprovalSettings},
-    socket::decide_elsewhere,
-    written::Written,
+    socket::send_decision,
 };
+pub use crate::approval::written_files::WrittenFiles;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalRequest {
@@ -50,12 +50,12 @@ pub struct ApprovalRequest {
     /// than that either.
     pub pattern: Option<String>,
     /// What the person can change so that this is not asked again.
-    pub advice: Option<String>,
-    pub may_be_permanent: bool,
+    pub hint: Option<String>,
+    pub can_allow_always: bool,
     /// The session that waits. [`Approvals`] fills it in.
     pub session: Option<SessionId>,
     /// How long to wait for an answer. [`Approvals`] fills it in.
-    pub patience: Option<Duration>,
+    pub timeout: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    pub fn allows(&self) -> bool {
+    pub fn is_allowed(&self) -> bool {
         !matches!(self, Self::Denied { .. })
     }
 }
@@ -85,15 +85,15 @@ impl Decision {
 /// Decides about requests: the terminal, a chat, the bridge.
 pub trait Approver: Send + Sync {
     /// Requests a decision. Without anybody to ask, or without an answer in time, it is denied.
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision>;
+    fn request_approval(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision>;
 }
 
 /// Denies everything: for runs without anybody to ask.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NobodyDecides;
+pub struct DenyAllApprover;
 
-impl Approver for NobodyDecides {
-    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+impl Approver for DenyAllApprover {
+    fn request_approval(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         let reason = Some("there is nobody here to approve it".to_owned());
         Box::pin(std::future::ready(Decision::Denied { reason }))
     }
@@ -101,20 +101,20 @@ impl Approver for NobodyDecides {
 
 /// Never answers: for runs whose requests are published and answered by other processes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OthersDecide;
+pub struct NoLocalApprover;
 
-impl Approver for OthersDecide {
-    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+impl Approver for NoLocalApprover {
+    fn request_approval(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         Box::pin(std::future::pending())
     }
 }
 
 /// Allows everything: `--yolo`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct EverythingAllowed;
+pub struct AllowAllApprover;
 
-impl Approver for EverythingAllowed {
-    fn ask(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+impl Approver for AllowAllApprover {
+    fn request_approval(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         Box::pin(std::future::ready(Decision::Once))
     }
 }

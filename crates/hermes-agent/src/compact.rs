@@ -16,28 +16,28 @@ use std::{
 use hermes_config::CompressionSettings;
 use tokio_util::sync::CancellationToken;
 
-use self::{policy::Policy, sections::Sections};
+use self::{policy::CompactionPolicy, sections::Sections};
 use crate::{
     message::Message,
     model::{Model, ToolDefinition},
-    turn::{KeepError, Surface, TurnEvent},
+    turn::{PersistError, Surface, TurnEvent},
 };
 
-pub use estimate::tokens;
+pub use estimate::estimate_tokens;
 
 /// No summary is tried for this long after a transient failure.
-const SHORT_REST: Duration = Duration::from_mins(1);
-const LONG_REST: Duration = Duration::from_mins(10);
+const TRANSIENT_COOLDOWN: Duration = Duration::from_mins(1);
+const FAILURE_COOLDOWN: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum CompactionReason {
     /// It exceeds its share of the context.
     Full,
     Overflow {
         /// The size of the context in tokens, where the provider said so.
         limit: Option<u32>,
     },
-    Asked,
+    Requested,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -47,14 +47,14 @@ pub struct Compacted {
     /// For each message its index in the old list; none for new ones. A tool result may have been
     /// shortened.
     pub origins: Vec<Option<usize>>,
-    pub means: Means,
+    pub means: CompactionMethod,
     /// The estimated size before, in tokens.
     pub tokens_before: u64,
     pub tokens_after: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
+pub enum CompactionMethod {
     Shortened,
     Summary,
     /// There was no summary: the oldest tool results were removed.
@@ -66,12 +66,12 @@ pub enum Means {
 pub struct SummaryFailure {
     pub error: String,
     /// No other summary is tried before this time, unless the user requests it.
-    pub rests_until: SystemTime,
-    pub in_a_row: u32,
+    pub cooldown_until: SystemTime,
+    pub consecutive_failures: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Attempt {
+pub struct CompactionAttempt {
     /// The shorter conversation; `None` if nothing could be removed.
     pub compacted: Option<Compacted>,
     /// Set if a summary failed in this attempt.
@@ -80,18 +80,18 @@ pub struct Attempt {
 
 /// Compacts the conversation of one session.
 pub struct Compactor {
-    policy: Policy,
+    policy: CompactionPolicy,
     summariser: Option<Arc<dyn Model>>,
-    state: Mutex<State>,
+    state: Mutex<CompactorState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CompactorState {
     /// The context size that the provider reported.
-    told_context: Option<u32>,
+    reported_context: Option<u32>,
     /// The size after the last compaction. It has to grow before another one is worthwhile.
     last_size: Option<u64>,
-    rests_until: Option<SystemTime>,
+    cooldown_until: Option<SystemTime>,
     failures: u32,
 }
 
@@ -104,7 +104,7 @@ impl Compactor {
         summariser: Option<Arc<dyn Model>>,
     ) -> Self {
         Self {
-            policy: Policy::new(settings, context_length),
+            policy: CompactionPolicy::new(settings, context_length),
             summariser,
             state: Mutex::default(),
         }
@@ -112,9 +112,9 @@ impl Compactor {
 
     /// Restores the cooldown of an earlier process.
     #[must_use]
-    pub fn resting(self, until: SystemTime, failures: u32) -> Self {
-        let mut state = self.state();
-        state.rests_until = Some(until);
+    pub fn with_cooldown(self, until: SystemTime, failures: u32) -> Self {
+        let mut state = self.lock_state();
+        state.cooldown_until = Some(until);
         state.failures = failures;
         drop(state);
         self
@@ -127,8 +127,8 @@ impl Compactor {
 
     /// Whether a conversation of this size has to be compacted.
     pub fn is_due(&self, tokens: u64) -> bool {
-        let state = self.state();
-        let trigger = self.policy.trigger(state.told_context);
+        let state = self.lock_state();
+        let trigger = self.policy.trigger_tokens(state.reported_context);
         let floor = state.last_size.map_or(0, |size| size + trigger / 5);
         self.is_automatic() && tokens > trigger.max(floor)
     }
@@ -138,29 +138,30 @@ impl Compactor {
         &self,
         messages: &[Message],
         tools: &[ToolDefinition],
-        reason: Reason,
+        reason: CompactionReason,
         known: Option<u64>,
-    ) -> Attempt {
+    ) -> CompactionAttempt {
         let goal = {
-            let mut state = self.state();
-            if let Reason::Overflow { limit: Some(limit) } = reason {
-                state.told_context = Some(limit);
+            let mut state = self.lock_state();
+            if let CompactionReason::Overflow { limit: Some(limit) } = reason {
+                state.reported_context = Some(limit);
             }
-            self.policy.goal(reason, state.told_context, known)
+            self.policy
+                .target_size(reason, state.reported_context, known)
         };
-        let scale = estimate::Scale::new(messages, tools, known);
+        let scale = estimate::TokenScale::new(messages, tools, known);
         let mut sections =
-            Sections::cut(messages, &self.policy.settings, reason, goal.tail, &scale);
-        let mut attempt = Attempt::default();
+            Sections::split(messages, &self.policy.settings, reason, goal.tail, &scale);
+        let mut attempt = CompactionAttempt::default();
         let means = if sections.middle().is_empty() {
             None
-        } else if sections.shorten_results() && scale.of(sections.all(), tools) <= goal.size {
-            Some(Means::Shortened)
+        } else if sections.shorten_results() && scale.measure(sections.all(), tools) <= goal.size {
+            Some(CompactionMethod::Shortened)
         } else {
             match self.summarise(&sections, reason).await {
                 Ok(summary) => {
                     sections.replace_middle(summary);
-                    Some(Means::Summary)
+                    Some(CompactionMethod::Summary)
                 }
                 Err(failure) => {
                     attempt.failure = failure;
@@ -169,13 +170,13 @@ impl Compactor {
             }
         };
         let means = means.or_else(|| {
-            let is_small = |all: &[Message]| scale.of(all, tools) <= goal.size;
+            let is_small = |all: &[Message]| scale.measure(all, tools) <= goal.size;
             let has_dropped = sections.drop_results(reason, is_small);
-            has_dropped.then_some(Means::DroppedResults)
+            has_dropped.then_some(CompactionMethod::DroppedResults)
         });
         attempt.compacted = means.map(|means| {
             let (messages, origins) = sections.into_parts();
-            let tokens_after = scale.of(&messages, tools);
+            let tokens_after = scale.measure(&messages, tools);
             Compacted {
                 messages,
                 origins,
@@ -185,7 +186,7 @@ impl Compactor {
             }
         });
         let size = attempt.compacted.as_ref();
-        self.state().last_size = Some(size.map_or(scale.before, |now| now.tokens_after));
+        self.lock_state().last_size = Some(size.map_or(scale.before, |now| now.tokens_after));
         attempt
     }
 
@@ -193,57 +194,59 @@ impl Compactor {
     async fn summarise(
         &self,
         sections: &Sections,
-        reason: Reason,
+        reason: CompactionReason,
     ) -> Result<Message, Option<SummaryFailure>> {
-        let is_resting = self.state().rests_until > Some(SystemTime::now());
+        let is_resting = self.lock_state().cooldown_until > Some(SystemTime::now());
         let summariser = match &self.summariser {
-            Some(summariser) if reason == Reason::Asked || !is_resting => summariser,
+            Some(summariser) if reason == CompactionReason::Requested || !is_resting => summariser,
             _ => return Err(None),
         };
         let ratio = self.policy.settings.target_ratio;
-        let request = summary::Request::new(sections, ratio, summariser.context_length());
+        let request = summary::SummaryRequest::new(sections, ratio, summariser.context_length());
         let mut nobody_listens = |_| {};
         let question = request.model_request();
         let answer = summariser.complete(&question, &mut nobody_listens).await;
         match answer {
             Ok(reply) if !reply.text.trim().is_empty() => {
-                let mut state = self.state();
+                let mut state = self.lock_state();
                 state.failures = 0;
-                state.rests_until = None;
+                state.cooldown_until = None;
                 Ok(request.message(reply.text.trim()))
             }
-            Ok(_) => Err(Some(self.failed("the summary was empty".into(), LONG_REST))),
+            Ok(_) => Err(Some(
+                self.record_failure("the summary was empty".into(), FAILURE_COOLDOWN),
+            )),
             Err(error) => {
                 let rest = if error.is_transient() {
-                    SHORT_REST
+                    TRANSIENT_COOLDOWN
                 } else {
-                    LONG_REST
+                    FAILURE_COOLDOWN
                 };
-                Err(Some(self.failed(error.to_string(), rest)))
+                Err(Some(self.record_failure(error.to_string(), rest)))
             }
         }
     }
 
-    fn failed(&self, error: String, rest: Duration) -> SummaryFailure {
+    fn record_failure(&self, error: String, rest: Duration) -> SummaryFailure {
         let rests_until = SystemTime::now() + rest;
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.failures += 1;
-        state.rests_until = Some(rests_until);
+        state.cooldown_until = Some(rests_until);
         SummaryFailure {
             error,
-            rests_until,
-            in_a_row: state.failures,
+            cooldown_until: rests_until,
+            consecutive_failures: state.failures,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, CompactorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What [`run`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ran {
+pub enum CompactionOutcome {
     Compacted,
     /// Nothing: there is nothing to remove, or another process is compacting.
     Nothing,
@@ -252,43 +255,43 @@ pub enum Ran {
 }
 
 /// Compacts a conversation, stores and shows the result.
-pub async fn run(
+pub async fn compact_and_store(
     compactor: &Compactor,
     messages: &mut Vec<Message>,
     tools: &[ToolDefinition],
-    (reason, known): (Reason, Option<u64>),
+    (reason, known): (CompactionReason, Option<u64>),
     surface: &mut dyn Surface,
     cancel: &CancellationToken,
-) -> Result<Ran, KeepError> {
-    if !surface.begin_replacing().await? {
-        return Ok(Ran::Nothing);
+) -> Result<CompactionOutcome, PersistError> {
+    if !surface.begin_replacement().await? {
+        return Ok(CompactionOutcome::Nothing);
     }
     surface.show(TurnEvent::Compacting(reason));
     let attempt = tokio::select! {
         biased;
         () = cancel.cancelled() => {
-            surface.end_replacing().await?;
-            return Ok(Ran::Interrupted);
+            surface.end_replacement().await?;
+            return Ok(CompactionOutcome::Interrupted);
         }
         attempt = compactor.compact(messages, tools, reason, known) => attempt,
     };
     if let Some(failure) = &attempt.failure {
-        surface.keep_failure(failure).await?;
+        surface.record_summary_failure(failure).await?;
         surface.show(TurnEvent::SummaryFailed(failure.clone()));
     }
     let ran = match attempt.compacted {
         Some(compacted) => {
-            surface.replace(messages, &compacted).await?;
+            surface.replace_messages(messages, &compacted).await?;
             surface.show(TurnEvent::Compacted {
                 means: compacted.means,
                 tokens_before: compacted.tokens_before,
                 tokens_after: compacted.tokens_after,
             });
             *messages = compacted.messages;
-            Ran::Compacted
+            CompactionOutcome::Compacted
         }
-        None => Ran::Nothing,
+        None => CompactionOutcome::Nothing,
     };
-    surface.end_replacing().await?;
+    surface.end_replacement().await?;
     Ok(ran)
 }

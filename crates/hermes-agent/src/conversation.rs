@@ -2,28 +2,28 @@
 //!
 //! An [`Agent`] is what all conversations of a home share. A [`Conversation`] is one session: it is started or
 //! resumed, runs a turn for each user message, and writes each message to the store before the turn
-//! continues. The caller shows events through a [`Display`].
+//! continues. The caller shows events through a [`TurnDisplay`].
 
 mod agent;
 mod compaction;
 mod consent;
-mod direct;
 mod error;
-mod hosted;
-mod keeper;
+mod lazy_auxiliary;
+mod message_rows;
 #[cfg(unix)]
-mod news;
-mod offer;
+mod process_notices;
 mod project_rules;
 mod prompt;
-mod record;
+mod recorder;
 mod repository;
 mod resume;
-mod row;
+mod session_row;
 mod setup;
-mod side_model;
 mod steering;
+mod tenant_advice;
 mod title;
+mod tool_selection;
+mod user_calls;
 
 use std::{
     collections::BTreeMap,
@@ -39,42 +39,50 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     agent::{Agent, AgentParts, MissingServer},
-    direct::{Called, NotCallable},
     error::ConversationError,
-    hosted::tenant,
-    keeper::{CallReport, Display, Tally},
-    offer::{Switch, ToolEntry, ToolsetEntry, ToolsetKind, needs_server, unknown_toolsets},
     project_rules::{RulesFile, find_project_rules},
-    resume::Which,
-    setup::{Consent, CwdOnResume, ProjectRules, Rules, SessionIdInPrompt, Setup, Titles},
-    steering::Undone,
+    resume::SessionReference,
+    setup::{
+        Consent, ConversationSetup, CwdOnResume, ProjectRules, SessionIdInPrompt, TitleSource,
+        UserInstructions,
+    },
+    steering::UndoResult,
 };
-use self::{consent::approvals, keeper::Keeper, title::TitleWriter};
+use self::{consent::build_approvals, title::TitleWriter};
+pub use crate::conversation::{
+    recorder::{CallReport, TurnDisplay, TurnUsage},
+    tenant_advice::hosting_tenant,
+    tool_selection::{
+        ToolEntry, ToolsetEntry, ToolsetKind, ToolsetSwitch, needs_server, unknown_toolsets,
+    },
+    user_calls::{UserCallError, UserCallResult},
+};
 #[cfg(unix)]
 use crate::tools::process::ProcessTable;
 use crate::{
     approval::Approvals,
+    conversation::recorder::TurnRecorder,
     message::{Content, Message, ToolCall},
     model::{Selection, StoredModel},
     tool::ToolContext,
     tools::todo::TodoList,
-    turn::{Limits, OnRepetition, SizeLimits, Turn, TurnEnd},
+    turn::{OnRepetition, ResultSizeLimits, Turn, TurnEnd, TurnLimits},
 };
 
 pub struct Conversation {
     agent: Agent,
-    setup: Setup,
+    setup: ConversationSetup,
     id: SessionId,
-    stored: Stored,
+    row: SessionRow,
     cwd: PathBuf,
     /// The model that a resumed session was using.
     remembered_model: Option<StoredModel>,
     model: ModelCell,
     /// Notes about the choice of the model that were not shown yet.
-    notes: Vec<String>,
+    model_notes: Vec<String>,
     prompt: Option<String>,
     /// Added to the system prompt in this run only.
-    missing: Option<String>,
+    missing_servers_note: Option<String>,
     /// All but the system prompt.
     messages: Vec<Message>,
     /// Imported history; stored with the first message.
@@ -86,20 +94,20 @@ pub struct Conversation {
     #[cfg(unix)]
     processes: Arc<ProcessTable>,
     #[cfg(unix)]
-    news: news::News,
+    process_notices: crate::conversation::process_notices::ProcessNotices,
     /// Toolsets and servers that the user turned on or off in this conversation.
-    switches: BTreeMap<String, Switch>,
+    switches: BTreeMap<String, ToolsetSwitch>,
     titles: TitleWriter,
     /// Depends on the model and its context size.
-    compactor: Option<compaction::Made>,
+    compactor: Option<compaction::CachedCompactor>,
     /// The usage of the last turn, even if it failed.
-    last_tally: Option<Tally>,
+    last_usage: Option<TurnUsage>,
 }
 
-enum Stored {
+enum SessionRow {
     /// The row is written with the first message.
-    Not(Box<NewSession>),
-    Is,
+    Pending(Box<NewSession>),
+    Stored,
 }
 
 /// The conversation's model, shared with its approval judge.
@@ -119,44 +127,44 @@ impl ModelCell {
 
 /// The result of a turn.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct TurnOutcome {
     /// The last text of the model.
     pub text: String,
     pub end: TurnEnd,
-    pub tally: Tally,
+    pub usage: TurnUsage,
     /// The calls that the client has to make, if the turn ended with some.
     pub client_calls: Vec<ToolCall>,
 }
 
 impl Conversation {
     /// Starts a session. `row` is what the caller knows of it; it is stored with the first message.
-    pub fn begin(agent: Agent, row: NewSession, setup: Setup) -> Self {
+    pub fn new(agent: Agent, row: NewSession, setup: ConversationSetup) -> Self {
         let model = ModelCell::default();
-        let approvals = Arc::new(approvals(&agent, &setup, &row.id, &model));
+        let approvals = Arc::new(build_approvals(&agent, &setup, &row.id, &model));
         #[cfg(unix)]
-        let news = news::News::default();
+        let news = crate::conversation::process_notices::ProcessNotices::default();
         Self {
             titles: TitleWriter::default(),
             cwd: setup.cwd.clone(),
             id: row.id.clone(),
-            stored: Stored::Not(Box::new(row)),
+            row: SessionRow::Pending(Box::new(row)),
             remembered_model: None,
             model,
-            notes: Vec::new(),
+            model_notes: Vec::new(),
             prompt: None,
-            missing: None,
+            missing_servers_note: None,
             messages: Vec::new(),
             history: Vec::new(),
             must_reload: false,
             approvals,
             todo: Arc::default(),
             #[cfg(unix)]
-            processes: news.table(),
+            processes: news.process_table(),
             #[cfg(unix)]
-            news,
+            process_notices: news,
             switches: BTreeMap::new(),
             compactor: None,
-            last_tally: None,
+            last_usage: None,
             setup,
             agent,
         }
@@ -170,11 +178,11 @@ impl Conversation {
     }
 
     /// Continues with another setup. Approvals of this session stay, and messages that others added are loaded.
-    pub fn change_terms(&mut self, setup: Setup) {
+    pub fn apply_setup(&mut self, setup: ConversationSetup) {
         if let Consent::Ask(approver) = &setup.consent {
-            self.approvals = Arc::new(self.approvals.asking(approver.clone()));
+            self.approvals = Arc::new(self.approvals.with_approver(approver.clone()));
         }
-        if self.setup.wanted != setup.wanted {
+        if self.setup.model_overrides != setup.model_overrides {
             self.model.set(None);
         }
         self.must_reload = self.is_stored();
@@ -182,9 +190,9 @@ impl Conversation {
     }
 
     /// A new session of the command line.
-    pub fn begin_cli(agent: Agent, setup: Setup) -> Self {
+    pub fn new_cli(agent: Agent, setup: ConversationSetup) -> Self {
         let id = SessionId::for_cli(&Zoned::now());
-        Self::begin(agent, NewSession::new(id, "cli"), setup)
+        Self::new(agent, NewSession::new(id, "cli"), setup)
     }
 
     pub fn agent(&self) -> &Agent {
@@ -197,7 +205,7 @@ impl Conversation {
 
     /// Whether the session is in the store.
     pub fn is_stored(&self) -> bool {
-        matches!(self.stored, Stored::Is)
+        matches!(self.row, SessionRow::Stored)
     }
 
     pub fn cwd(&self) -> &Path {
@@ -219,8 +227,8 @@ impl Conversation {
     }
 
     /// The usage of the last turn, also if it failed; none before the first.
-    pub fn last_tally(&self) -> Option<&Tally> {
-        self.last_tally.as_ref()
+    pub fn last_usage(&self) -> Option<&TurnUsage> {
+        self.last_usage.as_ref()
     }
 
     /// Its row in the store; none before the first message.
@@ -230,12 +238,12 @@ impl Conversation {
 
     /// Takes the notes about the choice of the model.
     pub fn take_notes(&mut self) -> Vec<String> {
-        mem::take(&mut self.notes)
+        mem::take(&mut self.model_notes)
     }
 
     /// Adds the unavailable servers to the system prompt of this run.
-    pub fn tell_missing(&mut self, servers: &[MissingServer]) {
-        self.missing = prompt::missing(servers);
+    pub fn set_missing_servers(&mut self, servers: &[MissingServer]) {
+        self.missing_servers_note = prompt::missing_servers_section(servers);
     }
 
     /// Resolves the model if there is none yet. Notes for the user are in
@@ -244,14 +252,14 @@ impl Conversation {
         if let Some(selection) = self.model.get() {
             return Ok(selection);
         }
-        let mut wanted = self.setup.wanted.clone();
+        let mut wanted = self.setup.model_overrides.clone();
         wanted.stored.clone_from(&self.remembered_model);
         let selection = match self.agent.find_model(&wanted).await {
             Err(error) if wanted.stored.is_some() => {
                 // The conversation can continue without the session's own model.
                 let stored = wanted.stored.take().map(|stored| stored.model);
                 let selection = self.agent.find_model(&wanted).await?;
-                self.notes.push(format!(
+                self.model_notes.push(format!(
                     "the session's model `{}` is not available ({error}); using `{}`",
                     stored.unwrap_or_default(),
                     selection.endpoint.model
@@ -260,52 +268,55 @@ impl Conversation {
             }
             found => found?,
         };
-        self.notes.extend(selection.notes.iter().cloned());
+        self.model_notes.extend(selection.notes.iter().cloned());
         self.model.set(Some(selection.clone()));
         Ok(selection)
     }
 
     /// Stores a user message and runs a turn.
-    pub async fn say(
+    pub async fn send_user_message(
         &mut self,
         content: impl Into<Content>,
-        display: &mut dyn Display,
+        display: &mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<Answer, ConversationError> {
+    ) -> Result<TurnOutcome, ConversationError> {
         let content = content.into();
-        let selection = self.prepare().await?;
+        let selection = self.prepare_turn().await?;
         let sent = self.store_user_message(&content).await?;
         let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
         let is_first = !self.messages.iter().any(is_answer);
         self.messages.push(Message::User { content: sent });
         // Boxed, since it is large and its callers are futures, too.
         let answer = Box::pin(self.run_turn(&selection, display, cancel)).await?;
-        if is_first && answer.end == TurnEnd::Answered && self.setup.titles == Titles::Generated {
+        if is_first
+            && answer.end == TurnEnd::Answered
+            && self.setup.titles == TitleSource::Generated
+        {
             let exchange = (content.text().into_owned(), answer.text.clone());
             self.titles
-                .write(self.agent.clone(), selection, self.id.clone(), exchange);
+                .spawn(self.agent.clone(), selection, self.id.clone(), exchange);
         }
         Ok(answer)
     }
 
     /// Continues with the results of calls that the client made. They are part of the history, or were stored
     /// by [`Conversation::store_results`].
-    pub async fn go_on(
+    pub async fn continue_turn(
         &mut self,
-        display: &mut dyn Display,
+        display: &mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<Answer, ConversationError> {
-        let selection = self.prepare().await?;
+    ) -> Result<TurnOutcome, ConversationError> {
+        let selection = self.prepare_turn().await?;
         Box::pin(self.run_turn(&selection, display, cancel)).await
     }
 
     /// Resolves the model and stores the imported history.
-    async fn prepare(&mut self) -> Result<Selection, ConversationError> {
+    async fn prepare_turn(&mut self) -> Result<Selection, ConversationError> {
         let selection = self.find_model().await?;
         if self.must_reload {
             self.reload_messages().await?;
         }
-        self.make_row(Some(&selection)).await?;
+        self.ensure_row(Some(&selection)).await?;
         self.store_history().await?;
         Ok(selection)
     }
@@ -313,9 +324,9 @@ impl Conversation {
     async fn run_turn(
         &mut self,
         selection: &Selection,
-        display: &mut dyn Display,
+        display: &mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<Answer, ConversationError> {
+    ) -> Result<TurnOutcome, ConversationError> {
         let settings = self.agent.settings();
         let compactor = self.compactor(selection).await?;
         let toolbox = self.toolbox();
@@ -330,24 +341,24 @@ impl Conversation {
             client_tools: self.setup.client_tools.as_deref(),
             compactor: Some(&compactor),
         };
-        let mut keeper = Keeper::new(display, self.agent.store(), &self.id, selection);
+        let mut keeper = TurnRecorder::new(display, self.agent.store(), &self.id, selection);
         // If this future is dropped, the store has the state of the turn.
         self.must_reload = true;
         let mut messages = mem::take(&mut self.messages);
-        messages.insert(0, Message::system(self.system_text()));
+        messages.insert(0, Message::system(self.build_system_prompt()));
         let end = turn.run(&mut messages, &mut keeper).await;
         let (text, tally) = keeper.finish();
-        self.last_tally = Some(tally.clone());
+        self.last_usage = Some(tally.clone());
         messages.remove(0);
         self.messages = messages;
         // A message that could not be stored is not part of the conversation.
-        self.must_reload = matches!(&end, Err(crate::turn::TurnError::Keep(_)));
+        self.must_reload = matches!(&end, Err(crate::turn::TurnError::Persist(_)));
         let end = end?;
-        Ok(Answer {
+        Ok(TurnOutcome {
             client_calls: self.client_calls(&end),
             end,
             text,
-            tally,
+            usage: tally,
         })
     }
 
@@ -366,32 +377,32 @@ impl Conversation {
         let calls = answer.map(Message::tool_calls).unwrap_or_default();
         calls
             .iter()
-            .filter(|call| tools.has(call))
+            .filter(|call| tools.owns_call(call))
             .cloned()
             .collect()
     }
 
-    fn system_text(&self) -> String {
-        let directives = self.agent.in_force().directives();
+    fn build_system_prompt(&self) -> String {
+        let directives = self.agent.policy_handle().directives();
         let special = Some(directives.specialization.trim()).filter(|text| !text.is_empty());
         let written = [
             special,
             self.prompt.as_deref(),
-            self.missing.as_deref(),
+            self.missing_servers_note.as_deref(),
             self.setup.instructions.as_deref(),
         ];
         let written: Vec<&str> = written.into_iter().flatten().collect();
         written.join("\n\n")
     }
 
-    fn limits(&self, selection: &Selection) -> Limits {
+    fn limits(&self, selection: &Selection) -> TurnLimits {
         let settings = self.agent.settings();
-        Limits {
+        TurnLimits {
             max_model_calls: self
                 .setup
                 .max_model_calls
                 .unwrap_or(settings.agent.max_turns),
-            sizes: SizeLimits::for_context(selection.endpoint.context_length),
+            sizes: ResultSizeLimits::for_context(selection.endpoint.context_length),
             on_repetition: match settings.agent.loop_guard {
                 LoopGuard::Note => OnRepetition::Note,
                 LoopGuard::Stop => OnRepetition::Stop,
@@ -401,8 +412,10 @@ impl Conversation {
 
     fn tool_context(&self, cancel: CancellationToken) -> ToolContext {
         // The configuration may have changed since.
-        let settings = consent::settings(&self.agent, &self.setup);
-        let approvals = self.approvals.renewed(settings, self.agent.redactor());
+        let settings = consent::approval_settings(&self.agent, &self.setup);
+        let approvals = self
+            .approvals
+            .with_settings(settings, self.agent.redactor());
         ToolContext {
             home: self.agent.home().clone(),
             cwd: self.cwd.clone(),
@@ -416,7 +429,7 @@ impl Conversation {
 
     /// Closes the conversation but not its session: background processes are ended, a title in progress is
     /// awaited.
-    pub async fn leave(self) {
+    pub async fn detach(self) {
         #[cfg(unix)]
         self.processes.close().await;
         self.titles.close().await;

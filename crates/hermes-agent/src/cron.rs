@@ -1,11 +1,11 @@
 //! Running cron jobs: due jobs are claimed, run in a session of their own, recorded and delivered.
 //!
-//! The scheduler, the gateway's ticker or `hermes cron tick`, calls [`Runner::claim_due`] and runs what it
+//! The scheduler, the gateway's ticker or `hermes cron tick`, calls [`JobRunner::claim_due`] and runs what it
 //! gets. A claim is written before the run starts, so a run happens at most once, even after a crash.
 
 mod delivery;
-mod errand;
-mod message;
+mod job_run;
+mod report;
 mod script;
 
 use std::{path::PathBuf, time::Duration};
@@ -25,23 +25,26 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    delivery::{Delivery, KeptLocally},
-    script::{ScriptError, locate as locate_script},
+    delivery::{Delivery, LocalDelivery},
+    script::{ScriptError, locate_script},
 };
-use self::{errand::Errand, message::Report};
-use crate::{conversation::Agent, turn::TurnEvent};
+use crate::{
+    conversation::Agent,
+    cron::{job_run::JobRun, report::RunReport},
+    turn::TurnEvent,
+};
 
 /// How long a claim is valid. It is renewed while the run lasts, so only claims of dead processes expire.
-const LEASE: Duration = Duration::from_mins(10);
-const RENEWAL: Duration = Duration::from_mins(2);
+const CLAIM_LEASE: Duration = Duration::from_mins(10);
+const RENEW_INTERVAL: Duration = Duration::from_mins(2);
 
 /// Receives the events of a run.
-pub type Observer<'a> = dyn Fn(TurnEvent) + Send + Sync + 'a;
+pub type RunObserver<'a> = dyn Fn(TurnEvent) + Send + Sync + 'a;
 
-const AT_ONCE: usize = 4;
+const MAX_PARALLEL_RUNS: usize = 4;
 
 /// How long to wait for the servers of a job.
-pub const SERVER_PATIENCE: Duration = Duration::from_secs(15);
+pub const SERVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why due jobs could not be claimed.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +57,7 @@ pub enum TickError {
     Record(#[from] StoreError),
 }
 
-pub struct Runner {
+pub struct JobRunner {
     home: Home,
     executions: Executions,
     /// Names this process in claims.
@@ -67,13 +70,13 @@ pub struct Runner {
 
 /// A run that this process has claimed.
 #[derive(Debug)]
-pub struct Claimed {
+pub struct ClaimedRun {
     job: Box<Job>,
     /// Its row in the record of runs.
     execution: String,
 }
 
-impl Claimed {
+impl ClaimedRun {
     /// The job, as it was due.
     pub fn job(&self) -> &Job {
         &self.job
@@ -84,12 +87,12 @@ impl Claimed {
     }
 
     pub fn needs_server(&self, settings: &Settings, name: &str) -> bool {
-        errand::needs_server(&self.job, settings, name)
+        crate::cron::job_run::needs_server(&self.job, settings, name)
     }
 }
 
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct FinishedRun {
     pub job: String,
     pub name: String,
     /// The session, if a model was used.
@@ -101,7 +104,7 @@ pub struct Ran {
     pub delivery_error: Option<String>,
 }
 
-impl Runner {
+impl JobRunner {
     /// Opens the execution records of a home.
     pub async fn open(home: Home, source: &'static str) -> Result<Self, StoreError> {
         let executions = Executions::open(&home).await?;
@@ -118,7 +121,7 @@ impl Runner {
 
     /// Sets the working directory of jobs that name none.
     #[must_use]
-    pub fn working_in(mut self, directory: PathBuf) -> Self {
+    pub fn with_directory(mut self, directory: PathBuf) -> Self {
         self.directory = Some(directory);
         self
     }
@@ -128,16 +131,16 @@ impl Runner {
     }
 
     /// Claims every due run. `None` if another process is claiming.
-    pub async fn claim_due(&self, now: &Zoned) -> Result<Option<Vec<Claimed>>, TickError> {
-        let Some(_lock) = TickLock::take(&self.home)? else {
+    pub async fn claim_due(&self, now: &Zoned) -> Result<Option<Vec<ClaimedRun>>, TickError> {
+        let Some(_lock) = TickLock::try_lock(&self.home)? else {
             return Ok(None);
         };
-        self.recover(now).await?;
+        self.recover_abandoned(now).await?;
         let mut claimed = Vec::new();
         for job in CronFile::load(&self.home)?.jobs {
             match job.due(now) {
                 Due::NotYet => {}
-                Due::Missed { next } => self.skip(&job, &next, now).await?,
+                Due::Missed { next } => self.skip_missed(&job, &next, now).await?,
                 Due::Now => {
                     if let Some(run) = self.claim(&job, now).await? {
                         claimed.push(run);
@@ -153,20 +156,22 @@ impl Runner {
         &self,
         reference: &str,
         now: &Zoned,
-    ) -> Result<Option<Claimed>, TickError> {
-        self.recover(now).await?;
+    ) -> Result<Option<ClaimedRun>, TickError> {
+        self.recover_abandoned(now).await?;
         let (reference, moment) = (reference.to_owned(), now.clone());
         let job = self
-            .change(now, move |file| file.run_now(&reference, &moment))
+            .update_jobs(now, move |file| file.run_now(&reference, &moment))
             .await?;
         self.claim(&job, now).await
     }
 
-    async fn claim(&self, job: &Job, now: &Zoned) -> Result<Option<Claimed>, TickError> {
+    async fn claim(&self, job: &Job, now: &Zoned) -> Result<Option<ClaimedRun>, TickError> {
         let (id, owner) = (job.id().to_owned(), self.owner.clone());
         let moment = now.clone();
         let claim = self
-            .change(now, move |file| file.claim(&id, &owner, LEASE, &moment))
+            .update_jobs(now, move |file| {
+                file.claim(&id, &owner, CLAIM_LEASE, &moment)
+            })
             .await?;
         let Claim::Won(job) = claim else {
             return Ok(None);
@@ -178,7 +183,7 @@ impl Runner {
             .claim(job.id(), self.source, started, now)
             .await;
         match recorded {
-            Ok(execution) => Ok(Some(Claimed { job, execution })),
+            Ok(execution) => Ok(Some(ClaimedRun { job, execution })),
             Err(error) => {
                 // Without a record it does not run; the claim must be released.
                 let result = RunResult {
@@ -192,14 +197,15 @@ impl Runner {
     }
 
     /// Skips a run that was missed by too much, and records that.
-    async fn skip(&self, job: &Job, next: &Zoned, now: &Zoned) -> Result<(), TickError> {
+    async fn skip_missed(&self, job: &Job, next: &Zoned, now: &Zoned) -> Result<(), TickError> {
         let (id, to) = (job.id().to_owned(), next.clone());
-        self.change(now, move |file| file.skip_to(&id, &to)).await?;
+        self.update_jobs(now, move |file| file.skip_to(&id, &to))
+            .await?;
         let missed = job.next_run_at(now);
-        let missed = missed.map_or_else(|| "a run".into(), |time| shown(&time));
+        let missed = missed.map_or_else(|| "a run".into(), |time| format_time(&time));
         let reason = format!(
             "{missed} was missed by too much; the next run is at {}",
-            shown(next)
+            format_time(next)
         );
         let execution = self
             .executions
@@ -210,12 +216,12 @@ impl Runner {
     }
 
     /// Marks runs of dead processes as failed, and releases their claims.
-    async fn recover(&self, now: &Zoned) -> Result<(), TickError> {
-        let recovered = self.executions.recover(is_gone, now).await?;
+    async fn recover_abandoned(&self, now: &Zoned) -> Result<(), TickError> {
+        let recovered = self.executions.recover(is_execution_abandoned, now).await?;
         if recovered > 0 {
             tracing::warn!(recovered, "recovered abandoned cron runs");
         }
-        self.change(now, |file| {
+        self.update_jobs(now, |file| {
             file.release_claims(is_owner_gone);
             Ok(())
         })
@@ -226,49 +232,52 @@ impl Runner {
     /// Runs the claimed jobs, several at once, and returns the result of each.
     pub async fn run_all(
         &self,
-        claimed: Vec<Claimed>,
+        claimed: Vec<ClaimedRun>,
         agent: Result<&Agent, &str>,
         settings: &Settings,
         delivery: &dyn Delivery,
         cancel: &CancellationToken,
-    ) -> Vec<Ran> {
+    ) -> Vec<FinishedRun> {
         let runs = claimed
             .into_iter()
             .map(|run| self.run(run, agent, settings, delivery, cancel, &|_| {}));
         let runs: Vec<_> = runs.collect();
-        stream::iter(runs).buffer_unordered(AT_ONCE).collect().await
+        stream::iter(runs)
+            .buffer_unordered(MAX_PARALLEL_RUNS)
+            .collect()
+            .await
     }
 
     /// Executes, records and delivers one run. `agent` is the reason if there is none.
     pub async fn run(
         &self,
-        claimed: Claimed,
+        claimed: ClaimedRun,
         agent: Result<&Agent, &str>,
         settings: &Settings,
         delivery: &dyn Delivery,
         cancel: &CancellationToken,
-        observe: &Observer<'_>,
-    ) -> Ran {
+        observe: &RunObserver<'_>,
+    ) -> FinishedRun {
         let job = &*claimed.job;
         let zone = time_zone(settings);
         let now = || Zoned::now().with_time_zone(zone.clone());
         let began = now();
-        self.note(self.executions.start(&claimed.execution, &began).await);
+        self.log_record_error(self.executions.start(&claimed.execution, &began).await);
 
-        let errand = Errand {
+        let errand = JobRun {
             job,
             home: &self.home,
-            usual_directory: self.directory.as_deref(),
+            default_directory: self.directory.as_deref(),
             settings,
             agent,
-            began: &began,
+            started_at: &began,
             observe,
         };
         let report = self
-            .renewing(job.id(), &zone, Box::pin(errand.run(cancel)))
+            .with_claim_renewal(job.id(), &zone, Box::pin(errand.run(cancel)))
             .await;
-        let output = self.keep(job, &report, &began).await;
-        let delivery_error = match report.to_deliver(job, settings) {
+        let output = self.store_output(job, &report, &began).await;
+        let delivery_error = match report.delivery_text(job, settings) {
             Some(text) => delivery.deliver(job, &text).await.err(),
             None => None,
         };
@@ -280,8 +289,8 @@ impl Runner {
         self.finish_job(job.id(), result, &ended).await;
         let error = report.error.as_deref();
         let finished = self.executions.finish(&claimed.execution, error, &ended);
-        self.note(finished.await);
-        Ran {
+        self.log_record_error(finished.await);
+        FinishedRun {
             job: job.id().to_owned(),
             name: job.name().to_owned(),
             session: report.session,
@@ -293,7 +302,7 @@ impl Runner {
     }
 
     /// Runs `work` and renews the claim meanwhile.
-    async fn renewing<T>(
+    async fn with_claim_renewal<T>(
         &self,
         job: &str,
         zone: &jiff::tz::TimeZone,
@@ -303,12 +312,12 @@ impl Runner {
         loop {
             tokio::select! {
                 done = &mut work => return done,
-                () = tokio::time::sleep(RENEWAL) => {
+                () = tokio::time::sleep(RENEW_INTERVAL) => {
                     let (id, owner) = (job.to_owned(), self.owner.clone());
                     let now = Zoned::now().with_time_zone(zone.clone());
                     let moment = now.clone();
                     let renewed = self
-                        .change(&now, move |file| {
+                        .update_jobs(&now, move |file| {
                             file.refresh_claim(&id, &owner, &moment);
                             Ok(())
                         })
@@ -321,9 +330,9 @@ impl Runner {
         }
     }
 
-    async fn keep(&self, job: &Job, report: &Report, began: &Zoned) -> Option<PathBuf> {
+    async fn store_output(&self, job: &Job, report: &RunReport, began: &Zoned) -> Option<PathBuf> {
         let (home, id, began) = (self.home.clone(), job.id().to_owned(), began.clone());
-        let document = report.document(job, &began);
+        let document = report.to_document(job, &began);
         let written =
             tokio::task::spawn_blocking(move || write_output(&home, &id, &began, &document));
         match written.await {
@@ -339,7 +348,7 @@ impl Runner {
     async fn finish_job(&self, id: &str, result: RunResult, now: &Zoned) {
         let (id, moment) = (id.to_owned(), now.clone());
         let finished = self
-            .change(now, move |file| match file.finish(&id, &result, &moment) {
+            .update_jobs(now, move |file| match file.finish(&id, &result, &moment) {
                 // The job was removed while it ran.
                 Err(CronError::NoSuchJob { .. }) => Ok(()),
                 finished => finished,
@@ -350,14 +359,14 @@ impl Runner {
         }
     }
 
-    fn note(&self, recorded: Result<(), StoreError>) {
+    fn log_record_error(&self, recorded: Result<(), StoreError>) {
         if let Err(error) = recorded {
             tracing::warn!(%error, "recording a cron run failed");
         }
     }
 
     /// Changes the job file on a blocking thread.
-    async fn change<T: Send + 'static>(
+    async fn update_jobs<T: Send + 'static>(
         &self,
         now: &Zoned,
         change: impl FnOnce(&mut CronFile) -> Result<T, CronError> + Send + 'static,
@@ -376,11 +385,11 @@ impl Runner {
 }
 
 /// Whether the process of a run has ended.
-fn is_gone(execution: &Execution) -> bool {
+fn is_execution_abandoned(execution: &Execution) -> bool {
     process::is_gone(execution.pid, execution.process_started_at)
 }
 
-/// Whether the process of an owner named by [`Runner`] has ended. Other owners are unknown.
+/// Whether the process of an owner named by [`JobRunner`] has ended. Other owners are unknown.
 fn is_owner_gone(owner: &str) -> bool {
     let mut parts = owner.split(':');
     let (Some("hermes"), Some(pid), Some(started)) = (parts.next(), parts.next(), parts.next())
@@ -393,12 +402,12 @@ fn is_owner_gone(owner: &str) -> bool {
     }
 }
 
-fn shown(time: &Zoned) -> String {
+fn format_time(time: &Zoned) -> String {
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// A list of texts in a job.
-fn texts(value: Option<&Value>) -> Vec<String> {
+fn string_list(value: Option<&Value>) -> Vec<String> {
     let items = value.and_then(Value::as_array).into_iter().flatten();
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -1,6 +1,6 @@
 //! Elicitation: MCP servers ask people to fill in a form or to open a link.
 //!
-//! A server's schema becomes a [`Form`], which every user interface can show and validate. [`People`] finds the user
+//! A server's schema becomes a [`Form`], which every user interface can show and validate. [`ElicitationRegistry`] finds the user
 //! interface of the conversation whose call caused the request. All texts are cleaned of characters that could
 //! control a terminal.
 
@@ -8,16 +8,18 @@ use futures::future::BoxFuture;
 use hermes_config::ServerName;
 use serde_json::{Map, Value};
 
-mod by_approval;
+mod approval_ui;
 mod check;
 mod form;
-mod people;
+mod registry;
 mod sensitive;
 
-pub use by_approval::ByApproval;
-pub use check::Invalid;
-pub use form::{Choice, Field, FieldKind, Form, Format, UnreadableForm};
-pub use people::{People, Presence, Ways};
+pub use crate::elicitation::{
+    approval_ui::ApprovalElicitationUi,
+    registry::{ElicitationModes, ElicitationRegistration, ElicitationRegistry},
+};
+pub use check::FieldError;
+pub use form::{FieldKind, Form, FormChoice, FormField, FormSchemaError, TextFormat};
 
 /// A server's request to fill in a form.
 #[derive(Debug, Clone)]
@@ -39,7 +41,7 @@ pub struct LinkRequest {
 
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer<T> {
+pub enum ElicitationAnswer<T> {
     Accepted(T),
     Declined,
     /// They leave without a decision.
@@ -48,18 +50,21 @@ pub enum Answer<T> {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NotAsked(pub String);
+pub struct ElicitationUnavailable(pub String);
 
 /// Shows requests to the person of a conversation: at a terminal, in a chat.
-pub trait Person: Send + Sync {
+pub trait ElicitationUi: Send + Sync {
     /// Shows a form and waits for the answers. Dropped on timeout.
-    fn fill_in(
+    fn fill_form(
         &self,
         request: FormRequest,
-    ) -> BoxFuture<'_, Result<Answer<Map<String, Value>>, NotAsked>>;
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<Map<String, Value>>, ElicitationUnavailable>>;
 
     /// Shows a URL and asks for consent; then the page is opened where that is possible.
-    fn visit(&self, request: LinkRequest) -> BoxFuture<'_, Result<Answer<()>, NotAsked>>;
+    fn confirm_link(
+        &self,
+        request: LinkRequest,
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>>;
 }
 
 #[cfg(test)]

@@ -4,20 +4,20 @@
 //! [`model::resolve`] finds the configured model; [`model::Model`] turns messages into a reply.
 
 pub mod approval;
-pub mod ceiling;
 pub mod compact;
 pub mod conversation;
 #[cfg(unix)]
 pub mod cron;
 pub mod elicitation;
-pub mod inquiries;
 pub mod mention;
 pub mod message;
 pub mod model;
+pub mod policy;
 pub mod printable;
 pub mod prompt_command;
 mod results;
 pub mod sampler;
+pub mod server_requests;
 pub mod tool;
 pub mod toolbox;
 pub mod tools;

@@ -8,51 +8,51 @@ use std::{
 };
 
 use hermes_config::ServerName;
-use hermes_mcp::{CallOptions, Host, host::ResourceWatch, link::Status};
+use hermes_mcp::{CallOptions, Host, host::ResourceWatch, link::LinkStatus};
 use tokio::sync::broadcast::{self, error::TryRecvError};
 
 use crate::{
     message::{Content, Part},
-    toolbox::wrap,
+    toolbox::wrap_untrusted,
 };
 
 mod completion;
 mod find;
 
-pub use completion::{Candidate, candidates};
-use find::{Mention, Target};
+pub use completion::{MentionCandidate, complete_mention};
+use find::{Mention, MentionTarget};
 
 /// Longer resources are truncated.
-const LONGEST: usize = 100_000;
+const MAX_RESOURCE_CHARS: usize = 100_000;
 /// How many resources of one conversation are watched; the oldest are dropped.
-const MOST_WATCHED: usize = 32;
+const MAX_WATCHED: usize = 32;
 
 pub struct Mentions {
     host: Host,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedResource>,
 }
 
-struct Watched {
+struct WatchedResource {
     server: ServerName,
     uri: String,
     updates: broadcast::Receiver<String>,
-    seen: u64,
+    seen_hash: u64,
     _watch: Option<ResourceWatch>,
 }
 
 /// The resources that a message mentions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Attached {
+pub struct Attachments {
     /// All resources, marked as untrusted data; `None` without any.
     pub text: Option<String>,
     /// Why mentions were not attached, one line each.
     pub warnings: Vec<String>,
 }
 
-impl Attached {
+impl Attachments {
     /// Appends the resources to a message.
     #[must_use]
-    pub fn join(self, content: Content) -> Content {
+    pub fn append_to(self, content: Content) -> Content {
         match (self.text, content) {
             (None, content) => content,
             (Some(more), Content::Text(text)) => Content::Text(format!("{text}\n\n{more}")),
@@ -75,15 +75,15 @@ impl Mentions {
 
     /// A message as it is sent: changes of resources mentioned before, the message, and the resources it mentions.
     /// Also returns warnings, one line each.
-    pub async fn complete(
+    pub async fn expand_message(
         &mut self,
         content: Content,
         options: &CallOptions,
     ) -> (Content, Vec<String>) {
         let news = self.changed_since_last_turn(options).await;
-        let attached = self.attach(&content.text(), options).await;
+        let attached = self.attach_resources(&content.text(), options).await;
         let warnings = attached.warnings.clone();
-        let content = attached.join(content);
+        let content = attached.append_to(content);
         let content = match (news, content) {
             (None, content) => content,
             (Some(news), Content::Text(text)) => Content::Text(format!("{news}\n\n{text}")),
@@ -96,14 +96,14 @@ impl Mentions {
     }
 
     /// The mentioned servers that have to be connected first.
-    pub fn awaited(&self, message: &str) -> Vec<ServerName> {
+    pub fn servers_to_connect(&self, message: &str) -> Vec<ServerName> {
         let mut awaited = Vec::new();
-        for Mention { target, .. } in find::mentions(message, &self.host.servers()) {
-            let Target::Resource { server, .. } = target else {
+        for Mention { target, .. } in find::find_mentions(message, &self.host.servers()) {
+            let MentionTarget::Resource { server, .. } = target else {
                 continue;
             };
             let link = self.host.link(&server);
-            let is_ready = link.is_some_and(|link| link.borrow().status == Status::Ready);
+            let is_ready = link.is_some_and(|link| link.borrow().status == LinkStatus::Ready);
             if !is_ready && !awaited.contains(&server) {
                 awaited.push(server);
             }
@@ -112,25 +112,25 @@ impl Mentions {
     }
 
     /// Reads every resource that a message mentions, and watches it.
-    pub async fn attach(&mut self, message: &str, options: &CallOptions) -> Attached {
-        let mut attached = Attached::default();
+    pub async fn attach_resources(&mut self, message: &str, options: &CallOptions) -> Attachments {
+        let mut attached = Attachments::default();
         let mut texts = Vec::new();
-        for Mention { target, written } in find::mentions(message, &self.host.servers()) {
+        for Mention { target, written } in find::find_mentions(message, &self.host.servers()) {
             match target {
-                Target::Unknown(server) => attached.warnings.push(format!(
+                MentionTarget::Unknown(server) => attached.warnings.push(format!(
                     "`{written}` stays text: there is no MCP server `{server}`"
                 )),
-                Target::Resource { server, uri } => {
+                MentionTarget::Resource { server, uri } => {
                     // Subscribed before it is read, so that no change is missed.
                     let updates = self.host.resource_updates(&server);
-                    match self.read(&server, &uri, options).await {
+                    match self.read_resource(&server, &uri, options).await {
                         Ok(text) => {
                             texts.push(format!(
                                 "{written}:\n{}",
-                                attachment(&server, &uri, text.clone())
+                                format_attachment(&server, &uri, text.clone())
                             ));
                             if let Some(updates) = updates {
-                                self.watch(server, uri, updates, hash(&text));
+                                self.watch_resource(server, uri, updates, hash_text(&text));
                             }
                         }
                         Err(reason) => attached
@@ -155,15 +155,15 @@ impl Mentions {
                 self.watched[index].server.clone(),
                 self.watched[index].uri.clone(),
             );
-            let note = match self.read(&server, &uri, options).await {
+            let note = match self.read_resource(&server, &uri, options).await {
                 Ok(text) => {
-                    let now = hash(&text);
-                    if std::mem::replace(&mut self.watched[index].seen, now) == now {
+                    let now = hash_text(&text);
+                    if std::mem::replace(&mut self.watched[index].seen_hash, now) == now {
                         continue;
                     }
                     format!(
                         "@{server}:{uri} has changed. It now is:\n{}",
-                        attachment(&server, &uri, text)
+                        format_attachment(&server, &uri, text)
                     )
                 }
                 Err(reason) => {
@@ -175,18 +175,18 @@ impl Mentions {
         (!notes.is_empty()).then(|| notes.join("\n\n"))
     }
 
-    async fn read(
+    async fn read_resource(
         &self,
         server: &ServerName,
         uri: &str,
         options: &CallOptions,
     ) -> Result<String, String> {
         let read = self.host.read_resource(server, uri, options).await;
-        let read = read.map_err(|error| self.host.explain(server, &error))?;
+        let read = read.map_err(|error| self.host.describe_error(server, &error))?;
         Ok(self.host.media().render_resource(read.contents).await)
     }
 
-    fn watch(
+    fn watch_resource(
         &mut self,
         server: ServerName,
         uri: String,
@@ -197,14 +197,14 @@ impl Mentions {
         let watch = self.host.watch_resource(&server, &uri);
         self.watched
             .retain(|known| known.server != server || known.uri != uri);
-        if self.watched.len() >= MOST_WATCHED {
+        if self.watched.len() >= MAX_WATCHED {
             self.watched.remove(0);
         }
-        self.watched.push(Watched {
+        self.watched.push(WatchedResource {
             server,
             uri,
             updates,
-            seen,
+            seen_hash: seen,
             _watch: watch,
         });
     }
@@ -224,11 +224,11 @@ impl Mentions {
                     let Some(updates) = host.resource_updates(&watched.server) else {
                         return false;
                     };
-                    *watched = Watched {
+                    *watched = WatchedResource {
                         server: watched.server.clone(),
                         uri: watched.uri.clone(),
                         updates,
-                        seen: watched.seen,
+                        seen_hash: watched.seen_hash,
                         _watch: host.watch_resource(&watched.server, &watched.uri),
                     };
                     has_changed = true;
@@ -239,20 +239,20 @@ impl Mentions {
 }
 
 /// A resource's text for the model: truncated and marked as untrusted data.
-pub(crate) fn attachment(server: &ServerName, uri: &str, mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+pub(crate) fn format_attachment(server: &ServerName, uri: &str, mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_RESOURCE_CHARS) {
         let length = text.chars().count();
         text.truncate(end);
-        let _ = write!(text, "\n[cut: {LONGEST} of {length} characters]");
+        let _ = write!(text, "\n[cut: {MAX_RESOURCE_CHARS} of {length} characters]");
     }
     let source: String = format!("{server}:{uri}")
         .chars()
         .filter(|character| !character.is_control() && !"\"<>".contains(*character))
         .collect();
-    wrap(&source, text)
+    wrap_untrusted(&source, text)
 }
 
-fn hash(text: &str) -> u64 {
+fn hash_text(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
@@ -264,16 +264,24 @@ mod tests {
 
     #[test]
     fn a_long_resource_is_cut_and_says_so() {
-        let text = attachment(&ServerName::new("s"), "x://y", "ä".repeat(LONGEST + 5));
-        assert_eq!(text.matches('ä').count(), LONGEST);
+        let text = format_attachment(
+            &ServerName::new("s"),
+            "x://y",
+            "ä".repeat(MAX_RESOURCE_CHARS + 5),
+        );
+        assert_eq!(text.matches('ä').count(), MAX_RESOURCE_CHARS);
         assert!(text.contains("[cut: 100000 of 100005 characters]"));
-        let whole = attachment(&ServerName::new("s"), "x://y", "ä".repeat(LONGEST));
+        let whole = format_attachment(
+            &ServerName::new("s"),
+            "x://y",
+            "ä".repeat(MAX_RESOURCE_CHARS),
+        );
         assert!(!whole.contains("[cut"));
     }
 
     #[test]
-    fn an_address_can_not_break_out_of_the_mark() {
-        let text = attachment(&ServerName::new("s"), "x://\"><b>\n", "t".repeat(40));
+    fn an_address_cannot_break_out_of_the_mark() {
+        let text = format_attachment(&ServerName::new("s"), "x://\"><b>\n", "t".repeat(40));
         assert!(
             text.starts_with("<untrusted_tool_result source=\"s:x://b\">"),
             "{text}"
@@ -282,15 +290,15 @@ mod tests {
 
     #[test]
     fn attachments_follow_the_message() {
-        let attached = Attached {
+        let attached = Attachments {
             text: Some("more".into()),
             warnings: Vec::new(),
         };
         assert_eq!(
-            attached.clone().join("hi".into()),
+            attached.clone().append_to("hi".into()),
             Content::Text("hi\n\nmore".into())
         );
-        let parts = attached.join(Content::Parts(vec![Part::from_text("hi")]));
+        let parts = attached.append_to(Content::Parts(vec![Part::from_text("hi")]));
         assert_eq!(parts.text(), "hi\nmore");
     }
 }

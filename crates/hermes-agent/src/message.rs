@@ -123,7 +123,7 @@ pub struct ToolResult {
 
 /// A call of a tool as the model wrote it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "WireCall", into = "WireCall")]
+#[serde(from = "SerializedCall", into = "SerializedCall")]
 pub struct ToolCall {
     /// The id that the result has to repeat.
     pub id: String,
@@ -158,7 +158,7 @@ impl ToolCall {
     }
 
     /// The arguments as valid JSON text: what is not an object is wrapped in `_raw`.
-    pub(crate) fn sendable_arguments(&self) -> Cow<'_, str> {
+    pub(crate) fn valid_json_arguments(&self) -> Cow<'_, str> {
         let text = self.arguments.trim();
         if text.is_empty() {
             return Cow::Borrowed("{}");
@@ -175,29 +175,29 @@ impl ToolCall {
 
 /// The JSON form of a call.
 #[derive(Serialize, Deserialize)]
-struct WireCall {
+struct SerializedCall {
     #[serde(default)]
     id: String,
-    #[serde(rename = "type", default = "function")]
+    #[serde(rename = "type", default = "default_call_kind")]
     kind: String,
-    function: WireFunction,
+    function: SerializedFunction,
     #[serde(flatten)]
     extra: Map<String, Value>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct WireFunction {
+struct SerializedFunction {
     name: String,
     #[serde(default)]
     arguments: String,
 }
 
-fn function() -> String {
+fn default_call_kind() -> String {
     "function".into()
 }
 
-impl From<WireCall> for ToolCall {
-    fn from(wire: WireCall) -> Self {
+impl From<SerializedCall> for ToolCall {
+    fn from(wire: SerializedCall) -> Self {
         Self {
             id: wire.id,
             name: wire.function.name,
@@ -207,12 +207,12 @@ impl From<WireCall> for ToolCall {
     }
 }
 
-impl From<ToolCall> for WireCall {
+impl From<ToolCall> for SerializedCall {
     fn from(call: ToolCall) -> Self {
         Self {
             id: call.id,
-            kind: function(),
-            function: WireFunction {
+            kind: default_call_kind(),
+            function: SerializedFunction {
                 name: call.name,
                 arguments: call.arguments,
             },
@@ -285,12 +285,8 @@ pub enum Part {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum KnownPart {
-    Text {
-        text: String,
-    },
-    ImageUrl {
-        image_url: Image,
-    },
+    Text { text: String },
+    ImageUrl { image_url: Image },
 }
 
 /// An image, by address.
@@ -333,7 +329,7 @@ impl Image {
     /// An image from base64 data, if models support its actual format. The declared type is ignored.
     pub(crate) fn from_base64(data: &str) -> Option<Self> {
         let beginning = BASE64_STANDARD.decode(data.get(..16)?).ok()?;
-        let media_type = image_type(&beginning)?;
+        let media_type = detect_image_type(&beginning)?;
         Some(Self {
             url: format!("data:{media_type};base64,{data}"),
             detail: None,
@@ -341,7 +337,7 @@ impl Image {
     }
 
     /// Media type and base64 data of a `data:` URL.
-    pub(crate) fn inline(&self) -> Option<(&str, &str)> {
+    pub(crate) fn data_url_parts(&self) -> Option<(&str, &str)> {
         let (header, data) = self.url.strip_prefix("data:")?.split_once(',')?;
         let media_type = header.strip_suffix(";base64")?;
         Some((media_type, data))
@@ -349,7 +345,7 @@ impl Image {
 }
 
 /// The media type of an image that models support, by its magic bytes.
-pub(crate) fn image_type(bytes: &[u8]) -> Option<&'static str> {
+pub(crate) fn detect_image_type(bytes: &[u8]) -> Option<&'static str> {
     let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -1,7 +1,7 @@
 //! Language models: requests, replies, and the [`Model`] trait.
 //!
 //! [`resolve`] decides which model a home uses. A model is built in layers: [`HttpModel`] makes one request to one
-//! endpoint, [`Retrying`] retries transient failures, [`Fallback`] switches to the next provider.
+//! endpoint, [`RetryingModel`] retries transient failures, [`FallbackModel`] switches to the next provider.
 
 mod address;
 mod anthropic;
@@ -18,7 +18,7 @@ mod providers;
 mod refusal;
 mod resolve;
 mod retry;
-mod sight;
+mod vision;
 
 use std::{ops::AddAssign, time::Duration};
 
@@ -30,16 +30,19 @@ use crate::message::{AssistantMessage, Content, Message, Reasoning, ToolCall};
 pub use self::{
     auxiliary::Auxiliary,
     detect::{LocalModel, LocalServers},
-    endpoint::{Endpoint, Key, Protocol},
-    error::{ModelError, Problem},
-    fallback::Fallback,
-    http::{HttpClients, HttpModel, Patience},
-    providers::{KeyState, ListError, Provider, is_address, list_models, local_servers, providers},
-    resolve::{
-        Explained, Explanation, NoModel, Origin, ResolveError, Selection, StoredModel,
-        Surroundings, Wanted, explain, resolve,
+    endpoint::{ApiKey, Endpoint, Protocol},
+    error::{ModelError, ModelProblem},
+    fallback::FallbackModel,
+    http::{HttpClients, HttpModel, ModelTimeouts},
+    providers::{
+        KeyState, ListError, Provider, is_provider_url, list_local_servers, list_models,
+        list_providers,
     },
-    retry::{RetryPolicy, Retrying},
+    resolve::{
+        ExplainedValue, Explanation, ModelOverrides, NoModel, ResolveContext, ResolveError,
+        Selection, SelectionOrigin, StoredModel, explain_model, resolve_model,
+    },
+    retry::{RetryPolicy, RetryingModel},
 };
 
 pub trait Model: Send + Sync {
@@ -53,7 +56,7 @@ pub trait Model: Send + Sync {
     fn context_length(&self) -> Option<u32>;
 
     /// Whether it accepts images.
-    fn sees_images(&self) -> bool {
+    fn supports_images(&self) -> bool {
         false
     }
 
@@ -62,12 +65,12 @@ pub trait Model: Send + Sync {
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
-        sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>>;
+        sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 }
 
 /// Receives events while the reply is read, so it must not block.
-pub type Sink<'a> = &'a mut (dyn FnMut(ModelEvent) + Send);
+pub type ModelEventSink<'a> = &'a mut (dyn FnMut(ModelEvent) + Send);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelRequest<'a> {
@@ -112,7 +115,7 @@ pub enum ShownText {
     /// No: a request that delivered text is never retried.
     #[default]
     Final,
-    /// Yes, on [`ModelEvent::TextTakenBack`].
+    /// Yes, on [`ModelEvent::TextRetracted`].
     Revocable,
 }
 
@@ -126,7 +129,7 @@ pub enum ModelEvent {
         name: String,
     },
     /// All text, reasoning and calls of this reply so far are void.
-    TextTakenBack,
+    TextRetracted,
     /// The request failed and is retried after a pause. Started calls are void.
     Retrying {
         /// Counted from 1.
@@ -137,11 +140,11 @@ pub enum ModelEvent {
         error: ModelError,
     },
     /// The fallback of an earlier request is still used.
-    StandsIn {
+    FallbackActive {
         model: String,
         provider: String,
     },
-    FellBack {
+    FallbackStarted {
         model: String,
         provider: String,
         /// The error of the previous model.
@@ -150,7 +153,7 @@ pub enum ModelEvent {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reply {
+pub struct ModelReply {
     /// The text; empty where the model only calls tools.
     pub text: String,
     /// The calls, in order. Every one has an id.
@@ -159,7 +162,7 @@ pub struct Reply {
     pub reasoning: Reasoning,
     pub finish: FinishReason,
     /// Where the provider reported it.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// The model that replied, as the provider names it.
     pub model: String,
     /// The endpoint; none for models without a URL.
@@ -175,7 +178,7 @@ pub struct AnsweredBy {
     pub base_url: String,
 }
 
-impl Reply {
+impl ModelReply {
     /// The message to add to the conversation.
     pub fn into_message(self) -> Message {
         Message::Assistant(AssistantMessage {
@@ -215,7 +218,7 @@ impl FinishReason {
 
 /// Tokens of one or more requests. Each token of the prompt is counted in exactly one of the first three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct TokenUsage {
     pub input_tokens: u64,
     pub cache_read_tokens: u64,
     /// Read and written to the cache.
@@ -226,7 +229,7 @@ pub struct Usage {
     pub reasoning_tokens: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     pub fn prompt_tokens(&self) -> u64 {
         self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
     }
@@ -237,7 +240,7 @@ impl Usage {
     }
 }
 
-impl AddAssign for Usage {
+impl AddAssign for TokenUsage {
     fn add_assign(&mut self, other: Self) {
         self.input_tokens += other.input_tokens;
         self.cache_read_tokens += other.cache_read_tokens;

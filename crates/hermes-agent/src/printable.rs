@@ -8,12 +8,12 @@ use std::borrow::Cow;
 
 /// Takes text in chunks; a sequence may span several of them.
 #[derive(Debug, Default)]
-pub struct Stripper {
-    state: State,
+pub struct ControlStripper {
+    state: StripperState,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum StripperState {
     #[default]
     Text,
     /// A carriage return that may belong to a line end.
@@ -31,61 +31,70 @@ enum State {
 const ESCAPE: char = '\x1b';
 const BELL: char = '\x07';
 
-impl Stripper {
+impl ControlStripper {
     /// Appends what may be shown.
     pub fn push(&mut self, text: &str, out: &mut String) {
         for character in text.chars() {
-            self.take(character, out);
+            self.push_char(character, out);
         }
     }
 
     /// The end of the text: a carriage return that nothing followed is a line end.
     pub fn finish(&mut self, out: &mut String) {
-        if self.state == State::Return {
+        if self.state == StripperState::Return {
             out.push('\n');
         }
-        self.state = State::Text;
+        self.state = StripperState::Text;
     }
 
-    fn take(&mut self, character: char, out: &mut String) {
+    fn push_char(&mut self, character: char, out: &mut String) {
         self.state = match (self.state, character) {
             // No sequence continues over a line end: an unfinished one must not swallow the rest of the text.
-            (State::Return | State::Payload | State::PayloadEscape, '\n') => {
+            (
+                StripperState::Return | StripperState::Payload | StripperState::PayloadEscape,
+                '\n',
+            ) => {
                 out.push('\n');
-                State::Text
+                StripperState::Text
             }
-            (State::Return, _) => {
+            (StripperState::Return, _) => {
                 out.push('\n');
-                plain(character, out)
+                push_plain(character, out)
             }
-            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => State::Payload,
+            (StripperState::Escape, ']' | 'P' | 'X' | '^' | '_') => StripperState::Payload,
             // Characters between the escape and the end of a short sequence.
-            (State::Escape, ' '..='/') => State::Escape,
-            (State::Escape, '[') | (State::Control, ' '..='?') => State::Control,
+            (StripperState::Escape, ' '..='/') => StripperState::Escape,
+            (StripperState::Escape, '[') | (StripperState::Control, ' '..='?') => {
+                StripperState::Control
+            }
             // The ends of sequences.
-            (State::Escape, '0'..='~')
-            | (State::Control, '@'..='~')
-            | (State::Payload, BELL | '\u{9c}')
-            | (State::PayloadEscape, '\\') => State::Text,
-            (State::Payload | State::PayloadEscape, ESCAPE) => State::PayloadEscape,
-            (State::Payload | State::PayloadEscape, _) => State::Payload,
-            (State::Text | State::Escape | State::Control, _) => plain(character, out),
+            (StripperState::Escape, '0'..='~')
+            | (StripperState::Control, '@'..='~')
+            | (StripperState::Payload, BELL | '\u{9c}')
+            | (StripperState::PayloadEscape, '\\') => StripperState::Text,
+            (StripperState::Payload | StripperState::PayloadEscape, ESCAPE) => {
+                StripperState::PayloadEscape
+            }
+            (StripperState::Payload | StripperState::PayloadEscape, _) => StripperState::Payload,
+            (StripperState::Text | StripperState::Escape | StripperState::Control, _) => {
+                push_plain(character, out)
+            }
         };
     }
 }
 
-fn plain(character: char, out: &mut String) -> State {
+fn push_plain(character: char, out: &mut String) -> StripperState {
     match character {
-        '\r' => return State::Return,
-        ESCAPE => return State::Escape,
-        '\u{9b}' => return State::Control,
-        '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return State::Payload,
+        '\r' => return StripperState::Return,
+        ESCAPE => return StripperState::Escape,
+        '\u{9b}' => return StripperState::Control,
+        '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return StripperState::Payload,
         '\n' | '\t' => out.push(character),
         '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
         _ if character.is_control() || is_invisible(character) => {}
         _ => out.push(character),
     }
-    State::Text
+    StripperState::Text
 }
 
 /// Direction marks, zero-width characters, and tag characters.
@@ -109,7 +118,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
-    let mut stripper = Stripper::default();
+    let mut stripper = ControlStripper::default();
     stripper.push(text, &mut out);
     stripper.finish(&mut out);
     Cow::Owned(out)
@@ -144,7 +153,7 @@ mod tests {
     fn a_sequence_may_come_in_pieces() {
         let text = "a\x1b[31mb\x1b]0;t\x1b\\c\r\nd";
         for split in 0..text.len() {
-            let (mut stripper, mut out) = (Stripper::default(), String::new());
+            let (mut stripper, mut out) = (ControlStripper::default(), String::new());
             stripper.push(&text[..split], &mut out);
             stripper.push(&text[split..], &mut out);
             stripper.finish(&mut out);

@@ -14,9 +14,9 @@ use hermes_mcp::{
 use crate::message::Content;
 
 mod arguments;
-mod turn;
+mod render;
 
-pub use arguments::{Arguments, BadArguments};
+pub use arguments::{PromptArgumentError, PromptArguments};
 
 /// A prompt under its command name, without the slash.
 #[derive(Debug, Clone)]
@@ -33,32 +33,29 @@ pub struct PromptCommand {
 pub enum PromptError {
     /// The server failed. The reason is redacted.
     #[error("the prompt `{name}` is not available: {reason}")]
-    Failed {
-        name: String,
-        reason: String,
-    },
+    Failed { name: String, reason: String },
     #[error("the prompt `{0}` is empty")]
     Empty(String),
 }
 
 impl PromptCommand {
     /// The prompts that the servers of a host offer now.
-    pub fn all(host: &Host) -> Vec<Self> {
-        Self::named(host.naming(), host.offered_prompts())
+    pub fn list(host: &Host) -> Vec<Self> {
+        Self::assign_names(host.naming(), host.offered_prompts())
     }
 
     /// Assigns command names: first come, first served.
-    fn named(naming: Naming, prompts: Vec<(ServerName, Prompt)>) -> Vec<Self> {
+    fn assign_names(naming: Naming, prompts: Vec<(ServerName, Prompt)>) -> Vec<Self> {
         let mut taken = HashSet::new();
         let command = |(server, prompt): (ServerName, Prompt)| {
-            let register = |naming| names::register(naming, server.as_str(), &prompt.name);
+            let register = |naming| names::registered_name(naming, server.as_str(), &prompt.name);
             let wanted = register(naming);
             let numbered = (2..).map(|number| names::with_suffix(&wanted, number));
             let mut free = std::iter::once(wanted.clone()).chain(numbered);
             let name = free.find(|name| taken.insert(name.clone()));
             Self {
                 name: name.unwrap_or(wanted),
-                alias: register(naming.other()),
+                alias: register(naming.alternate()),
                 server,
                 prompt,
             }
@@ -73,16 +70,16 @@ impl PromptCommand {
         if !typed.starts_with("mcp_") {
             return None;
         }
-        let look = || Self::among(Self::all(host), typed);
+        let look = || Self::find_among(Self::list(host), typed);
         if let Some(found) = look() {
             return Some(found);
         }
-        host.listed(limit).await;
+        host.wait_until_listed(limit).await;
         look()
     }
 
     /// By name, else by alias.
-    fn among(commands: Vec<Self>, typed: &str) -> Option<Self> {
+    fn find_among(commands: Vec<Self>, typed: &str) -> Option<Self> {
         let position = |spelling: fn(&Self) -> &RegisteredName| {
             let mut names = commands.iter().map(spelling);
             names.position(|name| name.as_str() == typed)
@@ -108,15 +105,15 @@ impl PromptCommand {
         usage
     }
 
-    pub fn arguments(&self, text: &str) -> Result<Arguments, BadArguments> {
-        arguments::read(text, self.parameters())
+    pub fn parse_arguments(&self, text: &str) -> Result<PromptArguments, PromptArgumentError> {
+        arguments::parse_arguments(text, self.parameters())
     }
 
     /// Renders the prompt as a user message.
-    pub async fn turn(
+    pub async fn render(
         &self,
         host: &Host,
-        arguments: &Arguments,
+        arguments: &PromptArguments,
         options: &CallOptions,
     ) -> Result<Content, PromptError> {
         let filled = host
@@ -127,15 +124,17 @@ impl PromptCommand {
                 options,
             )
             .await
-            .map_err(|error| self.failed(host, &error))?;
-        let content = turn::content(host, &self.server, filled.messages).await;
+            .map_err(|error| self.prompt_failed(host, &error))?;
+        let content =
+            crate::prompt_command::render::render_content(host, &self.server, filled.messages)
+                .await;
         content.ok_or_else(|| PromptError::Empty(self.name.to_string()))
     }
 
-    fn failed(&self, host: &Host, error: &CallError) -> PromptError {
+    fn prompt_failed(&self, host: &Host, error: &CallError) -> PromptError {
         PromptError::Failed {
             name: self.name.to_string(),
-            reason: host.explain(&self.server, error),
+            reason: host.describe_error(&self.server, error),
         }
     }
 }

@@ -11,18 +11,18 @@ use hermes_config::Home;
 pub(crate) const DIRECTORY: &str = "results";
 
 /// Records the outside tool that a result is from.
-pub(crate) fn remember_source(path: &Path, source: &str) -> io::Result<()> {
+pub(crate) fn record_source(path: &Path, source: &str) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(note(path))?;
+    let mut file = options.open(source_note_path(path))?;
     io::Write::write_all(&mut file, source.as_bytes())
 }
 
 /// The outside tool of the result in this file; for the directory of all results, its name. `path` has no
 /// links in it.
-pub(crate) fn source(home: &Home, path: &Path) -> Option<String> {
+pub(crate) fn read_source(home: &Home, path: &Path) -> Option<String> {
     let directory = home.path().join(DIRECTORY).canonicalize().ok()?;
     if path == directory {
         // Anything in it may be from outside.
@@ -31,9 +31,9 @@ pub(crate) fn source(home: &Home, path: &Path) -> Option<String> {
     if path.parent() != Some(&directory) {
         return None;
     }
-    fs::read_to_string(note(path)).ok()
+    fs::read_to_string(source_note_path(path)).ok()
 }
 
-fn note(path: &Path) -> PathBuf {
+fn source_note_path(path: &Path) -> PathBuf {
     path.with_extension("source")
 }

@@ -14,12 +14,12 @@ use std::{
 use futures::future::BoxFuture;
 use hermes_config::{Redactor, Server, ServerName, server::SamplingPolicy};
 use hermes_mcp::{
-    inquiry::{Asker, Sampled, SamplingOffer, SamplingRefused},
     protocol::CreateMessageRequestParams,
+    server_request::{RequestOrigin, SamplingError, SamplingReply, SamplingSupport},
 };
 use tokio::time::Instant;
 
-use crate::model::{ModelRequest, Reply};
+use crate::model::{ModelReply, ModelRequest};
 
 mod audit;
 mod auxiliary;
@@ -27,18 +27,18 @@ mod convert;
 mod refusal;
 
 pub use auxiliary::AuxiliaryModels;
-pub use refusal::Refusal;
+pub use refusal::SamplingRefusal;
 
 /// The window of the rate limit.
-const WINDOW: Duration = Duration::from_mins(1);
+const RATE_WINDOW: Duration = Duration::from_mins(1);
 
 /// Where the models for sampling come from.
 pub trait SamplingModels: Send + Sync {
     /// Whether there is a model, as far as known without resolving one.
-    fn is_expected(&self) -> bool;
+    fn has_model(&self) -> bool;
 
     /// The name of the default model.
-    fn default_name(&self) -> BoxFuture<'_, Result<String, Refusal>>;
+    fn default_name(&self) -> BoxFuture<'_, Result<String, SamplingRefusal>>;
 
     /// Requests a reply from this model, with `limit` or its default timeout.
     fn complete<'a>(
@@ -46,12 +46,12 @@ pub trait SamplingModels: Send + Sync {
         name: &'a str,
         limit: Option<Duration>,
         request: &'a ModelRequest<'a>,
-    ) -> BoxFuture<'a, Result<Reply, Refusal>>;
+    ) -> BoxFuture<'a, Result<ModelReply, SamplingRefusal>>;
 }
 
 /// The usage of a server, kept over reconnects.
 #[derive(Debug, Default)]
-struct Asking {
+struct SamplingUsage {
     policy: SamplingPolicy,
     /// The requests within the window.
     recent: VecDeque<Instant>,
@@ -61,7 +61,7 @@ struct Asking {
 
 pub struct Sampler {
     models: Arc<dyn SamplingModels>,
-    servers: Mutex<HashMap<ServerName, Asking>>,
+    servers: Mutex<HashMap<ServerName, SamplingUsage>>,
     redactor: Mutex<Arc<Redactor>>,
 }
 
@@ -85,22 +85,22 @@ impl Sampler {
     }
 
     /// What to declare to a server; its policy applies from now on.
-    pub fn offer(&self, server: &Server) -> Option<SamplingOffer> {
+    pub fn sampling_offer(&self, server: &Server) -> Option<SamplingSupport> {
         let policy = &server.sampling;
         self.lock().entry(server.name.clone()).or_default().policy = policy.clone();
-        let can_be_asked = policy.enabled && (policy.model.is_some() || self.models.is_expected());
+        let can_be_asked = policy.enabled && (policy.model.is_some() || self.models.has_model());
         can_be_asked.then_some(match policy.max_tool_rounds {
-            0 => SamplingOffer::Plain,
-            _ => SamplingOffer::WithTools,
+            0 => SamplingSupport::Plain,
+            _ => SamplingSupport::WithTools,
         })
     }
 
     /// Handles one request.
     pub async fn sample(
         &self,
-        asker: &Asker,
+        asker: &RequestOrigin,
         request: CreateMessageRequestParams,
-    ) -> Result<Sampled, SamplingRefused> {
+    ) -> Result<SamplingReply, SamplingError> {
         let began = Instant::now();
         let policy = self
             .lock()
@@ -112,11 +112,11 @@ impl Sampler {
         });
         let mut model = None;
         let outcome = self
-            .answer(&asker.server, &policy, &request, &mut model)
+            .handle_request(&asker.server, &policy, &request, &mut model)
             .await;
         let redactor = self.redactor();
         let outcome = outcome.map_err(|refusal| refusal.redacted(&redactor));
-        audit::Entry {
+        audit::SamplingAuditEntry {
             server: &asker.server,
             model: model.as_deref(),
             request: &request,
@@ -128,18 +128,18 @@ impl Sampler {
     }
 
     /// Runs all checks in order; the cheapest come first.
-    async fn answer(
+    async fn handle_request(
         &self,
         server: &ServerName,
         policy: &SamplingPolicy,
         request: &CreateMessageRequestParams,
         chosen: &mut Option<String>,
-    ) -> Result<Sampled, Refusal> {
+    ) -> Result<SamplingReply, SamplingRefusal> {
         if !policy.enabled {
-            return Err(Refusal::Disabled);
+            return Err(SamplingRefusal::Disabled);
         }
-        self.take_place(server, policy.max_rpm)?;
-        let name = match policy.model.as_deref().or_else(|| hinted(request)) {
+        self.check_rate_limit(server, policy.max_rpm)?;
+        let name = match policy.model.as_deref().or_else(|| hinted_model(request)) {
             Some(name) => name.to_owned(),
             None => self.models.default_name().await?,
         };
@@ -147,48 +147,48 @@ impl Sampler {
         let is_allowed = policy.allowed_models.is_empty()
             || policy.allowed_models.iter().any(|allowed| allowed == name);
         if !is_allowed {
-            return Err(Refusal::ModelNotAllowed(name.to_owned()));
+            return Err(SamplingRefusal::ModelNotAllowed(name.to_owned()));
         }
-        let reply = self.ask(policy, name, request).await?;
+        let reply = self.request_completion(policy, name, request).await?;
         self.count_round(server, policy, &reply)?;
         let tokens = reply.usage.map_or(0, |usage| usage.total_tokens());
         let redactor = self.redactor();
-        let message = convert::answer(reply, |text| redactor.redact(text).into_owned())
-            .ok_or(Refusal::EmptyReply)?;
-        Ok(Sampled { message, tokens })
+        let message = convert::to_sampling_result(reply, |text| redactor.redact(text).into_owned())
+            .ok_or(SamplingRefusal::EmptyReply)?;
+        Ok(SamplingReply { message, tokens })
     }
 
     /// Counts this request against the rate limit.
-    fn take_place(&self, server: &ServerName, most: u32) -> Result<(), Refusal> {
+    fn check_rate_limit(&self, server: &ServerName, most: u32) -> Result<(), SamplingRefusal> {
         let now = Instant::now();
         let mut servers = self.lock();
         let recent = &mut servers.entry(server.clone()).or_default().recent;
-        let is_over = |at: &Instant| now.duration_since(*at) >= WINDOW;
+        let is_over = |at: &Instant| now.duration_since(*at) >= RATE_WINDOW;
         while recent.front().is_some_and(is_over) {
             recent.pop_front();
         }
         if recent.len() >= usize::try_from(most).unwrap_or(usize::MAX) {
-            return Err(Refusal::RateLimit { most });
+            return Err(SamplingRefusal::RateLimit { most });
         }
         recent.push_back(now);
         Ok(())
     }
 
-    async fn ask(
+    async fn request_completion(
         &self,
         policy: &SamplingPolicy,
         name: &str,
         request: &CreateMessageRequestParams,
-    ) -> Result<Reply, Refusal> {
-        let messages = convert::messages(request);
-        let tools = convert::tools(request);
+    ) -> Result<ModelReply, SamplingRefusal> {
+        let messages = convert::to_messages(request);
+        let tools = convert::to_tool_definitions(request);
         let stop = request.stop_sequences.clone().unwrap_or_default();
         let request = ModelRequest {
             messages: &messages,
             tools: &tools,
             tool_choice: convert::tool_choice(request),
             max_tokens: Some(request.max_tokens.min(policy.max_tokens_cap).max(1)),
-            temperature: request.temperature.map(as_written),
+            temperature: request.temperature.map(widen_as_written),
             stop: &stop,
             ..ModelRequest::default()
         };
@@ -203,8 +203,8 @@ impl Sampler {
         &self,
         server: &ServerName,
         policy: &SamplingPolicy,
-        reply: &Reply,
-    ) -> Result<(), Refusal> {
+        reply: &ModelReply,
+    ) -> Result<(), SamplingRefusal> {
         let most = policy.max_tool_rounds;
         let mut servers = self.lock();
         let rounds = &mut servers.entry(server.clone()).or_default().rounds;
@@ -213,23 +213,23 @@ impl Sampler {
             return Ok(());
         }
         if most == 0 {
-            return Err(Refusal::ToolLoopsDisabled);
+            return Err(SamplingRefusal::ToolLoopsDisabled);
         }
         *rounds += 1;
         if *rounds > most {
             *rounds = 0;
-            return Err(Refusal::ToolLoopsExceeded { most });
+            return Err(SamplingRefusal::ToolLoopsExceeded { most });
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ServerName, Asking>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ServerName, SamplingUsage>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The first model that the server hints at.
-fn hinted(request: &CreateMessageRequestParams) -> Option<&str> {
+fn hinted_model(request: &CreateMessageRequestParams) -> Option<&str> {
     let hints = request.model_preferences.as_ref()?.hints.as_ref()?;
     let mut names = hints.iter().filter_map(|hint| hint.name.as_deref());
     names.find(|name| !name.trim().is_empty())
@@ -237,7 +237,7 @@ fn hinted(request: &CreateMessageRequestParams) -> Option<&str> {
 
 /// The number as the server wrote it: it was parsed as `f32`, and a direct conversion to `f64` would show further
 /// digits.
-fn as_written(value: f32) -> f64 {
+fn widen_as_written(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| value.into())
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    approval::{Approvals, Landmarks, Scene, Written},
+    approval::{Approvals, CommandContext, ProtectedPaths, WrittenFiles},
     message::Image,
     model::ToolDefinition,
 };
@@ -20,8 +20,8 @@ pub trait Tool: Send + Sync {
     fn toolset(&self) -> &'static str;
 
     /// Which other calls it may run in parallel with, by its arguments.
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Alone
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Exclusive
     }
 
     /// Runs it. Cancellation is by `context.cancel`; the future may also be dropped.
@@ -33,21 +33,21 @@ pub trait Tool: Send + Sync {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Company {
+pub enum Concurrency {
     /// Runs alone: it waits for earlier calls, and later ones wait for it.
-    Alone,
+    Exclusive,
     /// Runs in parallel with other parallel calls.
-    Any,
+    Parallel,
     /// Runs in parallel except with calls on a path equal to, above or below this one.
-    AnyButPath(PathBuf),
+    ParallelExceptPath(PathBuf),
 }
 
-impl Company {
+impl Concurrency {
     /// Whether two calls may run at the same time.
-    pub fn mixes_with(&self, other: &Self) -> bool {
+    pub fn can_run_with(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Alone, _) | (_, Self::Alone) => false,
-            (Self::AnyButPath(one), Self::AnyButPath(two)) => {
+            (Self::Exclusive, _) | (_, Self::Exclusive) => false,
+            (Self::ParallelExceptPath(one), Self::ParallelExceptPath(two)) => {
                 !one.starts_with(two) && !two.starts_with(one)
             }
             _ => true,
@@ -63,7 +63,7 @@ pub struct ToolOutput {
     /// Whether a long text may be moved to a file; not for a tool with its own limit.
     pub may_be_persisted: bool,
     /// The tool that returned text from outside. The model is told to treat it as data.
-    pub outside: Option<Arc<str>>,
+    pub untrusted_source: Option<Arc<str>>,
     /// Images for a model with vision. The text names their files.
     pub images: Vec<Image>,
 }
@@ -74,7 +74,7 @@ impl ToolOutput {
             text: text.into(),
             is_error: false,
             may_be_persisted: true,
-            outside: None,
+            untrusted_source: None,
             images: Vec::new(),
         }
     }
@@ -85,9 +85,9 @@ impl ToolOutput {
     }
 
     /// A successful result with untrusted text.
-    pub fn from_outside(tool: &str, text: impl Into<String>) -> Self {
+    pub fn from_untrusted(tool: &str, text: impl Into<String>) -> Self {
         Self {
-            outside: Some(tool.into()),
+            untrusted_source: Some(tool.into()),
             ..Self::text(text)
         }
     }
@@ -99,7 +99,7 @@ impl ToolOutput {
             text,
             is_error: true,
             may_be_persisted: true,
-            outside: None,
+            untrusted_source: None,
             images: Vec::new(),
         }
     }
@@ -120,19 +120,19 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    pub fn landmarks(&self) -> Landmarks {
-        Landmarks {
+    pub fn protected_paths(&self) -> ProtectedPaths {
+        ProtectedPaths {
             hermes_home: Some(self.home.path().to_path_buf()),
             user_home: std::env::home_dir(),
         }
     }
 
     /// The context of a command that runs in a directory.
-    pub fn scene(&self, directory: PathBuf) -> Scene {
-        Scene {
-            written: Written::default(),
+    pub fn command_context(&self, directory: PathBuf) -> CommandContext {
+        CommandContext {
+            written_files: WrittenFiles::default(),
             directory,
-            landmarks: self.landmarks(),
+            protected_paths: self.protected_paths(),
         }
     }
 }
@@ -146,12 +146,12 @@ mod tests {
 
     #[test]
     fn calls_on_the_same_or_nested_paths_do_not_mix() {
-        let path = |text: &str| Company::AnyButPath(text.into());
-        assert!(path("/a/b").mixes_with(&path("/a/c")));
-        assert!(path("/a/bc").mixes_with(&path("/a/b")));
-        assert!(!path("/a").mixes_with(&path("/a/b")));
-        assert!(!path("/a/b").mixes_with(&path("/a/b")));
-        assert!(path("/a").mixes_with(&Company::Any));
-        assert!(!Company::Any.mixes_with(&Company::Alone));
+        let path = |text: &str| Concurrency::ParallelExceptPath(text.into());
+        assert!(path("/a/b").can_run_with(&path("/a/c")));
+        assert!(path("/a/bc").can_run_with(&path("/a/b")));
+        assert!(!path("/a").can_run_with(&path("/a/b")));
+        assert!(!path("/a/b").can_run_with(&path("/a/b")));
+        assert!(path("/a").can_run_with(&Concurrency::Parallel));
+        assert!(!Concurrency::Parallel.can_run_with(&Concurrency::Exclusive));
     }
 }

@@ -11,11 +11,11 @@ use hermes_mcp::{Host, RegisteredName, RegisteredTool, Registry};
 use serde_json::{Map, Value};
 
 use crate::{
-    approval::{ApprovalKind, ApprovalRequest, Refusal},
-    ceiling::{Ceiling, InForce, Leave},
+    approval::{ApprovalError, ApprovalKind, ApprovalRequest},
     message::ToolCall,
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    policy::{AgentPolicy, PolicyHandle, ToolPermission},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
 };
 
 mod mcp;
@@ -23,7 +23,7 @@ mod search;
 mod untrusted;
 
 pub use mcp::call_mcp;
-pub use untrusted::wrap;
+pub use untrusted::wrap_untrusted;
 
 /// The tools of one turn. It does not change during the turn, whatever servers do.
 #[derive(Clone)]
@@ -32,8 +32,8 @@ pub struct Toolbox {
     by_name: HashMap<String, usize>,
     mcp: Option<McpTools>,
     /// The operator's policy; it may change during the turn.
-    in_force: InForce,
-    listing: Listing,
+    policy: PolicyHandle,
+    listing: McpListing,
     definitions: OnceLock<Vec<ToolDefinition>>,
 }
 
@@ -50,19 +50,19 @@ struct McpTools {
 
 /// How the model learns of MCP tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Listing {
+enum McpListing {
     /// All of them are described to it.
-    Whole,
+    Full,
     BySearch,
 }
 
 #[derive(Clone, Copy)]
-pub enum Target<'a> {
+pub enum ToolTarget<'a> {
     BuiltIn(&'a Arc<dyn Tool>),
     Mcp(&'a Arc<RegisteredTool>),
 }
 
-impl Target<'_> {
+impl ToolTarget<'_> {
     /// The name for policies.
     fn name(&self) -> String {
         match self {
@@ -73,12 +73,12 @@ impl Target<'_> {
 }
 
 /// The permission of a tool. Without the feature, MCP tools are denied.
-fn leave(ceiling: &Ceiling, target: Target<'_>) -> Leave {
-    let is_missing = matches!(target, Target::Mcp(_)) && !ceiling.has_feature("mcp");
+fn tool_permission(ceiling: &AgentPolicy, target: ToolTarget<'_>) -> ToolPermission {
+    let is_missing = matches!(target, ToolTarget::Mcp(_)) && !ceiling.has_feature("mcp");
     if is_missing {
-        return Leave::Refused;
+        return ToolPermission::Deny;
     }
-    ceiling.tool(&target.name())
+    ceiling.tool_permission(&target.name())
 }
 
 impl Toolbox {
@@ -88,8 +88,8 @@ impl Toolbox {
             built_in: Vec::with_capacity(built_in.len()),
             by_name: HashMap::with_capacity(built_in.len()),
             mcp: None,
-            in_force: InForce::default(),
-            listing: Listing::Whole,
+            policy: PolicyHandle::default(),
+            listing: McpListing::Full,
             definitions: OnceLock::new(),
         };
         for tool in built_in {
@@ -107,15 +107,15 @@ impl Toolbox {
 
     /// Applies the operator's policy, at every call and to what is offered.
     #[must_use]
-    pub fn beneath(mut self, in_force: &InForce) -> Self {
-        let ceiling = in_force.ceiling();
+    pub fn with_policy(mut self, in_force: &PolicyHandle) -> Self {
+        let ceiling = in_force.policy();
         let mut allowed = Self::new(Vec::new());
         for tool in self.built_in.drain(..) {
-            if ceiling.tool(&tool.definition().name) != Leave::Refused {
+            if ceiling.tool_permission(&tool.definition().name) != ToolPermission::Deny {
                 allowed.add(tool);
             }
         }
-        allowed.in_force = in_force.clone();
+        allowed.policy = in_force.clone();
         allowed
     }
 
@@ -128,8 +128,10 @@ impl Toolbox {
         mut offered: Vec<Arc<RegisteredTool>>,
         servers: HashSet<ServerName>,
     ) -> Self {
-        let ceiling = self.in_force.ceiling();
-        offered.retain(|tool| leave(&ceiling, Target::Mcp(tool)) != Leave::Refused);
+        let ceiling = self.policy.policy();
+        offered.retain(|tool| {
+            tool_permission(&ceiling, ToolTarget::Mcp(tool)) != ToolPermission::Deny
+        });
         let names = offered.iter().map(|tool| tool.name.clone()).collect();
         self.mcp = Some(McpTools {
             host,
@@ -150,10 +152,10 @@ impl Toolbox {
         context_length: Option<u32>,
     ) -> Self {
         let offered: Vec<_> = self.offered().cloned().collect();
-        if search::is_wanted(&offered, settings, context_length) {
-            self.listing = Listing::BySearch;
+        if search::should_search(&offered, settings, context_length) {
+            self.listing = McpListing::BySearch;
             self.definitions = OnceLock::new();
-            for tool in search::tools(offered, settings) {
+            for tool in search::search_tools(offered, settings) {
                 self.add(tool);
             }
         }
@@ -163,14 +165,15 @@ impl Toolbox {
     /// The names of the built-in tools, which no MCP tool may take.
     pub fn reserved_names(built_in: &[Arc<dyn Tool>]) -> HashSet<String> {
         let own = built_in.iter().map(|tool| tool.definition().name);
-        own.chain(search::NAMES.map(str::to_owned)).collect()
+        own.chain(search::SEARCH_TOOL_NAMES.map(str::to_owned))
+            .collect()
     }
 
     /// The definitions for the model, built-in tools first; built once.
     pub fn definitions(&self) -> &[ToolDefinition] {
         self.definitions.get_or_init(|| {
             let built_in = self.built_in.iter().map(|tool| tool.definition());
-            let listed = (self.listing == Listing::Whole).then(|| self.offered());
+            let listed = (self.listing == McpListing::Full).then(|| self.offered());
             let listed = listed
                 .into_iter()
                 .flatten()
@@ -189,9 +192,9 @@ impl Toolbox {
     }
 
     /// Finds a tool by name. A built-in tool wins; an MCP tool is found in either spelling.
-    pub fn find(&self, name: &str) -> Option<Target<'_>> {
+    pub fn find(&self, name: &str) -> Option<ToolTarget<'_>> {
         if let Some(index) = self.by_name.get(name) {
-            return self.built_in.get(*index).map(Target::BuiltIn);
+            return self.built_in.get(*index).map(ToolTarget::BuiltIn);
         }
         let mcp = self.mcp.as_ref()?;
         let found = mcp.registry.find(name)?;
@@ -202,47 +205,49 @@ impl Toolbox {
         } else {
             mcp.servers.contains(&found.server)
         };
-        is_known.then_some(Target::Mcp(found))
+        is_known.then_some(ToolTarget::Mcp(found))
     }
 
     /// Resolves `tool_call` to the call of the tool inside it.
-    pub fn meant<'a>(&self, call: &'a ToolCall) -> Cow<'a, ToolCall> {
+    pub fn resolve_call<'a>(&self, call: &'a ToolCall) -> Cow<'a, ToolCall> {
         let inner = match self.listing {
-            Listing::BySearch => search::inner_call(call),
-            Listing::Whole => None,
+            McpListing::BySearch => search::inner_call(call),
+            McpListing::Full => None,
         };
         inner.map_or(Cow::Borrowed(call), Cow::Owned)
     }
 
-    pub fn company(
+    pub fn concurrency(
         &self,
         name: &str,
         arguments: &Map<String, Value>,
         context: &ToolContext,
-    ) -> Company {
+    ) -> Concurrency {
         match self.find(name) {
-            Some(Target::BuiltIn(tool)) => tool.company(arguments, context),
-            Some(Target::Mcp(tool)) if tool.order == CallOrder::Parallel => Company::Any,
-            _ => Company::Alone,
+            Some(ToolTarget::BuiltIn(tool)) => tool.concurrency(arguments, context),
+            Some(ToolTarget::Mcp(tool)) if tool.order == CallOrder::Parallel => {
+                Concurrency::Parallel
+            }
+            _ => Concurrency::Exclusive,
         }
     }
 
     /// Checks the operator's policy for a call, and requests approval if needed.
-    pub async fn check(
+    pub async fn check_permission(
         &self,
-        target: Target<'_>,
+        target: ToolTarget<'_>,
         arguments: &Map<String, Value>,
         context: &ToolContext,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApprovalError> {
         let kind = match target {
-            Target::BuiltIn(_) => ApprovalKind::BuiltIn,
-            Target::Mcp(_) => ApprovalKind::Mcp,
+            ToolTarget::BuiltIn(_) => ApprovalKind::BuiltIn,
+            ToolTarget::Mcp(_) => ApprovalKind::Mcp,
         };
         let name = target.name();
-        match leave(&self.in_force.ceiling(), target) {
-            Leave::Free => return Ok(()),
-            Leave::Refused => return Err(Refusal::Policy(name)),
-            Leave::WithApproval => {}
+        match tool_permission(&self.policy.policy(), target) {
+            ToolPermission::Allow => return Ok(()),
+            ToolPermission::Deny => return Err(ApprovalError::PolicyDenied(name)),
+            ToolPermission::RequireApproval => {}
         }
         let arguments = serde_json::to_string(arguments).unwrap_or_default();
         let request = ApprovalRequest {
@@ -253,7 +258,10 @@ impl Toolbox {
             tool: name,
             ..ApprovalRequest::default()
         };
-        context.approvals.required(request, &context.cancel).await
+        context
+            .approvals
+            .require_approval(request, &context.cancel)
+            .await
     }
 
     pub async fn call(
@@ -263,13 +271,13 @@ impl Toolbox {
         context: &ToolContext,
     ) -> ToolOutput {
         if let Some(target) = self.find(name)
-            && let Err(refusal) = self.check(target, &arguments, context).await
+            && let Err(refusal) = self.check_permission(target, &arguments, context).await
         {
             return ToolOutput::error(refusal.to_string());
         }
         match (self.find(name), &self.mcp) {
-            (Some(Target::BuiltIn(tool)), _) => tool.call(arguments, context).await,
-            (Some(Target::Mcp(tool)), Some(mcp)) => {
+            (Some(ToolTarget::BuiltIn(tool)), _) => tool.call(arguments, context).await,
+            (Some(ToolTarget::Mcp(tool)), Some(mcp)) => {
                 mcp::call(&mcp.host, tool, arguments, context).await
             }
             _ => ToolOutput::error(format!("Unknown tool: {name}")),

@@ -7,7 +7,7 @@ pub mod clarify;
 pub mod cronjob;
 pub mod memory;
 mod patch;
-mod place;
+mod path_access;
 #[cfg(unix)]
 pub mod process;
 mod read_file;
@@ -30,17 +30,18 @@ use hermes_config::Settings;
 use serde_json::{Map, Value, json};
 
 pub use self::{
-    patch::Patch, read_file::ReadFile, search_files::SearchFiles, write_file::WriteFile,
+    patch::PatchTool, read_file::ReadFileTool, search_files::SearchFilesTool,
+    write_file::WriteFileTool,
 };
 use crate::{
-    approval::Refusal,
-    ceiling::InForce,
+    approval::ApprovalError,
     model::{Model, ToolDefinition},
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    policy::PolicyHandle,
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
 };
 
 /// The names of all built-in tools.
-pub const NAMES: [&str; 17] = [
+pub const TOOL_NAMES: [&str; 17] = [
     "read_file",
     "write_file",
     "patch",
@@ -77,7 +78,7 @@ pub const TOOLSETS: [&str; 11] = [
 
 /// The dependencies of a session's tools. Tools without their dependencies are omitted.
 #[derive(Default)]
-pub struct Means {
+pub struct ToolDeps {
     #[cfg(unix)]
     pub terminal: Option<(terminal::TerminalSettings, Arc<process::ProcessTable>)>,
     pub todo: Arc<todo::TodoList>,
@@ -89,68 +90,71 @@ pub struct Means {
     pub cron_jobs: Option<Arc<dyn cronjob::CronJobs>>,
     /// Sends messages, with the current settings; none if no platform has a token.
     pub messenger: Option<(Arc<dyn send_message::Messenger>, Arc<Settings>)>,
-    pub web: Option<Arc<web::Web>>,
+    pub web: Option<Arc<web::WebClient>>,
     pub search_engine: Option<web::search::SearchEngine>,
     pub vision: Option<Arc<dyn Model>>,
-    pub in_force: InForce,
+    pub policy: PolicyHandle,
     /// The files of the home's groups.
     pub teams: Option<Arc<teams::Teams>>,
 }
 
-pub fn built_in(means: Means) -> Vec<Arc<dyn Tool>> {
+pub fn built_in_tools(means: ToolDeps) -> Vec<Arc<dyn Tool>> {
     let mut tools = file_tools(means.teams.as_ref());
     #[cfg(unix)]
     if let Some((settings, table)) = means.terminal {
-        tools.push(Arc::new(terminal::Terminal::new(settings, table.clone())));
-        tools.push(Arc::new(process::Process::new(table)));
+        tools.push(Arc::new(terminal::TerminalTool::new(
+            settings,
+            table.clone(),
+        )));
+        tools.push(Arc::new(process::ProcessTool::new(table)));
     }
-    tools.push(Arc::new(todo::Todo::new(means.todo)));
-    tools.push(Arc::new(memory::Memory::new(means.memory)));
-    tools.push(Arc::new(clarify::Clarify::new(means.questioner)));
+    tools.push(Arc::new(todo::TodoTool::new(means.todo)));
+    tools.push(Arc::new(memory::MemoryTool::new(means.memory)));
+    tools.push(Arc::new(clarify::ClarifyTool::new(means.questioner)));
     if let Some(sessions) = means.sessions {
         tools.push(Arc::new(session_search::SessionSearchTool::new(sessions)));
     }
     if let Some(skills) = means.skills {
-        tools.push(Arc::new(skills::SkillsList::new(skills.clone())));
-        tools.push(Arc::new(skills::SkillView::new(skills)));
+        tools.push(Arc::new(skills::SkillsListTool::new(skills.clone())));
+        tools.push(Arc::new(skills::SkillViewTool::new(skills)));
     }
     if let Some(jobs) = means.cron_jobs {
-        tools.push(Arc::new(cronjob::Cronjob::new(jobs)));
+        tools.push(Arc::new(cronjob::CronjobTool::new(jobs)));
     }
     if let Some((messenger, settings)) = means.messenger {
-        tools.push(Arc::new(send_message::SendMessage::new(
+        tools.push(Arc::new(send_message::SendMessageTool::new(
             messenger, settings,
         )));
     }
     if let Some(web) = &means.web {
-        tools.push(Arc::new(web::extract::WebExtract::new(web.clone())));
+        tools.push(Arc::new(web::extract::WebExtractTool::new(web.clone())));
     }
     if let Some(engine) = means.search_engine {
-        tools.push(Arc::new(web::search::WebSearch::beneath(
+        tools.push(Arc::new(web::search::WebSearchTool::with_policy(
             engine,
-            means.in_force,
+            means.policy,
         )));
     }
     if let Some(model) = means.vision {
         let web = means.web.unwrap_or_default();
-        tools.push(Arc::new(vision_analyze::VisionAnalyze::new(model, web)));
+        tools.push(Arc::new(vision_analyze::VisionAnalyzeTool::new(model, web)));
     }
     tools
 }
 
 /// The file tools, with the files of groups if there are any.
 fn file_tools(teams: Option<&Arc<teams::Teams>>) -> Vec<Arc<dyn Tool>> {
-    use teams::{Kind, WithTeams};
-    let tools: [(Arc<dyn Tool>, Kind); 4] = [
-        (Arc::new(ReadFile), Kind::Read),
-        (Arc::new(WriteFile), Kind::Write),
-        (Arc::new(Patch), Kind::Patch),
-        (Arc::new(SearchFiles), Kind::Search),
+    use teams::{FileToolKind, TeamsFileTool};
+    let tools: [(Arc<dyn Tool>, FileToolKind); 4] = [
+        (Arc::new(ReadFileTool), FileToolKind::Read),
+        (Arc::new(WriteFileTool), FileToolKind::Write),
+        (Arc::new(PatchTool), FileToolKind::Patch),
+        (Arc::new(SearchFilesTool), FileToolKind::Search),
     ];
-    let reaching = |(tool, kind): (Arc<dyn Tool>, Kind)| -> Arc<dyn Tool> {
+    let reaching = |(tool, kind): (Arc<dyn Tool>, FileToolKind)| -> Arc<dyn Tool> {
         match teams {
             None => tool,
-            Some(teams) => Arc::new(WithTeams {
+            Some(teams) => Arc::new(TeamsFileTool {
                 tool,
                 kind,
                 teams: teams.clone(),
@@ -163,26 +167,26 @@ fn file_tools(teams: Option<&Arc<teams::Teams>>) -> Vec<Arc<dyn Tool>> {
 /// Why a call failed, for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-struct Problem(String);
+struct ToolError(String);
 
-impl Problem {
+impl ToolError {
     fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<ApprovalError> for ToolError {
+    fn from(refusal: ApprovalError) -> Self {
         Self(refusal.to_string())
     }
 }
 
-fn finish(result: Result<ToolOutput, Problem>) -> ToolOutput {
+fn into_output(result: Result<ToolOutput, ToolError>) -> ToolOutput {
     result.unwrap_or_else(|problem| ToolOutput::error(problem.0))
 }
 
 /// A tool with an object of parameters.
-fn definition(
+fn tool_definition(
     name: &str,
     description: &str,
     parameters: Value,
@@ -203,20 +207,21 @@ fn definition(
 }
 
 /// Runs file operations on a blocking thread.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Problem::new(format!("the tool failed: {error}"))),
+        Err(error) => Err(ToolError::new(format!("the tool failed: {error}"))),
     }
 }
 
 /// A call on one file may run in parallel with calls on others.
-fn path_company(arguments: &Map<String, Value>, context: &ToolContext) -> Company {
+fn path_concurrency(arguments: &Map<String, Value>, context: &ToolContext) -> Concurrency {
     let path = arguments.get("path").and_then(Value::as_str);
-    match path.map(|path| place::Map::of(context).locate(path)) {
-        Some(Ok(path)) => Company::AnyButPath(path),
-        _ => Company::Alone,
+    match path.map(|path| crate::tools::path_access::PathRules::from_context(context).locate(path))
+    {
+        Some(Ok(path)) => Concurrency::ParallelExceptPath(path),
+        _ => Concurrency::Exclusive,
     }
 }

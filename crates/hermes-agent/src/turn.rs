@@ -4,9 +4,9 @@
 //! before the turn continues, and shows every event.
 
 use crate::{
-    compact::{self, Compactor, Ran, Reason},
+    compact::{self, CompactionOutcome, CompactionReason, Compactor},
     message::{Image, KnownPart, Message, Part, ToolCall},
-    model::{Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, ToolChoice},
+    model::{Model, ModelError, ModelEvent, ModelProblem, ModelReply, ModelRequest, ToolChoice},
     tool::ToolContext,
     toolbox::{self, Toolbox},
 };
@@ -14,32 +14,32 @@ use crate::{
 mod activity;
 mod calls;
 mod client_tools;
-mod oversize;
 mod repetition;
+mod result_budget;
 mod surface;
 
+use crate::turn::result_budget::ResultBudget;
+pub use crate::turn::result_budget::{PersistedResult, ResultSizeLimits};
 pub use activity::Activity;
-use calls::Batch;
-use client_tools::Offer;
+use calls::CallBatch;
+use client_tools::ToolOffer;
 pub use client_tools::{ClientToolChoice, ClientTools};
-use oversize::Room;
-pub use oversize::{Persisted, SizeLimits};
-use repetition::Repetition;
-pub use surface::{KeepError, MessageDetail, Surface, TurnEvent};
+use repetition::RepetitionDetector;
+pub use surface::{MessageDetail, PersistError, Surface, TurnEvent};
 
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct TurnLimits {
     /// Model calls in one turn.
     pub max_model_calls: u32,
-    pub sizes: SizeLimits,
+    pub sizes: ResultSizeLimits,
     pub on_repetition: OnRepetition,
 }
 
-impl Default for Limits {
+impl Default for TurnLimits {
     fn default() -> Self {
         Self {
             max_model_calls: 90,
-            sizes: SizeLimits::default(),
+            sizes: ResultSizeLimits::default(),
             on_repetition: OnRepetition::Note,
         }
     }
@@ -59,7 +59,7 @@ pub enum TurnEnd {
     OutOfCalls,
     /// Interrupted by the user. The history is valid.
     Interrupted,
-    Repeating,
+    RepetitionStopped,
     /// The model called tools of the client. They have no results yet.
     ClientCalls,
 }
@@ -70,13 +70,13 @@ pub enum TurnError {
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    Persist(#[from] PersistError),
 }
 
 pub struct Turn<'a> {
     pub model: &'a dyn Model,
     pub toolbox: &'a Toolbox,
-    pub limits: &'a Limits,
+    pub limits: &'a TurnLimits,
     /// The context of every call; its `cancel` ends the turn.
     pub context: &'a ToolContext,
     pub reasoning_effort: Option<&'a str>,
@@ -86,15 +86,15 @@ pub struct Turn<'a> {
     pub compactor: Option<&'a Compactor>,
 }
 
-enum Asked {
-    Reply(Box<Reply>),
+enum ModelAnswer {
+    Reply(Box<ModelReply>),
     /// The user interrupted it after this text.
     Interrupted(String),
 }
 
 /// The tokens of the context when the provider last counted.
 #[derive(Debug, Clone, Copy)]
-struct Counted {
+struct TokenCount {
     tokens: u64,
     messages: usize,
 }
@@ -107,7 +107,7 @@ impl Turn<'_> {
         messages: &mut Vec<Message>,
         surface: &mut dyn Surface,
     ) -> Result<TurnEnd, TurnError> {
-        let mut repetition = Repetition::default();
+        let mut repetition = RepetitionDetector::default();
         let mut counted = None;
         for round in 0..=self.limits.max_model_calls {
             let is_last = round == self.limits.max_model_calls;
@@ -115,17 +115,24 @@ impl Turn<'_> {
                 surface.show(TurnEvent::LimitReached);
             }
             let own = self.toolbox.definitions();
-            let mut offer = client_tools::offer(own, self.client_tools, round == 0);
+            let mut offer = client_tools::build_offer(own, self.client_tools, round == 0);
             if is_last {
                 offer.choice = ToolChoice::None;
             }
-            if self.make_room(messages, &mut counted, surface).await? == Ran::Interrupted {
+            if self
+                .compact_if_needed(messages, &mut counted, surface)
+                .await?
+                == CompactionOutcome::Interrupted
+            {
                 return Ok(TurnEnd::Interrupted);
             }
-            let reply = match self.ask_in_room(messages, &offer, surface).await? {
-                Asked::Reply(reply) => *reply,
-                Asked::Interrupted(text) => {
-                    keep_partial(text, messages, surface).await?;
+            let reply = match self
+                .request_with_compaction(messages, &offer, surface)
+                .await?
+            {
+                ModelAnswer::Reply(reply) => *reply,
+                ModelAnswer::Interrupted(text) => {
+                    store_partial(text, messages, surface).await?;
                     return Ok(TurnEnd::Interrupted);
                 }
             };
@@ -142,13 +149,13 @@ impl Turn<'_> {
                 answered_by: reply.answered_by.clone(),
             };
             let message = reply.into_message();
-            surface.keep(&message, detail).await?;
+            surface.store_message(&message, detail).await?;
             let is_clients =
-                |call: &ToolCall| self.client_tools.is_some_and(|tools| tools.has(call));
+                |call: &ToolCall| self.client_tools.is_some_and(|tools| tools.owns_call(call));
             let (client_calls, calls): (Vec<_>, Vec<_>) =
                 message.tool_calls().iter().cloned().partition(is_clients);
             messages.push(message);
-            counted = usage.map(|usage| Counted {
+            counted = usage.map(|usage| TokenCount {
                 tokens: usage.total_tokens(),
                 messages: messages.len(),
             });
@@ -169,73 +176,77 @@ impl Turn<'_> {
                 return Ok(TurnEnd::ClientCalls);
             }
             if is_stuck && self.limits.on_repetition == OnRepetition::Stop {
-                return Ok(TurnEnd::Repeating);
+                return Ok(TurnEnd::RepetitionStopped);
             }
         }
         Ok(TurnEnd::OutOfCalls)
     }
 
     /// Compacts the conversation if it has grown too long.
-    async fn make_room(
+    async fn compact_if_needed(
         &self,
         messages: &mut Vec<Message>,
-        counted: &mut Option<Counted>,
+        counted: &mut Option<TokenCount>,
         surface: &mut dyn Surface,
-    ) -> Result<Ran, KeepError> {
+    ) -> Result<CompactionOutcome, PersistError> {
         let tools = self.toolbox.definitions();
         let Some(compactor) = self.compactor else {
-            return Ok(Ran::Nothing);
+            return Ok(CompactionOutcome::Nothing);
         };
         let known = counted.and_then(|counted| {
             let since = messages.get(counted.messages..)?;
-            Some(counted.tokens + compact::tokens(since, &[]))
+            Some(counted.tokens + compact::estimate_tokens(since, &[]))
         });
-        let size = known.unwrap_or_else(|| compact::tokens(messages, tools));
+        let size = known.unwrap_or_else(|| compact::estimate_tokens(messages, tools));
         if !compactor.is_due(size) {
-            return Ok(Ran::Nothing);
+            return Ok(CompactionOutcome::Nothing);
         }
         let cancel = &self.context.cancel;
-        let why = (Reason::Full, known);
-        let ran = compact::run(compactor, messages, tools, why, surface, cancel).await?;
-        if ran == Ran::Compacted {
+        let why = (CompactionReason::Full, known);
+        let ran =
+            compact::compact_and_store(compactor, messages, tools, why, surface, cancel).await?;
+        if ran == CompactionOutcome::Compacted {
             *counted = None;
         }
         Ok(ran)
     }
 
     /// Requests a reply, and once more after compaction if the conversation is too long for the model.
-    async fn ask_in_room(
+    async fn request_with_compaction(
         &self,
         messages: &mut Vec<Message>,
-        offer: &Offer<'_>,
+        offer: &ToolOffer<'_>,
         surface: &mut dyn Surface,
-    ) -> Result<Asked, TurnError> {
-        let error = match self.ask(messages, offer, surface).await {
+    ) -> Result<ModelAnswer, TurnError> {
+        let error = match self.request_reply(messages, offer, surface).await {
             Err(error) if error.is_context_overflow() => error,
             other => return Ok(other?),
         };
         let compactor = self.compactor.filter(|compactor| compactor.is_automatic());
-        let (Some(compactor), Problem::ContextOverflow { limit, .. }) = (compactor, &error.problem)
+        let (Some(compactor), ModelProblem::ContextOverflow { limit, .. }) =
+            (compactor, &error.problem)
         else {
             return Err(error.into());
         };
         let tools = self.toolbox.definitions();
-        let size = compact::tokens(messages, tools);
-        let why = (Reason::Overflow { limit: *limit }, Some(size));
+        let size = compact::estimate_tokens(messages, tools);
+        let why = (CompactionReason::Overflow { limit: *limit }, Some(size));
         let cancel = &self.context.cancel;
-        match compact::run(compactor, messages, tools, why, surface, cancel).await? {
-            Ran::Compacted => Ok(self.ask(messages, offer, surface).await?),
-            Ran::Nothing => Err(error.into()),
-            Ran::Interrupted => Ok(Asked::Interrupted(String::new())),
+        match compact::compact_and_store(compactor, messages, tools, why, surface, cancel).await? {
+            CompactionOutcome::Compacted => {
+                Ok(self.request_reply(messages, offer, surface).await?)
+            }
+            CompactionOutcome::Nothing => Err(error.into()),
+            CompactionOutcome::Interrupted => Ok(ModelAnswer::Interrupted(String::new())),
         }
     }
 
-    async fn ask(
+    async fn request_reply(
         &self,
         messages: &[Message],
-        offer: &Offer<'_>,
+        offer: &ToolOffer<'_>,
         surface: &mut dyn Surface,
-    ) -> Result<Asked, ModelError> {
+    ) -> Result<ModelAnswer, ModelError> {
         let request = ModelRequest {
             messages,
             tools: &offer.tools,
@@ -248,7 +259,7 @@ impl Turn<'_> {
         let mut sink = |event| {
             match &event {
                 ModelEvent::TextDelta(text) => shown.push_str(text),
-                ModelEvent::TextTakenBack => shown.clear(),
+                ModelEvent::TextRetracted => shown.clear(),
                 _ => {}
             }
             surface.show(TurnEvent::Model(event));
@@ -258,7 +269,7 @@ impl Turn<'_> {
             () = self.context.cancel.cancelled() => None,
             reply = self.model.complete(&request, &mut sink) => Some(Box::new(reply?)),
         };
-        Ok(reply.map_or(Asked::Interrupted(shown), Asked::Reply))
+        Ok(reply.map_or(ModelAnswer::Interrupted(shown), ModelAnswer::Reply))
     }
 
     /// Runs the calls of one message; results are stored before the next calls start. Returns whether the model
@@ -266,22 +277,22 @@ impl Turn<'_> {
     async fn run_calls(
         &self,
         calls: &[ToolCall],
-        repetition: &mut Repetition,
+        repetition: &mut RepetitionDetector,
         messages: &mut Vec<Message>,
         surface: &mut dyn Surface,
-    ) -> Result<bool, KeepError> {
-        let mut batch = Batch::new(self, calls);
-        let mut room = Room::new(&self.limits.sizes);
+    ) -> Result<bool, PersistError> {
+        let mut batch = CallBatch::new(self, calls);
+        let mut room = ResultBudget::new(&self.limits.sizes);
         let mut is_stuck = false;
         for segment in batch.segments() {
             let mut outputs = batch.run(segment.clone(), surface).await;
-            let notes = repetition.look_at(batch.meant(segment.clone()), &outputs);
+            let notes = repetition.check_results(batch.resolved_calls(segment.clone()), &outputs);
             is_stuck |= notes.iter().any(Option::is_some);
             let calls = &calls[segment];
-            room.fit(calls, &mut outputs, self.context).await;
+            room.fit_results(calls, &mut outputs, self.context).await;
             for ((call, output), note) in calls.iter().zip(outputs).zip(notes) {
-                let mut text = match output.outside {
-                    Some(source) => toolbox::wrap(&source, output.text),
+                let mut text = match output.untrusted_source {
+                    Some(source) => toolbox::wrap_untrusted(&source, output.text),
                     None => output.text,
                 };
                 if let Some(note) = note {
@@ -290,12 +301,16 @@ impl Turn<'_> {
                 }
                 // The stored message names the image files; the images themselves stay in memory.
                 let result = Message::tool(call, text.as_str());
-                surface.keep(&result, MessageDetail::default()).await?;
-                messages.push(if output.images.is_empty() || !self.model.sees_images() {
-                    result
-                } else {
-                    Message::tool(call, with_images(text, output.images))
-                });
+                surface
+                    .store_message(&result, MessageDetail::default())
+                    .await?;
+                messages.push(
+                    if output.images.is_empty() || !self.model.supports_images() {
+                        result
+                    } else {
+                        Message::tool(call, with_images(text, output.images))
+                    },
+                );
             }
         }
         Ok(is_stuck)
@@ -311,11 +326,11 @@ fn with_images(text: String, images: Vec<Image>) -> Vec<Part> {
 }
 
 /// Stores the shown part of an interrupted answer: the next message may refer to it.
-async fn keep_partial(
+async fn store_partial(
     text: String,
     messages: &mut Vec<Message>,
     surface: &mut dyn Surface,
-) -> Result<(), KeepError> {
+) -> Result<(), PersistError> {
     if text.trim().is_empty() {
         return Ok(());
     }
@@ -324,13 +339,13 @@ async fn keep_partial(
         finish: Some("interrupted".into()),
         ..MessageDetail::default()
     };
-    surface.keep(&message, detail).await?;
+    surface.store_message(&message, detail).await?;
     messages.push(message);
     Ok(())
 }
 
 /// Some models call tools although they must not. At the end of a turn such calls are removed.
-fn without_calls(mut reply: Reply, limit: u32) -> Reply {
+fn without_calls(mut reply: ModelReply, limit: u32) -> ModelReply {
     reply.tool_calls.clear();
     if reply.text.trim().is_empty() {
         reply.text =

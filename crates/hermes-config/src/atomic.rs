@@ -11,7 +11,7 @@ use std::{
 /// Writes `content` to `path` by renaming a temporary file of the same directory over it.
 ///
 /// A symbolic link is followed. An existing file keeps its mode; a new one is for its owner alone.
-pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let path = follow_links(path)?;
     let mode = match fs::metadata(&path) {
         Ok(metadata) => Some(metadata.permissions()),
@@ -76,10 +76,10 @@ mod tests {
     fn a_new_file_is_private_and_an_existing_one_keeps_its_mode() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        write(&path, b"one").unwrap();
+        write_atomically(&path, b"one").unwrap();
         assert_eq!(mode(&path), 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        write(&path, b"two").unwrap();
+        write_atomically(&path, b"two").unwrap();
         assert_eq!(mode(&path), 0o640);
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
@@ -92,7 +92,7 @@ mod tests {
         fs::create_dir(target.parent().unwrap()).unwrap();
         let link = directory.path().join("link");
         symlink("dotfiles/real", &link).unwrap();
-        write(&link, b"through").unwrap();
+        write_atomically(&link, b"through").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&target).unwrap(), b"through");
     }
@@ -102,6 +102,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         symlink("b", directory.path().join("a")).unwrap();
         symlink("a", directory.path().join("b")).unwrap();
-        assert!(write(&directory.path().join("a"), b"x").is_err());
+        assert!(write_atomically(&directory.path().join("a"), b"x").is_err());
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Secret, settings::fields::Fields};
 
 /// The fewest events the log may be told to keep.
-const LEAST_EVENTS: u32 = 1000;
+const MIN_EVENTS: u32 = 1000;
 
 /// `bridge.*`.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +43,7 @@ impl Default for BridgeSettings {
     }
 }
 
-pub(crate) fn bridge(root: &Fields) -> BridgeSettings {
+pub(crate) fn parse_bridge(root: &Fields) -> BridgeSettings {
     let default = BridgeSettings::default();
     let section = root.section("bridge");
     section.warn_unknown(&[
@@ -63,7 +63,7 @@ pub(crate) fn bridge(root: &Fields) -> BridgeSettings {
             .integer("max_inline_bytes", inline, 0)
             .try_into()
             .unwrap_or(usize::MAX),
-        events_max: events.integer("max", default.events_max, LEAST_EVENTS),
+        events_max: events.integer("max", default.events_max, MIN_EVENTS),
         allow_media: section.flag("allow_media", default.allow_media),
         platforms: section.texts_or_warn("platforms").unwrap_or_default(),
         http: BridgeHttpSettings {

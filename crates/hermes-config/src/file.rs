@@ -19,7 +19,7 @@ mod lines;
 
 use edit::Rendering;
 
-const SERVERS: &str = "mcp_servers";
+const SERVERS_KEY: &str = "mcp_servers";
 
 /// A home's `config.yaml`, to be changed and saved.
 #[derive(Debug, Clone)]
@@ -29,18 +29,15 @@ pub struct ConfigFile {
     /// What `text` says.
     document: Value,
     /// The first edit that could not be made.
-    failed: Option<String>,
+    failed_key: Option<String>,
 }
 
 /// Why a configuration file could not be opened or saved.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+pub enum ConfigFileError {
     /// The file cannot be read or written.
     #[error("`{}` cannot be read or written: {source}", path.display())]
-    Io {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// What is in the file, or would be written to it, is not a valid configuration.
     #[error(transparent)]
     Malformed(#[from] SettingsError),
@@ -55,25 +52,25 @@ pub enum FileError {
 
 impl ConfigFile {
     /// Reads the file; a missing one is an empty document.
-    pub fn open(home: &Home) -> Result<Self, FileError> {
+    pub fn open(home: &Home) -> Result<Self, ConfigFileError> {
         let path = home.config_file();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(source) => return Err(FileError::Io { path, source }),
+            Err(source) => return Err(ConfigFileError::Io { path, source }),
         };
         Self::with_text(path, text)
     }
 
     /// One whose text was read by other means.
-    pub fn with_text(path: PathBuf, text: String) -> Result<Self, FileError> {
+    pub fn with_text(path: PathBuf, text: String) -> Result<Self, ConfigFileError> {
         let document =
-            yaml::read(&text).map_err(|error| SettingsError::from(error).in_file(path.clone()))?;
+            yaml::parse(&text).map_err(|error| SettingsError::from(error).in_file(path.clone()))?;
         Ok(Self {
             path,
             text,
             document,
-            failed: None,
+            failed_key: None,
         })
     }
 
@@ -85,7 +82,7 @@ impl ConfigFile {
     /// Adds an entry under `mcp_servers`, or makes an existing one say this. Keys that say it already keep their
     /// bytes and comments.
     pub fn set_server(&mut self, name: &str, entry: &Value) {
-        self.change(&[SERVERS, name], entry);
+        self.change(&[SERVERS_KEY, name], entry);
     }
 
     /// Makes the value at a path say this, key by key: those that say it already keep their bytes and comments.
@@ -94,32 +91,32 @@ impl ConfigFile {
         let known = document::set(&mut wanted, path, value.clone());
         let edited = known.then(|| {
             let old = document::get(&self.document, path);
-            self.rendered(&wanted, |text, rendering| {
+            self.render_verified(&wanted, |text, rendering| {
                 edit::change(text, path, old, value, rendering)
             })
             // Keys that come in through an alias cannot be changed one by one.
             .or_else(|| {
-                self.rendered(&wanted, |text, rendering| {
+                self.render_verified(&wanted, |text, rendering| {
                     edit::set(text, path, value, rendering)
                 })
             })
         });
-        self.finish(path, edited.flatten());
+        self.apply_edit(path, edited.flatten());
     }
 
     /// Removes an entry and the comment lines directly above it; `false` if there was none.
     pub fn remove_server(&mut self, name: &str) -> bool {
-        self.unset(&[SERVERS, name])
+        self.unset(&[SERVERS_KEY, name])
     }
 
     /// Sets one key of an entry, such as `["tools", "include"]`.
     pub fn set_server_key(&mut self, name: &str, path: &[&str], value: Value) {
-        self.set(&[&[SERVERS, name], path].concat(), value);
+        self.set(&[&[SERVERS_KEY, name], path].concat(), value);
     }
 
     /// Removes one key of an entry and the comment lines directly above it; `false` if there was none.
     pub fn unset_server_key(&mut self, name: &str, path: &[&str]) -> bool {
-        self.unset(&[&[SERVERS, name], path].concat())
+        self.unset(&[&[SERVERS_KEY, name], path].concat())
     }
 
     /// Sets the value at a path of keys, making the mappings that lead to it.
@@ -133,11 +130,11 @@ impl ConfigFile {
         }
         let mut wanted = self.document.clone();
         let edited = document::set(&mut wanted, path, value.clone()).then(|| {
-            self.rendered(&wanted, |text, rendering| {
+            self.render_verified(&wanted, |text, rendering| {
                 edit::set(text, path, &value, rendering)
             })
         });
-        self.finish(path, edited.flatten());
+        self.apply_edit(path, edited.flatten());
     }
 
     /// Removes the value at a path of keys and the comment lines directly above it; `false` if there was none.
@@ -146,30 +143,30 @@ impl ConfigFile {
         if !document::remove(&mut wanted, path) {
             return false;
         }
-        let edited = edit::remove(&self.text, path).and_then(|text| verified(text, &wanted));
+        let edited = edit::remove(&self.text, path).and_then(|text| verify_text(text, &wanted));
         let removed = edited.is_some();
-        self.finish(path, edited);
+        self.apply_edit(path, edited);
         removed
     }
 
     /// The first way of writing the values that gives the wanted document.
-    fn rendered(
+    fn render_verified(
         &self,
         wanted: &Value,
         edit: impl Fn(&str, Rendering) -> Option<String>,
     ) -> Option<(String, Value)> {
         [Rendering::Block, Rendering::Flow]
             .into_iter()
-            .find_map(|rendering| verified(edit(&self.text, rendering)?, wanted))
+            .find_map(|rendering| verify_text(edit(&self.text, rendering)?, wanted))
     }
 
-    fn finish(&mut self, path: &[&str], edited: Option<(String, Value)>) {
+    fn apply_edit(&mut self, path: &[&str], edited: Option<(String, Value)>) {
         match edited {
             Some((text, document)) => {
                 self.text = text;
                 self.document = document;
             }
-            None => self.failed = self.failed.take().or(Some(path.join("."))),
+            None => self.failed_key = self.failed_key.take().or(Some(path.join("."))),
         }
     }
 
@@ -179,19 +176,19 @@ impl ConfigFile {
     }
 
     /// Writes the text in one step, after making sure that it loads. A link is followed and the mode kept.
-    pub fn save(&self) -> Result<(), FileError> {
+    pub fn save(&self) -> Result<(), ConfigFileError> {
         let path = &self.path;
-        self.checked()?;
-        atomic::write(path, self.text.as_bytes()).map_err(|source| FileError::Io {
+        self.checked_text()?;
+        atomic::write_atomically(path, self.text.as_bytes()).map_err(|source| ConfigFileError::Io {
             path: path.clone(),
             source,
         })
     }
 
     /// The text that would be saved, after making sure that it loads: for whoever writes the file by other means.
-    pub fn checked(&self) -> Result<&str, FileError> {
-        if let Some(key) = &self.failed {
-            return Err(FileError::NotEditable {
+    pub fn checked_text(&self) -> Result<&str, ConfigFileError> {
+        if let Some(key) = &self.failed_key {
+            return Err(ConfigFileError::NotEditable {
                 path: self.path.clone(),
                 key: key.clone(),
             });
@@ -203,9 +200,9 @@ impl ConfigFile {
 }
 
 /// The text with what it says, if that is what was wanted.
-fn verified(text: String, wanted: &Value) -> Option<(String, Value)> {
-    let document = yaml::read(&text).ok()?;
-    document::same(&document, wanted).then_some((text, document))
+fn verify_text(text: String, wanted: &Value) -> Option<(String, Value)> {
+    let document = yaml::parse(&text).ok()?;
+    document::is_equivalent(&document, wanted).then_some((text, document))
 }
 
 #[cfg(test)]

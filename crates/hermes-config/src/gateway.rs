@@ -80,7 +80,7 @@ pub struct GatewaySettings {
 }
 
 /// Turns side by side, where the configuration does not say.
-const CONCURRENT_TURNS: u32 = 16;
+const DEFAULT_CONCURRENT_TURNS: u32 = 16;
 
 impl GatewaySettings {
     /// What is set about a platform.
@@ -127,7 +127,7 @@ pub struct HomeChannel {
 }
 
 /// Reads the settings from the documents, the most important one first.
-pub(crate) fn gateway(documents: &[&Fields], variables: &Variables) -> GatewaySettings {
+pub(crate) fn parse_gateway(documents: &[&Fields], variables: &Variables) -> GatewaySettings {
     let parents: Vec<Fields> = documents
         .iter()
         .flat_map(|document| {
@@ -135,22 +135,22 @@ pub(crate) fn gateway(documents: &[&Fields], variables: &Variables) -> GatewaySe
             [(*document).clone(), document.section("platforms"), deeper]
         })
         .collect();
-    let read = |platform| PlatformSettings::read(platform, &parents, variables);
+    let read = |platform| PlatformSettings::from_sections(platform, &parents, variables);
     // Keys of the gateway stand at the top level or under `gateway`.
     let turns = documents.iter().find_map(|document| {
         let places = [(*document).clone(), document.section("gateway")];
         let place = places
             .into_iter()
             .find(|place| place.is_set("max_concurrent_turns"))?;
-        Some(place.integer("max_concurrent_turns", CONCURRENT_TURNS, 1))
+        Some(place.integer("max_concurrent_turns", DEFAULT_CONCURRENT_TURNS, 1))
     });
     let media_dirs = variables.get("HERMES_MEDIA_ALLOW_DIRS").unwrap_or_default();
     GatewaySettings {
         telegram: read(Platform::Telegram),
         discord: read(Platform::Discord),
         slack: read(Platform::Slack),
-        api_server: ApiServerSettings::read(&parents, variables),
-        max_concurrent_turns: turns.unwrap_or(CONCURRENT_TURNS),
+        api_server: ApiServerSettings::from_sections(&parents, variables),
+        max_concurrent_turns: turns.unwrap_or(DEFAULT_CONCURRENT_TURNS),
         media_dirs: std::env::split_paths(media_dirs)
             .filter(|path| path.is_absolute())
             .collect(),
@@ -158,7 +158,7 @@ pub(crate) fn gateway(documents: &[&Fields], variables: &Variables) -> GatewaySe
 }
 
 impl PlatformSettings {
-    fn read(platform: Platform, parents: &[Fields], variables: &Variables) -> Self {
+    fn from_sections(platform: Platform, parents: &[Fields], variables: &Variables) -> Self {
         let places: Vec<Fields> = parents
             .iter()
             .map(|parent| parent.section(platform.name()))
@@ -176,7 +176,7 @@ impl PlatformSettings {
             .is_none_or(|place| place.flag("enabled", true));
         Self {
             token: variable("BOT_TOKEN")
-                .or_else(|| text(&places, "token"))
+                .or_else(|| first_text(&places, "token"))
                 .filter(|_| is_enabled)
                 .map(Secret::new),
             home_channel: variable("HOME_CHANNEL")
@@ -185,9 +185,9 @@ impl PlatformSettings {
                     name: variable("HOME_CHANNEL_NAME"),
                     thread_id: variable("HOME_CHANNEL_THREAD_ID"),
                 })
-                .or_else(|| places.iter().find_map(home_channel)),
+                .or_else(|| places.iter().find_map(parse_home_channel)),
             base_url: variable("BASE_URL")
-                .or_else(|| text(&extras, "base_url"))
+                .or_else(|| first_text(&extras, "base_url"))
                 .unwrap_or_else(|| platform.default_base_url().to_owned()),
             allow_http: extras
                 .iter()
@@ -199,14 +199,14 @@ impl PlatformSettings {
 }
 
 /// The first text of that key, if it is one and its variables are set.
-fn text(places: &[Fields], key: &str) -> Option<String> {
+fn first_text(places: &[Fields], key: &str) -> Option<String> {
     let place = places.iter().find(|place| place.is_set(key))?;
     let text = place.filled_text(key)?.trim().to_owned();
     (!text.is_empty() && !text.contains("${")).then_some(text)
 }
 
 /// `home_channel`: an id, or a mapping with `chat_id`.
-fn home_channel(place: &Fields) -> Option<HomeChannel> {
+fn parse_home_channel(place: &Fields) -> Option<HomeChannel> {
     let filled = |fields: &Fields, key| {
         let text = fields.filled_text(key)?.trim().to_owned();
         (!text.is_empty()).then_some(text)

@@ -165,9 +165,7 @@ pub enum HomeError {
     #[error(
         "`{name}` is not a profile name; use lower-case letters, digits, `_` and `-`, beginning with a letter or digit, at most 64"
     )]
-    BadProfileName {
-        name: String,
-    },
+    BadProfileName { name: String },
 }
 
 /// Whether `HERMES_SAFE_MODE` asks for a start without any MCP server.

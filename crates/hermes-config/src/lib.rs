@@ -23,9 +23,9 @@ mod nearest;
 mod program;
 mod yaml;
 
-pub use atomic::write as replace_file;
+pub use atomic::write_atomically as replace_file;
 pub use bridge::{BridgeHttpSettings, BridgeSettings};
-pub use file::{ConfigFile, FileError};
+pub use file::{ConfigFile, ConfigFileError};
 pub use gateway::{ApiServerSettings, GatewaySettings, HomeChannel, Platform, PlatformSettings};
 pub use hex::{from_hex, to_hex};
 pub use home::{Home, HomeError, ProfileName};
@@ -33,12 +33,14 @@ pub use log_file::LogFile;
 pub use model::*;
 pub use nearest::nearest;
 pub use redact::Redactor;
-pub use reference::{Fingerprint, ReferenceError, ReferencePolicy, Resolved, Template};
+pub use reference::{
+    Fingerprint, ReferenceError, ReferencePolicy, ReferenceTemplate, ResolvedServer,
+};
 pub use secret::{Secret, mask};
-pub use secret_store::{SecretPlace, SecretStore, SecretStoreError};
+pub use secret_store::{SecretLocation, SecretStore, SecretStoreError};
 pub use server::*;
 pub use settings::*;
 pub use variables::{Variables, remove_variable, write_variable};
 pub use yaml::{
-    MOST_BYTES as LARGEST_CONFIG, YamlError, read as read_yaml, too_long as config_too_long,
+    MAX_BYTES as LARGEST_CONFIG, YamlError, parse as read_yaml, too_long as config_too_long,
 };

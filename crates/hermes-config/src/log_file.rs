@@ -8,22 +8,22 @@ use std::{
 };
 
 /// The size at which a new file is begun.
-const CAP: u64 = 10 * 1024 * 1024;
+const MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 /// A log file that is opened at the first line.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
     open: Option<File>,
-    missing: Missing,
-    cap: u64,
+    directory_creation: DirectoryCreation,
+    max_bytes: u64,
 }
 
 /// Which directories are made for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum DirectoryCreation {
     All,
-    ItsOwn,
+    ParentOnly,
 }
 
 impl LogFile {
@@ -32,15 +32,15 @@ impl LogFile {
         Self {
             path,
             open: None,
-            missing: Missing::All,
-            cap: CAP,
+            directory_creation: DirectoryCreation::All,
+            max_bytes: MAX_BYTES,
         }
     }
 
     /// The same, of something that may outlive its home: a home that was removed stays so.
     pub fn in_existing_home(path: PathBuf) -> Self {
         Self {
-            missing: Missing::ItsOwn,
+            directory_creation: DirectoryCreation::ParentOnly,
             ..Self::new(path)
         }
     }
@@ -53,19 +53,22 @@ impl LogFile {
     }
 
     fn try_append(&mut self, lines: &[u8]) -> io::Result<()> {
-        let cap = self.cap;
-        let mut file = self.current()?;
+        let cap = self.max_bytes;
+        let mut file = self.current_file()?;
         let size = file.metadata()?.len();
         if size > 0 && size + lines.len() as u64 > cap {
-            self.put_aside()?;
-            file = self.current()?;
+            self.rotate()?;
+            file = self.current_file()?;
         }
         file.write_all(lines)
     }
 
     /// The file at the path now: another process may have rotated it.
-    fn current(&mut self) -> io::Result<&File> {
-        let open = self.open.take().filter(|file| is_at(file, &self.path));
+    fn current_file(&mut self) -> io::Result<&File> {
+        let open = self
+            .open
+            .take()
+            .filter(|file| is_same_file(file, &self.path));
         let file = match open {
             Some(file) => file,
             None => self.open_private()?,
@@ -74,12 +77,12 @@ impl LogFile {
     }
 
     /// Rotates under a lock, so that two processes do not rotate one after the other.
-    fn put_aside(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         let Some(file) = self.open.take() else {
             return Ok(());
         };
         file.lock()?;
-        if is_at(&file, &self.path) {
+        if is_same_file(&file, &self.path) {
             fs::rename(&self.path, self.path.with_extension("log.1"))?;
         }
         Ok(())
@@ -88,7 +91,7 @@ impl LogFile {
     fn open_private(&self) -> io::Result<File> {
         if let Some(directory) = self.path.parent() {
             let mut builder = DirBuilder::new();
-            builder.recursive(self.missing == Missing::All);
+            builder.recursive(self.directory_creation == DirectoryCreation::All);
             #[cfg(unix)]
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
             match builder.create(directory) {
@@ -130,7 +133,7 @@ fn make_private(file: &File) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_same_file(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
     match (file.metadata(), fs::metadata(path)) {
@@ -140,7 +143,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_at(_file: &File, path: &Path) -> bool {
+fn is_same_file(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 
@@ -153,7 +156,7 @@ mod tests {
 
     fn small(path: &Path) -> LogFile {
         LogFile {
-            cap: 10,
+            max_bytes: 10,
             ..LogFile::new(path.to_owned())
         }
     }

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::reference::Template;
+use crate::reference::ReferenceTemplate;
 
-pub(crate) use parse::{agent, auxiliary, compression, fallback_providers, model, providers};
+pub(crate) use parse::{
+    parse_agent, parse_auxiliary, parse_compression, parse_fallback_providers, parse_model,
+    parse_providers,
+};
 
 /// `model`.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +44,7 @@ pub struct ModelChoice {
     /// The variable that holds the key; it wins over `api_key`.
     pub key_env: Option<String>,
     /// The key, often a reference.
-    pub api_key: Option<Template>,
+    pub api_key: Option<ReferenceTemplate>,
     /// The protocol, where the provider does not imply it.
     pub api_mode: Option<ApiMode>,
     /// How many tokens fit into one request with its reply.
@@ -162,7 +165,7 @@ pub struct AuxiliaryModel {
     /// Another endpoint.
     pub base_url: Option<String>,
     /// Its key, often a reference.
-    pub api_key: Option<Template>,
+    pub api_key: Option<ReferenceTemplate>,
     /// One model call.
     pub timeout: Duration,
     /// Members added to the request body.

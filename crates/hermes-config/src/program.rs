@@ -14,7 +14,7 @@ const OUTPUT_LIMIT: u64 = 64 * 1024;
 
 /// What a command prints, if it ends well within `limit`; else all that it started is ended. The input
 /// goes through a pipe, so that no other process sees it.
-pub(crate) fn run(
+pub(crate) fn run_program(
     command: &mut Command,
     input: Option<&Secret<String>>,
     limit: Duration,
@@ -34,14 +34,14 @@ pub(crate) fn run(
         // A program that does not read would hold up whoever writes; the thread ends with it.
         thread::spawn(move || pipe.write_all(input.expose().as_bytes()));
     }
-    let result = output(&mut child, limit);
+    let result = wait_for_output(&mut child, limit);
     if result.is_err() {
         kill_group(&mut child);
     }
     result
 }
 
-fn output(child: &mut Child, limit: Duration) -> Result<String, String> {
+fn wait_for_output(child: &mut Child, limit: Duration) -> Result<String, String> {
     let deadline = Instant::now() + limit;
     let too_slow = || format!("it took longer than {limit:?}");
     let stdout = child.stdout.take().ok_or("its output is not connected")?;
@@ -64,7 +64,7 @@ fn output(child: &mut Child, limit: Duration) -> Result<String, String> {
     if !status.success() {
         return Err(format!("it ended with {status}"));
     }
-    text(bytes)
+    decode_text(bytes)
 }
 
 fn kill_group(child: &mut Child) {
@@ -88,7 +88,7 @@ pub(crate) fn read_limited(reader: impl Read, limit: u64) -> io::Result<Option<V
 }
 
 /// As text, without the line break at its end.
-pub(crate) fn text(bytes: Vec<u8>) -> Result<String, String> {
+pub(crate) fn decode_text(bytes: Vec<u8>) -> Result<String, String> {
     let mut text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
     if text.ends_with('\n') {
         text.pop();
@@ -113,7 +113,7 @@ mod tests {
         command
             .args(["-c", "sh -c 'echo $$ >pid; exec sleep 60' & wait"])
             .current_dir(directory.path());
-        let error = run(&mut command, None, Duration::from_millis(500)).unwrap_err();
+        let error = run_program(&mut command, None, Duration::from_millis(500)).unwrap_err();
         assert_eq!(error, "it took longer than 500ms");
 
         let pid = fs::read_to_string(directory.path().join("pid")).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     fn a_command_that_closes_its_output_is_still_waited_for() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo x; exec >&-; sleep 0.1; exit 4"]);
-        let error = run(&mut command, None, Duration::from_secs(5)).unwrap_err();
+        let error = run_program(&mut command, None, Duration::from_secs(5)).unwrap_err();
         assert_eq!(error, "it ended with exit status: 4");
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "tr a-z A-Z"]);
         let input = Secret::new("hunter".to_owned());
-        let output = run(&mut command, Some(&input), Duration::from_secs(10));
+        let output = run_program(&mut command, Some(&input), Duration::from_secs(10));
         assert_eq!(output.as_deref(), Ok("HUNTER"));
     }
 }

@@ -8,10 +8,10 @@ use crate::{Secret, Variables};
 
 mod patterns;
 
-const MARK: &str = "[REDACTED]";
+const REPLACEMENT: &str = "[REDACTED]";
 
 /// Shorter values occur in harmless texts.
-const SHORTEST_VALUE: usize = 8;
+const MIN_VALUE_LENGTH: usize = 8;
 /// Parts of names, separated by `_`, that mark a secret.
 const SECRET_PARTS: [&str; 7] = [
     "KEY",
@@ -59,13 +59,13 @@ impl Redactor {
         };
         let secrets = variables
             .iter()
-            .filter(|(name, value)| value.len() >= SHORTEST_VALUE && is_secret(name));
+            .filter(|(name, value)| value.len() >= MIN_VALUE_LENGTH && is_secret(name));
         Self::new(secrets.map(|(_, value)| Secret::new(value.to_owned())))
     }
 
     /// The text without credentials; borrowed if it held none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut found = patterns::find(text);
+        let mut found = patterns::find_credentials(text);
         if !self.secrets.is_empty() {
             // Changes no other characters than those of ASCII, so places stay the same.
             let text = text.to_ascii_lowercase();
@@ -80,12 +80,16 @@ impl Redactor {
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
-        Cow::Owned(without(text, found))
+        Cow::Owned(replace_ranges(text, found))
     }
 
     /// The first of these places at which a text that goes on can be cut without cutting a known secret, or what may
     /// turn out to be one, into parts that nobody would recognise.
-    pub fn first_cut(&self, text: &str, places: impl IntoIterator<Item = usize>) -> Option<usize> {
+    pub fn first_safe_cut(
+        &self,
+        text: &str,
+        places: impl IntoIterator<Item = usize>,
+    ) -> Option<usize> {
         let text = text.to_ascii_lowercase();
         places.into_iter().find(|place| {
             !self
@@ -107,7 +111,7 @@ fn extends_over(text: &str, place: usize, secret: &str) -> bool {
 }
 
 /// Shorter lines occur in harmless texts.
-const SHORTEST_LINE: usize = 16;
+const MIN_LINE_LENGTH: usize = 16;
 
 /// A secret as it is, inside JSON, inside an address, as Rust prints a text, and line by line.
 fn spellings(secret: &str) -> Vec<String> {
@@ -125,21 +129,21 @@ fn spellings(secret: &str) -> Vec<String> {
     ];
     if secret.contains('\n') {
         let lines = secret.lines().map(str::trim);
-        let lines = lines.filter(|line| line.len() >= SHORTEST_LINE);
+        let lines = lines.filter(|line| line.len() >= MIN_LINE_LENGTH);
         spellings.extend(lines.map(str::to_owned));
     }
     spellings
 }
 
 /// The text with each range replaced; ranges that overlap are one.
-fn without(text: &str, mut ranges: Vec<Range<usize>>) -> String {
+fn replace_ranges(text: &str, mut ranges: Vec<Range<usize>>) -> String {
     ranges.sort_by_key(|range| range.start);
     let mut result = String::with_capacity(text.len());
     let mut end = 0;
     for range in ranges {
         if range.start >= end {
             result.push_str(&text[end..range.start]);
-            result.push_str(MARK);
+            result.push_str(REPLACEMENT);
         }
         end = end.max(range.end);
     }

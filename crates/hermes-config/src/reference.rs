@@ -11,7 +11,7 @@ use crate::{
     Home, Secret, Variables,
     server::{
         Auth, CallOrder, ElicitationPolicy, OAuthSettings, ProtocolChoice, RootsPolicy,
-        SamplingPolicy, SandboxSettings, Server, Suspicion, TransportSettings, suspicion,
+        SamplingPolicy, SandboxSettings, Server, SuspiciousEntry, TransportSettings, suspicion,
     },
     settings::Warning,
 };
@@ -21,14 +21,14 @@ mod resolver;
 mod source;
 mod template;
 
-pub use deferred::Template;
+pub use deferred::ReferenceTemplate;
 use resolver::Resolver;
-use source::Sources;
-use template::{Piece, Reference};
+use source::ReferenceSources;
+use template::{Reference, TemplatePiece};
 
 /// A server's entry with every reference filled in. `Debug` shows none of the values.
 #[derive(Clone)]
-pub struct Resolved {
+pub struct ResolvedServer {
     pub transport: TransportSettings,
     /// `oauth.*`.
     pub oauth: OAuthSettings,
@@ -46,7 +46,7 @@ pub struct Resolved {
     pub fingerprint: Fingerprint,
 }
 
-impl fmt::Debug for Resolved {
+impl fmt::Debug for ResolvedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resolved")
             .field("transport", &self.transport.kind())
@@ -77,7 +77,7 @@ impl fmt::Display for Fingerprint {
 
 /// What a fingerprint is made of.
 #[derive(Serialize)]
-struct Effective<'a> {
+struct FingerprintInput<'a> {
     transport: &'a TransportSettings,
     enabled: bool,
     calls: &'a CallOrder,
@@ -97,11 +97,11 @@ struct Effective<'a> {
 /// What references of a home may reach.
 #[derive(Debug, Clone)]
 pub struct ReferencePolicy {
-    reach: Reach,
+    scope: ReferenceScope,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum ReferenceScope {
     /// Whatever the user running the process can reach.
     Everything,
     /// No commands, and no file outside the home.
@@ -114,14 +114,14 @@ impl ReferencePolicy {
     /// For the owner of the machine account: everything.
     pub fn owner() -> Self {
         Self {
-            reach: Reach::Everything,
+            scope: ReferenceScope::Everything,
         }
     }
 
     /// For a tenant: no commands, files only inside the home, and no keyring but the home's own.
     pub fn tenant() -> Self {
         Self {
-            reach: Reach::InsideHome,
+            scope: ReferenceScope::InsideHome,
         }
     }
 }
@@ -163,12 +163,10 @@ pub enum ReferenceError {
     },
     /// With everything filled in, the entry looks like an attack.
     #[error(transparent)]
-    Suspicious(Suspicion),
+    Suspicious(SuspiciousEntry),
     /// With everything filled in, the address is not usable.
     #[error("`url` is not usable: {reason}")]
-    Url {
-        reason: String,
-    },
+    Url { reason: String },
 }
 
 /// `${VAR}` and `${env:VAR}` filled in; unset ones and every other form stay as written.
@@ -177,17 +175,17 @@ pub(crate) fn fill_variables<'t>(text: &'t str, variables: &Variables) -> Cow<'t
         return Cow::Borrowed(text);
     }
     let mut filled = String::new();
-    for piece in template::pieces(text) {
+    for piece in template::parse_template(text) {
         match piece {
-            Piece::Reference {
+            TemplatePiece::Reference {
                 meaning: Reference::Variable(name),
                 written,
             } => match variables.get(name) {
                 Some(value) if !value.is_empty() => filled.push_str(value),
                 _ => filled.push_str(written),
             },
-            Piece::Text(text) => filled.push_str(text),
-            Piece::Reference { written, .. } => filled.push_str(written),
+            TemplatePiece::Text(text) => filled.push_str(text),
+            TemplatePiece::Reference { written, .. } => filled.push_str(written),
         }
     }
     Cow::Owned(filled)
@@ -201,9 +199,9 @@ impl Server {
         home: &Home,
         variables: &Variables,
         policy: ReferencePolicy,
-    ) -> Result<Resolved, ReferenceError> {
+    ) -> Result<ResolvedServer, ReferenceError> {
         let mut resolver = Resolver {
-            sources: Sources {
+            sources: ReferenceSources {
                 home,
                 variables,
                 policy,
@@ -211,21 +209,21 @@ impl Server {
             secrets: Vec::new(),
             warnings: Vec::new(),
         };
-        let transport = resolver.transport(&self.transport)?;
+        let transport = resolver.resolve_transport(&self.transport)?;
         if let TransportSettings::Stdio(stdio) = &transport {
-            suspicion::check(stdio).map_err(ReferenceError::Suspicious)?;
+            suspicion::check_command(stdio).map_err(ReferenceError::Suspicious)?;
         }
-        let oauth = resolver.oauth(&self.oauth)?;
-        let sampling = resolver.sampling(&self.sampling)?;
+        let oauth = resolver.resolve_oauth(&self.oauth)?;
+        let sampling = resolver.resolve_sampling(&self.sampling)?;
         let roots = match &self.roots {
             RootsPolicy::Auto => RootsPolicy::Auto,
             RootsPolicy::Directories(list) => {
-                RootsPolicy::Directories(resolver.list("roots", list)?)
+                RootsPolicy::Directories(resolver.resolve_list("roots", list)?)
             }
         };
-        let sandbox = resolver.sandbox(&self.sandbox)?;
+        let sandbox = resolver.resolve_sandbox(&self.sandbox)?;
         let fingerprint = self.fingerprint(&transport, &oauth, &sampling, &roots, &sandbox);
-        Ok(Resolved {
+        Ok(ResolvedServer {
             transport,
             oauth,
             sampling,
@@ -240,24 +238,24 @@ impl Server {
     /// The references that would stay as written, such as `${VAR}` without a value. Nothing is read, run or opened.
     pub fn unset_variables(&self, home: &Home, variables: &Variables) -> Vec<Warning> {
         let mut resolver = Resolver {
-            sources: Sources {
+            sources: ReferenceSources {
                 home,
                 variables,
                 policy: ReferencePolicy {
-                    reach: Reach::Variables,
+                    scope: ReferenceScope::Variables,
                 },
             },
             secrets: Vec::new(),
             warnings: Vec::new(),
         };
         // Nothing is read or run in this scope, so nothing fails.
-        let _ = resolver.transport(&self.transport);
-        let _ = resolver.oauth(&self.oauth);
-        let _ = resolver.sampling(&self.sampling);
+        let _ = resolver.resolve_transport(&self.transport);
+        let _ = resolver.resolve_oauth(&self.oauth);
+        let _ = resolver.resolve_sampling(&self.sampling);
         if let RootsPolicy::Directories(list) = &self.roots {
-            let _ = resolver.list("roots", list);
+            let _ = resolver.resolve_list("roots", list);
         }
-        let _ = resolver.sandbox(&self.sandbox);
+        let _ = resolver.resolve_sandbox(&self.sandbox);
         resolver.warnings
     }
 
@@ -269,7 +267,7 @@ impl Server {
         roots: &RootsPolicy,
         sandbox: &SandboxSettings,
     ) -> Fingerprint {
-        let effective = Effective {
+        let effective = FingerprintInput {
             transport,
             enabled: self.enabled,
             calls: &self.calls,

@@ -9,31 +9,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Home, Secret, Variables, atomic};
 
-mod seal;
-mod system;
+mod encryption;
+mod keyring;
 
-use seal::Key;
-use system::SystemKeyring;
+use crate::secret_store::{encryption::EncryptionKey, keyring::SystemKeyring};
 
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 
 #[derive(Debug)]
 pub struct SecretStore {
     home: Home,
-    system: Option<SystemKeyring>,
+    keyring: Option<SystemKeyring>,
 }
 
 /// Where a secret is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum SecretPlace {
+pub enum SecretLocation {
     /// In the system's keyring.
     Keyring,
     /// In the home, sealed.
     File,
 }
 
-impl fmt::Display for SecretPlace {
+impl fmt::Display for SecretLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Keyring => "the system's keyring",
@@ -46,24 +45,18 @@ impl fmt::Display for SecretPlace {
 #[derive(Debug, thiserror::Error)]
 pub enum SecretStoreError {
     #[error("there is no secret of that name; `hermes secret set {name}` stores one")]
-    Missing {
-        name: String,
-    },
+    Missing { name: String },
     /// The name cannot be written in a reference.
     #[error(
-        "`{name}` is not a name for a secret: use letters, digits and `_ - . / @`, at most {LONGEST_NAME} of them"
+        "`{name}` is not a name for a secret: use letters, digits and `_ - . / @`, at most {MAX_NAME_LENGTH} of them"
     )]
-    BadName {
-        name: String,
-    },
+    BadName { name: String },
     /// The value is empty.
     #[error("the secret is empty")]
     Empty,
     /// The system's keyring does not answer.
     #[error("the system's keyring did not answer: {reason}; unlock it, or set the secret again")]
-    Keyring {
-        reason: String,
-    },
+    Keyring { reason: String },
     /// The key's file is gone.
     #[error(
         "`{}` is missing, and only it decrypts the stored secrets; put it back, or set the secrets again",
@@ -75,28 +68,18 @@ pub enum SecretStoreError {
     },
     /// The file holds no key.
     #[error("`{}` holds no key: 64 hexadecimal digits are expected; put the right file back", path.display())]
-    NoKey {
-        path: PathBuf,
-    },
+    InvalidKeyFile { path: PathBuf },
     /// The value was damaged, moved to another name, or sealed with another key.
     #[error(
         "the secret cannot be decrypted with the home's key; `hermes secret set {name}` stores it again"
     )]
-    Damaged {
-        name: String,
-    },
+    Damaged { name: String },
     /// The list cannot be understood.
     #[error("`{}` is not a list of secrets: {reason}; repair or remove it", path.display())]
-    BadList {
-        path: PathBuf,
-        reason: String,
-    },
+    InvalidList { path: PathBuf, reason: String },
     /// A file cannot be read or written.
     #[error("`{}`: {source}", path.display())]
-    File {
-        path: PathBuf,
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// The system gives no random bytes.
     #[error("the system did not give random bytes: {0}")]
     Random(#[from] getrandom::Error),
@@ -105,36 +88,36 @@ pub enum SecretStoreError {
 /// One line of the list.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kept {
+enum StoredSecret {
     Keyring,
     Sealed(String),
 }
 
-type List = BTreeMap<String, Kept>;
+type SecretList = BTreeMap<String, StoredSecret>;
 
 impl SecretStore {
     /// For a home of the user's own: with the system's keyring, if there is one.
-    pub fn of_user(home: &Home, variables: &Variables) -> Self {
+    pub fn for_user(home: &Home, variables: &Variables) -> Self {
         Self {
             home: home.clone(),
-            system: SystemKeyring::find(variables),
+            keyring: SystemKeyring::find(variables),
         }
     }
 
     /// The home's file alone.
-    pub fn sealed(home: &Home) -> Self {
+    pub fn file_only(home: &Home) -> Self {
         Self {
             home: home.clone(),
-            system: None,
+            keyring: None,
         }
     }
 
     /// The value kept under a name. The system's keyring may take a while to answer, or ask its user.
     pub fn get(&self, name: &str) -> Result<Secret<String>, SecretStoreError> {
         match self.read_list()?.get(name) {
-            Some(Kept::Sealed(sealed)) => self.open(name, sealed),
+            Some(StoredSecret::Sealed(sealed)) => self.decrypt(name, sealed),
             // What another program keeps for us is not on the list.
-            Some(Kept::Keyring) | None => self.get_from_system(name),
+            Some(StoredSecret::Keyring) | None => self.get_from_keyring(name),
         }
     }
 
@@ -147,22 +130,31 @@ impl SecretStore {
     }
 
     /// Keeps a value, in the place of an earlier one.
-    pub fn set(&self, name: &str, value: &Secret<String>) -> Result<SecretPlace, SecretStoreError> {
+    pub fn set(
+        &self,
+        name: &str,
+        value: &Secret<String>,
+    ) -> Result<SecretLocation, SecretStoreError> {
         Self::check_name(name)?;
         if value.expose().is_empty() {
             return Err(SecretStoreError::Empty);
         }
         let _one_at_a_time = self.lock()?;
         let mut list = self.read_list()?;
-        let (kept, place) = if let Some(system) = &self.system {
+        let (kept, place) = if let Some(system) = &self.keyring {
             system
                 .set(name, value)
                 .map_err(|reason| SecretStoreError::Keyring { reason })?;
-            (Kept::Keyring, SecretPlace::Keyring)
+            (StoredSecret::Keyring, SecretLocation::Keyring)
         } else {
-            let has_sealed = list.values().any(|kept| matches!(kept, Kept::Sealed(_)));
-            let key = self.key_for_sealing(has_sealed)?;
-            (Kept::Sealed(key.seal(name, value)?), SecretPlace::File)
+            let has_sealed = list
+                .values()
+                .any(|kept| matches!(kept, StoredSecret::Sealed(_)));
+            let key = self.encryption_key(has_sealed)?;
+            (
+                StoredSecret::Sealed(key.encrypt(name, value)?),
+                SecretLocation::File,
+            )
         };
         list.insert(name.to_owned(), kept);
         self.write_list(&list)?;
@@ -175,12 +167,12 @@ impl SecretStore {
         let mut list = self.read_list()?;
         match list.remove(name) {
             None => return Ok(false),
-            Some(Kept::Sealed(_)) => {}
-            Some(Kept::Keyring) => match &self.system {
+            Some(StoredSecret::Sealed(_)) => {}
+            Some(StoredSecret::Keyring) => match &self.keyring {
                 Some(system) => system
                     .remove(name)
                     .map_err(|reason| SecretStoreError::Keyring { reason })?,
-                None => return Err(no_system_keyring()),
+                None => return Err(no_keyring_error()),
             },
         }
         self.write_list(&list)?;
@@ -188,61 +180,62 @@ impl SecretStore {
     }
 
     /// All names, in order, and where their values are.
-    pub fn list(&self) -> Result<Vec<(String, SecretPlace)>, SecretStoreError> {
+    pub fn list(&self) -> Result<Vec<(String, SecretLocation)>, SecretStoreError> {
         let list = self.read_list()?.into_iter();
         Ok(list
             .map(|(name, kept)| match kept {
-                Kept::Keyring => (name, SecretPlace::Keyring),
-                Kept::Sealed(_) => (name, SecretPlace::File),
+                StoredSecret::Keyring => (name, SecretLocation::Keyring),
+                StoredSecret::Sealed(_) => (name, SecretLocation::File),
             })
             .collect())
     }
 
-    fn get_from_system(&self, name: &str) -> Result<Secret<String>, SecretStoreError> {
-        match &self.system {
+    fn get_from_keyring(&self, name: &str) -> Result<Secret<String>, SecretStoreError> {
+        match &self.keyring {
             Some(system) => system
                 .get(name)
                 .map_err(|reason| SecretStoreError::Keyring { reason })?
                 .ok_or_else(|| SecretStoreError::Missing { name: name.into() }),
-            None if self.read_list()?.contains_key(name) => Err(no_system_keyring()),
+            None if self.read_list()?.contains_key(name) => Err(no_keyring_error()),
             None => Err(SecretStoreError::Missing { name: name.into() }),
         }
     }
 
-    fn open(&self, name: &str, sealed: &str) -> Result<Secret<String>, SecretStoreError> {
+    fn decrypt(&self, name: &str, sealed: &str) -> Result<Secret<String>, SecretStoreError> {
         let path = self.home.secret_key_file();
-        let key = Key::read(&path)?.ok_or(SecretStoreError::KeyMissing { path })?;
-        key.open(name, sealed)
+        let key = EncryptionKey::read(&path)?.ok_or(SecretStoreError::KeyMissing { path })?;
+        key.decrypt(name, sealed)
             .ok_or_else(|| SecretStoreError::Damaged { name: name.into() })
     }
 
     /// A lost key is not replaced while there is something that only it opens.
-    fn key_for_sealing(&self, has_sealed: bool) -> Result<Key, SecretStoreError> {
+    fn encryption_key(&self, has_sealed: bool) -> Result<EncryptionKey, SecretStoreError> {
         let path = self.home.secret_key_file();
-        match Key::read(&path)? {
+        match EncryptionKey::read(&path)? {
             Some(key) => Ok(key),
             None if has_sealed => Err(SecretStoreError::KeyMissing { path }),
-            None => Key::make(&path),
+            None => EncryptionKey::generate(&path),
         }
     }
 
-    fn read_list(&self) -> Result<List, SecretStoreError> {
+    fn read_list(&self) -> Result<SecretList, SecretStoreError> {
         let path = self.home.secrets_file();
         let text = match fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(List::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SecretList::new()),
             Err(source) => return Err(SecretStoreError::File { path, source }),
         };
-        serde_json::from_slice(&text).map_err(|error| SecretStoreError::BadList {
+        serde_json::from_slice(&text).map_err(|error| SecretStoreError::InvalidList {
             path,
             reason: error.to_string(),
         })
     }
 
-    fn write_list(&self, list: &List) -> Result<(), SecretStoreError> {
+    fn write_list(&self, list: &SecretList) -> Result<(), SecretStoreError> {
         let path = self.home.secrets_file();
         let text = serde_json::to_vec_pretty(list).unwrap_or_default();
-        atomic::write(&path, &text).map_err(|source| SecretStoreError::File { path, source })
+        atomic::write_atomically(&path, &text)
+            .map_err(|source| SecretStoreError::File { path, source })
     }
 
     /// Held while the list is changed, also against other processes.
@@ -260,7 +253,7 @@ impl SecretStore {
     }
 }
 
-fn no_system_keyring() -> SecretStoreError {
+fn no_keyring_error() -> SecretStoreError {
     SecretStoreError::Keyring {
         reason: "there is none in this session".into(),
     }
@@ -268,7 +261,7 @@ fn no_system_keyring() -> SecretStoreError {
 
 fn is_name(name: &str) -> bool {
     let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "_-./@".contains(letter);
-    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_fine)
+    !name.is_empty() && name.len() <= MAX_NAME_LENGTH && name.chars().all(is_fine)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod oauth;
 pub(crate) mod parse;
 pub(crate) mod suspicion;
 
-pub use suspicion::Suspicion;
+pub use suspicion::SuspiciousEntry;
 
 pub use oauth::{Auth, DpopUse, EnterpriseSettings, OAuthGrant, OAuthSettings};
 
@@ -41,14 +41,14 @@ impl fmt::Display for ServerName {
 pub struct ServerEntry {
     pub name: ServerName,
     /// What it says, or why it cannot be used. One bad entry never hides the others.
-    pub server: Result<Server, ServerProblem>,
+    pub server: Result<Server, ServerEntryError>,
     /// The entry as written, references unresolved.
     pub template: serde_json::Value,
 }
 
 /// Why an entry cannot be used; the server's state is then `invalid`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ServerProblem {
+pub enum ServerEntryError {
     /// Both `command` and `url` are there.
     #[error("both `command` and `url` are set; keep one of them")]
     BothTransports,
@@ -59,12 +59,10 @@ pub enum ServerProblem {
     NoTransport,
     /// The URL is not an http(s) URL with a host.
     #[error("`url` is not usable: {reason}")]
-    BadUrl {
-        reason: String,
-    },
+    BadUrl { reason: String },
     /// It looks like an attack.
     #[error(transparent)]
-    Suspicious(Suspicion),
+    Suspicious(SuspiciousEntry),
     /// A key has a value that no default can stand in for.
     #[error("`{key}`: {reason}")]
     BadValue {

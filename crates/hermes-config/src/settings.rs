@@ -169,10 +169,7 @@ impl fmt::Display for Warning {
 pub enum SettingsError {
     /// The file is there but cannot be read.
     #[error("`{}` cannot be read: {source}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The text is not YAML, or has a key twice.
     #[error(
         "{}line {line}, column {column}: {reason}; correct that line, nothing of the file is used until then",
@@ -219,12 +216,14 @@ impl Settings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(SettingsError::Unreadable { path, source }),
         };
-        let (older, older_warning) = gateway_file(home);
+        let (older, older_warning) = read_gateway_file(home);
         let mut settings = Self::parse_with(&text, older.as_ref(), variables)
             .map_err(|error| error.in_file(path))?;
         settings.warnings.extend(older_warning);
         settings.warnings.extend(variable_warnings);
-        settings.warnings.extend(misplaced::file_in(home));
+        settings
+            .warnings
+            .extend(misplaced::find_misplaced_file(home));
         Ok(settings)
     }
 
@@ -249,24 +248,24 @@ impl Settings {
         gateway_json: Option<&Value>,
         variables: Variables,
     ) -> Result<Self, SettingsError> {
-        let document = yaml::read(text)?;
+        let document = yaml::parse(text)?;
         let warnings = RefCell::new(Vec::new());
         let root = Fields::root(&document, &variables, &warnings);
-        misplaced::warn(&root);
-        let servers = sections::servers(&root);
-        let mcp = sections::mcp(&root);
-        let toolsets = sections::toolsets(&root);
-        let tool_search = sections::tool_search(&root);
-        let model_settings = model::model(&root);
-        let providers = model::providers(&root);
-        let fallback_providers = model::fallback_providers(&root);
-        let auxiliary = model::auxiliary(&root);
-        let agent = model::agent(&root);
-        let compression = model::compression(&root);
-        let bridge = bridge::bridge(&root);
+        misplaced::warn_misplaced(&root);
+        let servers = sections::parse_servers(&root);
+        let mcp = sections::parse_mcp(&root);
+        let toolsets = sections::parse_toolsets(&root);
+        let tool_search = sections::parse_tool_search(&root);
+        let model_settings = model::parse_model(&root);
+        let providers = model::parse_providers(&root);
+        let fallback_providers = model::parse_fallback_providers(&root);
+        let auxiliary = model::parse_auxiliary(&root);
+        let agent = model::parse_agent(&root);
+        let compression = model::parse_compression(&root);
+        let bridge = bridge::parse_bridge(&root);
         let older = gateway_json.map(|document| Fields::root(document, &variables, &warnings));
         let documents: Vec<&Fields> = [&root].into_iter().chain(&older).collect();
-        let gateway = gateway::gateway(&documents, &variables);
+        let gateway = gateway::parse_gateway(&documents, &variables);
         Ok(Self {
             servers,
             mcp,
@@ -312,7 +311,7 @@ impl Settings {
 }
 
 /// What older versions wrote beside `config.yaml`. One that cannot be read is a warning.
-fn gateway_file(home: &Home) -> (Option<Value>, Option<Warning>) {
+fn read_gateway_file(home: &Home) -> (Option<Value>, Option<Warning>) {
     let path = home.path().join("gateway.json");
     let reason = match fs::read_to_string(&path) {
         Ok(text) => match serde_json::from_str(&text) {

@@ -17,11 +17,11 @@ pub struct Variables {
 impl Variables {
     /// Reads the environment and both `.env` files. A file that cannot be read is a warning, not an error.
     pub fn load(home: &Home, project_dir: Option<&Path>) -> (Self, Vec<Warning>) {
-        Self::load_given(home, project_dir, [])
+        Self::load_with(home, project_dir, [])
     }
 
     /// The same where an operator gave some: they stand as if this process had been started with them.
-    pub fn load_given(
+    pub fn load_with(
         home: &Home,
         project_dir: Option<&Path>,
         given: impl IntoIterator<Item = (String, String)>,
@@ -32,9 +32,9 @@ impl Variables {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         values.extend(given);
-        values.extend(read_file(&home.env_file(), &mut warnings));
+        values.extend(read_env_file(&home.env_file(), &mut warnings));
         if let Some(directory) = project_dir {
-            for (name, value) in read_file(&directory.join(".env"), &mut warnings) {
+            for (name, value) in read_env_file(&directory.join(".env"), &mut warnings) {
                 values.entry(name).or_insert(value);
             }
         }
@@ -43,7 +43,10 @@ impl Variables {
     }
 
     /// These and those in the text of a `.env` file that was read by other means.
-    pub fn with_text(pairs: impl IntoIterator<Item = (String, String)>, text: &str) -> Self {
+    pub fn from_pairs_and_text(
+        pairs: impl IntoIterator<Item = (String, String)>,
+        text: &str,
+    ) -> Self {
         let mut values: BTreeMap<String, String> = pairs.into_iter().collect();
         values.extend(dotenv::parse(text).0);
         Self {
@@ -85,7 +88,7 @@ impl fmt::Debug for Variables {
 }
 
 /// The assignments of a `.env` file, in order; none if it does not exist.
-fn read_file(path: &Path, warnings: &mut Vec<Warning>) -> Vec<(String, String)> {
+fn read_env_file(path: &Path, warnings: &mut Vec<Warning>) -> Vec<(String, String)> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
@@ -95,7 +98,7 @@ fn read_file(path: &Path, warnings: &mut Vec<Warning>) -> Vec<(String, String)> 
             return Vec::new();
         }
     };
-    let (pairs, bad_lines) = dotenv::parse(&dotenv::decode(&bytes));
+    let (pairs, bad_lines) = dotenv::parse(&dotenv::decode_text(&bytes));
     for line in bad_lines {
         let message = format!(
             "`{}` line {line} is not `KEY=value` and is ignored",
@@ -116,25 +119,25 @@ pub fn write_variable(home: &Home, key: &str, value: &str) -> io::Result<()> {
             format!("`{key}` is not a variable name"),
         ));
     }
-    edit(home, |text| dotenv::set(text, key, value))
+    edit_env_file(home, |text| dotenv::set_assignment(text, key, value))
 }
 
 /// Takes a variable out of the home's `.env`; nothing happens if it is not there.
 pub fn remove_variable(home: &Home, key: &str) -> io::Result<()> {
-    edit(home, |text| dotenv::remove(text, key))
+    edit_env_file(home, |text| dotenv::remove_assignment(text, key))
 }
 
-fn edit(home: &Home, change: impl FnOnce(&str) -> String) -> io::Result<()> {
+fn edit_env_file(home: &Home, change: impl FnOnce(&str) -> String) -> io::Result<()> {
     let path = home.env_file();
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(error),
     };
-    let text = dotenv::decode(&bytes);
+    let text = dotenv::decode_text(&bytes);
     let changed = change(&text);
     if changed == text {
         return Ok(());
     }
-    atomic::write(&path, changed.as_bytes())
+    atomic::write_atomically(&path, changed.as_bytes())
 }

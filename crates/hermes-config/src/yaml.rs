@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use serde_saphyr::{Spanned, budget::BudgetBreach};
 
 /// What a configuration may have, whoever wrote it: a few times what any real one has.
-pub const MOST_BYTES: usize = 4 * 1024 * 1024;
-const MOST_VALUES: usize = 50_000;
+pub const MAX_BYTES: usize = 4 * 1024 * 1024;
+const MAX_VALUES: usize = 50_000;
 /// Each level takes some of the stack.
-const MOST_DEEP: usize = 32;
-const MOST_ALIASES: usize = 1_000;
+const MAX_DEPTH: usize = 32;
+const MAX_ALIASES: usize = 1_000;
 /// Values that aliases stand for.
-const MOST_REPEATED: usize = 20_000;
+const MAX_ALIAS_VALUES: usize = 20_000;
 
 /// Where and why a text is not a usable YAML document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,8 +33,8 @@ pub struct YamlError {
 ///
 /// What is meant as text under `env` or `args` keeps its spelling: `yes`, `True`, `1.10` and `022` stay strings.
 /// Whoever wants a flag or a number reads those too.
-pub fn read(text: &str) -> Result<Value, YamlError> {
-    if text.len() > MOST_BYTES {
+pub fn parse(text: &str) -> Result<Value, YamlError> {
+    if text.len() > MAX_BYTES {
         return Err(YamlError {
             line: 1,
             column: 1,
@@ -43,25 +43,25 @@ pub fn read(text: &str) -> Result<Value, YamlError> {
     }
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_events: 3 * MOST_VALUES,
-            max_nodes: MOST_VALUES,
-            max_depth: MOST_DEEP,
-            max_aliases: MOST_ALIASES,
-            max_anchors: MOST_ALIASES,
-            max_merge_keys: MOST_ALIASES,
-            max_recorded_anchor_events: MOST_VALUES,
-            max_recorded_anchor_bytes: MOST_BYTES,
+            max_events: 3 * MAX_VALUES,
+            max_nodes: MAX_VALUES,
+            max_depth: MAX_DEPTH,
+            max_aliases: MAX_ALIASES,
+            max_anchors: MAX_ALIASES,
+            max_merge_keys: MAX_ALIASES,
+            max_recorded_anchor_events: MAX_VALUES,
+            max_recorded_anchor_bytes: MAX_BYTES,
         },
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MOST_REPEATED,
-            max_replay_stack_depth: MOST_DEEP,
+            max_total_replayed_events: MAX_ALIAS_VALUES,
+            max_replay_stack_depth: MAX_DEPTH,
         },
         strict_booleans: true,
         non_finite_float_policy: serde_saphyr::options::NonFiniteFloatPolicy::AsString,
         with_snippet: false,
     };
-    let node = serde_saphyr::from_str_with_options::<Option<Spanned<Node>>>(text, options)
-        .map_err(|error| describe(&error))?;
+    let node = serde_saphyr::from_str_with_options::<Option<Spanned<SpannedNode>>>(text, options)
+        .map_err(|error| to_yaml_error(&error))?;
     Ok(match node {
         None => Value::Object(Map::new()),
         Some(node) => match value(node, text) {
@@ -73,15 +73,15 @@ pub fn read(text: &str) -> Result<Value, YamlError> {
 
 /// That a document has more bytes than a configuration may have.
 pub fn too_long() -> String {
-    format!("it has more than {} MiB", MOST_BYTES / (1024 * 1024))
+    format!("it has more than {} MiB", MAX_BYTES / (1024 * 1024))
 }
 
-fn describe(error: &serde_saphyr::Error) -> YamlError {
+fn to_yaml_error(error: &serde_saphyr::Error) -> YamlError {
     let (line, column) = error
         .location()
         .map_or((1, 1), |location| (location.line(), location.column()));
     let error = error.without_snippet();
-    let reason = too_much(error).unwrap_or_else(|| {
+    let reason = exceeded_limit(error).unwrap_or_else(|| {
         let message = error.to_string();
         // The place is told by our own message.
         match message.rfind(" at line ") {
@@ -97,14 +97,14 @@ fn describe(error: &serde_saphyr::Error) -> YamlError {
 }
 
 /// What a document has too much of, if that is why it is refused.
-fn too_much(error: &serde_saphyr::Error) -> Option<String> {
+fn exceeded_limit(error: &serde_saphyr::Error) -> Option<String> {
     use serde_saphyr::Error;
     Some(match error {
-        Error::AliasError { error, .. } => return too_much(error),
+        Error::AliasError { error, .. } => return exceeded_limit(error),
         Error::Budget { breach, .. } => match breach {
-            BudgetBreach::Depth { .. } => too_deep(),
+            BudgetBreach::Depth { .. } => too_deep_reason(),
             BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
-                format!("it has more than {MOST_VALUES} values")
+                format!("it has more than {MAX_VALUES} values")
             }
             BudgetBreach::Aliases { .. }
             | BudgetBreach::Anchors { .. }
@@ -116,7 +116,7 @@ fn too_much(error: &serde_saphyr::Error) -> Option<String> {
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => {
-            format!("its aliases stand for more than {MOST_REPEATED} values")
+            format!("its aliases stand for more than {MAX_ALIAS_VALUES} values")
         }
         _ => return None,
     })
@@ -129,39 +129,39 @@ thread_local! {
 }
 
 /// One level of nesting, for as long as it lives.
-struct Level;
+struct DepthGuard;
 
-impl Level {
+impl DepthGuard {
     fn enter<E: serde::de::Error>() -> Result<Self, E> {
         let depth = DEPTH.get();
-        if depth >= MOST_DEEP {
-            return Err(E::custom(too_deep()));
+        if depth >= MAX_DEPTH {
+            return Err(E::custom(too_deep_reason()));
         }
         DEPTH.set(depth + 1);
         Ok(Self)
     }
 }
 
-impl Drop for Level {
+impl Drop for DepthGuard {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
     }
 }
 
-fn too_deep() -> String {
-    format!("it is nested more than {MOST_DEEP} deep")
+fn too_deep_reason() -> String {
+    format!("it is nested more than {MAX_DEPTH} deep")
 }
 
 /// A value whose parts know where they are written.
-enum Node {
+enum SpannedNode {
     Scalar(Value),
-    Sequence(Vec<Spanned<Node>>),
-    Mapping(Vec<(String, Spanned<Node>)>),
+    Sequence(Vec<Spanned<SpannedNode>>),
+    Mapping(Vec<(String, Spanned<SpannedNode>)>),
 }
 
-fn value(node: Spanned<Node>, text: &str) -> Value {
+fn value(node: Spanned<SpannedNode>, text: &str) -> Value {
     match node.value {
-        Node::Scalar(scalar @ (Value::Number(_) | Value::Bool(_))) => {
+        SpannedNode::Scalar(scalar @ (Value::Number(_) | Value::Bool(_))) => {
             let span = node.defined.span();
             let start = span
                 .byte_offset()
@@ -179,9 +179,9 @@ fn value(node: Spanned<Node>, text: &str) -> Value {
                 _ => scalar,
             }
         }
-        Node::Scalar(scalar) => scalar,
-        Node::Sequence(items) => items.into_iter().map(|item| value(item, text)).collect(),
-        Node::Mapping(entries) => entries
+        SpannedNode::Scalar(scalar) => scalar,
+        SpannedNode::Sequence(items) => items.into_iter().map(|item| value(item, text)).collect(),
+        SpannedNode::Mapping(entries) => entries
             .into_iter()
             .map(|(key, node)| (key, value(node, text)))
             .collect::<Map<_, _>>()
@@ -189,7 +189,7 @@ fn value(node: Spanned<Node>, text: &str) -> Value {
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for SpannedNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NodeVisitor)
     }
@@ -198,68 +198,68 @@ impl<'de> Deserialize<'de> for Node {
 struct NodeVisitor;
 
 impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
+    type Value = SpannedNode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_bool<E>(self, value: bool) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(value.into()))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Node, E> {
-        Ok(Node::Scalar(value.to_string().into()))
+    fn visit_i128<E>(self, value: i128) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(value.to_string().into()))
     }
 
-    fn visit_u128<E>(self, value: u128) -> Result<Node, E> {
-        Ok(Node::Scalar(value.to_string().into()))
+    fn visit_u128<E>(self, value: u128) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(value.to_string().into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_f64<E>(self, value: f64) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(value.into()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::Scalar(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(value.into()))
     }
 
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node::Scalar(Value::Null))
+    fn visit_unit<E>(self) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(Value::Null))
     }
 
-    fn visit_none<E>(self) -> Result<Node, E> {
-        Ok(Node::Scalar(Value::Null))
+    fn visit_none<E>(self) -> Result<SpannedNode, E> {
+        Ok(SpannedNode::Scalar(Value::Null))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        Node::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<SpannedNode, D::Error> {
+        SpannedNode::deserialize(deserializer)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
-        let _level = Level::enter::<A::Error>()?;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<SpannedNode, A::Error> {
+        let _level = DepthGuard::enter::<A::Error>()?;
         let mut items = Vec::new();
         while let Some(item) = access.next_element()? {
             items.push(item);
         }
-        Ok(Node::Sequence(items))
+        Ok(SpannedNode::Sequence(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
-        let _level = Level::enter::<A::Error>()?;
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<SpannedNode, A::Error> {
+        let _level = DepthGuard::enter::<A::Error>()?;
         let mut entries = Vec::new();
         while let Some(entry) = access.next_entry()? {
             entries.push(entry);
         }
-        Ok(Node::Mapping(entries))
+        Ok(SpannedNode::Mapping(entries))
     }
 }
 
@@ -273,14 +273,14 @@ mod tests {
     fn scalars_keep_a_spelling_that_a_number_would_lose() {
         let text = "a: 1.10\nb: 022\nc: True\nd: yes\ne: 1e3\nf: 0x1F\ng: 8080\nh: -1.5\ni: true\nj: ~\nk: 'x'\nl: 2024-01-01\n";
         assert_eq!(
-            read(text).unwrap(),
+            parse(text).unwrap(),
             json!({
                 "a": "1.10", "b": "022", "c": "True", "d": "yes", "e": "1e3", "f": "0x1F",
                 "g": 8080, "h": -1.5, "i": true, "j": null, "k": "x", "l": "2024-01-01",
             })
         );
         assert_eq!(
-            read("[1.0, .inf, 123456789012345678901234567890]").unwrap(),
+            parse("[1.0, .inf, 123456789012345678901234567890]").unwrap(),
             json!([1.0, ".inf", "123456789012345678901234567890"])
         );
     }
@@ -289,7 +289,7 @@ mod tests {
     fn aliases_and_merges_keep_it_too() {
         let text = "ä: &x\n  v: 1.10\n  w: 1\nb:\n  <<: *x\n  w: 2.0\nc: [*x]\nd: &n 07\ne: *n\n";
         assert_eq!(
-            read(text).unwrap(),
+            parse(text).unwrap(),
             json!({
                 "ä": {"v": "1.10", "w": 1},
                 "b": {"v": "1.10", "w": 2.0},
@@ -312,21 +312,21 @@ mod tests {
             "\u{feff}",
             "---\n...\n",
         ] {
-            assert_eq!(read(text), Ok(json!({})), "{text:?}");
+            assert_eq!(parse(text), Ok(json!({})), "{text:?}");
         }
     }
 
     #[test]
     fn a_byte_order_mark_shifts_nothing() {
         assert_eq!(
-            read("\u{feff}a: 1.10\nb: 2\n").unwrap(),
+            parse("\u{feff}a: 1.10\nb: 2\n").unwrap(),
             json!({"a": "1.10", "b": 2})
         );
     }
 
     #[test]
     fn a_key_said_twice_is_found_at_the_second() {
-        let error = read("a: 1\nb:\n  c: 1\n  c: 2\n").unwrap_err();
+        let error = parse("a: 1\nb:\n  c: 1\n  c: 2\n").unwrap_err();
         assert_eq!((error.line, error.column), (4, 3), "{error:?}");
         assert!(error.reason.contains('c'), "{error:?}");
         assert!(!error.reason.contains("line"), "{error:?}");
@@ -341,7 +341,7 @@ mod tests {
             ("a: *none\n", 1),
             ("a:\n\t- x\n", 2),
         ] {
-            let error = read(text).unwrap_err();
+            let error = parse(text).unwrap_err();
             assert!(error.line >= line, "{text:?}: {error:?}");
             assert!(!error.reason.is_empty());
         }
@@ -355,7 +355,7 @@ mod tests {
         });
         let laughs: String = laughs.collect();
         let laughs = format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{laughs}");
-        let many = format!("a: [{}]\n", "1, ".repeat(MOST_VALUES + 1));
+        let many = format!("a: [{}]\n", "1, ".repeat(MAX_VALUES + 1));
         let deep = format!("a: {}{}\n", "[".repeat(70), "]".repeat(70));
         let steps = (0..70).map(|depth| format!("{}a:\n", "  ".repeat(depth)));
         let steps: String = steps.collect();
@@ -367,7 +367,7 @@ mod tests {
         });
         let chain: String = chain.collect();
         let chain = format!("a0: &a0 [x]\n{chain}");
-        let long = format!("a: {}\n", "x".repeat(MOST_BYTES));
+        let long = format!("a: {}\n", "x".repeat(MAX_BYTES));
         for (text, told) in [
             (laughs, "aliases stand for more than"),
             (many, "more than 50000 values"),
@@ -376,7 +376,7 @@ mod tests {
             (chain, "nested more than 32 deep"),
             (long, "more than 4 MiB"),
         ] {
-            let error = read(&text).unwrap_err();
+            let error = parse(&text).unwrap_err();
             assert!(error.reason.contains(told), "{error:?}");
             assert!(error.line >= 1 && error.column >= 1, "{error:?}");
         }
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn keys_that_are_no_strings_are_read_by_their_spelling() {
         assert_eq!(
-            read("1: a\ntrue: b\n").unwrap(),
+            parse("1: a\ntrue: b\n").unwrap(),
             json!({"1": "a", "true": "b"})
         );
     }

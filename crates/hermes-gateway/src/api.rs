@@ -30,28 +30,28 @@ use axum::{
     routing::{get, post, put},
 };
 use hermes_config::Secret;
-use hermes_mcp::serve::http::{TokenDigest, presented};
+use hermes_mcp::serve::http::{TokenDigest, bearer_token};
 use serde_json::json;
 
 use self::{error::ApiError, openai::MODEL};
 pub use self::{
-    host::HostCheck,
-    listen::{BadAddress, Door, check_address, serve},
+    host::AllowedHosts,
+    listen::{ApiListener, ListenAddressError, check_address, serve},
 };
-use crate::gateway::{Direction, Gateway};
+use crate::gateway::{ControlMode, Gateway};
 
 /// Shorter tokens can be guessed.
-pub const SHORTEST_KEY: usize = 16;
+pub const MIN_KEY_CHARS: usize = 16;
 
 #[derive(Clone)]
-struct Api {
+struct ApiState {
     gateway: Gateway,
     token: TokenDigest,
-    host: Arc<HostCheck>,
+    host: Arc<AllowedHosts>,
 }
 
-pub fn router(gateway: Gateway, token: &Secret<String>, host: HostCheck) -> Router {
-    let api = Api {
+pub fn router(gateway: Gateway, token: &Secret<String>, host: AllowedHosts) -> Router {
+    let api = ApiState {
         token: TokenDigest::new(token),
         host: Arc::new(host),
         gateway,
@@ -86,13 +86,13 @@ pub fn router(gateway: Gateway, token: &Secret<String>, host: HostCheck) -> Rout
         .route("/v1/skills", get(lists::skills))
         .route("/v1/toolsets", get(lists::toolsets))
         .route("/v1/capabilities", get(lists::capabilities));
-    let is_directed = matches!(api.gateway.direction(), Direction::Hub { .. });
+    let is_directed = matches!(api.gateway.control_mode(), ControlMode::Hub { .. });
     if is_directed {
-        router = router.route("/internal/directives", put(internal::direct));
+        router = router.route("/internal/directives", put(internal::apply_directives));
     }
     router = router
-        .fallback(nothing_here)
-        .method_not_allowed_fallback(wrong_method)
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
         .route_layer(middleware::from_fn_with_state(api.clone(), check_token));
     if is_directed {
         router = router.layer(middleware::from_fn_with_state(
@@ -101,26 +101,26 @@ pub fn router(gateway: Gateway, token: &Secret<String>, host: HostCheck) -> Rout
         ));
     }
     router
-        .route("/health", get(healthy))
+        .route("/health", get(health_check))
         .layer(middleware::from_fn_with_state(api.clone(), check_host))
         .with_state(api)
 }
 
-async fn healthy() -> Json<serde_json::Value> {
+async fn health_check() -> Json<serde_json::Value> {
     Json(json!({"status": "ok"}))
 }
 
-async fn nothing_here(State(api): State<Api>, request: Request) -> Response {
+async fn not_found(State(api): State<ApiState>, request: Request) -> Response {
     // Without a token, not even the existence of a route is revealed.
-    if let Err(refused) = authorise(&api, &request) {
+    if let Err(refused) = authenticate(&api, &request) {
         return refused.into_response();
     }
     let path = request.uri().path();
     ApiError::not_found("not_found", format!("unknown path `{path}`")).into_response()
 }
 
-async fn wrong_method(State(api): State<Api>, request: Request) -> ApiError {
-    if let Err(refused) = authorise(&api, &request) {
+async fn method_not_allowed(State(api): State<ApiState>, request: Request) -> ApiError {
+    if let Err(refused) = authenticate(&api, &request) {
         return refused;
     }
     let method = request.method();
@@ -132,7 +132,7 @@ async fn wrong_method(State(api): State<Api>, request: Request) -> ApiError {
     )
 }
 
-async fn check_host(State(api): State<Api>, request: Request, next: Next) -> Response {
+async fn check_host(State(api): State<ApiState>, request: Request, next: Next) -> Response {
     if api.host.allows(request.headers(), request.uri()) {
         return next.run(request).await;
     }
@@ -145,16 +145,16 @@ async fn check_host(State(api): State<Api>, request: Request, next: Next) -> Res
     error.into_response()
 }
 
-async fn check_token(State(api): State<Api>, request: Request, next: Next) -> Response {
-    match authorise(&api, &request) {
+async fn check_token(State(api): State<ApiState>, request: Request, next: Next) -> Response {
+    match authenticate(&api, &request) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
     }
 }
 
-fn authorise(api: &Api, request: &Request) -> Result<(), ApiError> {
-    match presented(request.headers()) {
-        Some(token) if api.token.is(token) => Ok(()),
+fn authenticate(api: &ApiState, request: &Request) -> Result<(), ApiError> {
+    match bearer_token(request.headers()) {
+        Some(token) if api.token.matches(token) => Ok(()),
         Some(_) => Err(ApiError::unauthorized("the token is wrong")),
         None => Err(ApiError::unauthorized(
             "present the key as `Authorization: Bearer …`",

@@ -13,32 +13,34 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 mod arguments;
 mod connection;
+mod databases;
 mod envelope;
 pub mod events;
 mod follow;
 mod prompts;
 mod resources;
-mod state;
 mod tools;
 
-use crate::conversations::{ConversationIndex, Entries};
-use envelope::Refusal;
+use crate::{
+    bridge::databases::Databases,
+    conversations::{ConversationEntries, ConversationIndex},
+};
+use envelope::ToolRefusal;
 use events::{Cursor, EventError, EventFeed, EventLimits};
-use state::Databases;
 
-pub use connection::Connection;
+pub use connection::BridgeConnection;
 
-use crate::{platforms::ShownPlatforms, send::Sender};
+use crate::{platforms::ShownPlatforms, send::MessageSender};
 
 /// Concurrent calls of `events_wait`.
-const MOST_WAITS: usize = 1000;
+const MAX_WAITS: usize = 1000;
 /// How long to wait for a log that cannot be opened.
-const POSITION_PATIENCE: Duration = Duration::from_secs(2);
+const POSITION_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolAccess {
     #[default]
-    Everything,
+    All,
     /// Tools that neither send nor decide.
     ReadOnly,
 }
@@ -55,26 +57,26 @@ pub enum ChannelPush {
 /// A bridge over one home. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Bridge {
-    inner: Arc<Inner>,
+    inner: Arc<BridgeInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct BridgeInner {
     home: Home,
     settings: Arc<Settings>,
     options: BridgeOptions,
     databases: Databases,
     index: ConversationIndex,
-    log: OnceCell<Log>,
-    waits: Semaphore,
-    sender: OnceLock<Sender>,
+    log: OnceCell<BridgeLog>,
+    wait_permits: Semaphore,
+    sender: OnceLock<MessageSender>,
 }
 
 /// The event log, and its end when this process started.
 #[derive(Debug)]
-struct Log {
+struct BridgeLog {
     feed: EventFeed,
-    beginning: OnceCell<Cursor>,
+    start: OnceCell<Cursor>,
 }
 
 /// Options of a bridge beyond the configuration.
@@ -84,34 +86,34 @@ pub struct BridgeOptions {
     pub push: ChannelPush,
     pub platforms: ShownPlatforms,
     /// Overrides the timeout for platforms.
-    pub platform_patience: Option<Duration>,
+    pub platform_timeout: Option<Duration>,
 }
 
 impl Bridge {
     /// Opens nothing yet.
     pub fn new(home: Home, settings: Settings, options: BridgeOptions) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(BridgeInner {
                 databases: Databases::new(home.clone()),
-                index: ConversationIndex::showing(&home, options.platforms.clone()),
+                index: ConversationIndex::for_platforms(&home, options.platforms.clone()),
                 home,
                 settings: Arc::new(settings),
                 options,
                 log: OnceCell::new(),
-                waits: Semaphore::new(MOST_WAITS),
+                wait_permits: Semaphore::new(MAX_WAITS),
                 sender: OnceLock::new(),
             }),
         }
     }
 
-    pub fn connection(&self) -> Connection {
-        Connection::new(self.clone())
+    pub fn new_connection(&self) -> BridgeConnection {
+        BridgeConnection::new(self.clone())
     }
 
     /// Starts the event log, which otherwise starts on demand.
     pub async fn open_log(&self) {
         // Requests report it if the log is not ready.
-        let _ = self.beginning().await;
+        let _ = self.start_cursor().await;
     }
 
     /// Ends all waits, and closes the databases.
@@ -139,7 +141,7 @@ impl Bridge {
         self.inner.options.push
     }
 
-    fn shown(&self) -> &ShownPlatforms {
+    fn shown_platforms(&self) -> &ShownPlatforms {
         &self.inner.options.platforms
     }
 
@@ -148,24 +150,30 @@ impl Bridge {
     }
 
     /// The conversations, most recently active first.
-    async fn conversations(&self) -> Result<Entries, Refusal> {
+    async fn conversations(&self) -> Result<ConversationEntries, ToolRefusal> {
         let entries = self.index().entries().await;
-        entries.map_err(|error| Refusal::unavailable(&error))
+        entries.map_err(|error| ToolRefusal::unavailable(&error))
     }
 
     fn index(&self) -> &ConversationIndex {
         &self.inner.index
     }
 
-    async fn log(&self) -> &Log {
+    async fn log(&self) -> &BridgeLog {
         let open = async || {
             let limits = EventLimits {
-                most: usize::try_from(self.settings().bridge.events_max).unwrap_or(usize::MAX),
+                max_events: usize::try_from(self.settings().bridge.events_max)
+                    .unwrap_or(usize::MAX),
                 ..EventLimits::default()
             };
-            Log {
-                feed: EventFeed::showing(self.home(), limits, self.shown().clone()).await,
-                beginning: OnceCell::new(),
+            BridgeLog {
+                feed: EventFeed::open_for_platforms(
+                    self.home(),
+                    limits,
+                    self.shown_platforms().clone(),
+                )
+                .await,
+                start: OnceCell::new(),
             }
         };
         self.inner.log.get_or_init(open).await
@@ -176,15 +184,15 @@ impl Bridge {
     }
 
     /// The end of the log when this process started.
-    async fn beginning(&self) -> Result<Cursor, EventError> {
+    async fn start_cursor(&self) -> Result<Cursor, EventError> {
         let log = self.log().await;
-        let beginning = log.beginning.get_or_try_init(|| self.position());
+        let beginning = log.start.get_or_try_init(|| self.position());
         beginning.await.copied()
     }
 
     async fn position(&self) -> Result<Cursor, EventError> {
         let feed = self.feed().await;
-        let position = tokio::time::timeout(POSITION_PATIENCE, feed.position());
+        let position = tokio::time::timeout(POSITION_TIMEOUT, feed.position());
         position.await.map_err(|_| EventError::NotReady)
     }
 
@@ -194,16 +202,16 @@ impl Bridge {
     }
 
     /// A permit to wait for events, if one is free.
-    fn take_wait(&self) -> Option<SemaphorePermit<'_>> {
-        self.inner.waits.try_acquire().ok()
+    fn acquire_wait_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.inner.wait_permits.try_acquire().ok()
     }
 
     /// Connects to platforms with the first message.
-    fn sender(&self) -> &Sender {
+    fn sender(&self) -> &MessageSender {
         let new = || {
-            let sender = Sender::new(self.home(), self.settings());
-            match self.inner.options.platform_patience {
-                Some(patience) => sender.with_patience(patience),
+            let sender = MessageSender::new(self.home(), self.settings());
+            match self.inner.options.platform_timeout {
+                Some(patience) => sender.with_timeout(patience),
                 None => sender,
             }
         };

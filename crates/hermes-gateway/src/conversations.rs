@@ -12,17 +12,17 @@ use std::{
 
 use hermes_config::Home;
 use hermes_store::{
-    Chat, ChatMark, LiveStore, MessageId, OwnPlatform, Seen, SessionId, SessionKey, StoreError,
-    Version, local_iso, mirror,
+    ChatMark, ChatSession, CurrentStore, LiveStore, MessageId, OwnPlatform, SessionId, SessionKey,
+    StoreError, StoreVersion, local_iso, mirror,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use crate::{lock_patience::LockPatience, platforms::ShownPlatforms};
+use crate::{lock_retry::LockRetry, platforms::ShownPlatforms};
 
 /// A chat and its session. Unknown values are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ConversationEntry {
     pub session_key: String,
     pub session_id: String,
     pub platform: String,
@@ -44,7 +44,7 @@ pub struct Entry {
 }
 
 /// Conversations, the last used first. Unchanged ones are shared with the previous read.
-pub type Entries = Arc<Vec<Arc<Entry>>>;
+pub type ConversationEntries = Arc<Vec<Arc<ConversationEntry>>>;
 
 /// The current conversations of a home.
 #[derive(Debug)]
@@ -52,30 +52,30 @@ pub struct ConversationIndex {
     home: Home,
     shown: ShownPlatforms,
     live: LiveStore,
-    kept: Mutex<Option<Kept>>,
+    cache: Mutex<Option<CachedIndex>>,
     /// One reader at a time, so that a change is read once for all callers.
-    turn: Semaphore,
+    read_permit: Semaphore,
 }
 
 /// The cached index, and the versions it was read from.
 #[derive(Debug, Clone)]
-struct Kept {
-    version: Option<Version>,
-    file: Option<Stamp>,
-    entries: Entries,
-    chats: Arc<Chats>,
+struct CachedIndex {
+    version: Option<StoreVersion>,
+    file: Option<FileStamp>,
+    entries: ConversationEntries,
+    chats: Arc<CachedChats>,
 }
 
 #[derive(Debug, Default)]
-struct Chats {
+struct CachedChats {
     /// In the order in which the store tells of them.
-    entries: Vec<(ChatMark, Arc<Entry>)>,
+    entries: Vec<(ChatMark, Arc<ConversationEntry>)>,
     last_message: Option<MessageId>,
 }
 
 /// Finds chats among those that were read before. Most are where they were, or a place further.
 struct KnownChats<'a> {
-    entries: &'a [(ChatMark, Arc<Entry>)],
+    entries: &'a [(ChatMark, Arc<ConversationEntry>)],
     /// Where the next one is expected.
     next: usize,
     /// Places by session, worked out when one is not where it is expected.
@@ -83,7 +83,7 @@ struct KnownChats<'a> {
 }
 
 impl<'a> KnownChats<'a> {
-    fn new(entries: &'a [(ChatMark, Arc<Entry>)]) -> Self {
+    fn new(entries: &'a [(ChatMark, Arc<ConversationEntry>)]) -> Self {
         Self {
             entries,
             next: 0,
@@ -92,7 +92,7 @@ impl<'a> KnownChats<'a> {
     }
 
     /// What was read of a chat, if it was as it is now.
-    fn find(&mut self, mark: &ChatMark) -> Option<&'a Arc<Entry>> {
+    fn find(&mut self, mark: &ChatMark) -> Option<&'a Arc<ConversationEntry>> {
         if let Some((known, entry)) = self.entries.get(self.next)
             && known == mark
         {
@@ -112,75 +112,75 @@ impl<'a> KnownChats<'a> {
 }
 
 /// What tells one version of a file from another.
-type Stamp = (SystemTime, u64, u64);
+type FileStamp = (SystemTime, u64, u64);
 
 impl ConversationIndex {
     /// Shows the chats of messaging platforms. Reads nothing yet.
     pub fn open(home: &Home) -> Self {
-        Self::showing(home, ShownPlatforms::default())
+        Self::for_platforms(home, ShownPlatforms::default())
     }
 
     /// Shows the conversations of these platforms. Reads nothing yet.
-    pub fn showing(home: &Home, shown: ShownPlatforms) -> Self {
+    pub fn for_platforms(home: &Home, shown: ShownPlatforms) -> Self {
         Self {
             home: home.clone(),
             shown,
             live: LiveStore::new(home),
-            kept: Mutex::default(),
-            turn: Semaphore::new(1),
+            cache: Mutex::default(),
+            read_permit: Semaphore::new(1),
         }
     }
 
-    pub fn shown(&self) -> &ShownPlatforms {
+    pub fn shown_platforms(&self) -> &ShownPlatforms {
         &self.shown
     }
 
     /// All conversations, the last used first. Waits for a store that another process has locked; one that
     /// cannot be read is an error, unless `sessions.json` has the conversations.
-    pub async fn entries(&self) -> Result<Entries, StoreError> {
-        let waiting = LockPatience::begin();
+    pub async fn entries(&self) -> Result<ConversationEntries, StoreError> {
+        let waiting = LockRetry::new();
         loop {
             match self.read().await {
-                Err(error) if waiting.goes_on(&error).await => {}
+                Err(error) if waiting.wait_to_retry(&error).await => {}
                 outcome => return outcome,
             }
         }
     }
 
-    async fn read(&self) -> Result<Entries, StoreError> {
+    async fn read(&self) -> Result<ConversationEntries, StoreError> {
         // The semaphore is never closed.
-        let _turn = self.turn.acquire().await;
-        let file = stamp(&mirror::sessions_file(&self.home));
-        let seen = match self.live.look().await {
+        let _turn = self.read_permit.acquire().await;
+        let file = file_stamp(&mirror::sessions_file(&self.home));
+        let seen = match self.live.poll().await {
             Ok(seen) => seen,
             // It may just be being created.
             Err(StoreError::Unavailable { .. }) => None,
             Err(error) => return self.read_file_instead(error),
         };
         let version = seen.as_ref().map(|seen| seen.version);
-        if let Some(kept) = self.kept().as_ref()
+        if let Some(kept) = self.cache().as_ref()
             && (kept.version, kept.file) == (version, file)
         {
             return Ok(Arc::clone(&kept.entries));
         }
         let chats = match seen {
             Some(seen) => self.read_chats(&seen).await,
-            None => Ok(Chats::default()),
+            None => Ok(CachedChats::default()),
         };
         let chats = match chats {
             Ok(chats) => chats,
             Err(error) => return self.read_file_instead(error),
         };
         let known = chats.entries.iter().map(|(_, entry)| Arc::clone(entry));
-        let mut entries: Vec<Arc<Entry>> = known.collect();
+        let mut entries: Vec<Arc<ConversationEntry>> = known.collect();
         if entries
             .iter()
-            .all(|entry| OwnPlatform::of_key(&entry.session_key).is_some())
+            .all(|entry| OwnPlatform::from_session_key(&entry.session_key).is_some())
         {
             entries.extend(self.read_file());
         }
-        let entries = self.finish(entries);
-        *self.kept() = Some(Kept {
+        let entries = self.sort_shown(entries);
+        *self.cache() = Some(CachedIndex {
             version,
             file,
             entries: Arc::clone(&entries),
@@ -190,20 +190,22 @@ impl ConversationIndex {
     }
 
     /// The chats of the store. Unchanged ones are taken from the cache.
-    async fn read_chats(&self, seen: &Seen) -> Result<Chats, StoreError> {
-        let before = self.kept().clone().filter(|kept| {
+    async fn read_chats(&self, seen: &CurrentStore) -> Result<CachedChats, StoreError> {
+        let before = self.cache().clone().filter(|kept| {
             let version = kept.version.as_ref();
             version.is_some_and(|version| version.is_of_same_file(&seen.version))
         });
         let before = before.map(|kept| kept.chats).unwrap_or_default();
         let marks = seen
             .store
-            .chat_marks(before.last_message, self.shown.own())
+            .chat_marks(before.last_message, self.shown.own_platforms())
             .await?;
         let grown = marks.grown.as_ref();
-        let has_grown = |entry: &Entry| grown.is_none_or(|grown| grown.contains(&entry.session_id));
+        let has_grown =
+            |entry: &ConversationEntry| grown.is_none_or(|grown| grown.contains(&entry.session_id));
         let mut known = KnownChats::new(&before.entries);
-        let mut found: Vec<(ChatMark, Option<Arc<Entry>>)> = Vec::with_capacity(marks.chats.len());
+        let mut found: Vec<(ChatMark, Option<Arc<ConversationEntry>>)> =
+            Vec::with_capacity(marks.chats.len());
         let mut changed: HashMap<SessionId, usize> = HashMap::new();
         for mark in marks.chats {
             let same = known.find(&mark).filter(|entry| !has_grown(entry));
@@ -220,20 +222,20 @@ impl ConversationIndex {
                 .get(&chat.session)
                 .and_then(|place| found.get_mut(*place))
             {
-                *entry = Some(Arc::new(from_chat(chat)));
+                *entry = Some(Arc::new(entry_from_chat(chat)));
             }
         }
         let found = found.into_iter();
         let entries = found.filter_map(|(mark, entry)| Some((mark, entry?)));
-        Ok(Chats {
+        Ok(CachedChats {
             entries: entries.collect(),
             last_message: Some(marks.last_message),
         })
     }
 
     /// The shown ones, the last used first.
-    fn finish(&self, mut entries: Vec<Arc<Entry>>) -> Entries {
-        entries.retain(|entry| self.shown.has(&entry.platform));
+    fn sort_shown(&self, mut entries: Vec<Arc<ConversationEntry>>) -> ConversationEntries {
+        entries.retain(|entry| self.shown.shows(&entry.platform));
         entries.sort_by(|one, other| {
             let newest = other.updated_at.cmp(&one.updated_at);
             newest.then_with(|| one.session_key.cmp(&other.session_key))
@@ -242,7 +244,7 @@ impl ConversationIndex {
     }
 
     /// Falls back to the file when the store is unreadable.
-    fn read_file_instead(&self, error: StoreError) -> Result<Entries, StoreError> {
+    fn read_file_instead(&self, error: StoreError) -> Result<ConversationEntries, StoreError> {
         if matches!(error, StoreError::Locked { .. }) {
             return Err(error);
         }
@@ -250,38 +252,38 @@ impl ConversationIndex {
         if entries.is_empty() {
             return Err(error);
         }
-        report(&error);
-        Ok(self.finish(entries))
+        log_read_error(&error);
+        Ok(self.sort_shown(entries))
     }
 
     pub async fn close(&self) {
         self.live.close().await;
     }
 
-    fn read_file(&self) -> Vec<Arc<Entry>> {
+    fn read_file(&self) -> Vec<Arc<ConversationEntry>> {
         match mirror::read_sessions_json(&self.home) {
             Ok(entries) => entries
                 .iter()
-                .filter_map(|(key, value)| from_json(key, value).map(Arc::new))
+                .filter_map(|(key, value)| entry_from_json(key, value).map(Arc::new))
                 .collect(),
             Err(error) => {
-                report(&error);
+                log_read_error(&error);
                 Vec::new()
             }
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, Option<CachedIndex>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Logged only: the index answers with what it has.
-fn report(error: &StoreError) {
+fn log_read_error(error: &StoreError) {
     tracing::debug!(%error, "reading conversations from the store failed");
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn file_stamp(path: &Path) -> Option<FileStamp> {
     let metadata = std::fs::metadata(path).ok()?;
     #[cfg(unix)]
     let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
@@ -290,15 +292,15 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.modified().ok()?, metadata.len(), inode))
 }
 
-fn from_chat(chat: Chat) -> Entry {
-    let own = OwnPlatform::of_source(&chat.source)
+fn entry_from_chat(chat: ChatSession) -> ConversationEntry {
+    let own = OwnPlatform::from_source(&chat.source)
         .filter(|own| own.session_key(&chat.session) == chat.session_key);
     let origin = match chat.origin {
         Some(Value::Object(origin)) => origin,
-        _ => columns(&chat),
+        _ => origin_from_columns(&chat),
     };
     let filled = |column: Option<String>| column.filter(|text| !text.is_empty());
-    Entry {
+    ConversationEntry {
         session_key: chat.session_key.as_str().to_owned(),
         session_id: chat.session.as_str().to_owned(),
         platform: own.map_or(chat.source, |own| own.as_str().to_owned()),
@@ -310,7 +312,7 @@ fn from_chat(chat: Chat) -> Entry {
         chat_name: text(&origin, "chat_name"),
         user_name: text(&origin, "user_name"),
         chat_id: filled(chat.chat_id).unwrap_or_else(|| text(&origin, "chat_id")),
-        thread_id: thread(&origin),
+        thread_id: thread_id(&origin),
         created_at: chat.started_at.map(local_iso).unwrap_or_default(),
         updated_at: chat.last_active.map(local_iso).unwrap_or_default(),
         input_tokens: chat.input_tokens,
@@ -321,7 +323,7 @@ fn from_chat(chat: Chat) -> Entry {
 }
 
 /// An origin from the columns of a session.
-fn columns(chat: &Chat) -> Map<String, Value> {
+fn origin_from_columns(chat: &ChatSession) -> Map<String, Value> {
     let origin = json!({
         "platform": chat.source,
         "chat_id": chat.chat_id,
@@ -335,7 +337,7 @@ fn columns(chat: &Chat) -> Map<String, Value> {
     }
 }
 
-fn from_json(key: &SessionKey, value: &Value) -> Option<Entry> {
+fn entry_from_json(key: &SessionKey, value: &Value) -> Option<ConversationEntry> {
     let entry = value.as_object()?;
     let origin = match entry.get("origin") {
         Some(Value::Object(origin)) => origin.clone(),
@@ -351,7 +353,7 @@ fn from_json(key: &SessionKey, value: &Value) -> Option<Entry> {
         _ => String::new(),
     };
     let number = |name: &str| entry.get(name).and_then(Value::as_i64).unwrap_or_default();
-    Some(Entry {
+    Some(ConversationEntry {
         session_key: key.as_str().to_owned(),
         session_id: text(entry, "session_id"),
         platform: or_origin("platform", "platform"),
@@ -360,7 +362,7 @@ fn from_json(key: &SessionKey, value: &Value) -> Option<Entry> {
         chat_name: text(&origin, "chat_name"),
         user_name: text(&origin, "user_name"),
         chat_id: text(&origin, "chat_id"),
-        thread_id: thread(&origin),
+        thread_id: thread_id(&origin),
         created_at: time("created_at"),
         updated_at: time("updated_at"),
         input_tokens: number("input_tokens"),
@@ -370,7 +372,7 @@ fn from_json(key: &SessionKey, value: &Value) -> Option<Entry> {
     })
 }
 
-fn thread(origin: &Map<String, Value>) -> Option<String> {
+fn thread_id(origin: &Map<String, Value>) -> Option<String> {
     Some(text(origin, "thread_id")).filter(|thread| !thread.is_empty())
 }
 

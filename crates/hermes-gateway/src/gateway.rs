@@ -10,10 +10,10 @@ use std::{
 };
 
 use hermes_agent::{
-    ceiling::{Ceiling, Directives},
     conversation::Agent,
-    cron::Runner,
-    elicitation::People,
+    cron::JobRunner,
+    elicitation::ElicitationRegistry,
+    policy::{AgentPolicy, Directives},
 };
 use hermes_config::{Home, Server, Settings, SettingsError, TransportSettings, Variables};
 use hermes_mcp::ReloadReport;
@@ -21,13 +21,13 @@ use hermes_store::{StoreError, runtime::RuntimeStore};
 use serde_json::{Value, json};
 
 use crate::{
-    deliver::ToPlatforms,
+    delivery::PlatformDelivery,
     instance::Instance,
     runs::{RunParts, Runs},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Direction {
+pub enum ControlMode {
     Own,
     /// A Hub, which schedules jobs and sends directives.
     Hub {
@@ -39,17 +39,17 @@ pub enum Direction {
 /// The gateway of a home. Clones share it.
 #[derive(Clone)]
 pub struct Gateway {
-    inner: Arc<Inner>,
+    inner: Arc<GatewayInner>,
 }
 
-struct Inner {
+struct GatewayInner {
     agent: Agent,
     store: RuntimeStore,
-    runner: Arc<Runner>,
+    runner: Arc<JobRunner>,
     runs: Runs,
     instance: Arc<Instance>,
-    direction: Direction,
-    began: Instant,
+    control_mode: ControlMode,
+    started_at: Instant,
 }
 
 pub struct GatewayParts {
@@ -57,10 +57,10 @@ pub struct GatewayParts {
     pub agent: Agent,
     /// The lock of the home's gateway.
     pub instance: Arc<Instance>,
-    pub direction: Direction,
+    pub control_mode: ControlMode,
     pub directory: PathBuf,
     /// Where runs register for elicitation.
-    pub people: Arc<People>,
+    pub elicitation: Arc<ElicitationRegistry>,
 }
 
 impl Gateway {
@@ -69,34 +69,34 @@ impl Gateway {
         let agent = parts.agent;
         let settings = agent.settings();
         let store = RuntimeStore::open(agent.home()).await?;
-        let runner = Runner::open(agent.home().clone(), "gateway").await?;
-        let runner = Arc::new(runner.working_in(parts.directory.clone()));
+        let runner = JobRunner::open(agent.home().clone(), "gateway").await?;
+        let runner = Arc::new(runner.with_directory(parts.directory.clone()));
         let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        let concurrent_runs = match parts.direction {
-            Direction::Own => number(settings.gateway.api_server.max_concurrent_runs),
+        let concurrent_runs = match parts.control_mode {
+            ControlMode::Own => number(settings.gateway.api_server.max_concurrent_runs),
             // The Hub has its own limit, and a run that it has accepted must not be refused here.
-            Direction::Hub { .. } => usize::MAX,
+            ControlMode::Hub { .. } => usize::MAX,
         };
         let runs = Runs::open(RunParts {
             agent: agent.clone(),
             store: store.clone(),
             runner: runner.clone(),
-            delivery: Arc::new(ToPlatforms::new(agent.clone())),
+            delivery: Arc::new(PlatformDelivery::new(agent.clone())),
             directory: parts.directory,
-            people: parts.people,
+            elicitation: parts.elicitation,
             concurrent_turns: number(settings.gateway.max_concurrent_turns),
             concurrent_runs,
         })
         .await?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(GatewayInner {
                 agent,
                 store,
                 runner,
                 runs,
                 instance: parts.instance,
-                direction: parts.direction,
-                began: Instant::now(),
+                control_mode: parts.control_mode,
+                started_at: Instant::now(),
             }),
         })
     }
@@ -113,7 +113,7 @@ impl Gateway {
         &self.inner.runs
     }
 
-    pub fn runner(&self) -> &Runner {
+    pub fn runner(&self) -> &JobRunner {
         &self.inner.runner
     }
 
@@ -125,34 +125,34 @@ impl Gateway {
         &self.inner.instance
     }
 
-    pub fn direction(&self) -> &Direction {
-        &self.inner.direction
+    pub fn control_mode(&self) -> &ControlMode {
+        &self.inner.control_mode
     }
 
     /// Loads the settings of the home with the operator's variables, without what the policy forbids.
-    pub fn load(&self) -> Result<Settings, SettingsError> {
+    pub fn load_settings(&self) -> Result<Settings, SettingsError> {
         let agent = &self.inner.agent;
-        with_variables(agent.home(), &agent.given(), &agent.ceiling())
+        load_with_variables(agent.home(), &agent.operator_variables(), &agent.policy())
     }
 
     /// Applies other settings, without what the policy forbids.
     pub async fn reload(&self, settings: Settings) -> Option<ReloadReport> {
         let agent = &self.inner.agent;
-        agent.reload(allowed(settings, &agent.ceiling())).await
+        agent.reload(apply_policy(settings, &agent.policy())).await
     }
 
     /// Applies a Hub's directives. Tools see them at their next call; servers are started and stopped with the feature.
-    pub async fn direct(&self, directives: Directives) {
+    pub async fn apply_directives(&self, directives: Directives) {
         let agent = &self.inner.agent;
-        let before = agent.ceiling();
-        agent.direct(directives);
-        match self.load() {
+        let before = agent.policy();
+        agent.apply_directives(directives);
+        match self.load_settings() {
             Ok(settings) => {
                 // The Hub may have switched a skill: that applies from the next run on, even before the file watcher
                 // notices it.
                 let skills = |settings: &Settings| settings.document.get("skills").cloned();
                 let is_switched = skills(&settings) != skills(&agent.settings());
-                if is_switched || changes_settings(&before, &agent.ceiling()) {
+                if is_switched || changes_settings(&before, &agent.policy()) {
                     self.reload(settings).await;
                 }
             }
@@ -167,11 +167,11 @@ impl Gateway {
             "status": "ok",
             "version": env!("CARGO_PKG_VERSION"),
             "pid": state.process.pid,
-            "uptime_seconds": self.inner.began.elapsed().as_secs(),
+            "uptime_seconds": self.inner.started_at.elapsed().as_secs(),
             "gateway_state": state.gateway_state,
             "platforms": state.platforms,
             "mcp_servers": servers.unwrap_or_default(),
-            "queues": self.inner.runs.depths(),
+            "queues": self.inner.runs.queue_depths(),
         })
     }
 
@@ -187,12 +187,12 @@ impl Gateway {
 }
 
 /// Removes what the policy forbids from the settings.
-pub fn allowed(mut settings: Settings, ceiling: &Ceiling) -> Settings {
+pub fn apply_policy(mut settings: Settings, ceiling: &AgentPolicy) -> Settings {
     if !ceiling.has_feature("mcp") {
         settings.servers.clear();
     }
     settings.servers.retain(|entry| match &entry.server {
-        Ok(server) => may_reach(server, ceiling),
+        Ok(server) => is_server_reachable(server, ceiling),
         Err(_) => true,
     });
     for entry in &mut settings.servers {
@@ -208,37 +208,41 @@ pub fn allowed(mut settings: Settings, ceiling: &Ceiling) -> Settings {
 }
 
 /// Loads the settings of a home with the operator's variables, without forbidden settings and variables.
-pub fn load(home: &Home, given: &Variables, ceiling: &Ceiling) -> Result<Settings, SettingsError> {
-    let settings = with_variables(home, given, ceiling)?;
-    Ok(allowed(settings, ceiling))
-}
-
-fn with_variables(
+pub fn load_settings(
     home: &Home,
     given: &Variables,
-    ceiling: &Ceiling,
+    ceiling: &AgentPolicy,
+) -> Result<Settings, SettingsError> {
+    let settings = load_with_variables(home, given, ceiling)?;
+    Ok(apply_policy(settings, ceiling))
+}
+
+fn load_with_variables(
+    home: &Home,
+    given: &Variables,
+    ceiling: &AgentPolicy,
 ) -> Result<Settings, SettingsError> {
     let given = given
         .iter()
         .map(|(name, value)| (name.into(), value.into()));
-    let (variables, warnings) = Variables::load_given(home, None, given);
+    let (variables, warnings) = Variables::load_with(home, None, given);
     let variables = variables.without(|name| !ceiling.allows_variable(name));
     Settings::load_with(home, variables, warnings)
 }
 
 /// Whether the policies allow different settings.
-fn changes_settings(before: &Ceiling, after: &Ceiling) -> bool {
+fn changes_settings(before: &AgentPolicy, after: &AgentPolicy) -> bool {
     before.has_feature("mcp") != after.has_feature("mcp")
         || before.egress() != after.egress()
         || !before.denies_same_variables(after)
 }
 
 /// Whether the policy lets a server's URL be reached.
-fn may_reach(server: &Server, ceiling: &Ceiling) -> bool {
+fn is_server_reachable(server: &Server, ceiling: &AgentPolicy) -> bool {
     let (TransportSettings::Http(http) | TransportSettings::Sse(http)) = &server.transport else {
         return true;
     };
-    let reached = ceiling.egress().check_text(&http.url);
+    let reached = ceiling.egress().check_url(&http.url);
     if let Err(reason) = &reached {
         tracing::warn!(server = %server.name, %reason, "MCP server not started: its host is not allowed");
     }

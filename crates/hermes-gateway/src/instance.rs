@@ -31,7 +31,7 @@ pub struct PidRecord {
 }
 
 impl PidRecord {
-    fn of_this_process() -> Self {
+    fn for_current_process() -> Self {
         let pid = std::process::id();
         Self {
             pid,
@@ -108,7 +108,7 @@ pub struct StateFile {
 
 impl StateFile {
     /// The state of a started gateway, from its platforms.
-    fn working(&self) -> GatewayState {
+    fn working_state(&self) -> GatewayState {
         let mut platforms = self.platforms.values();
         if platforms.any(|platform| platform.error_code.is_some()) {
             GatewayState::Degraded
@@ -120,20 +120,17 @@ impl StateFile {
 
 /// Why this process cannot be the home's gateway.
 #[derive(Debug, thiserror::Error)]
-pub enum NotTaken {
-    #[error("a gateway of this home is running already{}", of(holder.as_ref()))]
-    Held {
+pub enum InstanceError {
+    #[error("a gateway of this home is running already{}", format_holder(holder.as_ref()))]
+    AlreadyRunning {
         /// Which, if that is known.
         holder: Option<PidRecord>,
     },
     #[error("`{}`: {source}", path.display())]
-    Io {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-fn of(holder: Option<&PidRecord>) -> String {
+fn format_holder(holder: Option<&PidRecord>) -> String {
     holder.map_or_else(String::new, |holder| format!(" (process {})", holder.pid))
 }
 
@@ -147,19 +144,19 @@ pub struct Instance {
 
 impl Instance {
     /// Acquires the lock, if no other process holds it.
-    pub fn take(home: &Home) -> Result<Self, NotTaken> {
+    pub fn acquire(home: &Home) -> Result<Self, InstanceError> {
         let path = lock_path(home);
-        let failed = |source| NotTaken::Io {
+        let failed = |source| InstanceError::Io {
             path: path.clone(),
             source,
         };
         home.create().map_err(failed)?;
         let Some(lock) = try_lock(home).map_err(failed)? else {
-            let holder = holder(home);
-            return Err(NotTaken::Held { holder });
+            let holder = read_holder(home);
+            return Err(InstanceError::AlreadyRunning { holder });
         };
-        let process = PidRecord::of_this_process();
-        write(&pid_path(home), &json!(process))?;
+        let process = PidRecord::for_current_process();
+        write_json(&pid_path(home), &json!(process))?;
         let instance = Self {
             home: home.clone(),
             state: Mutex::new(StateFile {
@@ -173,21 +170,21 @@ impl Instance {
             }),
             _lock: lock,
         };
-        instance.change(|_| {})?;
+        instance.update_state(|_| {})?;
         Ok(instance)
     }
 
     /// Updates the state file.
-    pub fn change(&self, change: impl FnOnce(&mut StateFile)) -> Result<(), NotTaken> {
+    pub fn update_state(&self, change: impl FnOnce(&mut StateFile)) -> Result<(), InstanceError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         state.updated_at = utc_iso(epoch_seconds());
-        write(&state_path(&self.home), &json!(*state))
+        write_json(&state_path(&self.home), &json!(*state))
     }
 
     /// Records that the gateway has started, with the state of its platforms.
-    pub fn started(&self) -> Result<(), NotTaken> {
-        self.change(|state| state.gateway_state = state.working())
+    pub fn mark_started(&self) -> Result<(), InstanceError> {
+        self.update_state(|state| state.gateway_state = state.working_state())
     }
 
     /// Records the state of a platform. Write errors are only logged.
@@ -198,13 +195,13 @@ impl Instance {
             error_message: trouble.map(|(_, message)| message.to_owned()),
             updated_at: utc_iso(epoch_seconds()),
         };
-        let changed = self.change(|state| {
+        let changed = self.update_state(|state| {
             state.platforms.insert(name.to_owned(), platform);
             if matches!(
                 state.gateway_state,
                 GatewayState::Running | GatewayState::Degraded
             ) {
-                state.gateway_state = state.working();
+                state.gateway_state = state.working_state();
             }
         });
         if let Err(error) = changed {
@@ -220,8 +217,8 @@ impl Instance {
     }
 
     /// Records the end and its reason. The lock is released with the process.
-    pub fn end(&self, state: GatewayState, reason: Option<String>) {
-        let changed = self.change(|file| {
+    pub fn mark_stopped(&self, state: GatewayState, reason: Option<String>) {
+        let changed = self.update_state(|file| {
             file.gateway_state = state;
             file.exit_reason = reason;
             file.active_agents = 0;
@@ -234,11 +231,11 @@ impl Instance {
 }
 
 /// The process of the home's running gateway, if there is one.
-pub fn running(home: &Home) -> io::Result<Option<PidRecord>> {
+pub fn find_running(home: &Home) -> io::Result<Option<PidRecord>> {
     if !lock_path(home).exists() || try_lock(home)?.is_some() {
         return Ok(None);
     }
-    Ok(Some(holder(home).unwrap_or(PidRecord {
+    Ok(Some(read_holder(home).unwrap_or(PidRecord {
         pid: 0,
         kind: KIND.into(),
         argv: Vec::new(),
@@ -247,13 +244,13 @@ pub fn running(home: &Home) -> io::Result<Option<PidRecord>> {
 }
 
 /// The state file of the last gateway.
-pub fn last_state(home: &Home) -> Option<StateFile> {
+pub fn read_last_state(home: &Home) -> Option<StateFile> {
     let text = fs::read_to_string(state_path(home)).ok()?;
     serde_json::from_str(&text).ok()
 }
 
 /// The PID record, if its process is running. Other programs write only a number.
-fn holder(home: &Home) -> Option<PidRecord> {
+fn read_holder(home: &Home) -> Option<PidRecord> {
     let text = fs::read_to_string(pid_path(home)).ok()?;
     let record = match serde_json::from_str(&text).ok()? {
         Value::Number(pid) => PidRecord {
@@ -279,8 +276,8 @@ fn try_lock(home: &Home) -> io::Result<Option<fs::File>> {
     }
 }
 
-fn write(path: &std::path::Path, value: &Value) -> Result<(), NotTaken> {
-    replace_file(path, value.to_string().as_bytes()).map_err(|source| NotTaken::Io {
+fn write_json(path: &std::path::Path, value: &Value) -> Result<(), InstanceError> {
+    replace_file(path, value.to_string().as_bytes()).map_err(|source| InstanceError::Io {
         path: path.to_owned(),
         source,
     })
@@ -306,18 +303,21 @@ mod tests {
     fn only_one_process_is_the_gateway_of_a_home() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
-        assert_eq!(running(&home).unwrap(), None);
-        let instance = Instance::take(&home).unwrap();
-        let second = Instance::take(&home).unwrap_err();
+        assert_eq!(find_running(&home).unwrap(), None);
+        let instance = Instance::acquire(&home).unwrap();
+        let second = Instance::acquire(&home).unwrap_err();
         assert!(second.to_string().contains(&std::process::id().to_string()));
-        assert_eq!(running(&home).unwrap().unwrap().pid, std::process::id());
-        instance.end(GatewayState::Stopped, Some("tested".into()));
+        assert_eq!(
+            find_running(&home).unwrap().unwrap().pid,
+            std::process::id()
+        );
+        instance.mark_stopped(GatewayState::Stopped, Some("tested".into()));
         drop(instance);
-        assert_eq!(running(&home).unwrap(), None);
-        let state = last_state(&home).unwrap();
+        assert_eq!(find_running(&home).unwrap(), None);
+        let state = read_last_state(&home).unwrap();
         assert_eq!(state.gateway_state, GatewayState::Stopped);
         assert_eq!(state.exit_reason.as_deref(), Some("tested"));
-        assert!(Instance::take(&home).is_ok());
+        assert!(Instance::acquire(&home).is_ok());
     }
 
     #[test]
@@ -325,17 +325,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
         fs::write(pid_path(&home), std::process::id().to_string()).unwrap();
-        assert_eq!(holder(&home).unwrap().pid, std::process::id());
+        assert_eq!(read_holder(&home).unwrap().pid, std::process::id());
         fs::write(pid_path(&home), "0").unwrap();
-        assert_eq!(holder(&home), None);
+        assert_eq!(read_holder(&home), None);
     }
 
     #[test]
     fn the_state_is_one_line_with_the_process_in_it() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
-        let instance = Instance::take(&home).unwrap();
-        instance.started().unwrap();
+        let instance = Instance::acquire(&home).unwrap();
+        instance.mark_started().unwrap();
         assert_eq!(instance.state().gateway_state, GatewayState::Running);
         instance.set_platform("api_server", "fatal", Some(("port_in_use", "busy")));
         let text = fs::read_to_string(state_path(&home)).unwrap();

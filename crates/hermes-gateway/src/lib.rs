@@ -10,12 +10,12 @@ pub mod api;
 pub mod bridge;
 pub mod conversations;
 #[cfg(unix)]
-pub mod deliver;
+pub mod delivery;
 #[cfg(unix)]
 pub mod gateway;
 #[cfg(unix)]
 pub mod instance;
-mod lock_patience;
+mod lock_retry;
 pub mod messenger;
 pub mod platforms;
 #[cfg(unix)]

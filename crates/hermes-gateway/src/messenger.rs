@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     conversations::ConversationIndex,
-    send::{MediaPolicy, SendError, Sender},
+    send::{MediaPolicy, MessageSender, SendError},
 };
 
 /// Sends messages for a home, as `hermes send` does.
@@ -24,7 +24,7 @@ impl HomeMessenger {
     }
 }
 
-fn refusal(error: &SendError) -> Value {
+fn error_value(error: &SendError) -> Value {
     match serde_json::to_value(error) {
         Ok(value) if value.get("error").is_some() => value,
         _ => json!({"error": error.to_string()}),
@@ -38,7 +38,7 @@ impl Messenger for HomeMessenger {
         message: OutgoingMessage,
     ) -> BoxFuture<'_, Result<Value, Value>> {
         async move {
-            let sender = Sender::new(&self.home, &settings);
+            let sender = MessageSender::new(&self.home, &settings);
             let sent = sender
                 .send_with_files(
                     &message.target,
@@ -49,7 +49,7 @@ impl Messenger for HomeMessenger {
                 .await;
             match sent {
                 Ok(sent) => Ok(json!(sent)),
-                Err(error) => Err(refusal(&error)),
+                Err(error) => Err(error_value(&error)),
             }
         }
         .boxed()
@@ -61,13 +61,15 @@ impl Messenger for HomeMessenger {
         platform: Option<String>,
     ) -> BoxFuture<'_, Result<Value, Value>> {
         async move {
-            let sender = Sender::new(&self.home, &settings);
+            let sender = MessageSender::new(&self.home, &settings);
             let conversations = ConversationIndex::open(&self.home);
-            let targets = sender.targets(&conversations, platform.as_deref()).await;
+            let targets = sender
+                .list_targets(&conversations, platform.as_deref())
+                .await;
             conversations.close().await;
             match targets {
                 Ok(targets) => Ok(json!({"count": targets.len(), "channels": targets})),
-                Err(error) => Err(refusal(&error)),
+                Err(error) => Err(error_value(&error)),
             }
         }
         .boxed()

@@ -8,10 +8,10 @@ mod display;
 mod job;
 mod log;
 mod outcome;
-mod say;
-mod seats;
-mod turns;
-mod watching;
+mod session_slots;
+mod turn;
+mod turn_slots;
+mod watcher;
 
 use std::{
     collections::HashMap,
@@ -26,43 +26,39 @@ use std::{
 
 use futures::FutureExt as _;
 use hermes_agent::{
-    approval::{Decisions, is_owner_gone},
+    approval::{DecisionRegistry, is_owner_gone},
     conversation::Agent,
-    cron::{Claimed, Delivery, Runner},
-    elicitation::People,
+    cron::{ClaimedRun, Delivery, JobRunner},
+    elicitation::ElicitationRegistry,
 };
 use hermes_store::{
     SessionId, StoreError,
-    runtime::{Accepted, Idempotency, NewRun, Run, RunStatus, RuntimeStore, new_run_id},
+    runtime::{IdempotencyKey, NewRun, Run, RunAcceptance, RunStatus, RuntimeStore, new_run_id},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::{
-    approvals::{Decision, NotDecided, Which},
-    say::Say,
-    watching::Watching,
-};
+pub use self::approvals::{ApprovalSelector, DecideError, RunDecision};
 use self::{
-    log::{Progress, RunLog},
-    outcome::Outcome,
-    seats::Seats,
-    turns::Turns,
+    log::{RunLog, RunProgress},
+    outcome::RunOutcome,
 };
+use crate::runs::{session_slots::SessionSlots, turn_slots::TurnSlots};
+pub use crate::runs::{turn::TurnRequest, watcher::RunWatcher};
 
 /// How long runs and closed approvals are stored.
-pub const MEMORY: Duration = Duration::from_hours(24 * 7);
-const LAST_WORDS: Duration = Duration::from_secs(3);
+pub const RETENTION: Duration = Duration::from_hours(24 * 7);
+const INTERRUPT_GRACE: Duration = Duration::from_secs(3);
 
-pub enum Errand {
+pub enum RunInput {
     /// A user message and the agent's answer.
-    Say(Box<Say>),
-    Job(Box<Claimed>),
+    Turn(Box<TurnRequest>),
+    Job(Box<ClaimedRun>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum RunSource {
     /// A client that polls for the result.
     Api,
     /// A client that waits for the answer.
@@ -71,7 +67,7 @@ pub enum Source {
     Cron,
 }
 
-impl Source {
+impl RunSource {
     fn as_str(self) -> &'static str {
         match self {
             Self::Api => "api",
@@ -84,12 +80,12 @@ impl Source {
 pub struct RunParts {
     pub agent: Agent,
     pub store: RuntimeStore,
-    pub runner: Arc<Runner>,
+    pub runner: Arc<JobRunner>,
     /// Delivers the messages of cron jobs.
     pub delivery: Arc<dyn Delivery>,
     pub directory: PathBuf,
     /// Where runs register for elicitation.
-    pub people: Arc<People>,
+    pub elicitation: Arc<ElicitationRegistry>,
     /// Parallel turns.
     pub concurrent_turns: usize,
     /// Active runs of clients.
@@ -97,7 +93,7 @@ pub struct RunParts {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Started {
+pub struct StartedRun {
     pub id: String,
     pub session: Option<SessionId>,
     /// Whether it was accepted before, with the same idempotency key.
@@ -105,7 +101,7 @@ pub struct Started {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum NotStarted {
+pub enum StartError {
     #[error("{limit} runs are active, which is the limit; retry in a moment")]
     TooMany {
         /// `api_server.max_concurrent_runs`.
@@ -120,12 +116,12 @@ pub enum NotStarted {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum NotStopped {
+pub enum StopError {
     /// There is none of that name.
     #[error("unknown run")]
     NotFound,
     #[error("the run has ended")]
-    IsOver,
+    AlreadyEnded,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -133,30 +129,30 @@ pub enum NotStopped {
 /// The runs of a home. Clones share them.
 #[derive(Clone)]
 pub struct Runs {
-    inner: Arc<Inner>,
+    inner: Arc<RunsInner>,
 }
 
-struct Inner {
+struct RunsInner {
     parts: RunParts,
-    decisions: Decisions,
-    began: Instant,
-    live: Mutex<HashMap<String, Arc<Live>>>,
+    decisions: DecisionRegistry,
+    started_at: Instant,
+    live: Mutex<HashMap<String, Arc<LiveRun>>>,
     /// The number of active runs.
     count: watch::Sender<usize>,
-    seats: Seats,
-    turns: Turns,
+    session_slots: SessionSlots,
+    turn_slots: TurnSlots,
     tasks: TaskTracker,
     closing: AtomicBool,
     stop: CancellationToken,
 }
 
-struct Live {
+struct LiveRun {
     id: String,
-    source: Source,
+    source: RunSource,
     stop: CancellationToken,
     /// Whether this run was stopped on request.
     is_stopped: AtomicBool,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<RunProgress>,
 }
 
 impl Runs {
@@ -165,68 +161,69 @@ impl Runs {
     pub async fn open(parts: RunParts) -> Result<Self, StoreError> {
         let store = &parts.store;
         for run in store.unfinished_runs().await? {
-            let outcome = Outcome::failed("interrupted", "the gateway stopped before the run ended");
+            let outcome =
+                RunOutcome::failed("interrupted", "the gateway stopped before the run ended");
             store
-                .finish_run(&run.id, &outcome.end(&run.id, None))
+                .finish_run(&run.id, &outcome.into_run_end(&run.id, None))
                 .await?;
             tracing::warn!(run = run.id, "marked an abandoned run as failed");
         }
         store.expire_approvals(is_owner_gone).await?;
-        let turns = Turns::new(parts.agent.clone(), parts.concurrent_turns);
+        let turns = TurnSlots::new(parts.agent.clone(), parts.concurrent_turns);
         let runs = Self {
-            inner: Arc::new(Inner {
-                decisions: Decisions::new(parts.agent.home().clone()),
+            inner: Arc::new(RunsInner {
+                decisions: DecisionRegistry::new(parts.agent.home().clone()),
                 parts,
-                began: Instant::now(),
+                started_at: Instant::now(),
                 live: Mutex::default(),
                 count: watch::Sender::new(0),
-                seats: Seats::default(),
-                turns,
+                session_slots: SessionSlots::default(),
+                turn_slots: turns,
                 tasks: TaskTracker::new(),
                 closing: AtomicBool::new(false),
                 stop: CancellationToken::new(),
             }),
         };
-        runs.tidy().await?;
+        runs.prune().await?;
         Ok(runs)
     }
 
     /// Prunes old runs, and closes idle conversations.
-    pub async fn tidy(&self) -> Result<(), StoreError> {
+    pub async fn prune(&self) -> Result<(), StoreError> {
         let store = &self.inner.parts.store;
-        store.prune_runs(MEMORY).await?;
-        store.prune_approvals(MEMORY).await?;
+        store.prune_runs(RETENTION).await?;
+        store.prune_approvals(RETENTION).await?;
         store.prune_replies(Duration::from_hours(24)).await?;
-        self.inner.seats.clear_idle().await;
+        self.inner.session_slots.clear_idle().await;
         Ok(())
     }
 
     /// Accepts and starts a run. When this returns, the run is stored.
     pub async fn start(
         &self,
-        errand: Errand,
-        source: Source,
+        errand: RunInput,
+        source: RunSource,
         input: Value,
-        idempotency: Option<Idempotency>,
-    ) -> Result<Started, NotStarted> {
+        idempotency: Option<IdempotencyKey>,
+    ) -> Result<StartedRun, StartError> {
         let inner = &self.inner;
         if let Some(key) = &idempotency
-            && let Some(earlier) = self.earlier(key).await?
+            && let Some(earlier) = self.find_earlier(key).await?
         {
             return Ok(earlier);
         }
-        if !self.takes_new() {
-            return Err(NotStarted::Stopping);
+        if !self.accepts_new() {
+            return Err(StartError::Stopping);
         }
         let session = match &errand {
-            Errand::Say(say) => Some(say.session.clone()),
-            Errand::Job(_) => None,
+            RunInput::Turn(say) => Some(say.session.clone()),
+            RunInput::Job(_) => None,
         };
         let job = match &errand {
-            Errand::Say(_) => None,
-            Errand::Job(claimed) => Some(claimed.job().id().to_owned()),
+            RunInput::Turn(_) => None,
+            RunInput::Job(claimed) => Some(claimed.job().id().to_owned()),
         };
-        let live = inner.admit(source)?;
+        let live = inner.admit_run(source)?;
         let new = NewRun {
             id: live.id.clone(),
             session: session.clone(),
@@ -236,20 +233,20 @@ impl Runs {
             idempotency,
         };
         match inner.parts.store.create_run(&new).await {
-            Ok(Accepted::New) => {}
+            Ok(RunAcceptance::New) => {}
             Ok(earlier) => {
-                inner.dismiss(&live);
-                return replay(earlier);
+                inner.remove_run(&live);
+                return replayed_run(earlier);
             }
             Err(error) => {
-                inner.dismiss(&live);
+                inner.remove_run(&live);
                 return Err(error.into());
             }
         }
         let id = live.id.clone();
-        let task = inner.clone().carry_out(live, errand);
+        let task = inner.clone().execute(live, errand);
         inner.tasks.spawn(task);
-        Ok(Started {
+        Ok(StartedRun {
             id,
             session,
             is_replay: false,
@@ -257,36 +254,43 @@ impl Runs {
     }
 
     /// The run that was accepted with this idempotency key.
-    pub async fn earlier(&self, key: &Idempotency) -> Result<Option<Started>, NotStarted> {
-        let accepted = self.inner.parts.store.same_run(key).await?;
-        accepted.map(replay).transpose()
+    pub async fn find_earlier(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<StartedRun>, StartError> {
+        let accepted = self.inner.parts.store.find_run_by_key(key).await?;
+        accepted.map(replayed_run).transpose()
     }
 
     /// A run, under way or over.
-    pub async fn run(&self, id: &str) -> Result<Option<Run>, StoreError> {
+    pub async fn find_run(&self, id: &str) -> Result<Option<Run>, StoreError> {
         self.inner.parts.store.run(id).await
     }
 
     /// The events of a run after this one. `None` if the run is unknown.
-    pub async fn watch(&self, id: &str, after: i64) -> Result<Option<Watching>, StoreError> {
+    pub async fn watch_events(
+        &self,
+        id: &str,
+        after: i64,
+    ) -> Result<Option<RunWatcher>, StoreError> {
         // Live runs are checked first: if the run ends meanwhile, the store has all events.
-        let live = self.inner.live().get(id).cloned();
+        let live = self.inner.lock_live().get(id).cloned();
         let store = &self.inner.parts.store;
         if live.is_none() && store.run(id).await?.is_none() {
             return Ok(None);
         }
         let progress = live.map(|live| live.progress.subscribe());
-        Ok(Some(Watching::new(store.clone(), id, after, progress)))
+        Ok(Some(RunWatcher::new(store.clone(), id, after, progress)))
     }
 
     /// Stops a run. It ends within a second.
-    pub async fn stop(&self, id: &str) -> Result<(), NotStopped> {
-        let live = self.inner.live().get(id).cloned();
+    pub async fn stop(&self, id: &str) -> Result<(), StopError> {
+        let live = self.inner.lock_live().get(id).cloned();
         let store = &self.inner.parts.store;
         let Some(live) = live else {
             return Err(match store.run(id).await? {
-                Some(_) => NotStopped::IsOver,
-                None => NotStopped::NotFound,
+                Some(_) => StopError::AlreadyEnded,
+                None => StopError::NotFound,
             });
         };
         let stopping = store.set_run_status(id, RunStatus::Stopping).await;
@@ -298,36 +302,36 @@ impl Runs {
 
     /// Stops a run whose client has disconnected.
     pub fn abandon(&self, id: &str) {
-        if let Some(live) = self.inner.live().get(id) {
+        if let Some(live) = self.inner.lock_live().get(id) {
             live.is_stopped.store(true, Ordering::Release);
             live.stop.cancel();
         }
     }
 
-    pub fn active(&self) -> watch::Receiver<usize> {
+    pub fn active_count(&self) -> watch::Receiver<usize> {
         self.inner.count.subscribe()
     }
 
     /// The numbers of queued runs and of active turns.
-    pub fn depths(&self) -> Value {
+    pub fn queue_depths(&self) -> Value {
         let inner = &self.inner;
-        let live = inner.live().len();
-        let busy = inner.turns.busy();
+        let live = inner.lock_live().len();
+        let busy = inner.turn_slots.in_use();
         json!({"runs": live, "turns": busy, "waiting": live.saturating_sub(busy)})
     }
 
-    pub fn takes_new(&self) -> bool {
+    pub fn accepts_new(&self) -> bool {
         !self.inner.closing.load(Ordering::Acquire)
     }
 
-    pub fn refuse_new(&self) {
+    pub fn stop_accepting(&self) {
         self.inner.closing.store(true, Ordering::Release);
     }
 
     /// Accepts no more runs, waits this long for active ones, then interrupts them.
     pub async fn close(&self, patience: Duration) {
         let inner = &self.inner;
-        self.refuse_new();
+        self.stop_accepting();
         inner.tasks.close();
         if !patience.is_zero() {
             let _ = tokio::time::timeout(patience, inner.tasks.wait()).await;
@@ -335,40 +339,40 @@ impl Runs {
         inner.stop.cancel();
         let ended = async {
             inner.tasks.wait().await;
-            inner.seats.clear_all().await;
+            inner.session_slots.clear_all().await;
         };
-        if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
+        if tokio::time::timeout(INTERRUPT_GRACE, ended).await.is_err() {
             tracing::warn!("shutdown timed out with active runs");
         }
         inner.decisions.close().await;
     }
 }
 
-fn replay(accepted: Accepted) -> Result<Started, NotStarted> {
+fn replayed_run(accepted: RunAcceptance) -> Result<StartedRun, StartError> {
     match accepted {
-        Accepted::Same(run) => Ok(Started {
+        RunAcceptance::Same(run) => Ok(StartedRun {
             id: run.id,
             session: run.session,
             is_replay: true,
         }),
-        _ => Err(NotStarted::KeyReused),
+        _ => Err(StartError::KeyReused),
     }
 }
 
-impl Inner {
-    fn live(&self) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
+impl RunsInner {
+    fn lock_live(&self) -> MutexGuard<'_, HashMap<String, Arc<LiveRun>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits a run within the limits. The scheduler is not refused: it would not retry.
-    fn admit(&self, source: Source) -> Result<Arc<Live>, NotStarted> {
-        let mut all = self.live();
+    fn admit_run(&self, source: RunSource) -> Result<Arc<LiveRun>, StartError> {
+        let mut all = self.lock_live();
         let limit = self.parts.concurrent_runs;
-        let is_clients = |live: &&Arc<Live>| live.source != Source::Cron;
-        if source != Source::Cron && all.values().filter(is_clients).count() >= limit {
-            return Err(NotStarted::TooMany { limit });
+        let is_clients = |live: &&Arc<LiveRun>| live.source != RunSource::Cron;
+        if source != RunSource::Cron && all.values().filter(is_clients).count() >= limit {
+            return Err(StartError::TooMany { limit });
         }
-        let live = Arc::new(Live {
+        let live = Arc::new(LiveRun {
             id: new_run_id(),
             source,
             stop: self.stop.child_token(),
@@ -380,17 +384,17 @@ impl Inner {
         Ok(live)
     }
 
-    fn dismiss(&self, live: &Live) {
-        let mut all = self.live();
+    fn remove_run(&self, live: &LiveRun) {
+        let mut all = self.lock_live();
         all.remove(&live.id);
         self.count.send_replace(all.len());
     }
 
     /// Executes a run and stores its events and its end.
-    async fn carry_out(self: Arc<Self>, live: Arc<Live>, errand: Errand) {
-        let (log, writer) = log::new(&live.id, self.parts.store.clone(), live.progress.clone());
+    async fn execute(self: Arc<Self>, live: Arc<LiveRun>, errand: RunInput) {
+        let (log, writer) = log::new_log(&live.id, self.parts.store.clone(), live.progress.clone());
         let work = async {
-            let work = AssertUnwindSafe(self.work(&live, &log, errand)).catch_unwind();
+            let work = AssertUnwindSafe(self.execute_input(&live, &log, errand)).catch_unwind();
             let done = work.await;
             log.end();
             done
@@ -405,33 +409,33 @@ impl Inner {
         let (done, written) = tokio::join!(work, writing);
         let (outcome, session) = match (done, written) {
             (Ok(done), Ok(())) => done,
-            (Ok(_), Err(error)) => (Outcome::failed("store_error", error.to_string()), None),
+            (Ok(_), Err(error)) => (RunOutcome::failed("store_error", error.to_string()), None),
             (Err(_), _) => {
                 tracing::error!(run = live.id, "run panicked");
                 let message = "this is a bug in hermes: the run ended unexpectedly";
-                (Outcome::failed("internal", message), None)
+                (RunOutcome::failed("internal", message), None)
             }
         };
-        let outcome = outcome.considering(&live, self.stop.is_cancelled());
-        let end = outcome.end(&live.id, session);
+        let outcome = outcome.with_stop_cause(&live, self.stop.is_cancelled());
+        let end = outcome.into_run_end(&live.id, session);
         if let Err(error) = self.parts.store.finish_run(&live.id, &end).await {
             tracing::error!(run = live.id, %error, "storing the end of a run failed");
         }
-        self.dismiss(&live);
+        self.remove_run(&live);
         live.progress
             .send_modify(|progress| progress.is_over = true);
-        self.seats.clear_idle().await;
+        self.session_slots.clear_idle().await;
     }
 
-    async fn work(
+    async fn execute_input(
         &self,
-        live: &Live,
+        live: &LiveRun,
         log: &RunLog,
-        errand: Errand,
-    ) -> (Outcome, Option<SessionId>) {
+        errand: RunInput,
+    ) -> (RunOutcome, Option<SessionId>) {
         match errand {
-            Errand::Say(say) => (self.say(live, log, *say).await, None),
-            Errand::Job(claimed) => self.job(live, log, *claimed).await,
+            RunInput::Turn(say) => (self.execute_turn(live, log, *say).await, None),
+            RunInput::Job(claimed) => self.execute_job(live, log, *claimed).await,
         }
     }
 }

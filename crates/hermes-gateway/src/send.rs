@@ -1,6 +1,6 @@
 //! Sends a message to a chat of a platform, once, without a running gateway.
 //!
-//! A [`Sender`] resolves the chat, splits the message to the platform's limits, posts the parts, and adds what it
+//! A [`MessageSender`] resolves the chat, splits the message to the platform's limits, posts the parts, and adds what it
 //! sent to the conversation of that chat. Each platform is a small file of plain requests: a client library for each
 //! would be more code than it saves.
 
@@ -21,7 +21,7 @@ mod delivery;
 mod discord;
 mod error;
 mod http;
-mod known;
+mod known_targets;
 mod markdown;
 mod media;
 mod mirror;
@@ -31,34 +31,34 @@ mod target;
 mod telegram;
 
 use self::{
-    delivery::{Delivered, Piece},
-    discord::Discord,
-    http::Api,
-    media::{Extracted, Gate},
-    mirror::Sending,
-    slack::Slack,
+    delivery::{DeliveredMessage, MessagePiece},
+    discord::DiscordChannel,
+    http::PlatformApi,
+    media::{ExtractedMedia, MediaGate},
+    mirror::MirroredMessage,
+    slack::SlackChannel,
     target::Destination,
-    telegram::Telegram,
+    telegram::TelegramChannel,
 };
 
 pub(crate) use self::target::is_platform;
 pub use self::{
-    error::{Failure, SendError},
-    known::Target,
+    error::{PlatformFailure, SendError},
     media::MediaPolicy,
 };
+pub use crate::send::known_targets::SendTarget;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends messages for a home. Connections are opened on demand; clones share them.
 #[derive(Debug, Clone)]
-pub struct Sender {
-    inner: Arc<Inner>,
-    patience: Duration,
+pub struct MessageSender {
+    inner: Arc<SenderInner>,
+    timeout: Duration,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SenderInner {
     home: Home,
     user: Option<PathBuf>,
     gateway: GatewaySettings,
@@ -67,7 +67,7 @@ struct Inner {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Sent {
+pub struct SentMessage {
     success: bool,
     pub platform: &'static str,
     pub chat_id: String,
@@ -87,26 +87,26 @@ pub struct Sent {
     pub mirrored: bool,
 }
 
-impl Sender {
+impl MessageSender {
     /// A sender with the settings of a home.
     pub fn new(home: &Home, settings: &Settings) -> Self {
         let user = settings.variables.get("HOME").map(PathBuf::from);
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(SenderInner {
                 home: home.clone(),
                 user: user.or_else(std::env::home_dir),
                 gateway: settings.gateway.clone(),
                 redactor: Redactor::new(settings.gateway.secrets()),
                 clients: [const { OnceLock::new() }; Platform::ALL.len()],
             }),
-            patience: PATIENCE,
+            timeout: REPLY_TIMEOUT,
         }
     }
 
     /// Overrides the timeout of 30 s.
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn with_timeout(mut self, patience: Duration) -> Self {
+        self.timeout = patience;
         self
     }
 
@@ -116,7 +116,7 @@ impl Sender {
         target: &str,
         message: &str,
         media: MediaPolicy,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<SentMessage, SendError> {
         self.send_with_files(target, message, media, &[]).await
     }
 
@@ -127,14 +127,14 @@ impl Sender {
         message: &str,
         media: MediaPolicy,
         files: &[String],
-    ) -> Result<Sent, SendError> {
-        let destination = target::resolve(&self.inner.home, &self.inner.gateway, target)?;
+    ) -> Result<SentMessage, SendError> {
+        let destination = target::resolve_target(&self.inner.home, &self.inner.gateway, target)?;
         let mut extracted = match media {
-            MediaPolicy::Literal => Extracted::literal(message),
-            MediaPolicy::Upload => media::extract(message),
+            MediaPolicy::Literal => ExtractedMedia::literal(message),
+            MediaPolicy::Upload => media::extract_media(message),
         };
         extracted.paths.extend_from_slice(files);
-        let (files, mut warnings) = extracted.read(&self.gate()).await;
+        let (files, mut warnings) = extracted.read_files(&self.media_gate()).await;
         let mut stored = extracted.text.trim().to_owned();
         for file in &files {
             stored.push_str(if stored.is_empty() {
@@ -149,9 +149,9 @@ impl Sender {
             Platform::Discord => discord::LIMITS,
             Platform::Slack => slack::LIMITS,
         };
-        let pieces = delivery::pieces(&extracted.text, files, &limits);
+        let pieces = delivery::split_message(&extracted.text, files, &limits);
         if pieces.is_empty() {
-            return Err(SendError::Nothing { warnings });
+            return Err(SendError::NothingToSend { warnings });
         }
         let delivered = self.deliver(&destination, &pieces).await?;
         warnings.extend(delivered.warnings);
@@ -165,15 +165,15 @@ impl Sender {
                 .as_deref()
                 .filter(|_| destination.platform == Platform::Discord),
         );
-        let sending = Sending {
+        let sending = MirroredMessage {
             platform,
             chats,
             thread: chat.thread.as_deref(),
             text: &stored,
             message_id: &delivered.receipt.message_id,
         };
-        let mirrored = mirror::append(&self.inner.home, &sending).await;
-        Ok(Sent {
+        let mirrored = mirror::append_to_session(&self.inner.home, &sending).await;
+        Ok(SentMessage {
             success: true,
             platform,
             note: destination
@@ -188,31 +188,36 @@ impl Sender {
     }
 
     /// The known chats of one platform or of all: from the channel directory, else from conversations.
-    pub async fn targets(
+    pub async fn list_targets(
         &self,
         conversations: &ConversationIndex,
         platform: Option<&str>,
-    ) -> Result<Vec<Target>, SendError> {
-        Ok(known::targets(&self.inner.home, conversations, platform).await?)
+    ) -> Result<Vec<SendTarget>, SendError> {
+        Ok(
+            crate::send::known_targets::known_targets(&self.inner.home, conversations, platform)
+                .await?,
+        )
     }
 
     async fn deliver(
         &self,
         destination: &Destination,
-        pieces: &[Piece],
-    ) -> Result<Delivered, SendError> {
+        pieces: &[MessagePiece],
+    ) -> Result<DeliveredMessage, SendError> {
         let platform = destination.platform;
-        let api = self.api(platform)?;
+        let api = self.platform_api(platform)?;
         let chat = destination.chat.clone();
         let opening = |failure| (failure, 0);
         let delivered = match platform {
-            Platform::Telegram => delivery::deliver(Telegram::new(&api, chat), pieces).await,
-            Platform::Discord => match Discord::open(&api, chat).await {
-                Ok(discord) => delivery::deliver(discord, pieces).await,
+            Platform::Telegram => {
+                delivery::post_pieces(TelegramChannel::new(&api, chat), pieces).await
+            }
+            Platform::Discord => match DiscordChannel::open(&api, chat).await {
+                Ok(discord) => delivery::post_pieces(discord, pieces).await,
                 Err(failure) => Err(opening(failure)),
             },
-            Platform::Slack => match Slack::open(&api, chat).await {
-                Ok(slack) => delivery::deliver(slack, pieces).await,
+            Platform::Slack => match SlackChannel::open(&api, chat).await {
+                Ok(slack) => delivery::post_pieces(slack, pieces).await,
                 Err(failure) => Err(opening(failure)),
             },
         };
@@ -223,7 +228,7 @@ impl Sender {
         })
     }
 
-    fn api(&self, platform: Platform) -> Result<Api<'_>, SendError> {
+    fn platform_api(&self, platform: Platform) -> Result<PlatformApi<'_>, SendError> {
         let settings = self.inner.gateway.platform(platform);
         let Some(token) = &settings.token else {
             return Err(SendError::NotConfigured {
@@ -234,20 +239,20 @@ impl Sender {
         let client = if let Some(client) = place.get() {
             client
         } else {
-            let client = http::client(platform, settings)?;
+            let client = http::build_client(platform, settings)?;
             place.get_or_init(|| client)
         };
-        Ok(Api {
+        Ok(PlatformApi {
             settings,
             token,
             client,
-            patience: self.patience,
+            timeout: self.timeout,
             redactor: &self.inner.redactor,
         })
     }
 
-    fn gate(&self) -> Gate {
+    fn media_gate(&self) -> MediaGate {
         let inner = &self.inner;
-        Gate::new(&inner.home, inner.user.clone(), &inner.gateway.media_dirs)
+        MediaGate::new(&inner.home, inner.user.clone(), &inner.gateway.media_dirs)
     }
 }

@@ -3,26 +3,26 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use hermes_agent::cron::Claimed;
-use hermes_store::cron::{beat, time_zone};
+use hermes_agent::cron::ClaimedRun;
+use hermes_store::cron::{time_zone, write_heartbeat};
 use jiff::Zoned;
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    gateway::{Direction, Gateway},
-    runs::{Errand, Source},
+    gateway::{ControlMode, Gateway},
+    runs::{RunInput, RunSource},
 };
 
-const TICK: Duration = Duration::from_mins(1);
+const TICK_INTERVAL: Duration = Duration::from_mins(1);
 /// How often the job file is checked, so that `hermes cron run` does not wait for a minute.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs due jobs until it is stopped.
-pub async fn run(gateway: &Gateway, stop: &CancellationToken) {
+pub async fn run_ticker(gateway: &Gateway, stop: &CancellationToken) {
     let file = gateway.home().path().join("cron").join("jobs.json");
-    let mut looks = tokio::time::interval(LOOK);
+    let mut looks = tokio::time::interval(POLL_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut next = Instant::now();
     let mut seen = None;
@@ -31,28 +31,28 @@ pub async fn run(gateway: &Gateway, stop: &CancellationToken) {
             () = stop.cancelled() => return,
             _ = looks.tick() => {}
         }
-        let written = stamp(&file).await;
+        let written = file_stamp(&file).await;
         if Instant::now() < next && written == seen {
             continue;
         }
         seen = written;
-        let is_own = *gateway.direction() == Direction::Own;
+        let is_own = *gateway.control_mode() == ControlMode::Own;
         if Instant::now() >= next {
-            next = Instant::now() + TICK;
-            tidy(gateway).await;
+            next = Instant::now() + TICK_INTERVAL;
+            prune_runs(gateway).await;
             if is_own {
-                give_sign(gateway).await;
+                record_heartbeat(gateway).await;
             }
         }
         // A claimed run that is not started would be lost.
-        if is_own && gateway.runs().takes_new() {
-            tick(gateway).await;
+        if is_own && gateway.runs().accepts_new() {
+            start_due_jobs(gateway).await;
         }
     }
 }
 
 /// Starts a run for every due job.
-async fn tick(gateway: &Gateway) {
+async fn start_due_jobs(gateway: &Gateway) {
     let zone = time_zone(&gateway.agent().settings());
     let now = Zoned::now().with_time_zone(zone);
     let claimed = match gateway.runner().claim_due(&now).await {
@@ -63,35 +63,35 @@ async fn tick(gateway: &Gateway) {
         }
     };
     for run in claimed {
-        begin(gateway, run).await;
+        start_run(gateway, run).await;
     }
 }
 
-async fn begin(gateway: &Gateway, claimed: Claimed) {
+async fn start_run(gateway: &Gateway, claimed: ClaimedRun) {
     let input = json!({"job_id": claimed.job().id()});
-    let errand = Errand::Job(Box::new(claimed));
-    let started = gateway.runs().start(errand, Source::Cron, input, None);
+    let errand = RunInput::Job(Box::new(claimed));
+    let started = gateway.runs().start(errand, RunSource::Cron, input, None);
     if let Err(error) = started.await {
         tracing::error!(%error, "starting a cron job failed");
     }
 }
 
-async fn give_sign(gateway: &Gateway) {
+async fn record_heartbeat(gateway: &Gateway) {
     let home = gateway.home().clone();
-    let beaten = tokio::task::spawn_blocking(move || beat(&home)).await;
+    let beaten = tokio::task::spawn_blocking(move || write_heartbeat(&home)).await;
     if let Ok(Err(error)) = beaten {
         tracing::warn!(%error, "writing the ticker heartbeat failed");
     }
 }
 
-async fn tidy(gateway: &Gateway) {
-    if let Err(error) = gateway.runs().tidy().await {
+async fn prune_runs(gateway: &Gateway) {
+    if let Err(error) = gateway.runs().prune().await {
         tracing::warn!(%error, "pruning old runs failed");
     }
 }
 
 /// Identifies a version of the file.
-async fn stamp(file: &PathBuf) -> Option<(std::time::SystemTime, u64)> {
+async fn file_stamp(file: &PathBuf) -> Option<(std::time::SystemTime, u64)> {
     let found = tokio::fs::metadata(file).await.ok()?;
     Some((found.modified().ok()?, found.len()))
 }

@@ -1,14 +1,14 @@
 //! The agents of tenants: started on demand, stopped when idle, restarted when they fail. How an agent runs is up to
 //! the [`Runtime`].
 //!
-//! There is one `Seat` per tenant whose agent has ever run. A caller that needs an agent takes a guard, which keeps the
+//! There is one `AgentSlot` per tenant whose agent has ever run. A caller that needs an agent takes a guard, which keeps the
 //! agent from being stopped as idle, and [wakes](Agents::wake) it. Concurrent callers cause one start.
 
-mod failing;
-mod ignored;
-mod seat;
-mod starting;
-mod terms;
+mod failures;
+mod ignored_variables;
+mod slot;
+mod spec;
+mod start_stop;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,27 +19,29 @@ use std::{
 use tokio::{sync::watch, time::MissedTickBehavior};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::seat::{Phase, Seat};
-pub use self::terms::{Calendar, MissedRuns, Room, Tenancy, Terms, Ticker, Waking};
+pub use crate::agents::spec::{
+    AgentSpec, CronContext, CronRunner, MissedRunPolicy, QuotaState, TenantLookup, WakePolicy,
+};
 use crate::{
-    Code, Problem, TenantId,
+    Problem, ProblemCode, TenantId,
+    agents::slot::{AgentSlot, SlotPhase},
+    api_types::{AgentPhase, AgentState},
     metrics::Metrics,
-    runtime::{Death, DeathCause, Life, Runtime, RuntimeError},
-    shapes::{AgentPhase, AgentState},
+    runtime::{AgentExit, ExitCause, ProcessStatus, Runtime, RuntimeError},
     state::State,
 };
 
 /// How long runs get to end when an agent is stopped.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STOP_GRACE: Duration = Duration::from_secs(10);
 
-const ROUND: Duration = Duration::from_secs(1);
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct Agents {
     state: Arc<dyn State>,
     runtime: Arc<dyn Runtime>,
-    tenancy: Arc<dyn Tenancy>,
+    tenant_lookup: Arc<dyn TenantLookup>,
     node: String,
-    seats: Mutex<HashMap<TenantId, Seat>>,
+    slots: Mutex<HashMap<TenantId, AgentSlot>>,
     tasks: TaskTracker,
     closing: CancellationToken,
     metrics: Arc<Metrics>,
@@ -50,15 +52,15 @@ impl Agents {
     pub fn new(
         state: Arc<dyn State>,
         runtime: Arc<dyn Runtime>,
-        tenancy: Arc<dyn Tenancy>,
+        tenant_lookup: Arc<dyn TenantLookup>,
         node: String,
     ) -> Arc<Self> {
         let agents = Arc::new(Self {
             state,
             runtime,
-            tenancy,
+            tenant_lookup,
             node,
-            seats: Mutex::default(),
+            slots: Mutex::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             metrics: Arc::default(),
@@ -66,7 +68,7 @@ impl Agents {
         let closing = agents.closing.clone();
         agents
             .tasks
-            .spawn(look_after(Arc::downgrade(&agents), closing));
+            .spawn(run_health_checks(Arc::downgrade(&agents), closing));
         agents
     }
 
@@ -79,52 +81,52 @@ impl Agents {
         &self.metrics
     }
 
-    pub fn tenancy(&self) -> &Arc<dyn Tenancy> {
-        &self.tenancy
+    pub fn tenant_lookup(&self) -> &Arc<dyn TenantLookup> {
+        &self.tenant_lookup
     }
 
     pub async fn state(&self, tenant: &TenantId) -> AgentState {
-        self.look(tenant).await;
-        let pid = match self.runtime.life(tenant).await {
-            Life::Running { pid } => pid,
-            Life::Stopped | Life::Ended(_) => None,
+        self.check_exited(tenant).await;
+        let pid = match self.runtime.status(tenant).await {
+            ProcessStatus::Running { pid } => pid,
+            ProcessStatus::Stopped | ProcessStatus::Exited(_) => None,
         };
-        self.seat(tenant, |seat| seat.shown(pid, &self.node))
+        self.with_slot(tenant, |slot| slot.public_state(pid, &self.node))
     }
 
     /// Whether a tenant's agent has a process, or is about to have one.
     pub fn is_awake(&self, tenant: &TenantId) -> bool {
-        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        seats.get(tenant).is_some_and(Seat::is_awake)
+        let seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.get(tenant).is_some_and(AgentSlot::is_awake)
     }
 
     /// Tenants whose agent has a process, or is about to have one.
     pub fn awake(&self) -> Vec<TenantId> {
-        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let awake = seats.iter().filter(|(_, seat)| seat.is_awake());
+        let seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let awake = seats.iter().filter(|(_, slot)| slot.is_awake());
         awake.map(|(tenant, _)| tenant.clone()).collect()
     }
 
     /// Number of agents in each state, of those that have ever run.
     pub fn count_by_state(&self) -> BTreeMap<AgentPhase, u64> {
-        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counts = BTreeMap::new();
-        for seat in seats.values() {
-            *counts.entry(seat.shown_phase()).or_default() += 1;
+        for slot in seats.values() {
+            *counts.entry(slot.public_phase()).or_default() += 1;
         }
         counts
     }
 
     /// Starts an agent in the background, also one that has failed too often.
     pub fn start(self: &Arc<Self>, tenant: &TenantId) -> AgentState {
-        self.seat(tenant, Seat::forgive);
+        self.with_slot(tenant, AgentSlot::clear_failures);
         let agents = Arc::clone(self);
         let woken = tenant.clone();
         self.tasks.spawn(async move {
             // The reason of a failure is in the agent's state.
-            let _ = agents.wake_as(&woken, Waking::Order).await;
+            let _ = agents.wake_as(&woken, WakePolicy::Manual).await;
         });
-        self.seat(tenant, |seat| seat.shown(None, &self.node))
+        self.with_slot(tenant, |slot| slot.public_state(None, &self.node))
     }
 
     /// Stops an agent in the background.
@@ -132,8 +134,8 @@ impl Agents {
         let agents = Arc::clone(self);
         let stopped = tenant.clone();
         self.tasks
-            .spawn(async move { agents.settle(&stopped).await });
-        self.seat(tenant, |seat| seat.shown(None, &self.node))
+            .spawn(async move { agents.stop_and_wait(&stopped).await });
+        self.with_slot(tenant, |slot| slot.public_state(None, &self.node))
     }
 
     /// Restarts an agent in the background.
@@ -141,21 +143,21 @@ impl Agents {
         let agents = Arc::clone(self);
         let restarted = tenant.clone();
         self.tasks.spawn(async move {
-            agents.settle(&restarted).await;
+            agents.stop_and_wait(&restarted).await;
             agents.start(&restarted);
         });
-        self.seat(tenant, |seat| seat.shown(None, &self.node))
+        self.with_slot(tenant, |slot| slot.public_state(None, &self.node))
     }
 
     /// Stops an agent and waits until its processes are gone: before its home is moved or its access ends.
-    pub async fn settle(self: &Arc<Self>, tenant: &TenantId) {
-        self.put_down(tenant, Phase::Stopped).await;
+    pub async fn stop_and_wait(self: &Arc<Self>, tenant: &TenantId) {
+        self.stop_agent(tenant, SlotPhase::Stopped).await;
     }
 
     /// Keeps a tenant's agent from being stopped as idle while the guard lives.
-    pub fn enter(self: &Arc<Self>, tenant: &TenantId) -> Busy {
-        self.seat(tenant, |seat| seat.active += 1);
-        Busy {
+    pub fn keep_awake(self: &Arc<Self>, tenant: &TenantId) -> AwakeGuard {
+        self.with_slot(tenant, |slot| slot.active_users += 1);
+        AwakeGuard {
             agents: Arc::clone(self),
             tenant: tenant.clone(),
         }
@@ -163,153 +165,155 @@ impl Agents {
 
     /// Returns when the agent accepts runs. Waits out the backoff of an agent that failed; one that failed too often is
     /// a problem.
-    pub async fn wake(self: &Arc<Self>, tenant: &TenantId) -> Result<Arc<Terms>, Problem> {
-        self.wake_as(tenant, Waking::Demand).await
+    pub async fn wake(self: &Arc<Self>, tenant: &TenantId) -> Result<Arc<AgentSpec>, Problem> {
+        self.wake_as(tenant, WakePolicy::OnDemand).await
     }
 
     /// Reports that an agent did not answer: it is checked, and restarted if it is not healthy.
-    pub async fn doubt(self: &Arc<Self>, tenant: &TenantId) {
+    pub async fn report_unresponsive(self: &Arc<Self>, tenant: &TenantId) {
         // An agent that has exited counts as a failure and backs off.
-        self.look(tenant).await;
-        if self.seat(tenant, Seat::doubt) {
-            self.begin_start(tenant);
+        self.check_exited(tenant).await;
+        if self.with_slot(tenant, AgentSlot::mark_unresponsive) {
+            self.spawn_start(tenant);
         }
     }
 
     /// Applies the effective settings to a running agent. Settings that need a restart, such as variables, take effect
     /// when the agent is idle and restarted. Other agents get all settings when they start.
-    pub async fn apply(&self, tenant: &TenantId) -> Result<(), Problem> {
-        if self.seat(tenant, |seat| seat.phase()) != Phase::Up {
+    pub async fn apply_settings(&self, tenant: &TenantId) -> Result<(), Problem> {
+        if self.with_slot(tenant, |slot| slot.phase()) != SlotPhase::Running {
             return Ok(());
         }
-        let terms = Arc::new(self.tenancy.terms(tenant).await?);
+        let spec = Arc::new(self.tenant_lookup.agent_spec(tenant).await?);
         self.runtime
-            .apply(tenant, &terms.launch.directives)
+            .apply(tenant, &spec.launch.directives)
             .await
-            .map_err(|error| problem(&error))?;
-        self.note_applied(&terms).await;
-        let is_stale = self.seat(tenant, |seat| {
-            let began_with = seat.terms.replace(Arc::clone(&terms));
-            seat.is_stale |= began_with.is_some_and(|old| terms.need_a_start_after(&old));
-            seat.is_stale
+            .map_err(|error| problem_from_runtime(&error))?;
+        self.record_applied_revisions(&spec).await;
+        let is_stale = self.with_slot(tenant, |slot| {
+            let began_with = slot.spec.replace(Arc::clone(&spec));
+            slot.is_stale |= began_with.is_some_and(|old| spec.requires_restart_after(&old));
+            slot.is_stale
         });
         if !is_stale {
-            self.note_observed(tenant, &terms).await;
+            self.record_observed_generation(tenant, &spec).await;
         }
         Ok(())
     }
 
     /// How a tenant's agent exited after this moment, if it did.
-    pub fn death_since(&self, tenant: &TenantId, moment: Instant) -> Option<Death> {
-        self.seat(tenant, |seat| seat.death_since(moment))
+    pub fn exit_since(&self, tenant: &TenantId, moment: Instant) -> Option<AgentExit> {
+        self.with_slot(tenant, |slot| slot.exit_since(moment))
     }
 
     /// Records that settings in a tenant's home have changed. Returns true if its agent is starting: it reloads them
     /// before it accepts a run.
-    pub fn take_news(&self, tenant: &TenantId) -> bool {
-        self.seat(tenant, |seat| {
-            seat.has_news = seat.phase() == Phase::Starting;
-            seat.has_news
+    pub fn mark_settings_changed(&self, tenant: &TenantId) -> bool {
+        self.with_slot(tenant, |slot| {
+            slot.settings_changed = slot.phase() == SlotPhase::Starting;
+            slot.settings_changed
         })
     }
 
     pub async fn close(self: &Arc<Self>) {
         self.closing.cancel();
         let awake = self.awake();
-        futures::future::join_all(awake.iter().map(|tenant| self.settle(tenant))).await;
+        futures::future::join_all(awake.iter().map(|tenant| self.stop_and_wait(tenant))).await;
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    fn seat<T>(&self, tenant: &TenantId, act: impl FnOnce(&mut Seat) -> T) -> T {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+    fn with_slot<T>(&self, tenant: &TenantId, act: impl FnOnce(&mut AgentSlot) -> T) -> T {
+        let mut seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         act(seats.entry(tenant.clone()).or_default())
     }
 
     /// Records a failure if an agent that should be running has exited.
-    async fn look(&self, tenant: &TenantId) {
-        if self.seat(tenant, |seat| seat.phase()) != Phase::Up {
+    async fn check_exited(&self, tenant: &TenantId) {
+        if self.with_slot(tenant, |slot| slot.phase()) != SlotPhase::Running {
             return;
         }
-        let death = match self.runtime.life(tenant).await {
-            Life::Running { .. } => return,
-            Life::Ended(death) => death,
-            Life::Stopped => Death::of(DeathCause::Unknown),
+        let exit = match self.runtime.status(tenant).await {
+            ProcessStatus::Running { .. } => return,
+            ProcessStatus::Exited(exit) => exit,
+            ProcessStatus::Stopped => AgentExit::from_cause(ExitCause::Unknown),
         };
-        let is_new = self.seat(tenant, |seat| {
-            let is_new = seat.phase() == Phase::Up;
+        let is_new = self.with_slot(tenant, |slot| {
+            let is_new = slot.phase() == SlotPhase::Running;
             if is_new {
-                seat.die(death.clone());
+                slot.record_exit(exit.clone());
             }
             is_new
         });
         if is_new {
-            self.note_death(tenant, &death).await;
+            self.record_exit(tenant, &exit).await;
         }
     }
 
     /// Checks running agents: whether they have exited or are idle.
-    async fn look_at_all(self: &Arc<Self>) {
+    async fn check_all(self: &Arc<Self>) {
         for tenant in self.awake() {
-            self.look(&tenant).await;
-            if self.seat(&tenant, |seat| seat.is_tired()) {
-                self.put_down(&tenant, Phase::Asleep).await;
+            self.check_exited(&tenant).await;
+            if self.with_slot(&tenant, |slot| slot.should_stop()) {
+                self.stop_agent(&tenant, SlotPhase::Asleep).await;
             }
         }
         let wanted: Vec<TenantId> = {
-            let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             let seats = seats.iter_mut();
-            let wanted = seats.filter_map(|(tenant, seat)| seat.wants_up().then(|| tenant.clone()));
+            let wanted =
+                seats.filter_map(|(tenant, slot)| slot.should_restart().then(|| tenant.clone()));
             wanted.collect()
         };
         for tenant in wanted {
-            self.seat(&tenant, |seat| seat.turn_to(Phase::Starting));
-            self.begin_start(&tenant);
+            self.with_slot(&tenant, |slot| slot.set_phase(SlotPhase::Starting));
+            self.spawn_start(&tenant);
         }
     }
 }
 
 /// Runs until the agents are closed or dropped.
-async fn look_after(agents: std::sync::Weak<Agents>, closing: CancellationToken) {
-    let mut rounds = tokio::time::interval(ROUND);
+async fn run_health_checks(agents: std::sync::Weak<Agents>, closing: CancellationToken) {
+    let mut rounds = tokio::time::interval(HEALTH_CHECK_INTERVAL);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while closing.run_until_cancelled(rounds.tick()).await.is_some() {
         let Some(agents) = agents.upgrade() else {
             return;
         };
-        agents.look_at_all().await;
+        agents.check_all().await;
     }
 }
 
 /// Keeps an agent from being stopped as idle.
-pub struct Busy {
+pub struct AwakeGuard {
     agents: Arc<Agents>,
     tenant: TenantId,
 }
 
-impl Drop for Busy {
+impl Drop for AwakeGuard {
     fn drop(&mut self) {
-        self.agents.seat(&self.tenant, |seat| {
-            seat.active = seat.active.saturating_sub(1);
-            seat.idle_since = Instant::now();
+        self.agents.with_slot(&self.tenant, |slot| {
+            slot.active_users = slot.active_users.saturating_sub(1);
+            slot.idle_since = Instant::now();
         });
     }
 }
 
 /// Waits until an agent is neither starting nor stopping.
-async fn settled(mut phase: watch::Receiver<Phase>) {
-    let is_settled = |phase: &Phase| !matches!(phase, Phase::Starting | Phase::Stopping);
+async fn wait_until_settled(mut phase: watch::Receiver<SlotPhase>) {
+    let is_settled =
+        |phase: &SlotPhase| !matches!(phase, SlotPhase::Starting | SlotPhase::Stopping);
     let _ = phase.wait_for(is_settled).await;
 }
 
-pub(crate) fn problem(error: &RuntimeError) -> Problem {
+pub(crate) fn problem_from_runtime(error: &RuntimeError) -> Problem {
     let message = error.to_string();
     match error {
-        RuntimeError::NoStart(_) | RuntimeError::Died(_) | RuntimeError::Unreachable(_) => {
-            Problem::new(Code::Unavailable, message).retry_after(1000)
+        RuntimeError::StartFailed(_) | RuntimeError::Exited(_) | RuntimeError::Unreachable(_) => {
+            Problem::new(ProblemCode::Unavailable, message).with_retry_after(1000)
         }
         RuntimeError::Unknown(_) => Problem::not_found(message),
         RuntimeError::Refused(_) => Problem::precondition(message),
-        RuntimeError::Unable(_) => Problem::new(Code::Unimplemented, message),
+        RuntimeError::Unsupported(_) => Problem::new(ProblemCode::Unimplemented, message),
     }
 }

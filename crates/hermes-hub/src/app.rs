@@ -12,7 +12,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use hermes_config::Home;
-use hermes_mcp::serve::{self, http::OpenSessions};
+use hermes_mcp::serve::{Principal as McpPrincipal, http::OpenSessions};
 use http::HeaderValue;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -20,57 +20,58 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Problem, TenantId, TokenId,
     agents::Agents,
-    audit::{NewEntry, ReadEntries},
+    api_types::{AuditPhase, Time},
+    audit::{NewAuditEntry, ReadAuditWriter},
     auth::{Authenticator, Cidr, Principal, Scopes},
-    clock::Clock,
-    dispatch::Visitor,
-    files::{Allowance, FileLimits},
+    dispatch::Caller,
+    encryption::{EncryptedSecret, EncryptionContext, SecretKey},
+    files::{FileLimits, QuotaLimits},
     metrics::Metrics,
-    rate::Buckets,
-    refusals::Refusals,
-    rest::door::WrongToken,
+    rate_limit::RateLimiter,
+    refusals::RefusalLog,
+    rest::middleware::WrongToken,
     runs::Runs,
     runtime::Runtime,
-    seal::{Place, Sealed, SecretKey},
+    scheduler::Scheduler,
     service::{
-        documents::{Baseline, Standing},
-        shares::{Searches, Shares},
-        tenants::Making,
+        documents::{DocumentDefaults, EffectiveDocuments},
+        shares::{ActiveSearches, OpenShares},
+        tenants::ProvisioningHomes,
     },
     settings::Settings,
-    shapes::{AuditPhase, Time},
-    state::{ChangeCount, Intent, State, TenantRecord},
+    state::{ChangeCount, FileOperation, State, TenantRecord},
 };
 
-mod afterwards;
+mod always_on;
 mod connections;
+mod crash_recovery;
+mod deferred;
 mod gauges;
-pub(crate) mod homes;
+pub(crate) mod home_check;
+mod home_quota;
 mod housekeeping;
-mod known_tenants;
-mod leftovers;
-mod listeners;
-mod news;
+mod open;
 mod open_connections;
-mod opening;
 mod previous_end;
-mod serving;
-mod storage;
-mod tenancy;
+mod propagate;
+mod serve;
+mod tenant_cache;
+mod tenant_lookup;
 mod tls;
-mod watched;
+mod tracked_io;
 
-pub(crate) use known_tenants::KnownTenant;
-use known_tenants::KnownTenants;
-pub(crate) use news::Consequences;
-pub use opening::{OpenError, Opened};
-pub use serving::ServeError;
+use crate::app::tenant_cache::TenantCache;
+pub use crate::app::{
+    open::{HubOpenError, OpenedHub},
+    serve::ServeError,
+};
+pub(crate) use crate::app::{propagate::ChangeEffects, tenant_cache::CachedTenant};
 pub(crate) use tls::ClientAddress;
 
-const MOST_ARCHIVES: usize = 8;
+const MAX_ARCHIVES: usize = 8;
 
 /// What a Hub is constructed from.
-pub struct Parts {
+pub struct HubParts {
     pub state: Arc<dyn State>,
     /// Decrypts its secrets.
     pub key: SecretKey,
@@ -81,38 +82,38 @@ pub struct Parts {
 
 /// A Hub. Clones are handles to the same one.
 #[derive(Clone)]
-pub struct Hub(Arc<Inner>);
+pub struct Hub(Arc<HubCore>);
 
-struct Inner {
+struct HubCore {
     state: Arc<dyn State>,
     key: SecretKey,
     agents: Arc<Agents>,
     runs: Arc<Runs>,
-    clock: Arc<Clock>,
+    scheduler: Arc<Scheduler>,
     settings: Arc<ArcSwap<Settings>>,
     node: String,
     authenticator: Authenticator,
-    reads: Mutex<Option<ReadEntries>>,
+    read_audit: Mutex<Option<ReadAuditWriter>>,
     metrics: Arc<Metrics>,
-    requests: Buckets<TokenId>,
-    wrong_tokens: Buckets<WrongToken>,
-    refusals: Refusals,
+    request_limiter: RateLimiter<TokenId>,
+    wrong_token_limiter: RateLimiter<WrongToken>,
+    refusals: RefusalLog,
     trusted_proxies: Vec<Cidr>,
     challenge: HeaderValue,
-    nobody: Visitor,
-    standing: Arc<ArcSwap<Standing>>,
-    known_tenants: KnownTenants,
+    anonymous: Caller,
+    effective_documents: Arc<ArcSwap<EffectiveDocuments>>,
+    tenant_cache: TenantCache,
     /// Incremented when the offered tools change.
-    tool_set: watch::Sender<u64>,
+    tools_version: watch::Sender<u64>,
     mcp_sessions: OnceLock<OpenSessions>,
-    homes_in_making: Making,
-    shares: Shares,
-    searches: Searches,
+    provisioning: ProvisioningHomes,
+    shares: OpenShares,
+    searches: ActiveSearches,
     /// Limits concurrent archives: each occupies a thread until its receiver has read it.
     archives: Arc<Semaphore>,
     /// Changes in progress, and other work that must finish before the Hub stops.
-    work: TaskTracker,
-    stop: CancellationToken,
+    tasks: TaskTracker,
+    shutdown: CancellationToken,
     is_draining: AtomicBool,
     started_at: Time,
 }
@@ -130,18 +131,15 @@ impl fmt::Debug for Hub {
 pub enum StartError {
     /// A setting that can be checked only at the start.
     #[error("setting `{key}`: {reason}")]
-    Setting {
-        key: &'static str,
-        reason: String,
-    },
+    Setting { key: &'static str, reason: String },
     #[error(transparent)]
     State(#[from] crate::state::StateError),
 }
 
 impl Hub {
     /// Starts a Hub and resumes what an earlier process left unfinished.
-    pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts {
+    pub async fn start(parts: HubParts) -> Result<Self, StartError> {
+        let HubParts {
             state,
             key,
             runtime,
@@ -168,44 +166,47 @@ impl Hub {
                 reason: error.to_string(),
             })?;
         state.release_interrupted_keys().await?;
-        let cut_off = state.unfinished_files().await?;
+        let cut_off = state.unfinished_file_operations().await?;
         for entry in &cut_off {
-            let intent = Intent { seq: entry.seq };
-            state.settle_files(intent, AuditPhase::Interrupted).await?;
+            let intent = FileOperation { seq: entry.seq };
+            state
+                .settle_file_operation(intent, AuditPhase::Interrupted)
+                .await?;
         }
-        let standing = Standing::load(&*state, Baseline::of(&settings)).await?;
-        let standing = Arc::new(ArcSwap::from_pointee(standing));
+        let effective_documents =
+            EffectiveDocuments::load(&*state, DocumentDefaults::from_settings(&settings)).await?;
+        let effective_documents = Arc::new(ArcSwap::from_pointee(effective_documents));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
-        let records = tenancy::Records {
+        let records = crate::app::tenant_lookup::StoredTenants {
             state: Arc::clone(&state),
             key: key.clone(),
             settings: Arc::clone(&settings),
-            standing: Arc::clone(&standing),
+            effective_documents: Arc::clone(&effective_documents),
         };
         let agents = Agents::new(Arc::clone(&state), runtime, Arc::new(records), node.clone());
         let previous_end = previous_end::take(&*state, &node).await?;
         let runs = Runs::start(Arc::clone(&state), Arc::clone(&agents), previous_end).await?;
-        let clock = Clock::start(Arc::clone(&state), Arc::clone(&agents), Arc::clone(&runs));
-        let hub = Self(Arc::new(Inner {
+        let clock = Scheduler::start(Arc::clone(&state), Arc::clone(&agents), Arc::clone(&runs));
+        let hub = Self(Arc::new(HubCore {
             authenticator: Authenticator::new(Arc::clone(&state)),
-            reads: Mutex::new(Some(ReadEntries::new(Arc::clone(&state)))),
+            read_audit: Mutex::new(Some(ReadAuditWriter::new(Arc::clone(&state)))),
             metrics: Arc::clone(agents.metrics()),
-            requests: Buckets::default(),
-            wrong_tokens: Buckets::default(),
-            refusals: Refusals::default(),
+            request_limiter: RateLimiter::default(),
+            wrong_token_limiter: RateLimiter::default(),
+            refusals: RefusalLog::default(),
             trusted_proxies,
             challenge,
-            nobody: nobody(),
-            standing,
-            known_tenants: KnownTenants::default(),
-            tool_set: watch::Sender::new(0),
+            anonymous: anonymous_caller(),
+            effective_documents,
+            tenant_cache: TenantCache::default(),
+            tools_version: watch::Sender::new(0),
             mcp_sessions: OnceLock::new(),
-            homes_in_making: Making::default(),
-            shares: Shares::default(),
-            searches: Searches::default(),
-            archives: Arc::new(Semaphore::new(MOST_ARCHIVES)),
-            work: TaskTracker::new(),
-            stop: CancellationToken::new(),
+            provisioning: ProvisioningHomes::default(),
+            shares: OpenShares::default(),
+            searches: ActiveSearches::default(),
+            archives: Arc::new(Semaphore::new(MAX_ARCHIVES)),
+            tasks: TaskTracker::new(),
+            shutdown: CancellationToken::new(),
             is_draining: AtomicBool::new(false),
             started_at: Time::now(),
             settings,
@@ -213,7 +214,7 @@ impl Hub {
             key,
             agents,
             runs,
-            clock,
+            scheduler: clock,
             node,
         }));
         tracing::info!(
@@ -222,11 +223,20 @@ impl Hub {
             listen = %hub.settings().listen,
             "Hub starting"
         );
-        hub.0.work.spawn(housekeeping::run(hub.clone()));
-        hub.0.work.spawn(storage::run(hub.clone()));
-        hub.0.work.spawn(leftovers::clear(hub.clone(), cut_off));
+        hub.0
+            .tasks
+            .spawn(housekeeping::run_housekeeping(hub.clone()));
+        hub.0
+            .tasks
+            .spawn(crate::app::home_quota::run_measurements(hub.clone()));
+        hub.0
+            .tasks
+            .spawn(crate::app::crash_recovery::clear_interrupted_changes(
+                hub.clone(),
+                cut_off,
+            ));
         crate::service::tenants::provision_unfinished(&hub).await?;
-        hub.start_listeners();
+        hub.spawn_always_on_agents();
         Ok(hub)
     }
 
@@ -243,36 +253,36 @@ impl Hub {
         next.tenants = settings.tenants;
         let tools_after = (next.mcp.tools, next.mcp.read_only);
         self.0.settings.store(Arc::new(next));
-        self.0.shares.forget_all();
+        self.0.shares.close_all();
         if tools_before != tools_after {
-            self.0.tool_set.send_modify(|version| *version += 1);
+            self.0.tools_version.send_modify(|version| *version += 1);
         }
     }
 
     /// Refuses new requests, waits for those in progress, and stores everything.
     pub async fn close(&self) {
         tracing::info!("Hub stopping");
-        self.begin_drain();
+        self.start_draining();
         // First: a stop that takes too long is often ended by a kill, and is a stop all the same.
         previous_end::note_stop(self.state(), self.node()).await;
-        self.0.work.close();
+        self.0.tasks.close();
         let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
-        self.0.clock.close().await;
+        self.0.scheduler.close().await;
         self.0.runs.close(patience).await;
         self.0.agents.close().await;
-        if tokio::time::timeout(patience, self.0.work.wait())
+        if tokio::time::timeout(patience, self.0.tasks.wait())
             .await
             .is_err()
         {
             tracing::warn!("shutdown grace period ended with work in progress");
         }
-        if let Err(error) = self.0.authenticator.write_down_use().await {
+        if let Err(error) = self.0.authenticator.store_last_used().await {
             tracing::warn!(%error, "failed to store when tokens were last used");
         }
-        self.write_down_left_out();
+        self.log_suppressed_refusals();
         let reads = self
             .0
-            .reads
+            .read_audit
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
@@ -303,8 +313,8 @@ impl Hub {
     }
 
     /// The scheduler of their cron jobs.
-    pub fn clock(&self) -> &Arc<Clock> {
-        &self.0.clock
+    pub fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.0.scheduler
     }
 
     pub fn metrics(&self) -> &Metrics {
@@ -328,15 +338,15 @@ impl Hub {
         &self.0.authenticator
     }
 
-    pub(crate) fn requests(&self) -> &Buckets<TokenId> {
-        &self.0.requests
+    pub(crate) fn request_limiter(&self) -> &RateLimiter<TokenId> {
+        &self.0.request_limiter
     }
 
-    pub(crate) fn wrong_tokens(&self) -> &Buckets<WrongToken> {
-        &self.0.wrong_tokens
+    pub(crate) fn wrong_token_limiter(&self) -> &RateLimiter<WrongToken> {
+        &self.0.wrong_token_limiter
     }
 
-    pub(crate) fn refusals(&self) -> &Refusals {
+    pub(crate) fn refusals(&self) -> &RefusalLog {
         &self.0.refusals
     }
 
@@ -348,8 +358,8 @@ impl Hub {
         self.0.challenge.clone()
     }
 
-    pub(crate) fn nobody(&self) -> Visitor {
-        self.0.nobody.clone()
+    pub(crate) fn anonymous(&self) -> Caller {
+        self.0.anonymous.clone()
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -357,49 +367,49 @@ impl Hub {
     }
 
     /// Cancelled when the Hub shuts down.
-    pub(crate) fn stop(&self) -> &CancellationToken {
-        &self.0.stop
+    pub(crate) fn shutdown(&self) -> &CancellationToken {
+        &self.0.shutdown
     }
 
     /// Tracks work that must finish before the Hub stops.
-    pub(crate) fn work(&self) -> &TaskTracker {
-        &self.0.work
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.0.tasks
     }
 
-    pub(crate) fn tool_set(&self) -> watch::Receiver<u64> {
-        self.0.tool_set.subscribe()
+    pub(crate) fn tools_version(&self) -> watch::Receiver<u64> {
+        self.0.tools_version.subscribe()
     }
 
     /// The effective policy, configuration and specialization.
-    pub(crate) fn standing(&self) -> Arc<Standing> {
-        self.0.standing.load_full()
+    pub(crate) fn effective_documents(&self) -> Arc<EffectiveDocuments> {
+        self.0.effective_documents.load_full()
     }
 
     /// Replaces the effective documents, unless the given ones are older: callers may arrive out of order.
-    pub(crate) fn set_standing(&self, standing: Standing) {
-        let standing = Arc::new(standing);
-        self.0.standing.rcu(|current| {
-            let newest = if standing.is_older_than(current) {
+    pub(crate) fn set_effective_documents(&self, effective_documents: EffectiveDocuments) {
+        let effective_documents = Arc::new(effective_documents);
+        self.0.effective_documents.rcu(|current| {
+            let newest = if effective_documents.is_older_than(current) {
                 current
             } else {
-                &standing
+                &effective_documents
             };
             Arc::clone(newest)
         });
     }
 
     /// A tenant, deleted ones too.
-    pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<KnownTenant>>, Problem> {
+    pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<CachedTenant>>, Problem> {
         // Before the look: what changes meanwhile makes it a look at the past.
         let changes = self.state().changes_of(id);
-        let known = changes.and_then(|changes| self.0.known_tenants.recall(id, changes));
+        let known = changes.and_then(|changes| self.0.tenant_cache.get(id, changes));
         if known.is_some() {
             return Ok(known);
         }
         let found = self.state().tenant(id).await?;
-        let found = found.map(|record| Arc::new(KnownTenant::new(record)));
+        let found = found.map(|record| Arc::new(CachedTenant::new(record)));
         if let (Some(tenant), Some(changes)) = (&found, changes) {
-            self.0.known_tenants.keep(tenant, changes);
+            self.0.tenant_cache.insert(tenant, changes);
         }
         Ok(found)
     }
@@ -410,20 +420,20 @@ impl Hub {
         &self,
         record: TenantRecord,
         before: Option<ChangeCount>,
-    ) -> Arc<KnownTenant> {
+    ) -> Arc<CachedTenant> {
         let after = self.state().changes_of(&record.id);
-        let tenant = Arc::new(KnownTenant::new(record));
+        let tenant = Arc::new(CachedTenant::new(record));
         if let (Some(before), Some(after)) = (before, after)
             && after.is_one_change_after(before)
         {
-            self.0.known_tenants.keep(&tenant, after);
+            self.0.tenant_cache.insert(&tenant, after);
         }
         tenant
     }
 
     /// Where a tenant's files lie.
     pub fn home(&self, tenant: &TenantRecord) -> Home {
-        tenancy::home_of(&self.0.settings.load(), tenant)
+        crate::app::tenant_lookup::tenant_home(&self.0.settings.load(), tenant)
     }
 
     pub(crate) fn tenant_directory(&self, id: &TenantId) -> PathBuf {
@@ -431,8 +441,12 @@ impl Hub {
     }
 
     /// Writes the audit entry of a request that changed nothing.
-    pub(crate) fn log_read(&self, entry: NewEntry) {
-        let reads = self.0.reads.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn record_read(&self, entry: NewAuditEntry) {
+        let reads = self
+            .0
+            .read_audit
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(reads) = &*reads {
             reads.push(entry);
         } else {
@@ -440,36 +454,36 @@ impl Hub {
         }
     }
 
-    pub(crate) fn seal_reply(&self, key: &str, reply: &[u8]) -> Result<Vec<u8>, Problem> {
+    pub(crate) fn encrypt_reply(&self, key: &str, reply: &[u8]) -> Result<Vec<u8>, Problem> {
         let text = String::from_utf8_lossy(reply);
         let sealed = self
             .0
             .key
-            .seal(&Place::reply(key), &text)
+            .encrypt(&EncryptionContext::reply(key), &text)
             .map_err(|error| Problem::internal(&error))?;
-        Ok(sealed.bytes().to_vec())
+        Ok(sealed.as_bytes().to_vec())
     }
 
-    pub(crate) fn open_reply(&self, key: &str, sealed: &[u8]) -> Result<Vec<u8>, Problem> {
-        let sealed = Sealed::from_bytes(sealed.to_vec());
+    pub(crate) fn decrypt_reply(&self, key: &str, sealed: &[u8]) -> Result<Vec<u8>, Problem> {
+        let sealed = EncryptedSecret::from_bytes(sealed.to_vec());
         let opened = self
             .0
             .key
-            .open(&Place::reply(key), &sealed)
+            .decrypt(&EncryptionContext::reply(key), &sealed)
             .map_err(|error| Problem::internal(&error))?;
         Ok(opened.expose().as_bytes().to_vec())
     }
 
-    pub(crate) fn begin_drain(&self) {
+    pub(crate) fn start_draining(&self) {
         self.0.is_draining.store(true, Ordering::Relaxed);
-        self.0.stop.cancel();
+        self.0.shutdown.cancel();
     }
 
-    pub(crate) fn shares(&self) -> &Shares {
+    pub(crate) fn shares(&self) -> &OpenShares {
         &self.0.shares
     }
 
-    pub(crate) fn searches(&self) -> &Searches {
+    pub(crate) fn searches(&self) -> &ActiveSearches {
         &self.0.searches
     }
 
@@ -484,7 +498,7 @@ impl Hub {
             read_bytes: usize::try_from(limits.read_bytes).unwrap_or(usize::MAX),
             write_bytes: usize::try_from(limits.write_bytes).unwrap_or(usize::MAX),
             list_entries: limits.list_entries,
-            allowance: Allowance::default(),
+            quota: QuotaLimits::default(),
         }
     }
 
@@ -493,9 +507,11 @@ impl Hub {
     }
 
     /// Ends the MCP sessions of a token.
-    pub(crate) async fn end_sessions(&self, token: &TokenId) {
+    pub(crate) async fn end_mcp_sessions(&self, token: &TokenId) {
         if let Some(sessions) = self.0.mcp_sessions.get() {
-            sessions.end(&serve::Principal::new(token.as_str())).await;
+            sessions
+                .end_sessions_of(&McpPrincipal::new(token.as_str()))
+                .await;
         }
     }
 
@@ -508,16 +524,16 @@ impl Hub {
 }
 
 /// The caller on routes that need no token.
-fn nobody() -> Visitor {
+fn anonymous_caller() -> Caller {
     let principal = Principal {
-        token: TokenId::nobody(),
+        token: TokenId::anonymous(),
         name: "nobody".into(),
         scopes: Scopes::default(),
         tenants: Some([].into()),
         expires_at: None,
         cidrs: [].into(),
     };
-    Visitor {
+    Caller {
         principal: Arc::new(principal),
         key: None,
         address: Ipv4Addr::LOCALHOST.into(),

@@ -8,21 +8,21 @@ use std::time::Instant;
 
 use crate::{
     TenantId,
-    shapes::{Decision, Via},
+    api_types::{Decision, Via},
     state::IdempotencyKey,
 };
 
-mod batch;
 #[cfg(test)]
 mod canonical;
 pub(crate) mod chain;
+mod read_writer;
 
-pub use batch::ReadEntries;
-pub use chain::{Link, ORIGIN};
+pub use crate::audit::read_writer::ReadAuditWriter;
+pub use chain::{ChainPosition, ORIGIN_HASH};
 
 /// A new entry, without its position in the chain.
 #[derive(Debug, Clone)]
-pub struct NewEntry {
+pub struct NewAuditEntry {
     /// Which token or tenant, or `hub`.
     pub actor: String,
     pub via: Via,
@@ -45,7 +45,7 @@ pub struct NewEntry {
     pub idempotency: Option<IdempotencyKey>,
 }
 
-impl NewEntry {
+impl NewAuditEntry {
     /// An allowed request with status 200.
     pub fn new(actor: impl Into<String>, via: Via, action: impl Into<String>) -> Self {
         Self {
@@ -71,13 +71,13 @@ impl NewEntry {
     }
 
     #[must_use]
-    pub fn of(mut self, tenant: &TenantId) -> Self {
+    pub fn for_tenant(mut self, tenant: &TenantId) -> Self {
         self.tenant = Some(tenant.to_string());
         self
     }
 
     #[must_use]
-    pub fn to(mut self, target: impl Into<String>) -> Self {
+    pub fn with_target(mut self, target: impl Into<String>) -> Self {
         self.target = Some(target.into());
         self
     }

@@ -9,35 +9,35 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Hub, Problem, TenantId, app::KnownTenant, audit::NewEntry, auth::Principal, dispatch::Visitor,
-    shapes::Via,
+    Hub, Problem, TenantId, api_types::Via, app::CachedTenant, audit::NewAuditEntry,
+    auth::Principal, dispatch::Caller,
 };
 
 /// The caller of an operation, and what was resolved before it runs.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) hub: Hub,
-    pub(crate) visitor: Visitor,
+    pub(crate) caller: Caller,
     pub(crate) via: Via,
     /// `If-Match`, if the caller sent it.
     pub(crate) if_match: Option<String>,
     /// `Last-Event-ID`, if the caller sent it.
     pub(crate) last_event_id: Option<u64>,
     pub(crate) range: Option<String>,
-    pub(crate) tenant: Option<Arc<KnownTenant>>,
+    pub(crate) tenant: Option<Arc<CachedTenant>>,
     /// The audit entry. A change commits it with its effect.
-    pub(crate) entry: NewEntry,
+    pub(crate) entry: NewAuditEntry,
     /// Whether the audit log already has this call.
     pub(crate) is_logged: Arc<AtomicBool>,
 }
 
 impl Call {
     pub(crate) fn principal(&self) -> &Principal {
-        &self.visitor.principal
+        &self.caller.principal
     }
 
     /// The tenant of the route, which the gate has looked up.
-    pub(crate) fn tenant(&self) -> Result<&Arc<KnownTenant>, Problem> {
+    pub(crate) fn tenant(&self) -> Result<&Arc<CachedTenant>, Problem> {
         self.tenant
             .as_ref()
             .ok_or_else(|| Problem::internal(&"operation on a tenant without a tenant"))
@@ -48,7 +48,7 @@ impl Call {
     }
 
     /// Writes the audit entry of an action that changes no record, before it is done.
-    pub(crate) async fn log_now(&self) -> Result<(), Problem> {
+    pub(crate) async fn record_audit(&self) -> Result<(), Problem> {
         self.hub
             .state()
             .append_audit(vec![self.entry.clone()])
@@ -61,21 +61,21 @@ impl Call {
     /// Refuses a write that would replace a version the caller does not know.
     pub(crate) fn check_version(&self, etag: &str) -> Result<(), Problem> {
         match &self.if_match {
-            Some(wanted) if !names_version(wanted, etag) => Err(changed_meanwhile()),
+            Some(wanted) if !etag_matches(wanted, etag) => Err(version_conflict()),
             _ => Ok(()),
         }
     }
 }
 
-pub(crate) fn changed_meanwhile() -> Problem {
+pub(crate) fn version_conflict() -> Problem {
     Problem::new(
-        crate::Code::PreconditionFailed,
+        crate::ProblemCode::PreconditionFailed,
         "it was changed by another request; read it again and repeat the change on that version",
     )
 }
 
 /// Whether a header such as `If-Match` names this version.
-pub(crate) fn names_version(header: &str, etag: &str) -> bool {
+pub(crate) fn etag_matches(header: &str, etag: &str) -> bool {
     header.trim() == "*" || header.split(',').any(|one| one.trim() == etag)
 }
 
@@ -87,10 +87,10 @@ pub(crate) fn etag(version: impl std::fmt::Display) -> String {
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) etag: Option<String>,
-    pub(crate) body: Body,
+    pub(crate) body: ReplyBody,
 }
 
-pub(crate) enum Body {
+pub(crate) enum ReplyBody {
     Empty,
     Json(Arc<RawValue>),
     Events(BoxStream<'static, Bytes>),
@@ -108,12 +108,12 @@ impl Reply {
         Self {
             status: 200,
             etag: None,
-            body: Body::Json(document),
+            body: ReplyBody::Json(document),
         }
     }
 
     /// A document with a secret, which is added when the reply is built and shown only once.
-    pub(crate) fn json_with(
+    pub(crate) fn json_with_secret(
         value: &impl Serialize,
         name: &str,
         secret: &str,
@@ -129,7 +129,7 @@ impl Reply {
         Self {
             status: 204,
             etag: None,
-            body: Body::Empty,
+            body: ReplyBody::Empty,
         }
     }
 

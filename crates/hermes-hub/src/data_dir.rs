@@ -9,7 +9,7 @@ use std::{
 use crate::{GroupId, TenantId, ids::random_hex};
 
 /// Created at the start; others are created when needed.
-const DIRECTORIES: [&str; 5] = ["tenants", "shares", "trash", "sync", "logs"];
+const SUBDIRECTORIES: [&str; 5] = ["tenants", "shares", "trash", "sync", "logs"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
@@ -22,10 +22,7 @@ pub enum DataDirError {
         holder: String,
     },
     #[error("`{path}`: {source}")]
-    Io {
-        path: String,
-        source: io::Error,
-    },
+    Io { path: String, source: io::Error },
     #[error("the system gives no random bytes: {0}")]
     Random(#[from] getrandom::Error),
 }
@@ -45,13 +42,13 @@ impl DataDir {
     /// Creates a directory and its subdirectories, accessible to their owner only.
     pub fn create(root: impl Into<PathBuf>) -> Result<Self, DataDirError> {
         let root = root.into();
-        make_private(&root)?;
+        create_private_dir(&root)?;
         let root = root
             .canonicalize()
-            .map_err(|source| failed(&root, source))?;
+            .map_err(|source| io_error(&root, source))?;
         let directory = Self { root };
-        for name in DIRECTORIES {
-            make_private(&directory.root.join(name))?;
+        for name in SUBDIRECTORIES {
+            create_private_dir(&directory.root.join(name))?;
         }
         Ok(directory)
     }
@@ -108,10 +105,10 @@ impl DataDir {
     /// Locks the directory; the error names the process that holds the lock.
     pub fn lock(&self) -> Result<DataDirLock, DataDirError> {
         let path = self.root.join("hub.lock");
-        let error = |source| failed(&path, source);
+        let error = |source| io_error(&path, source);
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        private(&mut options);
+        set_owner_only(&mut options);
         let mut file = options.open(&path).map_err(error)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -129,7 +126,7 @@ impl DataDir {
             }
             Err(fs::TryLockError::Error(source)) => return Err(error(source)),
         }
-        let now = crate::shapes::Time::now();
+        let now = crate::api_types::Time::now();
         let holder = format!("process {}, since {now}\n", std::process::id());
         file.set_len(0)
             .and_then(|()| file.rewind())
@@ -144,18 +141,18 @@ impl DataDir {
         match fs::read_to_string(&path) {
             Ok(id) if !id.trim().is_empty() => return Ok(id.trim().to_owned()),
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(failed(&path, source));
+                return Err(io_error(&path, source));
             }
             Ok(_) | Err(_) => {}
         }
         let id = format!("n{}", random_hex::<4>()?);
         hermes_config::replace_file(&path, format!("{id}\n").as_bytes())
-            .map_err(|source| failed(&path, source))?;
+            .map_err(|source| io_error(&path, source))?;
         Ok(id)
     }
 }
 
-fn failed(path: &Path, source: io::Error) -> DataDirError {
+fn io_error(path: &Path, source: io::Error) -> DataDirError {
     DataDirError::Io {
         path: path.display().to_string(),
         source,
@@ -163,35 +160,35 @@ fn failed(path: &Path, source: io::Error) -> DataDirError {
 }
 
 /// Sets mode 0600 for files created with these options.
-fn private(options: &mut fs::OpenOptions) {
+fn set_owner_only(options: &mut fs::OpenOptions) {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
 }
 
 /// Like `ensure_private_dir`, with an error that names the path.
-pub(crate) fn make_private(path: &Path) -> Result<(), DataDirError> {
-    private_directory(path).map_err(|source| failed(path, source))
+pub(crate) fn create_private_dir(path: &Path) -> Result<(), DataDirError> {
+    ensure_private_dir(path).map_err(|source| io_error(path, source))
 }
 
 /// Creates a directory that only its owner can enter. An existing one loses the permissions of others except search:
 /// tenants with a user of their own need it to reach their homes, and may be running.
-pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn ensure_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.recursive(true).create(path)?;
-    close_to_others(path)
+    restrict_permissions(path)
 }
 
 #[cfg(unix)]
-fn close_to_others(path: &Path) -> io::Result<()> {
+fn restrict_permissions(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let passage = fs::metadata(path)?.permissions().mode() & 0o011;
     fs::set_permissions(path, fs::Permissions::from_mode(0o700 | passage))
 }
 
 #[cfg(not(unix))]
-fn close_to_others(_: &Path) -> io::Result<()> {
+fn restrict_permissions(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -210,7 +207,7 @@ mod tests {
         let directory = DataDir::create(&open).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(directory.path()), 0o711, "the way through stays open");
-        for name in DIRECTORIES {
+        for name in SUBDIRECTORIES {
             assert_eq!(mode(&directory.path().join(name)), 0o700, "{name}");
         }
         let _lock = directory.lock().unwrap();

@@ -16,32 +16,32 @@ use sha2::{Digest, Sha256};
 use tracing::Instrument;
 
 use crate::{
-    Code, GroupId, Hub, Problem, TenantId,
-    app::KnownTenant,
-    audit::NewEntry,
+    GroupId, Hub, Problem, ProblemCode, TenantId,
+    api_types::{AccessStatus, Decision, MemberAccess, Via},
+    app::CachedTenant,
+    audit::NewAuditEntry,
     auth::{KeyHash, Principal},
-    call::{Body, Call, Reply},
+    call::{Call, Reply, ReplyBody},
     ids::hex,
-    operations::{Effect, Gate, Naming, Operation},
-    scrub,
-    shapes::{AccessStatus, Decision, MemberAccess, Via},
+    operations::{Effect, Gate, NamingStyle, Operation},
+    redact_keys,
     state::{IdempotencyKey, KeyClaim, StoredReply},
 };
 
-const LONGEST_KEY: usize = 128;
+const MAX_IDEMPOTENCY_KEY_BYTES: usize = 128;
 
 /// The arguments of a request, by their tool names.
-pub(crate) struct Arguments {
+pub(crate) struct RequestArguments {
     /// At least the arguments that name tenant and share.
-    pub(crate) known: Map<String, Value>,
+    pub(crate) available: Map<String, Value>,
     /// All arguments, if the body is not read yet. It is not read for callers who may not call the operation.
-    pub(crate) all: Option<BoxFuture<'static, Result<Map<String, Value>, Problem>>>,
-    pub(crate) naming: Naming,
+    pub(crate) pending: Option<BoxFuture<'static, Result<Map<String, Value>, Problem>>>,
+    pub(crate) naming: NamingStyle,
 }
 
 /// The authenticated sender of a request.
 #[derive(Debug, Clone)]
-pub(crate) struct Visitor {
+pub(crate) struct Caller {
     pub(crate) principal: Arc<Principal>,
     /// Hash of the presented token.
     pub(crate) key: Option<KeyHash>,
@@ -49,12 +49,12 @@ pub(crate) struct Visitor {
 }
 
 /// An authenticated request for an operation.
-pub(crate) struct Request {
+pub(crate) struct OperationRequest {
     pub(crate) operation: &'static Operation,
-    pub(crate) visitor: Visitor,
+    pub(crate) caller: Caller,
     pub(crate) via: Via,
     pub(crate) id: Arc<str>,
-    pub(crate) arguments: Arguments,
+    pub(crate) arguments: RequestArguments,
     pub(crate) if_match: Option<String>,
     pub(crate) last_event_id: Option<u64>,
     pub(crate) range: Option<String>,
@@ -62,12 +62,12 @@ pub(crate) struct Request {
 }
 
 /// A reply, and whether it is replayed for an idempotency key.
-pub(crate) struct Dispatched {
+pub(crate) struct DispatchedReply {
     pub(crate) reply: Reply,
     pub(crate) is_replay: bool,
 }
 
-impl Dispatched {
+impl DispatchedReply {
     fn fresh(reply: Reply) -> Self {
         Self {
             reply,
@@ -77,26 +77,26 @@ impl Dispatched {
 }
 
 /// Runs the operation of a request.
-pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, Problem> {
+pub(crate) async fn dispatch(
+    hub: &Hub,
+    request: OperationRequest,
+) -> Result<DispatchedReply, Problem> {
     let started = Instant::now();
     let operation = request.operation;
     let via = request.via;
-    let mut entry = NewEntry::new(
-        request.visitor.principal.token.as_str(),
-        via,
-        operation.name,
-    );
+    let mut entry =
+        NewAuditEntry::new(request.caller.principal.token.as_str(), via, operation.name);
     let actor = entry.actor.clone();
     entry.status = operation.success[0];
     entry.started = started;
     entry.request_id = request.id.to_string();
     // So that log lines can be filtered by request.
     let span = tracing::info_span!("request", requestId = %request.id, operation = operation.name);
-    let work = perform(hub.clone(), request, entry).instrument(span.clone());
+    let work = execute_and_log(hub.clone(), request, entry).instrument(span.clone());
     let result = match operation.effect {
-        Effect::Reads => work.await,
+        Effect::Read => work.await,
         // A client that disconnects must not interrupt a change.
-        Effect::Changes | Effect::Destroys => match hub.work().spawn(work).await {
+        Effect::Change | Effect::Destroy => match hub.tasks().spawn(work).await {
             Ok(result) => result,
             Err(error) => Err(Problem::internal(&error)),
         },
@@ -107,9 +107,9 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
     };
     let took = started.elapsed();
     hub.metrics()
-        .request(operation.name, via.word(), status, took);
+        .record_request(operation.name, via.as_str(), status, took);
     if let Err(problem) = &result
-        && problem.code == Code::PermissionDenied
+        && problem.code == ProblemCode::PermissionDenied
     {
         let reason = problem.reason.unwrap_or_default();
         tracing::info!(parent: &span, status, reason, actor = %actor, "request refused: {}", problem.message);
@@ -119,15 +119,15 @@ pub(crate) async fn dispatch(hub: &Hub, request: Request) -> Result<Dispatched, 
 }
 
 /// Adds what a request is about to its audit entry.
-fn describe(entry: &mut NewEntry, arguments: &Map<String, Value>) {
+fn describe_entry(entry: &mut NewAuditEntry, arguments: &Map<String, Value>) {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
     entry.tenant = text("tenant_id")
         .filter(|id| TenantId::parse(id).is_ok())
         .map(str::to_owned);
-    entry.target = target(arguments).map(|target| scrub::keys(&target).into_owned());
+    entry.target = audit_target(arguments).map(|target| redact_keys::redact(&target).into_owned());
     entry.arg_names = arguments
         .keys()
-        .map(|name| beginning(name, 64).to_owned())
+        .map(|name| truncate_chars(name, 64).to_owned())
         .collect();
     entry.arg_names.sort_unstable();
     if let Some(content) = text("content") {
@@ -137,7 +137,7 @@ fn describe(entry: &mut NewEntry, arguments: &Map<String, Value>) {
 }
 
 /// The target of a request: a share's path, a job, a group and so on; never a value.
-fn target(arguments: &Map<String, Value>) -> Option<String> {
+fn audit_target(arguments: &Map<String, Value>) -> Option<String> {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
     let path = text("path").or_else(|| text("from"));
     let target = match (text("group_id"), path) {
@@ -158,10 +158,10 @@ fn target(arguments: &Map<String, Value>) -> Option<String> {
         .find_map(text)?
         .to_owned(),
     };
-    Some(beginning(&target, 512).to_owned())
+    Some(truncate_chars(&target, 512).to_owned())
 }
 
-fn beginning(text: &str, characters: usize) -> &str {
+fn truncate_chars(text: &str, characters: usize) -> &str {
     if text.len() <= characters {
         return text;
     }
@@ -169,77 +169,81 @@ fn beginning(text: &str, characters: usize) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-async fn perform(hub: Hub, request: Request, mut entry: NewEntry) -> Result<Dispatched, Problem> {
+async fn execute_and_log(
+    hub: Hub,
+    request: OperationRequest,
+    mut entry: NewAuditEntry,
+) -> Result<DispatchedReply, Problem> {
     let operation = request.operation;
-    describe(&mut entry, &request.arguments.known);
+    describe_entry(&mut entry, &request.arguments.available);
     let is_logged = Arc::new(AtomicBool::new(false));
-    let result = proceed(&hub, request, &mut entry, Arc::clone(&is_logged)).await;
+    let result = execute(&hub, request, &mut entry, Arc::clone(&is_logged)).await;
     if !is_logged.load(Ordering::Relaxed) {
-        log(&hub, operation, entry, &result);
+        log_outcome(&hub, operation, entry, &result);
     }
     result
 }
 
 /// Writes audit entries that no transaction contains: reads and failures.
-fn log(
+fn log_outcome(
     hub: &Hub,
     operation: &Operation,
-    mut entry: NewEntry,
-    result: &Result<Dispatched, Problem>,
+    mut entry: NewAuditEntry,
+    result: &Result<DispatchedReply, Problem>,
 ) {
     let problem = result.as_ref().err();
     entry.status = match result {
         Ok(dispatched) => dispatched.reply.status,
         Err(problem) => problem.code.status(),
     };
-    let is_denied = problem.is_some_and(|problem| problem.code == Code::PermissionDenied);
+    let is_denied = problem.is_some_and(|problem| problem.code == ProblemCode::PermissionDenied);
     if is_denied {
         entry.decision = Decision::Deny;
     }
     let is_wanted = match (operation.effect, problem) {
-        (Effect::Reads, _) => entry.via == Via::Mcp || is_denied || hub.settings().audit.rest_reads,
+        (Effect::Read, _) => entry.via == Via::Mcp || is_denied || hub.settings().audit.rest_reads,
         (_, Some(_)) => true,
         // Its entry was committed with its effect.
         (_, None) => false,
     };
     if is_wanted {
         entry.idempotency = None;
-        hub.log_read(entry);
+        hub.record_read(entry);
     }
 }
 
-async fn proceed(
+async fn execute(
     hub: &Hub,
-    request: Request,
-    entry: &mut NewEntry,
+    request: OperationRequest,
+    entry: &mut NewAuditEntry,
     is_logged: Arc<AtomicBool>,
-) -> Result<Dispatched, Problem> {
+) -> Result<DispatchedReply, Problem> {
     let operation = request.operation;
-    if let Some(scope) = operation.needed_scope() {
-        request.visitor.principal.require(scope)?;
+    if let Some(scope) = operation.required_scope() {
+        request.caller.principal.require(scope)?;
     }
-    let tenant = gate(
+    let tenant = check_gate(
         hub,
         operation,
-        &request.visitor.principal,
-        &request.arguments.known,
+        &request.caller.principal,
+        &request.arguments.available,
     )
     .await?;
-    let arguments = match request.arguments.all {
+    let arguments = match request.arguments.pending {
         Some(all) => {
             let all = all.await?;
-            describe(entry, &all);
+            describe_entry(entry, &all);
             all
         }
-        None => request.arguments.known,
+        None => request.arguments.available,
     };
-    operation.check_rights(&request.visitor.principal, &arguments)?;
+    operation.check_rights(&request.caller.principal, &arguments)?;
     operation
         .input
         .check(&arguments, request.arguments.naming)?;
     let key = match request.idempotency_key {
-        Some(key) if operation.effect != Effect::Reads => Some(idempotency_key(
-            &request.visitor.principal,
+        Some(key) if operation.effect != Effect::Read => Some(idempotency_key(
+            &request.caller.principal,
             operation,
             &arguments,
             key,
@@ -249,7 +253,7 @@ async fn proceed(
     entry.idempotency.clone_from(&key);
     let call = Call {
         hub: hub.clone(),
-        visitor: request.visitor,
+        caller: request.caller,
         via: request.via,
         if_match: request.if_match,
         last_event_id: request.last_event_id,
@@ -259,19 +263,22 @@ async fn proceed(
         is_logged,
     };
     match key {
-        Some(key) => once(hub, operation, call, arguments, &key).await,
-        None => operation.run(call, arguments).await.map(Dispatched::fresh),
+        Some(key) => execute_idempotent(hub, operation, call, arguments, &key).await,
+        None => operation
+            .run(call, arguments)
+            .await
+            .map(DispatchedReply::fresh),
     }
 }
 
 /// Runs the operation, unless this idempotency key was used before.
-async fn once(
+async fn execute_idempotent(
     hub: &Hub,
     operation: &Operation,
     call: Call,
     arguments: Map<String, Value>,
     key: &IdempotencyKey,
-) -> Result<Dispatched, Problem> {
+) -> Result<DispatchedReply, Problem> {
     let body = serde_json::to_vec(&arguments).map_err(|error| Problem::internal(&error))?;
     match hub
         .state()
@@ -280,8 +287,8 @@ async fn once(
     {
         KeyClaim::First => {}
         KeyClaim::Replay(stored) => {
-            return Ok(Dispatched {
-                reply: unpack(hub, key, &stored)?,
+            return Ok(DispatchedReply {
+                reply: decode_reply(hub, key, &stored)?,
                 is_replay: true,
             });
         }
@@ -290,7 +297,7 @@ async fn once(
                 "a request with this `Idempotency-Key` is in progress; wait for it",
             ));
         }
-        KeyClaim::OtherBody => {
+        KeyClaim::BodyMismatch => {
             return Err(key_conflict(
                 "this `Idempotency-Key` was used for a request with another body; use a new one",
             ));
@@ -302,7 +309,10 @@ async fn once(
         }
     }
     let result = operation.run(call, arguments).await;
-    let stored = result.as_ref().ok().and_then(|reply| pack(hub, key, reply));
+    let stored = result
+        .as_ref()
+        .ok()
+        .and_then(|reply| encode_reply(hub, key, reply));
     let key = key.clone();
     let keep = move |hub: Hub| {
         let (key, stored) = (key.clone(), stored.clone());
@@ -313,12 +323,13 @@ async fn once(
             }
         }
     };
-    hub.see_to("storing an idempotent reply", keep).await;
-    result.map(Dispatched::fresh)
+    hub.retry_until_stored("storing an idempotent reply", keep)
+        .await;
+    result.map(DispatchedReply::fresh)
 }
 
 fn key_conflict(message: &str) -> Problem {
-    Problem::precondition(message).because("idempotency_key")
+    Problem::precondition(message).with_reason("idempotency_key")
 }
 
 /// An idempotency key, scoped to token and route.
@@ -328,13 +339,13 @@ fn idempotency_key(
     arguments: &Map<String, Value>,
     key: String,
 ) -> Result<IdempotencyKey, Problem> {
-    if key.is_empty() || key.len() > LONGEST_KEY {
+    if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY_BYTES {
         return Err(Problem::invalid(format!(
-            "an `Idempotency-Key` has 1 to {LONGEST_KEY} bytes"
+            "an `Idempotency-Key` has 1 to {MAX_IDEMPOTENCY_KEY_BYTES} bytes"
         )));
     }
     let mut route = operation.name.to_owned();
-    for name in operation.names_in_path() {
+    for name in operation.path_argument_names() {
         route.push('/');
         match arguments.get(name) {
             Some(Value::String(id)) => route.push_str(id),
@@ -350,22 +361,22 @@ fn idempotency_key(
 }
 
 #[derive(Serialize, Deserialize)]
-struct Packed {
+struct StoredReplyBody {
     etag: Option<String>,
     body: Option<Box<RawValue>>,
 }
 
 /// Replies may contain a secret, so they are stored encrypted.
-fn pack(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
+fn encode_reply(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
     let body = match &reply.body {
-        Body::Empty => None,
-        Body::Json(body) => Some((**body).to_owned()),
-        Body::Events(_) | Body::Bytes(..) => return None,
+        ReplyBody::Empty => None,
+        ReplyBody::Json(body) => Some((**body).to_owned()),
+        ReplyBody::Events(_) | ReplyBody::Bytes(..) => return None,
     };
     let etag = reply.etag.clone();
-    let body = serde_json::to_vec(&Packed { etag, body })
+    let body = serde_json::to_vec(&StoredReplyBody { etag, body })
         .map_err(|error| Problem::internal(&error))
-        .and_then(|document| hub.seal_reply(&key.key, &document))
+        .and_then(|document| hub.encrypt_reply(&key.key, &document))
         .inspect_err(|error| tracing::error!("{error}"))
         .ok()?;
     Some(StoredReply {
@@ -374,24 +385,24 @@ fn pack(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
     })
 }
 
-fn unpack(hub: &Hub, key: &IdempotencyKey, stored: &StoredReply) -> Result<Reply, Problem> {
-    let document = hub.open_reply(&key.key, &stored.body)?;
-    let Packed { etag, body } =
+fn decode_reply(hub: &Hub, key: &IdempotencyKey, stored: &StoredReply) -> Result<Reply, Problem> {
+    let document = hub.decrypt_reply(&key.key, &stored.body)?;
+    let StoredReplyBody { etag, body } =
         serde_json::from_slice(&document).map_err(|error| Problem::internal(&error))?;
     Ok(Reply {
         status: stored.status,
         etag,
-        body: body.map_or(Body::Empty, |body| Body::Json(body.into())),
+        body: body.map_or(ReplyBody::Empty, |body| ReplyBody::Json(body.into())),
     })
 }
 
 /// Looks up the tenant and checks the share of a route, with the caller's rights.
-async fn gate(
+async fn check_gate(
     hub: &Hub,
     operation: &Operation,
     principal: &Principal,
     arguments: &Map<String, Value>,
-) -> Result<Option<Arc<KnownTenant>>, Problem> {
+) -> Result<Option<Arc<CachedTenant>>, Problem> {
     match operation.gate {
         Gate::None => return Ok(None),
         Gate::WholeHub => {
@@ -400,15 +411,15 @@ async fn gate(
         }
         _ => {}
     }
-    let id = argument(arguments, "tenant_id")?;
+    let id = string_argument(arguments, "tenant_id")?;
     let id = TenantId::parse(id)
-        .map_err(|error| Problem::invalid(error.to_string()).at("tenant_id", "no id"))?;
+        .map_err(|error| Problem::invalid(error.to_string()).with_detail("tenant_id", "no id"))?;
     let gone = || Problem::not_found(format!("there is no tenant `{id}`"));
-    if !principal.covers(&id) {
+    if !principal.covers_tenant(&id) {
         return Err(gone());
     }
     let tenant = hub.tenant(&id).await?.ok_or_else(gone)?;
-    if tenant.deleted_at.is_some() && operation.gate != Gate::DeletedTenant {
+    if tenant.deleted_at.is_some() && operation.gate != Gate::AnyTenant {
         return Err(gone());
     }
     if matches!(operation.gate, Gate::ActiveTenant | Gate::Writer)
@@ -416,15 +427,15 @@ async fn gate(
     {
         return Err(
             Problem::denied(format!("the tenant `{id}` is blocked; unblock it first"))
-                .because("tenant_blocked"),
+                .with_reason("tenant_blocked"),
         );
     }
     if !matches!(operation.gate, Gate::Member | Gate::Writer) {
         return Ok(Some(tenant));
     }
-    let group = argument(arguments, "group_id")?;
+    let group = string_argument(arguments, "group_id")?;
     let group = GroupId::parse(group)
-        .map_err(|error| Problem::invalid(error.to_string()).at("group_id", "no id"))?;
+        .map_err(|error| Problem::invalid(error.to_string()).with_detail("group_id", "no id"))?;
     let membership = tenant
         .groups
         .iter()
@@ -436,14 +447,15 @@ async fn gate(
         return Err(Problem::denied(format!(
             "the tenant may only read the share `{group}`; give it write access first"
         ))
-        .because("read_only_member"));
+        .with_reason("read_only_member"));
     }
     Ok(Some(tenant))
 }
 
-fn argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str, Problem> {
+fn string_argument<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str, Problem> {
     arguments.get(name).and_then(Value::as_str).ok_or_else(|| {
-        Problem::invalid(format!("`{name}` is required and must be a string")).at(name, "required")
+        Problem::invalid(format!("`{name}` is required and must be a string"))
+            .with_detail(name, "required")
     })
 }
 
@@ -453,10 +465,10 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_between_characters() {
-        assert_eq!(beginning("", 2), "");
-        assert_eq!(beginning("ab", 2), "ab");
-        assert_eq!(beginning("abc", 2), "ab");
-        assert_eq!(beginning("äö", 2), "äö");
-        assert_eq!(beginning("äöü", 2), "äö");
+        assert_eq!(truncate_chars("", 2), "");
+        assert_eq!(truncate_chars("ab", 2), "ab");
+        assert_eq!(truncate_chars("abc", 2), "ab");
+        assert_eq!(truncate_chars("äö", 2), "äö");
+        assert_eq!(truncate_chars("äöü", 2), "äö");
     }
 }

@@ -5,8 +5,8 @@ mod openapi;
 mod page;
 
 pub use markdown::reference as markdown;
-pub use openapi::document as openapi;
-pub(crate) use page::{POLICY, STYLE, html};
+pub use openapi::build_document as openapi;
+pub(crate) use page::{CONTENT_SECURITY_POLICY, STYLESHEET, reference_html};
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,20 +1,20 @@
 //! Files of shares and workspaces. Operations on a share are a trait, so that the files can be in a directory or
 //! elsewhere; nothing here knows the caller or the protocol.
 
+mod api_types;
 mod archive;
 mod beneath;
 mod budget;
-mod condition;
 mod directory;
-mod faults;
 mod find;
 mod go_glob;
 mod go_regex;
 mod home_directory;
+mod if_match;
 mod path;
+mod problems;
 mod quota;
 mod search;
-mod shapes;
 mod text;
 mod tree;
 mod walk;
@@ -25,31 +25,34 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::Problem;
-pub use archive::Pieces;
-pub use condition::IfMatch;
-pub use directory::{DirectoryFiles, empty_trash};
-pub use find::Find;
-pub use go_glob::GoGlob;
-pub use go_regex::{Case, GoRegex};
-pub use path::SharePath;
-pub use quota::Allowance;
-pub use search::Search;
-pub use shapes::{
-    EntryType, FileEntry, FileText, Listing, Match, Matches, Paths, Placed, Used, Written,
+pub use crate::files::{
+    api_types::{
+        CreateOutcome, EntryType, FileEntry, FileText, FindResult, GrepMatch, GrepResult, Listing,
+        TreeUsage, WrittenFile,
+    },
+    if_match::IfMatch,
 };
-pub use text::Lines;
+pub use archive::ArchiveChunks;
+pub use directory::{DirectoryFiles, empty_trash};
+pub use find::FindQuery;
+pub use go_glob::GoGlob;
+pub use go_regex::{CaseMatching, GoRegex};
+pub use path::SharePath;
+pub use quota::QuotaLimits;
+pub use search::GrepQuery;
+pub use text::LineRange;
 pub use workspace::{ByteRange, Download, Workspace};
 
-pub(crate) use beneath::{DIRECTORY, Links, READ, open_beneath};
+pub(crate) use crate::files::problems::{problem_from_errno, problem_from_io};
+pub(crate) use beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath};
 pub(crate) use directory::{
-    atomic::{Draft, make_directories},
-    blocking,
-    count::{clear_below, measure},
+    atomic::{TempFile, make_directories},
+    count::{measure_directory, remove_temp_files_below},
+    run_blocking,
 };
-pub(crate) use faults::{io_problem, problem};
 pub(crate) use home_directory::HomeDirectory;
-pub(crate) use tree::{Tree, names, open_directory};
-pub(crate) use walk::walk;
+pub(crate) use tree::{Tree, open_directory, read_entries};
+pub(crate) use walk::walk_tree;
 
 /// Limits of operations and of a share. They may change at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub struct FileLimits {
     pub read_bytes: usize,
     pub write_bytes: usize,
     pub list_entries: usize,
-    pub allowance: Allowance,
+    pub quota: QuotaLimits,
 }
 
 impl Default for FileLimits {
@@ -66,7 +69,7 @@ impl Default for FileLimits {
             read_bytes: 1 << 20,
             write_bytes: 8 << 20,
             list_entries: 5000,
-            allowance: Allowance::default(),
+            quota: QuotaLimits::default(),
         }
     }
 }
@@ -79,7 +82,7 @@ pub enum WriteMode {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Removal {
+pub enum RemoveMode {
     /// A directory only if it is empty.
     #[default]
     Single,
@@ -93,15 +96,20 @@ pub trait Files: Send + Sync + 'static {
     async fn list(&self, path: &SharePath) -> Result<Listing, Problem>;
 
     /// Reads lines of a text file.
-    async fn read(&self, path: &SharePath, lines: Lines) -> Result<FileText, Problem>;
+    async fn read(&self, path: &SharePath, lines: LineRange) -> Result<FileText, Problem>;
 
     async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem>;
 
     /// Searches contents; stops early when cancelled.
-    async fn grep(&self, search: Search, cancel: CancellationToken) -> Result<Matches, Problem>;
+    async fn grep(
+        &self,
+        search: GrepQuery,
+        cancel: CancellationToken,
+    ) -> Result<GrepResult, Problem>;
 
     /// Searches names; stops early when cancelled.
-    async fn find(&self, find: Find, cancel: CancellationToken) -> Result<Paths, Problem>;
+    async fn find(&self, find: FindQuery, cancel: CancellationToken)
+    -> Result<FindResult, Problem>;
 
     /// Writes a file and creates missing parent directories.
     async fn write(
@@ -110,10 +118,10 @@ pub trait Files: Send + Sync + 'static {
         content: Bytes,
         mode: WriteMode,
         condition: Option<IfMatch>,
-    ) -> Result<(Placed, Written), Problem>;
+    ) -> Result<(CreateOutcome, WrittenFile), Problem>;
 
     /// Creates a directory and its parents. An existing one is not an error.
-    async fn make_dir(&self, path: &SharePath) -> Result<(Placed, FileEntry), Problem>;
+    async fn make_dir(&self, path: &SharePath) -> Result<(CreateOutcome, FileEntry), Problem>;
 
     /// Moves a file or directory to a path that does not exist.
     async fn relocate(
@@ -127,11 +135,11 @@ pub trait Files: Send + Sync + 'static {
     async fn remove(
         &self,
         path: &SharePath,
-        removal: Removal,
+        removal: RemoveMode,
         condition: Option<IfMatch>,
     ) -> Result<(), Problem>;
 
-    async fn used(&self) -> Result<Used, Problem>;
+    async fn usage(&self) -> Result<TreeUsage, Problem>;
 
     fn set_limits(&self, limits: FileLimits);
 }

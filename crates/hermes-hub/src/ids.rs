@@ -7,11 +7,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Names that a tenant or group cannot have, because they name parts of the Hub.
-const RESERVED: [&str; 3] = ["hub", "shares", "sync"];
+const RESERVED_NAMES: [&str; 3] = ["hub", "shares", "sync"];
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a valid {kind} id: {rule}")]
-pub struct NoId {
+pub struct InvalidId {
     text: String,
     kind: &'static str,
     rule: &'static str,
@@ -26,12 +26,12 @@ macro_rules! id {
 
         impl $name {
             /// Takes a text for an id, if it is well formed.
-            pub fn parse(text: &str) -> Result<Self, NoId> {
+            pub fn parse(text: &str) -> Result<Self, InvalidId> {
                 let is_valid: fn(&str) -> bool = $is_valid;
                 if is_valid(text) {
                     Ok(Self(text.to_owned()))
                 } else {
-                    Err(NoId { text: text.chars().take(80).collect(), kind: $kind, rule: $rule })
+                    Err(InvalidId { text: text.chars().take(80).collect(), kind: $kind, rule: $rule })
                 }
             }
 
@@ -122,12 +122,12 @@ impl RunId {
 
 impl TokenId {
     /// The id of callers without a token, on public routes.
-    pub(crate) fn nobody() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self("tok_0".into())
     }
 
     /// The id of a tenant's agent on the private routes. No token has such an id.
-    pub(crate) fn of_tenant(tenant: &TenantId) -> Self {
+    pub(crate) fn for_tenant(tenant: &TenantId) -> Self {
         Self(format!("tenant:{tenant}"))
     }
 
@@ -157,7 +157,7 @@ fn is_slug(text: &str) -> bool {
         && edge(bytes.first())
         && edge(bytes.last())
         && bytes.iter().copied().all(inner)
-        && !RESERVED.contains(&text)
+        && !RESERVED_NAMES.contains(&text)
 }
 
 fn is_job(text: &str) -> bool {

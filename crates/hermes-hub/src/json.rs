@@ -7,46 +7,46 @@ use serde_json::Value;
 
 use crate::Problem;
 
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Root {
+pub(crate) enum JsonKind {
     Object,
     List,
     Scalar,
 }
 
-pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Problem> {
-    check(bytes)?;
-    serde_json::from_slice(bytes).map_err(|error| refuse(&error))
+pub(crate) fn parse_strict(bytes: &[u8]) -> Result<Value, Problem> {
+    check_strict(bytes)?;
+    serde_json::from_slice(bytes).map_err(|error| invalid_json(&error))
 }
 
-pub(crate) fn check(bytes: &[u8]) -> Result<Root, Problem> {
+pub(crate) fn check_strict(bytes: &[u8]) -> Result<JsonKind, Problem> {
     if std::str::from_utf8(bytes).is_err() {
         return Err(Problem::invalid("the body is not valid UTF-8"));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let root = Scan { depth: 0 }
+    let root = StrictScanner { depth: 0 }
         .deserialize(&mut deserializer)
-        .map_err(|error| refuse(&error))?;
-    deserializer.end().map_err(|error| refuse(&error))?;
+        .map_err(|error| invalid_json(&error))?;
+    deserializer.end().map_err(|error| invalid_json(&error))?;
     Ok(root)
 }
 
-fn refuse(error: &serde_json::Error) -> Problem {
+fn invalid_json(error: &serde_json::Error) -> Problem {
     Problem::invalid(format!("the body is not usable JSON: {error}"))
 }
 
 #[derive(Clone, Copy)]
-struct Scan {
+struct StrictScanner {
     depth: usize,
 }
 
-impl Scan {
+impl StrictScanner {
     fn deeper<E: Error>(self) -> Result<Self, E> {
-        if self.depth >= DEEPEST {
+        if self.depth >= MAX_DEPTH {
             return Err(E::custom(format_args!(
-                "values are nested deeper than {DEEPEST}"
+                "values are nested deeper than {MAX_DEPTH}"
             )));
         }
         Ok(Self {
@@ -55,70 +55,70 @@ impl Scan {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Scan {
-    type Value = Root;
+impl<'de> DeserializeSeed<'de> for StrictScanner {
+    type Value = JsonKind;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Root, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<JsonKind, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Scan {
-    type Value = Root;
+impl<'de> Visitor<'de> for StrictScanner {
+    type Value = JsonKind;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Root, E> {
-        Ok(Root::Scalar)
+    fn visit_bool<E>(self, _: bool) -> Result<JsonKind, E> {
+        Ok(JsonKind::Scalar)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Root, E> {
-        Ok(Root::Scalar)
+    fn visit_i64<E>(self, _: i64) -> Result<JsonKind, E> {
+        Ok(JsonKind::Scalar)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Root, E> {
-        Ok(Root::Scalar)
+    fn visit_u64<E>(self, _: u64) -> Result<JsonKind, E> {
+        Ok(JsonKind::Scalar)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Root, E> {
-        Ok(Root::Scalar)
+    fn visit_f64<E>(self, _: f64) -> Result<JsonKind, E> {
+        Ok(JsonKind::Scalar)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Root, E> {
-        Ok(Root::Scalar)
+    fn visit_str<E>(self, _: &str) -> Result<JsonKind, E> {
+        Ok(JsonKind::Scalar)
     }
 
-    fn visit_unit<E>(self) -> Result<Root, E> {
-        Ok(Root::Scalar)
+    fn visit_unit<E>(self) -> Result<JsonKind, E> {
+        Ok(JsonKind::Scalar)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Root, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonKind, A::Error> {
         let inside = self.deeper()?;
         while items.next_element_seed(inside)?.is_some() {}
-        Ok(Root::List)
+        Ok(JsonKind::List)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Root, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<JsonKind, A::Error> {
         let inside = self.deeper()?;
         let mut names: Vec<Cow<'de, str>> = Vec::new();
-        while let Some(name) = members.next_key_seed(Name)? {
+        while let Some(name) = members.next_key_seed(MemberName)? {
             names.push(name);
             members.next_value_seed(inside)?;
         }
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => Err(A::Error::custom(format_args!("`{}` occurs twice", pair[0]))),
-            None => Ok(Root::Object),
+            None => Ok(JsonKind::Object),
         }
     }
 }
 
 /// A member's name, borrowed if possible.
-struct Name;
+struct MemberName;
 
-impl<'de> DeserializeSeed<'de> for Name {
+impl<'de> DeserializeSeed<'de> for MemberName {
     type Value = Cow<'de, str>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -126,7 +126,7 @@ impl<'de> DeserializeSeed<'de> for Name {
     }
 }
 
-impl<'de> Visitor<'de> for Name {
+impl<'de> Visitor<'de> for MemberName {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,30 +147,30 @@ mod tests {
     use super::*;
 
     fn told(bytes: &[u8]) -> String {
-        parse(bytes).unwrap_err().message
+        parse_strict(bytes).unwrap_err().message
     }
 
     #[test]
     fn ordinary_documents_are_read() {
-        let value = parse(br#"{"a": [1, {"b": null}], "c": "\u00e4"}"#).unwrap();
+        let value = parse_strict(br#"{"a": [1, {"b": null}], "c": "\u00e4"}"#).unwrap();
         assert_eq!(value["a"][1]["b"], Value::Null);
-        assert_eq!(check(b"[]").unwrap(), Root::List);
-        assert_eq!(check(b" 1 ").unwrap(), Root::Scalar);
+        assert_eq!(check_strict(b"[]").unwrap(), JsonKind::List);
+        assert_eq!(check_strict(b" 1 ").unwrap(), JsonKind::Scalar);
     }
 
     #[test]
     fn a_member_may_occur_once_only() {
         assert!(told(br#"{"a": {"b": 1, "c": 2, "b": 3}}"#).contains("`b` occurs twice"));
         assert!(told(br#"{"\u0061": 1, "a": 2}"#).contains("`a` occurs twice"));
-        assert!(parse(br#"[{"a": 1}, {"a": 2}]"#).is_ok());
+        assert!(parse_strict(br#"[{"a": 1}, {"a": 2}]"#).is_ok());
     }
 
     #[test]
     fn nesting_has_an_end() {
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(parse(nested(64).as_bytes()).is_ok());
+        assert!(parse_strict(nested(64).as_bytes()).is_ok());
         assert!(told(nested(65).as_bytes()).contains("nested deeper than 64"));
-        assert!(parse(nested(100_000).as_bytes()).is_err());
+        assert!(parse_strict(nested(100_000).as_bytes()).is_err());
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
             b"{\"a\": \"\xff\"}",
             b"\"\xc3\x28\"",
         ] {
-            assert!(parse(bytes).is_err(), "{bytes:?}");
+            assert!(parse_strict(bytes).is_err(), "{bytes:?}");
         }
     }
 }

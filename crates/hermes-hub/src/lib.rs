@@ -5,21 +5,23 @@
 //! here knows the agent.
 
 pub mod agents;
+pub mod api_types;
 pub mod audit;
 pub mod auth;
 pub mod backup;
-pub mod clock;
 pub mod data_dir;
 pub mod document;
+pub mod encryption;
 pub mod files;
 pub mod ids;
 pub mod operations;
 pub mod problem;
+mod rate_limit;
+mod redact_keys;
 pub mod runs;
 pub mod runtime;
-pub mod seal;
+pub mod scheduler;
 pub mod settings;
-pub mod shapes;
 pub mod state;
 pub mod sync;
 
@@ -30,13 +32,11 @@ mod json;
 mod mcp;
 mod metrics;
 mod private;
-mod rate;
 mod refusals;
 mod rest;
-mod scrub;
 mod service;
 
-pub use app::{Hub, OpenError, Opened, Parts, ServeError, StartError};
+pub use app::{Hub, HubOpenError, HubParts, OpenedHub, ServeError, StartError};
 pub use ids::{ApprovalId, GroupId, JobId, RunId, TenantId, TokenId};
 pub use metrics::Metrics;
-pub use problem::{Code, Detail, Problem};
+pub use problem::{Problem, ProblemCode, ProblemDetail};

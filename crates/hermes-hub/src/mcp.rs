@@ -11,34 +11,34 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use hermes_mcp::serve::http::{self, HttpOptions};
+use hermes_mcp::serve::http::{self, HttpServeOptions};
 use rmcp::ServerHandler;
 
-use self::records::Records;
 use crate::{
     Hub, Problem, json,
+    mcp::session_records::StoredSessions,
     rest::{RequestId, arguments, problem_response},
 };
 
-mod answer;
 mod connection;
-mod direct;
-mod records;
+mod fast_path;
+mod session_records;
+mod tool_result;
 mod tools;
 
-pub(crate) use connection::token_ends;
+pub(crate) use connection::wait_for_token_end;
 
 /// Each MCP session costs some memory and a task.
-const MOST_SESSIONS: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 
 pub(crate) fn router(hub: &Hub) -> Router {
     let maker = hub.clone();
-    let make_handler = move || connection::Connection::new(maker.clone());
-    mount(hub, make_handler, Calls::Direct)
+    let make_handler = move || connection::McpConnection::new(maker.clone());
+    mount_handler(hub, make_handler, CallRouting::Direct)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Calls {
+pub(crate) enum CallRouting {
     /// Plain calls are answered by the Hub itself.
     Direct,
     /// All calls go to the handler.
@@ -46,14 +46,14 @@ pub(crate) enum Calls {
 }
 
 /// The route `/mcp` with a handler. The middleware has checked host, origin and token.
-pub(crate) fn mount<S: ServerHandler>(
+pub(crate) fn mount_handler<S: ServerHandler>(
     hub: &Hub,
     make_handler: impl Fn() -> S + Send + Sync + 'static,
-    calls: Calls,
+    calls: CallRouting,
 ) -> Router {
     let settings = hub.settings();
     let own = settings.public_host().to_owned();
-    let options = HttpOptions {
+    let options = HttpServeOptions {
         path: "/mcp".into(),
         allowed_hosts: settings
             .allowed_hosts
@@ -67,21 +67,29 @@ pub(crate) fn mount<S: ServerHandler>(
             .cloned()
             .chain([settings.public_url.clone()])
             .collect(),
-        session_idle: std::time::Duration::from_secs(settings.mcp.session_idle_seconds),
-        most_sessions: MOST_SESSIONS,
-        most_sessions_per_principal: settings.mcp.sessions_per_token,
+        session_idle_timeout: std::time::Duration::from_secs(settings.mcp.session_idle_seconds),
+        max_sessions: MAX_SESSIONS,
+        max_sessions_per_principal: settings.mcp.sessions_per_token,
         // `check_body` has checked the size against the current limit.
-        most_body_bytes: usize::MAX,
-        records: Some(Arc::new(Records::new(hub.shared_state(), &settings.mcp))),
+        max_body_bytes: usize::MAX,
+        records: Some(Arc::new(StoredSessions::new(
+            hub.shared_state(),
+            &settings.mcp,
+        ))),
     };
     let with_calls = |router: Router| match calls {
-        Calls::Direct => router.layer(middleware::from_fn_with_state(hub.clone(), direct::call)),
-        Calls::ByHandler => router,
+        CallRouting::Direct => router.layer(middleware::from_fn_with_state(
+            hub.clone(),
+            crate::mcp::fast_path::handle_call,
+        )),
+        CallRouting::ByHandler => router,
     };
-    let (router, sessions) = http::mount(make_handler, options, hub.stop(), with_calls);
+    let (router, sessions) = http::mount(make_handler, options, hub.shutdown(), with_calls);
     hub.set_mcp_sessions(sessions.clone());
-    hub.work()
-        .spawn(records::follow_streams(hub.clone(), sessions));
+    hub.tasks().spawn(crate::mcp::session_records::sync_streams(
+        hub.clone(),
+        sessions,
+    ));
     router.layer(middleware::from_fn_with_state(hub.clone(), check_body))
 }
 
@@ -93,16 +101,16 @@ async fn check_body(State(hub): State<Hub>, request: Request, next: Next) -> Res
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    let id = RequestId::of(&request);
+    let id = RequestId::from_request(&request);
     let (mut parts, body) = request.into_parts();
     let checked = async {
-        let bytes = arguments::read(body, hub.settings().limits.body_bytes).await?;
-        match json::check(&bytes)? {
-            json::Root::Object => Ok(bytes),
-            json::Root::List => Err(Problem::invalid(
+        let bytes = arguments::read_body(body, hub.settings().limits.body_bytes).await?;
+        match json::check_strict(&bytes)? {
+            json::JsonKind::Object => Ok(bytes),
+            json::JsonKind::List => Err(Problem::invalid(
                 "batches are not part of the protocol; send one message at a time",
             )),
-            json::Root::Scalar => Err(Problem::invalid("a message is a JSON object")),
+            json::JsonKind::Scalar => Err(Problem::invalid("a message is a JSON object")),
         }
     };
     match checked.await {

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// In seconds.
-const BOUNDS: [f64; 10] = [
+const LATENCY_BUCKETS: [f64; 10] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
 
@@ -72,7 +72,7 @@ const HELP: [(&str, &str); 23] = [
     ),
 ];
 
-fn help(name: &str) -> &'static str {
+fn help_text(name: &str) -> &'static str {
     let found = HELP.iter().find(|(known, _)| *known == name);
     debug_assert!(found.is_some(), "metric `{name}` has no help text");
     found.map_or("", |(_, help)| help)
@@ -89,101 +89,107 @@ pub struct Metrics {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Histogram {
-    buckets: [u64; BOUNDS.len()],
+    buckets: [u64; LATENCY_BUCKETS.len()],
     count: u64,
     sum: f64,
 }
 
 impl Metrics {
-    pub(crate) fn request(
+    pub(crate) fn record_request(
         &self,
         operation: &'static str,
         via: &'static str,
         status: u16,
         took: Duration,
     ) {
-        *locked(&self.requests)
+        *lock(&self.requests)
             .entry((operation, via, status))
             .or_default() += 1;
-        locked(&self.latencies)
+        lock(&self.latencies)
             .entry(operation)
             .or_default()
-            .add(took.as_secs_f64());
+            .observe(took.as_secs_f64());
     }
 
-    pub(crate) fn auth_failure(&self) {
+    pub(crate) fn record_auth_failure(&self) {
         self.auth_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds to a counter. `labels` is for example `status="completed"`, or empty.
-    pub fn count(&self, name: &'static str, labels: impl Into<String>, by: u64) {
-        debug_assert!(!help(name).is_empty());
-        *locked(&self.counters)
+    pub fn increment(&self, name: &'static str, labels: impl Into<String>, by: u64) {
+        debug_assert!(!help_text(name).is_empty());
+        *lock(&self.counters)
             .entry((name, labels.into()))
             .or_default() += by;
     }
 
     /// Adds to a histogram of durations.
-    pub fn took(&self, name: &'static str, time: Duration) {
-        debug_assert!(!help(name).is_empty());
-        locked(&self.durations)
+    pub fn record_duration(&self, name: &'static str, time: Duration) {
+        debug_assert!(!help_text(name).is_empty());
+        lock(&self.durations)
             .entry(name)
             .or_default()
-            .add(time.as_secs_f64());
+            .observe(time.as_secs_f64());
     }
 
     /// All metrics and these gauges (name, labels, value) as text.
-    pub fn text(&self, gauges: &[(&str, String, u64)]) -> String {
+    pub fn render(&self, gauges: &[(&str, String, u64)]) -> String {
         let mut text = String::new();
         let mut line = |arguments: fmt::Arguments<'_>| {
             let _ = writeln!(text, "{arguments}");
         };
-        introduce("requests_total", "counter", &mut line);
-        for ((operation, via, status), count) in &*locked(&self.requests) {
+        write_header("requests_total", "counter", &mut line);
+        for ((operation, via, status), count) in &*lock(&self.requests) {
             line(format_args!(
                 "hermes_hub_requests_total{{operation=\"{operation}\",via=\"{via}\",code=\"{status}\"}} {count}"
             ));
         }
-        introduce("request_seconds", "histogram", &mut line);
-        for (operation, histogram) in &*locked(&self.latencies) {
+        write_header("request_seconds", "histogram", &mut line);
+        for (operation, histogram) in &*lock(&self.latencies) {
             let label = format!("operation=\"{operation}\"");
             histogram.write("request_seconds", &label, &mut line);
         }
-        for (name, histogram) in &*locked(&self.durations) {
-            introduce(name, "histogram", &mut line);
+        for (name, histogram) in &*lock(&self.durations) {
+            write_header(name, "histogram", &mut line);
             histogram.write(name, "", &mut line);
         }
-        introduce("auth_failures_total", "counter", &mut line);
+        write_header("auth_failures_total", "counter", &mut line);
         line(format_args!(
             "hermes_hub_auth_failures_total {}",
             self.auth_failures.load(Ordering::Relaxed)
         ));
         let mut named = "";
-        for ((name, labels), count) in &*locked(&self.counters) {
+        for ((name, labels), count) in &*lock(&self.counters) {
             if named != *name {
-                introduce(name, "counter", &mut line);
+                write_header(name, "counter", &mut line);
                 named = *name;
             }
-            line(format_args!("hermes_hub_{name}{} {count}", braced(labels)));
+            line(format_args!(
+                "hermes_hub_{name}{} {count}",
+                format_labels(labels)
+            ));
         }
         for (name, labels, value) in gauges {
             if named != *name {
-                introduce(name, "gauge", &mut line);
+                write_header(name, "gauge", &mut line);
                 named = *name;
             }
-            line(format_args!("hermes_hub_{name}{} {value}", braced(labels)));
+            line(format_args!(
+                "hermes_hub_{name}{} {value}",
+                format_labels(labels)
+            ));
         }
         text
     }
 }
 
 /// Writes the `HELP` and `TYPE` lines of a metric.
-fn introduce(name: &str, kind: &str, line: &mut impl FnMut(fmt::Arguments<'_>)) {
-    line(format_args!("# HELP hermes_hub_{name} {}", help(name)));
+fn write_header(name: &str, kind: &str, line: &mut impl FnMut(fmt::Arguments<'_>)) {
+    line(format_args!("# HELP hermes_hub_{name} {}", help_text(name)));
     line(format_args!("# TYPE hermes_hub_{name} {kind}"));
 }
 
-fn braced(labels: &str) -> String {
+fn format_labels(labels: &str) -> String {
     if labels.is_empty() {
         String::new()
     } else {
@@ -191,15 +197,15 @@ fn braced(labels: &str) -> String {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Histogram {
-    fn add(&mut self, seconds: f64) {
+    fn observe(&mut self, seconds: f64) {
         self.count += 1;
         self.sum += seconds;
-        if let Some(at) = BOUNDS.iter().position(|bound| seconds <= *bound) {
+        if let Some(at) = LATENCY_BUCKETS.iter().position(|bound| seconds <= *bound) {
             self.buckets[at] += 1;
         }
     }
@@ -208,13 +214,13 @@ impl Histogram {
     fn write(&self, name: &str, label: &str, line: &mut impl FnMut(fmt::Arguments<'_>)) {
         let comma = if label.is_empty() { "" } else { "," };
         let mut sum = 0;
-        for (bound, count) in BOUNDS.iter().zip(self.buckets) {
+        for (bound, count) in LATENCY_BUCKETS.iter().zip(self.buckets) {
             sum += count;
             line(format_args!(
                 "hermes_hub_{name}_bucket{{{label}{comma}le=\"{bound}\"}} {sum}"
             ));
         }
-        let (count, total, labels) = (self.count, self.sum, braced(label));
+        let (count, total, labels) = (self.count, self.sum, format_labels(label));
         line(format_args!(
             "hermes_hub_{name}_bucket{{{label}{comma}le=\"+Inf\"}} {count}"
         ));
@@ -230,12 +236,12 @@ mod tests {
     #[test]
     fn every_figure_says_once_what_it_is_and_of_which_kind() {
         let metrics = Metrics::default();
-        metrics.request("get_tenant", "mcp", 200, Duration::from_millis(2));
-        metrics.count("runs_ended_total", "status=\"completed\"", 3);
-        metrics.count("runs_ended_total", "status=\"failed\"", 1);
-        metrics.count("cron_fires_total", "", 1);
-        metrics.took("wake_seconds", Duration::from_millis(40));
-        let text = metrics.text(&[
+        metrics.record_request("get_tenant", "mcp", 200, Duration::from_millis(2));
+        metrics.increment("runs_ended_total", "status=\"completed\"", 3);
+        metrics.increment("runs_ended_total", "status=\"failed\"", 1);
+        metrics.increment("cron_fires_total", "", 1);
+        metrics.record_duration("wake_seconds", Duration::from_millis(40));
+        let text = metrics.render(&[
             ("tenants", "state=\"ready\"".into(), 5),
             ("tenants", "state=\"failed\"".into(), 1),
             ("mcp_sessions", String::new(), 0),
@@ -263,11 +269,11 @@ mod tests {
     #[test]
     fn requests_are_counted_by_operation_and_code_and_their_time_is_summed_up() {
         let metrics = Metrics::default();
-        metrics.request("get_tenant", "mcp", 200, Duration::from_millis(2));
-        metrics.request("get_tenant", "mcp", 200, Duration::from_mins(1));
-        metrics.count("runs_total", "status=\"completed\"", 3);
-        metrics.took("wake_seconds", Duration::from_millis(40));
-        let text = metrics.text(&[("tenants", "state=\"ready\"".into(), 5)]);
+        metrics.record_request("get_tenant", "mcp", 200, Duration::from_millis(2));
+        metrics.record_request("get_tenant", "mcp", 200, Duration::from_mins(1));
+        metrics.increment("runs_total", "status=\"completed\"", 3);
+        metrics.record_duration("wake_seconds", Duration::from_millis(40));
+        let text = metrics.render(&[("tenants", "state=\"ready\"".into(), 5)]);
         for line in [
             "hermes_hub_requests_total{operation=\"get_tenant\",via=\"mcp\",code=\"200\"} 2",
             "hermes_hub_request_seconds_bucket{operation=\"get_tenant\",le=\"0.0025\"} 1",

@@ -21,12 +21,12 @@ pub(crate) mod schema;
 #[cfg(test)]
 mod tests;
 
-pub use input::{Input, Kind, Member, Naming, Place};
-pub(crate) use input::{unknown_member, without_values};
+pub use input::{Argument, ArgumentKind, ArgumentLocation, NamingStyle, OperationInput};
+pub(crate) use input::{strip_values, unknown_member};
 pub use rights::MemberRight;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verb {
+pub enum HttpMethod {
     Get,
     Put,
     Post,
@@ -34,8 +34,8 @@ pub enum Verb {
     Delete,
 }
 
-impl Verb {
-    pub fn word(self) -> &'static str {
+impl HttpMethod {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Put => "PUT",
@@ -52,24 +52,24 @@ impl Verb {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    Open,
+pub enum RequiredAccess {
+    Public,
     AnyToken,
     Scope(Scope),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    Reads,
-    Changes,
-    Destroys,
+    Read,
+    Change,
+    Destroy,
 }
 
 /// Whether a repeated call with the same arguments has a further effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repetition {
-    Adds,
-    AddsNothing,
+pub enum Idempotency {
+    NotIdempotent,
+    Idempotent,
 }
 
 /// Which list of tools an operation is in.
@@ -91,7 +91,7 @@ pub enum Gate {
     WholeHub,
     Tenant,
     /// The tenant exists or is deleted but restorable.
-    DeletedTenant,
+    AnyTenant,
     /// The tenant exists and is not blocked.
     ActiveTenant,
     /// The tenant is a member of the group.
@@ -110,8 +110,8 @@ pub enum Output {
     Bytes(&'static [&'static str]),
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
-type Handler = Box<dyn Fn(Call, Map<String, Value>) -> Answer + Send + Sync>;
+type OperationFuture = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
+type OperationHandler = Box<dyn Fn(Call, Map<String, Value>) -> OperationFuture + Send + Sync>;
 
 /// One row of the table.
 pub struct Operation {
@@ -121,13 +121,13 @@ pub struct Operation {
     /// For people and models.
     pub description: &'static str,
     /// Usually one.
-    pub verbs: &'static [Verb],
+    pub methods: &'static [HttpMethod],
     /// The route, with `{name}` for path arguments.
     pub path: &'static str,
-    pub access: Access,
+    pub access: RequiredAccess,
     pub gate: Gate,
     pub effect: Effect,
-    pub repetition: Repetition,
+    pub idempotency: Idempotency,
     /// Whether it acts beyond the Hub.
     pub is_open_world: bool,
     pub toolset: Toolset,
@@ -136,7 +136,7 @@ pub struct Operation {
     pub success: &'static [u16],
     /// Error statuses besides the common ones.
     pub errors: &'static [u16],
-    pub input: Input,
+    pub input: OperationInput,
     pub output: Output,
     /// Another media type it can be requested in.
     pub other_media: Option<&'static str>,
@@ -146,7 +146,7 @@ pub struct Operation {
     pub is_versioned: bool,
     /// Rights that members of its input need beyond its own.
     rights: &'static [(&'static str, MemberRight)],
-    handler: Handler,
+    handler: OperationHandler,
 }
 
 impl fmt::Debug for Operation {
@@ -159,12 +159,12 @@ impl fmt::Debug for Operation {
 }
 
 /// Error statuses that any operation can have.
-pub const USUAL_ERRORS: [u16; 8] = [400, 401, 403, 404, 413, 429, 500, 503];
+pub const COMMON_ERRORS: [u16; 8] = [400, 401, 403, 404, 413, 429, 500, 503];
 
 impl Operation {
     fn new<I, F>(
         name: &'static str,
-        verb: &'static [Verb],
+        verb: &'static [HttpMethod],
         path: &'static str,
         handler: fn(Call, I) -> F,
     ) -> Self
@@ -176,9 +176,9 @@ impl Operation {
             name,
             title: "",
             description: "",
-            verbs: verb,
+            methods: verb,
             path,
-            access: Access::AnyToken,
+            access: RequiredAccess::AnyToken,
             gate: if path.contains("{group_id}") && path.contains("{tenant_id}") {
                 Gate::Member
             } else if path.contains("{tenant_id}") {
@@ -186,28 +186,28 @@ impl Operation {
             } else {
                 Gate::None
             },
-            effect: Effect::Changes,
-            repetition: Repetition::Adds,
+            effect: Effect::Change,
+            idempotency: Idempotency::NotIdempotent,
             is_open_world: false,
             toolset: Toolset::None,
             command: None,
             success: &[200],
             errors: &[],
-            input: Input::of::<I>(path, verb[0]),
+            input: OperationInput::for_type::<I>(path, verb[0]),
             output: Output::Empty,
             other_media: None,
             is_untrusted: false,
             is_versioned: false,
-            rights: rights::of(name),
+            rights: rights::member_rights(name),
             handler: Box::new(move |call, arguments| {
-                let input = input::read::<I>(arguments);
+                let input = input::deserialize_arguments::<I>(arguments);
                 Box::pin(async move { handler(call, input?).await })
             }),
         }
     }
 
     /// The arguments in its route, in order.
-    pub(crate) fn names_in_path(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn path_argument_names(&self) -> impl Iterator<Item = &'static str> {
         let parts = self.path.split('/');
         parts.filter_map(|part| {
             Some(
@@ -218,19 +218,19 @@ impl Operation {
         })
     }
 
-    fn says(mut self, title: &'static str, description: &'static str) -> Self {
+    fn docs(mut self, title: &'static str, description: &'static str) -> Self {
         self.title = title;
         self.description = description;
         self
     }
 
     fn scope(mut self, scope: Scope) -> Self {
-        self.access = Access::Scope(scope);
+        self.access = RequiredAccess::Scope(scope);
         self
     }
 
-    fn open(mut self) -> Self {
-        self.access = Access::Open;
+    fn public(mut self) -> Self {
+        self.access = RequiredAccess::Public;
         self
     }
 
@@ -239,19 +239,19 @@ impl Operation {
         self
     }
 
-    fn reads(mut self) -> Self {
-        self.effect = Effect::Reads;
-        self.repetition = Repetition::AddsNothing;
+    fn read_only(mut self) -> Self {
+        self.effect = Effect::Read;
+        self.idempotency = Idempotency::Idempotent;
         self
     }
 
-    fn destroys(mut self) -> Self {
-        self.effect = Effect::Destroys;
+    fn destructive(mut self) -> Self {
+        self.effect = Effect::Destroy;
         self
     }
 
     fn idempotent(mut self) -> Self {
-        self.repetition = Repetition::AddsNothing;
+        self.idempotency = Idempotency::Idempotent;
         self
     }
 
@@ -275,28 +275,28 @@ impl Operation {
         self
     }
 
-    fn gives<T: JsonSchema>(mut self) -> Self {
-        self.output = Output::Json(schema::output::<T>());
+    fn returns<T: JsonSchema>(mut self) -> Self {
+        self.output = Output::Json(schema::output_schema::<T>());
         self
     }
 
-    fn gives_nothing(mut self) -> Self {
+    fn returns_nothing(mut self) -> Self {
         self.output = Output::Empty;
         self.success = &[204];
         self
     }
 
-    fn gives_events(mut self) -> Self {
+    fn returns_events(mut self) -> Self {
         self.output = Output::Events;
         self
     }
 
-    fn gives_bytes(mut self, media_types: &'static [&'static str]) -> Self {
+    fn returns_bytes(mut self, media_types: &'static [&'static str]) -> Self {
         self.output = Output::Bytes(media_types);
         self
     }
 
-    fn also_gives(mut self, media_type: &'static str) -> Self {
+    fn also_returns(mut self, media_type: &'static str) -> Self {
         self.other_media = Some(media_type);
         self
     }
@@ -340,46 +340,46 @@ impl Operation {
     }
 
     /// Runs it. Everything but the input itself has been checked.
-    pub(crate) fn run(&self, call: Call, arguments: Map<String, Value>) -> Answer {
+    pub(crate) fn run(&self, call: Call, arguments: Map<String, Value>) -> OperationFuture {
         (self.handler)(call, arguments)
     }
 
     /// The first method, which the documents show.
-    pub fn verb(&self) -> Verb {
-        self.verbs[0]
+    pub fn method(&self) -> HttpMethod {
+        self.methods[0]
     }
 
-    pub fn needed_scope(&self) -> Option<Scope> {
+    pub fn required_scope(&self) -> Option<Scope> {
         match self.access {
-            Access::Scope(scope) => Some(scope),
-            Access::Open | Access::AnyToken => None,
+            RequiredAccess::Scope(scope) => Some(scope),
+            RequiredAccess::Public | RequiredAccess::AnyToken => None,
         }
     }
 }
 
-pub struct Table {
+pub struct OperationTable {
     operations: Vec<Operation>,
     by_name: HashMap<&'static str, usize>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let operations = rows::all();
+static TABLE: LazyLock<OperationTable> = LazyLock::new(|| {
+    let operations = rows::all_operations();
     let by_name = operations
         .iter()
         .enumerate()
         .map(|(at, operation)| (operation.name, at))
         .collect();
-    Table {
+    OperationTable {
         operations,
         by_name,
     }
 });
 
-pub fn table() -> &'static Table {
+pub fn table() -> &'static OperationTable {
     &TABLE
 }
 
-impl Table {
+impl OperationTable {
     pub fn rows(&'static self) -> std::slice::Iter<'static, Operation> {
         self.operations.iter()
     }
@@ -389,7 +389,7 @@ impl Table {
     }
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for OperationTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.operations).finish()
     }

@@ -16,19 +16,20 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Code, Hub, Problem, ServeError, TenantId, TokenId,
-    audit::NewEntry,
-    auth::{Principal, Refusal, Scope, Scopes},
-    dispatch::Visitor,
-    operations::{Operation, Verb, table},
-    rate::Rate,
+    Hub, Problem, ProblemCode, ServeError, TenantId, TokenId,
+    api_types::Via,
+    audit::NewAuditEntry,
+    auth::{AuthError, Principal, Scope, Scopes},
+    dispatch::Caller,
+    operations::{HttpMethod, Operation, table},
+    rate_limit::Rate,
     refusals::RefusedSender,
-    rest::{self, RequestId, bearer, door::too_many, problem_response},
-    shapes::Via,
+    rest,
+    rest::{RequestId, bearer_token, middleware::too_many_requests, problem_response},
 };
 
 /// The routes of a tenant that its agent may use.
-const SHARES: &str = "/v1/tenants/{tenant_id}/shares";
+const SHARES_ROUTE: &str = "/v1/tenants/{tenant_id}/shares";
 pub(crate) const AGENT_SCOPES: [Scope; 2] = [Scope::SharesRead, Scope::SharesWrite];
 
 impl Hub {
@@ -44,55 +45,55 @@ impl Hub {
 
     /// The private routes. Mount them only on a local socket.
     pub fn private_router(&self) -> Router {
-        let mut paths: BTreeMap<String, Vec<(&'static Operation, Verb)>> = BTreeMap::new();
+        let mut paths: BTreeMap<String, Vec<(&'static Operation, HttpMethod)>> = BTreeMap::new();
         for operation in table().rows() {
-            let Some(rest) = operation.path.strip_prefix(SHARES) else {
+            let Some(rest) = operation.path.strip_prefix(SHARES_ROUTE) else {
                 continue;
             };
             let path = format!("/internal/v1/shares{rest}");
-            let verbs = operation.verbs.iter().map(|verb| (operation, *verb));
+            let verbs = operation.methods.iter().map(|verb| (operation, *verb));
             paths.entry(path).or_default().extend(verbs);
         }
         let mut router = Router::new();
         for (path, operations) in paths {
-            router = router.route(&path, rest::methods(&operations));
+            router = router.route(&path, rest::method_router(&operations));
         }
         router
             .with_state(self.clone())
-            .fallback(rest::no_route)
-            .layer(middleware::from_fn_with_state(self.clone(), guard))
+            .fallback(rest::route_not_found)
+            .layer(middleware::from_fn_with_state(self.clone(), authenticate))
     }
 }
 
 /// Middleware that authenticates an agent by its runtime key.
-async fn guard(State(hub): State<Hub>, mut request: Request, next: Next) -> Response {
+async fn authenticate(State(hub): State<Hub>, mut request: Request, next: Next) -> Response {
     let id = RequestId::random();
     request.extensions_mut().insert(id.clone());
-    match admit(&hub, &mut request, &id).await {
+    match check_request(&hub, &mut request, &id).await {
         Ok(()) => next.run(request).await,
         Err(problem) => problem_response(&problem, &id),
     }
 }
 
-async fn admit(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), Problem> {
+async fn check_request(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), Problem> {
     if hub.is_draining() {
         let message = "the Hub is shutting down; try again in a moment";
-        return Err(Problem::new(Code::Unavailable, message).retry_after(5000));
+        return Err(Problem::new(ProblemCode::Unavailable, message).with_retry_after(5000));
     }
     let presented = request.headers().get(header::AUTHORIZATION);
     let key = presented
         .and_then(|value| value.to_str().ok())
-        .and_then(bearer);
-    let tenant = match hub.authenticator().tenant(key).await {
+        .and_then(bearer_token);
+    let tenant = match hub.authenticator().authenticate_tenant(key).await {
         Ok(tenant) => tenant,
         Err(refusal) => {
-            if let Some(entry) = refusal_entry(&refusal) {
+            if let Some(entry) = auth_failure_entry(&refusal) {
                 let sender = RefusedSender::PrivateSocket;
-                hub.note_refusal(sender, entry, request.uri().path(), id);
+                hub.record_refusal(sender, entry, request.uri().path(), id);
             }
             return Err(match refusal {
-                Refusal::NoKey | Refusal::Unknown => Problem::new(
-                    Code::Unauthenticated,
+                AuthError::MissingKey | AuthError::UnknownKey => Problem::new(
+                    ProblemCode::Unauthenticated,
                     "present the tenant's runtime key as `Authorization: Bearer …`",
                 ),
                 other => other.into(),
@@ -104,26 +105,26 @@ async fn admit(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), P
         per_second: f64::from(limits.rps_per_token),
         burst: f64::from(limits.burst),
     };
-    hub.requests()
-        .take(TokenId::of_tenant(&tenant), rate)
-        .map_err(|empty| too_many("too many requests of this tenant", empty))?;
-    request.extensions_mut().insert(visitor(&tenant));
+    hub.request_limiter()
+        .check(TokenId::for_tenant(&tenant), rate)
+        .map_err(|empty| too_many_requests("too many requests of this tenant", empty))?;
+    request.extensions_mut().insert(agent_caller(&tenant));
     request.extensions_mut().insert(tenant);
     Ok(())
 }
 
 /// The caller for a tenant's agent: it may use its shares and nothing else.
-fn visitor(tenant: &TenantId) -> Visitor {
+fn agent_caller(tenant: &TenantId) -> Caller {
     let scopes: Scopes = AGENT_SCOPES.into_iter().collect();
     let principal = Principal {
-        token: TokenId::of_tenant(tenant),
+        token: TokenId::for_tenant(tenant),
         name: tenant.to_string(),
         scopes,
         tenants: Some([tenant.clone()].into()),
         expires_at: None,
         cidrs: [].into(),
     };
-    Visitor {
+    Caller {
         principal: Arc::new(principal),
         key: None,
         address: Ipv4Addr::LOCALHOST.into(),
@@ -131,11 +132,11 @@ fn visitor(tenant: &TenantId) -> Visitor {
 }
 
 /// The audit entry of a refused request: only agents may use these routes.
-fn refusal_entry(refusal: &Refusal) -> Option<NewEntry> {
+fn auth_failure_entry(refusal: &AuthError) -> Option<NewAuditEntry> {
     let (action, status) = match refusal {
-        Refusal::ManagementToken => ("management_token_refused", 403),
-        Refusal::State(_) => return None,
+        AuthError::ManagementToken => ("management_token_refused", 403),
+        AuthError::State(_) => return None,
         _ => ("runtime_key_refused", 401),
     };
-    Some(NewEntry::new("unknown", Via::Agent, action).denied(status))
+    Some(NewAuditEntry::new("unknown", Via::Agent, action).denied(status))
 }

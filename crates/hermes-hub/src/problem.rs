@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::scrub;
+use crate::redact_keys;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub enum ProblemCode {
     /// Invalid JSON, member, id, path, pattern, schedule or cursor.
     InvalidArgument,
     /// No token, or one that is unknown, expired or revoked.
@@ -40,7 +40,7 @@ pub enum Code {
     MethodNotAllowed,
 }
 
-impl Code {
+impl ProblemCode {
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidArgument => 400,
@@ -65,7 +65,7 @@ impl Code {
     }
 
     /// The code in a problem document. `OutOfSpace` is reported as `resource_exhausted`.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidArgument | Self::MethodNotAllowed => "invalid_argument",
             Self::Unauthenticated => "unauthenticated",
@@ -87,7 +87,7 @@ impl Code {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Detail {
+pub struct ProblemDetail {
     pub field: String,
     pub reason: String,
 }
@@ -96,17 +96,17 @@ pub struct Detail {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
-    pub code: Code,
+    pub code: ProblemCode,
     /// The cause and the fix.
     pub message: String,
     /// A more specific code, such as `not_empty`.
     pub reason: Option<&'static str>,
-    pub details: Vec<Detail>,
+    pub details: Vec<ProblemDetail>,
     pub retry_after_ms: Option<u64>,
 }
 
 impl Problem {
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -117,38 +117,41 @@ impl Problem {
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Code::InvalidArgument, message)
+        Self::new(ProblemCode::InvalidArgument, message)
     }
 
     /// Missing, or not visible: the message must be the same for both.
     pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(Code::NotFound, message)
+        Self::new(ProblemCode::NotFound, message)
     }
 
     pub fn denied(message: impl Into<String>) -> Self {
-        Self::new(Code::PermissionDenied, message)
+        Self::new(ProblemCode::PermissionDenied, message)
     }
 
     /// The current state does not allow it.
     pub fn precondition(message: impl Into<String>) -> Self {
-        Self::new(Code::FailedPrecondition, message)
+        Self::new(ProblemCode::FailedPrecondition, message)
     }
 
     /// An internal error. The cause is logged with the request id and not sent to the client.
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {
         tracing::error!("{cause}");
-        Self::new(Code::Internal, "the Hub failed; its log has the reason")
+        Self::new(
+            ProblemCode::Internal,
+            "the Hub failed; its log has the reason",
+        )
     }
 
     #[must_use]
-    pub fn because(mut self, reason: &'static str) -> Self {
+    pub fn with_reason(mut self, reason: &'static str) -> Self {
         self.reason = Some(reason);
         self
     }
 
     #[must_use]
-    pub fn at(mut self, field: impl Into<String>, reason: impl Into<String>) -> Self {
-        self.details.push(Detail {
+    pub fn with_detail(mut self, field: impl Into<String>, reason: impl Into<String>) -> Self {
+        self.details.push(ProblemDetail {
             field: field.into(),
             reason: reason.into(),
         });
@@ -156,16 +159,16 @@ impl Problem {
     }
 
     #[must_use]
-    pub fn retry_after(mut self, milliseconds: u64) -> Self {
+    pub fn with_retry_after(mut self, milliseconds: u64) -> Self {
         self.retry_after_ms = Some(milliseconds);
         self
     }
 
     /// The problem document: `application/problem+json` over REST, text content over MCP.
-    pub fn document(&self, request_id: &str) -> serde_json::Value {
+    pub fn to_document(&self, request_id: &str) -> serde_json::Value {
         serde_json::json!({
-            "code": self.code.word(),
-            "message": scrub::keys(&self.message),
+            "code": self.code.as_str(),
+            "message": redact_keys::redact(&self.message),
             "status": self.code.status(),
             "reason": self.reason,
             "requestId": request_id,

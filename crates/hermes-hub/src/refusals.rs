@@ -12,17 +12,17 @@ use percent_encoding::percent_decode_str;
 
 use crate::{
     Hub,
-    audit::NewEntry,
-    rate::{Buckets, Rate},
+    audit::NewAuditEntry,
+    rate_limit::{Rate, RateLimiter},
+    redact_keys,
     rest::RequestId,
-    scrub,
 };
 
 /// The total limit is this many times the limit per sender.
-const SENDERS: f64 = 10.0;
+const GLOBAL_FACTOR: f64 = 10.0;
 /// Senders counted separately per minute.
-const COUNTED_APART: usize = 256;
-const LONGEST_PATH: usize = 200;
+const MAX_COUNTED_SENDERS: usize = 256;
+const MAX_LOGGED_PATH: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RefusedSender {
@@ -44,24 +44,28 @@ impl fmt::Display for RefusedSender {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Refusals {
-    by_sender: Buckets<RefusedSender>,
-    all: Buckets<()>,
-    left_out: Mutex<BTreeMap<RefusedSender, u64>>,
+pub(crate) struct RefusalLog {
+    by_sender: RateLimiter<RefusedSender>,
+    global: RateLimiter<()>,
+    suppressed: Mutex<BTreeMap<RefusedSender, u64>>,
 }
 
-impl Refusals {
+impl RefusalLog {
     /// Whether a refusal is logged; otherwise it is counted.
-    fn is_written_down(&self, sender: RefusedSender, per_minute: u32) -> bool {
+    fn should_log(&self, sender: RefusedSender, per_minute: u32) -> bool {
         let each = Rate::per_minute(per_minute);
         let all = Rate {
-            per_second: each.per_second * SENDERS,
-            burst: each.burst * SENDERS,
+            per_second: each.per_second * GLOBAL_FACTOR,
+            burst: each.burst * GLOBAL_FACTOR,
         };
-        let is_wanted = self.by_sender.take(sender, each).is_ok() && self.all.take((), all).is_ok();
+        let is_wanted =
+            self.by_sender.check(sender, each).is_ok() && self.global.check((), all).is_ok();
         if !is_wanted {
-            let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_known = left_out.contains_key(&sender) || left_out.len() < COUNTED_APART;
+            let mut left_out = self
+                .suppressed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let is_known = left_out.contains_key(&sender) || left_out.len() < MAX_COUNTED_SENDERS;
             let sender = if is_known {
                 sender
             } else {
@@ -72,25 +76,30 @@ impl Refusals {
         is_wanted
     }
 
-    fn take_left_out(&self) -> BTreeMap<RefusedSender, u64> {
-        std::mem::take(&mut self.left_out.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take_suppressed(&self) -> BTreeMap<RefusedSender, u64> {
+        std::mem::take(
+            &mut self
+                .suppressed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 }
 
 impl Hub {
     /// Logs a refused request, or counts it.
-    pub(crate) fn note_refusal(
+    pub(crate) fn record_refusal(
         &self,
         sender: RefusedSender,
-        entry: NewEntry,
+        entry: NewAuditEntry,
         path: &str,
         id: &RequestId,
     ) {
         let per_minute = self.settings().limits.auth_failures_per_minute;
-        if !self.refusals().is_written_down(sender, per_minute) {
+        if !self.refusals().should_log(sender, per_minute) {
             return;
         }
-        let mut entry = entry.to(shown(path));
+        let mut entry = entry.with_target(redact_path(path));
         entry.request_id = id.0.to_string();
         tracing::info!(
             requestId = %entry.request_id,
@@ -100,24 +109,24 @@ impl Hub {
             path = entry.target.as_deref().unwrap_or_default(),
             "request refused"
         );
-        self.log_read(entry);
+        self.record_read(entry);
     }
 
     /// Logs how many refusals were suppressed. Called every minute and at shutdown.
-    pub(crate) fn write_down_left_out(&self) {
-        for (sender, count) in self.refusals().take_left_out() {
+    pub(crate) fn log_suppressed_refusals(&self) {
+        for (sender, count) in self.refusals().take_suppressed() {
             tracing::warn!(count, from = %sender, "refused requests omitted from the audit log");
-            let entry = NewEntry::by_hub("refusals_left_out").denied(429);
-            self.log_read(entry.to(format!("{count} from {sender}")));
+            let entry = NewAuditEntry::by_hub("refusals_left_out").denied(429);
+            self.record_read(entry.with_target(format!("{count} from {sender}")));
         }
     }
 }
 
 /// A path without keys, however they are encoded.
-fn shown(path: &str) -> String {
+fn redact_path(path: &str) -> String {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
-    let clean = scrub::keys(&decoded);
-    clean.chars().take(LONGEST_PATH).collect()
+    let clean = redact_keys::redact(&decoded);
+    clean.chars().take(MAX_LOGGED_PATH).collect()
 }
 
 #[cfg(test)]
@@ -132,24 +141,24 @@ mod tests {
 
     #[test]
     fn a_few_of_each_sender_are_written_down_and_the_rest_is_counted() {
-        let refusals = Refusals::default();
+        let refusals = RefusalLog::default();
         for number in [1, 2] {
-            let written = (0..1000).filter(|_| refusals.is_written_down(sender(number), 20));
+            let written = (0..1000).filter(|_| refusals.should_log(sender(number), 20));
             assert_eq!(written.count(), 20);
         }
-        let left_out = refusals.take_left_out();
+        let left_out = refusals.take_suppressed();
         assert_eq!(left_out[&sender(1)] + left_out[&sender(2)], 1960);
-        assert!(refusals.take_left_out().is_empty());
+        assert!(refusals.take_suppressed().is_empty());
     }
 
     #[test]
     fn many_senders_together_do_not_fill_the_log_either() {
-        let refusals = Refusals::default();
-        let written = (0..5000).filter(|number| refusals.is_written_down(sender(*number), 20));
+        let refusals = RefusalLog::default();
+        let written = (0..5000).filter(|number| refusals.should_log(sender(*number), 20));
         let written = written.count();
         assert!((200..300).contains(&written), "{written}");
-        let left_out = refusals.take_left_out();
-        assert!(left_out.len() <= COUNTED_APART + 1);
+        let left_out = refusals.take_suppressed();
+        assert!(left_out.len() <= MAX_COUNTED_SENDERS + 1);
         let sum: u64 = left_out.values().sum();
         assert_eq!(sum, 5000 - written as u64);
     }
@@ -161,7 +170,7 @@ mod tests {
             format!("/v1/{key}"),
             format!("/v1/{}", key.replace('_', "%5F")),
         ] {
-            assert_eq!(shown(&path), "/v1/hub_rt_[REDACTED]");
+            assert_eq!(redact_path(&path), "/v1/hub_rt_[REDACTED]");
         }
     }
 }

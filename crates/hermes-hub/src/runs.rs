@@ -12,14 +12,14 @@
 //! ```
 
 mod attempt;
-mod carry_out;
+mod coalesce;
 mod decisions;
 mod dispatch;
-mod ending;
-mod joining;
+mod execute;
 mod request;
+mod tenant_stop;
 mod translate;
-mod watching;
+mod watcher;
 
 use std::{
     collections::HashMap,
@@ -30,18 +30,17 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::watching::Watchers;
-pub use self::{
-    decisions::Answer,
-    ending::{PreviousEnd, TenantStop},
-    request::RunRequest,
-    watching::{Watched, Watching},
+pub use self::{decisions::DecisionRequest, request::RunRequest};
+pub use crate::runs::{
+    tenant_stop::{PreviousEnd, TenantStop},
+    watcher::{RunEventStream, RunStreamItem},
 };
 use crate::{
     JobId, Problem, RunId, TenantId,
     agents::Agents,
-    audit::NewEntry,
-    shapes::{Run, RunError, RunStatus, RunTrigger},
+    api_types::{Run, RunError, RunStatus, RunTrigger},
+    audit::NewAuditEntry,
+    runs::watcher::Watchers,
     state::{
         NewEvent, NewRun, Page, RunChange, RunQuery, RunRecord, RunUpdate, RunUpdated, State,
         StateError,
@@ -49,7 +48,7 @@ use crate::{
 };
 
 /// How many recent runs of a job are checked to see whether one is active.
-const RECENT: u32 = 5;
+const RECENT_RUNS: u32 = 5;
 
 pub struct Runs {
     state: Arc<dyn State>,
@@ -57,19 +56,19 @@ pub struct Runs {
     previous_end: PreviousEnd,
     watchers: Watchers,
     /// Runs that have a task on this node.
-    under_way: Mutex<HashMap<RunId, Arc<Handle>>>,
-    queued: Notify,
+    active: Mutex<HashMap<RunId, Arc<RunHandle>>>,
+    queue_changed: Notify,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
 /// Controls the task of a run.
 #[derive(Debug, Default)]
-struct Handle {
+struct RunHandle {
     stop: CancellationToken,
     /// Why, unless somebody stopped this run itself. Set before `stop` is cancelled.
     cause: OnceLock<RunError>,
-    decided: Notify,
+    decision_made: Notify,
 }
 
 impl Runs {
@@ -84,13 +83,13 @@ impl Runs {
             agents,
             previous_end,
             watchers: Watchers::default(),
-            under_way: Mutex::default(),
-            queued: Notify::new(),
+            active: Mutex::default(),
+            queue_changed: Notify::new(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         });
         for record in runs.state.claimed_runs().await? {
-            runs.begin(record);
+            runs.spawn_run(record);
         }
         let dispatching = Arc::clone(&runs);
         runs.tasks
@@ -104,19 +103,19 @@ impl Runs {
         tenant: &TenantId,
         request: RunRequest,
         trigger: RunTrigger,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<Run, Problem> {
         let run = NewRun {
-            id: new_id()?,
+            id: new_run_id()?,
             tenant: tenant.clone(),
             trigger,
             job: None,
             metadata: request.metadata.clone(),
             timeout_seconds: request.timeout_seconds,
             retry_interrupted: request.retry_interrupted,
-            request: request.stored()?,
+            request: request.into_stored()?,
         };
-        self.put_into_queue(run, entry).await
+        self.enqueue(run, entry).await
     }
 
     /// Runs a job now, whatever its schedule is. A problem if it is already running.
@@ -124,41 +123,42 @@ impl Runs {
         &self,
         tenant: &TenantId,
         job: &JobId,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<Run, Problem> {
-        if self.is_job_under_way(tenant, job).await? {
+        if self.is_job_active(tenant, job).await? {
             let message = "the job is running; wait for its end or stop that run";
-            return Err(Problem::precondition(message).because("already_running"));
+            return Err(Problem::precondition(message).with_reason("already_running"));
         }
         let run = job_run(tenant, job)?;
-        self.put_into_queue(run, entry).await
+        self.enqueue(run, entry).await
     }
 
-    async fn put_into_queue(&self, run: NewRun, entry: NewEntry) -> Result<Run, Problem> {
-        let depth = self.agents.tenancy().terms(&run.tenant).await?.queue_depth;
+    async fn enqueue(&self, run: NewRun, entry: NewAuditEntry) -> Result<Run, Problem> {
+        let depth = self
+            .agents
+            .tenant_lookup()
+            .agent_spec(&run.tenant)
+            .await?
+            .queue_depth;
         let run = self.state.create_run(run, depth, entry).await?;
-        self.look_at_queues();
+        self.notify_queues();
         Ok(run)
     }
 
     /// Whether a run of a job is queued or running.
-    pub async fn is_job_under_way(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-    ) -> Result<bool, StateError> {
+    pub async fn is_job_active(&self, tenant: &TenantId, job: &JobId) -> Result<bool, StateError> {
         let query = RunQuery {
             tenant: Some(tenant.clone()),
             job: Some(job.clone()),
             ..RunQuery::default()
         };
-        let recent = self.state.runs(&query, &Page::first(RECENT)).await?;
+        let recent = self.state.runs(&query, &Page::first(RECENT_RUNS)).await?;
         Ok(recent.items.iter().any(|run| !run.status.is_final()))
     }
 
     /// Wakes the dispatcher.
-    pub fn look_at_queues(&self) {
-        self.queued.notify_one();
+    pub fn notify_queues(&self) {
+        self.queue_changed.notify_one();
     }
 
     /// Stops a run. A queued run is cancelled at once; a second call has no effect.
@@ -166,24 +166,24 @@ impl Runs {
         &self,
         tenant: &TenantId,
         run: &RunId,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<RunStatus, Problem> {
-        self.stop_because(tenant, run, None, entry).await
+        self.stop_with_cause(tenant, run, None, entry).await
     }
 
-    async fn stop_because(
+    async fn stop_with_cause(
         &self,
         tenant: &TenantId,
         run: &RunId,
         cause: Option<RunError>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<RunStatus, Problem> {
-        let mut cancelled = event("run.cancelled");
+        let mut cancelled = hub_event("run.cancelled");
         if let Some(cause) = &cause {
-            cancelled.body = ending::members(&cause.code, cause);
+            cancelled.body = crate::runs::tenant_stop::error_members(&cause.code, cause);
         }
         let cancel = RunUpdate {
-            only_from: vec![RunStatus::Queued],
+            allowed_from: vec![RunStatus::Queued],
             events: vec![cancelled],
             change: RunChange {
                 status: Some(RunStatus::Cancelled),
@@ -199,7 +199,7 @@ impl Runs {
             Err(error) => return Err(error.into()),
         }
         let stop = RunUpdate {
-            only_from: vec![RunStatus::Running, RunStatus::WaitingForApproval],
+            allowed_from: vec![RunStatus::Running, RunStatus::WaitingForApproval],
             change: RunChange {
                 status: Some(RunStatus::Stopping),
                 // Stored at once, so that a process that resumes the run knows the cause.
@@ -216,7 +216,7 @@ impl Runs {
                 let status = record.map(|record| record.run.status);
                 if status != Some(RunStatus::Stopping) {
                     let message = "the run has ended";
-                    return Err(Problem::precondition(message).because("run_ended"));
+                    return Err(Problem::precondition(message).with_reason("run_ended"));
                 }
             }
             Err(error) => return Err(error.into()),
@@ -246,11 +246,11 @@ impl Runs {
             loop {
                 let found = self.state.runs(&query, &page).await?;
                 for run in found.items {
-                    let entry = NewEntry::by_hub("stop_run")
-                        .of(tenant)
-                        .to(run.run_id.as_str());
+                    let entry = NewAuditEntry::by_hub("stop_run")
+                        .for_tenant(tenant)
+                        .with_target(run.run_id.as_str());
                     let stopped =
-                        self.stop_because(tenant, &run.run_id, Some(cause.error()), entry);
+                        self.stop_with_cause(tenant, &run.run_id, Some(cause.error()), entry);
                     match stopped.await {
                         Err(problem) if problem.reason != Some("run_ended") => return Err(problem),
                         _ => {}
@@ -266,8 +266,8 @@ impl Runs {
     }
 
     /// Streams a run's events after one of them until the run ends, stored events first.
-    pub fn events(self: &Arc<Self>, tenant: &TenantId, run: &RunId, after: u64) -> Watching {
-        watching::watch(Arc::clone(self), tenant.clone(), run.clone(), after)
+    pub fn events(self: &Arc<Self>, tenant: &TenantId, run: &RunId, after: u64) -> RunEventStream {
+        crate::runs::watcher::watch_run(Arc::clone(self), tenant.clone(), run.clone(), after)
     }
 
     /// Stops: active runs get this long. Interrupted ones are resumed at the next start.
@@ -293,38 +293,38 @@ impl Runs {
         let updated = self.state.update_run(tenant, run, update).await?;
         if let Some(status) = ends_as {
             let label = format!("status=\"{status}\"");
-            self.agents.metrics().count("runs_ended_total", label, 1);
+            self.agents
+                .metrics()
+                .increment("runs_ended_total", label, 1);
         }
-        self.watchers.tell(run, &updated.events);
+        self.watchers.publish(run, &updated.events);
         Ok(updated)
     }
 
-    fn begin(self: &Arc<Self>, record: RunRecord) {
+    fn spawn_run(self: &Arc<Self>, record: RunRecord) {
         let runs = Arc::clone(self);
         let id = record.run.run_id.clone();
-        let handle = Arc::new(Handle::default());
-        self.lock().insert(id.clone(), Arc::clone(&handle));
+        let handle = Arc::new(RunHandle::default());
+        self.lock_active().insert(id.clone(), Arc::clone(&handle));
         self.tasks.spawn(async move {
-            carry_out::carry_out(&runs, record, &handle).await;
-            runs.lock().remove(&id);
-            runs.look_at_queues();
+            crate::runs::execute::execute_run(&runs, record, &handle).await;
+            runs.lock_active().remove(&id);
+            runs.notify_queues();
         });
     }
 
-    fn handle(&self, run: &RunId) -> Option<Arc<Handle>> {
-        self.lock().get(run).cloned()
+    fn handle(&self, run: &RunId) -> Option<Arc<RunHandle>> {
+        self.lock_active().get(run).cloned()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<Handle>>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock_active(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<RunHandle>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 pub(crate) fn job_run(tenant: &TenantId, job: &JobId) -> Result<NewRun, Problem> {
     Ok(NewRun {
-        id: new_id()?,
+        id: new_run_id()?,
         tenant: tenant.clone(),
         trigger: RunTrigger::Cron,
         request: serde_json::json!({"job": job}),
@@ -335,11 +335,11 @@ pub(crate) fn job_run(tenant: &TenantId, job: &JobId) -> Result<NewRun, Problem>
     })
 }
 
-fn new_id() -> Result<RunId, Problem> {
+fn new_run_id() -> Result<RunId, Problem> {
     RunId::random().map_err(|error| Problem::internal(&error))
 }
 
-fn event(name: &str) -> NewEvent {
+fn hub_event(name: &str) -> NewEvent {
     NewEvent {
         event: name.to_owned(),
         body: serde_json::Map::new(),

@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::{JobId, RunId, TenantId};
 
-mod death;
+mod exit;
 pub mod mock;
 
-pub use death::{Death, DeathCause};
+pub use crate::runtime::exit::{AgentExit, ExitCause};
 
 #[derive(Debug, Clone)]
-pub struct Launch {
+pub struct AgentLaunch {
     pub tenant: TenantId,
     pub home: PathBuf,
     /// Authenticates the agent on the Hub's private routes, and the Hub to the agent.
@@ -26,13 +26,13 @@ pub struct Launch {
     /// Groups and access, as `teams/division1:write`.
     pub teams: Vec<String>,
     pub timezone: String,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The effective settings; later ones are passed to [`Runtime::apply`].
     pub directives: Directives,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Resident memory of all its processes.
     pub memory_bytes: u64,
     pub pids: u64,
@@ -54,13 +54,13 @@ pub struct Directives {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Life {
+pub enum ProcessStatus {
     Stopped,
     Running {
         /// `None` if it has no process of its own.
         pid: Option<u32>,
     },
-    Ended(Death),
+    Exited(AgentExit),
 }
 
 /// A kind of confinement, enforced or not; shown as a condition of the tenant.
@@ -75,9 +75,9 @@ pub struct Confinement {
 }
 
 #[derive(Debug, Clone)]
-pub enum Errand {
+pub enum RunInput {
     /// Input of a client.
-    Input {
+    Prompt {
         /// A text, or messages ending with the user's turn.
         input: Value,
         /// Added to the system prompt.
@@ -91,7 +91,7 @@ pub enum Errand {
 
 /// The agent's id of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentRun(pub String);
+pub struct AgentRunId(pub String);
 
 /// An event of a run with the agent's sequence number.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +103,7 @@ pub struct AgentEvent {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct ApprovalDecision {
     /// `once`, `session`, `always` or `deny`.
     pub choice: String,
     /// Which one; the oldest if absent.
@@ -116,9 +116,9 @@ pub struct Decision {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RuntimeError {
     #[error("the tenant's agent does not start: {0}")]
-    NoStart(String),
+    StartFailed(String),
     #[error("the tenant's agent {0}")]
-    Died(Death),
+    Exited(AgentExit),
     /// A retry may help.
     #[error("the tenant's agent is not reachable: {0}")]
     Unreachable(String),
@@ -129,19 +129,19 @@ pub enum RuntimeError {
     #[error("{0}")]
     Refused(String),
     #[error("the tenant's agent cannot do that: {0}")]
-    Unable(String),
+    Unsupported(String),
 }
 
 /// Starts, stops and drives the agents of tenants.
 #[async_trait]
 pub trait Runtime: Send + Sync + 'static {
     /// Starts a tenant's agent and returns when it accepts runs. Does nothing if it is running.
-    async fn start(&self, launch: Launch) -> Result<Vec<Confinement>, RuntimeError>;
+    async fn start(&self, launch: AgentLaunch) -> Result<Vec<Confinement>, RuntimeError>;
 
     /// Stops it and all its processes; runs get this long to end.
     async fn stop(&self, tenant: &TenantId, patience: Duration);
 
-    async fn life(&self, tenant: &TenantId) -> Life;
+    async fn status(&self, tenant: &TenantId) -> ProcessStatus;
 
     /// Applies changed settings.
     async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError>;
@@ -152,23 +152,23 @@ pub trait Runtime: Send + Sync + 'static {
         tenant: &TenantId,
         run: &RunId,
         attempt: u32,
-        errand: &Errand,
-    ) -> Result<AgentRun, RuntimeError>;
+        errand: &RunInput,
+    ) -> Result<AgentRunId, RuntimeError>;
 
     /// The events of a run after this one, oldest first, until it ends.
     async fn events(
         &self,
         tenant: &TenantId,
-        run: &AgentRun,
+        run: &AgentRunId,
         after: u64,
     ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError>;
 
     async fn decide(
         &self,
         tenant: &TenantId,
-        run: &AgentRun,
-        decision: &Decision,
+        run: &AgentRunId,
+        decision: &ApprovalDecision,
     ) -> Result<(), RuntimeError>;
 
-    async fn stop_run(&self, tenant: &TenantId, run: &AgentRun) -> Result<(), RuntimeError>;
+    async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError>;
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Problem,
-    state::{FileEffect, FileIntent, Owner, Page, Usage},
+    state::{FileOutcome, NewFileOperation, Page, StorageUsage, UsageOwner},
 };
 
 pub(crate) mod access;
@@ -24,12 +24,14 @@ pub(crate) mod tenants;
 pub(crate) mod tokens;
 
 /// Tools get whole lists, which are read in pages of this size.
-const WHOLE: u32 = 500;
+const ALL_PAGE_SIZE: u32 = 500;
 
-fn page(limit: Option<u32>, cursor: Option<String>) -> Result<Page, Problem> {
+fn page_request(limit: Option<u32>, cursor: Option<String>) -> Result<Page, Problem> {
     let limit = limit.unwrap_or(100);
     if !(1..=500).contains(&limit) {
-        return Err(Problem::invalid("`limit` must be 1 to 500").at("limit", "out of range"));
+        return Err(
+            Problem::invalid("`limit` must be 1 to 500").with_detail("limit", "out of range")
+        );
     }
     Ok(Page { limit, cursor })
 }
@@ -39,7 +41,7 @@ fn page(limit: Option<u32>, cursor: Option<String>) -> Result<Page, Problem> {
     clippy::option_option,
     reason = "absent, `null` and a value are three things"
 )]
-fn present<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+fn deserialize_nullable<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -48,7 +50,7 @@ where
 }
 
 /// Runs blocking work on files on a blocking thread.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
@@ -60,19 +62,19 @@ async fn blocking<T: Send + 'static>(
 /// Input that takes nothing.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Nothing {}
+pub(crate) struct NoInput {}
 
 /// Input that names a tenant.
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfTenant {
+pub(crate) struct TenantRef {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: crate::TenantId,
 }
 
 /// Does something that no transaction covers: its intent is logged before, and its outcome after.
-async fn recorded<T>(
+async fn run_recorded<T>(
     call: &crate::call::Call,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
@@ -87,11 +89,11 @@ async fn recorded<T>(
 async fn recorded_with<T>(
     call: &crate::call::Call,
     work: impl Future<Output = Result<T, Problem>>,
-    measure: impl Future<Output = Option<(Owner, Usage)>>,
+    measure: impl Future<Output = Option<(UsageOwner, StorageUsage)>>,
 ) -> Result<T, Problem> {
     let state = call.hub.state();
     let intent = state
-        .begin_files(FileIntent {
+        .begin_file_operation(NewFileOperation {
             entry: call.entry.clone(),
             reserve: None,
         })
@@ -107,15 +109,17 @@ async fn recorded_with<T>(
     let settle = move |hub: crate::Hub| {
         let (intent, entry, used) = (intent.clone(), entry.clone(), used.clone());
         async move {
-            let effect = FileEffect { entry, used };
-            hub.state().finish_files(intent, effect).await
+            let effect = FileOutcome { entry, used };
+            hub.state().finish_file_operation(intent, effect).await
         }
     };
-    call.hub.see_to("recording the end of a file operation", settle).await;
+    call.hub
+        .retry_until_stored("recording the end of a file operation", settle)
+        .await;
     result
 }
 
-fn not_opened(error: &std::io::Error, name: &str) -> Problem {
+fn directory_problem(error: &std::io::Error, name: &str) -> Problem {
     let link = rustix::io::Errno::LOOP.raw_os_error();
     match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -125,7 +129,7 @@ fn not_opened(error: &std::io::Error, name: &str) -> Problem {
             Problem::precondition(format!(
                 "the tenant's `{name}` is not a directory, and the Hub does not follow links there; put a directory in its place"
             ))
-            .because("wrong_type")
+            .with_reason("wrong_type")
         }
         _ => Problem::internal(error),
     }

@@ -15,7 +15,7 @@ mod sizes;
 mod tests;
 mod values;
 
-use values::Values;
+use values::SettingValues;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
@@ -27,19 +27,19 @@ pub enum SettingsError {
         reason: String,
     },
     #[error("`{path}` is not usable YAML: {reason}", path = path.display())]
-    NoYaml {
+    InvalidYaml {
         /// The file.
         path: PathBuf,
         reason: String,
     },
     #[error("unknown setting `{key}`{}", nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default())]
-    Unknown {
+    UnknownKey {
         /// As written.
         key: String,
         nearest: Option<String>,
     },
     #[error("setting `{key}`: {reason}")]
-    Unusable {
+    InvalidValue {
         /// The key.
         key: String,
         reason: String,
@@ -48,7 +48,7 @@ pub enum SettingsError {
 
 /// Sources of settings besides the default file.
 #[derive(Debug, Clone, Default)]
-pub struct Sources {
+pub struct SettingsSources {
     /// `--config`; otherwise `hub.yaml` in the data directory, which need not exist.
     pub file: Option<PathBuf>,
     /// Keys and values from the command line; they take precedence.
@@ -64,7 +64,7 @@ pub struct Settings {
     pub public_url: String,
     pub data_dir: PathBuf,
     /// Certificate and key, as PEM files.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsSettings>,
     /// Networks of trusted proxies, whose `X-Forwarded-For` is used.
     pub trust_proxy: Vec<String>,
     /// Allows plain HTTP on other than loopback addresses.
@@ -82,31 +82,31 @@ pub struct Settings {
     /// Where the first token is written.
     pub admin_token_file: PathBuf,
     pub runtime: RuntimeKind,
-    pub isolation: Isolation,
+    pub isolation: IsolationSettings,
     /// Idle agents are stopped after this time.
     pub idle_stop_seconds: u64,
-    pub runs: Runs,
+    pub runs: RunSettings,
     /// Limits of requests.
-    pub limits: Limits,
+    pub limits: RequestLimits,
     /// The MCP endpoint.
-    pub mcp: Mcp,
-    pub sync: Sync,
-    pub tenants: Tenants,
+    pub mcp: McpSettings,
+    pub sync: SyncSettings,
+    pub tenants: TenantSettings,
     /// The audit log.
-    pub audit: Audit,
-    pub metrics: Metrics,
+    pub audit: AuditSettings,
+    pub metrics: MetricsSettings,
     /// This node's name; generated once if absent.
     pub node_id: Option<String>,
     pub lease_seconds: u64,
     /// Grace period for requests and runs at shutdown.
     pub drain_seconds: u64,
     /// Scheduled backups.
-    pub backup: Backup,
+    pub backup: BackupSettings,
 }
 
 /// A certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
+pub struct TlsSettings {
     /// The chain.
     pub cert: PathBuf,
     /// The key.
@@ -132,7 +132,7 @@ pub enum IsolationMode {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Isolation {
+pub struct IsolationSettings {
     pub mode: IsolationMode,
     /// Resident memory of a tenant's processes.
     pub memory_bytes: u64,
@@ -146,7 +146,7 @@ pub struct Isolation {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Runs {
+pub struct RunSettings {
     pub max_concurrent: u64,
     pub queue_depth: u64,
     /// Of one run.
@@ -156,7 +156,7 @@ pub struct Runs {
 
 /// Limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     pub body_bytes: usize,
     pub read_bytes: u64,
     pub write_bytes: u64,
@@ -175,7 +175,7 @@ pub enum ToolChoice {
 
 /// The MCP endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mcp {
+pub struct McpSettings {
     pub enabled: bool,
     pub tools: ToolChoice,
     /// Hides tools that change something.
@@ -186,7 +186,7 @@ pub struct Mcp {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sync {
+pub struct SyncSettings {
     /// Allowed roots of destinations.
     pub allowed_roots: Vec<PathBuf>,
     /// Paths in a home that are copied.
@@ -194,7 +194,7 @@ pub struct Sync {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tenants {
+pub struct TenantSettings {
     /// How long they can be restored.
     pub restore_days: u64,
     /// How long removed files stay in the trash.
@@ -203,14 +203,14 @@ pub struct Tenants {
 
 /// The audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Audit {
+pub struct AuditSettings {
     /// Whether reads over REST are logged too.
     pub rest_reads: bool,
     pub retention_days: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Metrics {
+pub struct MetricsSettings {
     /// Disabled if absent.
     pub listen: Option<SocketAddr>,
     /// Whether metrics have a tenant label.
@@ -219,7 +219,7 @@ pub struct Metrics {
 
 /// Scheduled backups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Backup {
+pub struct BackupSettings {
     /// In cron syntax; disabled if absent.
     pub schedule: Option<String>,
     pub keep: u64,
@@ -229,10 +229,10 @@ pub struct Backup {
 
 impl Settings {
     /// Precedence: flags, environment variables, file, defaults.
-    pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
-        let mut outer = Values::default();
-        outer.take_environment(&sources.environment)?;
-        outer.take_flags(&sources.flags)?;
+    pub fn load(sources: &SettingsSources) -> Result<Self, SettingsError> {
+        let mut outer = SettingValues::default();
+        outer.merge_environment(&sources.environment)?;
+        outer.merge_flags(&sources.flags)?;
         let data_dir = outer
             .path("data_dir")?
             .unwrap_or_else(|| default_data_dir(&sources.environment));
@@ -240,15 +240,16 @@ impl Settings {
             .file
             .clone()
             .unwrap_or_else(|| data_dir.join("hub.yaml"));
-        let mut values = Values::default();
+        let mut values = SettingValues::default();
         match std::fs::read_to_string(&file) {
             Ok(text) => {
-                let document =
-                    hermes_config::read_yaml(&text).map_err(|error| SettingsError::NoYaml {
+                let document = hermes_config::read_yaml(&text).map_err(|error| {
+                    SettingsError::InvalidYaml {
                         path: file.clone(),
                         reason: error.to_string(),
-                    })?;
-                values.take_document(&document)?;
+                    }
+                })?;
+                values.merge_document(&document)?;
             }
             Err(error)
                 if error.kind() == std::io::ErrorKind::NotFound && sources.file.is_none() => {}
@@ -259,23 +260,23 @@ impl Settings {
                 });
             }
         }
-        values.take(outer);
-        values.fill_references(
+        values.merge(outer);
+        values.resolve_references(
             file.parent().unwrap_or(Path::new(".")),
             &sources.environment,
         )?;
         Self::build(&values, data_dir)
     }
 
-    pub fn in_directory(data_dir: &Path) -> Result<Self, SettingsError> {
-        Self::build(&Values::default(), data_dir.to_owned())
+    pub fn for_directory(data_dir: &Path) -> Result<Self, SettingsError> {
+        Self::build(&SettingValues::default(), data_dir.to_owned())
     }
 
     /// Refuses insecure listeners and relative sync roots.
     fn check(&self) -> Result<(), SettingsError> {
         let is_open = !self.listen.ip().is_loopback();
         if is_open && self.tls.is_none() && self.trust_proxy.is_empty() && !self.insecure_http {
-            return Err(unusable(
+            return Err(invalid_value(
                 "listen",
                 "off this machine the Hub needs `tls.cert` and `tls.key`, a proxy in `trust_proxy`, or `insecure_http: true`",
             ));
@@ -286,7 +287,7 @@ impl Settings {
             .iter()
             .any(|root| !root.is_absolute())
         {
-            return Err(unusable(
+            return Err(invalid_value(
                 "sync.allowed_roots",
                 "every root must be an absolute path",
             ));
@@ -300,8 +301,8 @@ impl Settings {
     }
 }
 
-fn unusable(key: &str, reason: impl Into<String>) -> SettingsError {
-    SettingsError::Unusable {
+fn invalid_value(key: &str, reason: impl Into<String>) -> SettingsError {
+    SettingsError::InvalidValue {
         key: key.into(),
         reason: reason.into(),
     }

@@ -6,7 +6,7 @@
 
 use async_trait::async_trait;
 
-use crate::{TenantId, audit::NewEntry};
+use crate::{TenantId, audit::NewAuditEntry};
 
 mod approvals;
 mod audit;
@@ -25,32 +25,37 @@ mod sqlite;
 mod tenants;
 mod tokens;
 
-pub use approvals::{ApprovalQuery, Approvals, Carried, Choice, NewApproval};
-pub use audit::{AUDIT_PORTION, AuditLog, AuditOrder, AuditQuery, ChainCheck, ChainHead, Fault};
-pub use cron::{Cron, DueJob, FileVersion, Fire, FireOutcome, JobFile, JobTime, NewFire};
-pub use documents::{Applied, Document, DocumentKind, Documents};
-pub use env::{Env, NewVariable};
+pub use approvals::{ApprovalChoice, ApprovalQuery, ApprovalStore, CarriedDecision, NewApproval};
+pub use audit::{
+    AUDIT_PORTION, AuditOrder, AuditQuery, AuditStore, BrokenEntry, ChainCheck, ChainHead,
+};
+pub use cron::{CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, NewFire};
+pub use documents::{AppliedCounts, Document, DocumentKind, DocumentStore};
+pub use env::{EnvStore, NewVariable};
 pub use error::StateError;
 pub use files::{
-    FileEffect, FileIntent, FileOperations, Intent, Owner, Reserve, TotalUsage, Usage,
+    FileOperation, FileOperationStore, FileOutcome, NewFileOperation, SpaceReservation,
+    StorageUsage, TotalUsage, UsageOwner,
 };
-pub use groups::{Emptiness, GroupChange, GroupRecord, Groups};
-pub use idempotency::{Idempotency, IdempotencyKey, KeyClaim, StoredReply};
-pub use mcp_sessions::{McpSession, McpSessions, McpUse, Opened, SessionHash};
+pub use groups::{GroupChange, GroupDeletion, GroupRecord, GroupStore};
+pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, StoredReply};
+pub use mcp_sessions::{
+    McpSession, McpSessionAdmission, McpSessionStore, McpSessionUse, SessionHash,
+};
 pub use page::{Page, Paged};
-pub use queue::Queue;
+pub use queue::RunQueueStore;
 pub use runs::{
-    EventPage, NewEvent, NewRun, RunChange, RunQuery, RunRecord, RunUpdate, RunUpdated, Runs,
+    NewEvent, NewRun, RunChange, RunEventPage, RunQuery, RunRecord, RunStore, RunUpdate, RunUpdated,
 };
 pub use sqlite::SqliteState;
 pub use tenants::{
-    Deletion, NewAccess, NewRuntimeKey, NewTenant, Observation, Reach, TenantChange, TenantFilter,
-    TenantHome, TenantQuery, TenantRecord, Tenants,
+    AccessChange, NewRuntimeKey, NewTenant, Propagation, TenantChange, TenantDeletion,
+    TenantFilter, TenantHome, TenantObservation, TenantQuery, TenantRecord, TenantStore,
 };
-pub use tokens::{NewSecret, NewToken, TokenRecord, Tokens};
+pub use tokens::{NewSecret, NewToken, TokenRecord, TokenStore};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Connections {
+pub struct ConnectionCounts {
     pub open: u64,
     pub idle: u64,
 }
@@ -85,26 +90,26 @@ impl ChangeCount {
 /// All that the Hub remembers.
 #[async_trait]
 pub trait State:
-    Tenants
-    + Env
-    + Groups
-    + Tokens
-    + Documents
-    + Idempotency
-    + McpSessions
-    + Runs
-    + Queue
-    + Approvals
-    + Cron
-    + FileOperations
-    + AuditLog
+    TenantStore
+    + EnvStore
+    + GroupStore
+    + TokenStore
+    + DocumentStore
+    + IdempotencyStore
+    + McpSessionStore
+    + RunStore
+    + RunQueueStore
+    + ApprovalStore
+    + CronStore
+    + FileOperationStore
+    + AuditStore
     + Send
     + Sync
     + 'static
 {
     async fn ping(&self) -> Result<(), StateError>;
 
-    fn connections(&self) -> Connections;
+    fn connections(&self) -> ConnectionCounts;
 
     /// How often a tenant's record was changed, disk space and groups included. `None` where others change it, too, or
     /// where it is not known.
@@ -117,10 +122,10 @@ pub trait State:
     async fn set_meta(&self, name: &str, value: &[u8]) -> Result<(), StateError>;
 
     /// Whether there is any encrypted value.
-    async fn has_sealed(&self) -> Result<bool, StateError>;
+    async fn has_encrypted(&self) -> Result<bool, StateError>;
 
     /// Deletes every encrypted value after the key was lost: variables and runtime keys have to be set again.
-    async fn forget_sealed(&self, entry: NewEntry) -> Result<(), StateError>;
+    async fn delete_encrypted(&self, entry: NewAuditEntry) -> Result<(), StateError>;
 
     /// Flushes and closes the database.
     async fn close(&self);

@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use crate::{
     Problem, TenantId,
-    files::{SharePath, Tree, blocking, clear_below, problem},
+    files::{SharePath, Tree, problem_from_errno, remove_temp_files_below, run_blocking},
 };
-use destination::Destination;
-use plan::{Action, Plan};
+use destination::SyncDestination;
+use plan::{FileAction, SyncPlan};
 
-const LONGEST_LIST: usize = 1000;
+const MAX_LISTED_PATHS: usize = 1000;
 
 #[derive(Debug, Clone)]
 pub struct SyncRules {
@@ -36,14 +36,14 @@ pub struct SyncRules {
 pub const DEFAULT_SOURCES: [&str; 5] = ["SOUL.md", "AGENTS.md", "context", "memories", "skills"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SyncRun {
+pub enum SyncMode {
     Dry,
     Real,
 }
 
 /// How files at the destination are treated that the home does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extras {
+pub enum ExtraFiles {
     Keep,
     /// Deletes those that an earlier sync created, unless somebody changed them.
     Delete,
@@ -55,13 +55,13 @@ pub struct SyncRequest {
     pub home: PathBuf,
     /// Absolute below a root, or relative to the built-in one.
     pub destination: String,
-    pub run: SyncRun,
-    pub extras: Extras,
+    pub mode: SyncMode,
+    pub extras: ExtraFiles,
 }
 
 /// Something that was not copied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Skipped {
+pub struct SkippedFile {
     /// What.
     pub path: String,
     /// Why, in a word: `secret`, `symlink`, `unreadable`, `occupied`.
@@ -98,7 +98,7 @@ pub struct SyncReport {
     /// How many files were right already.
     pub unchanged: u64,
     /// What was not copied.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedFile>,
     /// How many of each.
     pub counts: SyncCounts,
     /// Bytes copied.
@@ -107,60 +107,65 @@ pub struct SyncReport {
 
 /// Copies a tenant's context. Once started, it is completed.
 pub async fn sync_context(rules: SyncRules, request: SyncRequest) -> Result<SyncReport, Problem> {
-    blocking(move || run(&rules, &request)).await
+    run_blocking(move || run_sync(&rules, &request)).await
 }
 
-fn run(rules: &SyncRules, request: &SyncRequest) -> Result<SyncReport, Problem> {
-    let destination = Destination::resolve(rules, request)?;
+fn run_sync(rules: &SyncRules, request: &SyncRequest) -> Result<SyncReport, Problem> {
+    let destination = SyncDestination::resolve(rules, request)?;
     let root = SharePath::root();
-    let home = Tree::open(&request.home).map_err(|error| problem(error, &root))?;
-    let target = destination.open(request.run)?;
+    let home = Tree::open(&request.home).map_err(|error| problem_from_errno(error, &root))?;
+    let target = destination.open(request.mode)?;
     let known = match &target {
-        Some(target) => manifest::read(target, &request.tenant)?,
-        None => manifest::Manifest::new(&request.tenant),
+        Some(target) => manifest::read_manifest(target, &request.tenant)?,
+        None => manifest::SyncManifest::new(&request.tenant),
     };
-    let mut plan = Plan::make(&home, &rules.sources, target.as_ref(), &known)?;
-    if request.extras == Extras::Keep {
+    let mut plan = SyncPlan::build(&home, &rules.sources, target.as_ref(), &known)?;
+    if request.extras == ExtraFiles::Keep {
         plan.keep_all();
     }
-    if let (SyncRun::Real, Some(target)) = (request.run, &target) {
+    if let (SyncMode::Real, Some(target)) = (request.mode, &target) {
         // A killed process may have left some; the lock excludes other writers.
-        let cleared = target.try_clone().map(clear_below);
+        let cleared = target.try_clone().map(remove_temp_files_below);
         if let Ok(Err(error)) = cleared {
             tracing::warn!(%error, "failed to remove temporary files of an interrupted sync");
         }
         plan.copy(&home, target)?;
         plan.delete(target)?;
-        manifest::write(target, &plan.manifest(&known))?;
+        manifest::write_manifest(target, &plan.manifest(&known))?;
     }
-    Ok(report(&plan, rules, request))
+    Ok(build_report(&plan, rules, request))
 }
 
-fn report(plan: &Plan, rules: &SyncRules, request: &SyncRequest) -> SyncReport {
-    let with = |action: Action| plan.files.iter().filter(move |file| file.action == action);
-    let paths = |action: Action| {
+fn build_report(plan: &SyncPlan, rules: &SyncRules, request: &SyncRequest) -> SyncReport {
+    let with = |action: FileAction| plan.files.iter().filter(move |file| file.action == action);
+    let paths = |action: FileAction| {
         with(action)
             .map(|file| file.path.as_str().to_owned())
-            .take(LONGEST_LIST)
+            .take(MAX_LISTED_PATHS)
             .collect()
     };
-    let first = |paths: &BTreeSet<String>| paths.iter().take(LONGEST_LIST).cloned().collect();
+    let first = |paths: &BTreeSet<String>| paths.iter().take(MAX_LISTED_PATHS).cloned().collect();
     SyncReport {
-        dry_run: request.run == SyncRun::Dry,
+        dry_run: request.mode == SyncMode::Dry,
         node: rules.node.clone(),
-        copied: paths(Action::Copy),
-        updated: paths(Action::Update),
+        copied: paths(FileAction::Copy),
+        updated: paths(FileAction::Update),
         deleted: first(&plan.deleted),
         kept: first(&plan.kept),
-        unchanged: with(Action::Leave).count() as u64,
-        skipped: plan.skipped.iter().take(LONGEST_LIST).cloned().collect(),
+        unchanged: with(FileAction::Keep).count() as u64,
+        skipped: plan
+            .skipped
+            .iter()
+            .take(MAX_LISTED_PATHS)
+            .cloned()
+            .collect(),
         counts: SyncCounts {
-            copied: with(Action::Copy).count() as u64,
-            updated: with(Action::Update).count() as u64,
+            copied: with(FileAction::Copy).count() as u64,
+            updated: with(FileAction::Update).count() as u64,
             deleted: plan.deleted.len() as u64,
         },
-        bytes: with(Action::Copy)
-            .chain(with(Action::Update))
+        bytes: with(FileAction::Copy)
+            .chain(with(FileAction::Update))
             .map(|file| file.size)
             .sum(),
     }

@@ -71,7 +71,7 @@ fn coerce_value(value: &mut Value, schema: &Value) {
     let Some(plain) = PlainSchema::read(schema) else {
         return;
     };
-    if !plain.fits(value)
+    if !plain.accepts(value)
         && let Some(coerced) = plain.convert(value)
     {
         *value = coerced;
@@ -109,7 +109,7 @@ impl<'a> PlainSchema<'a> {
         }
         let (wanted, null_listed) = match keywords.get("type")? {
             Value::String(wanted) => (wanted.as_str(), false),
-            Value::Array(types) => one_besides_null(types, |t| t == "null")
+            Value::Array(types) => single_non_null(types, |t| t == "null")
                 .and_then(|(wanted, null_listed)| Some((wanted.as_str()?, null_listed)))?,
             _ => return None,
         };
@@ -123,7 +123,7 @@ impl<'a> PlainSchema<'a> {
     /// A union is plain if it only says that something may also be null.
     fn read_optional(branches: &'a Value, nullable: bool) -> Option<Self> {
         let is_null = |branch: &Value| branch.get("type").is_some_and(|t| t == "null");
-        let (branch, null_listed) = one_besides_null(branches.as_array()?, is_null)?;
+        let (branch, null_listed) = single_non_null(branches.as_array()?, is_null)?;
         // No union inside a union, so that this cannot go deep.
         if branch.get("anyOf").is_some() || branch.get("oneOf").is_some() {
             return None;
@@ -135,7 +135,7 @@ impl<'a> PlainSchema<'a> {
         })
     }
 
-    fn fits(self, value: &Value) -> bool {
+    fn accepts(self, value: &Value) -> bool {
         match value {
             Value::Null => self.nullable || self.wanted == "null",
             Value::Bool(_) => self.wanted == "boolean",
@@ -160,8 +160,8 @@ impl<'a> PlainSchema<'a> {
             return Some(Value::Null);
         }
         match self.wanted {
-            "integer" => integer(text).map(Value::Number),
-            "number" => number(text).map(Value::Number),
+            "integer" => parse_integer(text).map(Value::Number),
+            "number" => parse_number(text).map(Value::Number),
             "boolean" if text.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
             "boolean" if text.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
             "array" if text.starts_with('[') => json(text).filter(Value::is_array),
@@ -180,7 +180,7 @@ impl<'a> PlainSchema<'a> {
         let mut item = value.clone();
         if let Some(schema) = self.schema.get("items") {
             coerce_value(&mut item, schema);
-            if PlainSchema::read(schema).is_some_and(|plain| !plain.fits(&item)) {
+            if PlainSchema::read(schema).is_some_and(|plain| !plain.accepts(&item)) {
                 return None;
             }
         }
@@ -189,7 +189,7 @@ impl<'a> PlainSchema<'a> {
 }
 
 /// The only entry that is not null, and whether there was a null beside it.
-fn one_besides_null(entries: &[Value], is_null: impl Fn(&Value) -> bool) -> Option<(&Value, bool)> {
+fn single_non_null(entries: &[Value], is_null: impl Fn(&Value) -> bool) -> Option<(&Value, bool)> {
     let mut others = entries.iter().filter(|entry| !is_null(entry));
     let only = others.next()?;
     match others.next() {
@@ -198,16 +198,16 @@ fn one_besides_null(entries: &[Value], is_null: impl Fn(&Value) -> bool) -> Opti
     }
 }
 
-fn integer(text: &str) -> Option<Number> {
+fn parse_integer(text: &str) -> Option<Number> {
     let whole = text.parse::<i64>().map(Number::from);
     whole
         .or_else(|_| text.parse::<u64>().map(Number::from))
         .ok()
 }
 
-fn number(text: &str) -> Option<Number> {
+fn parse_number(text: &str) -> Option<Number> {
     // `inf` and `NaN` parse as floats, but JSON has no such numbers.
-    integer(text).or_else(|| text.parse().ok().and_then(Number::from_f64))
+    parse_integer(text).or_else(|| text.parse().ok().and_then(Number::from_f64))
 }
 
 fn json(text: &str) -> Option<Value> {

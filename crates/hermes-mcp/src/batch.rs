@@ -8,7 +8,7 @@ use std::ops::Range;
 use futures::{StreamExt, stream};
 
 /// Calls in flight at once within a segment.
-const SIDE_BY_SIDE: usize = 8;
+const MAX_PARALLEL_CALLS: usize = 8;
 
 /// Splits a batch into the longest runs of parallel-safe calls; every other call is a segment of its own.
 pub fn segments<T>(calls: &[T], is_parallel_safe: impl Fn(&T) -> bool) -> Vec<Range<usize>> {
@@ -28,7 +28,7 @@ pub fn segments<T>(calls: &[T], is_parallel_safe: impl Fn(&T) -> bool) -> Vec<Ra
 /// Runs a batch and returns the results in the order of the calls.
 ///
 /// Nothing is spawned: dropping the returned future drops every call that is still running.
-pub async fn run<T, R, F, Fut>(
+pub async fn run_batch<T, R, F, Fut>(
     calls: Vec<T>,
     is_parallel_safe: impl Fn(&T) -> bool,
     run_one: F,
@@ -50,7 +50,7 @@ where
                 async move { (index, result.await) }
             });
         let mut finished: Vec<(usize, R)> = stream::iter(running)
-            .buffer_unordered(SIDE_BY_SIDE)
+            .buffer_unordered(MAX_PARALLEL_CALLS)
             .collect()
             .await;
         finished.sort_unstable_by_key(|(index, _)| *index);
@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test]
     async fn safe_calls_overlap_and_results_keep_the_order_of_the_calls() {
         let calls = Calls::default();
-        let mut batch = pin!(run(vec![0, 1, 2], |_| true, |call| calls.run(call)));
+        let mut batch = pin!(run_batch(vec![0, 1, 2], |_| true, |call| calls.run(call)));
         assert!(poll!(&mut batch).is_pending());
         assert_eq!(calls.running(), [0, 1, 2]);
         for call in [2, 0, 1] {
@@ -131,7 +131,7 @@ mod tests {
     #[tokio::test]
     async fn other_calls_wait_for_each_other() {
         let calls = Calls::default();
-        let mut batch = pin!(run(vec![0, 1, 2], |_| false, |call| calls.run(call)));
+        let mut batch = pin!(run_batch(vec![0, 1, 2], |_| false, |call| calls.run(call)));
         for call in 0..3 {
             assert!(poll!(&mut batch).is_pending());
             assert_eq!(calls.running(), [call]);
@@ -145,7 +145,7 @@ mod tests {
         const BARRIER: usize = 2;
         let calls = Calls::default();
         let is_safe = |call: &usize| *call != BARRIER;
-        let mut batch = pin!(run(vec![0, 1, BARRIER, 3], is_safe, |call| calls.run(call)));
+        let mut batch = pin!(run_batch(vec![0, 1, BARRIER, 3], is_safe, |call| calls.run(call)));
         assert!(poll!(&mut batch).is_pending());
         assert_eq!(calls.running(), [0, 1]);
         calls.end(1);
@@ -164,7 +164,11 @@ mod tests {
     #[tokio::test]
     async fn at_most_eight_run_at_once_and_a_slow_first_holds_up_nobody() {
         let calls = Calls::default();
-        let mut batch = pin!(run((0..20).collect(), |_| true, |call| calls.run(call)));
+        let mut batch = pin!(run_batch(
+            (0..20).collect(),
+            |_| true,
+            |call| calls.run(call)
+        ));
         assert!(poll!(&mut batch).is_pending());
         assert_eq!(calls.running(), [0, 1, 2, 3, 4, 5, 6, 7]);
         for call in 1..20 {
@@ -179,13 +183,13 @@ mod tests {
     #[test]
     fn a_batch_of_sendable_calls_can_move_between_threads() {
         fn is_send(_: impl Send) {}
-        is_send(run(vec![1], |_| true, |call| async move { call }));
+        is_send(run_batch(vec![1], |_| true, |call| async move { call }));
     }
 
     #[tokio::test]
     async fn dropping_the_batch_drops_the_calls() {
         let calls = Calls::default();
-        let mut batch = Box::pin(run(vec![0, 1], |_| true, |call| calls.run(call)));
+        let mut batch = Box::pin(run_batch(vec![0, 1], |_| true, |call| calls.run(call)));
         assert!(poll!(&mut batch).is_pending());
         assert_eq!(calls.awaited(), [true, true]);
         drop(batch);

@@ -11,14 +11,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 /// Failures in a row that open the breaker.
-const TOLERATED: u32 = 3;
+const FAILURE_THRESHOLD: u32 = 3;
 
 /// How long calls are refused once it is open.
-const PAUSE: Duration = Duration::from_mins(1);
+const OPEN_DURATION: Duration = Duration::from_mins(1);
 
 /// Refuses calls to a server whose transport keeps failing.
 #[derive(Debug)]
-pub struct Breaker(Mutex<Circuit>);
+pub struct CircuitBreaker(Mutex<Circuit>);
 
 #[derive(Debug, Clone, Copy)]
 enum Circuit {
@@ -46,56 +46,58 @@ pub enum BreakerState {
     HalfOpen,
 }
 
-impl Default for Breaker {
+impl Default for CircuitBreaker {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Breaker {
+impl CircuitBreaker {
     pub fn new() -> Self {
         Self(Mutex::new(Circuit::Closed { failures: 0 }))
     }
 
     /// Checks whether a call may be made now; `Err` says how long to wait. When that time is over, exactly one call
     /// passes.
-    pub fn admit(&self, now: Instant) -> Result<(), Duration> {
-        let mut circuit = self.circuit();
+    pub fn check_call(&self, now: Instant) -> Result<(), Duration> {
+        let mut circuit = self.lock();
         match *circuit {
             Circuit::Closed { .. } => Ok(()),
             Circuit::Open { until } | Circuit::HalfOpen { until } if now < until => {
                 Err(until - now)
             }
             Circuit::Open { .. } | Circuit::HalfOpen { .. } => {
-                *circuit = Circuit::HalfOpen { until: now + PAUSE };
+                *circuit = Circuit::HalfOpen {
+                    until: now + OPEN_DURATION,
+                };
                 Ok(())
             }
         }
     }
 
     /// The server answered a call, be it with an error of the tool.
-    pub fn succeed(&self) {
+    pub fn record_success(&self) {
         self.reset();
     }
 
     /// The transport failed under a call.
-    pub fn fail(&self, now: Instant) {
-        let mut circuit = self.circuit();
+    pub fn record_failure(&self, now: Instant) {
+        let mut circuit = self.lock();
         *circuit = match *circuit {
-            Circuit::Closed { failures } if failures + 1 < TOLERATED => Circuit::Closed {
+            Circuit::Closed { failures } if failures + 1 < FAILURE_THRESHOLD => Circuit::Closed {
                 failures: failures + 1,
             },
-            Circuit::Closed { .. } | Circuit::HalfOpen { .. } => {
-                Circuit::Open { until: now + PAUSE }
-            }
+            Circuit::Closed { .. } | Circuit::HalfOpen { .. } => Circuit::Open {
+                until: now + OPEN_DURATION,
+            },
             // A call sent before the breaker opened: nothing new.
             open @ Circuit::Open { .. } => open,
         };
     }
 
     /// A call ended without saying anything about the transport (a timeout, an interrupt): the next call may probe.
-    pub fn end_undecided(&self, now: Instant) {
-        let mut circuit = self.circuit();
+    pub fn record_inconclusive(&self, now: Instant) {
+        let mut circuit = self.lock();
         if let Circuit::HalfOpen { .. } = *circuit {
             *circuit = Circuit::Open { until: now };
         }
@@ -103,19 +105,19 @@ impl Breaker {
 
     /// Starts anew, as after a new session.
     pub fn reset(&self) {
-        *self.circuit() = Circuit::Closed { failures: 0 };
+        *self.lock() = Circuit::Closed { failures: 0 };
     }
 
     /// The state to show.
     pub fn state(&self) -> BreakerState {
-        match *self.circuit() {
+        match *self.lock() {
             Circuit::Closed { .. } => BreakerState::Closed,
             Circuit::Open { .. } => BreakerState::Open,
             Circuit::HalfOpen { .. } => BreakerState::HalfOpen,
         }
     }
 
-    fn circuit(&self) -> MutexGuard<'_, Circuit> {
+    fn lock(&self) -> MutexGuard<'_, Circuit> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,10 +130,10 @@ mod tests {
         Duration::from_secs(n)
     }
 
-    fn opened_at(start: Instant) -> Breaker {
-        let breaker = Breaker::new();
+    fn opened_at(start: Instant) -> CircuitBreaker {
+        let breaker = CircuitBreaker::new();
         for _ in 0..3 {
-            breaker.fail(start);
+            breaker.record_failure(start);
         }
         breaker
     }
@@ -139,26 +141,26 @@ mod tests {
     #[test]
     fn three_failures_in_a_row_open_it_for_a_minute() {
         let start = Instant::now();
-        let breaker = Breaker::new();
-        breaker.fail(start);
-        breaker.fail(start);
-        assert_eq!(breaker.admit(start), Ok(()));
-        breaker.fail(start);
+        let breaker = CircuitBreaker::new();
+        breaker.record_failure(start);
+        breaker.record_failure(start);
+        assert_eq!(breaker.check_call(start), Ok(()));
+        breaker.record_failure(start);
         assert_eq!(breaker.state(), BreakerState::Open);
-        assert_eq!(breaker.admit(start + seconds(20)), Err(seconds(40)));
+        assert_eq!(breaker.check_call(start + seconds(20)), Err(seconds(40)));
     }
 
     #[test]
     fn a_success_in_between_starts_the_count_again() {
         let start = Instant::now();
-        let breaker = Breaker::new();
+        let breaker = CircuitBreaker::new();
         for _ in 0..10 {
-            breaker.fail(start);
-            breaker.fail(start);
-            breaker.succeed();
+            breaker.record_failure(start);
+            breaker.record_failure(start);
+            breaker.record_success();
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
-        assert_eq!(breaker.admit(start), Ok(()));
+        assert_eq!(breaker.check_call(start), Ok(()));
     }
 
     #[test]
@@ -166,29 +168,29 @@ mod tests {
         let start = Instant::now();
         let breaker = opened_at(start);
         let later = start + seconds(60);
-        assert_eq!(breaker.admit(later), Ok(()));
+        assert_eq!(breaker.check_call(later), Ok(()));
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
-        assert!(breaker.admit(later).is_err());
-        breaker.succeed();
+        assert!(breaker.check_call(later).is_err());
+        breaker.record_success();
         assert_eq!(breaker.state(), BreakerState::Closed);
-        assert_eq!(breaker.admit(later), Ok(()));
+        assert_eq!(breaker.check_call(later), Ok(()));
     }
 
     #[test]
     fn a_failed_trial_opens_it_for_another_minute() {
         let start = Instant::now();
         let breaker = opened_at(start);
-        assert_eq!(breaker.admit(start + seconds(61)), Ok(()));
-        breaker.fail(start + seconds(62));
-        assert_eq!(breaker.admit(start + seconds(63)), Err(seconds(59)));
+        assert_eq!(breaker.check_call(start + seconds(61)), Ok(()));
+        breaker.record_failure(start + seconds(62));
+        assert_eq!(breaker.check_call(start + seconds(63)), Err(seconds(59)));
     }
 
     #[test]
     fn late_failures_of_earlier_calls_do_not_prolong_the_pause() {
         let start = Instant::now();
         let breaker = opened_at(start);
-        breaker.fail(start + seconds(50));
-        assert_eq!(breaker.admit(start + seconds(60)), Ok(()));
+        breaker.record_failure(start + seconds(50));
+        assert_eq!(breaker.check_call(start + seconds(60)), Ok(()));
     }
 
     #[test]
@@ -196,27 +198,27 @@ mod tests {
         let start = Instant::now();
         let breaker = opened_at(start);
         let later = start + seconds(60);
-        assert_eq!(breaker.admit(later), Ok(()));
-        breaker.end_undecided(later);
-        assert_eq!(breaker.admit(later), Ok(()));
+        assert_eq!(breaker.check_call(later), Ok(()));
+        breaker.record_inconclusive(later);
+        assert_eq!(breaker.check_call(later), Ok(()));
     }
 
     #[test]
     fn a_trial_nobody_reports_on_does_not_block_forever() {
         let start = Instant::now();
         let breaker = opened_at(start);
-        assert_eq!(breaker.admit(start + seconds(60)), Ok(()));
-        assert_eq!(breaker.admit(start + seconds(120)), Ok(()));
+        assert_eq!(breaker.check_call(start + seconds(60)), Ok(()));
+        assert_eq!(breaker.check_call(start + seconds(120)), Ok(()));
     }
 
     #[test]
     fn undecided_calls_change_nothing_while_it_is_closed() {
         let start = Instant::now();
-        let breaker = Breaker::new();
-        breaker.fail(start);
-        breaker.fail(start);
-        breaker.end_undecided(start);
-        breaker.fail(start);
+        let breaker = CircuitBreaker::new();
+        breaker.record_failure(start);
+        breaker.record_failure(start);
+        breaker.record_inconclusive(start);
+        breaker.record_failure(start);
         assert_eq!(breaker.state(), BreakerState::Open);
     }
 
@@ -225,6 +227,6 @@ mod tests {
         let start = Instant::now();
         let breaker = opened_at(start);
         breaker.reset();
-        assert_eq!(breaker.admit(start), Ok(()));
+        assert_eq!(breaker.check_call(start), Ok(()));
     }
 }

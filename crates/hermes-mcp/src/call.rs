@@ -23,27 +23,27 @@ use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    inquiry::{CallId, Conversation},
-    link::Status,
+    error_text,
+    link::LinkStatus,
     names::ToolName,
-    reason,
-    session::{CallNews, Progress, Session},
+    server_request::{CallId, ConversationId},
+    session::{CallEvent, McpSession, Progress},
     transport::http::{HttpFailure, classify},
 };
 
-mod clock;
+mod deadline;
 mod pinned;
 mod waiting;
 
-use clock::Clock;
-pub(crate) use pinned::ensure_accepted;
-pub(crate) use waiting::session;
+use crate::call::deadline::CallDeadline;
+pub(crate) use pinned::check_pin;
+pub(crate) use waiting::acquire_session;
 
 /// How often a server may ask for input during one call.
-const MAX_ROUNDS: usize = 10;
+const MAX_INPUT_ROUNDS: usize = 10;
 
 /// Takes the progress of a call.
-pub type ProgressSink = Arc<dyn Fn(&Progress) + Send + Sync>;
+pub type ProgressCallback = Arc<dyn Fn(&Progress) + Send + Sync>;
 
 /// How a call is to be made.
 #[derive(Clone, Default)]
@@ -51,10 +51,10 @@ pub struct CallOptions {
     /// Instead of the server's own `timeout`.
     pub timeout: Option<Duration>,
     /// Where questions of the server appear.
-    pub conversation: Option<Conversation>,
+    pub conversation: Option<ConversationId>,
     pub cancel: CancellationToken,
     /// Is told about progress.
-    pub on_progress: Option<ProgressSink>,
+    pub on_progress: Option<ProgressCallback>,
 }
 
 impl std::fmt::Debug for CallOptions {
@@ -73,7 +73,7 @@ pub enum CallError {
     NotConnected {
         server: ServerName,
         /// Its state when waiting ended.
-        status: Status,
+        status: LinkStatus,
         /// Its last error.
         detail: Option<String>,
     },
@@ -81,14 +81,14 @@ pub enum CallError {
     #[error("server `{server}` wants a login; run `hermes mcp login {server}`")]
     NeedsAuth {
         server: ServerName,
-        need: LoginNeed,
+        need: LoginReason,
     },
     /// Too many calls in a row failed to reach the server.
     #[error(
         "server `{server}` failed several calls in a row; calls are refused for {} s more",
         remaining.as_secs().max(1)
     )]
-    Resting {
+    CircuitOpen {
         server: ServerName,
         /// Until calls pass again.
         remaining: Duration,
@@ -104,13 +104,10 @@ pub enum CallError {
     Interrupted,
     /// The server answered with a protocol error.
     #[error("{message}")]
-    Refused {
-        code: i32,
-        message: String,
-    },
+    Refused { code: i32, message: String },
     /// The connection broke, or the way to the server did not let the call through.
-    #[error("{}", lost_text(server, detail.as_deref()))]
-    Lost {
+    #[error("{}", describe_lost(server, detail.as_deref()))]
+    ConnectionLost {
         server: ServerName,
         detail: Option<String>,
         /// Whether the server cannot have seen the request.
@@ -120,28 +117,23 @@ pub enum CallError {
     #[error(
         "tool `{tool}` of server `{server}` is withheld, as its definition has changed; `hermes mcp tools {server} --diff` shows how, `hermes mcp tools {server} --approve {tool}` accepts it"
     )]
-    Withheld {
-        server: ServerName,
-        tool: ToolName,
-    },
+    Withheld { server: ServerName, tool: ToolName },
     /// The server said that its tools have changed, and did not say how, under `pin_tools: block`.
     #[error(
         "the tools of server `{server}` have changed and could not be listed again; try again in a moment"
     )]
-    Unlisted {
-        server: ServerName,
-    },
+    ToolListStale { server: ServerName },
     /// The server asked back again and again.
-    #[error("the server asked for input more than {MAX_ROUNDS} times in one call")]
-    TooManyQuestions,
+    #[error("the server asked for input more than {MAX_INPUT_ROUNDS} times in one call")]
+    TooManyInputRounds,
     /// An answer of a shape that fits no request.
     #[error("the server's answer has an unknown shape: {0}")]
-    UnknownShape(String),
+    UnexpectedResponse(String),
 }
 
 /// What a login is needed for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LoginNeed {
+pub enum LoginReason {
     /// To use the server at all.
     Access {
         /// Why, as far as that is known.
@@ -153,14 +145,14 @@ pub enum LoginNeed {
 
 /// A request that a server may answer with requests for input first.
 #[derive(Debug, Clone)]
-pub(crate) enum Request {
+pub(crate) enum CallRequest {
     Tool(CallToolRequestParams),
     Resource(ReadResourceRequestParams),
     Prompt(GetPromptRequestParams),
 }
 
-impl Request {
-    fn message(&self) -> ClientRequest {
+impl CallRequest {
+    fn to_message(&self) -> ClientRequest {
         match self {
             Self::Tool(params) => {
                 ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()))
@@ -174,7 +166,7 @@ impl Request {
         }
     }
 
-    fn answer(&mut self, responses: InputResponses, state: Option<String>) {
+    fn set_input_responses(&mut self, responses: InputResponses, state: Option<String>) {
         let responses = (!responses.is_empty()).then_some(responses);
         let (input, request_state) = match self {
             Self::Tool(params) => (&mut params.input_responses, &mut params.request_state),
@@ -189,23 +181,23 @@ impl Request {
 static NEXT_CALL: AtomicU64 = AtomicU64::new(1);
 
 /// Sends a request and waits for its result, answering requests for input on the way.
-pub(crate) async fn exchange(
-    session: &Arc<Session>,
-    request: &Request,
+pub(crate) async fn execute_request(
+    session: &Arc<McpSession>,
+    request: &CallRequest,
     timeout: Duration,
     options: &CallOptions,
     background: &TaskTracker,
 ) -> Result<ServerResult, CallError> {
-    let _busy = session.traffic.begin();
+    let _busy = session.activity.start_call();
     // Arguments may be large: they are copied into each message, and not otherwise unless questions are answered.
     let mut request = Cow::Borrowed(request);
     let call = CallId(NEXT_CALL.fetch_add(1, Ordering::Relaxed));
-    let mut clock = Clock::start(timeout);
-    for round in 0..MAX_ROUNDS {
-        let mut sent = Sent::send(session, request.message(), background).await?;
+    let mut clock = CallDeadline::start(timeout);
+    for round in 0..MAX_INPUT_ROUNDS {
+        let mut sent = PendingRequest::send(session, request.to_message(), background).await?;
         let (news, mut heard) = mpsc::unbounded_channel();
         let handle = sent.handle()?;
-        let _followed = session.traffic.follow(
+        let _followed = session.activity.subscribe_call(
             handle.progress_token.clone(),
             handle.id.clone(),
             call,
@@ -213,7 +205,7 @@ pub(crate) async fn exchange(
             news,
         );
         let result = sent
-            .answer(session, &mut clock, options, &mut heard)
+            .await_result(session, &mut clock, options, &mut heard)
             .await?;
         let ServerResult::InputRequiredResult(questions) = result else {
             return Ok(result);
@@ -227,7 +219,7 @@ pub(crate) async fn exchange(
         } = questions;
         let requests = input_requests.unwrap_or_default();
         if requests.is_empty() && request_state.is_none() {
-            return Err(CallError::UnknownShape(
+            return Err(CallError::UnexpectedResponse(
                 "input required, but nothing asked".into(),
             ));
         }
@@ -236,29 +228,32 @@ pub(crate) async fn exchange(
                 // Only the server's own state moves on: it is polling us, so not too fast.
                 tokio::time::sleep(Duration::from_millis(50 << round.min(5))).await;
             }
-            session.handler.answer(requests, &origin).await
+            session
+                .handler
+                .answer_input_requests(requests, &origin)
+                .await
         };
         let answers = tokio::select! {
-            answers = answering => answers.map_err(refused)?,
+            answers = answering => answers.map_err(refused_error)?,
             () = options.cancel.cancelled() => return Err(CallError::Interrupted),
-            () = session.ended.cancelled() => return Err(lost(session, None, false)),
+            () = session.ended.cancelled() => return Err(lost_error(session, None, false)),
         };
-        request.to_mut().answer(answers, request_state);
-        clock.forgive(asked_at.elapsed());
+        request.to_mut().set_input_responses(answers, request_state);
+        clock.extend(asked_at.elapsed());
     }
-    Err(CallError::TooManyQuestions)
+    Err(CallError::TooManyInputRounds)
 }
 
 /// A request on its way. Dropped before its answer, it is cancelled at the server too.
-struct Sent<'a> {
+struct PendingRequest<'a> {
     handle: Option<RequestHandle<RoleClient>>,
     id: rmcp::model::RequestId,
     background: &'a TaskTracker,
 }
 
-impl<'a> Sent<'a> {
+impl<'a> PendingRequest<'a> {
     async fn send(
-        session: &Session,
+        session: &McpSession,
         message: ClientRequest,
         background: &'a TaskTracker,
     ) -> Result<Self, CallError> {
@@ -266,7 +261,7 @@ impl<'a> Sent<'a> {
             .peer
             .send_request_with_option(message, PeerRequestOptions::no_options())
             .await
-            .map_err(|error| failed(session, &error, true))?;
+            .map_err(|error| to_call_error(session, &error, true))?;
         Ok(Self {
             id: handle.id.clone(),
             handle: Some(handle),
@@ -278,12 +273,12 @@ impl<'a> Sent<'a> {
         self.handle.as_mut().ok_or(CallError::Interrupted)
     }
 
-    async fn answer(
+    async fn await_result(
         &mut self,
-        session: &Session,
-        clock: &mut Clock,
+        session: &McpSession,
+        clock: &mut CallDeadline,
         options: &CallOptions,
-        heard: &mut mpsc::UnboundedReceiver<CallNews>,
+        heard: &mut mpsc::UnboundedReceiver<CallEvent>,
     ) -> Result<ServerResult, CallError> {
         let handle = self.handle()?;
         let answer = loop {
@@ -292,16 +287,16 @@ impl<'a> Sent<'a> {
                 answer = &mut handle.rx => break answer,
                 () = options.cancel.cancelled() => return Err(CallError::Interrupted),
                 Some(news) = heard.recv() => match news {
-                    CallNews::Progress(progress) => {
+                    CallEvent::Progress(progress) => {
                         clock.restart();
                         if let Some(sink) = &options.on_progress {
                             sink(&progress);
                         }
                     }
-                    CallNews::Asking => clock.pause(),
-                    CallNews::Answered => clock.resume(),
+                    CallEvent::InputStarted => clock.pause(),
+                    CallEvent::InputFinished => clock.resume(),
                 },
-                (elapsed, allowed) = clock.run_out() => {
+                (elapsed, allowed) = clock.expired() => {
                     return Err(CallError::TimedOut { elapsed, allowed });
                 }
             }
@@ -312,10 +307,10 @@ impl<'a> Sent<'a> {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(ServiceError::TransportClosed)) => {
                 let trouble = "the server ended its reply before the answer";
-                session.traffic.doubt.raise(|| trouble.into());
-                Err(lost(session, None, false))
+                session.activity.health.report_trouble(|| trouble.into());
+                Err(lost_error(session, None, false))
             }
-            Ok(Err(error)) => Err(failed(
+            Ok(Err(error)) => Err(to_call_error(
                 session,
                 &error,
                 matches!(error, ServiceError::TransportSend(_)),
@@ -323,13 +318,13 @@ impl<'a> Sent<'a> {
             Err(_) => {
                 // The task that passes responses on has ended.
                 session.ended.cancel();
-                Err(lost(session, None, false))
+                Err(lost_error(session, None, false))
             }
         }
     }
 }
 
-impl Drop for Sent<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
             self.background.spawn(async move {
@@ -341,14 +336,14 @@ impl Drop for Sent<'_> {
     }
 }
 
-fn refused(error: ErrorData) -> CallError {
+fn refused_error(error: ErrorData) -> CallError {
     CallError::Refused {
         code: error.code.0,
         message: error.message.into_owned(),
     }
 }
 
-fn lost_text(server: &ServerName, detail: Option<&str>) -> String {
+fn describe_lost(server: &ServerName, detail: Option<&str>) -> String {
     match detail {
         Some(detail) => {
             // Some causes have an empty first half.
@@ -359,41 +354,41 @@ fn lost_text(server: &ServerName, detail: Option<&str>) -> String {
     }
 }
 
-fn lost(session: &Session, detail: Option<String>, is_unsent: bool) -> CallError {
-    CallError::Lost {
+fn lost_error(session: &McpSession, detail: Option<String>, is_unsent: bool) -> CallError {
+    CallError::ConnectionLost {
         server: session.server.clone(),
         detail,
         is_unsent,
     }
 }
 
-fn failed(session: &Session, error: &ServiceError, was_sending: bool) -> CallError {
+fn to_call_error(session: &McpSession, error: &ServiceError, was_sending: bool) -> CallError {
     match error {
-        ServiceError::McpError(error) => refused(error.clone()),
+        ServiceError::McpError(error) => refused_error(error.clone()),
         ServiceError::TransportSend(transport) => match classify(transport) {
             Some(HttpFailure::Auth { challenge }) => CallError::NeedsAuth {
                 server: session.server.clone(),
-                need: LoginNeed::Access { reason: challenge },
+                need: LoginReason::Access { reason: challenge },
             },
             Some(HttpFailure::Forbidden { challenge: Some(_) }) => CallError::NeedsAuth {
                 server: session.server.clone(),
-                need: LoginNeed::Scope,
+                need: LoginReason::Scope,
             },
             // The request may have been processed unless it never got through.
             Some(failure) => {
                 let is_unsent = matches!(failure, HttpFailure::Connect(_) | HttpFailure::Tls(_));
-                lost(
+                lost_error(
                     session,
-                    Some(reason::in_words(&failure.to_string())),
+                    Some(error_text::strip_type_names(&failure.to_string())),
                     is_unsent,
                 )
             }
             None => {
-                let detail = reason::in_words(&transport.error.to_string());
-                lost(session, Some(detail), was_sending)
+                let detail = error_text::strip_type_names(&transport.error.to_string());
+                lost_error(session, Some(detail), was_sending)
             }
         },
-        ServiceError::TransportClosed => lost(session, None, was_sending),
-        other => CallError::UnknownShape(reason::in_words(&other.to_string())),
+        ServiceError::TransportClosed => lost_error(session, None, was_sending),
+        other => CallError::UnexpectedResponse(error_text::strip_type_names(&other.to_string())),
     }
 }

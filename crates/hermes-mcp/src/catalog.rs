@@ -12,14 +12,14 @@ use serde_json::Value;
 use crate::{
     description_scan,
     names::ToolName,
-    schema::{self, OutputCheck},
+    schema::{self, OutputValidator},
 };
 
 mod bounds;
 mod listing;
 
 pub(crate) use listing::{
-    ListError, Listed, list_prompts, list_resources, list_templates, list_tools,
+    ListError, ListedItems, list_prompts, list_resources, list_templates, list_tools,
 };
 
 /// What a server offered when it was last asked.
@@ -79,7 +79,7 @@ pub struct NativeTool {
     schema: OnceLock<Value>,
     parameters: OnceLock<Value>,
     findings: OnceLock<Vec<&'static str>>,
-    output: OnceLock<Option<OutputCheck>>,
+    output: OnceLock<Option<OutputValidator>>,
 }
 
 impl NativeTool {
@@ -115,17 +115,17 @@ impl NativeTool {
     }
 
     /// The check for structured results, if the tool declares their shape.
-    pub fn output_check(&self) -> Option<&OutputCheck> {
+    pub fn output_validator(&self) -> Option<&OutputValidator> {
         self.output
             .get_or_init(|| {
                 let schema = self.definition.output_schema.as_ref()?;
-                Some(OutputCheck::new(Value::Object((**schema).clone())))
+                Some(OutputValidator::new(Value::Object((**schema).clone())))
             })
             .as_ref()
     }
 
     /// Whether calling it twice does no harm, by the server's own word.
-    pub fn is_repeatable(&self) -> bool {
+    pub fn is_safe_to_retry(&self) -> bool {
         self.definition.annotations.as_ref().is_some_and(|hints| {
             hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
         })

@@ -1,6 +1,6 @@
 //! The task that owns one server's connection: it connects, keeps the session, notices its end, retries, parks and recycles.
 //!
-//! Retry count, catalog and child process are local to the task. Others see its [`Link`] and send it [`Command`]s;
+//! Retry count, catalog and child process are local to the task. Others see its [`Link`] and send it [`ConnectionCommand`]s;
 //! calls go to the session's peer directly and never through this mailbox.
 
 use std::{
@@ -10,24 +10,24 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use hermes_config::{
-    Fingerprint, Home, ReferencePolicy, Resolved, Server, ServerName, TransportSettings, Variables,
-    server::Auth,
+    Fingerprint, Home, ReferencePolicy, ResolvedServer, Server, ServerName, TransportSettings,
+    Variables, server::Auth,
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    breaker::Breaker,
+    breaker::CircuitBreaker,
     catalog::Catalog,
     counters::Counters,
     host::RememberedTools,
-    inquiry::Inquiries,
-    link::{Advice, Link, LinkError, Status, hosted_tenant},
+    link::{Link, LinkError, LinkStatus, LoginAdvice, hosted_tenant},
     manifest,
     oauth::{Authorizer, Challenge, TokenFiles},
-    owner::WantedResources,
     pins::PinQueue,
     process::Processes,
+    server_handle::ResourceSubscriptions,
+    server_request::ServerRequestHandler,
 };
 
 mod attempt_processes;
@@ -38,22 +38,22 @@ mod handshake;
 mod keepalive;
 mod liveness;
 mod pinning;
-mod serve;
+mod session_loop;
 mod stdio_probe;
 mod subscriptions;
 
-pub(crate) use connect::resolve;
+pub(crate) use connect::resolve_references;
 
 pub(crate) use failure::ConnectError;
-pub(crate) use liveness::CHECK_LIMIT;
+pub(crate) use liveness::CHECK_TIMEOUT;
 
 /// What a connection is told from outside.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum ConnectionCommand {
     /// Try now: a call starts the server, or the user asked for it.
     Wake,
     /// Try now, before the time that was planned: a call waits for the server to come back.
-    CallWaits,
+    WakeForCall,
     /// Ask a server that is ready whether it is there, and try now if it is not ready. Whoever asked knows that this is
     /// done when the sender is dropped.
     Check(oneshot::Sender<()>),
@@ -64,11 +64,11 @@ pub(crate) enum Command {
 }
 
 /// What all connections of one host share.
-pub(crate) struct Surroundings {
+pub(crate) struct HostContext {
     pub(crate) home: Home,
     pub(crate) variables: arc_swap::ArcSwap<Variables>,
-    pub(crate) references: ReferencePolicy,
-    pub(crate) inquiries: Arc<dyn Inquiries>,
+    pub(crate) reference_policy: ReferencePolicy,
+    pub(crate) request_handler: Arc<dyn ServerRequestHandler>,
     pub(crate) processes: Processes,
     pub(crate) pins: Arc<PinQueue>,
     /// Tells the host that what it publishes may have changed.
@@ -79,29 +79,29 @@ pub(crate) struct Surroundings {
 }
 
 /// The server's settings that calls and filters read; replaced as a whole by a reload.
-pub(crate) type LiveServer = arc_swap::ArcSwap<Server>;
+pub(crate) type SharedServer = arc_swap::ArcSwap<Server>;
 
 pub(crate) struct Connection {
-    pub(crate) shared: Shared,
-    pub(crate) mailbox: mpsc::Receiver<Command>,
+    pub(crate) shared: ConnectionContext,
+    pub(crate) mailbox: mpsc::Receiver<ConnectionCommand>,
     /// The references, filled in just now: for the first attempt, unless that has to wait.
-    pub(crate) resolved: Option<Resolved>,
+    pub(crate) resolved: Option<ResolvedServer>,
 }
 
 /// What the parts of one connection task share: who it is, and where it publishes.
-pub(crate) struct Shared {
+pub(crate) struct ConnectionContext {
     pub(crate) name: ServerName,
-    pub(crate) server: Arc<LiveServer>,
+    pub(crate) server: Arc<SharedServer>,
     /// `None` while its references cannot be resolved.
     pub(crate) fingerprint: Option<Fingerprint>,
-    pub(crate) surroundings: Arc<Surroundings>,
+    pub(crate) host_context: Arc<HostContext>,
     pub(crate) link: watch::Sender<Link>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) breaker: Arc<Breaker>,
+    pub(crate) breaker: Arc<CircuitBreaker>,
     pub(crate) redactor: Arc<arc_swap::ArcSwap<hermes_config::Redactor>>,
     pub(crate) resource_updates: broadcast::Sender<String>,
     /// Resources whose changes somebody wants to hear of.
-    pub(crate) wanted_resources: Arc<watch::Sender<WantedResources>>,
+    pub(crate) resource_subscriptions: Arc<watch::Sender<ResourceSubscriptions>>,
     /// Where the login of the server is kept.
     pub(crate) token_files: TokenFiles,
     /// What authorizes the requests of the last attempt, where the server wants a login.
@@ -109,7 +109,7 @@ pub(crate) struct Shared {
 }
 
 /// Why a session ended.
-enum End {
+enum SessionEnd {
     /// On purpose, for good.
     Stopped(Option<oneshot::Sender<()>>),
     /// Over its idle time or age.
@@ -122,15 +122,15 @@ enum End {
 
 /// How a session ended, as far as closing it is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum EndKind {
     Lost,
-    OnPurpose,
+    Intentional,
 }
 
 /// What a waiting connection was woken by.
-enum Woken {
+enum WakeReason {
     Due,
-    Asked,
+    Requested,
     /// By a call, so long before the planned time.
     Early(Duration),
     Stop(Option<oneshot::Sender<()>>),
@@ -144,12 +144,12 @@ const PROBE_INTERVAL: Duration = Duration::from_mins(5);
 impl Connection {
     /// Runs until it is stopped.
     pub(crate) async fn run(mut self) {
-        let reply = self.live().await;
+        let reply = self.run_until_stopped().await;
         if let Some(authorizer) = self.shared.authorizer.load_full() {
-            authorizer.finish().await;
+            authorizer.wait_for_renewals().await;
         }
         self.shared.publish(|link| {
-            link.status = Status::Stopped;
+            link.status = LinkStatus::Stopped;
             link.session = None;
             link.next_attempt_at = None;
         });
@@ -158,27 +158,27 @@ impl Connection {
         }
     }
 
-    async fn live(&mut self) -> Option<oneshot::Sender<()>> {
+    async fn run_until_stopped(&mut self) -> Option<oneshot::Sender<()>> {
         let is_lazy = self.shared.server.load().lazy;
         let offers_remembered =
-            self.shared.surroundings.remembered_tools == RememberedTools::Offered;
+            self.shared.host_context.remembered_tools == RememberedTools::Offered;
         let manifest = self
             .shared
             .manifest_path()
             .filter(|_| is_lazy || offers_remembered);
-        if let Some(manifest) = manifest.as_deref().and_then(manifest::read) {
-            let mut catalog = manifest.catalog();
-            self.shared.withhold(&mut catalog);
+        if let Some(manifest) = manifest.as_deref().and_then(manifest::read_manifest) {
+            let mut catalog = manifest.to_catalog();
+            self.shared.withhold_changed_tools(&mut catalog);
             let status = if is_lazy {
-                Status::Lazy
+                LinkStatus::Lazy
             } else {
-                Status::Connecting
+                LinkStatus::Connecting
             };
             self.shared.publish_catalog(Arc::new(catalog), status);
         }
-        if self.shared.link.borrow().status == Status::Lazy {
+        if self.shared.link.borrow().status == LinkStatus::Lazy {
             self.resolved = None;
-            if let Woken::Stop(reply) = self.wait(None).await {
+            if let WakeReason::Stop(reply) = self.wait_for_retry(None).await {
                 return reply;
             }
         }
@@ -194,54 +194,57 @@ impl Connection {
                 Err(reply) => return reply,
                 Ok(Ok(live)) => {
                     let began = Instant::now();
-                    let (end, remains) = self.serve(live).await;
-                    let how = if matches!(end, End::Lost(_)) {
-                        Ended::Lost
+                    let (end, remains) = self.serve_session(live).await;
+                    let how = if matches!(end, SessionEnd::Lost(_)) {
+                        EndKind::Lost
                     } else {
-                        Ended::OnPurpose
+                        EndKind::Intentional
                     };
                     if began.elapsed() >= STABLE_AFTER {
                         attempt = 0;
                     }
                     let wait = match end {
-                        End::Stopped(reply) => {
-                            remains.clear(how).await;
+                        SessionEnd::Stopped(reply) => {
+                            remains.close(how).await;
                             return reply;
                         }
-                        End::Recycled => {
+                        SessionEnd::Recycled => {
                             attempt = 0;
-                            self.shared.fall(Status::Lazy, None);
+                            self.shared.publish_status(LinkStatus::Lazy, None);
                             None
                         }
-                        End::AuthLost(challenge) => {
-                            self.shared.fall_for_login(challenge.as_deref());
+                        SessionEnd::AuthLost(challenge) => {
+                            self.shared.publish_needs_auth(challenge.as_deref());
                             None
                         }
-                        End::Lost(reason) => Some(self.shared.retry_after(&mut attempt, reason)),
+                        SessionEnd::Lost(reason) => {
+                            Some(self.shared.schedule_retry(&mut attempt, reason))
+                        }
                     };
                     // The link is published by now, so this may take its time. Never two processes for one server.
                     let ended = Instant::now();
-                    remains.clear(how).await;
+                    remains.close(how).await;
                     wait.map(|pause| pause.saturating_sub(ended.elapsed()))
                 }
                 Ok(Err(ConnectError::Auth { challenge })) => {
-                    self.shared.fall_for_login(challenge.as_deref());
+                    self.shared.publish_needs_auth(challenge.as_deref());
                     None
                 }
                 Ok(Err(ConnectError::Invalid(reason))) => {
-                    self.shared.fall(Status::Invalid, Some(reason));
+                    self.shared
+                        .publish_status(LinkStatus::Invalid, Some(reason));
                     None
                 }
                 Ok(Err(error)) => Some(match planned_pause {
                     // Calls may come in any number: their attempts do not use up those that are planned.
-                    Some(pause) => self.shared.retry_as_planned(pause, error.to_string()),
-                    None => self.shared.retry_after(&mut attempt, error.to_string()),
+                    Some(pause) => self.shared.keep_scheduled_retry(pause, error.to_string()),
+                    None => self.shared.schedule_retry(&mut attempt, error.to_string()),
                 }),
             };
-            match self.wait(wait).await {
-                Woken::Stop(reply) => return reply,
-                Woken::Early(before) => planned = Some(Instant::now() + before),
-                Woken::Asked | Woken::Due => {}
+            match self.wait_for_retry(wait).await {
+                WakeReason::Stop(reply) => return reply,
+                WakeReason::Early(before) => planned = Some(Instant::now() + before),
+                WakeReason::Requested | WakeReason::Due => {}
             }
         }
     }
@@ -249,12 +252,12 @@ impl Connection {
     /// Connects, unless told to stop meanwhile.
     async fn connect_or_stop(
         &mut self,
-    ) -> Result<Result<connect::Live, ConnectError>, Option<oneshot::Sender<()>>> {
-        if self.shared.link.borrow().status != Status::Parked {
+    ) -> Result<Result<connect::OpenedSession, ConnectError>, Option<oneshot::Sender<()>>> {
+        if self.shared.link.borrow().status != LinkStatus::Parked {
             let status = match self.shared.link.borrow().status {
-                Status::Connecting => Status::Connecting,
-                _ if self.shared.link.borrow().attempts_ended == 0 => Status::Connecting,
-                _ => Status::Reconnecting,
+                LinkStatus::Connecting => LinkStatus::Connecting,
+                _ if self.shared.link.borrow().attempts_ended == 0 => LinkStatus::Connecting,
+                _ => LinkStatus::Reconnecting,
             };
             self.shared.publish(|link| {
                 link.status = status;
@@ -262,18 +265,18 @@ impl Connection {
             });
         }
         let connector = self.shared.connector(self.resolved.take());
-        let given_up = self.shared.surroundings.stop.child_token();
+        let given_up = self.shared.host_context.stop.child_token();
         let mut asked_to_stop = None;
         // On the heap, so that a connected server does not carry the size of an attempt.
         let mut connect = Box::pin(connector.connect(given_up.clone()));
         loop {
             tokio::select! {
                 outcome = &mut connect => return match outcome {
-                    Err(ConnectError::GivenUp) => Err(asked_to_stop),
+                    Err(ConnectError::Cancelled) => Err(asked_to_stop),
                     other => Ok(other),
                 },
                 command = self.mailbox.recv(), if !given_up.is_cancelled() => match command {
-                    Some(Command::Stop(reply)) => {
+                    Some(ConnectionCommand::Stop(reply)) => {
                         asked_to_stop = Some(reply);
                         given_up.cancel();
                     }
@@ -285,7 +288,7 @@ impl Connection {
     }
 
     /// Sleeps until the time is up or somebody wants the server.
-    async fn wait(&mut self, limit: Option<Duration>) -> Woken {
+    async fn wait_for_retry(&mut self, limit: Option<Duration>) -> WakeReason {
         let sleep = async {
             match limit {
                 Some(limit) => tokio::time::sleep(limit).await,
@@ -294,21 +297,21 @@ impl Connection {
         };
         let began = Instant::now();
         let mut sleep = std::pin::pin!(sleep);
-        let mut logged_in = std::pin::pin!(self.shared.logged_in());
+        let mut logged_in = std::pin::pin!(self.shared.wait_for_login());
         loop {
             tokio::select! {
-                () = &mut sleep => return Woken::Due,
-                () = &mut logged_in => return Woken::Asked,
-                () = self.shared.surroundings.stop.cancelled() => return Woken::Stop(None),
+                () = &mut sleep => return WakeReason::Due,
+                () = &mut logged_in => return WakeReason::Requested,
+                () = self.shared.host_context.stop.cancelled() => return WakeReason::Stop(None),
                 command = self.mailbox.recv() => match command {
-                    Some(Command::Wake | Command::Check(_)) => return Woken::Asked,
-                    Some(Command::CallWaits) => return match limit {
-                        Some(limit) => Woken::Early(limit.saturating_sub(began.elapsed())),
-                        None => Woken::Asked,
+                    Some(ConnectionCommand::Wake | ConnectionCommand::Check(_)) => return WakeReason::Requested,
+                    Some(ConnectionCommand::WakeForCall) => return match limit {
+                        Some(limit) => WakeReason::Early(limit.saturating_sub(began.elapsed())),
+                        None => WakeReason::Requested,
                     },
-                    Some(Command::Stop(reply)) => return Woken::Stop(Some(reply)),
-                    None => return Woken::Stop(None),
-                    Some(Command::AuthLost { .. }) => {}
+                    Some(ConnectionCommand::Stop(reply)) => return WakeReason::Stop(Some(reply)),
+                    None => return WakeReason::Stop(None),
+                    Some(ConnectionCommand::AuthLost { .. }) => {}
                 },
             }
         }
@@ -320,21 +323,22 @@ impl Drop for Connection {
         // A task that panicked must not leave a link behind that looks alive.
         if std::thread::panicking() {
             let reason = "an internal error ended the connection; a reload starts it again";
-            self.shared.fall(Status::Stopped, Some(reason.into()));
+            self.shared
+                .publish_status(LinkStatus::Stopped, Some(reason.into()));
         }
     }
 }
 
-impl Shared {
+impl ConnectionContext {
     /// Publishes a failure and says how long to wait before the next attempt.
-    fn retry_after(&self, attempt: &mut u32, reason: String) -> Duration {
+    fn schedule_retry(&self, attempt: &mut u32, reason: String) -> Duration {
         *attempt += 1;
         let (status, delay) = match backoff::delay(*attempt) {
-            Some(delay) => (Status::Reconnecting, delay),
-            None => (Status::Parked, PROBE_INTERVAL),
+            Some(delay) => (LinkStatus::Reconnecting, delay),
+            None => (LinkStatus::Parked, PROBE_INTERVAL),
         };
         let failed = *attempt;
-        self.fall(status, Some(reason));
+        self.publish_status(status, Some(reason));
         self.publish(|link| {
             link.attempt = failed;
             link.next_attempt_at = Some(SystemTime::now() + delay);
@@ -343,30 +347,30 @@ impl Shared {
     }
 
     /// Publishes the failure of an attempt that nobody had planned; the planned one comes all the same.
-    fn retry_as_planned(&self, pause: Duration, reason: String) -> Duration {
+    fn keep_scheduled_retry(&self, pause: Duration, reason: String) -> Duration {
         let status = match self.link.borrow().status {
-            Status::Parked => Status::Parked,
-            _ => Status::Reconnecting,
+            LinkStatus::Parked => LinkStatus::Parked,
+            _ => LinkStatus::Reconnecting,
         };
-        self.fall(status, Some(reason));
+        self.publish_status(status, Some(reason));
         self.publish(|link| link.next_attempt_at = Some(SystemTime::now() + pause));
         pause
     }
 
-    fn fall(&self, status: Status, error: Option<String>) {
+    fn publish_status(&self, status: LinkStatus, error: Option<String>) {
         let error = error.map(|text| LinkError {
             text,
             advice: None,
             at: SystemTime::now(),
         });
-        self.fall_with(status, error);
+        self.publish_status_with(status, error);
     }
 
-    fn fall_for_login(&self, challenge: Option<&str>) {
-        self.fall_with(Status::NeedsAuth, Some(self.missing_login(challenge)));
+    fn publish_needs_auth(&self, challenge: Option<&str>) {
+        self.publish_status_with(LinkStatus::NeedsAuth, Some(self.login_error(challenge)));
     }
 
-    fn fall_with(&self, status: Status, error: Option<LinkError>) {
+    fn publish_status_with(&self, status: LinkStatus, error: Option<LinkError>) {
         self.publish(|link| {
             link.status = status;
             link.session = None;
@@ -378,7 +382,7 @@ impl Shared {
         });
     }
 
-    fn publish_catalog(&self, catalog: Arc<Catalog>, status: Status) {
+    fn publish_catalog(&self, catalog: Arc<Catalog>, status: LinkStatus) {
         self.publish(|link| {
             link.catalog = Some(catalog);
             link.status = status;
@@ -395,24 +399,24 @@ impl Shared {
                 let reason = link.error.as_ref().map(ToString::to_string);
                 let reason = reason.as_deref().unwrap_or_default();
                 match link.status {
-                    Status::Reconnecting | Status::Parked | Status::NeedsAuth | Status::Invalid => {
+                    LinkStatus::Reconnecting | LinkStatus::Parked | LinkStatus::NeedsAuth | LinkStatus::Invalid => {
                         tracing::warn!(server = %self.name, from = %before, to = %link.status, reason, "server status changed");
                     }
                     _ => tracing::info!(server = %self.name, from = %before, to = %link.status, "server status changed"),
                 }
             }
             // Before anybody can see the new link: a status is never newer than the registry beside it.
-            (self.surroundings.changed)();
+            (self.host_context.changed)();
         });
     }
 
     /// Resolves when somebody has logged in, perhaps in another process; never while that is not waited for.
-    fn logged_in(&self) -> impl Future<Output = ()> + use<> {
-        let is_waited_for = self.link.borrow().status == Status::NeedsAuth;
+    fn wait_for_login(&self) -> impl Future<Output = ()> + use<> {
+        let is_waited_for = self.link.borrow().status == LinkStatus::NeedsAuth;
         let authorizer = self.authorizer.load_full().filter(|_| is_waited_for);
         async move {
             match authorizer {
-                Some(authorizer) => authorizer.changed().await,
+                Some(authorizer) => authorizer.wait_for_token_change().await,
                 None => std::future::pending().await,
             }
         }
@@ -420,33 +424,36 @@ impl Shared {
 
     fn manifest_path(&self) -> Option<std::path::PathBuf> {
         let fingerprint = self.fingerprint.as_ref()?;
-        Some(manifest::path(&self.surroundings.home, fingerprint))
+        Some(manifest::manifest_path(
+            &self.host_context.home,
+            fingerprint,
+        ))
     }
 
     /// Why the server cannot be used without a login, and what to do.
-    fn missing_login(&self, challenge: Option<&str>) -> LinkError {
+    fn login_error(&self, challenge: Option<&str>) -> LinkError {
         let name = self.name.clone();
         let server = self.server.load();
         let (text, advice) = match server.auth {
             // What is said then is in our words already.
             Some(Auth::OAuth) => {
                 let reason = challenge.unwrap_or("the server wants a login");
-                (reason.to_owned(), Advice::LogIn(name))
+                (reason.to_owned(), LoginAdvice::LogIn(name))
             }
             None => {
                 let reason = challenge.and_then(Challenge::reason);
                 let detail = reason.map(|text| format!(" ({text})")).unwrap_or_default();
                 if sends_authorization(&server.transport) {
                     let what = "the server does not accept the `Authorization` of its `headers`";
-                    let advice = Advice::CorrectHeadersOrLogIn(name);
+                    let advice = LoginAdvice::CorrectHeadersOrLogIn(name);
                     (format!("{what}{detail}"), advice)
                 } else {
-                    let advice = Advice::LogInOrSetHeaders(name);
+                    let advice = LoginAdvice::LogInOrSetHeaders(name);
                     (format!("the server wants a login{detail}"), advice)
                 }
             }
         };
-        let variables = self.surroundings.variables.load();
+        let variables = self.host_context.variables.load();
         LinkError {
             text: self.redactor.load().redact(&text).into_owned(),
             advice: Some(advice.for_tenant(hosted_tenant(&variables))),

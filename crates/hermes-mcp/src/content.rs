@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::names::RegisteredName;
-use media::{Kind, NotSaved};
+use media::{MediaError, MediaKind};
 
 /// Turns content into text, with a directory for the parts that are not text.
 #[derive(Debug, Clone)]
@@ -40,16 +40,20 @@ impl MediaStore {
             match block {
                 ContentBlock::Text(content) => text.push_str(&content.text),
                 ContentBlock::Image(image) => {
-                    text += &self.media(Kind::Image, &image.data, &image.mime_type).await;
+                    text += &self
+                        .save_media(MediaKind::Image, &image.data, &image.mime_type)
+                        .await;
                 }
                 ContentBlock::Audio(audio) => {
-                    text += &self.media(Kind::Audio, &audio.data, &audio.mime_type).await;
+                    text += &self
+                        .save_media(MediaKind::Audio, &audio.data, &audio.mime_type)
+                        .await;
                 }
                 ContentBlock::Resource(embedded) => match &embedded.resource {
                     ResourceContents::TextResourceContents { text: content, .. } => {
                         text.push_str(content);
                     }
-                    other => text += &self.resource(other).await,
+                    other => text += &self.save_resource(other).await,
                 },
                 ContentBlock::ResourceLink(link) => text += &link_note(link, link_tool),
                 other => text += &unknown_note(serde_json::to_value(other).ok().as_ref()),
@@ -67,22 +71,23 @@ impl MediaStore {
         for content in contents {
             parts.push(match content {
                 ResourceContents::TextResourceContents { text, .. } => text,
-                other => self.resource(&other).await,
+                other => self.save_resource(&other).await,
             });
         }
         parts.join("\n")
     }
 
-    async fn media(&self, kind: Kind, base64: &str, mime_type: &str) -> String {
-        match media::save(&self.cache_dir, kind.clone(), base64, mime_type).await {
+    async fn save_media(&self, kind: MediaKind, base64: &str, mime_type: &str) -> String {
+        match media::save_media_file(&self.cache_dir, kind.clone(), base64, mime_type).await {
             Ok(saved) => format!("MEDIA:{}", saved.path.display()),
-            Err(reason) => {
-                not_saved_note(&format!("{} ({})", kind.word(), clean(mime_type)), &reason)
-            }
+            Err(reason) => not_saved_note(
+                &format!("{} ({})", kind.label(), strip_control_characters(mime_type)),
+                &reason,
+            ),
         }
     }
 
-    async fn resource(&self, contents: &ResourceContents) -> String {
+    async fn save_resource(&self, contents: &ResourceContents) -> String {
         let ResourceContents::BlobResourceContents {
             uri,
             mime_type,
@@ -92,17 +97,21 @@ impl MediaStore {
         else {
             return unknown_note(None);
         };
-        let kind = Kind::Document { uri: uri.clone() };
+        let kind = MediaKind::Document { uri: uri.clone() };
         let mime_type = mime_type.as_deref().unwrap_or("application/octet-stream");
-        match media::save(&self.cache_dir, kind, blob, mime_type).await {
+        match media::save_media_file(&self.cache_dir, kind, blob, mime_type).await {
             Ok(saved) => format!(
                 "[resource saved: {} ({}, {} bytes)]",
                 saved.path.display(),
-                clean(mime_type),
+                strip_control_characters(mime_type),
                 saved.size
             ),
             Err(reason) => not_saved_note(
-                &format!("resource {} ({})", clean(uri), clean(mime_type)),
+                &format!(
+                    "resource {} ({})",
+                    strip_control_characters(uri),
+                    strip_control_characters(mime_type)
+                ),
                 &reason,
             ),
         }
@@ -110,7 +119,7 @@ impl MediaStore {
 }
 
 /// The text of a result that is one text block and nothing else: the common case, and worth not copying.
-pub fn only_text(blocks: &[ContentBlock]) -> Option<&str> {
+pub fn single_text(blocks: &[ContentBlock]) -> Option<&str> {
     match blocks {
         [ContentBlock::Text(content)] => Some(&content.text),
         _ => None,
@@ -149,25 +158,31 @@ fn note_unreadable_block(block: &mut Value) {
 
 fn unknown_note(block: Option<&Value>) -> String {
     match block.and_then(|block| block.get("type")?.as_str()) {
-        Some(kind) => format!("[content of type `{}` cannot be shown]", clean(kind)),
+        Some(kind) => format!(
+            "[content of type `{}` cannot be shown]",
+            strip_control_characters(kind)
+        ),
         None => "[content of an unknown type cannot be shown]".into(),
     }
 }
 
-fn not_saved_note(what: &str, reason: &NotSaved) -> String {
+fn not_saved_note(what: &str, reason: &MediaError) -> String {
     format!("[{what} not saved: {reason}]")
 }
 
 fn link_note(link: &Resource, link_tool: Option<&RegisteredName>) -> String {
-    let uri = clean(&link.uri);
-    let name = clean(&link.name);
-    let mime_type = link.mime_type.as_deref().map_or("unknown".into(), clean);
+    let uri = strip_control_characters(&link.uri);
+    let name = strip_control_characters(&link.name);
+    let mime_type = link
+        .mime_type
+        .as_deref()
+        .map_or("unknown".into(), strip_control_characters);
     let advice = link_tool.map_or(String::new(), |tool| format!("; {tool} reads it"));
     format!("[resource link, not fetched: {uri}, name: {name}, type: {mime_type}{advice}]")
 }
 
 /// A server's words without control characters, so that they cannot break out of their line.
-fn clean(words: &str) -> String {
+fn strip_control_characters(words: &str) -> String {
     words.chars().filter(|c| !c.is_control()).collect()
 }
 

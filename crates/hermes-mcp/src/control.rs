@@ -16,48 +16,46 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::{
-    host::{Host, ReloadReport, RequestReport, ServerRequest},
+    host::{Host, HostRequest, ReloadReport, RequestOutcome},
     manifest::create_private_directory,
     protocol::{ElicitRequestParams, ElicitResult},
     session::Progress,
     status::ServerStatus,
 };
 
-mod caller;
+mod client;
 mod request;
 
-pub use caller::{Caller, PersonAnswer, RequestLost, known_tools, request};
+pub use crate::control::client::{
+    ElicitCallback, RequestCallbacks, RequestLost, query_tools, request,
+};
 
 /// The longest socket path that every Unix accepts.
-const LONGEST_PATH: usize = 100;
+const MAX_SOCKET_PATH: usize = 100;
 /// The most one connection may send: calls have arguments of any size, and only the user can connect.
-const LONGEST_REQUEST: u64 = 256 * 1024 * 1024;
+const MAX_REQUEST_BYTES: u64 = 256 * 1024 * 1024;
 
 /// What a running process can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "snake_case")]
-pub enum Question {
+#[serde(tag = "query_processes", rename_all = "snake_case")]
+pub enum ControlRequest {
     /// The state of every server.
     Status,
     /// Read the configuration again.
     Reload,
     /// Try a server now, or ask it whether it is there.
-    Wake {
-        server: ServerName,
-    },
+    Wake { server: ServerName },
     /// Ask something of a server. Who hangs up takes the request back.
-    Request(RequestQuestion),
-    /// To [`Answer::Elicit`]: what the person said.
-    Elicited {
-        result: ElicitResult,
-    },
+    Request(ForwardedRequest),
+    /// To [`ControlResponse::Elicit`]: what the person said.
+    Elicited { result: ElicitResult },
 }
 
 /// A request to a server, made for somebody in another process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RequestQuestion {
+pub struct ForwardedRequest {
     pub server: ServerName,
-    pub request: ServerRequest,
+    pub request: HostRequest,
     /// Instead of the server's own `timeout`.
     #[serde(default)]
     pub timeout: Option<Duration>,
@@ -68,37 +66,29 @@ pub struct RequestQuestion {
 
 /// What it answers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
-    /// To [`Question::Status`].
+#[serde(tag = "handle_request", rename_all = "snake_case")]
+pub enum ControlResponse {
+    /// To [`ControlRequest::Status`].
     Status {
         /// In the order of the configuration.
         servers: Vec<ServerStatus>,
     },
-    /// To [`Question::Reload`].
-    Reloaded {
-        report: ReloadReport,
-    },
-    /// To [`Question::Wake`].
+    /// To [`ControlRequest::Reload`].
+    Reloaded { report: ReloadReport },
+    /// To [`ControlRequest::Wake`].
     Woken,
-    /// To [`Question::Request`]: this process has no session with the server and gets none.
+    /// To [`ControlRequest::Request`]: this process has no session with the server and gets none.
     NotHere,
-    /// To [`Question::Request`]: it is being done.
+    /// To [`ControlRequest::Request`]: it is being done.
     Accepted,
     /// How far it is.
     Progress(Progress),
     /// The server asks the person.
-    Elicit {
-        request: ElicitRequestParams,
-    },
+    Elicit { request: ElicitRequestParams },
     /// What came of it.
-    Done {
-        report: RequestReport,
-    },
+    Done { report: RequestOutcome },
     /// The question could not be answered.
-    Refused {
-        reason: String,
-    },
+    Refused { reason: String },
 }
 
 /// Answers questions until it is dropped or its future is.
@@ -117,10 +107,10 @@ impl ControlSocket {
         let _ = std::fs::remove_file(&path);
         let mut paths = vec![path.clone()];
         let mut bound = path.clone();
-        if path.as_os_str().len() > LONGEST_PATH {
+        if path.as_os_str().len() > MAX_SOCKET_PATH {
             // Too long for a socket: it lives elsewhere, and a link leads there.
             let elsewhere = short_directory()?;
-            bound = elsewhere.join(format!("{}-{}.sock", std::process::id(), mark(home)));
+            bound = elsewhere.join(format!("{}-{}.sock", std::process::id(), home_digest(home)));
             let _ = std::fs::remove_file(&bound);
             std::os::unix::fs::symlink(&bound, &path)?;
             paths.push(bound.clone());
@@ -149,8 +139,8 @@ impl ControlSocket {
                     Ok((stream, _)) => {
                         let (host, reload) = (host.clone(), reload.clone());
                         clients.spawn(async move {
-                            let answer = |question| answer(&host, question, &reload);
-                            if let Err(error) = converse(stream, &host, answer).await {
+                            let handle_request = |question| handle_request(&host, question, &reload);
+                            if let Err(error) = serve_connection(stream, &host, handle_request).await {
                                 tracing::debug!(%error, "control connection failed");
                             }
                         });
@@ -175,64 +165,68 @@ impl Drop for ControlSocket {
 }
 
 /// The lines that somebody sends.
-type QuestionLines =
+type RequestLines =
     tokio::io::Lines<tokio::io::BufReader<tokio::io::Take<tokio::net::unix::OwnedReadHalf>>>;
 
-async fn converse<F>(
+async fn serve_connection<F>(
     stream: tokio::net::UnixStream,
     host: &Host,
-    answer: impl Fn(Question) -> F,
+    answer: impl Fn(ControlRequest) -> F,
 ) -> io::Result<()>
 where
-    F: Future<Output = Answer>,
+    F: Future<Output = ControlResponse>,
 {
     let (reader, mut writer) = stream.into_split();
-    let reader = tokio::io::AsyncReadExt::take(reader, LONGEST_REQUEST);
+    let reader = tokio::io::AsyncReadExt::take(reader, MAX_REQUEST_BYTES);
     let mut lines = tokio::io::BufReader::new(reader).lines();
     while let Some(line) = lines.next_line().await? {
         let answer = match serde_json::from_str(&line) {
-            Ok(Question::Request(question)) => {
-                request::serve(host, question, &mut lines, &mut writer).await?;
+            Ok(ControlRequest::Request(question)) => {
+                request::serve_request(host, question, &mut lines, &mut writer).await?;
                 continue;
             }
             Ok(question) => answer(question).await,
-            Err(error) => Answer::Refused {
+            Err(error) => ControlResponse::Refused {
                 reason: error.to_string(),
             },
         };
-        write_answer(&mut writer, &answer).await?;
+        write_response(&mut writer, &answer).await?;
     }
     Ok(())
 }
 
-async fn write_answer(
+async fn write_response(
     writer: &mut tokio::net::unix::OwnedWriteHalf,
-    answer: &Answer,
+    answer: &ControlResponse,
 ) -> io::Result<()> {
     let mut text = serde_json::to_vec(answer)?;
     text.push(b'\n');
     writer.write_all(&text).await
 }
 
-async fn answer<F>(host: &Host, question: Question, reload: impl Fn(Host) -> F) -> Answer
+async fn handle_request<F>(
+    host: &Host,
+    question: ControlRequest,
+    reload: impl Fn(Host) -> F,
+) -> ControlResponse
 where
     F: Future<Output = Result<ReloadReport, SettingsError>>,
 {
     match question {
-        Question::Status => Answer::Status {
+        ControlRequest::Status => ControlResponse::Status {
             servers: host.status(),
         },
-        Question::Reload => match reload(host.clone()).await {
-            Ok(report) => Answer::Reloaded { report },
-            Err(error) => Answer::Refused {
+        ControlRequest::Reload => match reload(host.clone()).await {
+            Ok(report) => ControlResponse::Reloaded { report },
+            Err(error) => ControlResponse::Refused {
                 reason: error.to_string(),
             },
         },
-        Question::Wake { server } => {
+        ControlRequest::Wake { server } => {
             host.check(&server).await;
-            Answer::Woken
+            ControlResponse::Woken
         }
-        Question::Request(_) | Question::Elicited { .. } => Answer::Refused {
+        ControlRequest::Request(_) | ControlRequest::Elicited { .. } => ControlResponse::Refused {
             reason: "nothing was asked".to_owned(),
         },
     }
@@ -248,18 +242,25 @@ impl Host {
 
 /// One running process and its answer.
 #[derive(Debug)]
-pub struct Reply {
+pub struct ProcessResponse {
     pub pid: u32,
-    pub answer: Answer,
+    pub response: ControlResponse,
 }
 
 /// Asks every running process of a home. Sockets that nobody answers are cleared away.
-pub fn ask(home: &Home, question: &Question, limit: Duration) -> Vec<Reply> {
+pub fn query_processes(
+    home: &Home,
+    question: &ControlRequest,
+    limit: Duration,
+) -> Vec<ProcessResponse> {
     let mut replies = Vec::new();
-    for (pid, path) in sockets(home) {
-        match ask_one(&path, question, limit) {
-            Ok(answer) => replies.push(Reply { pid, answer }),
-            Err(error) if is_deserted(&error) => {
+    for (pid, path) in list_sockets(home) {
+        match query_socket(&path, question, limit) {
+            Ok(answer) => replies.push(ProcessResponse {
+                pid,
+                response: answer,
+            }),
+            Err(error) if is_stale_socket(&error) => {
                 let _ = std::fs::remove_file(&path);
             }
             Err(error) => tracing::debug!(pid, %error, "control request failed"),
@@ -269,7 +270,7 @@ pub fn ask(home: &Home, question: &Question, limit: Duration) -> Vec<Reply> {
 }
 
 /// The sockets of a home's processes, by their ids.
-fn sockets(home: &Home) -> Vec<(u32, PathBuf)> {
+fn list_sockets(home: &Home) -> Vec<(u32, PathBuf)> {
     let entries = std::fs::read_dir(home.run_dir()).into_iter().flatten();
     let paths = entries.flatten().map(|entry| entry.path());
     let mut sockets: Vec<(u32, PathBuf)> = paths
@@ -284,25 +285,29 @@ fn sockets(home: &Home) -> Vec<(u32, PathBuf)> {
 }
 
 /// Whether nobody listens at a socket any more.
-fn is_deserted(error: &io::Error) -> bool {
+fn is_stale_socket(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
     )
 }
 
-fn ask_one(path: &Path, question: &Question, limit: Duration) -> io::Result<Answer> {
-    let mut answers = ask_on(path, question, limit)?;
+fn query_socket(
+    path: &Path,
+    question: &ControlRequest,
+    limit: Duration,
+) -> io::Result<ControlResponse> {
+    let mut answers = open_query(path, question, limit)?;
     let nothing = || Err(io::ErrorKind::UnexpectedEof.into());
     answers.next().unwrap_or_else(nothing)
 }
 
 /// Asks at one socket; the answers come as they are read.
-fn ask_on(
+fn open_query(
     path: &Path,
-    question: &Question,
+    question: &ControlRequest,
     limit: Duration,
-) -> io::Result<impl Iterator<Item = io::Result<Answer>>> {
+) -> io::Result<impl Iterator<Item = io::Result<ControlResponse>>> {
     let target = std::fs::read_link(path).unwrap_or_else(|_| path.to_owned());
     let mut stream = UnixStream::connect(target)?;
     stream.set_read_timeout(Some(limit))?;
@@ -315,7 +320,7 @@ fn ask_on(
 }
 
 /// Tells homes apart that one process serves.
-fn mark(home: &Home) -> String {
+fn home_digest(home: &Home) -> String {
     let hash = Sha256::digest(home.path().as_os_str().as_encoded_bytes());
     let [a, b, c, d, ..]: [u8; 32] = hash.into();
     format!("{:08x}", u32::from_be_bytes([a, b, c, d]))

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rmcp::model::ElicitationAction;
 use serde::{Deserialize, Serialize};
 
-use crate::inquiry::Sampled;
+use crate::server_request::SamplingReply;
 
 /// The live counters of one server.
 #[derive(Debug, Default)]
@@ -55,8 +55,8 @@ pub struct CallCounts {
 
 /// How a call ended, for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CallEnd {
-    Fine,
+pub(crate) enum CallResultKind {
+    Succeeded,
     Failed,
     TimedOut,
     Cancelled,
@@ -67,7 +67,7 @@ impl Counters {
         deprecated,
         reason = "sampling is still spoken by servers of every older revision"
     )]
-    pub(crate) fn sampled(&self, answer: Option<&Sampled>) {
+    pub(crate) fn record_sampling(&self, answer: Option<&SamplingReply>) {
         let [requests, errors, tokens, tool_uses] = &self.sampling;
         let Some(answer) = answer else {
             add(errors, 1);
@@ -80,7 +80,7 @@ impl Counters {
         }
     }
 
-    pub(crate) fn elicited(&self, action: &ElicitationAction) {
+    pub(crate) fn record_elicitation(&self, action: &ElicitationAction) {
         let [requests, accepted, declined, cancelled, _] = &self.elicitation;
         add(requests, 1);
         add(
@@ -93,23 +93,23 @@ impl Counters {
         );
     }
 
-    pub(crate) fn elicitation_failed(&self) {
+    pub(crate) fn record_elicitation_failure(&self) {
         let [requests, .., errors] = &self.elicitation;
         add(requests, 1);
         add(errors, 1);
     }
 
-    pub(crate) fn called(&self, end: CallEnd) {
+    pub(crate) fn record_call(&self, end: CallResultKind) {
         let [total, errors, timeouts, cancelled] = &self.calls;
         add(total, 1);
         match end {
-            CallEnd::Fine => {}
-            CallEnd::Failed => add(errors, 1),
-            CallEnd::TimedOut => {
+            CallResultKind::Succeeded => {}
+            CallResultKind::Failed => add(errors, 1),
+            CallResultKind::TimedOut => {
                 add(errors, 1);
                 add(timeouts, 1);
             }
-            CallEnd::Cancelled => add(cancelled, 1),
+            CallResultKind::Cancelled => add(cancelled, 1),
         }
     }
 

@@ -59,7 +59,7 @@ const DEFAULT_PATH: &str = "/usr/bin:/bin";
 const DEFAULT_PATH: &str = "";
 
 /// The variables of a server: the few that are passed on from `host`, and over them `overlay`, the server's `env`.
-pub fn child_environment(
+pub fn build_environment(
     host: impl IntoIterator<Item = (OsString, OsString)>,
     overlay: &[(String, String)],
 ) -> Environment {
@@ -68,7 +68,7 @@ pub fn child_environment(
         .filter(|(name, _)| is_inherited(name))
         .collect();
     for (name, value) in overlay {
-        set(&mut environment, OsStr::new(name), value.into());
+        set_variable(&mut environment, OsStr::new(name), value.into());
     }
     environment
 }
@@ -89,7 +89,7 @@ fn is_inherited(name: &OsStr) -> bool {
     INHERITED.contains(&name) || name.starts_with("XDG_")
 }
 
-pub(crate) fn set(environment: &mut Environment, name: &OsStr, value: OsString) {
+pub(crate) fn set_variable(environment: &mut Environment, name: &OsStr, value: OsString) {
     match environment
         .iter_mut()
         .find(|(present, _)| same_name(present, name))
@@ -99,7 +99,7 @@ pub(crate) fn set(environment: &mut Environment, name: &OsStr, value: OsString) 
     }
 }
 
-pub(crate) fn get<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
+pub(crate) fn get_variable<'a>(environment: &'a Environment, name: &str) -> Option<&'a OsStr> {
     environment
         .iter()
         .find(|(present, _)| same_name(present, OsStr::new(name)))
@@ -125,17 +125,13 @@ pub enum ProgramError {
         "`{command}` was not found in the PATH of the server; {}",
         install_advice(Path::new(command))
     )]
-    NotFound {
-        command: String,
-    },
+    NotFound { command: String },
     /// A file of that name is there, but may not be run.
     #[error(
         "`{}` is not executable; run `chmod +x` on it or correct `command`",
         path.display()
     )]
-    NotExecutable {
-        path: PathBuf,
-    },
+    NotExecutable { path: PathBuf },
 }
 
 /// Finds the program that `command` means to a child with this environment. `home` is the Hermes home.
@@ -150,13 +146,14 @@ pub fn find_program(
     if command.is_empty() {
         return Err(ProgramError::Empty);
     }
-    let user_home = get(environment, "HOME").map_or_else(std::env::home_dir, |h| Some(h.into()));
+    let user_home =
+        get_variable(environment, "HOME").map_or_else(std::env::home_dir, |h| Some(h.into()));
     let expanded = expand_tilde(command, user_home.as_deref());
     if expanded.components().count() > 1 || command.contains(std::path::is_separator) {
         return Ok(expanded);
     }
 
-    let path = get(environment, "PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
+    let path = get_variable(environment, "PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let mut directories: Vec<PathBuf> = std::env::split_paths(path)
         .filter(|directory| !directory.as_os_str().is_empty())
         .collect();
@@ -165,10 +162,10 @@ pub fn find_program(
         directories.extend(user_home.map(|user_home| user_home.join(".local").join("bin")));
         directories.push("/usr/local/bin".into());
     }
-    search(command, &directories)
+    search_path(command, &directories)
 }
 
-fn search(command: &str, directories: &[PathBuf]) -> Result<PathBuf, ProgramError> {
+fn search_path(command: &str, directories: &[PathBuf]) -> Result<PathBuf, ProgramError> {
     let mut not_executable = None;
     for directory in directories {
         let file = directory.join(command);
@@ -190,8 +187,9 @@ fn search(command: &str, directories: &[PathBuf]) -> Result<PathBuf, ProgramErro
 }
 
 /// Expands a leading `~` to the home directory of the child.
-pub fn expand(path: &str, environment: &Environment) -> PathBuf {
-    let user_home = get(environment, "HOME").map_or_else(std::env::home_dir, |h| Some(h.into()));
+pub fn expand_home(path: &str, environment: &Environment) -> PathBuf {
+    let user_home =
+        get_variable(environment, "HOME").map_or_else(std::env::home_dir, |h| Some(h.into()));
     expand_tilde(path, user_home.as_deref())
 }
 
@@ -217,11 +215,11 @@ fn may_execute(_file: &Path) -> bool {
 
 /// Puts the directory of `program` first in the child's PATH, unless PATH names it already: `npx` has to find the
 /// `node` beside it.
-pub fn lead_path_with(program: &Path, environment: &mut Environment) {
+pub fn prepend_to_path(program: &Path, environment: &mut Environment) {
     let Some(directory) = program.parent().filter(|parent| parent.is_absolute()) else {
         return;
     };
-    let path = get(environment, "PATH").unwrap_or_default();
+    let path = get_variable(environment, "PATH").unwrap_or_default();
     let present: Vec<PathBuf> = std::env::split_paths(path)
         .filter(|_| !path.is_empty())
         .collect();
@@ -231,7 +229,7 @@ pub fn lead_path_with(program: &Path, environment: &mut Environment) {
     let all = std::iter::once(directory.to_owned()).chain(present);
     // A directory whose name holds a colon cannot be in a PATH.
     if let Ok(path) = std::env::join_paths(all) {
-        set(environment, OsStr::new("PATH"), path);
+        set_variable(environment, OsStr::new("PATH"), path);
     }
 }
 

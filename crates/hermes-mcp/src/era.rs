@@ -29,7 +29,7 @@ impl Era {
 
 /// One way to open a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opening {
+pub(crate) enum HandshakeMode {
     /// `server/discover`, and `initialize` on the same connection if an error comes back.
     Probe,
     /// `server/discover` only.
@@ -39,8 +39,11 @@ pub(crate) enum Opening {
 }
 
 /// The ways to try in turn, each on a fresh connection.
-pub(crate) fn openings(choice: ProtocolChoice, remembered: Option<Era>) -> &'static [Opening] {
-    use Opening::{Discover, Initialize, Probe};
+pub(crate) fn handshake_modes(
+    choice: ProtocolChoice,
+    remembered: Option<Era>,
+) -> &'static [HandshakeMode] {
+    use HandshakeMode::{Discover, Initialize, Probe};
     match (choice, remembered) {
         (ProtocolChoice::Stateless, _) => &[Discover],
         (ProtocolChoice::Legacy, _) => &[Initialize],
@@ -57,20 +60,20 @@ mod tests {
     #[test]
     fn an_unknown_server_is_probed_and_then_started_afresh() {
         assert_eq!(
-            openings(ProtocolChoice::Auto, None),
-            [Opening::Probe, Opening::Initialize]
+            handshake_modes(ProtocolChoice::Auto, None),
+            [HandshakeMode::Probe, HandshakeMode::Initialize]
         );
     }
 
     #[test]
     fn a_remembered_era_is_tried_first_and_probed_again_when_it_stopped_fitting() {
         assert_eq!(
-            openings(ProtocolChoice::Auto, Some(Era::Legacy))[0],
-            Opening::Initialize
+            handshake_modes(ProtocolChoice::Auto, Some(Era::Legacy))[0],
+            HandshakeMode::Initialize
         );
         assert_eq!(
-            openings(ProtocolChoice::Auto, Some(Era::Stateless))[..2],
-            [Opening::Discover, Opening::Probe]
+            handshake_modes(ProtocolChoice::Auto, Some(Era::Stateless))[..2],
+            [HandshakeMode::Discover, HandshakeMode::Probe]
         );
     }
 
@@ -78,12 +81,12 @@ mod tests {
     fn a_fixed_protocol_allows_one_way_only() {
         for remembered in [None, Some(Era::Legacy), Some(Era::Stateless)] {
             assert_eq!(
-                openings(ProtocolChoice::Legacy, remembered),
-                [Opening::Initialize]
+                handshake_modes(ProtocolChoice::Legacy, remembered),
+                [HandshakeMode::Initialize]
             );
             assert_eq!(
-                openings(ProtocolChoice::Stateless, remembered),
-                [Opening::Discover]
+                handshake_modes(ProtocolChoice::Stateless, remembered),
+                [HandshakeMode::Discover]
             );
         }
     }

@@ -7,7 +7,7 @@ use hermes_config::server::ToolPolicy;
 
 use crate::{
     names::ToolName,
-    registry::{Consent, Origin, Utility},
+    registry::{ToolApproval, ToolOrigin, UtilityTool},
 };
 
 /// In `tools.approve`: every tool that its server calls destructive.
@@ -45,26 +45,26 @@ impl ToolFilter {
     }
 
     /// The patterns that match none of the names: usually a typing mistake, worth a warning.
-    pub fn dead_patterns<'a>(&self, names: impl Iterator<Item = &'a ToolName>) -> Vec<String> {
+    pub fn unmatched_patterns<'a>(&self, names: impl Iterator<Item = &'a ToolName>) -> Vec<String> {
         let (Self::Only(patterns) | Self::AllBut(patterns)) = self else {
             return Vec::new();
         };
-        dead(patterns.iter(), names)
+        unmatched(patterns.iter(), names)
     }
 
     /// Whether it is `include: []`, which switches every tool off.
-    pub fn offers_nothing(&self) -> bool {
+    pub fn excludes_all(&self) -> bool {
         matches!(self, Self::Only(patterns) if patterns.is_empty())
     }
 }
 
 /// The `tools.approve` of one server.
 #[derive(Debug, Clone, Copy)]
-pub struct ConsentRule<'a> {
+pub struct ApprovalRule<'a> {
     patterns: &'a [String],
 }
 
-impl<'a> ConsentRule<'a> {
+impl<'a> ApprovalRule<'a> {
     pub fn new(policy: &'a ToolPolicy) -> Self {
         Self {
             patterns: &policy.approve,
@@ -72,10 +72,10 @@ impl<'a> ConsentRule<'a> {
     }
 
     /// Whether calls of a tool need consent. Utilities are matched by their names like any other.
-    pub fn of(&self, origin: &Origin) -> Consent {
+    pub fn approval_for(&self, origin: &ToolOrigin) -> ToolApproval {
         let (name, is_destructive) = match origin {
-            Origin::Utility(utility) => (utility.as_str(), false),
-            Origin::Native(tool) => {
+            ToolOrigin::Utility(utility) => (utility.as_str(), false),
+            ToolOrigin::Native(tool) => {
                 let hints = tool.definition.annotations.as_ref();
                 let hint = hints.and_then(|hints| hints.destructive_hint);
                 (tool.name.as_str(), hint == Some(true))
@@ -84,27 +84,27 @@ impl<'a> ConsentRule<'a> {
         let is_meant =
             |pattern: &String| (pattern == DESTRUCTIVE && is_destructive) || matches(pattern, name);
         if self.patterns.iter().any(is_meant) {
-            Consent::Needed
+            ToolApproval::Required
         } else {
-            Consent::NotNeeded
+            ToolApproval::NotRequired
         }
     }
 
     /// The patterns that match none of the names.
-    pub fn dead_patterns<'n>(&self, names: impl Iterator<Item = &'n ToolName>) -> Vec<String> {
+    pub fn unmatched_patterns<'n>(&self, names: impl Iterator<Item = &'n ToolName>) -> Vec<String> {
         let means_utility = |pattern: &String| {
-            Utility::ALL
+            UtilityTool::ALL
                 .iter()
                 .any(|utility| matches(pattern, utility.as_str()))
         };
         let patterns = self.patterns.iter();
         let patterns =
             patterns.filter(|pattern| *pattern != DESTRUCTIVE && !means_utility(pattern));
-        dead(patterns, names)
+        unmatched(patterns, names)
     }
 }
 
-fn dead<'a, 'n>(
+fn unmatched<'a, 'n>(
     patterns: impl Iterator<Item = &'a String>,
     names: impl Iterator<Item = &'n ToolName>,
 ) -> Vec<String> {
@@ -186,10 +186,10 @@ mod tests {
     fn an_empty_include_offers_nothing_and_an_empty_exclude_everything() {
         let none = filter(Some(&[]), None);
         assert!(offered(&none, &NAMES).is_empty());
-        assert!(none.offers_nothing());
+        assert!(none.excludes_all());
         let all = filter(None, Some(&[]));
         assert_eq!(offered(&all, &NAMES), NAMES);
-        assert!(!all.offers_nothing());
+        assert!(!all.excludes_all());
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
             None,
         );
         assert_eq!(
-            filter.dead_patterns(names.iter()),
+            filter.unmatched_patterns(names.iter()),
             ["Create_issue", "creat_issue"]
         );
     }
@@ -209,7 +209,7 @@ mod tests {
     fn an_ignored_exclude_has_no_dead_patterns() {
         let names = [ToolName::new("a")];
         let filter = filter(Some(&["a"]), Some(&["zzz"]));
-        assert!(filter.dead_patterns(names.iter()).is_empty());
+        assert!(filter.unmatched_patterns(names.iter()).is_empty());
     }
 
     #[test]

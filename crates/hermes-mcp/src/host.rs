@@ -15,39 +15,39 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    connection::Surroundings,
+    connection::HostContext,
     content::MediaStore,
     era::Era,
-    inquiry::{Inquiries, NobodyToAsk, RoutedInquiries},
-    link::{Link, Status},
+    link::{Link, LinkStatus},
     names::Naming,
-    owner::Owner,
     package_runner,
     pins::PinQueue,
     process::{GuardProgram, Processes},
-    registry::{Contribution, Registry},
-    sandbox::Support,
+    registry::{Registry, RegistryInput},
+    sandbox::SandboxSupport,
+    server_handle::ServerHandle,
+    server_request::{NoHandler, ServerRequestHandler, ServerRequestRouter},
     status::ServerStatus,
 };
 
 mod calls;
-mod member;
-mod on_offer;
+mod catalogs;
+mod hosted_server;
 mod reload;
 mod request;
 mod resources;
 
+use crate::host::hosted_server::HostedServer;
 pub use calls::BatchCall;
-use member::Member;
 pub use reload::ReloadReport;
-pub use request::{RequestReport, ServerRequest};
+pub use request::{HostRequest, RequestOutcome};
 pub use resources::ResourceWatch;
 
 /// How long all servers together may take to stop.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long a failed attempt may take to publish its failure: first it ends its process, which may resist for a while.
-const FAILING: Duration = Duration::from_secs(5);
+const FAILURE_GRACE: Duration = Duration::from_secs(5);
 
 /// What a host needs to know besides the configuration.
 pub struct HostOptions {
@@ -56,13 +56,13 @@ pub struct HostOptions {
     /// The program that guards the processes of local servers.
     pub guard: GuardProgram,
     /// Who answers the questions of servers.
-    pub inquiries: Arc<dyn Inquiries>,
+    pub request_handler: Arc<dyn ServerRequestHandler>,
     /// Names of built-in tools: an MCP tool never takes one.
     pub reserved_names: HashSet<String>,
     /// Which references the configuration may use.
-    pub references: ReferencePolicy,
+    pub reference_policy: ReferencePolicy,
     /// What the kernel has to confine servers with; `None` asks it when that is first needed.
-    pub support: Option<Support>,
+    pub sandbox_support: Option<SandboxSupport>,
     /// Whether tools of an earlier run are offered while their server connects.
     pub remembered_tools: RememberedTools,
     /// How long a package runner gets that still fetches its server, where that is more than `connect_timeout`.
@@ -85,10 +85,10 @@ impl HostOptions {
         Self {
             home,
             guard,
-            inquiries: Arc::new(NobodyToAsk),
+            request_handler: Arc::new(NoHandler),
             reserved_names: HashSet::new(),
-            references: ReferencePolicy::owner(),
-            support: None,
+            reference_policy: ReferencePolicy::owner(),
+            sandbox_support: None,
             remembered_tools: RememberedTools::default(),
             fetch_limit: None,
         }
@@ -98,31 +98,31 @@ impl HostOptions {
 /// The servers of one home, connected.
 #[derive(Clone)]
 pub struct Host {
-    inner: Arc<Inner>,
+    state: Arc<HostState>,
 }
 
-struct Inner {
-    surroundings: Arc<Surroundings>,
+struct HostState {
+    context: Arc<HostContext>,
     /// Who answers servers, and which calls have answers of their own.
-    inquiries: Arc<RoutedInquiries>,
+    request_router: Arc<ServerRequestRouter>,
     /// In the order of the configuration; replaced as a whole by a reload.
-    members: ArcSwap<Vec<Member>>,
+    servers: ArcSwap<Vec<HostedServer>>,
     naming: ArcSwap<Naming>,
     reserved_names: HashSet<String>,
     registry: ArcSwap<Registry>,
     /// Whether anything was published since the registry was built.
     is_stale: Arc<AtomicBool>,
-    building: Mutex<()>,
+    build_lock: Mutex<()>,
     generation: Arc<watch::Sender<u64>>,
-    reloading: tokio::sync::Mutex<()>,
+    reload_lock: tokio::sync::Mutex<()>,
     media: MediaStore,
     tasks: TaskTracker,
 }
 
-impl Drop for Inner {
+impl Drop for HostState {
     fn drop(&mut self) {
         // Connection tasks end by themselves; their processes go with them.
-        self.surroundings.stop.cancel();
+        self.context.stop.cancel();
     }
 }
 
@@ -139,12 +139,17 @@ impl Host {
             })
         };
         let tasks = TaskTracker::new();
-        let inquiries = RoutedInquiries::new(options.inquiries);
-        let surroundings = Arc::new(Surroundings {
-            processes: Processes::new(&options.home, options.guard, options.support, tasks.clone()),
+        let inquiries = ServerRequestRouter::new(options.request_handler);
+        let surroundings = Arc::new(HostContext {
+            processes: Processes::new(
+                &options.home,
+                options.guard,
+                options.sandbox_support,
+                tasks.clone(),
+            ),
             variables: ArcSwap::from_pointee(settings.variables.clone()),
-            references: options.references,
-            inquiries: inquiries.clone(),
+            reference_policy: options.reference_policy,
+            request_handler: inquiries.clone(),
             pins: Arc::new(PinQueue::new(&options.home)),
             changed,
             remembered_tools: options.remembered_tools,
@@ -153,19 +158,19 @@ impl Host {
             home: options.home,
         });
         let host = Self {
-            inner: Arc::new(Inner {
-                members: ArcSwap::from_pointee(Vec::new()),
+            state: Arc::new(HostState {
+                servers: ArcSwap::from_pointee(Vec::new()),
                 naming: ArcSwap::from_pointee(naming(settings)),
                 reserved_names: options.reserved_names,
                 registry: ArcSwap::from_pointee(Registry::default()),
                 is_stale,
-                building: Mutex::new(()),
+                build_lock: Mutex::new(()),
                 generation,
-                reloading: tokio::sync::Mutex::new(()),
+                reload_lock: tokio::sync::Mutex::new(()),
                 media: MediaStore::new(surroundings.home.cache_dir()),
                 tasks,
-                inquiries,
-                surroundings,
+                request_router: inquiries,
+                context: surroundings,
             }),
         };
         host.reload(settings).await;
@@ -173,29 +178,29 @@ impl Host {
     }
 
     pub fn home(&self) -> &Home {
-        &self.inner.surroundings.home
+        &self.state.context.home
     }
 
     /// Where content that is not text is saved.
     pub fn media(&self) -> &MediaStore {
-        &self.inner.media
+        &self.state.media
     }
 
     /// What the model sees now. Take one per turn and keep it.
     pub fn registry(&self) -> Arc<Registry> {
-        let inner = &self.inner;
+        let inner = &self.state;
         if inner.is_stale.load(Ordering::Acquire) {
             let _one_at_a_time = inner
-                .building
+                .build_lock
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             if inner.is_stale.swap(false, Ordering::AcqRel) {
                 let generation = *inner.generation.borrow();
-                let contributions: Vec<Contribution> = inner
-                    .members
+                let contributions: Vec<RegistryInput> = inner
+                    .servers
                     .load()
                     .iter()
-                    .filter_map(Member::contribution)
+                    .filter_map(HostedServer::registry_input)
                     .collect();
                 let registry = Registry::build(
                     generation,
@@ -216,16 +221,16 @@ impl Host {
     }
 
     /// Changes whenever a new registry or status is to be had.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.inner.generation.subscribe()
+    pub fn subscribe_changes(&self) -> watch::Receiver<u64> {
+        self.state.generation.subscribe()
     }
 
     /// Tries failed, parked and waiting servers again; leaves live ones alone.
-    pub fn discover(&self) {
-        for owner in self.owners() {
+    pub fn retry_failed(&self) {
+        for owner in self.handles() {
             if matches!(
                 owner.link.borrow().status,
-                Status::Reconnecting | Status::Parked | Status::NeedsAuth
+                LinkStatus::Reconnecting | LinkStatus::Parked | LinkStatus::NeedsAuth
             ) {
                 owner.wake();
             }
@@ -233,71 +238,72 @@ impl Host {
     }
 
     /// Waits until each server is ready or has failed once, or the time is up. Returns those that are missing.
-    pub async fn settled(&self, limit: Duration) -> Vec<ServerName> {
-        self.settled_among(limit, |_| true).await
+    pub async fn wait_until_settled(&self, limit: Duration) -> Vec<ServerName> {
+        self.wait_until_settled_among(limit, |_| true).await
     }
 
     /// The same of some servers alone.
-    pub async fn settled_among(
+    pub async fn wait_until_settled_among(
         &self,
         limit: Duration,
         is_meant: impl Fn(&ServerName) -> bool,
     ) -> Vec<ServerName> {
-        let mut owners = self.owners();
+        let mut owners = self.handles();
         owners.retain(|owner| is_meant(&owner.name));
         let waits = owners.iter().map(async |owner| {
             let mut link = owner.link.clone();
             let _ = link.wait_for(|link| !link.is_first_attempt()).await;
         });
         let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
-        self.tell_discovered(&owners)
+        self.log_discovery(&owners)
     }
 
     /// Waits until each of these servers has tools to offer, be they of an earlier run, or has failed once, or its
     /// `connect_timeout` is over, or the time is up that is given instead. Returns those that are missing.
-    pub async fn offering_among(
+    pub async fn wait_for_tools_among(
         &self,
         limit: Option<Duration>,
         is_meant: impl Fn(&ServerName) -> bool,
     ) -> Vec<ServerName> {
-        let mut owners = self.owners();
+        let mut owners = self.handles();
         owners.retain(|owner| is_meant(&owner.name));
         let waits = owners.iter().map(async |owner| {
             let mut link = owner.link.clone();
-            let limit = limit.unwrap_or(owner.settings().connect_timeout + FAILING);
-            let offers = link.wait_for(|link| !link.is_first_attempt() || link.offered().is_some());
+            let limit = limit.unwrap_or(owner.settings().connect_timeout + FAILURE_GRACE);
+            let offers =
+                link.wait_for(|link| !link.is_first_attempt() || link.offered_catalog().is_some());
             let _ = tokio::time::timeout(limit, offers).await;
         });
         futures::future::join_all(waits).await;
-        self.tell_discovered(&owners)
+        self.log_discovery(&owners)
     }
 
     /// What a server's package runner has to do before the server can answer, in words for people.
     pub fn describe_fetch(&self, server: &ServerName) -> Option<String> {
-        match &self.owner(server)?.settings().transport {
+        match &self.handle(server)?.settings().transport {
             TransportSettings::Stdio(settings) => package_runner::describe_fetch(settings),
             TransportSettings::Http(_) | TransportSettings::Sse(_) => None,
         }
     }
 
     /// The servers that are being connected for the first time.
-    pub fn connecting(&self) -> Vec<ServerName> {
-        self.named(Link::is_first_attempt)
+    pub fn connecting_servers(&self) -> Vec<ServerName> {
+        self.servers_where(Link::is_first_attempt)
     }
 
     /// Those of them that have nothing to offer meanwhile.
-    pub fn awaited(&self) -> Vec<ServerName> {
-        self.named(|link| link.is_first_attempt() && link.offered().is_none())
+    pub fn servers_without_tools(&self) -> Vec<ServerName> {
+        self.servers_where(|link| link.is_first_attempt() && link.offered_catalog().is_none())
     }
 
-    fn named(&self, is_meant: impl Fn(&Link) -> bool) -> Vec<ServerName> {
-        let mut owners = self.owners();
+    fn servers_where(&self, is_meant: impl Fn(&Link) -> bool) -> Vec<ServerName> {
+        let mut owners = self.handles();
         owners.retain(|owner| is_meant(&owner.link.borrow()));
         owners.iter().map(|owner| owner.name.clone()).collect()
     }
 
     /// Logs the result of a discovery, and returns the servers that are missing.
-    fn tell_discovered(&self, owners: &[Arc<Owner>]) -> Vec<ServerName> {
+    fn log_discovery(&self, owners: &[Arc<ServerHandle>]) -> Vec<ServerName> {
         let missing: Vec<ServerName> = owners
             .iter()
             .filter(|owner| {
@@ -323,12 +329,12 @@ impl Host {
 
     /// A server's link, to watch.
     pub fn link(&self, server: &ServerName) -> Option<watch::Receiver<Link>> {
-        self.owner(server).map(|owner| owner.link.clone())
+        self.handle(server).map(|owner| owner.link.clone())
     }
 
     /// Wakes one server if it sleeps, waits or has given up.
     pub fn wake(&self, server: &ServerName) {
-        if let Some(owner) = self.owner(server) {
+        if let Some(owner) = self.handle(server) {
             owner.wake();
         }
     }
@@ -336,15 +342,15 @@ impl Host {
     /// Checks one server: one that is ready is pinged, and reconnected if it does not answer; one that is not ready is
     /// tried now. Returns when that is known.
     pub async fn check(&self, server: &ServerName) {
-        if let Some(owner) = self.owner(server) {
+        if let Some(owner) = self.handle(server) {
             owner.check().await;
         }
     }
 
     /// The same of every server that is ready, and of no other.
     async fn check_ready(&self) {
-        let mut owners = self.owners();
-        owners.retain(|owner| owner.link.borrow().status == Status::Ready);
+        let mut owners = self.handles();
+        owners.retain(|owner| owner.link.borrow().status == LinkStatus::Ready);
         futures::future::join_all(owners.iter().map(|owner| owner.check())).await;
     }
 
@@ -352,24 +358,24 @@ impl Host {
     pub fn status(&self) -> Vec<ServerStatus> {
         let registry = self.registry();
         let tools = registry.count_tools();
-        self.inner
-            .members
+        self.state
+            .servers
             .load()
             .iter()
-            .map(|member| member.status(&registry, &tools, &self.inner.surroundings))
+            .map(|member| member.status(&registry, &tools, &self.state.context))
             .collect()
     }
 
     /// The URIs of resources that servers say have changed, where subscribed.
     pub fn resource_updates(&self, server: &ServerName) -> Option<broadcast::Receiver<String>> {
-        self.owner(server)
+        self.handle(server)
             .map(|owner| owner.resource_updates.subscribe())
     }
 
     /// Tells legacy servers that the roots have changed; in the stateless era they ask when they need them.
-    pub async fn roots_changed(&self) {
+    pub async fn notify_roots_changed(&self) {
         let sessions = self
-            .owners()
+            .handles()
             .into_iter()
             .filter_map(|owner| owner.link.borrow().session.clone());
         let told = sessions
@@ -382,9 +388,9 @@ impl Host {
 
     /// Stops every server and waits until their processes are gone.
     pub async fn shutdown(&self) {
-        self.inner.surroundings.stop.cancel();
-        self.inner.tasks.close();
-        if tokio::time::timeout(SHUTDOWN_LIMIT, self.inner.tasks.wait())
+        self.state.context.stop.cancel();
+        self.state.tasks.close();
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.state.tasks.wait())
             .await
             .is_err()
         {
@@ -392,25 +398,25 @@ impl Host {
         }
     }
 
-    pub(crate) fn routed_inquiries(&self) -> &Arc<RoutedInquiries> {
-        &self.inner.inquiries
+    pub(crate) fn request_router(&self) -> &Arc<ServerRequestRouter> {
+        &self.state.request_router
     }
 
-    fn owners(&self) -> Vec<Arc<Owner>> {
-        self.inner
-            .members
+    fn handles(&self) -> Vec<Arc<ServerHandle>> {
+        self.state
+            .servers
             .load()
             .iter()
-            .filter_map(Member::owner)
+            .filter_map(HostedServer::handle)
             .cloned()
             .collect()
     }
 
-    fn owner(&self, server: &ServerName) -> Option<Arc<Owner>> {
-        let members = self.inner.members.load();
+    fn handle(&self, server: &ServerName) -> Option<Arc<ServerHandle>> {
+        let members = self.state.servers.load();
         members
             .iter()
-            .filter_map(Member::owner)
+            .filter_map(HostedServer::handle)
             .find(|owner| owner.name == *server)
             .cloned()
     }

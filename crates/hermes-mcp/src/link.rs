@@ -5,12 +5,12 @@ use std::{sync::Arc, time::SystemTime};
 use hermes_config::{ServerName, Variables};
 use serde::{Deserialize, Serialize};
 
-use crate::{catalog::Catalog, session::Session};
+use crate::{catalog::Catalog, session::McpSession};
 
 /// The nine states of a server; the same words in every output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum LinkStatus {
     /// Known from the manifest cache, or recycled; no process.
     Lazy,
     /// The first attempt is running.
@@ -31,7 +31,7 @@ pub enum Status {
     Stopped,
 }
 
-impl Status {
+impl LinkStatus {
     /// The word used in every output.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Status {
     }
 }
 
-impl std::fmt::Display for Status {
+impl std::fmt::Display for LinkStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
@@ -68,7 +68,7 @@ impl std::fmt::Display for Status {
 pub struct LinkError {
     pub text: String,
     /// What can be done about it, where more helps than to wait.
-    pub advice: Option<Advice>,
+    pub advice: Option<LoginAdvice>,
     pub at: SystemTime,
 }
 
@@ -84,7 +84,7 @@ impl std::fmt::Display for LinkError {
 
 /// What a person can do about a server that wants a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Advice {
+pub enum LoginAdvice {
     /// Log in.
     LogIn(ServerName),
     /// Log in, which makes the server one with logins, or give a token by hand.
@@ -108,7 +108,7 @@ pub fn hosted_tenant(variables: &Variables) -> Option<&str> {
     variables.get(TENANT).filter(|tenant| !tenant.is_empty())
 }
 
-impl Advice {
+impl LoginAdvice {
     /// To log in, or what comes in its place where a Hub hosts the agent.
     pub fn log_in(server: ServerName, tenant: Option<&str>) -> Self {
         Self::LogIn(server).for_tenant(tenant)
@@ -132,7 +132,7 @@ impl Advice {
     }
 }
 
-impl std::fmt::Display for Advice {
+impl std::fmt::Display for LoginAdvice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::LogIn(server) => write!(f, "run `hermes mcp login {server}`"),
@@ -157,12 +157,12 @@ impl std::fmt::Display for Advice {
 #[derive(Debug, Clone)]
 pub struct Link {
     /// Which of the nine.
-    pub status: Status,
+    pub status: LinkStatus,
     pub since: SystemTime,
     /// The last error; kept until the next success.
     pub error: Option<LinkError>,
     /// The live session, in `ready` only.
-    pub session: Option<Arc<Session>>,
+    pub session: Option<Arc<McpSession>>,
     /// What the server offered when it was last asked.
     pub catalog: Option<Arc<Catalog>>,
     /// Failed attempts since the last stable session.
@@ -176,7 +176,7 @@ pub struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(status: Status) -> Self {
+    pub(crate) fn new(status: LinkStatus) -> Self {
         Self {
             status,
             since: SystemTime::now(),
@@ -192,11 +192,11 @@ impl Link {
 
     /// Whether it is being connected for the first time, or again without having failed before.
     pub fn is_first_attempt(&self) -> bool {
-        self.status == Status::Connecting && self.attempts_ended == 0
+        self.status == LinkStatus::Connecting && self.attempts_ended == 0
     }
 
     /// The catalog as far as its tools are offered now.
-    pub fn offered(&self) -> Option<&Arc<Catalog>> {
+    pub fn offered_catalog(&self) -> Option<&Arc<Catalog>> {
         self.catalog.as_ref().filter(|_| self.status.offers_tools())
     }
 }

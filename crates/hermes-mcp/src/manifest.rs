@@ -66,7 +66,7 @@ impl Manifest {
     }
 
     /// The lists as a catalog.
-    pub(crate) fn catalog(&self) -> Catalog {
+    pub(crate) fn to_catalog(&self) -> Catalog {
         Catalog {
             tools: self
                 .tools
@@ -84,7 +84,7 @@ impl Manifest {
     }
 
     /// Whether the file says the same already, whenever it was written.
-    pub(crate) fn is_remembered(&mut self, remembered: Option<Remembered>) -> bool {
+    pub(crate) fn matches_stored(&mut self, remembered: Option<ManifestSummary>) -> bool {
         let Some(remembered) = remembered else {
             return false;
         };
@@ -97,13 +97,13 @@ impl Manifest {
 
 /// As much of a manifest as it takes to connect, and to know later whether it has to be written again.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Remembered {
+pub(crate) struct ManifestSummary {
     pub(crate) era: Era,
     saved_at: u64,
     digest: u64,
 }
 
-impl Remembered {
+impl ManifestSummary {
     /// Reads a manifest without its lists; absent and unreadable are the same.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         #[derive(Deserialize)]
@@ -129,24 +129,24 @@ fn digest(text: &[u8]) -> u64 {
 }
 
 /// Where a server's manifest is kept.
-pub fn path(home: &Home, fingerprint: &Fingerprint) -> PathBuf {
+pub fn manifest_path(home: &Home, fingerprint: &Fingerprint) -> PathBuf {
     home.cache_dir()
         .join("mcp")
         .join(format!("{fingerprint}.json"))
 }
 
 /// Reads a manifest; absent and unreadable are the same.
-pub fn read(path: &Path) -> Option<Manifest> {
+pub fn read_manifest(path: &Path) -> Option<Manifest> {
     let text = std::fs::read(path).ok()?;
     serde_json::from_slice(&text)
         .inspect_err(|error| tracing::debug!(%error, "ignored an unreadable manifest"))
         .ok()
 }
 
-pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<Remembered> {
+pub(crate) fn write_manifest(path: &Path, manifest: &Manifest) -> io::Result<ManifestSummary> {
     let text = serde_json::to_vec(manifest)?;
-    write_cached(path, &text)?;
-    Ok(Remembered {
+    write_cache_file(path, &text)?;
+    Ok(ManifestSummary {
         era: manifest.era,
         saved_at: manifest.saved_at,
         digest: digest(&text),
@@ -154,7 +154,7 @@ pub(crate) fn write(path: &Path, manifest: &Manifest) -> io::Result<Remembered> 
 }
 
 /// Writes a file of the cache, two directories below the home, for its owner alone.
-pub(crate) fn write_cached(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_cache_file(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         if let Some(cache) = directory.parent() {
             create_private_directory(cache)?;

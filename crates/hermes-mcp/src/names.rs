@@ -10,10 +10,10 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// The longest name every model provider accepts.
-const LONGEST: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// How much of a longer name stays, before `_` and eight digits of its hash.
-const KEPT: usize = 55;
+const TRUNCATED_LENGTH: usize = 55;
 
 /// A tool's name as its server lists it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -80,7 +80,7 @@ pub enum Naming {
 impl Naming {
     /// The spelling that is not registered but understood as an alias.
     #[must_use]
-    pub fn other(self) -> Self {
+    pub fn alternate(self) -> Self {
         match self {
             Self::Single => Self::Double,
             Self::Double => Self::Single,
@@ -97,10 +97,10 @@ impl Naming {
 
 /// Replaces every character that is not an ASCII letter, digit or underscore by an underscore.
 pub fn sanitise(name: &str) -> String {
-    name.chars().map(sanitised).collect()
+    name.chars().map(sanitise_char).collect()
 }
 
-fn sanitised(character: char) -> char {
+fn sanitise_char(character: char) -> char {
     if character.is_ascii_alphanumeric() {
         character
     } else {
@@ -112,17 +112,17 @@ fn sanitised(character: char) -> char {
 ///
 /// A name over 64 characters is cut and ends in a hash of the whole, so that two long names with the same beginning
 /// stay apart and each stays the same from one start to the next.
-pub fn register(naming: Naming, server: &str, tool: &str) -> RegisteredName {
-    let mut name = String::with_capacity(LONGEST);
+pub fn registered_name(naming: Naming, server: &str, tool: &str) -> RegisteredName {
+    let mut name = String::with_capacity(MAX_NAME_LENGTH);
     name.push_str("mcp");
     for part in [server, tool] {
         name.push_str(naming.separator());
-        name.extend(part.chars().map(sanitised));
+        name.extend(part.chars().map(sanitise_char));
     }
-    if name.len() > LONGEST {
+    if name.len() > MAX_NAME_LENGTH {
         let hash = Sha256::digest(name.as_bytes());
         let digits = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
-        name = format!("{}_{digits:08x}", &name[..KEPT]);
+        name = format!("{}_{digits:08x}", &name[..TRUNCATED_LENGTH]);
     }
     RegisteredName(name)
 }
@@ -131,7 +131,7 @@ pub fn register(naming: Naming, server: &str, tool: &str) -> RegisteredName {
 #[must_use]
 pub fn with_suffix(name: &RegisteredName, n: usize) -> RegisteredName {
     let suffix = format!("_{n}");
-    let kept = name.0.len().min(LONGEST - suffix.len());
+    let kept = name.0.len().min(MAX_NAME_LENGTH - suffix.len());
     RegisteredName(format!("{}{suffix}", &name.0[..kept]))
 }
 
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn dashes_and_dots_become_underscores() {
-        let single = register(Naming::Single, "my-api", "list-items.v2");
+        let single = registered_name(Naming::Single, "my-api", "list-items.v2");
         assert_eq!(single.as_str(), "mcp_my_api_list_items_v2");
-        let double = register(Naming::Double, "my-api", "list-items.v2");
+        let double = registered_name(Naming::Double, "my-api", "list-items.v2");
         assert_eq!(double.as_str(), "mcp__my_api__list_items_v2");
     }
 
@@ -156,10 +156,10 @@ mod tests {
 
     #[test]
     fn a_name_of_64_is_left_alone_and_one_of_65_is_cut() {
-        let fits = register(Naming::Single, "s", &"t".repeat(64 - "mcp_s_".len()));
+        let fits = registered_name(Naming::Single, "s", &"t".repeat(64 - "mcp_s_".len()));
         assert_eq!(fits.as_str(), format!("mcp_s_{}", "t".repeat(58)));
 
-        let long = register(Naming::Single, "s", &"t".repeat(65 - "mcp_s_".len()));
+        let long = registered_name(Naming::Single, "s", &"t".repeat(65 - "mcp_s_".len()));
         assert_eq!(long.as_str().len(), 64);
         // printf 'mcp_s_ttt…' | sha256sum
         assert_eq!(long.as_str(), format!("mcp_s_{}_bd927fa6", "t".repeat(49)));
@@ -168,16 +168,16 @@ mod tests {
     #[test]
     fn long_names_with_the_same_beginning_stay_apart() {
         let beginning = "t".repeat(90);
-        let one = register(Naming::Single, "s", &format!("{beginning}1"));
-        let two = register(Naming::Single, "s", &format!("{beginning}2"));
+        let one = registered_name(Naming::Single, "s", &format!("{beginning}1"));
+        let two = registered_name(Naming::Single, "s", &format!("{beginning}2"));
         assert_ne!(one, two);
     }
 
     #[test]
     fn a_suffix_cuts_only_what_is_too_long() {
-        let short = register(Naming::Single, "s", "t");
+        let short = registered_name(Naming::Single, "s", "t");
         assert_eq!(with_suffix(&short, 2).as_str(), "mcp_s_t_2");
-        let long = register(Naming::Single, "s", &"t".repeat(58));
+        let long = registered_name(Naming::Single, "s", &"t".repeat(58));
         let suffixed = with_suffix(&long, 10);
         assert_eq!(suffixed.as_str(), format!("mcp_s_{}_10", "t".repeat(55)));
     }
@@ -194,9 +194,9 @@ mod tests {
         #[test]
         fn every_registered_name_is_safe_and_stable(server in ".*", tool in ".*", n in 2usize..) {
             for naming in [Naming::Single, Naming::Double] {
-                let name = register(naming, &server, &tool);
+                let name = registered_name(naming, &server, &tool);
                 prop_assert!(is_safe(&name), "{name}");
-                prop_assert_eq!(&name, &register(naming, &server, &tool));
+                prop_assert_eq!(&name, &registered_name(naming, &server, &tool));
                 prop_assert!(is_safe(&with_suffix(&name, n)));
             }
         }

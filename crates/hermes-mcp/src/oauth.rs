@@ -20,29 +20,31 @@ mod dpop;
 mod error;
 mod files;
 mod jwt;
-mod kept;
 mod lock;
 mod login;
-mod machine;
+mod login_ui;
 mod metadata;
+mod noninteractive;
 mod page;
-mod person;
 mod pkce;
 mod refresh;
 mod requests;
 mod scope;
+mod stored;
 mod token_endpoint;
 mod tokens;
 
-pub(crate) use authorizer::{Authorizer, Credentials, OAuthSource, Refusal, Verdict};
-pub use callback::Redirect;
+pub use crate::oauth::{
+    login_ui::{AuthorizationPrompt, ClientIdentity, LoginFlow, LoginMode, LoginSummary, LoginUi},
+    stored::missing_login,
+};
+pub(crate) use authorizer::{AuthRefusal, Authorizer, Credentials, OAuthSource, RefusalAction};
+pub use callback::AuthorizationRedirect;
 pub use challenge::Challenge;
 pub use client::ClientFile;
 pub use device::DeviceCode;
 pub use error::OAuthError;
-pub use files::{Forgotten, TokenFiles};
-pub use kept::missing_login;
+pub use files::{ForgetScope, TokenFiles};
 pub use login::{Login, PendingLogin};
 pub use metadata::ServerMetadata;
-pub use person::{ClientIdentity, Flow, LoggedIn, Person, Presence, Visit};
 pub use tokens::Tokens;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::{manifest, status::unix, transport::tls};
+use crate::{manifest, status::unix_seconds, transport::tls};
 
 mod package;
 
@@ -21,17 +21,17 @@ pub(crate) use package::Package;
 
 const ENDPOINT: &str = "https://api.osv.dev/v1/query";
 /// Names another endpoint, or `off`.
-const VARIABLE: &str = "OSV_ENDPOINT";
+const ENDPOINT_VARIABLE: &str = "OSV_ENDPOINT";
 /// The longest that a start waits for the lookup.
-const LIMIT: Duration = Duration::from_secs(10);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a result is cached.
-const KEPT: Duration = Duration::from_hours(24);
+const CACHE_TTL: Duration = Duration::from_hours(24);
 /// How long a failed lookup is not repeated.
-const PAUSE: Duration = Duration::from_mins(15);
+const FAILURE_CACHE_TTL: Duration = Duration::from_mins(15);
 /// A package with many old flaws has a long list of them.
-const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 /// How many reports a refusal names.
-const NAMED: usize = 3;
+const MAX_NAMED_REPORTS: usize = 3;
 
 /// A package that is known to be malware.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ const NAMED: usize = 3;
     reports.join(", "),
     reports.first().map_or("", |report| report.as_str())
 )]
-pub(crate) struct Malicious {
+pub(crate) struct MaliciousPackage {
     ecosystem: &'static str,
     package: String,
     reports: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Malicious {
 
 /// A cached lookup.
 #[derive(Debug, Serialize, Deserialize)]
-struct Known {
+struct CachedLookup {
     /// For whoever looks into the cache.
     package: String,
     checked_at: u64,
@@ -56,25 +56,25 @@ struct Known {
     reports: Option<Vec<String>>,
 }
 
-impl Known {
-    fn holds(&self) -> bool {
+impl CachedLookup {
+    fn is_fresh(&self) -> bool {
         let kept = match self.reports {
-            Some(_) => KEPT,
-            None => PAUSE,
+            Some(_) => CACHE_TTL,
+            None => FAILURE_CACHE_TTL,
         };
-        let age = unix(SystemTime::now()).saturating_sub(self.checked_at);
+        let age = unix_seconds(SystemTime::now()).saturating_sub(self.checked_at);
         age < kept.as_secs()
     }
 }
 
 /// Refuses a package that is known to be malicious.
-pub(crate) async fn vet(
+pub(crate) async fn check_package(
     package: &Package,
     home: &Home,
     variables: &Variables,
     limit: Duration,
-) -> Result<(), Malicious> {
-    let endpoint = variables.get(VARIABLE).map(str::trim);
+) -> Result<(), MaliciousPackage> {
+    let endpoint = variables.get(ENDPOINT_VARIABLE).map(str::trim);
     let endpoint = endpoint.filter(|endpoint| !endpoint.is_empty());
     let endpoint = endpoint.unwrap_or(ENDPOINT);
     if endpoint == "off" {
@@ -82,19 +82,19 @@ pub(crate) async fn vet(
     }
     let path = cache_path(home, endpoint, package);
     let known = std::fs::read(&path).ok();
-    let known = known.and_then(|text| serde_json::from_slice::<Known>(&text).ok());
-    let known = match known.filter(Known::holds) {
+    let known = known.and_then(|text| serde_json::from_slice::<CachedLookup>(&text).ok());
+    let known = match known.filter(CachedLookup::is_fresh) {
         Some(known) => known,
-        None => ask_and_keep(package, endpoint, limit.min(LIMIT), path).await,
+        None => lookup_and_cache(package, endpoint, limit.min(LOOKUP_TIMEOUT), path).await,
     };
     let reports = known.reports.unwrap_or_default();
     if reports.is_empty() {
         return Ok(());
     }
-    Err(Malicious {
+    Err(MaliciousPackage {
         ecosystem: package.ecosystem,
         package: package.name.clone(),
-        reports: reports.into_iter().take(NAMED).collect(),
+        reports: reports.into_iter().take(MAX_NAMED_REPORTS).collect(),
     })
 }
 
@@ -112,8 +112,13 @@ fn cache_path(home: &Home, endpoint: &str, package: &Package) -> PathBuf {
     home.cache_dir().join("osv").join(name)
 }
 
-async fn ask_and_keep(package: &Package, endpoint: &str, limit: Duration, path: PathBuf) -> Known {
-    let answer = tokio::time::timeout(limit, ask(package, endpoint)).await;
+async fn lookup_and_cache(
+    package: &Package,
+    endpoint: &str,
+    limit: Duration,
+    path: PathBuf,
+) -> CachedLookup {
+    let answer = tokio::time::timeout(limit, query_osv(package, endpoint)).await;
     let reports = match answer {
         Ok(Ok(reports)) => Some(reports),
         Ok(Err(reason)) => {
@@ -125,27 +130,27 @@ async fn ask_and_keep(package: &Package, endpoint: &str, limit: Duration, path: 
             None
         }
     };
-    let known = Known {
+    let known = CachedLookup {
         package: package.name.clone(),
-        checked_at: unix(SystemTime::now()),
+        checked_at: unix_seconds(SystemTime::now()),
         reports,
     };
     let kept = serde_json::to_vec(&known).map_err(std::io::Error::from);
-    if let Err(error) = kept.and_then(|text| manifest::write_cached(&path, &text)) {
+    if let Err(error) = kept.and_then(|text| manifest::write_cache_file(&path, &text)) {
         tracing::debug!(%error, "writing the OSV cache failed");
     }
     known
 }
 
 /// The reports of malware on a package.
-async fn ask(package: &Package, endpoint: &str) -> Result<Vec<String>, String> {
+async fn query_osv(package: &Package, endpoint: &str) -> Result<Vec<String>, String> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct OsvResponse {
         #[serde(default)]
-        vulns: Vec<Report>,
+        vulns: Vec<OsvAdvisory>,
     }
     #[derive(Deserialize)]
-    struct Report {
+    struct OsvAdvisory {
         id: String,
     }
     let settings = HttpSettings {
@@ -153,7 +158,7 @@ async fn ask(package: &Package, endpoint: &str) -> Result<Vec<String>, String> {
         ..HttpSettings::default()
     };
     let text = |error: reqwest::Error| error.without_url().to_string();
-    let client = tls::client(&settings, LIMIT).map_err(|error| error.to_string())?;
+    let client = tls::client(&settings, LOOKUP_TIMEOUT).map_err(|error| error.to_string())?;
     let mut question = json!({
         "package": {"name": package.name, "ecosystem": package.ecosystem},
     });
@@ -171,11 +176,11 @@ async fn ask(package: &Package, endpoint: &str) -> Result<Vec<String>, String> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(text)? {
         body.extend_from_slice(&piece);
-        if body.len() > LONGEST_ANSWER {
+        if body.len() > MAX_RESPONSE_BYTES {
             return Err("the answer is too long".into());
         }
     }
-    let answer: Answer = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+    let answer: OsvResponse = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
     let ids = answer.vulns.into_iter().map(|report| report.id);
     Ok(ids.filter(|id| id.starts_with("MAL-")).collect())
 }

@@ -13,26 +13,26 @@ use serde_json::{Value, json};
 
 use crate::{
     content::{self, MediaStore},
-    link::Advice,
+    link::LoginAdvice,
     names::RegisteredName,
 };
 
 /// Removes secrets from text that is about to be shown.
-pub type Redact<'a> = &'a (dyn Fn(&str) -> String + Sync);
+pub type RedactFn<'a> = &'a (dyn Fn(&str) -> String + Sync);
 
 #[derive(Debug)]
 pub enum Outcome {
     /// The tool answered, be it with an error of its own.
-    Answer(Box<Answer>),
+    Answered(Box<ToolReply>),
     /// One of the wrappers around resources and prompts succeeded with this object.
     Utility(Value),
     /// No answer came.
-    Failure(Failure),
+    Failure(CallFailure),
 }
 
 /// What a tool answered.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ToolReply {
     result: CallToolResult,
     /// The content as text; `None` while that is just the one text block in `result`.
     text: Option<String>,
@@ -42,7 +42,7 @@ pub struct Answer {
 
 /// Why a call has no answer. Displays as what the model is told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum CallFailure {
     /// The call did not reach the server, or the server refused it. Already redacted.
     #[error("{0}")]
     Transport(String),
@@ -62,7 +62,7 @@ pub enum Failure {
         /// The server's name as configured.
         server: String,
         /// What to do.
-        advice: Advice,
+        advice: LoginAdvice,
     },
     /// No tool has this name.
     #[error("Unknown tool: {0}")]
@@ -72,8 +72,8 @@ pub enum Failure {
     MissingParameter(&'static str),
 }
 
-impl From<Failure> for Outcome {
-    fn from(failure: Failure) -> Self {
+impl From<CallFailure> for Outcome {
+    fn from(failure: CallFailure) -> Self {
         Self::Failure(failure)
     }
 }
@@ -84,13 +84,13 @@ impl Outcome {
         result: CallToolResult,
         media: &MediaStore,
         link_tool: Option<&RegisteredName>,
-        redact: Redact<'_>,
+        redact: RedactFn<'_>,
     ) -> Self {
-        let text = match content::only_text(&result.content) {
+        let text = match content::single_text(&result.content) {
             Some(_) => None,
             None => Some(media.render(&result.content, link_tool).await),
         };
-        let mut answer = Answer {
+        let mut answer = ToolReply {
             result,
             text,
             error_details: None,
@@ -105,13 +105,13 @@ impl Outcome {
                 details
             });
         }
-        Self::Answer(Box::new(answer))
+        Self::Answered(Box::new(answer))
     }
 
     /// Lets somebody add to what a tool says of its error.
     #[must_use]
     pub(crate) fn amend_error(mut self, amend: impl FnOnce(&mut String)) -> Self {
-        if let Self::Answer(answer) = &mut self
+        if let Self::Answered(answer) = &mut self
             && answer.is_error()
             && let Some(text) = &mut answer.text
         {
@@ -121,14 +121,14 @@ impl Outcome {
     }
 
     /// A call that the transport or the server's state made impossible.
-    pub fn transport_error(text: &str, redact: Redact<'_>) -> Self {
-        Failure::Transport(redact(text)).into()
+    pub fn transport_error(text: &str, redact: RedactFn<'_>) -> Self {
+        CallFailure::Transport(redact(text)).into()
     }
 
     /// Whether the model gets an `error`.
     pub fn is_error(&self) -> bool {
         match self {
-            Self::Answer(answer) => answer.is_error(),
+            Self::Answered(answer) => answer.is_error(),
             Self::Utility(_) => false,
             Self::Failure(_) => true,
         }
@@ -137,7 +137,7 @@ impl Outcome {
     /// What a person wants to read: the text, or the structured content where there is no text.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::Answer(answer) => match (answer.text(), &answer.result.structured_content) {
+            Self::Answered(answer) => match (answer.text(), &answer.result.structured_content) {
                 ("", Some(structured)) => Cow::Owned(format!("{structured:#}")),
                 (text, _) => Cow::Borrowed(text),
             },
@@ -152,7 +152,7 @@ impl Outcome {
     /// The result as the server sent it, where there is one.
     pub fn raw(&self) -> Option<&CallToolResult> {
         match self {
-            Self::Answer(answer) => Some(&answer.result),
+            Self::Answered(answer) => Some(&answer.result),
             Self::Utility(_) | Self::Failure(_) => None,
         }
     }
@@ -160,11 +160,11 @@ impl Outcome {
     /// The one line of JSON that goes to the model.
     pub fn to_json(&self) -> String {
         match self {
-            Self::Answer(answer) => answer.to_json(),
+            Self::Answered(answer) => answer.to_json(),
             Self::Utility(object) => to_json(object),
             Self::Failure(failure) => {
                 let mut object = json!({"error": failure.to_string()});
-                if let Failure::LoginNeeded { server, .. } = failure {
+                if let CallFailure::LoginNeeded { server, .. } = failure {
                     object["needs_reauth"] = true.into();
                     object["server"] = server.as_str().into();
                 }
@@ -174,14 +174,14 @@ impl Outcome {
     }
 }
 
-impl Answer {
+impl ToolReply {
     fn is_error(&self) -> bool {
         self.result.is_error == Some(true)
     }
 
     fn text(&self) -> &str {
         let text = self.text.as_deref();
-        text.or_else(|| content::only_text(&self.result.content))
+        text.or_else(|| content::single_text(&self.result.content))
             .unwrap_or_default()
     }
 
@@ -214,14 +214,14 @@ impl Answer {
             structured => to_json(&WithText {
                 result: Some(text),
                 error: None,
-                structured_content: structured.as_ref().filter(|s| !says_the_same(text, s)),
+                structured_content: structured.as_ref().filter(|s| !repeats_text(text, s)),
             }),
         }
     }
 }
 
 /// Whether structured content adds nothing to the text: servers repeat it as text for older clients, or wrap it.
-fn says_the_same(text: &str, structured: &Value) -> bool {
+fn repeats_text(text: &str, structured: &Value) -> bool {
     let wraps_text = || {
         structured.as_object().is_some_and(|members| {
             members.len() == 1 && members.get("result").is_some_and(|r| r == text)
@@ -232,7 +232,7 @@ fn says_the_same(text: &str, structured: &Value) -> bool {
         || serde_json::from_str::<Value>(text).is_ok_and(|parsed| parsed == *structured)
 }
 
-fn redact_strings(value: &mut Value, redact: Redact<'_>) {
+fn redact_strings(value: &mut Value, redact: RedactFn<'_>) {
     match value {
         Value::String(text) => *text = redact(text),
         Value::Array(items) => items

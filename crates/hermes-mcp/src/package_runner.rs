@@ -10,14 +10,14 @@ use hermes_config::StdioSettings;
 use crate::{osv::Package, process};
 
 /// Those that start the server as a child of theirs once it is fetched.
-const PARENTS: [&str; 7] = ["npx", "npm", "pnpm", "pnpx", "yarn", "uvx", "uv"];
+const PARENT_RUNNERS: [&str; 7] = ["npx", "npm", "pnpm", "pnpx", "yarn", "uvx", "uv"];
 /// Those that become the server, or have it run by somebody else.
-const OTHERS: [&str; 4] = ["bunx", "pipx", "docker", "podman"];
+const OTHER_RUNNERS: [&str; 4] = ["bunx", "pipx", "docker", "podman"];
 
 /// The package runner that a server's command is, if it is one.
 fn runner(command: &str) -> Option<&str> {
     let program = Path::new(command.trim()).file_stem()?.to_str()?;
-    (PARENTS.contains(&program) || OTHERS.contains(&program)).then_some(program)
+    (PARENT_RUNNERS.contains(&program) || OTHER_RUNNERS.contains(&program)).then_some(program)
 }
 
 /// Whether a server's command is a package runner.
@@ -28,7 +28,7 @@ pub(crate) fn is_package_runner(command: &str) -> bool {
 /// What a server that is fetched before it runs is fetched by, and which package it is, in words for people.
 pub(crate) fn describe_fetch(settings: &StdioSettings) -> Option<String> {
     let runner = runner(&settings.command)?;
-    Some(match Package::of(settings) {
+    Some(match Package::from_command(settings) {
         Some(package) => format!("`{runner}` to fetch `{}`", package.name),
         None => format!("`{runner}` to fetch it"),
     })
@@ -36,7 +36,7 @@ pub(crate) fn describe_fetch(settings: &StdioSettings) -> Option<String> {
 
 /// Whether a package runner may still be fetching its server.
 #[derive(Default)]
-pub(crate) struct Fetch {
+pub(crate) struct PackageFetch {
     /// It was fetched once, so that it should be there.
     was_fetched: AtomicBool,
     is_runner: AtomicBool,
@@ -44,25 +44,25 @@ pub(crate) struct Fetch {
     parent: AtomicU32,
 }
 
-impl Fetch {
+impl PackageFetch {
     /// The server was connected before.
-    pub(crate) fn expect_nothing_to_fetch(&self) {
+    pub(crate) fn mark_fetched(&self) {
         self.was_fetched.store(true, Ordering::Relaxed);
     }
 
     /// A process was started.
-    pub(crate) fn begin(&self, command: &str, pid: u32) {
+    pub(crate) fn record_start(&self, command: &str, pid: u32) {
         let Some(runner) = runner(command) else {
             return;
         };
         self.is_runner.store(true, Ordering::Relaxed);
-        if PARENTS.contains(&runner) {
+        if PARENT_RUNNERS.contains(&runner) {
             self.parent.store(pid, Ordering::Relaxed);
         }
     }
 
     /// Whether it is worth waiting longer than usual.
-    pub(crate) fn is_under_way(&self) -> bool {
+    pub(crate) fn is_in_progress(&self) -> bool {
         if !self.is_runner.load(Ordering::Relaxed) {
             return false;
         }
@@ -101,20 +101,20 @@ mod tests {
 
     #[test]
     fn a_runner_that_was_used_before_is_waited_for_only_while_it_runs_nothing() {
-        let fetch = Fetch::default();
-        assert!(!fetch.is_under_way(), "nothing was started");
-        fetch.begin("node", std::process::id());
-        assert!(!fetch.is_under_way(), "a server is not fetched by itself");
-        fetch.begin("npx", u32::MAX);
-        assert!(fetch.is_under_way());
-        fetch.expect_nothing_to_fetch();
-        assert!(fetch.is_under_way(), "it has no child yet");
-        fetch.begin("npx", std::process::id());
+        let fetch = PackageFetch::default();
+        assert!(!fetch.is_in_progress(), "nothing was started");
+        fetch.record_start("node", std::process::id());
+        assert!(!fetch.is_in_progress(), "a server is not fetched by itself");
+        fetch.record_start("npx", u32::MAX);
+        assert!(fetch.is_in_progress());
+        fetch.mark_fetched();
+        assert!(fetch.is_in_progress(), "it has no child yet");
+        fetch.record_start("npx", std::process::id());
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
             .unwrap();
-        let has_begun = !fetch.is_under_way();
+        let has_begun = !fetch.is_in_progress();
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(has_begun || !cfg!(target_os = "linux"));

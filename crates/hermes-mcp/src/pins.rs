@@ -15,8 +15,8 @@ mod difference;
 mod file;
 mod queue;
 
-pub use definition::Definition;
-pub use difference::Difference;
+pub use definition::ToolDefinition;
+pub use difference::DefinitionDiff;
 use file::PinFile;
 pub(crate) use queue::PinQueue;
 
@@ -43,12 +43,12 @@ pub enum PinState {
 #[derive(Debug, Clone)]
 pub struct ChangedTool {
     pub name: ToolName,
-    pub difference: Difference,
+    pub difference: DefinitionDiff,
 }
 
 /// A listing beside the pins.
 #[derive(Debug, Clone, Default)]
-pub struct Comparison {
+pub struct PinComparison {
     /// Tools that are not what they were, in the order of the listing.
     pub changed: Vec<ChangedTool>,
     /// Tools that were never seen.
@@ -56,7 +56,7 @@ pub struct Comparison {
     changed_names: HashSet<ToolName>,
 }
 
-impl Comparison {
+impl PinComparison {
     /// How one of the listed tools compares.
     pub fn state(&self, name: &ToolName) -> PinState {
         if self.changed_names.contains(name) {
@@ -71,7 +71,7 @@ impl Comparison {
 
 impl Pins {
     /// Those of a home.
-    pub fn of(home: &Home) -> Self {
+    pub fn for_home(home: &Home) -> Self {
         Self {
             path: home.pins_file(),
             directory: home.path().to_owned(),
@@ -83,7 +83,7 @@ impl Pins {
         &self,
         server: &ServerName,
         tools: &[Arc<NativeTool>],
-    ) -> io::Result<Comparison> {
+    ) -> io::Result<PinComparison> {
         PinFile::read(&self.path)?.compare(server, tools)
     }
 
@@ -93,7 +93,7 @@ impl Pins {
         server: &ServerName,
         tools: impl IntoIterator<Item = &'a Arc<NativeTool>>,
     ) -> io::Result<()> {
-        self.change(|file| file.accept(server, tools))
+        self.update(|file| file.accept(server, tools))
     }
 
     /// Forgets a server, so that it is seen for the first time again.
@@ -101,14 +101,14 @@ impl Pins {
         if !self.path.exists() {
             return Ok(());
         }
-        self.change(|file| {
+        self.update(|file| {
             file.forget(server);
             Ok(())
         })
     }
 
     /// Changes the file under a lock that other processes respect.
-    fn change<T>(&self, change: impl FnOnce(&mut PinFile) -> io::Result<T>) -> io::Result<T> {
+    fn update<T>(&self, change: impl FnOnce(&mut PinFile) -> io::Result<T>) -> io::Result<T> {
         let directory = fs::File::open(&self.directory)?;
         directory.lock()?;
         let mut file = PinFile::read(&self.path)?;

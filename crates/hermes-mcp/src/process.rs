@@ -11,18 +11,18 @@
 //!   `--sockets---'  `- server      (one socket each, leader of its process group)
 //! ```
 //!
-//! [`Guard::spawn`] is the way in. [`StderrLog`] drains what servers print, [`records`] keeps the list of processes on
+//! [`GuardHandle::spawn`] is the way in. [`StderrLog`] drains what servers print, [`records`] keeps the list of processes on
 //! disk for `mcp ps` and for the next host.
 
 #![cfg(unix)]
 
-pub mod descent;
+pub mod child_limit;
+pub mod descendants;
 pub mod guard;
 mod inspection;
 mod process_table;
 mod processes;
 pub mod records;
-pub mod room;
 mod server_process;
 mod spawn;
 mod spawn_error;
@@ -32,13 +32,15 @@ mod wire;
 
 pub use self::{
     inspection::forbid_inspection,
-    process_table::{Tree, is_gone, is_in_session_of_parent, may_be_running, start_time, trees},
-    server_process::{Exit, ServerProcess, StopError},
-    spawn::{Child, Guard, GuardProgram, SpawnRequest},
+    process_table::{
+        ProcessTree, is_gone, is_in_session_of_parent, may_be_running, start_time, trees,
+    },
+    server_process::{ServerExit, ServerProcess, StopError},
+    spawn::{GuardHandle, GuardProgram, SpawnRequest, SpawnedServer},
     spawn_error::SpawnError,
     stderr_log::{ServerStderr, StderrLog},
 };
 pub(crate) use self::{
     process_table::has_children,
-    processes::{Processes, Running, StartError},
+    processes::{Processes, RunningProcess, StartError},
 };

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     catalog::{Catalog, NativeTool},
-    filter::{ConsentRule, ToolFilter},
+    filter::{ApprovalRule, ToolFilter},
     names::{self, Naming, RegisteredName},
 };
 
@@ -27,36 +27,36 @@ pub struct RegisteredTool {
     pub name: RegisteredName,
     pub server: ServerName,
     /// What is behind the name.
-    pub origin: Origin,
+    pub origin: ToolOrigin,
     /// Whether calls may be in flight together.
     pub order: CallOrder,
     /// Whether somebody has to agree before each call.
-    pub consent: Consent,
+    pub approval: ToolApproval,
     /// Whether it is on the list now; names of parked servers still route.
     pub is_offered: bool,
 }
 
 /// Whether a call needs somebody's word first: `tools.approve`. Whoever offers tools to a model has to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
+pub enum ToolApproval {
     /// It may be called.
-    NotNeeded,
+    NotRequired,
     /// A person is asked before.
-    Needed,
+    Required,
 }
 
 /// What is behind a registered name.
 #[derive(Debug, Clone)]
-pub enum Origin {
+pub enum ToolOrigin {
     /// A tool of the server itself.
     Native(Arc<NativeTool>),
     /// One of ours, over the server's resources and prompts.
-    Utility(Utility),
+    Utility(UtilityTool),
 }
 
 /// The wrappers over resources and prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Utility {
+pub enum UtilityTool {
     /// `list_resources`
     ListResources,
     /// `read_resource`
@@ -67,7 +67,7 @@ pub enum Utility {
     GetPrompt,
 }
 
-impl Utility {
+impl UtilityTool {
     pub const ALL: [Self; 4] = [
         Self::ListResources,
         Self::ReadResource,
@@ -130,18 +130,19 @@ impl Utility {
 
 impl RegisteredTool {
     /// The original name.
-    pub fn original(&self) -> &str {
+    pub fn original_name(&self) -> &str {
         match &self.origin {
-            Origin::Native(tool) => tool.name.as_str(),
-            Origin::Utility(utility) => utility.as_str(),
+            ToolOrigin::Native(tool) => tool.name.as_str(),
+            ToolOrigin::Utility(utility) => utility.as_str(),
         }
     }
 
     /// What the model reads about it; never empty.
     pub fn description(&self) -> String {
         match &self.origin {
-            Origin::Utility(utility) => utility.description(&self.server),
-            Origin::Native(tool) => match tool.definition.description.as_deref().map(str::trim) {
+            ToolOrigin::Utility(utility) => utility.description(&self.server),
+            ToolOrigin::Native(tool) => match tool.definition.description.as_deref().map(str::trim)
+            {
                 Some(text) if !text.is_empty() => text.to_owned(),
                 _ => format!("Tool `{}` of the MCP server `{}`.", tool.name, self.server),
             },
@@ -151,8 +152,8 @@ impl RegisteredTool {
     /// The parameters in the form every model understands.
     pub fn parameters(&self) -> Value {
         match &self.origin {
-            Origin::Native(tool) => tool.parameters().clone(),
-            Origin::Utility(utility) => utility.parameters(),
+            ToolOrigin::Native(tool) => tool.parameters().clone(),
+            ToolOrigin::Utility(utility) => utility.parameters(),
         }
     }
 
@@ -164,7 +165,7 @@ impl RegisteredTool {
 
 /// What one server brings to a registry.
 #[derive(Debug, Clone)]
-pub struct Contribution {
+pub struct RegistryInput {
     pub server: Arc<Server>,
     /// Its lists, if it ever had any.
     pub catalog: Option<Arc<Catalog>>,
@@ -192,7 +193,7 @@ impl Registry {
         generation: u64,
         naming: Naming,
         reserved: &HashSet<String>,
-        contributions: &[Contribution],
+        contributions: &[RegistryInput],
     ) -> Self {
         let catalogs = contributions
             .iter()
@@ -215,7 +216,7 @@ impl Registry {
     fn add(
         &mut self,
         reserved: &HashSet<String>,
-        contribution: &Contribution,
+        contribution: &RegistryInput,
         suffixes: &mut HashMap<RegisteredName, usize>,
     ) {
         let server = &contribution.server;
@@ -223,18 +224,18 @@ impl Registry {
             return;
         };
         let filter = ToolFilter::new(&server.tools);
-        if filter.offers_nothing() {
+        if filter.excludes_all() {
             tracing::info!(server = %server.name, "`tools.include` is an empty list: no tool of the server is offered");
         }
-        let dead = filter.dead_patterns(catalog.tools.iter().map(|tool| &tool.name));
+        let dead = filter.unmatched_patterns(catalog.tools.iter().map(|tool| &tool.name));
         self.warnings.extend(dead.iter().map(|pattern| {
             format!(
                 "{}: the filter `{pattern}` matches none of its tools",
                 server.name
             )
         }));
-        let consents = ConsentRule::new(&server.tools);
-        let dead = consents.dead_patterns(catalog.tools.iter().map(|tool| &tool.name));
+        let consents = ApprovalRule::new(&server.tools);
+        let dead = consents.unmatched_patterns(catalog.tools.iter().map(|tool| &tool.name));
         self.warnings.extend(dead.iter().map(|pattern| {
             format!(
                 "{}: `{pattern}` in `tools.approve` matches none of its tools",
@@ -258,7 +259,7 @@ impl Registry {
             )
         }));
         let natives = natives.filter(|tool| !is_withheld(tool));
-        let origins = natives.cloned().map(Origin::Native);
+        let origins = natives.cloned().map(ToolOrigin::Native);
         // The server's own tool of that name wins.
         let (displaced, utilities): (Vec<_>, Vec<_>) =
             utilities(server, catalog).partition(|utility| {
@@ -272,13 +273,13 @@ impl Registry {
                 "{server}: it has a tool `{name}` of its own, which takes the place of ours for its {instead}"
             )
         }));
-        let utilities = utilities.into_iter().map(Origin::Utility);
+        let utilities = utilities.into_iter().map(ToolOrigin::Utility);
         for origin in origins.chain(utilities) {
             let original = match &origin {
-                Origin::Native(tool) => tool.name.as_str(),
-                Origin::Utility(utility) => utility.as_str(),
+                ToolOrigin::Native(tool) => tool.name.as_str(),
+                ToolOrigin::Utility(utility) => utility.as_str(),
             };
-            let wanted = names::register(self.naming, server.name.as_str(), original);
+            let wanted = names::registered_name(self.naming, server.name.as_str(), original);
             if reserved.contains(wanted.as_str()) {
                 self.warnings.push(format!(
                     "{}: `{original}` would be called `{wanted}`, which is a built-in tool; it is left out",
@@ -296,7 +297,7 @@ impl Registry {
             } else {
                 wanted
             };
-            let consent = consents.of(&origin);
+            let consent = consents.approval_for(&origin);
             let index = self.tools.len();
             self.by_name.insert(name.clone(), index);
             self.tools.push(Arc::new(RegisteredTool {
@@ -304,7 +305,7 @@ impl Registry {
                 server: server.name.clone(),
                 origin,
                 order: server.calls,
-                consent,
+                approval: consent,
                 is_offered: contribution.is_offered,
             }));
         }
@@ -349,8 +350,9 @@ impl Registry {
         self.aliases.get_or_init(|| {
             let mut aliases = HashMap::with_capacity(self.tools.len());
             for (index, tool) in self.tools.iter().enumerate() {
-                let other = self.naming.other();
-                let alias = names::register(other, tool.server.as_str(), tool.original());
+                let other = self.naming.alternate();
+                let alias =
+                    names::registered_name(other, tool.server.as_str(), tool.original_name());
                 if !self.by_name.contains_key(&alias) {
                     aliases.entry(alias).or_insert(index);
                 }
@@ -373,7 +375,9 @@ impl Registry {
                     Some(known) => known,
                     None => originals.entry(tool.server.clone()).or_default(),
                 };
-                of_server.entry(tool.original().to_owned()).or_insert(index);
+                of_server
+                    .entry(tool.original_name().to_owned())
+                    .or_insert(index);
             }
             originals
         })
@@ -406,11 +410,14 @@ impl Registry {
 }
 
 /// Offered only where the flag is on and the server has the capability.
-fn utilities<'a>(server: &'a Server, catalog: &'a Catalog) -> impl Iterator<Item = Utility> + 'a {
+fn utilities<'a>(
+    server: &'a Server,
+    catalog: &'a Catalog,
+) -> impl Iterator<Item = UtilityTool> + 'a {
     let resources = server.tools.resources && catalog.capabilities.resources.is_some();
     let prompts = server.tools.prompts && catalog.capabilities.prompts.is_some();
-    let resources = resources.then_some([Utility::ListResources, Utility::ReadResource]);
-    let prompts = prompts.then_some([Utility::ListPrompts, Utility::GetPrompt]);
+    let resources = resources.then_some([UtilityTool::ListResources, UtilityTool::ReadResource]);
+    let prompts = prompts.then_some([UtilityTool::ListPrompts, UtilityTool::GetPrompt]);
     resources
         .into_iter()
         .flatten()

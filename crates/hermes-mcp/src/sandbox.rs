@@ -4,8 +4,8 @@
 //! Landlock says what can be reached, and seccomp closes what Landlock leaves open. Both pass through `fork` and `exec`
 //! and cannot be taken off again, so that all that a confined process starts is confined as well.
 //!
-//! [`Support`] is what the kernel has, [`Plan`] what is done to one process, [`Confined`] what is told about it.
-//! [`subject`] gets from a local server's settings to its plan. [`Rules`] are Landlock's part, which the tenants of a
+//! [`SandboxSupport`] is what the kernel has, [`SandboxPlan`] what is done to one process, [`AppliedSandbox`] what is told about it.
+//! [`subject`] gets from a local server's settings to its plan. [`LandlockRules`] are Landlock's part, which the tenants of a
 //! Hub use, too.
 //!
 //! **`/proc` can be read.** Runtimes look up processors and memory there, and guards find their children in it. What
@@ -18,15 +18,15 @@
 //!
 //! **User namespaces** are closed to every confined process: inside of one it would have powers to undo the rest.
 
-#[cfg(target_os = "linux")]
-mod calls;
 mod command;
 mod note;
 #[cfg(target_os = "linux")]
 mod rules;
 mod runner;
-pub mod subject;
+mod syscalls;
 mod system;
+#[cfg(target_os = "linux")]
+pub mod target;
 
 use std::{
     fmt::{self, Display},
@@ -35,20 +35,20 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+pub use self::{command::confine_command, rules::LandlockRules, system::is_system_path};
 #[cfg(target_os = "linux")]
-pub use self::{calls::Filter, rules::Rules};
-pub use self::{command::confine, system::is_of_system};
+pub use crate::sandbox::syscalls::SyscallFilter;
 
 /// What the kernel has to confine processes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Support {
+pub struct SandboxSupport {
     /// The version of Landlock, rounded down to one that made a difference.
     pub landlock: Option<u32>,
     /// Whether system calls can be refused.
     pub seccomp: bool,
 }
 
-impl Support {
+impl SandboxSupport {
     /// A kernel that has nothing.
     pub const NONE: Self = Self {
         landlock: None,
@@ -57,16 +57,16 @@ impl Support {
 
     /// Asks the kernel.
     #[cfg(target_os = "linux")]
-    pub fn of_this_machine() -> Self {
+    pub fn detect() -> Self {
         Self {
-            landlock: rules::level(),
-            seccomp: calls::can_be_refused(),
+            landlock: rules::landlock_version(),
+            seccomp: crate::sandbox::syscalls::is_supported(),
         }
     }
 
     /// Only Linux supports it.
     #[cfg(not(target_os = "linux"))]
-    pub fn of_this_machine() -> Self {
+    pub fn detect() -> Self {
         Self::NONE
     }
 }
@@ -74,7 +74,7 @@ impl Support {
 /// Whether a confined process has a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Network {
+pub enum NetworkAccess {
     /// As if it were not confined.
     #[default]
     Allowed,
@@ -85,7 +85,7 @@ pub enum Network {
 /// Whether a confined process can make Unix sockets, and so reach the services of its user that listen on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum UnixSockets {
+pub enum UnixSocketAccess {
     /// As if it were not confined, but for what Landlock covers.
     #[default]
     Allowed,
@@ -94,50 +94,51 @@ pub enum UnixSockets {
 }
 
 /// The first version of Landlock that covers sockets in the file system.
-const COVERS_SOCKETS: u32 = 9;
+const LANDLOCK_UNIX_SOCKETS: u32 = 9;
 
 /// What is done to a process before it becomes a server's program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct SandboxPlan {
     /// Kernel support that is used.
     #[serde(flatten)]
-    pub support: Support,
+    pub support: SandboxSupport,
     /// What it may read and execute besides the system's own directories.
     pub read: Vec<PathBuf>,
     /// What it may change.
     pub write: Vec<PathBuf>,
     /// Whether it has a network.
-    pub network: Network,
+    pub network: NetworkAccess,
     /// Whether it can make Unix sockets.
     #[serde(default)]
-    pub unix_sockets: UnixSockets,
+    pub unix_sockets: UnixSocketAccess,
 }
 
-impl Plan {
+impl SandboxPlan {
     /// Whether the process can connect to any Unix socket that its user can connect to.
     pub fn leaves_unix_sockets_open(&self) -> bool {
-        let is_denied = self.network == Network::Denied || self.unix_sockets == UnixSockets::Denied;
+        let is_denied =
+            self.network == NetworkAccess::Denied || self.unix_sockets == UnixSocketAccess::Denied;
         !(is_denied && self.support.seccomp)
             && self
                 .support
                 .landlock
-                .is_none_or(|version| version < COVERS_SOCKETS)
+                .is_none_or(|version| version < LANDLOCK_UNIX_SOCKETS)
     }
 }
 
 /// How a server is confined, as it is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confined {
+pub struct AppliedSandbox {
     /// What is in force.
     #[serde(flatten)]
-    pub plan: Plan,
+    pub plan: SandboxPlan,
     /// What is not in force although it was asked for, and what has no effect.
     pub warnings: Vec<String>,
 }
 
-impl Display for Confined {
+impl Display for AppliedSandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan {
+        let SandboxPlan {
             support, network, ..
         } = &self.plan;
         match support.landlock {
@@ -150,21 +151,23 @@ impl Display for Confined {
             ", system calls not filtered"
         })?;
         f.write_str(match (network, support) {
-            (Network::Allowed, _) => ", network allowed",
-            (Network::Denied, Support { seccomp: true, .. }) => ", network denied",
-            (Network::Denied, support) if support.closes_tcp() => ", TCP denied",
-            (Network::Denied, _) => ", network open",
+            (NetworkAccess::Allowed, _) => ", network allowed",
+            (NetworkAccess::Denied, SandboxSupport { seccomp: true, .. }) => ", network denied",
+            (NetworkAccess::Denied, support) if support.closes_tcp() => ", TCP denied",
+            (NetworkAccess::Denied, _) => ", network open",
         })?;
         f.write_str(match (self.plan.unix_sockets, network) {
             _ if self.plan.leaves_unix_sockets_open() => ", Unix sockets open",
-            (UnixSockets::Denied, Network::Allowed) if support.seccomp => ", Unix sockets denied",
-            (_, Network::Allowed) => ", Unix sockets by Landlock",
-            (_, Network::Denied) => "",
+            (UnixSocketAccess::Denied, NetworkAccess::Allowed) if support.seccomp => {
+                ", Unix sockets denied"
+            }
+            (_, NetworkAccess::Allowed) => ", Unix sockets by Landlock",
+            (_, NetworkAccess::Denied) => "",
         })
     }
 }
 
-impl Confined {
+impl AppliedSandbox {
     /// What a person should know of the Unix sockets that the server can reach, if it can reach them all.
     pub fn open_sockets_note(&self) -> Option<&'static str> {
         self.plan.leaves_unix_sockets_open().then_some(
@@ -174,7 +177,7 @@ impl Confined {
     }
 }
 
-impl Support {
+impl SandboxSupport {
     /// Since its fourth version Landlock knows TCP, and nothing else of the network.
     fn closes_tcp(self) -> bool {
         self.landlock.is_some_and(|version| version >= 4)
@@ -195,31 +198,31 @@ impl SandboxError {
 
 /// A plan that is ready to be entered.
 #[cfg(target_os = "linux")]
-pub(crate) struct Prepared {
-    rules: Option<Rules>,
-    filter: Option<Filter>,
+pub(crate) struct PreparedSandbox {
+    rules: Option<LandlockRules>,
+    filter: Option<SyscallFilter>,
 }
 
 #[cfg(target_os = "linux")]
-impl Prepared {
+impl PreparedSandbox {
     /// Opens what is to be reachable. Paths that do not exist are left out.
-    pub(crate) fn new(plan: &Plan) -> Result<Self, SandboxError> {
+    pub(crate) fn new(plan: &SandboxPlan) -> Result<Self, SandboxError> {
         let mut prepared = Self {
             rules: None,
             filter: None,
         };
         if plan.support.landlock.is_some() {
-            let mut rules = Rules::new(plan.network)?;
+            let mut rules = LandlockRules::new(plan.network)?;
             for path in &plan.read {
-                rules = rules.read(path)?;
+                rules = rules.allow_read(path)?;
             }
             for path in &plan.write {
-                rules = rules.write(path)?;
+                rules = rules.allow_write(path)?;
             }
             prepared.rules = Some(rules);
         }
         if plan.support.seccomp {
-            prepared.filter = Some(Filter::new(plan.network, plan.unix_sockets)?);
+            prepared.filter = Some(SyscallFilter::new(plan.network, plan.unix_sockets)?);
         }
         Ok(prepared)
     }

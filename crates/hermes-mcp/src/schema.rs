@@ -11,7 +11,7 @@ mod top_level;
 use serde_json::{Map, Value};
 
 pub(crate) use check::first_problem;
-pub use check::{OutputCheck, SchemaProblem, check};
+pub use check::{OutputValidator, SchemaError, check};
 pub use normalise::normalise;
 
 /// Keywords that hold schemas under names. What is called `properties` *below* them is a name, not a keyword.

@@ -30,7 +30,7 @@ impl Principal {
     }
 
     /// Who sent a request that came over HTTP.
-    pub fn of(extensions: &rmcp::model::Extensions) -> Option<&Self> {
+    pub fn from_extensions(extensions: &rmcp::model::Extensions) -> Option<&Self> {
         extensions.get::<::http::request::Parts>()?.extensions.get()
     }
 }
@@ -40,7 +40,7 @@ impl Principal {
 pub enum ServeError {
     /// The first message was not one a server can begin with.
     #[error("the client did not open the connection as MCP asks: {0}")]
-    Opening(#[source] Box<ServerInitializeError>),
+    Initialize(#[source] Box<ServerInitializeError>),
     #[error("the server failed: {0}")]
     Task(#[from] tokio::task::JoinError),
     #[error("the server cannot go on: {0}")]

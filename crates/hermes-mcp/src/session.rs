@@ -21,18 +21,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     era::Era,
-    inquiry::{Asker, CallId, Conversation},
-    sandbox::Confined,
+    sandbox::AppliedSandbox,
+    server_request::{CallId, ConversationId, RequestOrigin},
 };
 
-mod doubt;
 mod handler;
+mod health;
 
-pub(crate) use doubt::Doubt;
-pub(crate) use handler::Handler;
+pub(crate) use crate::session::health::ConnectionHealth;
+pub(crate) use handler::SessionHandler;
 
 /// A live session with a server.
-pub struct Session {
+pub struct McpSession {
     pub server: ServerName,
     /// Where requests go.
     pub peer: Peer<RoleClient>,
@@ -43,28 +43,28 @@ pub struct Session {
     /// The process, for local servers.
     pub pid: Option<u32>,
     /// How that is confined, if it is.
-    pub confined: Option<Arc<Confined>>,
+    pub confined: Option<Arc<AppliedSandbox>>,
     /// When it became usable.
     pub since: Instant,
     /// Ends when the session is lost or stopped.
     pub ended: CancellationToken,
     /// Calls, questions and changes under way.
-    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) activity: Arc<SessionActivity>,
     /// Answers what the server asks during a call.
-    pub(crate) handler: Handler,
+    pub(crate) handler: SessionHandler,
 }
 
-impl Session {
+impl McpSession {
     /// Whether requests can still be sent; a broken session is known here before its connection has noticed. While it is
     /// in doubt, the connection finds out.
     pub(crate) fn is_open(&self) -> bool {
         !self.ended.is_cancelled()
             && !self.peer.is_transport_closed()
-            && !self.traffic.doubt.is_raised()
+            && !self.activity.health.is_suspect()
     }
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for McpSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
             .field("server", &self.server)
@@ -75,12 +75,12 @@ impl std::fmt::Debug for Session {
 
 /// News for one call in flight.
 #[derive(Debug, Clone)]
-pub(crate) enum CallNews {
+pub(crate) enum CallEvent {
     Progress(Progress),
     /// A person is being asked: the timeout is paused.
-    Asking,
+    InputStarted,
     /// The person has answered.
-    Answered,
+    InputFinished,
 }
 
 /// How far a call is.
@@ -95,20 +95,20 @@ pub struct Progress {
 }
 
 #[derive(Debug)]
-struct InFlight {
+struct InFlightCall {
     request: RequestId,
     call: CallId,
-    conversation: Option<Conversation>,
-    news: mpsc::UnboundedSender<CallNews>,
+    conversation: Option<ConversationId>,
+    events: mpsc::UnboundedSender<CallEvent>,
 }
 
 /// Calls in flight, announced changes and health of a session: shared by its handler and its connection.
 #[derive(Debug)]
-pub(crate) struct Traffic {
+pub(crate) struct SessionActivity {
     server: ServerName,
-    calls: Mutex<HashMap<ProgressToken, InFlight>>,
-    pub(crate) changes: Changes,
-    pub(crate) doubt: Arc<Doubt>,
+    calls: Mutex<HashMap<ProgressToken, InFlightCall>>,
+    pub(crate) changes: ListChanges,
+    pub(crate) health: Arc<ConnectionHealth>,
     last_use: Mutex<Instant>,
     in_flight: AtomicU64,
     resource_updates: tokio::sync::broadcast::Sender<String>,
@@ -116,20 +116,20 @@ pub(crate) struct Traffic {
 
 /// Which lists the server said have changed; bursts collapse into one wake-up.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct ListChanges {
     pub(crate) tools: AtomicBool,
     pub(crate) resources: AtomicBool,
     pub(crate) prompts: AtomicBool,
     pub(crate) wake: Notify,
     /// The start is over: what was put off until then is to be done.
-    pub(crate) settle: AtomicBool,
+    pub(crate) deferred_work: AtomicBool,
     /// How often the tools were said to have changed.
     announced: AtomicU64,
     /// How many of these announcements the published list takes into account.
     listed: watch::Sender<u64>,
 }
 
-impl Changes {
+impl ListChanges {
     pub(crate) fn mark(&self, list: &AtomicBool) {
         if std::ptr::eq(list, &raw const self.tools) {
             self.announced.fetch_add(1, Ordering::AcqRel);
@@ -150,12 +150,12 @@ impl Changes {
     }
 
     /// Says that a listing is published.
-    pub(crate) fn listed(&self, announced: u64) {
+    pub(crate) fn mark_listed(&self, announced: u64) {
         self.listed.send_replace(announced);
     }
 
     /// Waits until every change of the tools that was announced so far is published.
-    pub(crate) async fn tools_are_listed(&self) {
+    pub(crate) async fn wait_until_listed(&self) {
         let announced = self.announced();
         let mut listed = self.listed.subscribe();
         if *listed.borrow() < announced {
@@ -168,7 +168,7 @@ impl Changes {
     }
 }
 
-impl Traffic {
+impl SessionActivity {
     pub(crate) fn new(
         server: ServerName,
         resource_updates: tokio::sync::broadcast::Sender<String>,
@@ -176,8 +176,8 @@ impl Traffic {
         Self {
             server,
             calls: Mutex::default(),
-            changes: Changes::default(),
-            doubt: Arc::default(),
+            changes: ListChanges::default(),
+            health: Arc::default(),
             last_use: Mutex::new(Instant::now()),
             in_flight: AtomicU64::new(0),
             resource_updates,
@@ -185,9 +185,9 @@ impl Traffic {
     }
 
     /// Counts a call as under way until the guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
+    pub(crate) fn start_call(self: &Arc<Self>) -> InFlightGuard {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
-        Busy(self.clone())
+        InFlightGuard(self.clone())
     }
 
     pub(crate) fn in_flight(&self) -> u64 {
@@ -199,62 +199,62 @@ impl Traffic {
     }
 
     /// Routes news of this request to its call until the guard is dropped.
-    pub(crate) fn follow(
+    pub(crate) fn subscribe_call(
         self: &Arc<Self>,
         token: ProgressToken,
         request: RequestId,
         call: CallId,
-        conversation: Option<Conversation>,
-        news: mpsc::UnboundedSender<CallNews>,
-    ) -> Followed {
+        conversation: Option<ConversationId>,
+        news: mpsc::UnboundedSender<CallEvent>,
+    ) -> CallSubscription {
         self.lock().insert(
             token.clone(),
-            InFlight {
+            InFlightCall {
                 request,
                 call,
                 conversation,
-                news,
+                events: news,
             },
         );
-        Followed {
-            traffic: self.clone(),
+        CallSubscription {
+            activity: self.clone(),
             token,
         }
     }
 
-    pub(crate) fn progress(&self, token: &ProgressToken, progress: Progress) {
+    pub(crate) fn send_progress(&self, token: &ProgressToken, progress: Progress) {
         if let Some(call) = self.lock().get(token) {
-            let _ = call.news.send(CallNews::Progress(progress));
+            let _ = call.events.send(CallEvent::Progress(progress));
         }
     }
 
     /// Finds the call that caused a question: by the request it came with, else the newest one under way.
-    fn asker(
+    fn request_origin(
         &self,
         origin: Option<&RequestId>,
-    ) -> (Asker, Option<mpsc::UnboundedSender<CallNews>>) {
+    ) -> (RequestOrigin, Option<mpsc::UnboundedSender<CallEvent>>) {
         let calls = self.lock();
         let cause = match origin {
             Some(id) => calls.values().find(|call| call.request == *id),
             None => calls.values().max_by_key(|call| call.call),
         };
-        let asker = Asker {
+        let asker = RequestOrigin {
             server: self.server.clone(),
             call: cause.map(|call| call.call),
             conversation: cause.and_then(|call| call.conversation.clone()),
         };
-        (asker, cause.map(|call| call.news.clone()))
+        (asker, cause.map(|call| call.events.clone()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, InFlight>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, InFlightCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A call under way.
-pub(crate) struct Busy(Arc<Traffic>);
+pub(crate) struct InFlightGuard(Arc<SessionActivity>);
 
-impl Drop for Busy {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         *self
             .0
@@ -266,13 +266,13 @@ impl Drop for Busy {
 }
 
 /// A request whose progress is followed.
-pub(crate) struct Followed {
-    traffic: Arc<Traffic>,
+pub(crate) struct CallSubscription {
+    activity: Arc<SessionActivity>,
     token: ProgressToken,
 }
 
-impl Drop for Followed {
+impl Drop for CallSubscription {
     fn drop(&mut self) {
-        self.traffic.lock().remove(&self.token);
+        self.activity.lock().remove(&self.token);
     }
 }

@@ -10,8 +10,8 @@ use crate::{
     breaker::BreakerState,
     counters::{CallCounts, ElicitationCounts, SamplingCounts},
     era::Era,
-    link::Status,
-    sandbox::Confined,
+    link::LinkStatus,
+    sandbox::AppliedSandbox,
 };
 
 /// One server's status. A list of these is in the order of the configuration.
@@ -28,7 +28,7 @@ pub struct ServerStatus {
     /// Whether the entry says `enabled: false`.
     pub disabled: bool,
     /// One of the nine words.
-    pub status: Status,
+    pub status: LinkStatus,
     /// The last error, redacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -49,7 +49,7 @@ pub struct ServerStatus {
     pub pid: Option<u32>,
     /// How that is confined.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<Confined>,
+    pub sandbox: Option<AppliedSandbox>,
     /// Since when it is in this state, in Unix seconds.
     pub since: u64,
     /// Failed attempts since the last stable session.
@@ -75,13 +75,13 @@ pub struct ServerStatus {
 
 impl ServerStatus {
     /// The status of a server without a connection.
-    pub fn unconnected(name: &ServerName, transport: &str, status: Status) -> Self {
+    pub fn unconnected(name: &ServerName, transport: &str, status: LinkStatus) -> Self {
         Self {
             name: name.to_string(),
             transport: transport.to_owned(),
             tools: 0,
             connected: false,
-            disabled: status == Status::Disabled,
+            disabled: status == LinkStatus::Disabled,
             status,
             error: None,
             error_at: None,
@@ -106,7 +106,7 @@ impl ServerStatus {
 }
 
 /// Whole seconds since 1970.
-pub(crate) fn unix(time: SystemTime) -> u64 {
+pub(crate) fn unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |time| time.as_secs())
 }

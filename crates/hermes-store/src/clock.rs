@@ -14,7 +14,7 @@ pub fn epoch_seconds() -> f64 {
 /// That moment as local time without a zone, with microseconds: `2026-11-15T02:01:02.467454`. Empty if it is
 /// out of range.
 pub fn local_iso(epoch: f64) -> String {
-    moment(epoch).map_or_else(String::new, |moment| {
+    to_timestamp(epoch).map_or_else(String::new, |moment| {
         let local = moment.to_zoned(TimeZone::system()).datetime();
         local.strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
     })
@@ -22,7 +22,7 @@ pub fn local_iso(epoch: f64) -> String {
 
 /// That moment in UTC, with microseconds: `2026-11-15T02:01:02.467454Z`. Empty if it is out of range.
 pub fn utc_iso(epoch: f64) -> String {
-    moment(epoch).map_or_else(String::new, |moment| {
+    to_timestamp(epoch).map_or_else(String::new, |moment| {
         moment.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
     })
 }
@@ -36,7 +36,7 @@ pub(crate) fn zoned_iso(time: &Zoned) -> String {
     clippy::cast_possible_truncation,
     reason = "the range was checked, and microseconds are enough"
 )]
-fn moment(epoch: f64) -> Option<Timestamp> {
+fn to_timestamp(epoch: f64) -> Option<Timestamp> {
     // The fraction alone, because seconds and microseconds together have more digits than a number keeps.
     let microseconds = (epoch.fract() * 1e6).round_ties_even() as i64;
     (epoch.abs() < 9e12)

@@ -18,14 +18,14 @@ mod tick;
 
 pub use claim::{Claim, Due, RunResult};
 pub use executions::{Execution, ExecutionStatus, Executions};
-pub use file::{CronError, CronFile, LOCK_PATIENCE};
+pub use file::{CronError, CronFile, LOCK_TIMEOUT};
 pub use job::{
-    CHANGEABLE, Job, JobChanges, JobState, LONGEST_NAME, LONGEST_PROMPT, NewJob, Repeat,
+    CHANGEABLE_KEYS, Job, JobChanges, JobState, MAX_NAME_LENGTH, MAX_PROMPT_LENGTH, NewJob, Repeat,
 };
 pub use limits::JobLimits;
 pub use output::{last_output, write_output};
-pub use schedule::{Schedule, ScheduleError, Understood};
-pub use tick::{TickLock, beat, forget_beat, ticker_age};
+pub use schedule::{Schedule, ScheduleError, ScheduleExplanation};
+pub use tick::{TickLock, heartbeat_age, remove_heartbeat, write_heartbeat};
 
 /// The time zone of a home's schedules: `timezone` in its configuration, else that of the system.
 pub fn time_zone(settings: &Settings) -> TimeZone {

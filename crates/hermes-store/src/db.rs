@@ -32,25 +32,25 @@ pub(crate) mod state;
 
 pub use group::GroupWrite;
 use group::WriteGroup;
-pub(crate) use migrate::{Before, migrate};
-pub use open::{Durability, Opening, copy_database};
+pub(crate) use migrate::{MigrationBackup, migrate};
+pub use open::{DatabaseOptions, Durability, copy_database};
 
 /// Timeout of a write, for its turn in this process and for other processes.
-const PATIENCE: Duration = Duration::from_secs(16);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(16);
 /// Attempts to switch to a write-ahead log.
 const SWITCH_ATTEMPTS: u32 = 15;
 /// SQLite's busy timeout of one attempt to begin a write.
-const WRITER_PATIENCE: Duration = Duration::from_secs(1);
+const WRITER_BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 /// SQLite's busy timeout of a reader.
-const READER_PATIENCE: Duration = Duration::from_secs(2);
+const READER_BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same for a reader that polls.
-const HELD_PATIENCE: Duration = Duration::from_millis(100);
+const HELD_BUSY_TIMEOUT: Duration = Duration::from_millis(100);
 /// In KiB, as SQLite writes it. The default is eight times as much.
-const HELD_CACHE: &str = "-256";
+const HELD_CACHE_SIZE: &str = "-256";
 /// Enough to read while somebody else reads; each costs a thread and a page cache.
 const READERS: u32 = 4;
 /// Writes after which the log is copied back into the database file.
-const CHECKPOINT_EVERY: u32 = 50;
+const CHECKPOINT_INTERVAL: u32 = 50;
 
 /// An open database file.
 #[derive(Debug)]
@@ -60,10 +60,10 @@ pub struct Database {
     /// A pool of one: its queue is fair.
     writer: Option<SqlitePool>,
     /// Timeout of a write, for its turn and for other processes.
-    patience: Duration,
+    write_timeout: Duration,
     writes: AtomicU32,
     /// Writes whose checkpoint was deferred.
-    put_off: AtomicU32,
+    deferred_checkpoints: AtomicU32,
     /// Writes that share commits.
     group: Arc<WriteGroup>,
 }
@@ -73,38 +73,39 @@ impl Database {
     pub(crate) fn for_reading(path: &Path, options: SqliteConnectOptions) -> Self {
         Self {
             path: path.to_path_buf(),
-            readers: pool(READERS, options),
+            readers: open_pool(READERS, options),
             writer: None,
-            patience: PATIENCE,
+            write_timeout: WRITE_TIMEOUT,
             writes: AtomicU32::new(0),
-            put_off: AtomicU32::new(0),
+            deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         }
     }
 
     /// One reader that stays open, so that its `data_version` can be compared.
-    pub(crate) fn held(path: &Path, options: SqliteConnectOptions) -> Self {
+    pub(crate) fn with_held_reader(path: &Path, options: SqliteConnectOptions) -> Self {
         Self {
             path: path.to_path_buf(),
-            readers: lasting(held(options)),
+            readers: permanent_pool(held_options(options)),
             writer: None,
-            patience: PATIENCE,
+            write_timeout: WRITE_TIMEOUT,
             writes: AtomicU32::new(0),
-            put_off: AtomicU32::new(0),
+            deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         }
     }
 
     /// A database without a file, gone when it is closed.
     pub(crate) fn in_memory() -> Self {
-        let only = lasting(quiet(SqliteConnectOptions::new()).in_memory(true));
+        let only =
+            permanent_pool(without_statement_log(SqliteConnectOptions::new()).in_memory(true));
         Self {
             path: PathBuf::from(":memory:"),
             readers: only.clone(),
             writer: Some(only),
-            patience: PATIENCE,
+            write_timeout: WRITE_TIMEOUT,
             writes: AtomicU32::new(0),
-            put_off: AtomicU32::new(0),
+            deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         }
     }
@@ -113,11 +114,11 @@ impl Database {
     pub(crate) fn for_writing(path: &Path) -> Self {
         Self {
             path: path.to_path_buf(),
-            readers: pool(READERS, reader(path)),
-            writer: Some(pool(1, writer(path))),
-            patience: PATIENCE,
+            readers: open_pool(READERS, reader_options(path)),
+            writer: Some(open_pool(1, writer_options(path))),
+            write_timeout: WRITE_TIMEOUT,
             writes: AtomicU32::new(0),
-            put_off: AtomicU32::new(0),
+            deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         }
     }
@@ -140,24 +141,26 @@ impl Database {
     }
 
     /// Begins a write, waiting for others of this process and then for other processes.
-    pub async fn begin(&self) -> Result<Write<'_>, StoreError> {
+    pub async fn begin(&self) -> Result<DatabaseWrite<'_>, StoreError> {
         let writer = self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly {
             path: self.path.clone(),
         })?;
         let attempts = async {
             loop {
                 match writer.begin_with("BEGIN IMMEDIATE").await {
-                    Err(error) if code(&error) == Some(Code::Busy) => {
-                        tokio::time::sleep(short_pause()).await;
+                    Err(error) if sqlite_error_kind(&error) == Some(SqliteErrorKind::Busy) => {
+                        tokio::time::sleep(random_delay()).await;
                     }
                     // SQLite itself has ended the last write, as on a full disk, and the driver has not noticed.
-                    Err(sqlx::Error::InvalidSavePointStatement) => replace(writer).await?,
+                    Err(sqlx::Error::InvalidSavePointStatement) => {
+                        replace_connection(writer).await?
+                    }
                     begun => return begun,
                 }
             }
         };
-        match tokio::time::timeout(self.patience, attempts).await {
-            Ok(Ok(transaction)) => Ok(Write {
+        match tokio::time::timeout(self.write_timeout, attempts).await {
+            Ok(Ok(transaction)) => Ok(DatabaseWrite {
                 transaction,
                 database: self,
             }),
@@ -169,11 +172,11 @@ impl Database {
     }
 
     /// Runs a checkpoint if it was deferred often enough.
-    pub(crate) async fn make_up_for_checkpoints(&self) {
+    pub(crate) async fn run_deferred_checkpoint(&self) {
         if let Some(writer) = &self.writer
-            && self.put_off.load(Ordering::Relaxed) >= CHECKPOINT_EVERY
+            && self.deferred_checkpoints.load(Ordering::Relaxed) >= CHECKPOINT_INTERVAL
         {
-            self.put_off.store(0, Ordering::Relaxed);
+            self.deferred_checkpoints.store(0, Ordering::Relaxed);
             checkpoint(writer, "PRAGMA wal_checkpoint(PASSIVE)").await;
         }
     }
@@ -198,20 +201,22 @@ impl Database {
 
 /// A write transaction. Dropped without a commit, it is rolled back.
 #[derive(Debug)]
-pub struct Write<'a> {
+pub struct DatabaseWrite<'a> {
     transaction: Transaction<'static, Sqlite>,
     database: &'a Database,
 }
 
-impl Write<'_> {
+impl DatabaseWrite<'_> {
     /// Commits and defers the checkpoint, which waits for the disk.
-    pub async fn commit_at_once(self) -> Result<(), StoreError> {
+    pub async fn commit_without_checkpoint(self) -> Result<(), StoreError> {
         let database = self.database;
         self.transaction
             .commit()
             .await
             .map_err(|error| database.error(error))?;
-        database.put_off.fetch_add(1, Ordering::Relaxed);
+        database
+            .deferred_checkpoints
+            .fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -224,7 +229,7 @@ impl Write<'_> {
             .map_err(|error| database.error(error))?;
         let writes = database.writes.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(writer) = &database.writer
-            && writes.is_multiple_of(CHECKPOINT_EVERY)
+            && writes.is_multiple_of(CHECKPOINT_INTERVAL)
         {
             checkpoint(writer, "PRAGMA wal_checkpoint(PASSIVE)").await;
         }
@@ -232,7 +237,7 @@ impl Write<'_> {
     }
 }
 
-impl Deref for Write<'_> {
+impl Deref for DatabaseWrite<'_> {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
@@ -240,14 +245,14 @@ impl Deref for Write<'_> {
     }
 }
 
-impl DerefMut for Write<'_> {
+impl DerefMut for DatabaseWrite<'_> {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         &mut self.transaction
     }
 }
 
 /// Closes the connection; the next caller gets a new one.
-async fn replace(writer: &SqlitePool) -> Result<(), sqlx::Error> {
+async fn replace_connection(writer: &SqlitePool) -> Result<(), sqlx::Error> {
     writer.acquire().await?.close().await
 }
 
@@ -258,7 +263,7 @@ async fn checkpoint(writer: &SqlitePool, statement: &'static str) {
     }
 }
 
-fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
+fn open_pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(connections)
         .min_connections(0)
@@ -276,19 +281,19 @@ pub(crate) async fn data_version(connection: &mut SqliteConnection) -> Result<i6
 }
 
 /// One connection for reading, to be held and asked for its `data_version`.
-pub(crate) async fn hold(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
-    held(reader(path)).connect().await
+pub(crate) async fn open_held_connection(path: &Path) -> Result<SqliteConnection, sqlx::Error> {
+    held_options(reader_options(path)).connect().await
 }
 
 /// Options of a reader that stays open. Its page cache stays, too, while the system's own is given back when needed.
-fn held(options: SqliteConnectOptions) -> SqliteConnectOptions {
+fn held_options(options: SqliteConnectOptions) -> SqliteConnectOptions {
     options
-        .busy_timeout(HELD_PATIENCE)
-        .pragma("cache_size", HELD_CACHE)
+        .busy_timeout(HELD_BUSY_TIMEOUT)
+        .pragma("cache_size", HELD_CACHE_SIZE)
 }
 
 /// A single connection that is never closed when idle.
-fn lasting(options: SqliteConnectOptions) -> SqlitePool {
+fn permanent_pool(options: SqliteConnectOptions) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(1)
         .min_connections(0)
@@ -299,24 +304,24 @@ fn lasting(options: SqliteConnectOptions) -> SqlitePool {
 }
 
 /// Options of a connection that writes to an existing file.
-pub(crate) fn writer(path: &Path) -> SqliteConnectOptions {
-    quiet(SqliteConnectOptions::new())
+pub(crate) fn writer_options(path: &Path) -> SqliteConnectOptions {
+    without_statement_log(SqliteConnectOptions::new())
         .filename(path)
         .foreign_keys(true)
         .synchronous(SqliteSynchronous::Normal)
-        .busy_timeout(WRITER_PATIENCE)
+        .busy_timeout(WRITER_BUSY_TIMEOUT)
 }
 
 /// Options of a connection that cannot write.
-pub(crate) fn reader(path: &Path) -> SqliteConnectOptions {
-    quiet(SqliteConnectOptions::new())
+pub(crate) fn reader_options(path: &Path) -> SqliteConnectOptions {
+    without_statement_log(SqliteConnectOptions::new())
         .filename(path)
         .read_only(true)
-        .busy_timeout(READER_PATIENCE)
+        .busy_timeout(READER_BUSY_TIMEOUT)
 }
 
 /// Statements contain what users said and must not be logged.
-fn quiet(options: SqliteConnectOptions) -> SqliteConnectOptions {
+fn without_statement_log(options: SqliteConnectOptions) -> SqliteConnectOptions {
     options.disable_statement_logging()
 }
 
@@ -324,7 +329,7 @@ fn quiet(options: SqliteConnectOptions) -> SqliteConnectOptions {
 /// Returns whether it was made.
 pub(crate) fn create_file(path: &Path) -> Result<bool, StoreError> {
     let mut options = fs::OpenOptions::new();
-    match file::private(options.write(true).create_new(true)).open(path) {
+    match file::owner_only(options.write(true).create_new(true)).open(path) {
         Ok(_) => Ok(true),
         Err(source) if source.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(source) => Err(StoreError::Io {
@@ -335,7 +340,7 @@ pub(crate) fn create_file(path: &Path) -> Result<bool, StoreError> {
 }
 
 /// A file of the same name with something appended.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn sibling_path(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -343,10 +348,10 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// Copies a database. SQLite itself writes the copy: reading the file past it would drop the locks this process holds.
 pub(crate) async fn write_copy(connection: &mut SqliteConnection, copy: &Path) -> io::Result<()> {
-    let part = beside(copy, ".part");
+    let part = sibling_path(copy, ".part");
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    drop(file::private(&mut options).open(&part)?);
+    drop(file::owner_only(&mut options).open(&part)?);
     let written = sqlx::query("VACUUM INTO ?1")
         .bind(part.to_string_lossy().into_owned())
         .execute(connection)
@@ -376,13 +381,17 @@ pub(crate) async fn use_write_ahead_log(
             .fetch_one(&mut *connection)
             .await;
         match switched {
-            Err(error) if code(&error) == Some(Code::Busy) => {
-                tokio::time::sleep(short_pause()).await;
+            Err(error) if sqlite_error_kind(&error) == Some(SqliteErrorKind::Busy) => {
+                tokio::time::sleep(random_delay()).await;
             }
-            Err(error) if code(&error) == Some(Code::Corrupt) => return Err(error),
+            Err(error) if sqlite_error_kind(&error) == Some(SqliteErrorKind::Corrupt) => {
+                return Err(error);
+            }
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
             Ok(_) | Err(_) => {
-                tracing::warn!("write-ahead log not supported on this file system, using a rollback journal");
+                tracing::warn!(
+                    "write-ahead log not supported on this file system, using a rollback journal"
+                );
                 return Ok(());
             }
         }
@@ -391,19 +400,19 @@ pub(crate) async fn use_write_ahead_log(
 }
 
 /// A random delay of 20 to 150 ms, so that waiting processes do not collide again.
-pub(crate) fn short_pause() -> Duration {
-    Duration::from_millis(20 + random::number() % 131)
+pub(crate) fn random_delay() -> Duration {
+    Duration::from_millis(20 + random::random_number() % 131)
 }
 
 /// The kinds of SQLite errors that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
+pub enum SqliteErrorKind {
     /// Locked by another connection.
     Busy,
     /// Damaged, or no database.
     Corrupt,
     /// The file, or SQLite's files beside it, cannot be opened or written.
-    CanNotOpen,
+    CannotOpen,
     /// Foreign key constraint violated.
     ForeignKey,
     /// Unique constraint violated.
@@ -415,22 +424,22 @@ pub enum Code {
 }
 
 /// Which kind of SQLite error this is.
-pub fn code(error: &sqlx::Error) -> Option<Code> {
+pub fn sqlite_error_kind(error: &sqlx::Error) -> Option<SqliteErrorKind> {
     let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
     match (code & 0xff, code) {
-        (5 | 6, _) => Some(Code::Busy),
-        (11 | 26, _) => Some(Code::Corrupt),
-        (8 | 14, _) => Some(Code::CanNotOpen),
-        (10, _) => Some(Code::Disk),
-        (13, _) => Some(Code::Full),
-        (_, 787) => Some(Code::ForeignKey),
-        (_, 1555 | 2067) => Some(Code::Unique),
+        (5 | 6, _) => Some(SqliteErrorKind::Busy),
+        (11 | 26, _) => Some(SqliteErrorKind::Corrupt),
+        (8 | 14, _) => Some(SqliteErrorKind::CannotOpen),
+        (10, _) => Some(SqliteErrorKind::Disk),
+        (13, _) => Some(SqliteErrorKind::Full),
+        (_, 787) => Some(SqliteErrorKind::ForeignKey),
+        (_, 1555 | 2067) => Some(SqliteErrorKind::Unique),
         _ => None,
     }
 }
 
 /// What SQLite says, without our own words around it.
-pub(crate) fn message(error: &sqlx::Error) -> String {
+pub(crate) fn sqlite_message(error: &sqlx::Error) -> String {
     error
         .as_database_error()
         .map_or_else(|| error.to_string(), |error| error.message().to_owned())

@@ -9,9 +9,7 @@ use crate::{SessionId, db};
 pub enum StoreError {
     /// There is no database yet. A reader may treat that as an empty one.
     #[error("Session database unavailable: `{}` does not exist yet", path.display())]
-    Absent {
-        path: PathBuf,
-    },
+    Absent { path: PathBuf },
     /// The file is a database without the tables of a store.
     #[error("Session database unavailable: `{}` has no {missing}", path.display())]
     Unavailable {
@@ -24,10 +22,7 @@ pub enum StoreError {
         "`{}` is damaged or not a database ({reason}); nothing was changed. Move it away to start afresh, or put a backup in its place",
         path.display()
     )]
-    Corrupt {
-        path: PathBuf,
-        reason: String,
-    },
+    Corrupt { path: PathBuf, reason: String },
     /// A newer program's database, without what we would write.
     #[error(
         "`{}` has schema {version}, newer than this program knows, and lacks {missing}; update this program to write to it (reading works)",
@@ -52,31 +47,19 @@ pub enum StoreError {
     },
     /// There is no room on the disk.
     #[error("`{}` cannot grow: the disk is full", path.display())]
-    DiskFull {
-        path: PathBuf,
-    },
+    DiskFull { path: PathBuf },
     /// Another process kept the database locked for too long. Trying again may help.
     #[error("`{}` is locked by another process; try again", path.display())]
-    Locked {
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
     /// A write through a store opened for reading.
     #[error("`{}` was opened for reading only", path.display())]
-    ReadOnly {
-        path: PathBuf,
-    },
+    ReadOnly { path: PathBuf },
     /// The copy before the first write failed, so nothing was written.
     #[error("the backup `{}` could not be made, so nothing was written: {source}", path.display())]
-    Backup {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Backup { path: PathBuf, source: io::Error },
     /// A file or directory of the home could not be used.
     #[error("`{}`: {source}", path.display())]
-    Io {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// SQLite or its driver failed in another way.
     #[error("`{}`: {source}", path.display())]
     Database {
@@ -85,9 +68,7 @@ pub enum StoreError {
     },
     /// The session is not in the store.
     #[error("there is no session `{id}`")]
-    NoSuchSession {
-        id: SessionId,
-    },
+    NoSuchSession { id: SessionId },
     /// The message is not in that session.
     #[error("there is no message {id} in session `{session}`")]
     NoSuchMessage {
@@ -97,19 +78,13 @@ pub enum StoreError {
     },
     /// The session has no turn left that could be taken back.
     #[error("session `{id}` has nothing to take back")]
-    NothingToRewind {
-        id: SessionId,
-    },
+    NothingToRewind { id: SessionId },
     /// The id could lead out of a directory.
     #[error("`{id}` is not a session id")]
-    BadSessionId {
-        id: String,
-    },
+    BadSessionId { id: String },
     /// Several sessions begin like this.
     #[error("`{prefix}` is the beginning of several session ids; give more of it")]
-    AmbiguousSession {
-        prefix: String,
-    },
+    AmbiguousSession { prefix: String },
     /// Titles have a limit.
     #[error("the title has {length} characters; at most 100 are allowed")]
     TitleTooLong {
@@ -118,33 +93,26 @@ pub enum StoreError {
     },
     /// Titles are unique.
     #[error("the title `{title}` is already in use by session `{holder}`")]
-    TitleTaken {
-        title: String,
-        holder: SessionId,
-    },
+    TitleTaken { title: String, holder: SessionId },
     /// Somebody else is compacting the session, or our turn to do so ran out.
     #[error("session `{id}` is not locked for compaction by this process")]
-    CompactionNotLocked {
-        id: SessionId,
-    },
+    CompactionNotLocked { id: SessionId },
     /// The id of an approval may only have letters, digits, `_` and `-`, 64 at most.
     #[error("`{id}` is not an approval id")]
-    BadApprovalId {
-        id: String,
-    },
+    BadApprovalId { id: String },
 }
 
 impl StoreError {
     /// Sorts a driver's error by what its reader can do about it.
     pub(crate) fn from_database(path: &std::path::Path, error: sqlx::Error) -> Self {
         let path = path.to_path_buf();
-        match db::code(&error) {
-            Some(db::Code::Corrupt) => Self::Corrupt {
+        match db::sqlite_error_kind(&error) {
+            Some(db::SqliteErrorKind::Corrupt) => Self::Corrupt {
                 path,
-                reason: db::message(&error),
+                reason: db::sqlite_message(&error),
             },
-            Some(db::Code::Busy) => Self::Locked { path },
-            Some(db::Code::Full) => Self::DiskFull { path },
+            Some(db::SqliteErrorKind::Busy) => Self::Locked { path },
+            Some(db::SqliteErrorKind::Full) => Self::DiskFull { path },
             _ if matches!(error, sqlx::Error::PoolTimedOut) => Self::Locked { path },
             _ => Self::Database {
                 path,

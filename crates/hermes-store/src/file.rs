@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Writes `content` by renaming a synced temporary file over `path`. The directory is made, for its owner only.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     if let Some(directory) = path.parent() {
         create_private_dir(directory)?;
@@ -27,14 +27,14 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = private(fs::OpenOptions::new().write(true).create_new(true)).open(path)?;
-    give_to_owner_of_directory(path)?;
+    let mut file = owner_only(fs::OpenOptions::new().write(true).create_new(true)).open(path)?;
+    chown_to_directory_owner(path)?;
     file.write_all(content)?;
     file.sync_all()
 }
 
 /// Lets a file made with these options be read by its owner only.
-pub(crate) fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
+pub(crate) fn owner_only(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
@@ -50,12 +50,12 @@ pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     builder.create(path)?;
-    give_to_owner_of_directory(path)
+    chown_to_directory_owner(path)
 }
 
 /// Gives a file that root created to the owner of its directory: a Hub that is root writes into homes of other users.
 /// Symbolic and hard links stay as they are: they may lead out of the home.
-fn give_to_owner_of_directory(path: &Path) -> io::Result<()> {
+fn chown_to_directory_owner(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt, lchown};
@@ -75,7 +75,7 @@ fn give_to_owner_of_directory(path: &Path) -> io::Result<()> {
 }
 
 /// The text of a file without a byte order mark, or nothing if there is no file.
-pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn read_optional(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(match text.strip_prefix('\u{feff}') {
             Some(rest) => rest.to_owned(),
@@ -87,18 +87,18 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// Holds an advisory lock on a file, created if missing, until dropped. Times out if another process keeps it.
-pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<fs::File> {
+pub(crate) fn lock_file(path: &Path, patience: Duration) -> io::Result<fs::File> {
     if let Some(directory) = path.parent() {
         create_private_dir(directory)?;
     }
-    let file = private(fs::OpenOptions::new().append(true).create(true)).open(path)?;
-    give_to_owner_of_directory(path)?;
-    lock_within(&file, patience)?;
+    let file = owner_only(fs::OpenOptions::new().append(true).create(true)).open(path)?;
+    chown_to_directory_owner(path)?;
+    lock_with_timeout(&file, patience)?;
     Ok(file)
 }
 
 /// Locks an open file, or times out if another process keeps it.
-pub fn lock_within(file: &fs::File, patience: Duration) -> io::Result<()> {
+pub fn lock_with_timeout(file: &fs::File, patience: Duration) -> io::Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         match file.try_lock() {
@@ -122,8 +122,8 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/file.json");
-        replace(&path, b"one").unwrap();
-        replace(&path, b"two").unwrap();
+        replace_file(&path, b"one").unwrap();
+        replace_file(&path, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
@@ -147,10 +147,10 @@ mod tests {
         let foreign = directory.path().join("foreign");
         fs::write(&foreign, "").unwrap();
         symlink(&foreign, home.join("lock")).unwrap();
-        lock(&home.join("lock"), Duration::ZERO).unwrap();
+        lock_file(&home.join("lock"), Duration::ZERO).unwrap();
         assert_eq!(owner(&foreign), 0, "a link led out of the home");
-        replace(&home.join("cron/jobs.json"), b"{}").unwrap();
-        lock(&home.join("cron/.lock"), Duration::ZERO).unwrap();
+        replace_file(&home.join("cron/jobs.json"), b"{}").unwrap();
+        lock_file(&home.join("cron/.lock"), Duration::ZERO).unwrap();
         for made in ["cron", "cron/jobs.json", "cron/.lock"] {
             assert_eq!(owner(&home.join(made)), 234_567, "{made}");
         }
@@ -160,19 +160,19 @@ mod tests {
     fn a_byte_order_mark_is_no_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        assert_eq!(read_if_there(&path).unwrap(), None);
+        assert_eq!(read_optional(&path).unwrap(), None);
         fs::write(&path, "\u{feff}{}").unwrap();
-        assert_eq!(read_if_there(&path).unwrap().as_deref(), Some("{}"));
+        assert_eq!(read_optional(&path).unwrap().as_deref(), Some("{}"));
     }
 
     #[test]
     fn a_held_lock_is_waited_for_and_then_given_up() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
-        let held = lock(&path, Duration::ZERO).unwrap();
-        let error = lock(&path, Duration::from_millis(20)).unwrap_err();
+        let held = lock_file(&path, Duration::ZERO).unwrap();
+        let error = lock_file(&path, Duration::from_millis(20)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         drop(held);
-        lock(&path, Duration::ZERO).unwrap();
+        lock_file(&path, Duration::ZERO).unwrap();
     }
 }

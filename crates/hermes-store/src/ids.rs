@@ -28,21 +28,21 @@ impl SessionId {
 
     /// A new id of the command line, `YYYYMMDD_HHMMSS_<6 hex>`.
     pub fn for_cli(now: &Zoned) -> Self {
-        Self(format!("{}_{}", stamp(now), random::hex(6)))
+        Self(format!("{}_{}", format_stamp(now), random::random_hex(6)))
     }
 
     /// A new id of the gateway, `YYYYMMDD_HHMMSS_<8 hex>`.
     pub fn for_gateway(now: &Zoned) -> Self {
-        Self(format!("{}_{}", stamp(now), random::hex(8)))
+        Self(format!("{}_{}", format_stamp(now), random::random_hex(8)))
     }
 
     /// The id of a cron job's run, `cron_<job>_YYYYMMDD_HHMMSS`.
     pub fn for_cron(job: &str, now: &Zoned) -> Result<Self, StoreError> {
-        Self::parse(&format!("cron_{job}_{}", stamp(now)))
+        Self::parse(&format!("cron_{job}_{}", format_stamp(now)))
     }
 
     /// An id read from a database, which is taken as it is.
-    pub(crate) fn stored(text: String) -> Self {
+    pub(crate) fn from_stored(text: String) -> Self {
         Self(text)
     }
 
@@ -52,7 +52,7 @@ impl SessionId {
     }
 }
 
-fn stamp(now: &Zoned) -> String {
+fn format_stamp(now: &Zoned) -> String {
     now.strftime("%Y%m%d_%H%M%S").to_string()
 }
 

@@ -28,17 +28,17 @@ mod watch;
 
 pub use clock::{epoch_seconds, local_iso, utc_iso};
 pub use error::StoreError;
-pub use file::lock_within;
+pub use file::lock_with_timeout;
 pub use ids::{MessageId, SessionId, SessionKey};
 pub use messages::{
-    CompactionFailure, Content, MessageQuery, MessageState, NewMessage, Rewound, Role, Rows, Said,
-    SaidMessage, StoredMessage, Window,
+    CompactionFailure, Content, MessageQuery, MessageRows, MessageState, MessageWindow, NewMessage,
+    RecentTexts, RewindResult, Role, StoredMessage, TextMessage,
 };
-pub use origin::{KeyPolicy, Origin};
-pub use search::{Hit, Matching, Search, SearchOrder};
+pub use origin::{Origin, SessionKeyPolicy};
+pub use search::{SearchHit, SearchMatching, SearchOrder, SearchQuery};
 pub use sessions::{
-    Chat, ChatMark, ChatMarks, EndReason, Listing, ModelUsage, NewSession, OwnPlatform, Session,
-    SessionOrder, SessionQuery, SessionSummary, Usage, clean_title,
+    ChatMark, ChatMarks, ChatSession, EndReason, ModelUsage, NewSession, OwnPlatform, Session,
+    SessionListing, SessionOrder, SessionQuery, SessionSummary, SessionUsage, clean_title,
 };
 pub use store::{Access, Store};
-pub use watch::{LiveStore, Seen, Version};
+pub use watch::{CurrentStore, LiveStore, StoreVersion};

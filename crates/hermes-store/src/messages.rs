@@ -6,22 +6,22 @@ use sqlx::{SqliteConnection, sqlite::SqliteRow};
 use crate::{
     MessageId, SessionId, Store, StoreError,
     clock::epoch_seconds,
-    db::{self, Code, row},
+    db::{self, SqliteErrorKind, row},
 };
 
 mod compact;
 mod content;
 mod read;
 mod rewind;
-mod said;
+mod texts;
 
+pub(crate) use crate::messages::texts::TextCounts;
+pub use crate::messages::texts::{RecentTexts, TextMessage};
 pub use compact::CompactionFailure;
 pub use content::Content;
 pub(crate) use content::is_structured;
-pub use read::{MessageQuery, Rows, Window};
-pub use rewind::Rewound;
-pub(crate) use said::SaidCounts;
-pub use said::{Said, SaidMessage};
+pub use read::{MessageQuery, MessageRows, MessageWindow};
+pub use rewind::RewindResult;
 
 /// The columns [`StoredMessage`] is read from.
 macro_rules! message_columns {
@@ -118,12 +118,12 @@ impl NewMessage {
     pub fn new(role: Role, content: impl Into<Content>) -> Self {
         Self {
             content: Some(content.into()),
-            ..Self::silent(role)
+            ..Self::without_content(role)
         }
     }
 
     /// A message without content.
-    pub fn silent(role: Role) -> Self {
+    pub fn without_content(role: Role) -> Self {
         Self {
             role,
             content: None,
@@ -184,7 +184,7 @@ impl StoredMessage {
         let compacted = row::integer(found, "compacted")? != 0;
         Ok(Self {
             id: MessageId(row::integer(found, "id")?),
-            session: SessionId::stored(row::required(found, "session_id")?),
+            session: SessionId::from_stored(row::required_text(found, "session_id")?),
             state: match (active, compacted) {
                 (true, _) => MessageState::Active,
                 (false, true) => MessageState::Compacted,
@@ -192,7 +192,7 @@ impl StoredMessage {
             },
             timestamp,
             body: NewMessage {
-                role: row::required(found, "role")?.into(),
+                role: row::required_text(found, "role")?.into(),
                 content: text("content")?.map(Content::decode),
                 tool_call_id: text("tool_call_id")?,
                 tool_name: text("tool_name")?,
@@ -241,7 +241,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let mut write = self.begin().await?;
-        let ids = insert(&mut write, session, messages)
+        let ids = insert_messages(&mut write, session, messages)
             .await
             .map_err(|error| self.append_error(session, error))?;
         let calls: i64 = messages.iter().map(NewMessage::tool_call_count).sum();
@@ -260,8 +260,8 @@ impl Store {
     }
 
     fn append_error(&self, session: &SessionId, error: sqlx::Error) -> StoreError {
-        match db::code(&error) {
-            Some(Code::ForeignKey) => StoreError::NoSuchSession {
+        match db::sqlite_error_kind(&error) {
+            Some(SqliteErrorKind::ForeignKey) => StoreError::NoSuchSession {
                 id: session.clone(),
             },
             _ => self.error(error),
@@ -270,7 +270,7 @@ impl Store {
 }
 
 /// Inserts live rows. Each is at least a microsecond after the one before, so that equal ones stay apart.
-async fn insert(
+async fn insert_messages(
     connection: &mut SqliteConnection,
     session: &SessionId,
     messages: &[NewMessage],

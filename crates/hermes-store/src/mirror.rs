@@ -12,7 +12,7 @@ mod channels;
 mod entry;
 
 pub use channels::{Channel, ChannelDirectory};
-pub use entry::{CostStatus, Details, ModelOverride, RoutingEntry};
+pub use entry::{CostStatus, ModelOverride, RoutingDetails, RoutingEntry};
 
 const README: &str = "A copy of the gateway's routing for other programs to read: which session each chat is in. \
      The sessions themselves are in state.db. To go without this file, set `gateway.write_sessions_json: false` \
@@ -20,7 +20,7 @@ const README: &str = "A copy of the gateway's routing for other programs to read
 
 /// Whether `sessions.json` is written along with the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JsonCopy {
+pub enum SessionsJson {
     /// As usual.
     Written,
     /// `gateway.write_sessions_json: false`.
@@ -68,14 +68,14 @@ pub async fn save_routing(
     home: &Home,
     store: &Store,
     entries: &[RoutingEntry],
-    copy: JsonCopy,
+    copy: SessionsJson,
 ) -> Result<(), StoreError> {
     let rows: Vec<(SessionKey, Value)> = entries
         .iter()
         .map(|entry| (entry.session_key.clone(), entry.to_json()))
         .collect();
     store.replace_routing(&routing_scope(home), &rows).await?;
-    if copy == JsonCopy::Written {
+    if copy == SessionsJson::Written {
         write_sessions_file(home, &rows)?;
     }
     Ok(())
@@ -92,11 +92,11 @@ pub fn read_sessions_file(home: &Home) -> Result<Vec<RoutingEntry>, StoreError> 
 /// The same as it stands in the file, in its order.
 pub fn read_sessions_json(home: &Home) -> Result<Vec<(SessionKey, Value)>, StoreError> {
     let path = sessions_file(home);
-    let text = file::read_if_there(&path).map_err(|source| StoreError::Io {
+    let text = file::read_optional(&path).map_err(|source| StoreError::Io {
         path: path.clone(),
         source,
     })?;
-    let Some(Value::Object(map)) = text.as_deref().and_then(crate::json::parse) else {
+    let Some(Value::Object(map)) = text.as_deref().and_then(crate::json::parse_json) else {
         if text.is_some() {
             tracing::warn!(path = %path.display(), "ignoring file that is not a JSON object");
         }
@@ -117,5 +117,5 @@ fn write_sessions_file(home: &Home, rows: &[(SessionKey, Value)]) -> Result<(), 
         map.insert(key.to_string(), entry.clone());
     }
     let text = format!("{:#}\n", Value::Object(map));
-    file::replace(&path, text.as_bytes()).map_err(|source| StoreError::Io { path, source })
+    file::replace_file(&path, text.as_bytes()).map_err(|source| StoreError::Io { path, source })
 }

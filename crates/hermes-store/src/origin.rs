@@ -107,7 +107,7 @@ impl Origin {
     }
 
     /// The key of the session this chat belongs to.
-    pub fn session_key(&self, policy: &KeyPolicy) -> SessionKey {
+    pub fn session_key(&self, policy: &SessionKeyPolicy) -> SessionKey {
         let filled = |id: &Option<String>| id.clone().filter(|id| !id.is_empty());
         let participant = filled(&self.user_id_alt).or_else(|| filled(&self.user_id));
         let chat = filled(&self.chat_id);
@@ -138,7 +138,7 @@ impl Origin {
 
 /// Who shares a session with whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyPolicy {
+pub struct SessionKeyPolicy {
     /// The profile, when several share one gateway.
     pub profile: Option<String>,
     /// `group_sessions_per_user`: everybody in a group has a session of their own.
@@ -147,7 +147,7 @@ pub struct KeyPolicy {
     pub thread_sessions_per_user: bool,
 }
 
-impl Default for KeyPolicy {
+impl Default for SessionKeyPolicy {
     fn default() -> Self {
         Self {
             profile: None,
@@ -157,7 +157,7 @@ impl Default for KeyPolicy {
     }
 }
 
-impl KeyPolicy {
+impl SessionKeyPolicy {
     fn namespace(&self) -> &str {
         match self.profile.as_deref() {
             None | Some("" | "default") => "main",
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    fn key(chat_type: &str, ids: [&str; 4], policy: &KeyPolicy) -> String {
+    fn key(chat_type: &str, ids: [&str; 4], policy: &SessionKeyPolicy) -> String {
         let id = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let origin = Origin {
             platform: "telegram".into(),
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn direct_messages_are_keyed_by_chat_then_person_then_thread() {
-        let policy = KeyPolicy::default();
+        let policy = SessionKeyPolicy::default();
         for (ids, expected) in [
             (["1", "", "u", ""], "agent:main:telegram:dm:1"),
             (["1", "7", "u", ""], "agent:main:telegram:dm:1:7"),
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn groups_are_split_by_person_and_threads_are_shared() {
-        let policy = KeyPolicy::default();
+        let policy = SessionKeyPolicy::default();
         for chat_type in ["group", "channel", "thread", "forum"] {
             let prefix = format!("agent:main:telegram:{chat_type}");
             assert_eq!(
@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn the_settings_change_who_shares() {
-        let shared = KeyPolicy {
+        let shared = SessionKeyPolicy {
             group_sessions_per_user: false,
             thread_sessions_per_user: true,
-            ..KeyPolicy::default()
+            ..SessionKeyPolicy::default()
         };
         assert_eq!(
             key("group", ["1", "", "u", ""], &shared),
@@ -238,9 +238,9 @@ mod tests {
             key("group", ["1", "7", "u", ""], &shared),
             "agent:main:telegram:group:1:7"
         );
-        let split = KeyPolicy {
+        let split = SessionKeyPolicy {
             thread_sessions_per_user: true,
-            ..KeyPolicy::default()
+            ..SessionKeyPolicy::default()
         };
         assert_eq!(
             key("forum", ["1", "7", "u", ""], &split),
@@ -251,9 +251,9 @@ mod tests {
     #[test]
     fn a_profile_is_the_namespace() {
         for (profile, namespace) in [("coder", "coder"), ("default", "main"), ("", "main")] {
-            let policy = KeyPolicy {
+            let policy = SessionKeyPolicy {
                 profile: Some(profile.into()),
-                ..KeyPolicy::default()
+                ..SessionKeyPolicy::default()
             };
             assert_eq!(
                 key("dm", ["1", "", "", ""], &policy),

@@ -15,11 +15,14 @@ mod replies;
 mod runs;
 
 pub use approvals::{
-    Answer, Answered, Approval, ApprovalState, NewApproval, Outcome, new_approval_id,
+    AnswerReceipt, Approval, ApprovalAnswer, ApprovalOutcome, ApprovalState, NewApproval,
+    new_approval_id,
 };
-pub use events::{EventLog, EventPage, Keeping, LogEnd, LogLimits, LoggedEvent};
-pub use replies::Reply;
-pub use runs::{Accepted, Idempotency, NewRun, Run, RunEnd, RunEvent, RunStatus, new_run_id};
+pub use events::{EventLog, EventPage, LogEnd, LogLimits, LogStorage, LoggedEvent};
+pub use replies::StoredReply;
+pub use runs::{
+    IdempotencyKey, NewRun, Run, RunAcceptance, RunEnd, RunEvent, RunStatus, new_run_id,
+};
 
 /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
 const MIGRATIONS: &[&str] = &[
@@ -41,18 +44,18 @@ impl RuntimeStore {
             path: home.path().to_path_buf(),
             source,
         })?;
-        let path = path(home);
+        let path = database_path(home);
         if db::create_file(&path)? {
             // Left by one that was deleted while somebody had it open, these would be taken for the new one's.
             for suffix in ["-wal", "-shm"] {
-                let _ = fs::remove_file(db::beside(&path, suffix));
+                let _ = fs::remove_file(db::sibling_path(&path, suffix));
             }
         }
         let database = Database::for_writing(&path);
         db::use_write_ahead_log(&mut *database.writer().await?)
             .await
             .map_err(|error| database.error(error))?;
-        db::migrate(&database, MIGRATIONS, db::Before::Nothing).await?;
+        db::migrate(&database, MIGRATIONS, db::MigrationBackup::Skip).await?;
         Ok(Self {
             database: Arc::new(database),
         })
@@ -61,7 +64,7 @@ impl RuntimeStore {
     /// A store that has no file and is forgotten with the process.
     pub async fn in_memory() -> Result<Self, StoreError> {
         let database = Database::in_memory();
-        db::migrate(&database, MIGRATIONS, db::Before::Nothing).await?;
+        db::migrate(&database, MIGRATIONS, db::MigrationBackup::Skip).await?;
         Ok(Self {
             database: Arc::new(database),
         })
@@ -98,6 +101,6 @@ impl RuntimeStore {
     }
 }
 
-fn path(home: &Home) -> PathBuf {
+fn database_path(home: &Home) -> PathBuf {
     home.path().join("runtime.db")
 }

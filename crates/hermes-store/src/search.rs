@@ -10,15 +10,15 @@ use crate::{Content, MessageId, Role, SessionId, Store, StoreError, db::row};
 
 mod query;
 
-use query::Plan;
+use query::SearchPlan;
 
 /// What to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Search {
+pub struct SearchQuery {
     /// Words that must all occur; those in double quotes next to each other. Nothing else has a meaning.
     pub text: String,
     /// How words are compared.
-    pub matching: Matching,
+    pub matching: SearchMatching,
     /// Only messages of these roles; all, if empty.
     pub roles: Vec<Role>,
     /// Only this session.
@@ -35,12 +35,12 @@ pub struct Search {
     pub offset: u32,
 }
 
-impl Search {
+impl SearchQuery {
     /// The 20 newest messages with these words.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            matching: Matching::Auto,
+            matching: SearchMatching::Auto,
             roles: Vec::new(),
             session: None,
             exclude_session: None,
@@ -54,7 +54,7 @@ impl Search {
 
 /// How the words of a search are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Matching {
+pub enum SearchMatching {
     /// As whole words; where nothing is found, as parts of words.
     Auto,
     /// As whole words.
@@ -76,7 +76,7 @@ pub enum SearchOrder {
 
 /// A message that was found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hit {
+pub struct SearchHit {
     pub message: MessageId,
     pub session: SessionId,
     /// Who speaks.
@@ -156,48 +156,54 @@ macro_rules! scan_sql {
 
 impl Store {
     /// The messages that match.
-    pub async fn search(&self, search: &Search) -> Result<Vec<Hit>, StoreError> {
-        let terms = query::terms(&search.text);
-        let plan = query::plan(&terms, search.matching);
-        let hits = self.run(search, &terms, plan).await?;
-        let widen = search.matching == Matching::Auto
-            && plan == Plan::Words
+    pub async fn search(&self, search: &SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+        let terms = query::parse_terms(&search.text);
+        let plan = query::choose_plan(&terms, search.matching);
+        let hits = self.run_search_plan(search, &terms, plan).await?;
+        let widen = search.matching == SearchMatching::Auto
+            && plan == SearchPlan::Words
             && hits.is_empty()
             && search.offset == 0
             && query::has_trigrams(&terms);
         if widen {
-            return self.run(search, &terms, Plan::Trigrams).await;
+            return self
+                .run_search_plan(search, &terms, SearchPlan::Trigrams)
+                .await;
         }
         Ok(hits)
     }
 
-    async fn run(
+    async fn run_search_plan(
         &self,
-        search: &Search,
+        search: &SearchQuery,
         terms: &[String],
-        plan: Plan,
-    ) -> Result<Vec<Hit>, StoreError> {
+        plan: SearchPlan,
+    ) -> Result<Vec<SearchHit>, StoreError> {
         let plan = match plan {
-            Plan::Words if !self.layout().has("messages_fts") => Plan::Scan,
-            Plan::Trigrams if !self.layout().has("messages_fts_trigram") => Plan::Scan,
+            SearchPlan::Words if !self.layout().has("messages_fts") => SearchPlan::Scan,
+            SearchPlan::Trigrams if !self.layout().has("messages_fts_trigram") => SearchPlan::Scan,
             plan => plan,
         };
         let sql = match (plan, search.order) {
-            (Plan::Nothing, _) => return Ok(Vec::new()),
-            (Plan::Words, SearchOrder::Newest) => words_sql!("messages_fts.rowid DESC"),
-            (Plan::Words, SearchOrder::Oldest) => words_sql!("messages_fts.rowid"),
-            (Plan::Words, SearchOrder::Relevance) => words_sql!("messages_fts.rank"),
-            (Plan::Trigrams, SearchOrder::Newest) => {
+            (SearchPlan::Nothing, _) => return Ok(Vec::new()),
+            (SearchPlan::Words, SearchOrder::Newest) => words_sql!("messages_fts.rowid DESC"),
+            (SearchPlan::Words, SearchOrder::Oldest) => words_sql!("messages_fts.rowid"),
+            (SearchPlan::Words, SearchOrder::Relevance) => words_sql!("messages_fts.rank"),
+            (SearchPlan::Trigrams, SearchOrder::Newest) => {
                 trigram_sql!("messages_fts_trigram.rowid DESC")
             }
-            (Plan::Trigrams, SearchOrder::Oldest) => trigram_sql!("messages_fts_trigram.rowid"),
-            (Plan::Trigrams, SearchOrder::Relevance) => trigram_sql!("messages_fts_trigram.rank"),
-            (Plan::Scan, SearchOrder::Oldest) => scan_sql!("m.id"),
-            (Plan::Scan, _) => scan_sql!("m.id DESC"),
+            (SearchPlan::Trigrams, SearchOrder::Oldest) => {
+                trigram_sql!("messages_fts_trigram.rowid")
+            }
+            (SearchPlan::Trigrams, SearchOrder::Relevance) => {
+                trigram_sql!("messages_fts_trigram.rank")
+            }
+            (SearchPlan::Scan, SearchOrder::Oldest) => scan_sql!("m.id"),
+            (SearchPlan::Scan, _) => scan_sql!("m.id DESC"),
         };
         let first = match plan {
-            Plan::Scan => query::longest_first(terms),
-            _ => query::quoted(terms),
+            SearchPlan::Scan => query::longest_first(terms),
+            _ => query::quote_terms(terms),
         };
         let roles: Vec<_> = search.roles.iter().map(Role::as_str).collect();
         let rows = sqlx::query(self.sql(sql))
@@ -212,26 +218,30 @@ impl Store {
             .await
             .map_err(|error| self.error(error))?;
         rows.iter()
-            .map(|found| hit(found, plan, terms))
+            .map(|found| read_hit(found, plan, terms))
             .collect::<Result<_, _>>()
             .map_err(|error| self.error(error))
     }
 }
 
-fn hit(found: &SqliteRow, plan: Plan, terms: &[String]) -> Result<Hit, sqlx::Error> {
-    let snippet = row::required(found, "snippet")?;
-    Ok(Hit {
+fn read_hit(
+    found: &SqliteRow,
+    plan: SearchPlan,
+    terms: &[String],
+) -> Result<SearchHit, sqlx::Error> {
+    let snippet = row::required_text(found, "snippet")?;
+    Ok(SearchHit {
         message: MessageId(row::integer(found, "id")?),
-        session: SessionId::stored(row::required(found, "session_id")?),
-        role: row::required(found, "role")?.into(),
+        session: SessionId::from_stored(row::required_text(found, "session_id")?),
+        role: row::required_text(found, "role")?.into(),
         timestamp: row::real(found, "timestamp")?.unwrap_or_default(),
         snippet: match plan {
-            Plan::Scan => query::cut_around(&Content::decode(snippet).text(), terms),
+            SearchPlan::Scan => query::snippet_around(&Content::decode(snippet).text(), terms),
             // The mark of structured content is not text.
             _ => snippet.replace('\0', "").trim().to_owned(),
         },
         tool_name: row::text(found, "tool_name")?,
-        source: row::required(found, "source")?,
+        source: row::required_text(found, "source")?,
         title: row::text(found, "title")?,
         session_started: row::real(found, "started_at")?.unwrap_or_default(),
     })

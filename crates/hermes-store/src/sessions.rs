@@ -7,7 +7,7 @@ use sqlx::{SqliteConnection, sqlite::SqliteRow};
 use crate::{
     Origin, SessionId, SessionKey, Store, StoreError,
     clock::epoch_seconds,
-    db::{self, Code, row},
+    db::{self, SqliteErrorKind, row},
 };
 
 mod chat;
@@ -19,13 +19,13 @@ mod routing;
 mod title;
 mod usage;
 
-pub use chat::Chat;
+pub use chat::ChatSession;
 pub use chat_marks::{ChatMark, ChatMarks};
 pub use end::EndReason;
-pub use list::{Listing, SessionOrder, SessionQuery, SessionSummary};
+pub use list::{SessionListing, SessionOrder, SessionQuery, SessionSummary};
 pub use own::OwnPlatform;
 pub use title::clean_title;
-pub use usage::{ModelUsage, Usage};
+pub use usage::{ModelUsage, SessionUsage};
 
 /// The columns [`Session`] is read from.
 macro_rules! session_columns {
@@ -81,7 +81,7 @@ pub struct Session {
     /// Tool calls among them.
     pub tool_call_count: i64,
     /// What the model was asked for and gave.
-    pub usage: Usage,
+    pub usage: SessionUsage,
     /// The working directory.
     pub cwd: Option<String>,
     /// The branch checked out there.
@@ -103,8 +103,8 @@ impl Session {
         let text = |column| row::text(found, column);
         let integer = |column| row::integer(found, column);
         Ok(Self {
-            id: SessionId::stored(row::required(found, "id")?),
-            source: row::required(found, "source")?,
+            id: SessionId::from_stored(row::required_text(found, "id")?),
+            source: row::required_text(found, "source")?,
             user_id: text("user_id")?,
             session_key: text("session_key")?.map(SessionKey::new),
             chat_id: text("chat_id")?,
@@ -118,13 +118,13 @@ impl Session {
             model: text("model")?,
             model_config: row::json(found, "model_config")?,
             system_prompt: text("system_prompt")?,
-            parent: text("parent_session_id")?.map(SessionId::stored),
+            parent: text("parent_session_id")?.map(SessionId::from_stored),
             started_at: row::real(found, "started_at")?.unwrap_or_default(),
             ended_at: row::real(found, "ended_at")?,
             end_reason: text("end_reason")?,
             message_count: integer("message_count")?,
             tool_call_count: integer("tool_call_count")?,
-            usage: Usage::read(found)?,
+            usage: SessionUsage::read(found)?,
             cwd: text("cwd")?,
             git_branch: text("git_branch")?,
             git_repo_root: text("git_repo_root")?,
@@ -195,7 +195,7 @@ impl Store {
     /// Stores a session. Where the id is there already, only what was unknown is filled in.
     pub async fn create_session(&self, session: &NewSession) -> Result<(), StoreError> {
         let mut write = self.begin().await?;
-        insert(&mut write, session)
+        insert_session(&mut write, session)
             .await
             .map_err(|error| self.parent_error(session, error))?;
         write.commit().await
@@ -203,7 +203,7 @@ impl Store {
 
     fn parent_error(&self, session: &NewSession, error: sqlx::Error) -> StoreError {
         match &session.parent {
-            Some(parent) if db::code(&error) == Some(Code::ForeignKey) => {
+            Some(parent) if db::sqlite_error_kind(&error) == Some(SqliteErrorKind::ForeignKey) => {
                 StoreError::NoSuchSession { id: parent.clone() }
             }
             _ => self.error(error),
@@ -221,7 +221,7 @@ impl Store {
             .bind(id.as_str())
             .fetch_optional(self.readers())
             .await;
-        self.one(found)
+        self.read_session(found)
     }
 
     /// The session whose id begins like this. Several such are an error, unless one is named in full.
@@ -239,7 +239,7 @@ impl Store {
             .bind(prefix)
             .fetch_all(self.readers())
             .await;
-        let mut sessions = self.many(found)?;
+        let mut sessions = self.read_sessions(found)?;
         if sessions.len() > 1 && sessions[0].id.as_str() != prefix {
             return Err(StoreError::AmbiguousSession {
                 prefix: prefix.into(),
@@ -263,7 +263,7 @@ impl Store {
             .bind(source)
             .fetch_optional(self.readers())
             .await;
-        self.one(found)
+        self.read_session(found)
     }
 
     /// What a person means by an id, the beginning of one, or a title.
@@ -286,24 +286,28 @@ impl Store {
              UNION ALL SELECT s.id, s.parent_session_id, line.depth + 1 FROM line \
              JOIN {sessions} AS s ON s.id = line.parent WHERE line.depth < 100) \
              SELECT id, MIN(depth) AS depth FROM line GROUP BY id ORDER BY depth DESC";
-        self.ids(SQL, id).await
+        self.read_ids(SQL, id).await
     }
 
     /// The sessions that name this one as their parent, oldest first.
     pub async fn children(&self, id: &SessionId) -> Result<Vec<SessionId>, StoreError> {
         const SQL: &str = "SELECT s.id FROM {sessions} AS s WHERE s.parent_session_id = ?1 \
              ORDER BY s.started_at, s.id";
-        self.ids(SQL, id).await
+        self.read_ids(SQL, id).await
     }
 
-    async fn ids(&self, sql: &'static str, id: &SessionId) -> Result<Vec<SessionId>, StoreError> {
+    async fn read_ids(
+        &self,
+        sql: &'static str,
+        id: &SessionId,
+    ) -> Result<Vec<SessionId>, StoreError> {
         let rows = sqlx::query(self.sql(sql))
             .bind(id.as_str())
             .fetch_all(self.readers())
             .await
             .map_err(|error| self.error(error))?;
         rows.iter()
-            .map(|found| row::required(found, "id").map(SessionId::stored))
+            .map(|found| row::required_text(found, "id").map(SessionId::from_stored))
             .collect::<Result<_, _>>()
             .map_err(|error| self.error(error))
     }
@@ -325,7 +329,7 @@ impl Store {
         .execute(&mut *write)
         .await
         .map_err(|error| self.error(error))?;
-        found(done.rows_affected(), id)?;
+        require_row(done.rows_affected(), id)?;
         write.commit().await
     }
 
@@ -338,7 +342,7 @@ impl Store {
             .execute(&mut *write)
             .await
             .map_err(|error| self.error(error))?;
-        found(done.rows_affected(), id)?;
+        require_row(done.rows_affected(), id)?;
         write.commit().await
     }
 
@@ -346,7 +350,7 @@ impl Store {
     /// and stands on its own. Returns whether it was there.
     pub async fn delete_session(&self, id: &SessionId) -> Result<bool, StoreError> {
         let mut write = self.begin().await?;
-        let mut doomed = delegates(&mut write, id)
+        let mut doomed = delegate_sessions(&mut write, id)
             .await
             .map_err(|error| self.error(error))?;
         doomed.push(id.as_str().to_owned());
@@ -369,7 +373,7 @@ impl Store {
         Ok(deleted > 0)
     }
 
-    fn one(
+    fn read_session(
         &self,
         found: Result<Option<SqliteRow>, sqlx::Error>,
     ) -> Result<Option<Session>, StoreError> {
@@ -378,7 +382,10 @@ impl Store {
             .map_err(|error| self.error(error))
     }
 
-    fn many(&self, found: Result<Vec<SqliteRow>, sqlx::Error>) -> Result<Vec<Session>, StoreError> {
+    fn read_sessions(
+        &self,
+        found: Result<Vec<SqliteRow>, sqlx::Error>,
+    ) -> Result<Vec<Session>, StoreError> {
         found
             .and_then(|rows| rows.iter().map(Session::read).collect())
             .map_err(|error| self.error(error))
@@ -386,14 +393,14 @@ impl Store {
 }
 
 /// An update that met no row had the wrong id.
-fn found(rows: u64, id: &SessionId) -> Result<(), StoreError> {
+fn require_row(rows: u64, id: &SessionId) -> Result<(), StoreError> {
     if rows == 0 {
         return Err(StoreError::NoSuchSession { id: id.clone() });
     }
     Ok(())
 }
 
-async fn insert(
+async fn insert_session(
     connection: &mut SqliteConnection,
     session: &NewSession,
 ) -> Result<(), sqlx::Error> {
@@ -449,7 +456,7 @@ async fn insert(
 }
 
 /// The sessions that were started to work for this one, and for those.
-async fn delegates(
+async fn delegate_sessions(
     connection: &mut SqliteConnection,
     id: &SessionId,
 ) -> Result<Vec<String>, sqlx::Error> {
@@ -464,6 +471,6 @@ async fn delegates(
     .fetch_all(connection)
     .await?;
     rows.iter()
-        .map(|found| row::required(found, "id"))
+        .map(|found| row::required_text(found, "id"))
         .collect()
 }

@@ -18,13 +18,13 @@ mod view;
 pub use view::SkillView;
 
 /// Directories inside a skill that hold its files, not other skills.
-const SUPPORT: &[&str] = &["references", "templates", "assets", "scripts"];
+const SUPPORT_DIRS: &[&str] = &["references", "templates", "assets", "scripts"];
 /// Directories of tools, never looked into.
-const IGNORED: &[&str] = &["venv", "node_modules", "site-packages", "__pycache__"];
+const IGNORED_DIRS: &[&str] = &["venv", "node_modules", "site-packages", "__pycache__"];
 /// Maximum depth of directories.
-const DEEPEST: usize = 6;
-const LONGEST_NAME: usize = 64;
-const LONGEST_DESCRIPTION: usize = 1024;
+const MAX_DEPTH: usize = 6;
+const MAX_NAME_LENGTH: usize = 64;
+const MAX_DESCRIPTION_LENGTH: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skill {
@@ -79,13 +79,13 @@ impl Skills {
     pub fn new(home: &Home, settings: &Settings) -> Self {
         let section = settings.document.get("skills");
         let mut roots = vec![home.path().join("skills")];
-        for directory in texts(section.and_then(|skills| skills.get("external_dirs"))) {
+        for directory in string_list(section.and_then(|skills| skills.get("external_dirs"))) {
             // Relative to the home, unless it is absolute or the user's own directory.
             roots.push(home.path().join(expand_tilde(&directory)));
         }
         Self {
             roots,
-            disabled: texts(section.and_then(|skills| skills.get("disabled"))),
+            disabled: string_list(section.and_then(|skills| skills.get("disabled"))),
         }
     }
 
@@ -108,10 +108,10 @@ impl Skills {
         }
         self.roots.iter().find_map(|root| {
             let text = fs::read_to_string(root.join(name).join("DESCRIPTION.md")).ok()?;
-            let (head, body) = frontmatter::split(&text);
+            let (head, body) = frontmatter::split_frontmatter(&text);
             let described = head.get("description").and_then(Value::as_str);
             let text = described.unwrap_or(body).trim();
-            (!text.is_empty()).then(|| text.chars().take(LONGEST_DESCRIPTION).collect())
+            (!text.is_empty()).then(|| text.chars().take(MAX_DESCRIPTION_LENGTH).collect())
         })
     }
 
@@ -154,12 +154,12 @@ impl Skills {
     fn scan(&self) -> Vec<Skill> {
         let mut found = Vec::new();
         for root in &self.roots {
-            let mut walk = Walk {
+            let mut walk = SkillWalk {
                 root,
                 visited: HashSet::new(),
                 found: Vec::new(),
             };
-            walk.enter(root, 0);
+            walk.visit(root, 0);
             found.append(&mut walk.found);
         }
         let mut names = HashSet::new();
@@ -168,19 +168,19 @@ impl Skills {
     }
 }
 
-struct Walk<'a> {
+struct SkillWalk<'a> {
     root: &'a Path,
     /// Links may lead in a circle.
     visited: HashSet<PathBuf>,
     found: Vec<Skill>,
 }
 
-impl Walk<'_> {
-    fn enter(&mut self, directory: &Path, depth: usize) {
+impl SkillWalk<'_> {
+    fn visit(&mut self, directory: &Path, depth: usize) {
         let Ok(real) = directory.canonicalize() else {
             return;
         };
-        if depth > DEEPEST || !self.visited.insert(real) {
+        if depth > MAX_DEPTH || !self.visited.insert(real) {
             return;
         }
         let is_skill = directory.join("SKILL.md").is_file() && depth > 0;
@@ -197,7 +197,7 @@ impl Walk<'_> {
         for path in inside {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if Skill::may_be_in(&name, is_skill) {
-                self.enter(&path, depth + 1);
+                self.visit(&path, depth + 1);
             }
         }
     }
@@ -220,7 +220,7 @@ impl Walk<'_> {
 impl Skill {
     /// Reads a skill from the text of its `SKILL.md`, which is in this directory below the root of all skills.
     pub fn parse(text: &str, directory: &Path) -> Option<Self> {
-        let (head, _) = frontmatter::split(text);
+        let (head, _) = frontmatter::split_frontmatter(text);
         let said = |key: &str| head.get(key).and_then(Value::as_str).map(str::trim);
         let folder = directory.file_name()?.to_string_lossy();
         let name = said("name")
@@ -232,11 +232,11 @@ impl Skill {
             .flatten()
             .map(|first| first.as_os_str().to_string_lossy().into_owned());
         Some(Self {
-            name: name.chars().take(LONGEST_NAME).collect(),
+            name: name.chars().take(MAX_NAME_LENGTH).collect(),
             description: said("description")
                 .unwrap_or_default()
                 .chars()
-                .take(LONGEST_DESCRIPTION)
+                .take(MAX_DESCRIPTION_LENGTH)
                 .collect(),
             category,
             directory: directory.to_path_buf(),
@@ -247,13 +247,13 @@ impl Skill {
     /// Whether a directory may hold skills; one inside a skill may hold its files instead.
     pub fn may_be_in(name: &str, is_in_skill: bool) -> bool {
         !(name.starts_with('.')
-            || IGNORED.contains(&name)
-            || (is_in_skill && SUPPORT.contains(&name)))
+            || IGNORED_DIRS.contains(&name)
+            || (is_in_skill && SUPPORT_DIRS.contains(&name)))
     }
 
     /// A skill that names systems is for those only.
     pub fn is_for_this_system(&self) -> bool {
-        let systems = texts(self.frontmatter.get("platforms"));
+        let systems = string_list(self.frontmatter.get("platforms"));
         systems.is_empty()
             || systems
                 .iter()
@@ -262,7 +262,7 @@ impl Skill {
 }
 
 /// A list of texts; a single one counts as a list.
-fn texts(value: Option<&Value>) -> Vec<String> {
+fn string_list(value: Option<&Value>) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(|text| text.trim().to_owned());
     match value {
         Some(Value::Array(items)) => items.iter().filter_map(text).collect(),

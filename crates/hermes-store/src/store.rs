@@ -8,10 +8,10 @@ use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr, SqlitePool};
 use crate::{
     StoreError,
     db::{
-        self, Database, Write,
+        self, Database, DatabaseWrite,
         state::{self, Layout},
     },
-    messages::SaidCounts,
+    messages::TextCounts,
 };
 
 /// What a store is opened for.
@@ -26,22 +26,22 @@ pub enum Access {
 /// A home's conversations. Clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    inner: Arc<StoreInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StoreInner {
     database: Database,
     layout: Layout,
-    said: SaidCounts,
+    text_counts: TextCounts,
 }
 
-impl Inner {
+impl StoreInner {
     fn new((database, layout): (Database, Layout)) -> Arc<Self> {
         Arc::new(Self {
             database,
             layout,
-            said: SaidCounts::default(),
+            text_counts: TextCounts::default(),
         })
     }
 }
@@ -54,14 +54,14 @@ impl Store {
             Access::ReadWrite => state::open_for_writing(home).await?,
         };
         Ok(Self {
-            inner: Inner::new(opened),
+            inner: StoreInner::new(opened),
         })
     }
 
     /// Opens the database of a home on one connection, which stays open.
     pub(crate) async fn open_held(home: &Home) -> Result<Self, StoreError> {
         Ok(Self {
-            inner: Inner::new(state::open_held(home).await?),
+            inner: StoreInner::new(state::open_held(home).await?),
         })
     }
 
@@ -88,15 +88,15 @@ impl Store {
         self.inner.database.readers()
     }
 
-    pub(crate) fn said_counts(&self) -> &SaidCounts {
-        &self.inner.said
+    pub(crate) fn text_counts(&self) -> &TextCounts {
+        &self.inner.text_counts
     }
 
     pub(crate) fn layout(&self) -> &Layout {
         &self.inner.layout
     }
 
-    pub(crate) async fn begin(&self) -> Result<Write<'_>, StoreError> {
+    pub(crate) async fn begin(&self) -> Result<DatabaseWrite<'_>, StoreError> {
         self.inner.database.begin().await
     }
 

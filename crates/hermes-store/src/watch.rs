@@ -17,11 +17,11 @@ use crate::{
 #[derive(Debug)]
 pub struct LiveStore {
     home: Home,
-    held: Mutex<Held>,
+    held: Mutex<HeldStore>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldStore {
     /// How many files have been opened.
     opened: u64,
     current: Option<(Store, FileId)>,
@@ -29,21 +29,21 @@ struct Held {
 
 /// The store at the time of a poll.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct CurrentStore {
     /// The store, on a single connection.
     pub store: Store,
     /// Its state before anything was read from it.
-    pub version: Version,
+    pub version: StoreVersion,
 }
 
 /// A state of the store. As long as it is the same, nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Version {
+pub struct StoreVersion {
     opened: u64,
     data: i64,
 }
 
-impl Version {
+impl StoreVersion {
     /// Whether both are of the same file: what was read of one tells what has changed in the other.
     pub fn is_of_same_file(&self, other: &Self) -> bool {
         self.opened == other.opened
@@ -60,8 +60,8 @@ impl LiveStore {
     }
 
     /// The store and its version, or nothing if there is no file.
-    pub async fn look(&self) -> Result<Option<Seen>, StoreError> {
-        let Some(file) = FileId::of(&state::path(&self.home)) else {
+    pub async fn poll(&self) -> Result<Option<CurrentStore>, StoreError> {
+        let Some(file) = FileId::from_path(&state::database_path(&self.home)) else {
             self.lock().current = None;
             return Ok(None);
         };
@@ -75,14 +75,14 @@ impl LiveStore {
         let (store, opened) = match held {
             Some(held) => held,
             None => match Store::open_held(&self.home).await {
-                Ok(store) => self.hold(store, file),
+                Ok(store) => self.keep_open(store, file),
                 Err(StoreError::Absent { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             },
         };
         let data = store.data_version().await?;
-        let version = Version { opened, data };
-        Ok(Some(Seen { store, version }))
+        let version = StoreVersion { opened, data };
+        Ok(Some(CurrentStore { store, version }))
     }
 
     /// Closes the connection. A later poll opens another one.
@@ -93,21 +93,21 @@ impl LiveStore {
         }
     }
 
-    fn hold(&self, store: Store, file: FileId) -> (Store, u64) {
+    fn keep_open(&self, store: Store, file: FileId) -> (Store, u64) {
         let mut held = self.lock();
         held.opened += 1;
         held.current = Some((store.clone(), file));
         (store, held.opened)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HeldStore> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The same for a reader that follows every change, on a connection of its own.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct StateFollower {
     home: Home,
     opened: u64,
     current: Option<StateReader>,
@@ -121,7 +121,7 @@ pub(crate) struct StateReader {
     file: FileId,
 }
 
-impl Follower {
+impl StateFollower {
     pub(crate) fn new(home: &Home) -> Self {
         Self {
             home: home.clone(),
@@ -131,8 +131,8 @@ impl Follower {
     }
 
     /// The version of the store, or nothing if there is no file.
-    pub(crate) async fn look(&mut self) -> Result<Option<Version>, StoreError> {
-        let file = FileId::of(&state::path(&self.home));
+    pub(crate) async fn poll(&mut self) -> Result<Option<StoreVersion>, StoreError> {
+        let file = FileId::from_path(&state::database_path(&self.home));
         if self.current.as_ref().map(|reader| reader.file) != file {
             self.current = None;
         }
@@ -161,7 +161,7 @@ impl Follower {
             .await
             .map_err(|error| reader.store.error(error))?;
         let opened = self.opened;
-        Ok(Some(Version { opened, data }))
+        Ok(Some(StoreVersion { opened, data }))
     }
 
     /// The store, if the last poll found one.
@@ -185,7 +185,7 @@ impl Follower {
 pub(crate) struct FileId(u64, u64);
 
 impl FileId {
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn from_path(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         #[cfg(unix)]
         {

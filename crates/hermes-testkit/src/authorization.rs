@@ -6,9 +6,9 @@
 //! Every request is recorded, and lies and failures can be ordered at any time.
 //!
 //! ```no_run
-//! use hermes_testkit::authorization::{AuthorizationServer, Endpoint, EndpointFault, Resource, Setup};
+//! use hermes_testkit::authorization::{AuthorizationServer, Endpoint, EndpointFault, Resource, AuthorizationSetup};
 //!
-//! let server = AuthorizationServer::start(Setup::default());
+//! let server = AuthorizationServer::start(AuthorizationSetup::default());
 //! let mcp = server.protect(Resource::default());
 //! server.fail(Endpoint::Token, EndpointFault::Status(500));
 //! println!("{} wants tokens of {}", mcp.url(), server.issuer());
@@ -33,26 +33,27 @@ mod setup;
 mod state;
 mod token;
 
-pub use browse::{ConsentingBrowser, Visit, browse, first_redirect};
-pub use client::Client;
+pub use browse::{ConsentingBrowser, VisitedPage, browse, first_redirect};
+pub use client::RegisteredClient;
 pub use fault::{CallbackFault, Endpoint, EndpointFault};
 pub use jwt::TokenIssuer;
-pub use resource::{Challenge, MetadataPlace, Resource};
-pub use setup::{Discovery, ProofOfPossession, RefreshTokens, Setup};
+pub use resource::{Challenge, MetadataLocation, Resource};
+pub use setup::{AuthorizationSetup, Discovery, ProofOfPossession, RefreshTokens};
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::http::{HttpRequest, HttpServer};
-use crate::server_thread::{Port, ServerThread};
-use resource::Guard;
-use state::State;
+use crate::{
+    http::{HttpRequest, HttpServer},
+    server_thread::{BoundPort, ServerThread},
+};
+use resource::ResourceGate;
+use state::AuthorizationState;
 
 /// An authorization server on a loopback port; it stops when dropped.
 pub struct AuthorizationServer {
-    state: Arc<State>,
+    state: Arc<AuthorizationState>,
     /// Absent where it shares the origin of the MCP server it protects.
     thread: Option<ServerThread>,
 }
@@ -63,10 +64,10 @@ impl AuthorizationServer {
     /// # Panics
     ///
     /// If it cannot be started.
-    pub fn start(setup: Setup) -> Self {
-        let port = take(0);
+    pub fn start(setup: AuthorizationSetup) -> Self {
+        let port = bind_port(0);
         let origin = format!("http://{}", port.address());
-        let state = Arc::new(State::new(&origin, setup));
+        let state = Arc::new(AuthorizationState::new(&origin, setup));
         Self {
             thread: Some(serve(port, &state)),
             state,
@@ -79,13 +80,16 @@ impl AuthorizationServer {
     /// # Panics
     ///
     /// If it cannot be started.
-    pub fn at_the_origin_of(setup: Setup, resource: Resource) -> (Self, HttpServer) {
+    pub fn start_sharing_origin(
+        setup: AuthorizationSetup,
+        resource: Resource,
+    ) -> (Self, HttpServer) {
         let mut made = None;
         let behaviour = resource.behaviour.clone();
         let server = HttpServer::start_behind(behaviour, |origin| {
-            let state = Arc::new(State::new(origin, setup));
+            let state = Arc::new(AuthorizationState::new(origin, setup));
             made = Some(Arc::clone(&state));
-            Arc::new(Guard::new(origin, &state, resource).answering_for_it())
+            Arc::new(ResourceGate::new(origin, &state, resource).sharing_origin())
         });
         let state = made.unwrap_or_else(|| panic!("the gate is made when the server starts"));
         let authorization = Self {
@@ -99,7 +103,7 @@ impl AuthorizationServer {
     pub fn protect(&self, resource: Resource) -> HttpServer {
         let behaviour = resource.behaviour.clone();
         HttpServer::start_behind(behaviour, |origin| {
-            Arc::new(Guard::new(origin, &self.state, resource))
+            Arc::new(ResourceGate::new(origin, &self.state, resource))
         })
     }
 
@@ -118,13 +122,13 @@ impl AuthorizationServer {
         let token = self
             .state
             .identity
-            .signed(subject, client, json!({}), self.state.now());
+            .sign_claims(subject, client, json!({}), self.state.now());
         self.state.ledger().remember(&token);
         token
     }
 
     /// Makes a client known.
-    pub fn register(&self, client: Client) {
+    pub fn register(&self, client: RegisteredClient) {
         self.state.ledger().add_client(client);
     }
 
@@ -143,18 +147,18 @@ impl AuthorizationServer {
         self.state.ledger().federate(client, known_as);
     }
 
-    /// Makes an endpoint fail until [`Self::mend`].
+    /// Makes an endpoint fail until [`Self::clear_fault`].
     pub fn fail(&self, endpoint: Endpoint, fault: EndpointFault) {
         self.state.ledger().fail(endpoint, fault);
     }
 
     /// Ends what [`Self::fail`] began.
-    pub fn mend(&self, endpoint: Endpoint) {
+    pub fn clear_fault(&self, endpoint: Endpoint) {
         self.state.ledger().mend(endpoint);
     }
 
     /// Sets or clears a fault of the redirect from the authorization endpoint.
-    pub fn spoil_callbacks(&self, fault: Option<CallbackFault>) {
+    pub fn set_callback_fault(&self, fault: Option<CallbackFault>) {
         self.state.ledger().callback_fault = fault;
     }
 
@@ -190,7 +194,9 @@ impl AuthorizationServer {
 
     /// The requests to one endpoint.
     pub fn requests_to(&self, endpoint: Endpoint) -> Vec<HttpRequest> {
-        let is_it = |request: &HttpRequest| self.state.endpoint(request.place()) == Some(endpoint);
+        let is_it = |request: &HttpRequest| {
+            self.state.endpoint(request.path_without_query()) == Some(endpoint)
+        };
         self.requests().into_iter().filter(is_it).collect()
     }
 
@@ -214,17 +220,17 @@ impl AuthorizationServer {
     pub fn restart(&mut self) {
         self.stop();
         if let Some(thread) = &mut self.thread {
-            *thread = serve(take(thread.address().port()), &self.state);
+            *thread = serve(bind_port(thread.address().port()), &self.state);
         }
     }
 }
 
-fn take(port: u16) -> Port {
-    Port::take(port)
+fn bind_port(port: u16) -> BoundPort {
+    BoundPort::bind(port)
         .unwrap_or_else(|error| panic!("no authorization server on port {port}: {error}"))
 }
 
-fn serve(port: Port, state: &Arc<State>) -> ServerThread {
+fn serve(port: BoundPort, state: &Arc<AuthorizationState>) -> ServerThread {
     let state = Arc::clone(state);
     port.serve(move |socket| state::serve(socket, state))
         .unwrap_or_else(|error| panic!("no runtime for an authorization server: {error}"))

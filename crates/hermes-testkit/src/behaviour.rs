@@ -6,24 +6,26 @@ mod http;
 mod lists;
 mod process;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 
-pub use calls::{Calls, OnCancel, WrongId};
-pub use http::{Fault, Http, HttpTransport, Reply, Tls, Trouble};
-pub use lists::{Lists, OddTool, Tool};
-pub use process::{ExitAtStart, Grandchild, OversizedLine, Process};
+pub use calls::{CallBehaviour, OnCancel, WrongId};
+pub use http::{Fault, FaultKind, HttpBehaviour, HttpTransport, ReplyFormat, Tls};
+pub use lists::{ListBehaviour, OddTool, Tool};
+pub use process::{ExitAtStart, Grandchild, OversizedLine, ProcessBehaviour};
 
 /// A server's whole behaviour. The default is a well-behaved server that speaks both eras.
 ///
 /// ```
-/// use hermes_testkit::{Behaviour, Discover, Era};
+/// use hermes_testkit::{Behaviour, DiscoverBehaviour, Era};
 ///
 /// let behaviour = Behaviour::new()
 ///     .era(Era::Legacy)
-///     .discover(Discover::Silent)
+///     .discover(DiscoverBehaviour::Silent)
 ///     .calls(|calls| calls.die_after = Some(3));
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,7 +44,7 @@ pub struct Behaviour {
     /// Replaces the list of revisions that the era implies.
     pub supported_versions: Option<Vec<String>>,
     /// How `server/discover` is answered.
-    pub discover: Discover,
+    pub discover: DiscoverBehaviour,
     /// Refuses `initialize` on a connection that has seen `server/discover`.
     pub refuse_initialize_after_discover: bool,
     /// Refuses `initialize` from a client that declares `sampling.tools`.
@@ -60,13 +62,13 @@ pub struct Behaviour {
     /// Appends every received message to this file, one JSON document per line.
     pub record: Option<PathBuf>,
     /// Misbehaviour of the process: start, streams, signals, descendants.
-    pub process: Process,
+    pub process: ProcessBehaviour,
     /// Misbehaviour in answering calls.
-    pub calls: Calls,
+    pub calls: CallBehaviour,
     /// Misbehaviour in listing and in announcing changes.
-    pub lists: Lists,
+    pub lists: ListBehaviour,
     /// Everything particular to HTTP.
-    pub http: Http,
+    pub http: HttpBehaviour,
 }
 
 impl Default for Behaviour {
@@ -76,7 +78,7 @@ impl Default for Behaviour {
             instructions: Some("A server for tests.".to_owned()),
             era: Era::default(),
             supported_versions: None,
-            discover: Discover::default(),
+            discover: DiscoverBehaviour::default(),
             refuse_initialize_after_discover: false,
             reject_sampling_tools: false,
             era_change: None,
@@ -85,10 +87,10 @@ impl Default for Behaviour {
             resources: true,
             prompts: true,
             record: None,
-            process: Process::default(),
-            calls: Calls::default(),
-            lists: Lists::default(),
-            http: Http::default(),
+            process: ProcessBehaviour::default(),
+            calls: CallBehaviour::default(),
+            lists: ListBehaviour::default(),
+            http: HttpBehaviour::default(),
         }
     }
 }
@@ -123,7 +125,7 @@ impl Behaviour {
 
     /// Sets the answer to `server/discover`.
     #[must_use]
-    pub fn discover(mut self, discover: Discover) -> Self {
+    pub fn discover(mut self, discover: DiscoverBehaviour) -> Self {
         self.discover = discover;
         self
     }
@@ -190,28 +192,28 @@ impl Behaviour {
 
     /// Changes the behaviour of the process.
     #[must_use]
-    pub fn process(mut self, change: impl FnOnce(&mut Process)) -> Self {
+    pub fn process(mut self, change: impl FnOnce(&mut ProcessBehaviour)) -> Self {
         change(&mut self.process);
         self
     }
 
     /// Changes how calls are answered.
     #[must_use]
-    pub fn calls(mut self, change: impl FnOnce(&mut Calls)) -> Self {
+    pub fn calls(mut self, change: impl FnOnce(&mut CallBehaviour)) -> Self {
         change(&mut self.calls);
         self
     }
 
     /// Changes how lists are answered.
     #[must_use]
-    pub fn lists(mut self, change: impl FnOnce(&mut Lists)) -> Self {
+    pub fn lists(mut self, change: impl FnOnce(&mut ListBehaviour)) -> Self {
         change(&mut self.lists);
         self
     }
 
     /// Changes the behaviour over HTTP.
     #[must_use]
-    pub fn http(mut self, change: impl FnOnce(&mut Http)) -> Self {
+    pub fn http(mut self, change: impl FnOnce(&mut HttpBehaviour)) -> Self {
         change(&mut self.http);
         self
     }
@@ -233,7 +235,7 @@ pub enum Era {
 /// What happens on `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Discover {
+pub enum DiscoverBehaviour {
     /// A proper answer; from a legacy server the proper answer is -32601.
     #[default]
     Ok,
@@ -308,9 +310,9 @@ mod tests {
     fn a_behaviour_survives_the_way_to_the_binary() {
         let behaviour = Behaviour::new()
             .era(Era::Legacy)
-            .discover(Discover::InvalidParams)
+            .discover(DiscoverBehaviour::InvalidParams)
             .tools([Tool::named("one")])
-            .http(|http| http.faults.push(Fault::always(Trouble::Html)));
+            .http(|http| http.faults.push(Fault::always(FaultKind::Html)));
         let (command, arguments) = behaviour.stdio_command(Path::new("/bin/server"));
         assert_eq!(command, "/bin/server");
         assert_eq!(Behaviour::from_argument(&arguments[0]).unwrap(), behaviour);
@@ -322,7 +324,7 @@ mod tests {
         let path = directory.path().join("behaviour.json");
         std::fs::write(&path, r#"{"discover":"error_-32602"}"#).unwrap();
         let behaviour = Behaviour::from_argument(&format!("@{}", path.display())).unwrap();
-        assert_eq!(behaviour.discover, Discover::InvalidParams);
+        assert_eq!(behaviour.discover, DiscoverBehaviour::InvalidParams);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Finds programs of this workspace from another crate's tests, and builds them if they are missing or old.
 
-use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::SystemTime;
+use std::{
+    fs::OpenOptions,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
 
 /// The crate whose programs [`binary`] finds.
-const OWN: &str = env!("CARGO_PKG_NAME");
+const OWN_PACKAGE: &str = env!("CARGO_PKG_NAME");
 
 /// The path of a program of this crate, for instance `testkit-stdio`.
 ///
@@ -17,7 +19,7 @@ const OWN: &str = env!("CARGO_PKG_NAME");
 ///
 /// If the program cannot be found or built.
 pub fn binary(name: &str) -> PathBuf {
-    binary_of(OWN, name)
+    binary_of(OWN_PACKAGE, name)
 }
 
 /// The same for a program of another crate of this workspace.
@@ -29,7 +31,7 @@ pub fn binary_of(package: &str, name: &str) -> PathBuf {
     let directory = profile_directory();
     let path = directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     if !is_current(&directory, package, &path) {
-        build(&directory, package, &path);
+        build_package(&directory, package, &path);
     }
     assert!(
         path.exists(),
@@ -68,18 +70,18 @@ fn is_current(directory: &Path, package: &str, program: &Path) -> bool {
     let built = built.map_or(written, |built| built.max(written));
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(package);
     let sources = package.join("src");
-    newest(&sources).is_none_or(|newest| newest <= built)
+    newest_source(&sources).is_none_or(|newest| newest <= built)
 }
 
 /// When the newest file below a directory was changed; `None` where the sources are gone.
-fn newest(directory: &Path) -> Option<SystemTime> {
+fn newest_source(directory: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(directory).ok()?;
     entries
         .flatten()
         .filter_map(|entry| {
             let path = entry.path();
             if path.is_dir() {
-                newest(&path)
+                newest_source(&path)
             } else {
                 entry.metadata().ok()?.modified().ok()
             }
@@ -88,7 +90,7 @@ fn newest(directory: &Path) -> Option<SystemTime> {
 }
 
 /// Builds all programs, once for however many tests ask at the same time.
-fn build(directory: &Path, package: &str, program: &Path) {
+fn build_package(directory: &Path, package: &str, program: &Path) {
     let stamp = OpenOptions::new()
         .create(true)
         .append(true)

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Keeps the database until its stdin closes.
-const SCRIPT: &str = "
+const LOCK_SCRIPT: &str = "
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
 connection.execute('PRAGMA journal_mode = DELETE')
@@ -25,9 +25,9 @@ impl DatabaseLock {
     /// # Panics
     ///
     /// If it cannot be had.
-    pub fn take(database: &Path) -> Self {
+    pub fn acquire(database: &Path) -> Self {
         let locker = Command::new("python3")
-            .args(["-c", SCRIPT])
+            .args(["-c", LOCK_SCRIPT])
             .arg(database)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

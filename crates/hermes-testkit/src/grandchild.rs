@@ -1,8 +1,10 @@
 //! Processes that a server leaves behind.
 
-use std::io;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::{
+    io,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use crate::behaviour::Grandchild;
 

@@ -9,30 +9,30 @@ mod stream;
 mod streamable;
 mod tls;
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::response::Response;
 use futures::future::BoxFuture;
 
-use crate::behaviour::{Behaviour, HttpTransport};
-use crate::script::Script;
-use crate::server_thread::{Port, ServerThread};
-use connection::{HangUp, Listener};
-use front::Front;
+use crate::{
+    behaviour::{Behaviour, HttpTransport},
+    script::ServerScript,
+    server_thread::{BoundPort, ServerThread},
+};
+use connection::{HangUp, HttpListener};
+use front::HttpFront;
 pub use log::HttpRequest;
 pub use tls::Certificates;
 
 /// Stands before a server and answers in its place: strangers, and paths that are not MCP.
-pub(crate) trait Gate: Send + Sync {
+pub(crate) trait RequestGate: Send + Sync {
     /// The response, or nothing to let the request through.
     fn answer<'r>(&'r self, request: &'r HttpRequest) -> BoxFuture<'r, Option<Response>>;
 }
 
 /// A scripted MCP server over HTTP on a loopback port; it stops when dropped.
 pub struct HttpServer {
-    front: Arc<Front>,
+    front: Arc<HttpFront>,
     certificates: Option<Certificates>,
     thread: ServerThread,
 }
@@ -60,7 +60,7 @@ impl HttpServer {
     /// Starts a server behind a gate, which is made once the server's address without a path is known.
     pub(crate) fn start_behind(
         behaviour: Behaviour,
-        gate: impl FnOnce(&str) -> Arc<dyn Gate>,
+        gate: impl FnOnce(&str) -> Arc<dyn RequestGate>,
     ) -> Self {
         Self::try_start(0, behaviour, |origin| Some(gate(origin)))
             .unwrap_or_else(|error| panic!("cannot start a server behind a gate: {error}"))
@@ -69,10 +69,10 @@ impl HttpServer {
     fn try_start(
         port: u16,
         behaviour: Behaviour,
-        gate: impl FnOnce(&str) -> Option<Arc<dyn Gate>>,
+        gate: impl FnOnce(&str) -> Option<Arc<dyn RequestGate>>,
     ) -> std::io::Result<Self> {
         std::thread::sleep(Duration::from_millis(behaviour.process.start_delay_ms));
-        let port = Port::take(port)?;
+        let port = BoundPort::bind(port)?;
         let (certificates, acceptor) = match &behaviour.http.tls {
             Some(tls) => {
                 let (certificates, acceptor) = tls::prepare(tls).map_err(std::io::Error::other)?;
@@ -90,12 +90,12 @@ impl HttpServer {
             });
         };
         let gate = gate(&origin(port.address(), certificates.as_ref()));
-        let front = Arc::new(Front::new(Script::new(behaviour, exit)?, gate));
+        let front = Arc::new(HttpFront::new(ServerScript::new(behaviour, exit)?, gate));
         let thread = port.serve({
             let front = Arc::clone(&front);
             async move |socket| {
                 let service = front::router(front).into_make_service_with_connect_info::<HangUp>();
-                axum::serve(Listener::new(socket, acceptor), service).await
+                axum::serve(HttpListener::new(socket, acceptor), service).await
             }
         })?;
         Ok(Self {

@@ -12,29 +12,29 @@ mod database_lock;
 mod grandchild;
 mod home;
 mod http;
-mod kept_port;
 pub mod model;
 mod observe;
 pub mod platform;
 mod record;
+mod reserved_port;
 mod script;
 mod server_thread;
 mod stdio;
 mod wire;
 
+pub use crate::reserved_port::ReservedPort;
 pub use behaviour::{
-    Behaviour, Calls, Discover, Era, EraChange, ExitAtStart, Fault, Grandchild, Http,
-    HttpTransport, Lists, OddTool, OnCancel, OversizedLine, Process, Reply, Tls, Tool, Trouble,
-    WrongId,
+    Behaviour, CallBehaviour, DiscoverBehaviour, Era, EraChange, ExitAtStart, Fault, FaultKind,
+    Grandchild, HttpBehaviour, HttpTransport, ListBehaviour, OddTool, OnCancel, OversizedLine,
+    ProcessBehaviour, ReplyFormat, Tls, Tool, WrongId,
 };
 pub use binary::{binary, binary_of};
 pub use database_lock::DatabaseLock;
 pub use grandchild::{DETACH, detach};
 pub use home::TemporaryHome;
 pub use http::{Certificates, HttpRequest, HttpServer};
-pub use kept_port::KeptPort;
 pub use observe::{children_named, descendants, eventually, process_exists, wait_until, zombies};
 pub use record::{recorded, recorded_messages};
-pub use script::{Outlet, SECRETS, Script, Session};
+pub use script::{Outlet, SECRETS, ScriptSession, ServerScript};
 pub use stdio::{EchoPath, serve as serve_stdio};
 pub use wire::{LEGACY, STATELESS};

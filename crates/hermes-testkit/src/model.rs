@@ -11,16 +11,18 @@ mod server;
 mod stream;
 
 pub use log::ModelCall;
-pub use script::{Answer, Call, Ending, Reply, Rule, Script, Usage};
+pub use script::{
+    ModelRule, ModelScript, ReplyEnding, ScriptedAnswer, ScriptedCall, ScriptedReply, ScriptedUsage,
+};
 
 use std::sync::Arc;
 
-use crate::server_thread::{Port, ServerThread};
-use server::Server;
+use crate::server_thread::{BoundPort, ServerThread};
+use server::ScriptedModel;
 
 /// A scripted model on a loopback port; it stops when dropped.
 pub struct ModelServer {
-    server: Arc<Server>,
+    server: Arc<ScriptedModel>,
     thread: ServerThread,
 }
 
@@ -30,7 +32,7 @@ impl ModelServer {
     /// # Panics
     ///
     /// If it cannot be started.
-    pub fn start(script: Script) -> Self {
+    pub fn start(script: ModelScript) -> Self {
         Self::start_on(0, script)
     }
 
@@ -39,15 +41,15 @@ impl ModelServer {
     /// # Panics
     ///
     /// If it cannot be started.
-    pub fn start_on(port: u16, script: Script) -> Self {
+    pub fn start_on(port: u16, script: ModelScript) -> Self {
         Self::try_start(port, script)
             .unwrap_or_else(|error| panic!("cannot start a model on port {port}: {error}"))
     }
 
-    fn try_start(port: u16, script: Script) -> std::io::Result<Self> {
-        let server = Arc::new(Server::new(script));
+    fn try_start(port: u16, script: ModelScript) -> std::io::Result<Self> {
+        let server = Arc::new(ScriptedModel::new(script));
         let shared = Arc::clone(&server);
-        let thread = Port::take(port)?.serve(move |socket| server::serve(socket, shared))?;
+        let thread = BoundPort::bind(port)?.serve(move |socket| server::serve(socket, shared))?;
         Ok(Self { server, thread })
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// A line of the process table.
 #[derive(Debug, Clone)]
-struct Entry {
+struct ProcessEntry {
     pid: u32,
     parent: u32,
     name: String,
@@ -13,14 +13,14 @@ struct Entry {
 
 /// Whether a process runs. One that ended and was not yet waited for does not.
 pub fn process_exists(pid: u32) -> bool {
-    table()
+    process_table()
         .iter()
         .any(|entry| entry.pid == pid && !entry.is_zombie)
 }
 
 /// All running processes below this one, children first.
 pub fn descendants(pid: u32) -> Vec<u32> {
-    let table = table();
+    let table = process_table();
     let mut found = Vec::new();
     let mut parents = vec![pid];
     while let Some(parent) = parents.pop() {
@@ -36,7 +36,7 @@ pub fn descendants(pid: u32) -> Vec<u32> {
 
 /// The running children of a process whose program has this name.
 pub fn children_named(pid: u32, name: &str) -> Vec<u32> {
-    table()
+    process_table()
         .into_iter()
         .filter(|entry| entry.parent == pid && !entry.is_zombie && entry.name == name)
         .map(|entry| entry.pid)
@@ -45,7 +45,7 @@ pub fn children_named(pid: u32, name: &str) -> Vec<u32> {
 
 /// The children of a process that ended and were not waited for.
 pub fn zombies(pid: u32) -> Vec<u32> {
-    table()
+    process_table()
         .into_iter()
         .filter(|entry| entry.parent == pid && entry.is_zombie)
         .map(|entry| entry.pid)
@@ -82,7 +82,7 @@ pub async fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) ->
 }
 
 #[cfg(target_os = "linux")]
-fn table() -> Vec<Entry> {
+fn process_table() -> Vec<ProcessEntry> {
     std::fs::read_dir("/proc")
         .into_iter()
         .flatten()
@@ -94,7 +94,7 @@ fn table() -> Vec<Entry> {
             let (identity, rest) = stat.rsplit_once(')')?;
             let mut fields = rest.split_whitespace();
             let is_zombie = matches!(fields.next()?, "Z" | "X");
-            Some(Entry {
+            Some(ProcessEntry {
                 pid,
                 parent: fields.next()?.parse().ok()?,
                 name: identity.split_once('(')?.1.to_owned(),
@@ -105,7 +105,7 @@ fn table() -> Vec<Entry> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn table() -> Vec<Entry> {
+fn process_table() -> Vec<ProcessEntry> {
     let listing = std::process::Command::new("ps")
         .args(["-A", "-o", "pid=,ppid=,stat=,comm="])
         .output();
@@ -120,7 +120,7 @@ fn table() -> Vec<Entry> {
             let parent = fields.next()?.parse().ok()?;
             let is_zombie = fields.next()?.starts_with('Z');
             let command = fields.collect::<Vec<_>>().join(" ");
-            Some(Entry {
+            Some(ProcessEntry {
                 pid,
                 parent,
                 name: command.rsplit('/').next()?.to_owned(),

@@ -17,12 +17,12 @@ pub use request::{FormPart, PlatformRequest};
 
 use std::sync::Arc;
 
-use crate::server_thread::{Port, ServerThread};
-use server::{Kind, Server};
+use crate::server_thread::{BoundPort, ServerThread};
+use server::{PlatformKind, PlatformState};
 
 /// A platform on a loopback port; it stops when dropped.
 pub struct PlatformServer {
-    server: Arc<Server>,
+    server: Arc<PlatformState>,
     thread: ServerThread,
 }
 
@@ -33,7 +33,7 @@ impl PlatformServer {
     ///
     /// If it cannot be started.
     pub fn telegram(token: &str) -> Self {
-        Self::start(Kind::Telegram, token)
+        Self::start(PlatformKind::Telegram, token)
     }
 
     /// Discord, for the bot with this token. Channels whose number begins with `15` are forums.
@@ -42,7 +42,7 @@ impl PlatformServer {
     ///
     /// If it cannot be started.
     pub fn discord(token: &str) -> Self {
-        Self::start(Kind::Discord, token)
+        Self::start(PlatformKind::Discord, token)
     }
 
     /// Slack, for the bot with this token.
@@ -51,17 +51,17 @@ impl PlatformServer {
     ///
     /// If it cannot be started.
     pub fn slack(token: &str) -> Self {
-        Self::start(Kind::Slack, token)
+        Self::start(PlatformKind::Slack, token)
     }
 
-    fn start(kind: Kind, token: &str) -> Self {
+    fn start(kind: PlatformKind, token: &str) -> Self {
         Self::try_start(kind, token)
             .unwrap_or_else(|error| panic!("cannot start a platform: {error}"))
     }
 
-    fn try_start(kind: Kind, token: &str) -> std::io::Result<Self> {
-        let port = Port::take(0)?;
-        let server = Arc::new(Server::new(kind, token, port.address()));
+    fn try_start(kind: PlatformKind, token: &str) -> std::io::Result<Self> {
+        let port = BoundPort::bind(0)?;
+        let server = Arc::new(PlatformState::new(kind, token, port.address()));
         let shared = Arc::clone(&server);
         let thread = port.serve(move |socket| server::serve(socket, shared))?;
         Ok(Self { server, thread })

@@ -1,16 +1,18 @@
 //! The file in which a server keeps what it received, and how tests read it back.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::Path;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+};
 
 use serde_json::Value;
 
 /// Appends messages to a file, each in one write, so that several processes can share it.
 #[derive(Debug)]
-pub(crate) struct Recorder(File);
+pub(crate) struct MessageRecorder(File);
 
-impl Recorder {
+impl MessageRecorder {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(
             OpenOptions::new().create(true).append(true).open(path)?,

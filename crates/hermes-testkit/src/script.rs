@@ -1,31 +1,38 @@
 //! The server itself, without a wire: it takes messages and says what is sent back. Front ends own the
 //! streams, give each message the [`Outlet`] its answers go to, and decide what the end of the process is.
 
-mod ask;
 mod built_in;
 mod change;
 mod content;
 mod lifecycle;
 mod list;
 mod prompts;
-mod reach;
 mod request;
 mod resources;
+mod sandbox_probe;
+mod server_request;
 mod tools;
 
-use std::collections::HashMap;
-use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+        mpsc,
+    },
+};
 
 use serde_json::Value;
 
-use crate::behaviour::{Behaviour, Discover, Tool};
-use crate::record::Recorder;
-use change::Listener;
+use crate::{
+    behaviour::{Behaviour, DiscoverBehaviour, Tool},
+    record::MessageRecorder,
+};
+use change::ChangeListener;
 use list::{ListCount, Offer};
-pub use request::Session;
-use request::{Answer, Cancellation, Request};
+pub use request::ScriptSession;
+use request::{Cancellation, RequestOutcome, ScriptRequest};
 
 /// A text with one secret of each common kind.
 pub const SECRETS: &str = "cannot log in: ghp_abcdefghijklmnopqrstuvwxyz0123456789 \
@@ -43,23 +50,23 @@ pub trait Outlet: Send + Sync {
 }
 
 /// A server that follows a [`Behaviour`].
-pub struct Script {
+pub struct ServerScript {
     behaviour: Behaviour,
-    recorder: Option<Recorder>,
+    recorder: Option<MessageRecorder>,
     offer: Mutex<Offer>,
     list_count: Mutex<ListCount>,
-    listeners: Mutex<Vec<Listener>>,
+    listeners: Mutex<Vec<ChangeListener>>,
     running: Mutex<HashMap<(String, String), Arc<Cancellation>>>,
-    asked: Mutex<HashMap<String, mpsc::Sender<Value>>>,
+    pending_requests: Mutex<HashMap<String, mpsc::Sender<Value>>>,
     /// Outlets of requests that are never answered: dropping one would close an HTTP response.
-    held: Mutex<Vec<Arc<dyn Outlet>>>,
-    next_ask: AtomicU64,
+    held_outlets: Mutex<Vec<Arc<dyn Outlet>>>,
+    next_request_id: AtomicU64,
     calls: AtomicU32,
     answered: AtomicU32,
     exit: Box<dyn Fn(i32) + Send + Sync>,
 }
 
-impl Script {
+impl ServerScript {
     /// Prepares a server. `exit` ends the process, or whatever stands for it.
     pub fn new(
         mut behaviour: Behaviour,
@@ -69,7 +76,7 @@ impl Script {
             behaviour.era = change.count_start(behaviour.era)?;
         }
         let recorder = match &behaviour.record {
-            Some(path) => Some(Recorder::open(path)?),
+            Some(path) => Some(MessageRecorder::open(path)?),
             None => None,
         };
         Ok(Arc::new(Self {
@@ -79,9 +86,9 @@ impl Script {
             list_count: Mutex::default(),
             listeners: Mutex::default(),
             running: Mutex::default(),
-            asked: Mutex::default(),
-            held: Mutex::default(),
-            next_ask: AtomicU64::new(1),
+            pending_requests: Mutex::default(),
+            held_outlets: Mutex::default(),
+            next_request_id: AtomicU64::new(1),
             calls: AtomicU32::new(0),
             answered: AtomicU32::new(0),
             exit: Box::new(exit),
@@ -96,7 +103,7 @@ impl Script {
     /// Takes one message from a client. Returns at once: what may take time runs in a thread.
     pub fn receive(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        session: &Arc<ScriptSession>,
         outlet: Arc<dyn Outlet>,
         message: Value,
     ) {
@@ -104,7 +111,7 @@ impl Script {
             recorder.write(&message);
         }
         let Some(method) = message.get("method").and_then(Value::as_str) else {
-            self.take_answer(message);
+            self.receive_reply(message);
             return;
         };
         let params = message.get("params").cloned().unwrap_or(Value::Null);
@@ -119,8 +126,8 @@ impl Script {
             (session.key().to_owned(), id.to_string()),
             Arc::clone(&cancellation),
         );
-        let request = Request::new(self, session, outlet, id, method, params, cancellation);
-        if self.may_take_time(&request) {
+        let request = ScriptRequest::new(self, session, outlet, id, method, params, cancellation);
+        if self.is_slow(&request) {
             std::thread::spawn(move || request.run());
         } else {
             request.run();
@@ -143,9 +150,9 @@ impl Script {
         self.end_subscription(session, id);
     }
 
-    fn may_take_time(&self, request: &Request) -> bool {
+    fn is_slow(&self, request: &ScriptRequest) -> bool {
         match request.method.as_str() {
-            "tools/call" => tools::may_take_time(&request.acting_tool()),
+            "tools/call" => tools::is_slow(&request.acting_tool()),
             "tools/list" => self.behaviour.lists.delay_ms > 0,
             "subscriptions/listen" => self.behaviour.lists.end_listen_after_ms.is_some(),
             _ => false,
@@ -153,23 +160,24 @@ impl Script {
     }
 
     /// Decides on the answer to a request.
-    fn answer(&self, request: &Request) -> Answer {
-        if request.method == "server/discover" && self.behaviour.discover == Discover::Exit {
+    fn handle_request(&self, request: &ScriptRequest) -> RequestOutcome {
+        if request.method == "server/discover" && self.behaviour.discover == DiscoverBehaviour::Exit
+        {
             self.exit(1);
-            return Answer::Silence;
+            return RequestOutcome::Silence;
         }
         let checked = self.check_era(request);
         match checked.and_then(|()| self.dispatch(request)) {
             Ok(answer) => answer,
-            Err(error) => Answer::Error(error),
+            Err(error) => RequestOutcome::Error(error),
         }
     }
 
-    fn dispatch(&self, request: &Request) -> Result<Answer, crate::wire::Error> {
+    fn dispatch(&self, request: &ScriptRequest) -> Result<RequestOutcome, crate::wire::RpcError> {
         match request.method.as_str() {
             "server/discover" => Ok(self.discover(request)),
             "initialize" => self.initialize(request),
-            "ping" if !request.is_stateless() => Ok(Answer::Result(serde_json::json!({}))),
+            "ping" if !request.is_stateless() => Ok(RequestOutcome::Result(serde_json::json!({}))),
             "logging/setLevel" if !request.is_stateless() => Ok(request.set_level()),
             "tools/list" => Ok(self.list_tools(request)),
             "tools/call" => self.call_tool(request),
@@ -190,7 +198,7 @@ impl Script {
             {
                 Ok(self.listen(request))
             }
-            unknown => Err(crate::wire::Error::new(
+            unknown => Err(crate::wire::RpcError::new(
                 crate::wire::METHOD_NOT_FOUND,
                 format!("unknown method {unknown}"),
             )),
@@ -202,7 +210,7 @@ impl Script {
         (self.exit)(code);
     }
 
-    fn forget_running(&self, request: &Request) {
+    fn forget_running(&self, request: &ScriptRequest) {
         lock(&self.running).remove(&(request.session.key().to_owned(), request.id.to_string()));
     }
 

@@ -1,29 +1,31 @@
 //! Servers of this crate live in a thread with a runtime of its own, so that tests may be synchronous, or asynchronous
 //! on a paused clock.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::thread::JoinHandle;
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    thread::JoinHandle,
+};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::KeptPort;
+use crate::ReservedPort;
 
 /// A loopback port that is taken and not served yet: a server may have to know its address before it begins.
-pub(crate) struct Port {
+pub(crate) struct BoundPort {
     socket: TcpListener,
-    kept: Option<KeptPort>,
+    kept: Option<ReservedPort>,
     address: SocketAddr,
     stop: CancellationToken,
 }
 
-impl Port {
+impl BoundPort {
     /// Takes a port; 0 is any that is free.
-    pub(crate) fn take(port: u16) -> io::Result<Self> {
+    pub(crate) fn bind(port: u16) -> io::Result<Self> {
         // Only Linux lets a server listen on a port that is kept.
         let is_kept = port == 0 && cfg!(target_os = "linux");
-        let kept = is_kept.then(KeptPort::take).transpose()?;
-        let port = kept.as_ref().map_or(port, KeptPort::number);
+        let kept = is_kept.then(ReservedPort::reserve).transpose()?;
+        let port = kept.as_ref().map_or(port, ReservedPort::number);
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         socket.set_nonblocking(true)?;
         Ok(Self {
@@ -85,7 +87,7 @@ impl Port {
 pub(crate) struct ServerThread {
     address: SocketAddr,
     /// One that is stopped may be followed by another on the same port.
-    _kept: Option<KeptPort>,
+    _kept: Option<ReservedPort>,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }

@@ -1,19 +1,21 @@
 //! The front end on stdin and stdout: threads, no runtime, so that a server starts in about a millisecond.
 
-use std::fs::OpenOptions;
-use std::io::{self, BufRead, Write};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::{
+    fs::OpenOptions,
+    io::{self, BufRead, Write},
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
-use crate::behaviour::{Behaviour, Process};
-use crate::grandchild;
-use crate::script::{Outlet, Script, Session};
-use crate::wire;
+use crate::{
+    behaviour::{Behaviour, ProcessBehaviour},
+    grandchild,
+    script::{Outlet, ScriptSession, ServerScript},
+    wire,
+};
 
 /// Whether calls of `echo` take the short way past the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +36,8 @@ pub fn serve(
         return Ok(code);
     }
     let ignore_close = behaviour.process.ignore_stdin_close;
-    let script = Script::new(behaviour, exit)?;
-    let session = Session::new("stdio");
+    let script = ServerScript::new(behaviour, exit)?;
+    let session = ScriptSession::new("stdio");
     let outlet: Arc<dyn Outlet> = Arc::new(Stdout);
     script.add_listener(&session, Arc::clone(&outlet));
 
@@ -55,7 +57,7 @@ pub fn serve(
             Ok(message) => script.receive(&session, Arc::clone(&outlet), message),
             Err(error) => {
                 script.receive_junk(String::from_utf8_lossy(&line).trim_end());
-                let error = wire::Error::new(wire::PARSE_ERROR, error.to_string());
+                let error = wire::RpcError::new(wire::PARSE_ERROR, error.to_string());
                 outlet.send(&error.response(&Value::Null));
             }
         }
@@ -69,7 +71,7 @@ pub fn serve(
 }
 
 /// What happens before the first message. A code says that the process ends right away.
-fn start(process: &Process) -> io::Result<Option<i32>> {
+fn start(process: &ProcessBehaviour) -> io::Result<Option<i32>> {
     if process.ignore_sigterm {
         signal_hook::flag::register(
             signal_hook::consts::SIGTERM,
@@ -110,7 +112,7 @@ struct Stdout;
 
 impl Outlet for Stdout {
     fn send(&self, message: &Value) -> bool {
-        let mut line = wire::text(message);
+        let mut line = wire::message_text(message);
         line.push('\n');
         io::stdout().lock().write_all(line.as_bytes()).is_ok()
     }
@@ -131,7 +133,7 @@ impl Outlet for Stdout {
 }
 
 #[derive(Deserialize)]
-struct Call<'a> {
+struct EchoCall<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
     method: &'a str,
@@ -156,7 +158,7 @@ struct EchoArguments<'a> {
 
 /// Writes the answer to a call of `echo` into `answer`; `None` for any other message.
 fn echo_answer(line: &[u8], answer: &mut Vec<u8>) -> Option<()> {
-    let call: Call = serde_json::from_slice(line).ok()?;
+    let call: EchoCall = serde_json::from_slice(line).ok()?;
     let text = call.params.arguments.text.get();
     if call.method != "tools/call" || call.params.name != "echo" || !text.starts_with('"') {
         return None;

@@ -24,13 +24,13 @@ pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// A JSON-RPC error.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Error {
+pub(crate) struct RpcError {
     pub(crate) code: i64,
     pub(crate) message: String,
     pub(crate) data: Option<Value>,
 }
 
-impl Error {
+impl RpcError {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -58,14 +58,14 @@ pub(crate) fn response(id: &Value, result: &Value) -> Value {
 }
 
 /// Stands in a message for an array that is nested this deep, which no [`Value`] should be.
-pub(crate) fn nested(levels: usize) -> Value {
+pub(crate) fn nested_marker(levels: usize) -> Value {
     json!(format!("{NESTED}{levels}"))
 }
 
 const NESTED: &str = "testkit:nested:";
 
 /// A message as it is sent.
-pub(crate) fn text(message: &Value) -> String {
+pub(crate) fn message_text(message: &Value) -> String {
     let text = message.to_string();
     let expanded = || {
         let (before, rest) = text.split_once(&format!("\"{NESTED}"))?;

@@ -6,10 +6,10 @@ use std::{
 };
 
 /// An opener that still runs after this time has found a browser.
-const PATIENCE: Duration = Duration::from_secs(2);
+const OPENER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Opens an address. Returns whether that seems to have worked; without a screen of the user's own it is not tried.
-pub(crate) fn open(url: &str) -> bool {
+pub(crate) fn open_url(url: &str) -> bool {
     if !has_screen() {
         return false;
     }
@@ -32,7 +32,7 @@ pub(crate) fn open(url: &str) -> bool {
         return false;
     };
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < OPENER_TIMEOUT {
         match child.try_wait() {
             Ok(Some(status)) => return status.success(),
             Ok(None) => std::thread::sleep(Duration::from_millis(20)),

@@ -1,6 +1,6 @@
 //! Well-known servers that can be added by their id, each described by a manifest.
 //!
-//! The built-in manifests are in `catalog/*.yaml`; a home can add its own or replace them. [`prepare`] turns a manifest
+//! The built-in manifests are in `catalog/*.yaml`; a home can add its own or replace them. [`prepare_entry`] turns a manifest
 //! and the user's answers into an entry; [`install_steps`] says what has to run first. Running it and saving the entry
 //! is left to the caller.
 
@@ -13,19 +13,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use install::{Step, install_steps};
-pub use manifest::{GitInstall, INSTALL_DIR, Manifest, Prompt, ToolChoice, Transport};
-pub use prepare::{Prepared, prepare};
+pub use install::{InstallStep, install_steps};
+pub use manifest::{GitInstall, INSTALL_DIR, Manifest, ManifestPrompt, ToolChoice, Transport};
+pub use prepare::{PreparedEntry, prepare_entry};
 
 /// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
-    Read {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// It is not a manifest of version 1.
     #[error("{}: {reason}", path.display())]
     Manifest {
@@ -43,9 +40,7 @@ pub enum CatalogError {
     },
     /// The server is installed from its repository, and no directory was given.
     #[error("`{id}` needs a directory to be installed in")]
-    NoInstallDirectory {
-        id: String,
-    },
+    NoInstallDirectory { id: String },
 }
 
 macro_rules! embedded {
@@ -197,7 +192,7 @@ mod tests {
                 .iter()
                 .map(|prompt| (prompt.variable.clone(), "answer".to_owned()))
                 .collect();
-            let prepared = prepare(manifest, &answers, None).unwrap();
+            let prepared = prepare_entry(manifest, &answers, None).unwrap();
             let text = prepared.entry.to_string();
             let open = text
                 .split("${")

@@ -2,18 +2,18 @@
 //!
 //! The loop that uses these pieces is in `commands/chat`.
 
-pub(crate) mod ahead;
+pub(crate) mod approval;
 pub(crate) mod calls;
 pub(crate) mod clarify;
-pub(crate) mod consent;
+pub(crate) mod compaction;
 pub(crate) mod editor;
-pub(crate) mod floor;
 pub(crate) mod forms;
-pub(crate) mod length;
 mod markdown;
+pub(crate) mod prompt_queue;
 pub(crate) mod screen;
-pub(crate) mod strip;
 pub(crate) mod style;
 pub(crate) mod terminal;
 mod todo;
+pub(crate) mod truncate;
+pub(crate) mod type_ahead;
 mod wrap;

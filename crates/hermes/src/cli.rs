@@ -5,12 +5,12 @@ use clap::{Args, Parser, Subcommand};
 mod channels;
 mod chat;
 mod cron;
+mod deferred;
 mod gateway;
 mod group;
 mod home;
 mod hub;
 mod hub_args;
-mod later;
 mod mcp;
 mod model;
 pub mod original;
@@ -26,10 +26,12 @@ mod unknown;
 
 use crate::failure::Failure;
 
+use crate::cli::deferred::{Deferred, SubcommandArgs};
 pub(crate) use channels::{ChannelsCommand, ChannelsListArgs};
 pub(crate) use chat::ChatArgs;
 pub(crate) use cron::{
-    CreateArgs, CronCommand, CronListArgs, EditArgs, JobArgs, JobOptions, PauseArgs, RunsArgs,
+    CronCommand, CronCreateArgs, CronEditArgs, CronJobArgs, CronListArgs, CronPauseArgs,
+    CronRunsArgs, JobOptions,
 };
 pub(crate) use gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs};
 pub(crate) use group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand};
@@ -38,8 +40,7 @@ pub(crate) use hub::{
     AuditFilter, BackupArgs, DataDirArgs, HubAuditArgs, HubAuditCommand, HubCommand, HubConfigArgs,
     HubConfigCommand, HubDoctorArgs, HubServeArgs, RestoreArgs,
 };
-pub(crate) use hub_args::{HubArgs, PageArgs, SureArgs, VersionArgs};
-use later::{Later, Verbs};
+pub(crate) use hub_args::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, LoginArgs,
     LogoutArgs, McpCommand, NameArgs, PromptsArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs,
@@ -52,18 +53,18 @@ pub(crate) use policy::{
 pub(crate) use secret::{SecretArgs, SecretCommand};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
-    DeleteArgs, ExportArgs, ExportFormat, ListArgs as SessionsListArgs, RenameArgs, SearchArgs,
-    SessionArgs, SessionsCommand,
+    DeleteArgs, ExportArgs, ExportFormat, RenameArgs, SearchArgs, SessionArgs, SessionsCommand,
+    SessionsListArgs,
 };
 pub(crate) use share::{ShareArgs, ShareCommand};
-pub(crate) use skills::{SkillsCommand, ViewArgs};
+pub(crate) use skills::{SkillViewArgs, SkillsCommand};
 pub(crate) use tenant::{
-    ApproveArgs, FilesArgs, JobMembers, RotateKeyArgs, RunArgs, SyncArgs, TenantArgs,
-    TenantCommand, TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantMembers,
-    TenantRunsArgs, TenantSkillCommand, TenantUpdateArgs,
+    JobMembers, RotateKeyArgs, TenantApproveArgs, TenantArgs, TenantCommand, TenantCreateArgs,
+    TenantCronCommand, TenantEnvCommand, TenantFilesArgs, TenantMembers, TenantRunArgs,
+    TenantRunsArgs, TenantSkillCommand, TenantSyncArgs, TenantUpdateArgs,
 };
 pub(crate) use token::{TokenArgs, TokenCommand};
-pub(crate) use unknown::{Meant, meant};
+pub(crate) use unknown::{UnknownCommand, interpret_unknown};
 
 /// An AI agent whose tools come from MCP servers.
 #[derive(Debug, Parser)]
@@ -93,41 +94,41 @@ pub struct Cli {
     chat: ChatArgs,
 
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
 }
 
 impl Cli {
     /// Whether the outcome is to be an object on stdout. Not where stdout is for a protocol.
     pub(crate) fn wants_json(&self) -> bool {
         let mcp = match &self.command {
-            Some(Command::Mcp(mcp)) => mcp.command.as_ref(),
+            Some(CliCommand::Mcp(mcp)) => mcp.command.as_ref(),
             _ => None,
         };
         self.json && !mcp.is_some_and(McpCommand::speaks_on_stdout)
     }
 
     /// The command that is meant, with what stood before its name.
-    pub(crate) fn into_command(self) -> Result<Command, Failure> {
+    pub(crate) fn into_command(self) -> Result<CliCommand, Failure> {
         let mut early = self.chat;
         // In `hermes -c chat` the word is the command, not a title.
         if self.command.is_none() && early.continued == Some(Some("chat".into())) {
             early.continued = Some(None);
         }
         match self.command {
-            None => Ok(Command::Chat(Box::new(early))),
-            Some(Command::Chat(late)) => Ok(Command::Chat(Box::new(late.after(early)))),
+            None => Ok(CliCommand::Chat(Box::new(early))),
+            Some(CliCommand::Chat(late)) => Ok(CliCommand::Chat(Box::new(late.merge_over(early)))),
             Some(other) if early == ChatArgs::default() => Ok(other),
-            Some(_) => Err(
-                Failure::usage("options of `hermes chat` do not apply to another command")
-                    .hint("`hermes --help` lists them under `Chat options`"),
-            ),
+            Some(_) => Err(Failure::usage(
+                "options of `hermes chat` do not apply to another command",
+            )
+            .hint("`hermes --help` lists them under `Chat options`")),
         }
     }
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Talk to the agent. This is what `hermes` alone does.
     #[command(after_help = "\
 Examples:
@@ -143,45 +144,45 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     /// Run everything: connect all MCP servers and show them live until Ctrl-C.
     Up(UpArgs),
     /// Set up: choose a model, add a first server, enter tokens of messaging platforms.
-    Setup(Later<SetupArgs>),
+    Setup(Deferred<SetupArgs>),
     /// Check every part of this home: what is wrong, and how to fix it.
-    Doctor(Later<HomeDoctorArgs>),
+    Doctor(Deferred<HomeDoctorArgs>),
     /// Show the state of every part of this home.
     Status,
     /// The background process of this home: cron jobs and the local HTTP API.
-    Gateway(Later<GatewayArgs>),
+    Gateway(Deferred<GatewayArgs>),
     /// MCP servers: add, list, test, call and more.
-    Mcp(Later<McpArgs>),
+    Mcp(Deferred<McpArgs>),
     /// Show or choose the model.
-    Model(Later<ModelArgs>),
+    Model(Deferred<ModelArgs>),
     /// Show and change the configuration.
-    Config(Later<ConfigArgs>),
+    Config(Deferred<ConfigArgs>),
     /// Conversations: list, show, search, export and delete.
-    Sessions(Later<Verbs<SessionsCommand>>),
+    Sessions(Deferred<SubcommandArgs<SessionsCommand>>),
     /// Send a message to a chat on Telegram, Discord or Slack.
-    Send(Later<SendArgs>),
+    Send(Deferred<SendArgs>),
     /// Chats that messages can be sent to.
-    Channels(Later<Verbs<ChannelsCommand>>),
+    Channels(Deferred<SubcommandArgs<ChannelsCommand>>),
     /// Scheduled jobs, once or repeating.
-    Cron(Later<Verbs<CronCommand>>),
+    Cron(Deferred<SubcommandArgs<CronCommand>>),
     /// Instructions the agent has for certain kinds of work.
-    Skills(Later<Verbs<SkillsCommand>>),
+    Skills(Deferred<SubcommandArgs<SkillsCommand>>),
     /// Secrets that the configuration refers to by name.
-    Secret(Later<Verbs<SecretCommand>>),
+    Secret(Deferred<SubcommandArgs<SecretCommand>>),
     /// A Hub: many homes, each a tenant, managed in one place.
-    Hub(Later<Verbs<Box<HubCommand>>>),
+    Hub(Deferred<SubcommandArgs<Box<HubCommand>>>),
     /// Tenants of a Hub.
-    Tenant(Later<TenantArgs>),
+    Tenant(Deferred<TenantArgs>),
     /// Files that tenants of a Hub share.
-    Share(Later<ShareArgs>),
+    Share(Deferred<ShareArgs>),
     /// Groups of a Hub's tenants, which share files.
-    Group(Later<GroupArgs>),
+    Group(Deferred<GroupArgs>),
     /// What agents of a Hub may do.
-    Policy(Later<PolicyArgs>),
+    Policy(Deferred<PolicyArgs>),
     /// The text before every hosted agent's own instructions.
-    Specialization(Later<SpecializationArgs>),
+    Specialization(Deferred<SpecializationArgs>),
     /// Access tokens of a Hub.
-    Token(Later<TokenArgs>),
+    Token(Deferred<TokenArgs>),
     /// Show logs of this home.
     Logs(LogsArgs),
     /// Print the version of this program, and which home it uses.

@@ -8,14 +8,14 @@ use hermes_mcp::process::GuardProgram;
 use crate::{GUARD_ARGUMENT, built_in::BuiltIn, cli::Cli, failure::Failure, output::Output};
 
 /// How long blocking work may take at shutdown.
-const LAST_WORK: Duration = Duration::from_millis(200);
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 
 /// What every command gets.
 pub(crate) struct Context {
     pub(crate) home: Home,
     pub(crate) output: Output,
     is_safe_mode: bool,
-    is_config_left_aside: bool,
+    ignores_config: bool,
 }
 
 impl Context {
@@ -26,7 +26,7 @@ impl Context {
             home,
             output,
             is_safe_mode: cli.safe_mode || hermes_config::home::is_safe_mode(),
-            is_config_left_aside: false,
+            ignores_config: false,
         })
     }
 
@@ -36,7 +36,7 @@ impl Context {
             home,
             output: Output::new(false),
             is_safe_mode: true,
-            is_config_left_aside: false,
+            ignores_config: false,
         }
     }
 
@@ -46,13 +46,13 @@ impl Context {
             home: self.home.clone(),
             output: self.output,
             is_safe_mode: self.is_safe_mode,
-            is_config_left_aside: true,
+            ignores_config: true,
         }
     }
 
     /// Whether config.yaml is not to be read: by wish, or in safe mode.
-    pub(crate) fn is_config_left_aside(&self) -> bool {
-        self.is_config_left_aside || self.is_safe_mode
+    pub(crate) fn ignores_config(&self) -> bool {
+        self.ignores_config || self.is_safe_mode
     }
 
     /// Whether no server is to be started.
@@ -87,7 +87,7 @@ impl Context {
     }
 
     /// The program that guards local servers' processes: this one.
-    pub(crate) fn guard(&self) -> Result<GuardProgram, Failure> {
+    pub(crate) fn guard_program(&self) -> Result<GuardProgram, Failure> {
         let path = std::env::current_exe().map_err(|error| {
             Failure::failed(format!("the path of this program is unknown: {error}"))
         })?;
@@ -121,7 +121,7 @@ impl Context {
             .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
         let outcome = runtime.block_on(work);
         // A read from stdin that nobody waits for any more would hold the end up.
-        runtime.shutdown_timeout(LAST_WORK);
+        runtime.shutdown_timeout(SHUTDOWN_GRACE);
         outcome
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 static HOME: OnceLock<Home> = OnceLock::new();
 
 /// Takes over from the standard library, which would print the message as it is.
-pub(crate) fn install() {
+pub(crate) fn install_hook() {
     std::panic::set_hook(Box::new(|crash| {
         // Secrets are gathered now: a program that does not crash has no cost.
         eprintln!("{}", report(crash, &redactor(HOME.get())));
@@ -27,15 +27,15 @@ pub(crate) fn install() {
 }
 
 /// Says whose secrets are to be kept out.
-pub(crate) fn is_about(home: &Home) {
+pub(crate) fn set_home(home: &Home) {
     let _ = HOME.set(home.clone());
     #[cfg(debug_assertions)]
-    on_demand();
+    crash_for_test();
 }
 
 /// Panics with this message, so that tests can check that no secret is printed. Not compiled into published builds.
 #[cfg(debug_assertions)]
-fn on_demand() {
+fn crash_for_test() {
     if let Ok(message) = std::env::var("HERMES_TEST_CRASH") {
         std::panic::panic_any(message);
     }
@@ -59,7 +59,7 @@ fn redactor(home: Option<&Home>) -> Redactor {
         return Redactor::default();
     };
     let (variables, _) = Variables::load(home, None);
-    let mut secrets = tokens(home);
+    let mut secrets = token_secrets(home);
     if let Ok(settings) = Settings::load(home) {
         for server in settings
             .servers
@@ -77,12 +77,12 @@ fn redactor(home: Option<&Home>) -> Redactor {
 const SECRET_NAMES: [&str; 4] = ["token", "secret", "key", "verifier"];
 
 /// What logins have left, finished or not: every text whose name says that it is secret.
-fn tokens(home: &Home) -> Vec<Secret<String>> {
+fn token_secrets(home: &Home) -> Vec<Secret<String>> {
     let files = std::fs::read_dir(home.tokens_dir()).into_iter().flatten();
     let mut found = Vec::new();
     for file in files.flatten() {
         let text = std::fs::read(file.path()).unwrap_or_default();
-        gather(
+        collect_secrets(
             &serde_json::from_slice(&text).unwrap_or_default(),
             &mut found,
         );
@@ -90,7 +90,7 @@ fn tokens(home: &Home) -> Vec<Secret<String>> {
     found
 }
 
-fn gather(value: &Value, found: &mut Vec<Secret<String>>) {
+fn collect_secrets(value: &Value, found: &mut Vec<Secret<String>>) {
     let Value::Object(members) = value else {
         return;
     };
@@ -102,7 +102,7 @@ fn gather(value: &Value, found: &mut Vec<Secret<String>>) {
                     found.push(Secret::new(text.clone()));
                 }
             }
-            other => gather(other, found),
+            other => collect_secrets(other, found),
         }
     }
 }
@@ -149,7 +149,7 @@ mod tests {
             r#"{"verifier": "opaque-pkce-three", "metadata": {"token_endpoint": "https://as.example/token"}}"#,
         );
         let kept = Secret::new("sealed-in-the-home".to_owned());
-        SecretStore::sealed(&home).set("k", &kept).unwrap();
+        SecretStore::file_only(&home).set("k", &kept).unwrap();
         let text = told(
             &home,
             "bad: from-the-env-file written-out sealed-in-the-home opaque-oauth-one opaque-key-two opaque-pkce-three \
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_in_a_home_that_can_not_be_read_is_still_told() {
+    fn a_crash_in_a_home_that_cannot_be_read_is_still_told() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
         std::fs::write(home.config_file(), ": [").unwrap();

@@ -4,12 +4,12 @@ use hermes_config::ServerName;
 use serde_json::Value;
 
 /// Longer lists of names are cut.
-const MANY_NAMES: usize = 40;
+const MAX_HINT_NAMES: usize = 40;
 
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FailureKind,
     pub(crate) message: String,
     pub(crate) server: Option<ServerName>,
     pub(crate) hints: Vec<String>,
@@ -18,12 +18,12 @@ pub(crate) struct Failure {
     /// A line for programs that ends what is printed.
     pub(crate) last_line: Option<Box<str>>,
     /// Whether the output says it already.
-    pub(crate) is_told: bool,
+    pub(crate) is_printed: bool,
 }
 
 /// What kind of failure; decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FailureKind {
     /// It was tried and did not work, or was refused.
     Failed,
     /// Wrong usage or an invalid configuration.
@@ -41,14 +41,14 @@ pub(crate) enum Kind {
     /// Interrupted by the user.
     Interrupted,
     /// It failed, and the output says so already.
-    Told,
+    AlreadyPrinted,
 }
 
-impl Kind {
+impl FailureKind {
     /// The word in `--json` output.
     pub(crate) fn code(self) -> &'static str {
         match self {
-            Self::Failed | Self::Told => "failed",
+            Self::Failed | Self::AlreadyPrinted => "failed",
             Self::Usage => "usage",
             Self::NotFound => "not_found",
             Self::NeedsLogin => "needs_login",
@@ -61,7 +61,7 @@ impl Kind {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -69,38 +69,41 @@ impl Failure {
             hints: Vec::new(),
             findings: Vec::new(),
             last_line: None,
-            is_told: kind == Kind::Told,
+            is_printed: kind == FailureKind::AlreadyPrinted,
         }
     }
 
     /// The user stopped it.
     pub(crate) fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, "interrupted")
+        Self::new(FailureKind::Interrupted, "interrupted")
     }
 
     /// It was tried and did not work.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self::new(Kind::Failed, message)
+        Self::new(FailureKind::Failed, message)
     }
 
     /// The arguments or the configuration are wrong.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, message)
+        Self::new(FailureKind::Usage, message)
     }
 
     /// The server is not in the configuration.
     pub(crate) fn no_such_server(name: &str, known: impl IntoIterator<Item = String>) -> Self {
         let known: Vec<String> = known.into_iter().collect();
-        let failure = Self::new(Kind::NotFound, format!("there is no server `{name}`"))
-            .about(ServerName::new(name));
+        let failure = Self::new(
+            FailureKind::NotFound,
+            format!("there is no server `{name}`"),
+        )
+        .about(ServerName::new(name));
         if known.is_empty() {
             return failure.hint("no server is configured; add one with `hermes mcp add`");
         }
-        failure.near(name, "configured servers", &known)
+        failure.suggest_name(name, "configured servers", &known)
     }
 
     /// Says which name was probably meant, if one is near.
-    pub(crate) fn near_only(self, typed: &str, known: impl Iterator<Item = String>) -> Self {
+    pub(crate) fn suggest_nearest(self, typed: &str, known: impl Iterator<Item = String>) -> Self {
         match hermes_config::nearest(typed, known) {
             Some(name) => self.hint(format!("did you mean `{name}`?")),
             None => self,
@@ -108,16 +111,16 @@ impl Failure {
     }
 
     /// Says which name was probably meant, or else which there are.
-    pub(crate) fn near(self, typed: &str, title: &str, known: &[String]) -> Self {
+    pub(crate) fn suggest_name(self, typed: &str, title: &str, known: &[String]) -> Self {
         if let Some(name) = hermes_config::nearest(typed, known.iter().cloned()) {
             return self.hint(format!("did you mean `{name}`?"));
         }
         match known.len() {
             0 => self,
-            count if count > MANY_NAMES => self.hint(format!(
+            count if count > MAX_HINT_NAMES => self.hint(format!(
                 "{title}: {} and {} more",
-                known[..MANY_NAMES].join(", "),
-                count - MANY_NAMES
+                known[..MAX_HINT_NAMES].join(", "),
+                count - MAX_HINT_NAMES
             )),
             _ => self.hint(format!("{title}: {}", known.join(", "))),
         }
@@ -142,8 +145,8 @@ impl Failure {
     }
 
     /// The same failure, after the output has said it.
-    pub(crate) fn told(mut self) -> Self {
-        self.is_told = true;
+    pub(crate) fn mark_printed(mut self) -> Self {
+        self.is_printed = true;
         self
     }
 
@@ -155,13 +158,13 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::Failed | Kind::Told => 1,
-            Kind::Usage => 2,
-            Kind::NotFound => 3,
-            Kind::NeedsLogin | Kind::Denied => 4,
-            Kind::AnswerNeeded => 5,
-            Kind::Unavailable => 6,
-            Kind::Interrupted => 130,
+            FailureKind::Failed | FailureKind::AlreadyPrinted => 1,
+            FailureKind::Usage => 2,
+            FailureKind::NotFound => 3,
+            FailureKind::NeedsLogin | FailureKind::Denied => 4,
+            FailureKind::AnswerNeeded => 5,
+            FailureKind::Unavailable => 6,
+            FailureKind::Interrupted => 130,
         }
     }
 }
@@ -172,8 +175,8 @@ impl From<hermes_config::SettingsError> for Failure {
     }
 }
 
-impl From<hermes_config::FileError> for Failure {
-    fn from(error: hermes_config::FileError) -> Self {
+impl From<hermes_config::ConfigFileError> for Failure {
+    fn from(error: hermes_config::ConfigFileError) -> Self {
         Self::usage(error.to_string())
     }
 }
@@ -194,12 +197,12 @@ impl From<hermes_store::StoreError> for Failure {
     fn from(error: hermes_store::StoreError) -> Self {
         use hermes_store::StoreError as Error;
         let kind = match error {
-            Error::NoSuchSession { .. } | Error::NoSuchMessage { .. } => Kind::NotFound,
+            Error::NoSuchSession { .. } | Error::NoSuchMessage { .. } => FailureKind::NotFound,
             Error::AmbiguousSession { .. }
             | Error::BadSessionId { .. }
             | Error::TitleTooLong { .. }
-            | Error::TitleTaken { .. } => Kind::Usage,
-            _ => Kind::Failed,
+            | Error::TitleTaken { .. } => FailureKind::Usage,
+            _ => FailureKind::Failed,
         };
         Self::new(kind, error.to_string())
     }
@@ -209,9 +212,9 @@ impl From<hermes_store::cron::CronError> for Failure {
     fn from(error: hermes_store::cron::CronError) -> Self {
         use hermes_store::cron::CronError as Error;
         let kind = match error {
-            Error::NoSuchJob { .. } => Kind::NotFound,
-            Error::Io { .. } | Error::Damaged { .. } => Kind::Failed,
-            _ => Kind::Usage,
+            Error::NoSuchJob { .. } => FailureKind::NotFound,
+            Error::Io { .. } | Error::Damaged { .. } => FailureKind::Failed,
+            _ => FailureKind::Usage,
         };
         Self::new(kind, error.to_string())
     }
@@ -227,8 +230,8 @@ impl From<hermes_store::skills::SkillError> for Failure {
     fn from(error: hermes_store::skills::SkillError) -> Self {
         use hermes_store::skills::SkillError as Error;
         let kind = match error {
-            Error::Disabled { .. } => Kind::Failed,
-            Error::NoSuchSkill { .. } | Error::NoSuchFile { .. } => Kind::NotFound,
+            Error::Disabled { .. } => FailureKind::Failed,
+            Error::NoSuchSkill { .. } | Error::NoSuchFile { .. } => FailureKind::NotFound,
         };
         Self::new(kind, error.to_string())
     }

@@ -12,9 +12,9 @@ mod show;
 mod token;
 
 pub(crate) use self::{
-    call::Call,
-    client::{Answer, HubClient, Page},
-    events::Watch,
-    show::{Column, plain},
-    token::environment,
+    call::HubCall,
+    client::{HubClient, HubReply, PageRequest},
+    events::RunWatcher,
+    show::{Column, plain_text},
+    token::environment_variables,
 };

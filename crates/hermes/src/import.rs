@@ -1,6 +1,6 @@
 //! Servers that other programs have configured, turned into entries for `mcp_servers`.
 //!
-//! [`read`] takes the text of one file and gives back a [`Candidate`] for each server in it. Nothing is written here:
+//! [`read_servers`] takes the text of one file and gives back a [`Candidate`] for each server in it. Nothing is written here:
 //! the caller saves the entries and puts the variables into `.env`. Secrets never stay in an entry; it gets `${NAME}`
 //! and the value becomes a [`Variable`].
 
@@ -11,27 +11,27 @@ mod draft;
 mod editors;
 mod finish;
 mod goose;
+mod locations;
 mod opencode;
 pub(crate) mod parse;
-mod places;
 mod references;
 mod secrets;
 mod source;
+mod standard_keys;
 #[cfg(test)]
 mod tests;
-mod usual;
 mod variables;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-pub use detect::detect;
-pub use places::{Environment, Found, find};
+pub use crate::import::locations::{SearchDirectories, SourceFile, find_source_files};
+pub use detect::detect_source;
 pub use secrets::move_secrets;
-pub use source::Source;
+pub use source::ImportSource;
 pub(crate) use variables::variable_name;
-pub use variables::{Variable, VariableKind, separate_variables};
+pub use variables::{Variable, VariableKind, resolve_name_conflicts};
 
 use draft::Draft;
 
@@ -90,11 +90,11 @@ struct FileContext {
     /// The directory the file speaks about, if it belongs to a project.
     project: Option<PathBuf>,
     /// VS Code's `inputs`.
-    inputs: Vec<references::Input>,
+    inputs: Vec<references::VsCodeInput>,
 }
 
 /// A server found in a file: its name, and the entry in the making or the reason it cannot be used.
-struct Reading {
+struct ParsedServer {
     name: String,
     draft: Result<Draft, String>,
 }
@@ -103,41 +103,45 @@ struct Reading {
 pub fn syntax_problem(text: &str, path: &Path) -> Option<ImportError> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let parsed = match extension {
-        Some("toml") => parse::toml(text, path),
-        Some("yaml" | "yml") => parse::yaml(text, path),
-        Some("json" | "jsonc") => parse::jsonc(text, path),
+        Some("toml") => parse::parse_toml(text, path),
+        Some("yaml" | "yml") => parse::parse_yaml(text, path),
+        Some("json" | "jsonc") => parse::parse_jsonc(text, path),
         _ => return None,
     };
     parsed.err()
 }
 
 /// Reads the servers of one file. `path` is used for messages and to find the project's directory: make it absolute.
-pub fn read(source: Source, text: &str, path: &Path) -> Result<Vec<Candidate>, ImportError> {
+pub fn read_servers(
+    source: ImportSource,
+    text: &str,
+    path: &Path,
+) -> Result<Vec<Candidate>, ImportError> {
     let document = match source {
-        Source::Codex => parse::toml(text, path)?,
-        Source::Goose => parse::yaml(text, path)?,
-        _ => parse::jsonc(text, path)?,
+        ImportSource::Codex => parse::parse_toml(text, path)?,
+        ImportSource::Goose => parse::parse_yaml(text, path)?,
+        _ => parse::parse_jsonc(text, path)?,
     };
     let mut context = FileContext {
-        project: places::project_of(path),
+        project: crate::import::locations::project_of(path),
         inputs: Vec::new(),
     };
     let readings = match source {
-        Source::ClaudeDesktop => claude::desktop(&document, path)?,
-        Source::ClaudeCode => claude::code(&document, path)?,
-        Source::Cursor => editors::cursor(&document, path)?,
-        Source::Windsurf => editors::windsurf(&document, path)?,
-        Source::VsCode => {
+        ImportSource::ClaudeDesktop => claude::read_desktop(&document, path)?,
+        ImportSource::ClaudeCode => claude::read_code(&document, path)?,
+        ImportSource::Cursor => editors::read_cursor(&document, path)?,
+        ImportSource::Windsurf => editors::read_windsurf(&document, path)?,
+        ImportSource::VsCode => {
             context.inputs = editors::vscode_inputs(&document);
-            editors::vscode(&document, path)?
+            editors::read_vscode(&document, path)?
         }
-        Source::Zed => editors::zed(&document, path)?,
-        Source::Codex => codex::servers(&document, path)?,
-        Source::OpenCode => opencode::servers(&document, path)?,
-        Source::Goose => goose::servers(&document, path)?,
+        ImportSource::Zed => editors::read_zed(&document, path)?,
+        ImportSource::Codex => codex::read_servers(&document, path)?,
+        ImportSource::OpenCode => opencode::read_servers(&document, path)?,
+        ImportSource::Goose => goose::read_servers(&document, path)?,
     };
-    let candidates = readings.into_iter().map(|Reading { name, draft }| {
-        match draft.and_then(|draft| finish::finish(&name, draft, &context)) {
+    let candidates = readings.into_iter().map(|ParsedServer { name, draft }| {
+        match draft.and_then(|draft| finish::finish_server(&name, draft, &context)) {
             Ok(imported) => Candidate::Usable(imported),
             Err(reason) => Candidate::Skipped { name, reason },
         }
@@ -149,7 +153,7 @@ pub fn read(source: Source, text: &str, path: &Path) -> Result<Vec<Candidate>, I
             Candidate::Usable(imported) => Some(imported),
             Candidate::Skipped { .. } => None,
         });
-    separate_variables(usable, |_| None);
+    resolve_name_conflicts(usable, |_| None);
     Ok(candidates)
 }
 
@@ -159,7 +163,7 @@ fn servers_under(
     key: &str,
     path: &Path,
     read_one: impl Fn(&mut Draft) -> Result<(), String>,
-) -> Result<Vec<Reading>, ImportError> {
+) -> Result<Vec<ParsedServer>, ImportError> {
     let servers = match document.get(key) {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Object(servers)) => servers,
@@ -170,7 +174,7 @@ fn servers_under(
             });
         }
     };
-    let readings = servers.iter().map(|(name, given)| Reading {
+    let readings = servers.iter().map(|(name, given)| ParsedServer {
         name: name.clone(),
         draft: Draft::new(given).and_then(|mut draft| read_one(&mut draft).map(|()| draft)),
     });

@@ -1,6 +1,5 @@
 //! The command line of hermes: arguments, output and exit codes. What the commands do is in the other crates.
 
-mod answers;
 mod browser;
 mod built_in;
 pub mod catalog;
@@ -9,8 +8,8 @@ mod cli;
 mod commands;
 mod context;
 mod crash;
+mod embedded_hub;
 mod failure;
-mod hosting;
 mod hub;
 pub mod import;
 mod logging;
@@ -19,13 +18,14 @@ pub mod presets;
 mod question;
 #[cfg(unix)]
 pub mod runtime;
+mod server_requests;
 #[cfg(unix)]
 mod teams;
 
 use std::{ffi::OsString, io::Write, mem::ManuallyDrop, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches};
-use cli::Meant;
+use cli::UnknownCommand;
 
 pub use cli::{Cli, original};
 
@@ -35,7 +35,7 @@ pub const GUARD_ARGUMENT: &str = "__guard";
 /// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
     // Programs ask for it to see whether we are here: no reason to learn all commands first.
-    if is_asked_for_version_alone() {
+    if wants_only_version() {
         let version = concat!("hermes ", env!("CARGO_PKG_VERSION"), "\n");
         let _ = std::io::stdout().write_all(version.as_bytes());
         return ExitCode::SUCCESS;
@@ -46,14 +46,14 @@ pub fn run() -> ExitCode {
     // Whatever is started from here on must not be able to look for keys in this process.
     #[cfg(unix)]
     hermes_mcp::process::forbid_inspection();
-    crash::install();
+    crash::install_hook();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let mut outcome = parsed(&arguments);
+    let mut outcome = parse_arguments(&arguments);
     let mut unknown = None;
     if let Err(error) = &outcome {
-        match cli::meant(error, &arguments) {
-            Some(Meant::Question(asked)) => outcome = parsed(&asked),
-            Some(Meant::Nothing(failure)) => unknown = Some(failure),
+        match cli::interpret_unknown(error, &arguments) {
+            Some(UnknownCommand::Question(asked)) => outcome = parse_arguments(&asked),
+            Some(UnknownCommand::Nothing(failure)) => unknown = Some(failure),
             None => {}
         }
     }
@@ -84,7 +84,7 @@ pub fn run() -> ExitCode {
     };
     let output = output::Output::new(cli.wants_json());
     let outcome = context::Context::new(&cli, output).and_then(|context| {
-        crash::is_about(&context.home);
+        crash::set_home(&context.home);
         commands::run(&context, cli.into_command()?)
     });
     match outcome {
@@ -97,13 +97,13 @@ pub fn run() -> ExitCode {
 }
 
 /// The description of the arguments is left to the end of the process: taking it apart would take longer.
-fn parsed(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+fn parse_arguments(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = ManuallyDrop::new(Cli::command());
     let mut matches = command.try_get_matches_from_mut(arguments)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-fn is_asked_for_version_alone() -> bool {
+fn wants_only_version() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
     arguments.next().is_none() && first.is_some_and(|word| word == "--version" || word == "-V")

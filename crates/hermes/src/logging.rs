@@ -12,28 +12,28 @@ mod json;
 mod redacting;
 
 use json::{JsonLines, JsonMembers};
-use redacting::Redacting;
+use redacting::RedactingWriter;
 
-const VARIABLE: &str = "HERMES_LOG";
-const DEFAULT: &str = "info";
+const FILTER_VARIABLE: &str = "HERMES_LOG";
+const DEFAULT_FILTER: &str = "info";
 /// The protocol library tells of every message; ask for it by name to hear that.
-const QUIETER: &str = "rmcp=warn";
+const LIBRARY_FILTER: &str = "rmcp=warn";
 
 /// Where a home's own log is.
-pub(crate) fn path(home: &Home) -> std::path::PathBuf {
+pub(crate) fn log_path(home: &Home) -> std::path::PathBuf {
     home.logs_dir().join("hermes.log")
 }
 
 /// Sends log lines to the home's log file.
-pub(crate) fn to_file(home: &Home) -> Result<(), Failure> {
+pub(crate) fn log_to_file(home: &Home) -> Result<(), Failure> {
     let (variables, _) = Variables::load(home, None);
-    let file = Redacting::new(
-        LogFile::new(path(home)),
+    let file = RedactingWriter::new(
+        LogFile::new(log_path(home)),
         Redactor::for_variables(&variables),
     );
-    let wanted = std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT.to_owned());
+    let wanted = std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
     tracing_subscriber::fmt()
-        .with_env_filter(filter(&wanted)?)
+        .with_env_filter(parse_filter(&wanted)?)
         .with_ansi(false)
         .with_writer(Mutex::new(file))
         .init();
@@ -41,13 +41,13 @@ pub(crate) fn to_file(home: &Home) -> Result<(), Failure> {
 }
 
 /// Sends log lines to this file, each as a JSON object, for programs to read.
-pub(crate) fn json_to_path(path: std::path::PathBuf) -> Result<(), Failure> {
-    let wanted = std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT.to_owned());
+pub(crate) fn log_json_to_file(path: std::path::PathBuf) -> Result<(), Failure> {
+    let wanted = std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
     tracing_subscriber::fmt()
         .fmt_fields(JsonMembers)
         .event_format(JsonLines)
-        .with_env_filter(filter(&wanted)?)
-        .with_writer(Mutex::new(Redacting::new(
+        .with_env_filter(parse_filter(&wanted)?)
+        .with_writer(Mutex::new(RedactingWriter::new(
             LogFile::new(path),
             Redactor::default(),
         )))
@@ -56,57 +56,57 @@ pub(crate) fn json_to_path(path: std::path::PathBuf) -> Result<(), Failure> {
 }
 
 /// Sends log lines to stderr: for people on a terminal, as JSON objects elsewhere.
-pub(crate) fn to_terminal_or_json(usual: &str) -> Result<(), Failure> {
+pub(crate) fn log_to_terminal_or_json(usual: &str) -> Result<(), Failure> {
     if std::io::stderr().is_terminal() {
-        return to_stderr_or_else(usual);
+        return log_to_stderr_with_default(usual);
     }
-    let wanted = std::env::var(VARIABLE);
+    let wanted = std::env::var(FILTER_VARIABLE);
     tracing_subscriber::fmt()
         // As below.
         .log_internal_errors(false)
         .fmt_fields(JsonMembers)
         .event_format(JsonLines)
-        .with_env_filter(filter(wanted.as_deref().unwrap_or(usual))?)
-        .with_writer(|| Redacting::new(std::io::stderr(), Redactor::default()))
+        .with_env_filter(parse_filter(wanted.as_deref().unwrap_or(usual))?)
+        .with_writer(|| RedactingWriter::new(std::io::stderr(), Redactor::default()))
         .init();
     Ok(())
 }
 
 /// Whether the user asks to see log lines.
-pub(crate) fn is_asked() -> bool {
-    std::env::var_os(VARIABLE).is_some()
+pub(crate) fn is_requested() -> bool {
+    std::env::var_os(FILTER_VARIABLE).is_some()
 }
 
 /// Sends log lines to stderr if the user wants to see any.
-pub(crate) fn to_stderr_if_asked() -> Result<(), Failure> {
-    match std::env::var(VARIABLE) {
-        Ok(wanted) => to_stderr(&wanted),
+pub(crate) fn log_to_stderr_if_requested() -> Result<(), Failure> {
+    match std::env::var(FILTER_VARIABLE) {
+        Ok(wanted) => log_to_stderr(&wanted),
         Err(_) => Ok(()),
     }
 }
 
 /// Sends log lines to stderr: those the user asks for, or else these.
-pub(crate) fn to_stderr_or_else(usual: &str) -> Result<(), Failure> {
-    let wanted = std::env::var(VARIABLE);
-    to_stderr(wanted.as_deref().unwrap_or(usual))
+pub(crate) fn log_to_stderr_with_default(usual: &str) -> Result<(), Failure> {
+    let wanted = std::env::var(FILTER_VARIABLE);
+    log_to_stderr(wanted.as_deref().unwrap_or(usual))
 }
 
-fn to_stderr(wanted: &str) -> Result<(), Failure> {
+fn log_to_stderr(wanted: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt()
         // A stderr that nobody reads any more would be told of on stderr, and that ends whoever wrote the line.
         .log_internal_errors(false)
-        .with_env_filter(filter(wanted)?)
+        .with_env_filter(parse_filter(wanted)?)
         .with_ansi(false)
-        .with_writer(|| Redacting::new(std::io::stderr(), Redactor::default()))
+        .with_writer(|| RedactingWriter::new(std::io::stderr(), Redactor::default()))
         .init();
     Ok(())
 }
 
-fn filter(wanted: &str) -> Result<EnvFilter, Failure> {
+fn parse_filter(wanted: &str) -> Result<EnvFilter, Failure> {
     EnvFilter::builder()
-        .parse(format!("{QUIETER},{wanted}"))
+        .parse(format!("{LIBRARY_FILTER},{wanted}"))
         .map_err(|error| {
-            Failure::usage(format!("`{VARIABLE}={wanted}` is not a log filter: {error}"))
+            Failure::usage(format!("`{FILTER_VARIABLE}={wanted}` is not a log filter: {error}"))
                 .hint("a level (`error`, `warn`, `info`, `debug`, `trace`) or a list such as `hermes_mcp=debug,info`")
         })
 }
@@ -117,19 +117,22 @@ mod tests {
 
     #[test]
     fn a_level_applies_to_all_but_the_protocol_library() {
-        assert_eq!(filter("debug").unwrap().to_string(), "rmcp=warn,debug");
+        assert_eq!(
+            parse_filter("debug").unwrap().to_string(),
+            "rmcp=warn,debug"
+        );
     }
 
     #[test]
     fn the_protocol_library_can_be_asked_for_by_name() {
-        let filter = filter("rmcp=trace").unwrap().to_string();
+        let filter = parse_filter("rmcp=trace").unwrap().to_string();
         assert!(filter.contains("rmcp=trace"), "{filter}");
         assert!(!filter.contains("rmcp=warn"), "{filter}");
     }
 
     #[test]
     fn a_filter_that_makes_no_sense_is_wrong_usage() {
-        let failure = filter("hermes=loud").unwrap_err();
+        let failure = parse_filter("hermes=loud").unwrap_err();
         assert_eq!(failure.exit_code(), 2);
         assert!(failure.message.contains("hermes=loud"), "{failure:?}");
     }

@@ -22,8 +22,8 @@ fn main() -> ExitCode {
     }
     // What a trial of the isolation lets a tenant try.
     #[cfg(unix)]
-    if mode.is_some_and(|mode| mode == hermes::runtime::reach::ARGUMENT) {
-        return hermes::runtime::reach::run();
+    if mode.is_some_and(|mode| mode == hermes::runtime::connect_check::ARGUMENT) {
+        return hermes::runtime::connect_check::run();
     }
     hermes::run()
 }

@@ -11,10 +11,10 @@ pub(crate) use hermes_agent::printable::printable;
 use hermes_config::Redactor;
 use serde_json::{Map, Value, json};
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, FailureKind};
 
-mod foreign;
 mod table;
+mod untrusted;
 
 pub(crate) use table::{Table, wrap};
 
@@ -23,21 +23,21 @@ pub(crate) use table::{Table, wrap};
 pub(crate) struct Output {
     is_json: bool,
     has_colour: bool,
-    data: Sink,
-    messages: Sink,
+    data: OutputSink,
+    messages: OutputSink,
 }
 
 /// Who reads what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sink {
+enum OutputSink {
     /// A person: nothing that others wrote may steer the terminal.
     Terminal,
     /// A file or a program, which get what others wrote as they wrote it.
     File,
 }
 
-impl Sink {
-    fn of(stream: &impl IsTerminal) -> Self {
+impl OutputSink {
+    fn from_stream(stream: &impl IsTerminal) -> Self {
         if stream.is_terminal() {
             Self::Terminal
         } else {
@@ -46,10 +46,10 @@ impl Sink {
     }
 
     /// The one place where text becomes output.
-    fn shown(self, text: &str) -> Cow<'_, str> {
+    fn sanitize(self, text: &str) -> Cow<'_, str> {
         match self {
-            Self::Terminal => foreign::for_terminal(text),
-            Self::File => foreign::for_file(text),
+            Self::Terminal => crate::output::untrusted::for_terminal(text),
+            Self::File => crate::output::untrusted::for_file(text),
         }
     }
 }
@@ -68,12 +68,12 @@ pub(crate) enum Tone {
 impl Output {
     pub(crate) fn new(is_json: bool) -> Self {
         let refuses = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let data = Sink::of(&std::io::stdout());
+        let data = OutputSink::from_stream(&std::io::stdout());
         Self {
             is_json,
-            has_colour: !is_json && !refuses && data == Sink::Terminal,
+            has_colour: !is_json && !refuses && data == OutputSink::Terminal,
             data,
-            messages: Sink::of(&std::io::stderr()),
+            messages: OutputSink::from_stream(&std::io::stderr()),
         }
     }
 
@@ -83,7 +83,7 @@ impl Output {
 
     /// Whether stdout is a terminal that a person looks at.
     pub(crate) fn is_interactive(self) -> bool {
-        !self.is_json && self.data == Sink::Terminal
+        !self.is_json && self.data == OutputSink::Terminal
     }
 
     /// Whether text is coloured.
@@ -93,7 +93,7 @@ impl Output {
 
     /// How many columns of data a line has room for; a file has no end of them.
     pub(crate) fn columns(self) -> Option<usize> {
-        (self.data == Sink::Terminal).then(|| crate::chat::terminal::size().0)
+        (self.data == OutputSink::Terminal).then(|| crate::chat::terminal::terminal_size().0)
     }
 
     /// One line of data; in `--json` mode nothing, since [`Self::json`] says it all.
@@ -110,24 +110,27 @@ impl Output {
 
     /// A picture for the terminal: sequences of our own around text that is clean already.
     pub(crate) fn draw(self, picture: &str) {
-        write_stdout(format_args!("{}", foreign::for_picture(picture)));
+        write_stdout(format_args!(
+            "{}",
+            crate::output::untrusted::for_picture(picture)
+        ));
     }
 
     /// A piece of a file that may be anything.
     pub(crate) fn bytes(self, piece: &[u8]) -> std::io::Result<()> {
         match self.data {
-            Sink::Terminal => {
+            OutputSink::Terminal => {
                 self.write_data(&String::from_utf8_lossy(piece));
                 Ok(())
             }
-            Sink::File => std::io::stdout().lock().write_all(piece),
+            OutputSink::File => std::io::stdout().lock().write_all(piece),
         }
     }
 
     /// Data without an end, in pieces: whether anybody still reads it. In `--json` mode nothing is written.
     pub(crate) fn stream(self, text: &str) -> bool {
         let mut stdout = std::io::stdout().lock();
-        let text = self.data.shown(text);
+        let text = self.data.sanitize(text);
         self.is_json || stdout.write_all(text.as_bytes()).is_ok() && stdout.flush().is_ok()
     }
 
@@ -152,7 +155,7 @@ impl Output {
     /// The one object of `--json` for a failure that has more to tell than its message.
     pub(crate) fn json_failure(self, message: &str, members: Value) {
         if self.is_json {
-            let error = json!({"code": Kind::Failed.code(), "message": message});
+            let error = json!({"code": FailureKind::Failed.code(), "message": message});
             let mut object = Map::from_iter([
                 ("ok".to_owned(), Value::Bool(false)),
                 ("error".to_owned(), error),
@@ -182,7 +185,7 @@ impl Output {
 
     /// The end of a command that failed.
     pub(crate) fn failure(self, failure: &Failure) {
-        if failure.is_told {
+        if failure.is_printed {
             return;
         }
         // Messages of servers are redacted where they arrive; this catches what came another way.
@@ -226,29 +229,29 @@ impl Output {
             Tone::Faint => "2",
             Tone::Strong => "1",
         };
-        foreign::coloured(code, text)
+        crate::output::untrusted::mark_colour(code, text)
     }
 
     /// Whether there is a terminal to show progress on.
     pub(crate) fn shows_progress(self) -> bool {
-        self.messages == Sink::Terminal && !self.is_json
+        self.messages == OutputSink::Terminal && !self.is_json
     }
 
     /// A line on a terminal's stderr that is replaced while something takes its time.
     pub(crate) fn progress(self, text: &str) {
         if self.shows_progress() {
-            let text = self.messages.shown(text);
+            let text = self.messages.sanitize(text);
             eprint!("\r\x1b[2K{}", text.lines().next().unwrap_or_default());
             let _ = std::io::stderr().flush();
         }
     }
 
     fn write_data(self, text: &str) {
-        write_stdout(format_args!("{}", self.data.shown(text)));
+        write_stdout(format_args!("{}", self.data.sanitize(text)));
     }
 
     fn write_message(self, text: &str) {
-        eprintln!("{}", self.messages.shown(text));
+        eprintln!("{}", self.messages.sanitize(text));
     }
 
     /// Takes the progress line away.

@@ -29,7 +29,7 @@ pub const PRESETS: [Preset; 1] = [Preset {
 }];
 
 /// The preset of that name.
-pub fn find(name: &str) -> Option<&'static Preset> {
+pub fn find_preset(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
 
@@ -39,11 +39,11 @@ mod tests {
 
     #[test]
     fn codex_serves_mcp_by_its_own_command() {
-        let entry = super::find("codex").map(super::Preset::entry);
+        let entry = super::find_preset("codex").map(super::Preset::entry);
         assert_eq!(
             entry,
             Some(json!({"command": "codex", "args": ["mcp-server"]}))
         );
-        assert_eq!(super::find("other"), None);
+        assert_eq!(super::find_preset("other"), None);
     }
 }

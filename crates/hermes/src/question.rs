@@ -5,16 +5,16 @@ use std::io::{self, IsTerminal, Write};
 use hermes_config::Secret;
 use tokio_util::sync::CancellationToken;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, FailureKind};
 
 mod checklist;
 pub(crate) mod form;
 mod keys;
+pub(crate) mod link;
 mod person;
 mod terminal;
-pub(crate) mod visit;
 
-pub(crate) use checklist::Item;
+pub(crate) use checklist::ChecklistItem;
 pub(crate) use person::TerminalPerson;
 
 use terminal::Echo;
@@ -28,7 +28,7 @@ pub(crate) struct Questions {
 
 /// The answer that an empty line or `--yes` stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Usual {
+pub(crate) enum DefaultAnswer {
     Yes,
     No,
 }
@@ -52,24 +52,24 @@ impl Questions {
     pub(crate) fn confirm(
         self,
         question: &str,
-        usual: Usual,
+        usual: DefaultAnswer,
         instead: &str,
     ) -> Result<bool, Failure> {
         if self.takes_defaults {
-            return Ok(usual == Usual::Yes);
+            return Ok(usual == DefaultAnswer::Yes);
         }
         self.need_terminal(question, instead)?;
         let choices = match usual {
-            Usual::Yes => "[Y/n]",
-            Usual::No => "[y/N]",
+            DefaultAnswer::Yes => "[Y/n]",
+            DefaultAnswer::No => "[y/N]",
         };
         loop {
-            let answer = ask(&format!("{question} {choices} "), Echo::On)?;
+            let answer = ask_line(&format!("{question} {choices} "), Echo::On)?;
             match answer.trim().to_lowercase().as_str() {
-                "" => return Ok(usual == Usual::Yes),
+                "" => return Ok(usual == DefaultAnswer::Yes),
                 "y" | "yes" => return Ok(true),
                 "n" | "no" => return Ok(false),
-                _ => say("Please answer `y` or `n`.\n")?,
+                _ => write_message("Please answer `y` or `n`.\n")?,
             }
         }
     }
@@ -88,7 +88,7 @@ impl Questions {
         }
         self.need_terminal(question, instead)?;
         let shown = default.map_or_else(String::new, |default| format!(" [{default}]"));
-        let answer = ask(&format!("{question}{shown}: "), Echo::On)?;
+        let answer = ask_line(&format!("{question}{shown}: "), Echo::On)?;
         match (answer.trim(), default) {
             ("", Some(default)) => Ok(default.to_owned()),
             (answer, _) => Ok(answer.to_owned()),
@@ -98,7 +98,7 @@ impl Questions {
     /// A line that is not shown while it is typed. There is no usual answer, so `--yes` does not help.
     pub(crate) fn hidden(self, question: &str, instead: &str) -> Result<Secret<String>, Failure> {
         self.need_terminal(question, instead)?;
-        let answer = ask(&format!("{question}: "), Echo::Off)?;
+        let answer = ask_line(&format!("{question}: "), Echo::Off)?;
         Ok(Secret::new(answer.trim().to_owned()))
     }
 
@@ -106,7 +106,7 @@ impl Questions {
     pub(crate) fn select(
         self,
         title: &str,
-        items: &[Item],
+        items: &[ChecklistItem],
         chosen: &[usize],
         instead: &str,
     ) -> Result<Vec<usize>, Failure> {
@@ -114,7 +114,7 @@ impl Questions {
             return Ok(chosen.to_vec());
         }
         self.need_terminal(title, instead)?;
-        checklist::ask(title, items, chosen)?.ok_or_else(interrupted)
+        checklist::ask_checklist(title, items, chosen)?.ok_or_else(interrupted_failure)
     }
 
     fn need_terminal(self, question: &str, instead: &str) -> Result<(), Failure> {
@@ -123,7 +123,7 @@ impl Questions {
         }
         let question = question.trim_end_matches([':', '?']);
         Err(Failure::new(
-            Kind::AnswerNeeded,
+            FailureKind::AnswerNeeded,
             format!("there is no terminal to ask on: {question}?"),
         )
         .hint(instead))
@@ -131,20 +131,20 @@ impl Questions {
 }
 
 /// Asks questions that end without an answer when the token is cancelled.
-pub(crate) fn until<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
-    terminal::until(stop, ask)
+pub(crate) fn with_cancellation<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
+    terminal::with_cancellation(stop, ask)
 }
 
-fn ask(prompt: &str, echo: Echo) -> Result<String, Failure> {
-    terminal::read_line(prompt, echo)?.ok_or_else(interrupted)
+fn ask_line(prompt: &str, echo: Echo) -> Result<String, Failure> {
+    terminal::read_line(prompt, echo)?.ok_or_else(interrupted_failure)
 }
 
-fn interrupted() -> Failure {
-    Failure::new(Kind::Interrupted, "interrupted; nothing was changed")
+fn interrupted_failure() -> Failure {
+    Failure::new(FailureKind::Interrupted, "interrupted; nothing was changed")
 }
 
 /// Where stderr goes elsewhere, the person sees stdout alone.
-fn say(text: &str) -> io::Result<()> {
+fn write_message(text: &str) -> io::Result<()> {
     let mut terminal: Box<dyn Write> = if io::stderr().is_terminal() {
         Box::new(io::stderr().lock())
     } else {

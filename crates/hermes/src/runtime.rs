@@ -7,36 +7,36 @@
 //!  `--- Unix socket, passed down -------'
 //! ```
 //!
-//! [`ProcessRuntime`] is the way in. [`Isolation`] is what the operator wants, [`Means`] what the machine has, and the
+//! [`ProcessRuntime`] is the way in. [`Isolation`] is what the operator wants, [`IsolationSupport`] what the machine has, and the
 //! [`launcher`] is what a tenant's process does to itself before it becomes the agent.
 
 mod api;
 mod cgroup;
+pub mod connect_check;
 mod environment;
 mod event_stream;
 pub mod handover;
 mod isolation;
+mod isolation_selftest;
 pub mod launcher;
 mod linked;
 mod niceness;
 mod plan;
 mod process;
 mod process_runtime;
-pub mod reach;
 mod sandbox;
 mod socket;
-mod trial;
 mod users;
 mod watch;
 
 pub(crate) use self::{
     environment::{COMMAND_SANDBOX, READ_PATHS},
-    linked::TakeVariables,
+    linked::ApplyVariables,
 };
 pub use self::{
-    isolation::{Isolation, Means, Mode, closed_to_users},
+    isolation::{ConfinementMode, Isolation, IsolationSupport, directory_closed_to_users},
     linked::{LinkedAgent, LinkedRuntime},
-    process_runtime::{ProcessRuntime, Setup},
-    socket::{Callers, private_routes},
-    trial::{Attempt, Outcome, try_isolation},
+    process_runtime::{ProcessRuntime, ProcessRuntimeSetup},
+    socket::{SocketCallers, listen_private_routes},
 };
+pub use crate::runtime::isolation_selftest::{AttemptOutcome, SelftestAttempt, run_selftest};

@@ -8,20 +8,21 @@ use std::{
 };
 
 use hermes_agent::tools::teams::{
-    Asked, Found, Group, Hit, Placed, Shares, SharesError, Spot, Teams, Text,
+    FileLines, GrepMatch, GroupPath, MemberGroup, SearchResults, Shares, SharesError, SharesFuture,
+    Teams, WriteOutcome,
 };
 use hermes_config::Secret;
 use reqwest::{Client, Method, RequestBuilder, StatusCode, Url, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-const SOCKET: &str = "HERMES_HUB_SOCKET";
+const SOCKET_VARIABLE: &str = "HERMES_HUB_SOCKET";
 
 /// Request timeout: a search may take five seconds in the Hub, and queue before that.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of search results from the Hub.
-const MOST: u64 = 1000;
+const MAX_RESULTS: u64 = 1000;
 
 /// The runtime key of a home, which may become another one while its agent runs. Clones are the same key.
 #[derive(Debug, Clone)]
@@ -53,14 +54,17 @@ pub(crate) struct HubShares {
 }
 
 /// The files of the groups, if this process belongs to a Hub that has private routes.
-pub(crate) fn of_hub(key: Option<&Secret<String>>, workspace: &Path) -> Option<Arc<Teams>> {
-    let socket = std::env::var_os(SOCKET).map(PathBuf::from)?;
-    at(&socket, RuntimeKey::new(key?.clone()), workspace)
+pub(crate) fn from_environment(
+    key: Option<&Secret<String>>,
+    workspace: &Path,
+) -> Option<Arc<Teams>> {
+    let socket = std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from)?;
+    connect(&socket, RuntimeKey::new(key?.clone()), workspace)
 }
 
 /// The files of the groups, by way of the Hub's private routes.
-pub(crate) fn at(socket: &Path, key: RuntimeKey, workspace: &Path) -> Option<Arc<Teams>> {
-    match HubShares::at(socket, key) {
+pub(crate) fn connect(socket: &Path, key: RuntimeKey, workspace: &Path) -> Option<Arc<Teams>> {
+    match HubShares::connect(socket, key) {
         Ok(shares) => Some(Arc::new(Teams::new(Arc::new(shares), workspace))),
         Err(error) => {
             tracing::warn!(%error, "cannot connect to the Hub for group files");
@@ -70,14 +74,14 @@ pub(crate) fn at(socket: &Path, key: RuntimeKey, workspace: &Path) -> Option<Arc
 }
 
 impl HubShares {
-    fn at(socket: &Path, key: RuntimeKey) -> io::Result<Self> {
-        let (path, directory) = short(socket)?;
+    fn connect(socket: &Path, key: RuntimeKey) -> io::Result<Self> {
+        let (path, directory) = short_socket_path(socket)?;
         let client = Client::builder()
             .unix_socket(path)
             .no_proxy()
             // There is no TLS on a socket, and roots take milliseconds to read.
             .tls_certs_only([])
-            .timeout(PATIENCE)
+            .timeout(REQUEST_TIMEOUT)
             .build()
             .map_err(io::Error::other)?;
         Ok(Self {
@@ -90,13 +94,13 @@ impl HubShares {
     fn request(
         &self,
         method: Method,
-        spot: Option<&Spot>,
+        spot: Option<&GroupPath>,
         route: &[&str],
         query: &[(&str, &str)],
     ) -> Result<RequestBuilder, SharesError> {
-        let mut url = Url::parse("http://hub/internal/v1/shares").map_err(broken)?;
+        let mut url = Url::parse("http://hub/internal/v1/shares").map_err(unexpected_reply)?;
         {
-            let mut segments = url.path_segments_mut().map_err(broken)?;
+            let mut segments = url.path_segments_mut().map_err(unexpected_reply)?;
             segments.extend(spot.map(|spot| &spot.group));
             segments.extend(route);
         }
@@ -111,17 +115,17 @@ impl HubShares {
 
     async fn get<T: for<'de> Deserialize<'de>>(
         &self,
-        spot: Option<&Spot>,
+        spot: Option<&GroupPath>,
         route: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, SharesError> {
-        let (_, body) = send(self.request(Method::GET, spot, route, query)?).await?;
-        serde_json::from_value(body).map_err(broken)
+        let (_, body) = send_request(self.request(Method::GET, spot, route, query)?).await?;
+        serde_json::from_value(body).map_err(unexpected_reply)
     }
 }
 
 /// Paths of sockets must be short: a long one is named by way of its directory's descriptor.
-fn short(socket: &Path) -> io::Result<(PathBuf, Option<std::fs::File>)> {
+fn short_socket_path(socket: &Path) -> io::Result<(PathBuf, Option<std::fs::File>)> {
     const LONGEST: usize = 100;
     if socket.as_os_str().len() <= LONGEST {
         return Ok((socket.to_owned(), None));
@@ -142,23 +146,23 @@ fn short(socket: &Path) -> io::Result<(PathBuf, Option<std::fs::File>)> {
     Err(io::Error::other("the path of the Hub's socket is too long"))
 }
 
-fn broken(error: impl std::fmt::Debug) -> SharesError {
+fn unexpected_reply(error: impl std::fmt::Debug) -> SharesError {
     tracing::warn!(?error, "unexpected reply from the Hub");
     SharesError("unexpected reply from the Hub".into())
 }
 
 /// Sends something, and tells the status and the document that came back.
-async fn send(request: RequestBuilder) -> Result<(StatusCode, Value), SharesError> {
+async fn send_request(request: RequestBuilder) -> Result<(StatusCode, Value), SharesError> {
     let response = request.send().await.map_err(|error| {
         tracing::warn!(?error, "Hub request failed");
         SharesError("cannot reach the Hub that stores group files; try again".into())
     })?;
     let status = response.status();
-    let text = response.bytes().await.map_err(broken)?;
+    let text = response.bytes().await.map_err(unexpected_reply)?;
     let body: Value = if text.is_empty() {
         Value::Null
     } else {
-        serde_json::from_slice(&text).map_err(broken)?
+        serde_json::from_slice(&text).map_err(unexpected_reply)?
     };
     if status.is_success() {
         return Ok((status, body));
@@ -169,19 +173,19 @@ async fn send(request: RequestBuilder) -> Result<(StatusCode, Value), SharesErro
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct GroupShown {
+struct GroupReply {
     group_id: String,
     access: String,
 }
 
 #[derive(Deserialize)]
-struct GroupsShown {
-    shares: Vec<GroupShown>,
+struct GroupsReply {
+    shares: Vec<GroupReply>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct TextShown {
+struct TextReply {
     content: String,
     total_lines: usize,
     next_offset: Option<usize>,
@@ -189,36 +193,36 @@ struct TextShown {
 }
 
 #[derive(Deserialize)]
-struct MatchesShown {
-    matches: Vec<MatchShown>,
+struct MatchesReply {
+    matches: Vec<MatchReply>,
     truncated: bool,
 }
 
 #[derive(Deserialize)]
-struct MatchShown {
+struct MatchReply {
     path: String,
     line: u64,
     text: String,
 }
 
 #[derive(Deserialize)]
-struct PathsShown {
-    paths: Vec<PathShown>,
+struct PathsReply {
+    paths: Vec<PathReply>,
     truncated: bool,
 }
 
 #[derive(Deserialize)]
-struct PathShown {
+struct PathReply {
     path: String,
     #[serde(rename = "type")]
     kind: String,
 }
 
 impl Shares for HubShares {
-    fn groups(&self) -> Asked<'_, Vec<Group>> {
+    fn groups(&self) -> SharesFuture<'_, Vec<MemberGroup>> {
         Box::pin(async move {
-            let shown: GroupsShown = self.get(None, &[], &[]).await?;
-            let groups = shown.shares.into_iter().map(|share| Group {
+            let shown: GroupsReply = self.get(None, &[], &[]).await?;
+            let groups = shown.shares.into_iter().map(|share| MemberGroup {
                 id: share.group_id,
                 access: share.access,
             });
@@ -226,7 +230,12 @@ impl Shares for HubShares {
         })
     }
 
-    fn read<'a>(&'a self, spot: &'a Spot, offset: usize, limit: usize) -> Asked<'a, Text> {
+    fn read<'a>(
+        &'a self,
+        spot: &'a GroupPath,
+        offset: usize,
+        limit: usize,
+    ) -> SharesFuture<'a, FileLines> {
         Box::pin(async move {
             let (offset, limit) = (offset.to_string(), limit.to_string());
             let query = [
@@ -234,8 +243,8 @@ impl Shares for HubShares {
                 ("offset", &offset),
                 ("limit", &limit),
             ];
-            let shown: TextShown = self.get(Some(spot), &["files", "content"], &query).await?;
-            Ok(Text {
+            let shown: TextReply = self.get(Some(spot), &["files", "content"], &query).await?;
+            Ok(FileLines {
                 content: shown.content,
                 total_lines: shown.total_lines,
                 next: shown.next_offset,
@@ -246,10 +255,10 @@ impl Shares for HubShares {
 
     fn write<'a>(
         &'a self,
-        spot: &'a Spot,
+        spot: &'a GroupPath,
         content: String,
         version: Option<&'a str>,
-    ) -> Asked<'a, Placed> {
+    ) -> SharesFuture<'a, WriteOutcome> {
         Box::pin(async move {
             let mut request = self
                 .request(Method::PUT, Some(spot), &["files", "content"], &[])?
@@ -257,64 +266,72 @@ impl Shares for HubShares {
             if let Some(version) = version {
                 request = request.header(header::IF_MATCH, version);
             }
-            let (status, _) = send(request).await?;
+            let (status, _) = send_request(request).await?;
             Ok(if status == StatusCode::CREATED {
-                Placed::Created
+                WriteOutcome::Created
             } else {
-                Placed::Replaced
+                WriteOutcome::Replaced
             })
         })
     }
 
-    fn remove<'a>(&'a self, spot: &'a Spot, version: &'a str) -> Asked<'a, ()> {
+    fn remove<'a>(&'a self, spot: &'a GroupPath, version: &'a str) -> SharesFuture<'a, ()> {
         Box::pin(async move {
             let query = [("path", spot.path.as_str())];
             let request = self.request(Method::DELETE, Some(spot), &["files"], &query)?;
-            send(request.header(header::IF_MATCH, version)).await?;
+            send_request(request.header(header::IF_MATCH, version)).await?;
             Ok(())
         })
     }
 
-    fn grep<'a>(&'a self, spot: &'a Spot, pattern: &'a str) -> Asked<'a, Found<Hit>> {
+    fn grep<'a>(
+        &'a self,
+        spot: &'a GroupPath,
+        pattern: &'a str,
+    ) -> SharesFuture<'a, SearchResults<GrepMatch>> {
         Box::pin(async move {
             let request = self
                 .request(Method::POST, Some(spot), &["grep"], &[])?
-                .json(&json!({"pattern": pattern, "path": spot.path, "max": MOST}));
-            let (_, body) = send(request).await?;
-            let shown: MatchesShown = serde_json::from_value(body).map_err(broken)?;
-            let items = shown.matches.into_iter().map(|one| Hit {
+                .json(&json!({"pattern": pattern, "path": spot.path, "max": MAX_RESULTS}));
+            let (_, body) = send_request(request).await?;
+            let shown: MatchesReply = serde_json::from_value(body).map_err(unexpected_reply)?;
+            let items = shown.matches.into_iter().map(|one| GrepMatch {
                 path: one.path,
                 line: one.line,
                 text: one.text,
             });
-            Ok(Found {
+            Ok(SearchResults {
                 items: items.collect(),
                 is_cut: shown.truncated,
             })
         })
     }
 
-    fn find<'a>(&'a self, spot: &'a Spot, name: &'a str) -> Asked<'a, Found<String>> {
+    fn find<'a>(
+        &'a self,
+        spot: &'a GroupPath,
+        name: &'a str,
+    ) -> SharesFuture<'a, SearchResults<String>> {
         Box::pin(async move {
-            let most = MOST.to_string();
+            let most = MAX_RESULTS.to_string();
             let query = [("path", spot.path.as_str()), ("name", name), ("max", &most)];
-            let shown: PathsShown = self.get(Some(spot), &["find"], &query).await?;
+            let shown: PathsReply = self.get(Some(spot), &["find"], &query).await?;
             let items = shown.paths.into_iter().map(|one| match one.kind.as_str() {
                 "dir" => format!("{}/", one.path),
                 _ => one.path,
             });
-            Ok(Found {
+            Ok(SearchResults {
                 items: items.collect(),
                 is_cut: shown.truncated,
             })
         })
     }
 
-    fn exists<'a>(&'a self, spot: &'a Spot) -> Asked<'a, bool> {
+    fn exists<'a>(&'a self, spot: &'a GroupPath) -> SharesFuture<'a, bool> {
         Box::pin(async move {
             let query = [("path", spot.path.as_str())];
             let request = self.request(Method::GET, Some(spot), &["stat"], &query)?;
-            let response = request.send().await.map_err(broken)?;
+            let response = request.send().await.map_err(unexpected_reply)?;
             match response.status() {
                 StatusCode::NOT_FOUND => Ok(false),
                 status if status.is_success() => Ok(true),

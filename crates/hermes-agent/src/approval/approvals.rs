@@ -15,32 +15,30 @@ use hermes_store::SessionId;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ApprovalMode, ApprovalRequest, ApprovalSettings, Approver, Decision, Finding, Judge, Judgement,
-    Scene, Verdict,
-    classify::{self, command_texts},
-    glob,
-    written::{Origin, Written},
+    ApprovalMode, ApprovalRequest, ApprovalSettings, Approver, CommandContext, Decision, Finding,
+    Judge, Judgement, Verdict, classify, classify::command_texts, glob,
 };
 use crate::{
-    ceiling::{InForce, OnTimeout},
+    approval::written_files::{FileOrigin, WrittenFiles},
+    policy::{OnTimeout, PolicyHandle},
     printable::printable,
 };
 
 /// Longest text that is shown, in characters.
-const LONGEST_TEXT: usize = 3800;
+const MAX_TEXT_CHARS: usize = 3800;
 /// Joiners and soft hyphens: scripts need them, commands do not, and they can make one look like another.
-const HIDING: [char; 3] = ['\u{200c}', '\u{200d}', '\u{ad}'];
+const INVISIBLE_JOINERS: [char; 3] = ['\u{200c}', '\u{200d}', '\u{ad}'];
 /// Longest reason of a refusal that goes back to the model.
-const LONGEST_REASON: usize = 280;
+const MAX_REASON_CHARS: usize = 280;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ApprovalError {
     #[error("blocked: this {0}. It cannot be approved; do not try it in another way")]
-    Never(String),
+    Blocked(String),
     #[error("the operator's policy does not allow `{0}` here; go on without it")]
-    Policy(String),
+    PolicyDenied(String),
     #[error("blocked by the user's `approvals.deny` pattern `{0}`; do not try it in another way")]
-    Denied(String),
+    DenyListed(String),
     /// Denied, or not answered in time.
     #[error(
         "not approved: {0}. Do not try the same in another way; go on without it or ask the user"
@@ -49,7 +47,7 @@ pub enum Refusal {
 }
 
 /// Receives the names of rules, or the patterns of commands, that are allowed from now on.
-type OnAlways = Arc<dyn Fn(&[String]) + Send + Sync>;
+type AlwaysCallback = Arc<dyn Fn(&[String]) + Send + Sync>;
 
 /// The decisions of one session. Clones share what was allowed in it.
 #[derive(Clone)]
@@ -59,13 +57,13 @@ pub struct Approvals {
     judge: Option<Arc<dyn Judge>>,
     redactor: Redactor,
     session: Option<SessionId>,
-    on_always: Option<OnAlways>,
-    in_force: InForce,
+    on_always: Option<AlwaysCallback>,
+    policy: PolicyHandle,
     allowed: Arc<Mutex<Allowed>>,
     /// Files that were written in the session.
-    written: Arc<Mutex<Written>>,
+    written_files: Arc<Mutex<WrittenFiles>>,
     /// Whether the sandbox for commands was mentioned in this session.
-    is_advised: Arc<AtomicBool>,
+    sandbox_hint_shown: Arc<AtomicBool>,
 }
 
 /// What was allowed in a session.
@@ -88,12 +86,12 @@ enum SessionGrant {
 
 /// What a command is held by, besides these rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holding {
-    Rules,
+pub enum SandboxState {
+    Unavailable,
     /// Not confined, although this machine supports a sandbox.
-    RulesAlone,
+    Available,
     /// Confined: nothing outside the workspace can be reached.
-    Sandbox,
+    Enforced,
 }
 
 impl Approvals {
@@ -106,16 +104,16 @@ impl Approvals {
             redactor: Redactor::default(),
             session: None,
             on_always: None,
-            in_force: InForce::default(),
+            policy: PolicyHandle::default(),
             allowed: Arc::default(),
-            written: Arc::default(),
-            is_advised: Arc::default(),
+            written_files: Arc::default(),
+            sandbox_hint_shown: Arc::default(),
         }
     }
 
     /// A copy with other settings. What was allowed in this session stays allowed.
     #[must_use]
-    pub fn renewed(&self, settings: ApprovalSettings, redactor: Redactor) -> Self {
+    pub fn with_settings(&self, settings: ApprovalSettings, redactor: Redactor) -> Self {
         Self {
             settings,
             redactor,
@@ -125,7 +123,7 @@ impl Approvals {
 
     /// A copy that asks another approver.
     #[must_use]
-    pub fn asking(&self, approver: Arc<dyn Approver>) -> Self {
+    pub fn with_approver(&self, approver: Arc<dyn Approver>) -> Self {
         Self {
             approver,
             ..self.clone()
@@ -134,8 +132,8 @@ impl Approvals {
 
     /// Applies the operator's approval timeout.
     #[must_use]
-    pub fn beneath(mut self, in_force: InForce) -> Self {
-        self.in_force = in_force;
+    pub fn with_policy(mut self, in_force: PolicyHandle) -> Self {
+        self.policy = in_force;
         self
     }
 
@@ -155,7 +153,7 @@ impl Approvals {
 
     /// Says in questions which session asks.
     #[must_use]
-    pub fn in_session(mut self, session: SessionId) -> Self {
+    pub fn for_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
         self
     }
@@ -168,71 +166,76 @@ impl Approvals {
     }
 
     /// Records a file that the model has written.
-    pub fn note_written(&self, path: &Path) {
-        self.written().add(path.to_owned(), Origin::Session);
+    pub fn record_written_file(&self, path: &Path) {
+        self.written_files()
+            .add(path.to_owned(), FileOrigin::Session);
     }
 
-    fn written(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn written_files(&self) -> MutexGuard<'_, WrittenFiles> {
+        self.written_files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub async fn command(
+    pub async fn check_command(
         &self,
         tool: &str,
         command: &str,
-        scene: &Scene,
+        scene: &CommandContext,
         cancel: &CancellationToken,
-    ) -> Result<(), Refusal> {
-        let holding = Holding::Rules;
-        self.held_command(tool, command, scene, holding, cancel)
+    ) -> Result<(), ApprovalError> {
+        let holding = SandboxState::Unavailable;
+        self.check_command_in_sandbox(tool, command, scene, holding, cancel)
             .await
     }
 
     /// Decides about a command line that a sandbox may confine.
-    pub async fn held_command(
+    pub async fn check_command_in_sandbox(
         &self,
         tool: &str,
         command: &str,
-        scene: &Scene,
-        holding: Holding,
+        scene: &CommandContext,
+        holding: SandboxState,
         cancel: &CancellationToken,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApprovalError> {
         let mut scene = scene.clone();
-        scene.written.extend(&self.written());
-        let decided = self.decide(tool, command, &scene, holding, cancel).await;
+        scene.written_files.extend(&self.written_files());
+        let decided = self
+            .evaluate_command(tool, command, &scene, holding, cancel)
+            .await;
         if decided.is_ok() {
-            let written = classify::files_written(command, &scene);
-            self.written().extend(&written);
+            let written = classify::find_written_files(command, &scene);
+            self.written_files().extend(&written);
         }
         decided
     }
 
-    async fn decide(
+    async fn evaluate_command(
         &self,
         tool: &str,
         command: &str,
-        scene: &Scene,
-        holding: Holding,
+        scene: &CommandContext,
+        holding: SandboxState,
         cancel: &CancellationToken,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApprovalError> {
         let verdict = classify::classify(command, scene);
-        if let Verdict::Hardline(finding) = verdict {
-            return Err(Refusal::Never(finding.reason));
+        if let Verdict::Block(finding) = verdict {
+            return Err(ApprovalError::Blocked(finding.reason));
         }
-        if let Some(pattern) = self.denying_pattern(command, scene) {
-            return Err(Refusal::Denied(pattern.to_owned()));
+        if let Some(pattern) = self.find_deny_pattern(command, scene) {
+            return Err(ApprovalError::DenyListed(pattern.to_owned()));
         }
         let Verdict::Ask(findings) = verdict else {
             return Ok(());
         };
         let shown = SessionGrant::Line(scene.directory.clone(), command.trim().to_owned());
-        if self.allowed().shown.contains(&shown) {
+        if self.lock_allowed().shown.contains(&shown) {
             return Ok(());
         }
         let open: Vec<&Finding> = findings
             .iter()
             .filter(|finding| !self.is_allowed(finding, command))
-            .filter(|finding| holding != Holding::Sandbox || !finding.is_held_by_sandbox())
+            .filter(|finding| holding != SandboxState::Enforced || !finding.is_covered_by_sandbox())
             .collect();
         if open.is_empty() {
             return Ok(());
@@ -240,26 +243,27 @@ impl Approvals {
         let mut reasons: Vec<&str> = open.iter().map(|finding| finding.reason.as_str()).collect();
         reasons.dedup();
         let rules: BTreeSet<String> = open.iter().map(|finding| finding.rule.to_owned()).collect();
-        let is_avoidable = open.iter().all(|finding| finding.is_held_by_sandbox());
-        let advice = (holding == Holding::RulesAlone && is_avoidable).then(|| self.advice());
+        let is_avoidable = open.iter().all(|finding| finding.is_covered_by_sandbox());
+        let advice =
+            (holding == SandboxState::Available && is_avoidable).then(|| self.sandbox_hint());
         // Only a command that is shown unchanged can be remembered.
-        let is_shown_whole = self.presentable(command.trim()) == command.trim();
+        let is_shown_whole = self.sanitize_text(command.trim()) == command.trim();
         let request = ApprovalRequest {
             tool: tool.to_owned(),
             subject: command.to_owned(),
             reason: reasons.join("; "),
             rules: rules.into_iter().collect(),
-            pattern: is_shown_whole.then(|| glob::exactly(command.trim())),
-            advice: advice.flatten(),
-            may_be_permanent: is_shown_whole,
+            pattern: is_shown_whole.then(|| glob::escape_pattern(command.trim())),
+            hint: advice.flatten(),
+            can_allow_always: is_shown_whole,
             ..ApprovalRequest::default()
         };
-        self.ask(request, Some(shown), cancel).await
+        self.decide_request(request, Some(shown), cancel).await
     }
 
     /// Shown once in a session: with a sandbox this question would not be asked.
-    fn advice(&self) -> Option<String> {
-        let is_first = !self.is_advised.swap(true, Ordering::Relaxed);
+    fn sandbox_hint(&self) -> Option<String> {
+        let is_first = !self.sandbox_hint_shown.swap(true, Ordering::Relaxed);
         is_first.then(|| {
             "with `terminal.sandbox: workspace` in config.yaml this would not be asked: commands then reach the \
              working directory alone"
@@ -269,15 +273,15 @@ impl Approvals {
 
     /// Decides about something that is not a command. It is allowed if all its rules are, or if it has a pattern and was
     /// allowed itself.
-    pub async fn action(
+    pub async fn check_action(
         &self,
         request: ApprovalRequest,
         cancel: &CancellationToken,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApprovalError> {
         let shown = request.pattern.is_some();
         let shown = shown.then(|| SessionGrant::Action(request.subject.clone()));
         let is_known = {
-            let allowed = self.allowed();
+            let allowed = self.lock_allowed();
             let is_allowed =
                 |rule| allowed.rules.contains(rule) || self.settings.allow.contains(rule);
             let is_shown = shown.as_ref().is_some_and(|it| allowed.shown.contains(it));
@@ -286,48 +290,49 @@ impl Approvals {
         if is_known {
             Ok(())
         } else {
-            self.ask(request, shown, cancel).await
+            self.decide_request(request, shown, cancel).await
         }
     }
 
     /// Asks a person, whatever the home's own settings say. Session answers count, "always" answers do not: the home
     /// could have written those itself.
-    pub async fn required(
+    pub async fn require_approval(
         &self,
         mut request: ApprovalRequest,
         cancel: &CancellationToken,
-    ) -> Result<(), Refusal> {
-        request.may_be_permanent = false;
+    ) -> Result<(), ApprovalError> {
+        request.can_allow_always = false;
         let is_known = {
-            let allowed = &self.allowed().rules;
+            let allowed = &self.lock_allowed().rules;
             !request.rules.is_empty() && request.rules.iter().all(|rule| allowed.contains(rule))
         };
         if is_known {
             return Ok(());
         }
-        self.ask_person(self.presented(request), None, cancel).await
+        self.request_from_person(self.presented(request), None, cancel)
+            .await
     }
 
     /// The request as it can be shown.
     fn presented(&self, mut request: ApprovalRequest) -> ApprovalRequest {
-        request.subject = self.presentable(&request.subject);
-        request.reason = self.presentable(&request.reason);
+        request.subject = self.sanitize_text(&request.subject);
+        request.reason = self.sanitize_text(&request.reason);
         request.session.clone_from(&self.session);
-        request.patience = Some(self.patience());
+        request.timeout = Some(self.approval_timeout());
         request
     }
 
-    fn patience(&self) -> Duration {
-        let ceiling = self.in_force.ceiling();
-        ceiling.patience(self.settings.timeout, self.settings.written_timeout)
+    fn approval_timeout(&self) -> Duration {
+        let ceiling = self.policy.policy();
+        ceiling.approval_timeout(self.settings.timeout, self.settings.configured_timeout)
     }
 
-    async fn ask(
+    async fn decide_request(
         &self,
         request: ApprovalRequest,
         shown: Option<SessionGrant>,
         cancel: &CancellationToken,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApprovalError> {
         if self.settings.mode == ApprovalMode::Off {
             return Ok(());
         }
@@ -339,48 +344,50 @@ impl Approvals {
         {
             let judgement = tokio::select! {
                 judgement = judge.judge(&request) => judgement,
-                () = cancel.cancelled() => return Err(interrupted()),
+                () = cancel.cancelled() => return Err(interrupted_error()),
             };
             match judgement {
                 Judgement::Harmless => return Ok(()),
                 Judgement::Harmful => {
-                    return Err(Refusal::NotApproved("a review found it harmful".into()));
+                    return Err(ApprovalError::NotApproved(
+                        "a review found it harmful".into(),
+                    ));
                 }
                 Judgement::Unclear => {}
             }
         }
-        self.ask_person(request, shown, cancel).await
+        self.request_from_person(request, shown, cancel).await
     }
 
-    async fn ask_person(
+    async fn request_from_person(
         &self,
         request: ApprovalRequest,
         shown: Option<SessionGrant>,
         cancel: &CancellationToken,
-    ) -> Result<(), Refusal> {
-        let patience = self.patience();
+    ) -> Result<(), ApprovalError> {
+        let patience = self.approval_timeout();
         let rules = request.rules.clone();
         let kept = match &request.pattern {
             Some(pattern) => vec![pattern.clone()],
             None => rules.clone(),
         };
-        let may_be_permanent = request.may_be_permanent;
+        let may_be_permanent = request.can_allow_always;
         let decision = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Err(interrupted()),
-            decision = self.approver.ask(request) => decision,
+            () = cancel.cancelled() => return Err(interrupted_error()),
+            decision = self.approver.request_approval(request) => decision,
             () = tokio::time::sleep(patience) => {
-                if self.in_force.ceiling().on_timeout() == OnTimeout::Approve {
+                if self.policy.policy().on_timeout() == OnTimeout::Approve {
                     return Ok(());
                 }
                 let seconds = patience.as_secs();
-                return Err(Refusal::NotApproved(format!("nobody answered within {seconds} s")));
+                return Err(ApprovalError::NotApproved(format!("nobody answered within {seconds} s")));
             }
         };
         match decision {
             Decision::Once => {}
             Decision::Always if may_be_permanent => {
-                self.allowed().rules.extend(kept.iter().cloned());
+                self.lock_allowed().rules.extend(kept.iter().cloned());
                 if let Some(keep) = &self.on_always {
                     keep(&kept);
                 }
@@ -388,35 +395,35 @@ impl Approvals {
             // An "always" that was not offered counts for the session.
             Decision::Session | Decision::Always => match shown {
                 Some(shown) => {
-                    self.allowed().shown.insert(shown);
+                    self.lock_allowed().shown.insert(shown);
                 }
-                None => self.allowed().rules.extend(rules),
+                None => self.lock_allowed().rules.extend(rules),
             },
             Decision::Denied { reason } => {
                 let reason = reason.unwrap_or_else(|| "the user said no".into());
-                return Err(Refusal::NotApproved(
-                    reason.chars().take(LONGEST_REASON).collect(),
+                return Err(ApprovalError::NotApproved(
+                    reason.chars().take(MAX_REASON_CHARS).collect(),
                 ));
             }
         }
         Ok(())
     }
 
-    fn allowed(&self) -> MutexGuard<'_, Allowed> {
+    fn lock_allowed(&self) -> MutexGuard<'_, Allowed> {
         self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the rule is allowed, or a pattern matches the command it applies to, or the whole line.
     fn is_allowed(&self, finding: &Finding, line: &str) -> bool {
-        let allowed = &self.allowed().rules;
-        let exact = glob::exactly(line.trim());
+        let allowed = &self.lock_allowed().rules;
+        let exact = glob::escape_pattern(line.trim());
         allowed.iter().chain(&self.settings.allow).any(|rule| {
             rule == finding.rule || *rule == exact || glob::matches(rule, &finding.command)
         })
     }
 
     /// The pattern that matches the line or a command in it.
-    fn denying_pattern(&self, command: &str, scene: &Scene) -> Option<&str> {
+    fn find_deny_pattern(&self, command: &str, scene: &CommandContext) -> Option<&str> {
         if self.settings.deny.is_empty() {
             return None;
         }
@@ -428,23 +435,23 @@ impl Approvals {
     }
 
     /// Removes credentials and invisible characters, and truncates.
-    fn presentable(&self, text: &str) -> String {
+    fn sanitize_text(&self, text: &str) -> String {
         let visible: String = printable(text)
             .chars()
-            .filter(|c| !HIDING.contains(c))
+            .filter(|c| !INVISIBLE_JOINERS.contains(c))
             .map(|c| if c == '\t' { ' ' } else { c })
             .collect();
         let redacted = self.redactor.redact(&visible);
-        if redacted.chars().count() <= LONGEST_TEXT {
+        if redacted.chars().count() <= MAX_TEXT_CHARS {
             return redacted.into_owned();
         }
-        let begin = redacted.chars().take(LONGEST_TEXT - 1);
+        let begin = redacted.chars().take(MAX_TEXT_CHARS - 1);
         begin.chain(['…']).collect()
     }
 }
 
-fn interrupted() -> Refusal {
-    Refusal::NotApproved("interrupted".into())
+fn interrupted_error() -> ApprovalError {
+    ApprovalError::NotApproved("interrupted".into())
 }
 
 #[cfg(test)]

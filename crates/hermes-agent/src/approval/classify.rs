@@ -3,32 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    code,
-    programs::{self, Inner},
-    protected::Landmarks,
-    rules::{HELD_BY_SANDBOX, RULES},
-    shell::{self, Command, Word},
-    targets,
-    written::{self, Written},
+    code, programs,
+    programs::NestedCommand,
+    protected::ProtectedPaths,
+    rules::{RULES, SANDBOX_COVERED_RULES},
+    shell,
+    shell::{ShellCommand, ShellWord},
 };
+use crate::approval::{command_paths, written_files, written_files::WrittenFiles};
 
 /// Nested lines, as in `bash -c "sudo sh -c …"`.
-const DEEPEST: usize = 8;
+const MAX_LINE_NESTING: usize = 8;
 /// The rule for lines that cannot be parsed.
-const UNREADABLE: &str = "command too complex to check";
+const TOO_COMPLEX_RULE: &str = "command too complex to check";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scene {
+pub struct CommandContext {
     pub directory: PathBuf,
-    pub landmarks: Landmarks,
+    pub protected_paths: ProtectedPaths,
     /// Files that were written earlier in the same session.
-    pub written: Written,
+    pub written_files: WrittenFiles,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Weight {
+pub(super) enum Severity {
     Ask,
-    Never,
+    Block,
 }
 
 /// A rule that applies to a command.
@@ -43,8 +43,8 @@ pub struct Finding {
 
 impl Finding {
     /// Whether a sandbox for commands already prevents what the rule is about.
-    pub(super) fn is_held_by_sandbox(&self) -> bool {
-        HELD_BY_SANDBOX.contains(&self.rule)
+    pub(super) fn is_covered_by_sandbox(&self) -> bool {
+        SANDBOX_COVERED_RULES.contains(&self.rule)
     }
 }
 
@@ -52,37 +52,37 @@ impl Finding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Blocked, whatever the settings say.
-    Hardline(Finding),
+    Block(Finding),
     /// Needs approval, for each of these reasons.
     Ask(Vec<Finding>),
-    Fine,
+    Allow,
 }
 
-pub fn classify(line: &str, scene: &Scene) -> Verdict {
+pub fn classify(line: &str, scene: &CommandContext) -> Verdict {
     let mut findings = Vec::new();
-    look_at_line(line, scene, 0, &mut findings);
-    verdict(findings)
+    classify_line(line, scene, 0, &mut findings);
+    into_verdict(findings)
 }
 
-pub(super) fn files_written(line: &str, scene: &Scene) -> Written {
-    look_at_line(line, scene, 0, &mut Vec::new())
+pub(super) fn find_written_files(line: &str, scene: &CommandContext) -> WrittenFiles {
+    classify_line(line, scene, 0, &mut Vec::new())
 }
 
-fn verdict(mut findings: Findings) -> Verdict {
+fn into_verdict(mut findings: Findings) -> Verdict {
     let never = findings
         .iter()
-        .position(|(weight, _)| *weight == Weight::Never);
+        .position(|(weight, _)| *weight == Severity::Block);
     if let Some(index) = never {
-        return Verdict::Hardline(findings.swap_remove(index).1);
+        return Verdict::Block(findings.swap_remove(index).1);
     }
     if findings.is_empty() {
-        return Verdict::Fine;
+        return Verdict::Allow;
     }
     Verdict::Ask(findings.into_iter().map(|(_, finding)| finding).collect())
 }
 
 /// The text of each command in a line, also without wrappers such as `sudo`. For patterns that name commands.
-pub(super) fn command_texts(line: &str, scene: &Scene) -> Vec<String> {
+pub(super) fn command_texts(line: &str, scene: &CommandContext) -> Vec<String> {
     let mut texts = Vec::new();
     let Ok(commands) = shell::parse(line) else {
         return texts;
@@ -90,13 +90,13 @@ pub(super) fn command_texts(line: &str, scene: &Scene) -> Vec<String> {
     for (index, command) in commands.iter().enumerate() {
         let mut words = command.words.clone();
         loop {
-            texts.push(shell::text_of(&words));
-            let run = Run::new(&words, command, &commands[..index], &scene.directory, scene);
+            texts.push(shell::join_words(&words));
+            let run = Invocation::new(&words, command, &commands[..index], &scene.directory, scene);
             let Some(run) = run else { break };
-            let mut inner = programs::inner(&run);
+            let mut inner = programs::nested_commands(&run);
             match inner.pop() {
-                Some(Inner::Words(inner)) if texts.len() < 1000 => words = inner,
-                Some(Inner::Line(inner)) if inner != line && inner.len() < line.len() => {
+                Some(NestedCommand::Words(inner)) if texts.len() < 1000 => words = inner,
+                Some(NestedCommand::Line(inner)) if inner != line && inner.len() < line.len() => {
                     texts.extend(command_texts(&inner, scene));
                     break;
                 }
@@ -107,50 +107,50 @@ pub(super) fn command_texts(line: &str, scene: &Scene) -> Vec<String> {
     texts
 }
 
-pub(super) type Findings = Vec<(Weight, Finding)>;
+pub(super) type Findings = Vec<(Severity, Finding)>;
 
 /// One program invocation, as rules see it.
-pub(super) struct Run<'a> {
+pub(super) struct Invocation<'a> {
     /// The program as it is written.
-    pub(super) program: &'a Word,
+    pub(super) program: &'a ShellWord,
     /// The program without its directory.
     pub(super) name: &'a str,
-    pub(super) arguments: &'a [Word],
+    pub(super) arguments: &'a [ShellWord],
     /// The command that it is in.
-    pub(super) command: &'a Command,
+    pub(super) command: &'a ShellCommand,
     /// The commands of the line before it.
-    pub(super) before: &'a [Command],
+    pub(super) preceding: &'a [ShellCommand],
     pub(super) directory: &'a Path,
-    pub(super) landmarks: &'a Landmarks,
-    pub(super) written: &'a Written,
+    pub(super) protected_paths: &'a ProtectedPaths,
+    pub(super) written_files: &'a WrittenFiles,
 }
 
-impl<'a> Run<'a> {
+impl<'a> Invocation<'a> {
     fn new(
-        words: &'a [Word],
-        command: &'a Command,
-        before: &'a [Command],
+        words: &'a [ShellWord],
+        command: &'a ShellCommand,
+        before: &'a [ShellCommand],
         directory: &'a Path,
-        scene: &'a Scene,
+        scene: &'a CommandContext,
     ) -> Option<Self> {
         let (first, arguments) = words.split_first()?;
         let name = first.text.rsplit('/').next().unwrap_or(&first.text);
-        let landmarks = &scene.landmarks;
+        let landmarks = &scene.protected_paths;
         Some(Self {
             program: first,
             name,
             arguments,
             command,
-            before,
+            preceding: before,
             directory,
-            landmarks,
-            written: &scene.written,
+            protected_paths: landmarks,
+            written_files: &scene.written_files,
         })
     }
 
     /// The paths a word can mean, and their targets if they are links.
     pub(super) fn paths(&self, word: &str) -> Vec<PathBuf> {
-        let mut paths = targets::paths(word, self.directory, self.landmarks);
+        let mut paths = command_paths::expand_paths(word, self.directory, self.protected_paths);
         let real: Vec<PathBuf> = paths
             .iter()
             .filter_map(|path| path.canonicalize().ok())
@@ -168,12 +168,12 @@ impl<'a> Run<'a> {
         if let Some(input) = &self.command.input {
             return Some(input.clone());
         }
-        let writer = self.before.last().filter(|_| self.command.reads_pipe)?;
+        let writer = self.preceding.last().filter(|_| self.command.reads_pipe)?;
         let (name, arguments) = writer.words.split_first()?;
         match &*name.text {
             "echo" | "printf" => {
                 let arguments = programs::without_options(arguments, &[]);
-                Some(shell::text_of(arguments).replace("\\n", "\n"))
+                Some(shell::join_words(arguments).replace("\\n", "\n"))
             }
             "cat" => writer.input.clone(),
             _ => None,
@@ -209,33 +209,33 @@ impl<'a> Run<'a> {
 }
 
 /// Classifies all commands of a line. Returns the files written after it.
-pub(super) fn look_at_line(
+pub(super) fn classify_line(
     line: &str,
-    scene: &Scene,
+    scene: &CommandContext,
     depth: usize,
     findings: &mut Findings,
-) -> Written {
+) -> WrittenFiles {
     let commands = match shell::parse(line) {
-        Ok(commands) if depth <= DEEPEST => commands,
+        Ok(commands) if depth <= MAX_LINE_NESTING => commands,
         _ => {
             let reason = "cannot be checked: too long or too deeply nested".to_owned();
             let command = line.chars().take(200).collect();
             findings.push((
-                Weight::Ask,
+                Severity::Ask,
                 Finding {
-                    rule: UNREADABLE,
+                    rule: TOO_COMPLEX_RULE,
                     reason,
                     command,
                 },
             ));
-            return scene.written.clone();
+            return scene.written_files.clone();
         }
     };
     let mut scene = scene.clone();
     let mut directory = scene.directory.clone();
     for (index, command) in commands.iter().enumerate() {
         let before = &commands[..index];
-        look_at_words(
+        classify_words(
             &command.words,
             command,
             before,
@@ -244,11 +244,11 @@ pub(super) fn look_at_line(
             depth,
             findings,
         );
-        let outputs: Vec<(PathBuf, written::Origin)> =
-            Run::new(&command.words, command, before, &directory, &scene)
+        let outputs: Vec<(PathBuf, written_files::FileOrigin)> =
+            Invocation::new(&command.words, command, before, &directory, &scene)
                 .iter()
                 .flat_map(|run| {
-                    let outputs = written::outputs(run).into_iter();
+                    let outputs = written_files::output_files(run).into_iter();
                     outputs.flat_map(|(target, origin)| {
                         let paths = run.paths(&target).into_iter();
                         paths.map(move |path| (path, origin))
@@ -256,52 +256,53 @@ pub(super) fn look_at_line(
                 })
                 .collect();
         for (path, origin) in outputs {
-            scene.written.add(path, origin);
+            scene.written_files.add(path, origin);
         }
         if let [cd, target] = command.words.as_slice()
             && (cd.text == "cd" || cd.text == "pushd")
-            && let Some(path) = targets::paths(&target.text, &directory, &scene.landmarks)
-                .into_iter()
-                .next()
+            && let Some(path) =
+                command_paths::expand_paths(&target.text, &directory, &scene.protected_paths)
+                    .into_iter()
+                    .next()
         {
             directory = path;
         }
     }
-    scene.written
+    scene.written_files
 }
 
-fn look_at_words(
-    words: &[Word],
-    command: &Command,
-    before: &[Command],
+fn classify_words(
+    words: &[ShellWord],
+    command: &ShellCommand,
+    before: &[ShellCommand],
     directory: &Path,
-    scene: &Scene,
+    scene: &CommandContext,
     depth: usize,
     findings: &mut Findings,
 ) {
     // A redirection alone is a command too: `> file`.
-    let nothing = [Word::default()];
+    let nothing = [ShellWord::default()];
     let words = if words.is_empty() { &nothing } else { words };
-    let Some(run) = Run::new(words, command, before, directory, scene) else {
+    let Some(run) = Invocation::new(words, command, before, directory, scene) else {
         return;
     };
     for rule in RULES {
-        if (rule.holds)(&run) {
-            add(findings, rule.weight, rule.name, rule.reason, || {
-                shell::text_of(words)
+        if (rule.applies)(&run) {
+            add_finding(findings, rule.severity, rule.name, rule.reason, || {
+                shell::join_words(words)
             });
         }
     }
-    if depth > DEEPEST {
+    if depth > MAX_LINE_NESTING {
         return;
     }
-    let here = || Scene {
+    let here = || CommandContext {
         directory: directory.to_path_buf(),
         ..scene.clone()
     };
-    for inner in programs::inner(&run) {
+    for inner in programs::nested_commands(&run) {
         match inner {
-            Inner::Words(words) => look_at_words(
+            NestedCommand::Words(words) => classify_words(
                 &words,
                 command,
                 before,
@@ -310,18 +311,18 @@ fn look_at_words(
                 depth + 1,
                 findings,
             ),
-            Inner::Line(line) => {
-                look_at_line(&line, &here(), depth + 1, findings);
+            NestedCommand::Line(line) => {
+                classify_line(&line, &here(), depth + 1, findings);
             }
-            Inner::Code(text) => code::look_at(&text, &here(), depth + 1, findings),
+            NestedCommand::Code(text) => code::classify_code(&text, &here(), depth + 1, findings),
         }
     }
 }
 
 /// Adds a finding, once for each rule and command.
-pub(super) fn add(
+pub(super) fn add_finding(
     findings: &mut Findings,
-    weight: Weight,
+    weight: Severity,
     rule: &'static str,
     reason: &str,
     command: impl FnOnce() -> String,

@@ -4,14 +4,15 @@
 //! calls something that could use them so.
 
 use super::{
-    classify::{Finding, Findings, Scene, Weight, add, look_at_line},
-    rules, sql, targets,
+    classify::{CommandContext, Finding, Findings, Severity, add_finding, classify_line},
+    rules, sql,
 };
+use crate::approval::command_paths;
 
-const RULE: &str = "script execution via -e/-c flag";
-const NAMES_PROTECTED: &str = "code that names protected files";
+const SCRIPT_RULE: &str = "script execution via -e/-c flag";
+const PROTECTED_FILES_RULE: &str = "code that names protected files";
 
-const STARTS_PROGRAMS: [&str; 14] = [
+const PROCESS_CALLS: [&str; 14] = [
     "system",
     "popen",
     "subprocess",
@@ -28,7 +29,7 @@ const STARTS_PROGRAMS: [&str; 14] = [
     "Process.",
 ];
 /// Calls that delete directories with everything in them.
-const DELETES_TREES: [&str; 8] = [
+const TREE_DELETION_CALLS: [&str; 8] = [
     "rmtree",
     "rm_rf",
     "rm_r ",
@@ -39,7 +40,7 @@ const DELETES_TREES: [&str; 8] = [
     "fs.rm(",
 ];
 /// File modes for writing, and calls that write.
-const WRITES: [&str; 9] = [
+const WRITE_CALLS: [&str; 9] = [
     "'w",
     "\"w",
     "'a",
@@ -51,85 +52,94 @@ const WRITES: [&str; 9] = [
     ">>",
 ];
 /// Fork bombs, and calls that kill all processes.
-const NEVER: [&str; 4] = [
+const BLOCKED_CALLS: [&str; 4] = [
     "fork while fork",
     "while(1){fork",
     "os.kill(-1",
     "Process.kill(9,-1",
 ];
 
-pub(super) fn look_at(code: &str, scene: &Scene, depth: usize, findings: &mut Findings) {
+pub(super) fn classify_code(
+    code: &str,
+    scene: &CommandContext,
+    depth: usize,
+    findings: &mut Findings,
+) {
     let shown = || code.chars().take(400).collect::<String>();
     let has = |calls: &[&str]| calls.iter().any(|call| code.contains(call));
-    if NEVER
+    if BLOCKED_CALLS
         .iter()
         .any(|text| code.contains(text) || code.replace(' ', "").contains(&text.replace(' ', "")))
     {
-        add(
+        add_finding(
             findings,
-            Weight::Never,
-            RULE,
+            Severity::Block,
+            SCRIPT_RULE,
             "floods the machine with processes or ends all of them",
             shown,
         );
         return;
     }
-    let texts = strings(code);
+    let texts = extract_strings(code);
     let paths = || {
-        texts
-            .iter()
-            .flat_map(|text| targets::paths(text, &scene.directory, &scene.landmarks))
+        texts.iter().flat_map(|text| {
+            command_paths::expand_paths(text, &scene.directory, &scene.protected_paths)
+        })
     };
-    if has(&DELETES_TREES) {
-        let is_hopeless = paths().any(|path| targets::loss(&path, &scene.landmarks).is_some());
+    if has(&TREE_DELETION_CALLS) {
+        let is_hopeless = paths()
+            .any(|path| command_paths::describe_loss(&path, &scene.protected_paths).is_some());
         let weight = if is_hopeless {
-            Weight::Never
+            Severity::Block
         } else {
-            Weight::Ask
+            Severity::Ask
         };
-        add(
+        add_finding(
             findings,
             weight,
-            RULE,
+            SCRIPT_RULE,
             "code that deletes a directory with everything in it",
             shown,
         );
     }
-    if texts.iter().any(|text| names_protected(text, scene)) {
-        add(
+    if texts
+        .iter()
+        .any(|text| mentions_protected_path(text, scene))
+    {
+        add_finding(
             findings,
-            Weight::Ask,
-            NAMES_PROTECTED,
+            Severity::Ask,
+            PROTECTED_FILES_RULE,
             "code that names files of Hermes, start files of shells, keys, or the memory of processes",
             shown,
         );
     }
-    if has(&WRITES) && paths().any(|path| super::protected::is_system_config(&path)) {
-        add(
+    if has(&WRITE_CALLS) && paths().any(|path| super::protected::is_system_config(&path)) {
+        add_finding(
             findings,
-            Weight::Ask,
-            RULE,
+            Severity::Ask,
+            SCRIPT_RULE,
             "code that writes to the system's configuration",
             shown,
         );
     }
     for text in &texts {
-        for destruction in sql::destructions(text) {
-            let (rule, reason) = rules::of_sql(destruction);
-            add(findings, Weight::Ask, rule, reason, shown);
+        for destruction in sql::find_destructive(text) {
+            let (rule, reason) = rules::rule_for_sql(destruction);
+            add_finding(findings, Severity::Ask, rule, reason, shown);
         }
     }
-    if has(&STARTS_PROGRAMS) {
+    if has(&PROCESS_CALLS) {
         let mut inner = Vec::new();
         for text in &texts {
-            look_at_line(text, scene, depth, &mut inner);
+            classify_line(text, scene, depth, &mut inner);
         }
         for (weight, finding) in inner {
             let reason = format!("code that runs a command: {}", finding.reason);
             findings.push((
                 weight,
                 Finding {
-                    rule: RULE,
+                    rule: SCRIPT_RULE,
                     reason,
                     ..finding
                 },
@@ -140,8 +150,8 @@ pub(super) fn look_at(code: &str, scene: &Scene, depth: usize, findings: &mut Fi
 
 /// Whether code mentions a protected file: as a path, by the name of the home, or in
 /// pieces that are joined when it runs.
-fn names_protected(text: &str, scene: &Scene) -> bool {
-    let landmarks = &scene.landmarks;
+fn mentions_protected_path(text: &str, scene: &CommandContext) -> bool {
+    let landmarks = &scene.protected_paths;
     // A project's `*.key` may be anything.
     let is_hidden = |path: &std::path::Path| {
         let user = landmarks.user_home.as_ref();
@@ -165,13 +175,13 @@ fn names_protected(text: &str, scene: &Scene) -> bool {
     text.contains("HERMES_HOME")
         || parts.any(|part| is_home(part) || super::protected::is_startup_name(part))
         || (text.contains("/proc") && (text.contains("environ") || text.contains("/mem")))
-        || targets::paths(text, &scene.directory, landmarks)
+        || command_paths::expand_paths(text, &scene.directory, landmarks)
             .iter()
             .any(|path| is_protected(path))
 }
 
 /// The string literals of a program, and lists of them joined to a line, such as `["rm", "-r"]`.
-fn strings(code: &str) -> Vec<String> {
+fn extract_strings(code: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut list: Vec<String> = Vec::new();
     let mut characters = code.chars();
@@ -215,15 +225,15 @@ fn finish_list(list: &mut Vec<String>, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::strings;
+    use super::extract_strings;
 
     #[test]
     fn strings_are_found_alone_and_as_lists() {
         assert_eq!(
-            strings("run(['rm', '-r', x, \"y\"])"),
+            extract_strings("run(['rm', '-r', x, \"y\"])"),
             ["rm", "-r", "rm -r", "y"]
         );
-        assert_eq!(strings(r#"print("a \" b")"#), ["a \" b"]);
-        assert_eq!(strings("'''doc'''"), ["doc"]);
+        assert_eq!(extract_strings(r#"print("a \" b")"#), ["a \" b"]);
+        assert_eq!(extract_strings("'''doc'''"), ["doc"]);
     }
 }

@@ -9,15 +9,15 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_store::runtime::Answer;
+use hermes_store::runtime::ApprovalAnswer;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::socket::DecisionSocket;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
-    pub answer: Answer,
+pub struct SubmittedDecision {
+    pub answer: ApprovalAnswer,
     /// Who answered, for the record.
     pub by: String,
     /// For the model.
@@ -26,7 +26,7 @@ pub struct Given {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Taken {
+pub enum SubmitOutcome {
     Accepted,
     /// The request is not pending here: it was decided before, or never made.
     NotWaiting,
@@ -38,55 +38,55 @@ pub enum Taken {
 
 /// The pending requests of one process. Clones share them.
 #[derive(Clone)]
-pub struct Decisions {
-    inner: Arc<DecisionsState>,
+pub struct DecisionRegistry {
+    inner: Arc<DecisionRegistryState>,
 }
 
-struct DecisionsState {
+struct DecisionRegistryState {
     home: Home,
-    waiting: Waitings,
+    pending: PendingDecisions,
     /// Opened by the first request.
     socket: tokio::sync::Mutex<Option<DecisionSocket>>,
 }
 
 /// Pending requests by id.
-pub(super) type Waitings = Arc<Mutex<HashMap<String, PendingDecision>>>;
+pub(super) type PendingDecisions = Arc<Mutex<HashMap<String, PendingDecision>>>;
 
 pub(super) struct PendingDecision {
-    answer: watch::Sender<Option<Given>>,
+    answer: watch::Sender<Option<SubmittedDecision>>,
     may_be_permanent: bool,
 }
 
 /// A pending request. Dropping it removes it.
-pub struct Waiting {
+pub struct DecisionWaiter {
     id: String,
-    all: Waitings,
-    answer: watch::Receiver<Option<Given>>,
+    pending: PendingDecisions,
+    answer: watch::Receiver<Option<SubmittedDecision>>,
 }
 
-impl Decisions {
+impl DecisionRegistry {
     /// For the requests of this home. The socket is opened by the first request.
     pub fn new(home: Home) -> Self {
         Self {
-            inner: Arc::new(DecisionsState {
+            inner: Arc::new(DecisionRegistryState {
                 home,
-                waiting: Waitings::default(),
+                pending: PendingDecisions::default(),
                 socket: tokio::sync::Mutex::new(None),
             }),
         }
     }
 
     /// Registers a request that others can decide.
-    pub async fn wait_for(&self, id: &str, may_be_permanent: bool) -> Waiting {
+    pub async fn register_request(&self, id: &str, may_be_permanent: bool) -> DecisionWaiter {
         let (sender, answer) = watch::channel(None);
         let entry = PendingDecision {
             answer: sender,
             may_be_permanent,
         };
-        lock(&self.inner.waiting).insert(id.to_owned(), entry);
-        let waiting = Waiting {
+        lock_pending(&self.inner.pending).insert(id.to_owned(), entry);
+        let waiting = DecisionWaiter {
             id: id.to_owned(),
-            all: self.inner.waiting.clone(),
+            pending: self.inner.pending.clone(),
             answer,
         };
         self.open_socket().await;
@@ -98,7 +98,7 @@ impl Decisions {
         if socket.is_some() {
             return;
         }
-        match DecisionSocket::open(&self.inner.home, self.inner.waiting.clone()) {
+        match DecisionSocket::open(&self.inner.home, self.inner.pending.clone()) {
             Ok(opened) => *socket = Some(opened),
             Err(error) => {
                 tracing::warn!(%error, "approval socket cannot be opened; other processes cannot answer approvals of this one");
@@ -107,8 +107,8 @@ impl Decisions {
     }
 
     /// Submits a decision in this process. The first decision counts.
-    pub fn decide(&self, id: &str, given: Given) -> Taken {
-        decide(&self.inner.waiting, id, given)
+    pub fn submit(&self, id: &str, given: SubmittedDecision) -> SubmitOutcome {
+        submit_decision(&self.inner.pending, id, given)
     }
 
     /// Closes the socket for decisions of other processes.
@@ -120,31 +120,35 @@ impl Decisions {
     }
 }
 
-pub(super) fn decide(waiting: &Waitings, id: &str, given: Given) -> Taken {
-    let mut waiting = lock(waiting);
+pub(super) fn submit_decision(
+    waiting: &PendingDecisions,
+    id: &str,
+    given: SubmittedDecision,
+) -> SubmitOutcome {
+    let mut waiting = lock_pending(waiting);
     match waiting.get(id) {
-        None => Taken::NotWaiting,
-        Some(entry) if given.answer == Answer::Always && !entry.may_be_permanent => {
-            Taken::NotPermanent
+        None => SubmitOutcome::NotWaiting,
+        Some(entry) if given.answer == ApprovalAnswer::Always && !entry.may_be_permanent => {
+            SubmitOutcome::NotPermanent
         }
         Some(entry) => {
             let sent = entry.answer.send(Some(given));
             waiting.remove(id);
             match sent {
-                Ok(()) => Taken::Accepted,
-                Err(_) => Taken::NotWaiting,
+                Ok(()) => SubmitOutcome::Accepted,
+                Err(_) => SubmitOutcome::NotWaiting,
             }
         }
     }
 }
 
-fn lock(waiting: &Waitings) -> MutexGuard<'_, HashMap<String, PendingDecision>> {
+fn lock_pending(waiting: &PendingDecisions) -> MutexGuard<'_, HashMap<String, PendingDecision>> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Waiting {
+impl DecisionWaiter {
     /// The decision, once there is one.
-    pub async fn given(&self) -> Given {
+    pub async fn wait(&self) -> SubmittedDecision {
         let mut answer = self.answer.clone();
         let given = match answer.wait_for(Option::is_some).await {
             Ok(given) => given.clone(),
@@ -157,15 +161,15 @@ impl Waiting {
     }
 
     /// Removes the request. Returns the decision if there was one already.
-    pub fn end(&self) -> Option<Given> {
-        lock(&self.all).remove(&self.id);
+    pub fn finish(&self) -> Option<SubmittedDecision> {
+        lock_pending(&self.pending).remove(&self.id);
         self.answer.borrow().clone()
     }
 }
 
-impl Drop for Waiting {
+impl Drop for DecisionWaiter {
     fn drop(&mut self) {
-        lock(&self.all).remove(&self.id);
+        lock_pending(&self.pending).remove(&self.id);
     }
 }
 
@@ -173,8 +177,8 @@ impl Drop for Waiting {
 mod tests {
     use super::*;
 
-    fn given(answer: Answer) -> Given {
-        Given {
+    fn given(answer: ApprovalAnswer) -> SubmittedDecision {
+        SubmittedDecision {
             answer,
             by: "b".into(),
             reason: None,
@@ -184,30 +188,30 @@ mod tests {
     #[tokio::test]
     async fn the_first_decision_counts_and_only_about_what_waits() {
         let directory = tempfile::tempdir().unwrap();
-        let decisions = Decisions::new(Home::at(directory.path()));
+        let decisions = DecisionRegistry::new(Home::at(directory.path()));
         assert_eq!(
-            decisions.decide("ap_1", given(Answer::Once)),
-            Taken::NotWaiting
+            decisions.submit("ap_1", given(ApprovalAnswer::Once)),
+            SubmitOutcome::NotWaiting
         );
-        let waiting = decisions.wait_for("ap_1", false).await;
+        let waiting = decisions.register_request("ap_1", false).await;
         assert_eq!(
-            decisions.decide("ap_1", given(Answer::Always)),
-            Taken::NotPermanent
-        );
-        assert_eq!(
-            decisions.decide("ap_1", given(Answer::Deny)),
-            Taken::Accepted
+            decisions.submit("ap_1", given(ApprovalAnswer::Always)),
+            SubmitOutcome::NotPermanent
         );
         assert_eq!(
-            decisions.decide("ap_1", given(Answer::Once)),
-            Taken::NotWaiting
+            decisions.submit("ap_1", given(ApprovalAnswer::Deny)),
+            SubmitOutcome::Accepted
         );
-        assert_eq!(waiting.given().await.answer, Answer::Deny);
-        assert_eq!(waiting.end().unwrap().answer, Answer::Deny);
-        drop(decisions.wait_for("ap_2", true).await);
         assert_eq!(
-            decisions.decide("ap_2", given(Answer::Once)),
-            Taken::NotWaiting
+            decisions.submit("ap_1", given(ApprovalAnswer::Once)),
+            SubmitOutcome::NotWaiting
+        );
+        assert_eq!(waiting.wait().await.answer, ApprovalAnswer::Deny);
+        assert_eq!(waiting.finish().unwrap().answer, ApprovalAnswer::Deny);
+        drop(decisions.register_request("ap_2", true).await);
+        assert_eq!(
+            decisions.submit("ap_2", given(ApprovalAnswer::Once)),
+            SubmitOutcome::NotWaiting
         );
         decisions.close().await;
     }

@@ -1,28 +1,30 @@
 //! Patterns with `*` and `?`, as in allow and deny lists of commands. `\` escapes them.
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sign {
+enum GlobToken {
     Any,
     One,
     Exactly(char),
 }
 
-fn signs(pattern: &str) -> Vec<Sign> {
+fn parse_pattern(pattern: &str) -> Vec<GlobToken> {
     let mut signs = Vec::new();
     let mut characters = pattern.chars().flat_map(char::to_lowercase).peekable();
     while let Some(character) = characters.next() {
         signs.push(match (character, characters.peek()) {
-            ('\\', Some('*' | '?' | '\\')) => Sign::Exactly(characters.next().unwrap_or(character)),
-            ('*', _) => Sign::Any,
-            ('?', _) => Sign::One,
-            _ => Sign::Exactly(character),
+            ('\\', Some('*' | '?' | '\\')) => {
+                GlobToken::Exactly(characters.next().unwrap_or(character))
+            }
+            ('*', _) => GlobToken::Any,
+            ('?', _) => GlobToken::One,
+            _ => GlobToken::Exactly(character),
         });
     }
     signs
 }
 
 /// The pattern that matches exactly this text.
-pub(crate) fn exactly(text: &str) -> String {
+pub(crate) fn escape_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for character in text.chars() {
         if matches!(character, '*' | '?' | '\\') {
@@ -35,18 +37,18 @@ pub(crate) fn exactly(text: &str) -> String {
 
 /// Whether a pattern matches a whole text, without regard to case.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
-    let pattern = signs(pattern);
+    let pattern = parse_pattern(pattern);
     let text: Vec<char> = text.chars().flat_map(char::to_lowercase).collect();
     let (mut p, mut t) = (0, 0);
     // Where to continue if a `*` has to match one more character.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
-            Some(Sign::Any) => {
+            Some(GlobToken::Any) => {
                 retry = Some((p + 1, t));
                 p += 1;
             }
-            Some(&sign) if sign == Sign::One || sign == Sign::Exactly(text[t]) => {
+            Some(&sign) if sign == GlobToken::One || sign == GlobToken::Exactly(text[t]) => {
                 p += 1;
                 t += 1;
             }
@@ -60,20 +62,23 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
             },
         }
     }
-    pattern[p..].iter().all(|&sign| sign == Sign::Any)
+    pattern[p..].iter().all(|&sign| sign == GlobToken::Any)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{exactly, matches};
+    use super::{escape_pattern, matches};
 
     #[test]
     fn the_pattern_of_a_text_matches_that_text_and_no_other() {
         for text in ["rm -r build", "rm -r build/*", "ls a?b", "echo 'a\\nb' \\*"] {
-            assert!(matches(&exactly(text), text), "{text}");
+            assert!(matches(&escape_pattern(text), text), "{text}");
         }
-        assert!(!matches(&exactly("rm -r build/*"), "rm -r build/../x"));
-        assert!(!matches(&exactly("ls a?b"), "ls aab"));
+        assert!(!matches(
+            &escape_pattern("rm -r build/*"),
+            "rm -r build/../x"
+        ));
+        assert!(!matches(&escape_pattern("ls a?b"), "ls aab"));
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use self::wrappers::{WRAPPERS, Wrapper};
 use super::{
-    classify::Run,
-    shell::{Word, text_of},
+    classify::Invocation,
+    shell::{ShellWord, join_words},
 };
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inner {
-    Words(Vec<Word>),
+pub(super) enum NestedCommand {
+    Words(Vec<ShellWord>),
     Line(String),
     Code(String),
 }
@@ -42,7 +42,7 @@ const FIND_TESTS: [&str; 18] = [
     "-perm",
 ];
 
-const SCRIPT_ENDINGS: [&str; 10] = [
+const SCRIPT_EXTENSIONS: [&str; 10] = [
     "py", "pl", "rb", "js", "mjs", "cjs", "ts", "php", "lua", "R",
 ];
 
@@ -120,17 +120,17 @@ fn interpreter(name: &str) -> Option<&'static Interpreter> {
         .find(|interpreter| interpreter.name == name)
 }
 
-pub(super) fn inner(run: &Run<'_>) -> Vec<Inner> {
+pub(super) fn nested_commands(run: &Invocation<'_>) -> Vec<NestedCommand> {
     let name = run.name;
     if let Some(wrapper) = WRAPPERS
         .iter()
         .find(|wrapper| wrapper.names.contains(&name))
     {
-        return wrapped(wrapper, run);
+        return wrapped_commands(wrapper, run);
     }
     match name {
-        _ if is_shell(name) => shell(run),
-        "eval" | "watch" => vec![Inner::Line(text_of(without_options(
+        _ if is_shell(name) => shell_commands(run),
+        "eval" | "watch" => vec![NestedCommand::Line(join_words(without_options(
             run.arguments,
             &["-n", "-d"],
         )))],
@@ -138,10 +138,10 @@ pub(super) fn inner(run: &Run<'_>) -> Vec<Inner> {
             .arguments
             .iter()
             .take(1)
-            .map(|word| Inner::Line(aliased(&word.text)))
+            .map(|word| NestedCommand::Line(alias_command(&word.text)))
             .collect(),
-        "su" | "script" | "sg" => after_option(run.arguments, &["-c", "--command"])
-            .map(Inner::Line)
+        "su" | "script" | "sg" => option_values(run.arguments, &["-c", "--command"])
+            .map(NestedCommand::Line)
             .collect(),
         "ssh" => {
             let rest = without_options(
@@ -153,20 +153,20 @@ pub(super) fn inner(run: &Run<'_>) -> Vec<Inner> {
             );
             rest.get(1..)
                 .filter(|command| !command.is_empty())
-                .map(|command| Inner::Line(text_of(command)))
+                .map(|command| NestedCommand::Line(join_words(command)))
                 .into_iter()
                 .collect()
         }
-        "at" | "batch" => run.input().map(Inner::Line).into_iter().collect(),
-        "find" | "gfind" => find(run.arguments),
+        "at" | "batch" => run.input().map(NestedCommand::Line).into_iter().collect(),
+        "find" | "gfind" => find_exec_commands(run.arguments),
         _ => match interpreter(name) {
-            Some(interpreter) => code(interpreter, run),
+            Some(interpreter) => interpreter_code(interpreter, run),
             None => Vec::new(),
         },
     }
 }
 
-fn wrapped(wrapper: &Wrapper, run: &Run<'_>) -> Vec<Inner> {
+fn wrapped_commands(wrapper: &Wrapper, run: &Invocation<'_>) -> Vec<NestedCommand> {
     let is_query = run.name == "command"
         && run
             .arguments
@@ -176,9 +176,9 @@ fn wrapped(wrapper: &Wrapper, run: &Run<'_>) -> Vec<Inner> {
         return Vec::new();
     }
     if run.name == "env"
-        && let Some(line) = after_option(run.arguments, &["-S", "--split-string"]).next()
+        && let Some(line) = option_values(run.arguments, &["-S", "--split-string"]).next()
     {
-        return vec![Inner::Line(line)];
+        return vec![NestedCommand::Line(line)];
     }
     let mut rest = without_options(run.arguments, wrapper.values);
     while rest
@@ -194,22 +194,22 @@ fn wrapped(wrapper: &Wrapper, run: &Run<'_>) -> Vec<Inner> {
             run.input()
                 .unwrap_or_default()
                 .split_whitespace()
-                .map(Word::from),
+                .map(ShellWord::from),
         );
     }
     if run.name == "parallel"
         || (run.name == "sudo" && words.len() == 1 && words[0].text.contains(' '))
     {
-        return vec![Inner::Line(text_of(&words))];
+        return vec![NestedCommand::Line(join_words(&words))];
     }
     if words.is_empty() {
         Vec::new()
     } else {
-        vec![Inner::Words(words)]
+        vec![NestedCommand::Words(words)]
     }
 }
 
-fn shell(run: &Run<'_>) -> Vec<Inner> {
+fn shell_commands(run: &Invocation<'_>) -> Vec<NestedCommand> {
     let mut inner = Vec::new();
     let mut reads_input = true;
     let mut arguments = run.arguments.iter();
@@ -217,7 +217,11 @@ fn shell(run: &Run<'_>) -> Vec<Inner> {
         let text = word.text.as_str();
         let is_short = text.starts_with('-') && !text.starts_with("--");
         if is_short && text.contains('c') {
-            inner.extend(arguments.next().map(|line| Inner::Line(line.text.clone())));
+            inner.extend(
+                arguments
+                    .next()
+                    .map(|line| NestedCommand::Line(line.text.clone())),
+            );
             reads_input = false;
             break;
         }
@@ -232,31 +236,31 @@ fn shell(run: &Run<'_>) -> Vec<Inner> {
         }
     }
     if reads_input {
-        inner.extend(run.input().map(Inner::Line));
+        inner.extend(run.input().map(NestedCommand::Line));
     }
     inner
 }
 
-fn code(interpreter: &Interpreter, run: &Run<'_>) -> Vec<Inner> {
+fn interpreter_code(interpreter: &Interpreter, run: &Invocation<'_>) -> Vec<NestedCommand> {
     if interpreter.name == "awk" {
         let program = run
             .arguments
             .iter()
             .find(|word| !word.text.starts_with('-'));
         return program
-            .map(|word| Inner::Code(word.text.clone()))
+            .map(|word| NestedCommand::Code(word.text.clone()))
             .into_iter()
             .collect();
     }
     // What follows a script are the script's own arguments.
     let script = run.arguments.iter().position(|word| is_script(&word.text));
     let own = &run.arguments[..script.unwrap_or(run.arguments.len())];
-    let mut inner: Vec<Inner> = after_option(own, interpreter.options)
-        .map(Inner::Code)
+    let mut inner: Vec<NestedCommand> = option_values(own, interpreter.options)
+        .map(NestedCommand::Code)
         .collect();
     let names_script = run.arguments.iter().any(|word| !word.text.starts_with('-'));
     if inner.is_empty() && !names_script {
-        inner.extend(run.input().map(Inner::Code));
+        inner.extend(run.input().map(NestedCommand::Code));
     }
     inner
 }
@@ -266,12 +270,12 @@ pub(super) fn is_script(word: &str) -> bool {
     let ending = Path::new(word)
         .extension()
         .and_then(|ending| ending.to_str());
-    !word.starts_with('-') && ending.is_some_and(|ending| SCRIPT_ENDINGS.contains(&ending))
+    !word.starts_with('-') && ending.is_some_and(|ending| SCRIPT_EXTENSIONS.contains(&ending))
 }
 
-fn find(arguments: &[Word]) -> Vec<Inner> {
-    let starts = find_starts(arguments);
-    let is_narrowed = find_is_narrowed(arguments);
+fn find_exec_commands(arguments: &[ShellWord]) -> Vec<NestedCommand> {
+    let starts = find_roots(arguments);
+    let is_narrowed = find_has_tests(arguments);
     let mut inner = Vec::new();
     let mut rest = arguments;
     while let Some(at) = rest
@@ -292,7 +296,7 @@ fn find(arguments: &[Word]) -> Vec<Inner> {
             }
         }
         if !words.is_empty() {
-            inner.push(Inner::Words(words));
+            inner.push(NestedCommand::Words(words));
         }
         rest = &command[end..];
     }
@@ -300,29 +304,29 @@ fn find(arguments: &[Word]) -> Vec<Inner> {
 }
 
 /// The paths `find` begins at.
-pub(super) fn find_starts(arguments: &[Word]) -> Vec<Word> {
-    let starts: Vec<Word> = arguments
+pub(super) fn find_roots(arguments: &[ShellWord]) -> Vec<ShellWord> {
+    let starts: Vec<ShellWord> = arguments
         .iter()
         .skip_while(|word| matches!(&*word.text, "-H" | "-L" | "-P"))
         .take_while(|word| !word.text.starts_with(['-', '(', '!']))
         .cloned()
         .collect();
     if starts.is_empty() {
-        vec![Word::from(".")]
+        vec![ShellWord::from(".")]
     } else {
         starts
     }
 }
 
 /// Whether `find` has tests that narrow its results.
-pub(super) fn find_is_narrowed(arguments: &[Word]) -> bool {
+pub(super) fn find_has_tests(arguments: &[ShellWord]) -> bool {
     arguments
         .iter()
         .any(|word| FIND_TESTS.contains(&&*word.text))
 }
 
 /// What comes after the options; those in `values` consume the next word.
-pub(super) fn without_options<'a>(mut words: &'a [Word], values: &[&str]) -> &'a [Word] {
+pub(super) fn without_options<'a>(mut words: &'a [ShellWord], values: &[&str]) -> &'a [ShellWord] {
     while let [first, rest @ ..] = words {
         let text = first.text.as_str();
         if text == "--" {
@@ -341,7 +345,10 @@ pub(super) fn without_options<'a>(mut words: &'a [Word], values: &[&str]) -> &'a
 }
 
 /// The values of options, in the forms `-c X`, `-cX`, `-xc X` and `--long=X`.
-fn after_option<'a>(words: &'a [Word], options: &'a [&str]) -> impl Iterator<Item = String> + 'a {
+fn option_values<'a>(
+    words: &'a [ShellWord],
+    options: &'a [&str],
+) -> impl Iterator<Item = String> + 'a {
     words.iter().enumerate().filter_map(move |(index, word)| {
         let text = word.text.as_str();
         options.iter().find_map(|option| {
@@ -374,7 +381,7 @@ fn after_option<'a>(words: &'a [Word], options: &'a [&str]) -> impl Iterator<Ite
 }
 
 /// The command of `x='command'`.
-fn aliased(text: &str) -> String {
+fn alias_command(text: &str) -> String {
     text.split_once('=')
         .map_or(text, |(_, command)| command)
         .to_owned()

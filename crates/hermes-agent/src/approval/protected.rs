@@ -38,7 +38,7 @@ const USER_CREDENTIALS: [&str; 12] = [
     ".pypirc",
 ];
 /// Files of `~/.ssh` without anything secret.
-const OPEN_SSH_FILES: [&str; 4] = [
+const PUBLIC_SSH_FILES: [&str; 4] = [
     "config",
     "known_hosts",
     "known_hosts.old",
@@ -76,17 +76,17 @@ const SYSTEM_CONFIG: [&str; 9] = [
 
 /// The directories below which paths are protected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Landmarks {
+pub struct ProtectedPaths {
     pub hermes_home: Option<PathBuf>,
     pub user_home: Option<PathBuf>,
 }
 
-impl Landmarks {
+impl ProtectedPaths {
     /// Whether a path belongs to a store of credentials of the home, of the home it is a profile of, or of another
     /// profile.
     pub fn is_secret_store(&self, path: &Path) -> bool {
-        self.within_a_home(path).is_some_and(|rest| {
-            let Some(first) = first_name(&rest) else {
+        self.strip_home_prefix(path).is_some_and(|rest| {
+            let Some(first) = first_component(&rest) else {
                 return false;
             };
             let first = first.to_ascii_lowercase();
@@ -98,16 +98,16 @@ impl Landmarks {
 
     /// Whether a path is one of the home's databases.
     pub fn is_database(&self, path: &Path) -> bool {
-        self.within_a_home(path)
-            .and_then(|rest| first_name(&rest))
+        self.strip_home_prefix(path)
+            .and_then(|rest| first_component(&rest))
             .is_some_and(|first| DATABASES.iter().any(|name| first.starts_with(name)))
     }
 
     /// Whether a path is the home's `config.yaml`, which sets what needs approval, or lists accepted tools.
     pub fn is_hermes_config(&self, path: &Path) -> bool {
-        self.within_a_home(path).is_some_and(|rest| {
+        self.strip_home_prefix(path).is_some_and(|rest| {
             rest.components().count() == 1
-                && first_name(&rest).is_some_and(|name| {
+                && first_component(&rest).is_some_and(|name| {
                     let files = ["config.yaml", "mcp-pins.json"];
                     files.iter().any(|file| name.eq_ignore_ascii_case(file))
                 })
@@ -138,7 +138,7 @@ impl Landmarks {
         };
         let is_ssh = rest.starts_with(".ssh")
             && rest != Path::new(".ssh")
-            && !OPEN_SSH_FILES.contains(&&*name);
+            && !PUBLIC_SSH_FILES.contains(&&*name);
         is_key
             || is_ssh
             || USER_CREDENTIALS
@@ -156,7 +156,7 @@ impl Landmarks {
     }
 
     /// The path below the home, its root, or one of the root's profiles.
-    fn within_a_home(&self, path: &Path) -> Option<PathBuf> {
+    fn strip_home_prefix(&self, path: &Path) -> Option<PathBuf> {
         let home = self.hermes_home.as_deref()?;
         let root = match home.parent() {
             Some(parent) if parent.ends_with("profiles") => parent.parent().unwrap_or(home),
@@ -203,7 +203,7 @@ pub(crate) fn is_process_memory(path: &Path) -> bool {
     is_proc && is_deep && last.is_some_and(|last| SHOW.iter().any(|name| may_be(last, name)))
 }
 
-fn first_name(path: &Path) -> Option<String> {
+fn first_component(path: &Path) -> Option<String> {
     path.components()
         .next()
         .map(|first| first.as_os_str().to_string_lossy().into_owned())
@@ -230,8 +230,8 @@ pub(crate) fn normalize(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn landmarks() -> Landmarks {
-        Landmarks {
+    fn landmarks() -> ProtectedPaths {
+        ProtectedPaths {
             hermes_home: Some("/home/a/.hermes/profiles/work".into()),
             user_home: Some("/home/a".into()),
         }

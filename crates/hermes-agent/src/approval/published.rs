@@ -1,7 +1,7 @@
 //! Approvals that other processes of the home can answer as well.
 //!
 //! While an approver waits for its person, the request is a row in `runtime.db`, so that others can see it. The first
-//! answer decides: the person's, or one that is submitted to this process ([`Decisions`]). The row then records the
+//! answer decides: the person's, or one that is submitted to this process ([`DecisionRegistry`]). The row then records the
 //! outcome. An answer in the row itself is ignored: whoever can write to the database could answer in somebody else's
 //! name, commands of the agent among them.
 
@@ -19,7 +19,8 @@ use hermes_mcp::process;
 use hermes_store::{
     SessionKey, StoreError,
     runtime::{
-        Answer, Approval, ApprovalState, NewApproval, Outcome, RuntimeStore, new_approval_id,
+        Approval, ApprovalAnswer, ApprovalOutcome, ApprovalState, NewApproval, RuntimeStore,
+        new_approval_id,
     },
 };
 use tokio::sync::OnceCell;
@@ -27,45 +28,45 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     ApprovalKind, ApprovalRequest, Approver, Decision,
-    decisions::{Decisions, Given, Waiting},
+    decisions::{DecisionRegistry, DecisionWaiter, SubmittedDecision},
 };
 use crate::printable::printable;
 
 /// How often the row is checked for answers that somebody wrote into it.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a person's answer waits for the database.
-const SETTLING: Duration = Duration::from_secs(2);
-const MEMORY: Duration = Duration::from_hours(24 * 7);
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+const RETENTION: Duration = Duration::from_hours(24 * 7);
 /// Recorded as answerer when the local approver answered.
-const OWNER: &str = "owner";
+const LOCAL_ANSWERER: &str = "owner";
 /// Longest name of another answerer, in characters.
-const LONGEST_NAME: usize = 60;
+const MAX_NAME_CHARS: usize = 60;
 
 /// Shows the person who else answered, or that nobody else can.
-type Tell = Box<dyn Fn(&str) + Send + Sync>;
+type NoticeCallback = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Receives changes of a request's row.
-type Follow = Box<dyn Fn(Change<'_>) + Send + Sync>;
+type ChangeCallback = Box<dyn Fn(ApprovalChange<'_>) + Send + Sync>;
 
 /// A change of a published request.
 #[derive(Debug, Clone, Copy)]
-pub enum Change<'a> {
-    Asked(&'a NewApproval),
+pub enum ApprovalChange<'a> {
+    Opened(&'a NewApproval),
     Closed {
         id: &'a str,
-        outcome: Outcome,
+        outcome: ApprovalOutcome,
     },
 }
 
 /// An approver whose requests are in the home's database while they are open.
-pub struct Published {
+pub struct PublishedApprover {
     home: Home,
     approver: Arc<dyn Approver>,
     session_key: Option<SessionKey>,
     run: Option<String>,
-    tell: Option<Tell>,
-    follow: Option<Follow>,
-    decisions: Decisions,
+    tell: Option<NoticeCallback>,
+    follow: Option<ChangeCallback>,
+    decisions: DecisionRegistry,
     /// Opened by the first request. `None` if that failed.
     store: OnceCell<Option<RuntimeStore>>,
     /// Whether store and decisions are shared and stay open.
@@ -74,11 +75,11 @@ pub struct Published {
     tasks: TaskTracker,
 }
 
-impl Published {
+impl PublishedApprover {
     /// Publishes this approver's requests. The database is opened by the first one.
     pub fn new(home: Home, approver: Arc<dyn Approver>) -> Self {
         Self {
-            decisions: Decisions::new(home.clone()),
+            decisions: DecisionRegistry::new(home.clone()),
             home,
             approver,
             session_key: None,
@@ -93,7 +94,7 @@ impl Published {
 
     /// Uses a shared database and decision registry. Both stay open.
     #[must_use]
-    pub fn sharing(mut self, store: RuntimeStore, decisions: Decisions) -> Self {
+    pub fn with_shared_store(mut self, store: RuntimeStore, decisions: DecisionRegistry) -> Self {
         self.store = OnceCell::new_with(Some(Some(store)));
         self.decisions = decisions;
         self.is_shared = true;
@@ -109,7 +110,10 @@ impl Published {
 
     /// Sets the callback for opened and closed requests.
     #[must_use]
-    pub fn on_change(mut self, follow: impl Fn(Change<'_>) + Send + Sync + 'static) -> Self {
+    pub fn on_change(
+        mut self,
+        follow: impl Fn(ApprovalChange<'_>) + Send + Sync + 'static,
+    ) -> Self {
         self.follow = Some(Box::new(follow));
         self
     }
@@ -123,7 +127,7 @@ impl Published {
 
     /// Sets the callback for notices to the person: who else answered, and once if nobody else can.
     #[must_use]
-    pub fn on_news(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn on_notice(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Some(Box::new(tell));
         self
     }
@@ -132,7 +136,7 @@ impl Published {
     pub async fn close(&self) {
         self.tasks.close();
         // Rows that stay open are closed by the next process that asks.
-        let _ = tokio::time::timeout(SETTLING, self.tasks.wait()).await;
+        let _ = tokio::time::timeout(STORE_TIMEOUT, self.tasks.wait()).await;
         if self.is_shared {
             return;
         }
@@ -142,13 +146,13 @@ impl Published {
         }
     }
 
-    fn follow(&self, change: Change<'_>) {
+    fn notify_change(&self, change: ApprovalChange<'_>) {
         if let Some(follow) = &self.follow {
             follow(change);
         }
     }
 
-    fn tell(&self, line: &str) {
+    fn notify_person(&self, line: &str) {
         if let Some(tell) = &self.tell {
             tell(line);
         }
@@ -160,7 +164,9 @@ impl Published {
             Ok(store) => Some(store),
             Err(error) => {
                 tracing::warn!(%error, "approvals cannot be published");
-                self.tell(&format!("This can be answered only here, because approvals cannot be published: {error}"));
+                self.notify_person(&format!(
+                    "This can be answered only here, because approvals cannot be published: {error}"
+                ));
                 None
             }
         });
@@ -170,60 +176,63 @@ impl Published {
     async fn open(&self) -> Result<RuntimeStore, StoreError> {
         let store = RuntimeStore::open(&self.home).await?;
         store.expire_approvals(is_owner_gone).await?;
-        store.prune_approvals(MEMORY).await?;
+        store.prune_approvals(RETENTION).await?;
         Ok(store)
     }
 
     /// Publishes the request and waits for a decision from elsewhere, forever if need be.
-    async fn elsewhere(&self, row: &Row<'_>) -> Given {
+    async fn wait_for_remote_decision(&self, row: &ApprovalRow<'_>) -> SubmittedDecision {
         let Some(store) = self.store().await else {
             return std::future::pending().await;
         };
         let store = row.store.get_or_init(|| store.clone());
         let may_be_permanent = row.new.allow_permanent;
-        let waiting = self.decisions.wait_for(&row.new.id, may_be_permanent).await;
-        let waiting = row.waiting.get_or_init(|| waiting);
+        let waiting = self
+            .decisions
+            .register_request(&row.new.id, may_be_permanent)
+            .await;
+        let waiting = row.waiter.get_or_init(|| waiting);
         if let Err(error) = row.publish(store).await {
             tracing::warn!(%error, "approval could not be published");
             return std::future::pending().await;
         }
         tokio::select! {
-            given = waiting.given() => given,
-            never = row.watch(store) => match never {},
+            given = waiting.wait() => given,
+            never = row.watch_for_answers(store) => match never {},
         }
     }
 }
 
-impl Approver for Published {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
-        let row = Row::new(self, &request);
+impl Approver for PublishedApprover {
+    fn request_approval(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+        let row = ApprovalRow::new(self, &request);
         Box::pin(async move {
             let given = tokio::select! {
-                decision = self.approver.ask(request) => return row.settle(decision).await,
-                given = self.elsewhere(&row) => given,
+                decision = self.approver.request_approval(request) => return row.accept_local(decision).await,
+                given = self.wait_for_remote_decision(&row) => given,
             };
-            row.accept(&given).await
+            row.accept_remote(&given).await
         })
     }
 }
 
 /// A published request and its row.
-struct Row<'a> {
-    published: &'a Published,
+struct ApprovalRow<'a> {
+    published: &'a PublishedApprover,
     new: NewApproval,
-    began: Instant,
+    started: Instant,
     /// Set before the row is written.
     store: OnceLock<RuntimeStore>,
     /// Its registration for remote decisions.
-    waiting: OnceLock<Waiting>,
-    is_asked: AtomicBool,
+    waiter: OnceLock<DecisionWaiter>,
+    is_announced: AtomicBool,
     /// The outcome, as far as known.
-    outcome: Option<Outcome>,
+    outcome: Option<ApprovalOutcome>,
     is_closed: bool,
 }
 
-impl<'a> Row<'a> {
-    fn new(published: &'a Published, request: &ApprovalRequest) -> Self {
+impl<'a> ApprovalRow<'a> {
+    fn new(published: &'a PublishedApprover, request: &ApprovalRequest) -> Self {
         let pid = std::process::id();
         let started = process::start_time(pid).and_then(|start| i64::try_from(start).ok());
         let kind = match request.kind {
@@ -239,18 +248,18 @@ impl<'a> Row<'a> {
             command: request.subject.clone(),
             description: request.reason.clone(),
             pattern_keys: request.rules.clone(),
-            allow_permanent: request.may_be_permanent,
-            patience: request.patience,
+            allow_permanent: request.can_allow_always,
+            timeout: request.timeout,
             owner_pid: pid,
             owner_start: started,
         };
         Self {
             published,
             new,
-            began: Instant::now(),
+            started: Instant::now(),
             store: OnceLock::new(),
-            waiting: OnceLock::new(),
-            is_asked: AtomicBool::new(false),
+            waiter: OnceLock::new(),
+            is_announced: AtomicBool::new(false),
             outcome: None,
             is_closed: false,
         }
@@ -258,17 +267,18 @@ impl<'a> Row<'a> {
 
     async fn publish(&self, store: &RuntimeStore) -> Result<(), StoreError> {
         store.publish_approval(&self.new).await?;
-        self.is_asked.store(true, Ordering::Relaxed);
-        self.published.follow(Change::Asked(&self.new));
+        self.is_announced.store(true, Ordering::Relaxed);
+        self.published
+            .notify_change(ApprovalChange::Opened(&self.new));
         Ok(())
     }
 
     /// Watches for answers written into the row. They decide nothing: they are logged and removed.
-    async fn watch(&self, store: &RuntimeStore) -> std::convert::Infallible {
+    async fn watch_for_answers(&self, store: &RuntimeStore) -> std::convert::Infallible {
         let id = &self.new.id;
         let mut is_told = false;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let row = match store.approval(id).await {
                 Ok(Some(row)) if row.state != ApprovalState::Open => row,
                 _ => continue,
@@ -290,49 +300,49 @@ impl<'a> Row<'a> {
     }
 
     fn is_late(&self) -> bool {
-        let patience = self.new.patience;
-        patience.is_some_and(|patience| self.began.elapsed() >= patience)
+        let patience = self.new.timeout;
+        patience.is_some_and(|patience| self.started.elapsed() >= patience)
     }
 
-    async fn accept(mut self, given: &Given) -> Decision {
+    async fn accept_remote(mut self, given: &SubmittedDecision) -> Decision {
         let answer = given.answer;
-        self.outcome = Some(Outcome::Answered(answer));
-        self.published.tell(&line(given));
-        self.record(given).await;
-        self.close(Outcome::Answered(answer)).await;
+        self.outcome = Some(ApprovalOutcome::Answered(answer));
+        self.published.notify_person(&format_remote_answer(given));
+        self.record_answer(given).await;
+        self.close(ApprovalOutcome::Answered(answer)).await;
         match answer {
-            Answer::Once => Decision::Once,
-            Answer::Session => Decision::Session,
-            Answer::Always => Decision::Always,
-            Answer::Deny => Decision::Denied {
+            ApprovalAnswer::Once => Decision::Once,
+            ApprovalAnswer::Session => Decision::Session,
+            ApprovalAnswer::Always => Decision::Always,
+            ApprovalAnswer::Deny => Decision::Denied {
                 reason: given.reason.clone(),
             },
         }
     }
 
     /// The local approver has decided. That counts unless a remote decision came first.
-    async fn settle(mut self, decided: Decision) -> Decision {
-        if let Some(given) = self.waiting.get().and_then(Waiting::end) {
-            return self.accept(&given).await;
+    async fn accept_local(mut self, decided: Decision) -> Decision {
+        if let Some(given) = self.waiter.get().and_then(DecisionWaiter::finish) {
+            return self.accept_remote(&given).await;
         }
         let (answer, reason) = match &decided {
-            Decision::Once => (Answer::Once, None),
-            Decision::Always if self.new.allow_permanent => (Answer::Always, None),
-            Decision::Session | Decision::Always => (Answer::Session, None),
-            Decision::Denied { reason } => (Answer::Deny, reason.clone()),
+            Decision::Once => (ApprovalAnswer::Once, None),
+            Decision::Always if self.new.allow_permanent => (ApprovalAnswer::Always, None),
+            Decision::Session | Decision::Always => (ApprovalAnswer::Session, None),
+            Decision::Denied { reason } => (ApprovalAnswer::Deny, reason.clone()),
         };
-        self.outcome = Some(Outcome::Answered(answer));
-        let given = Given {
+        self.outcome = Some(ApprovalOutcome::Answered(answer));
+        let given = SubmittedDecision {
             answer,
-            by: OWNER.to_owned(),
+            by: LOCAL_ANSWERER.to_owned(),
             reason,
         };
-        self.record(&given).await;
-        self.close(Outcome::Answered(answer)).await;
+        self.record_answer(&given).await;
+        self.close(ApprovalOutcome::Answered(answer)).await;
         decided
     }
 
-    async fn record(&self, given: &Given) {
+    async fn record_answer(&self, given: &SubmittedDecision) {
         let Some(store) = self.store.get() else {
             return;
         };
@@ -344,18 +354,18 @@ impl<'a> Row<'a> {
                 .answer_approval(id, given.answer, &given.by, given.reason.as_deref())
                 .await
         };
-        if let Ok(Err(error)) = tokio::time::timeout(SETTLING, recorded).await {
+        if let Ok(Err(error)) = tokio::time::timeout(STORE_TIMEOUT, recorded).await {
             tracing::warn!(%error, "approval row could not be answered");
         }
     }
 
-    async fn close(&mut self, outcome: Outcome) {
+    async fn close(&mut self, outcome: ApprovalOutcome) {
         self.outcome = Some(outcome);
         let Some(store) = self.store.get() else {
             return;
         };
         let closed = store.resolve_approval(&self.new.id, outcome);
-        match tokio::time::timeout(SETTLING, closed).await {
+        match tokio::time::timeout(STORE_TIMEOUT, closed).await {
             Ok(Ok(_)) => self.is_closed = true,
             Ok(Err(error)) => tracing::warn!(%error, "approval row could not be closed"),
             Err(_) => {}
@@ -363,17 +373,18 @@ impl<'a> Row<'a> {
     }
 }
 
-impl Drop for Row<'_> {
+impl Drop for ApprovalRow<'_> {
     /// The request was abandoned: it timed out, or the turn was interrupted.
     fn drop(&mut self) {
         let outcome = self.outcome.unwrap_or(if self.is_late() {
-            Outcome::Expired
+            ApprovalOutcome::Expired
         } else {
-            Outcome::Cancelled
+            ApprovalOutcome::Cancelled
         });
-        if self.is_asked.load(Ordering::Relaxed) {
+        if self.is_announced.load(Ordering::Relaxed) {
             let id = &self.new.id;
-            self.published.follow(Change::Closed { id, outcome });
+            self.published
+                .notify_change(ApprovalChange::Closed { id, outcome });
         }
         let (Some(store), false) = (self.store.take(), self.is_closed) else {
             return;
@@ -391,15 +402,15 @@ impl Drop for Row<'_> {
     }
 }
 
-fn line(given: &Given) -> String {
+fn format_remote_answer(given: &SubmittedDecision) -> String {
     let by = printable(&given.by);
     let by: String = by.split_whitespace().collect::<Vec<_>>().join(" ");
-    let by: String = by.chars().take(LONGEST_NAME).collect();
+    let by: String = by.chars().take(MAX_NAME_CHARS).collect();
     let what = match given.answer {
-        Answer::Once => "allowed once",
-        Answer::Session => "allowed for this session",
-        Answer::Always => "allowed from now on",
-        Answer::Deny => "denied",
+        ApprovalAnswer::Once => "allowed once",
+        ApprovalAnswer::Session => "allowed for this session",
+        ApprovalAnswer::Always => "allowed from now on",
+        ApprovalAnswer::Deny => "denied",
     };
     if by.is_empty() {
         return format!("Answered elsewhere: {what}.");

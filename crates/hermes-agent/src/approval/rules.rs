@@ -9,42 +9,50 @@ mod permissions;
 mod processes;
 mod remote;
 mod statements;
-mod unread;
+mod unreviewed;
 mod writes;
 
-use super::classify::{Run, Weight};
+use super::classify::{Invocation, Severity};
 
-pub(super) use statements::of_sql;
+pub(super) use statements::rule_for_sql;
 
 pub(super) struct Rule {
     pub(super) name: &'static str,
-    pub(super) weight: Weight,
+    pub(super) severity: Severity,
     /// What a matching command would do.
     pub(super) reason: &'static str,
-    pub(super) holds: fn(&Run<'_>) -> bool,
+    pub(super) applies: fn(&Invocation<'_>) -> bool,
 }
 
-const fn never(name: &'static str, reason: &'static str, holds: fn(&Run<'_>) -> bool) -> Rule {
+const fn block_rule(
+    name: &'static str,
+    reason: &'static str,
+    holds: fn(&Invocation<'_>) -> bool,
+) -> Rule {
     Rule {
         name,
-        weight: Weight::Never,
+        severity: Severity::Block,
         reason,
-        holds,
+        applies: holds,
     }
 }
 
-const fn ask(name: &'static str, reason: &'static str, holds: fn(&Run<'_>) -> bool) -> Rule {
+const fn approval_rule(
+    name: &'static str,
+    reason: &'static str,
+    holds: fn(&Invocation<'_>) -> bool,
+) -> Rule {
     Rule {
         name,
-        weight: Weight::Ask,
+        severity: Severity::Ask,
         reason,
-        holds,
+        applies: holds,
     }
 }
 
 /// Rules about what a sandbox prevents by itself: nothing outside the workspace can be reached in it, whatever
 /// runs.
-pub(super) const HELD_BY_SANDBOX: [&str; 8] = [
+pub(super) const SANDBOX_COVERED_RULES: [&str; 8] = [
     "computed program name",
     "run script written in this session",
     "command too complex to check",
@@ -56,127 +64,135 @@ pub(super) const HELD_BY_SANDBOX: [&str; 8] = [
 ];
 
 pub(super) const RULES: &[Rule] = &[
-    never(
+    block_rule(
         "recursive delete of system",
         "deletes the root, a system or a home directory",
-        deletion::of_everything,
+        deletion::deletes_system,
     ),
-    never(
+    block_rule(
         "format filesystem",
         "makes a new file system and loses the old one",
-        disks::formats,
+        disks::formats_disk,
     ),
-    never("wipe raw block device", "erases a disk", disks::wipes),
-    never(
+    block_rule("wipe raw block device", "erases a disk", disks::wipes_disk),
+    block_rule(
         "write to raw block device",
         "writes over a disk",
-        disks::writes,
+        disks::writes_disk,
     ),
-    never(
+    block_rule(
         "fork bomb",
         "starts processes without end",
-        processes::fork_bomb,
+        processes::is_fork_bomb,
     ),
-    never(
+    block_rule(
         "kill all processes",
         "ends every process of the machine",
         processes::kills_all,
     ),
-    never(
+    block_rule(
         "system shutdown/reboot",
         "stops the machine",
         processes::shuts_down,
     ),
-    never(
+    block_rule(
         "sudo password via stdin",
         "hands a password to sudo",
-        permissions::sudo_from_stdin,
+        permissions::reads_sudo_password,
     ),
-    ask(
+    approval_rule(
         "recursive delete",
         "deletes a directory with everything in it",
-        deletion::recursive,
+        deletion::deletes_recursively,
     ),
-    ask(
+    approval_rule(
         "find -delete",
         "deletes everything that is found",
-        deletion::find_delete,
+        deletion::find_deletes,
     ),
-    ask(
+    approval_rule(
         "find -exec/-execdir rm",
         "deletes everything that is found",
-        deletion::find_exec,
+        deletion::find_runs_rm,
     ),
-    ask(
+    approval_rule(
         "xargs with rm",
         "deletes whatever it reads the names of",
-        deletion::xargs,
+        deletion::xargs_runs_rm,
     ),
-    ask(
+    approval_rule(
         "world/other-writable permissions",
         "lets every user of the machine write",
-        permissions::world_writable,
+        permissions::makes_world_writable,
     ),
-    ask(
+    approval_rule(
         "approve MCP tool",
         "accepts a changed tool in your place",
         permissions::approves_tool,
     ),
-    ask("SQL DROP", "drops a table or database", statements::drops),
-    ask("SQL TRUNCATE", "empties a table", statements::truncates),
-    ask(
+    approval_rule(
+        "SQL DROP",
+        "drops a table or database",
+        statements::drops_table,
+    ),
+    approval_rule(
+        "SQL TRUNCATE",
+        "empties a table",
+        statements::truncates_table,
+    ),
+    approval_rule(
         "SQL DELETE without WHERE",
         "deletes every row of a table",
-        statements::deletes_all,
+        statements::deletes_all_rows,
     ),
-    ask(
+    approval_rule(
         "stop/restart system service",
         "stops or disables a service",
         processes::stops_service,
     ),
-    ask(
+    approval_rule(
         "force kill processes",
         "ends processes by name without letting them finish",
         processes::force_kills,
     ),
-    ask(
+    approval_rule(
         "pipe remote content to shell",
         "runs something straight from the network",
         remote::runs_download,
     ),
-    ask(
+    approval_rule(
         "pipe decoded content to shell",
         "runs something that cannot be checked here",
         remote::runs_decoded,
     ),
-    ask(
+    approval_rule(
         "computed program name",
         "runs a program whose name is only known when it runs",
-        unread::computed_program,
+        crate::approval::rules::unreviewed::runs_computed_program,
     ),
-    ask(
+    approval_rule(
         "run script written in this session",
         "runs a script that was just written, and that nobody has read",
-        unread::script_of_session,
+        crate::approval::rules::unreviewed::runs_session_script,
     ),
-    ask(
+    approval_rule(
         "overwrite system config",
         "changes the system's configuration",
-        writes::system_config,
+        writes::writes_system_config,
     ),
-    ask(
+    approval_rule(
         "overwrite startup file",
         "changes what runs or is trusted at your next login",
-        writes::startup_file,
+        writes::writes_startup_file,
     ),
-    ask(
+    approval_rule(
         "overwrite Hermes config",
         "changes the settings of Hermes",
-        writes::hermes_config,
+        writes::writes_hermes_config,
     ),
-    ask(
+    approval_rule(
         "credential file access",
         "touches stored credentials",
-        writes::credentials,
+        writes::uses_credentials,
     ),
 ];

@@ -12,7 +12,7 @@ pub struct ApprovalSettings {
     pub mode: ApprovalMode,
     pub timeout: Duration,
     /// The timeout, if the configuration sets one.
-    pub written_timeout: Option<Duration>,
+    pub configured_timeout: Option<Duration>,
     /// Patterns of commands that are blocked, with `*` and `?`.
     pub deny: Vec<String>,
     /// Names of rules, or patterns of commands, that are always allowed.
@@ -34,7 +34,7 @@ impl Default for ApprovalSettings {
         Self {
             mode: ApprovalMode::Manual,
             timeout: DEFAULT_TIMEOUT,
-            written_timeout: None,
+            configured_timeout: None,
             deny: Vec::new(),
             allow: Vec::new(),
         }
@@ -57,7 +57,7 @@ impl ApprovalSettings {
         Self {
             mode,
             timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
-            written_timeout: timeout,
+            configured_timeout: timeout,
             deny: strings(&approvals["deny"]),
             allow: strings(&document["command_allowlist"]),
         }

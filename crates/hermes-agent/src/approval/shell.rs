@@ -4,14 +4,14 @@
 //! handled; what only a running shell knows stays as written. Text a shell would reject is parsed as far as it
 //! makes sense.
 
-mod reader;
+mod parser;
 #[cfg(test)]
 mod tests;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Command {
+pub(super) struct ShellCommand {
     /// The program and its arguments, without quotes.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<ShellWord>,
     /// Files it reads from and writes to.
     pub(super) redirects: Vec<Redirect>,
     /// Whether it reads what another command writes.
@@ -24,21 +24,21 @@ pub(super) struct Command {
     id: usize,
 }
 
-pub(super) fn text_of(words: &[Word]) -> String {
+pub(super) fn join_words(words: &[ShellWord]) -> String {
     let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     words.join(" ")
 }
 
 /// A word after the quotes are gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct ShellWord {
     /// What the program receives. Unknown variables and substitutions stay as written, `${X}` becomes `$X`.
     pub(super) text: String,
     /// The command lines whose output becomes part of it.
     pub(super) substitutions: Vec<String>,
 }
 
-impl From<&str> for Word {
+impl From<&str> for ShellWord {
     fn from(text: &str) -> Self {
         Self {
             text: text.into(),
@@ -68,6 +68,6 @@ pub(super) struct TooComplex;
 
 /// All commands of a line in the order in which they are written; those in substitutions come before the command whose
 /// words they make.
-pub(super) fn parse(line: &str) -> Result<Vec<Command>, TooComplex> {
-    reader::Reader::new(line, 0)?.read()
+pub(super) fn parse(line: &str) -> Result<Vec<ShellCommand>, TooComplex> {
+    crate::approval::shell::parser::ShellParser::new(line, 0)?.parse()
 }

@@ -12,8 +12,8 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_mcp::process::descent::is_descendant;
-use hermes_store::runtime::Answer;
+use hermes_mcp::process::descendants::is_descendant;
+use hermes_store::runtime::ApprovalAnswer;
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -22,19 +22,19 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::decisions::{self, Given, Taken, Waitings};
+use super::decisions::{self, PendingDecisions, SubmitOutcome, SubmittedDecision};
 
 /// Enough for an id, an answer and a reason.
-const LONGEST_LINE: u64 = 64 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// How long to wait for the peer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Paths of sockets must be short.
-const LONGEST_PATH: usize = 100;
+const MAX_SOCKET_PATH: usize = 100;
 
-static NEXT: AtomicU64 = AtomicU64::new(0);
+static NEXT_SOCKET_ID: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Serialize, Deserialize)]
-struct Message {
+struct DecisionMessage {
     id: String,
     answer: String,
     by: String,
@@ -42,8 +42,8 @@ struct Message {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Reply {
-    taken: Taken,
+struct DecisionReply {
+    taken: SubmitOutcome,
 }
 
 /// The socket of a process with pending requests. It is removed when closed or dropped.
@@ -54,11 +54,11 @@ pub(super) struct DecisionSocket {
 }
 
 impl DecisionSocket {
-    pub(super) fn open(home: &Home, waiting: Waitings) -> io::Result<Self> {
+    pub(super) fn open(home: &Home, waiting: PendingDecisions) -> io::Result<Self> {
         let directory = home.run_dir();
-        create_private(&directory)?;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}{number}.sock", prefix(std::process::id()));
+        create_private_dir(&directory)?;
+        let number = NEXT_SOCKET_ID.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}{number}.sock", socket_prefix(std::process::id()));
         let path = directory.join(&name);
         let _ = std::fs::remove_file(&path);
         let listener = with_short_path(&directory, &name, |path| UnixListener::bind(path))?;
@@ -67,7 +67,9 @@ impl DecisionSocket {
         tasks.spawn({
             let stop = stop.clone();
             async move {
-                let _ = stop.run_until_cancelled(serve(listener, waiting)).await;
+                let _ = stop
+                    .run_until_cancelled(accept_decisions(listener, waiting))
+                    .await;
             }
         });
         tasks.close();
@@ -87,11 +89,11 @@ impl Drop for DecisionSocket {
     }
 }
 
-fn prefix(pid: u32) -> String {
+fn socket_prefix(pid: u32) -> String {
     format!("approvals-{pid}-")
 }
 
-fn create_private(directory: &Path) -> io::Result<()> {
+fn create_private_dir(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory)
@@ -104,7 +106,7 @@ fn with_short_path<T>(
     act: impl FnOnce(&Path) -> io::Result<T>,
 ) -> io::Result<T> {
     let path = directory.join(name);
-    if path.as_os_str().len() <= LONGEST_PATH || cfg!(not(target_os = "linux")) {
+    if path.as_os_str().len() <= MAX_SOCKET_PATH || cfg!(not(target_os = "linux")) {
         return act(&path);
     }
     let opened = std::fs::File::open(directory)?;
@@ -114,7 +116,7 @@ fn with_short_path<T>(
         .join(name))
 }
 
-async fn serve(listener: UnixListener, waiting: Waitings) {
+async fn accept_decisions(listener: UnixListener, waiting: PendingDecisions) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
@@ -122,7 +124,7 @@ async fn serve(listener: UnixListener, waiting: Waitings) {
                 Ok((stream, _)) => {
                     let waiting = waiting.clone();
                     clients.spawn(async move {
-                        let answered = tokio::time::timeout(TIMEOUT, answer(stream, &waiting));
+                        let answered = tokio::time::timeout(TIMEOUT, handle_connection(stream, &waiting));
                         if let Ok(Err(error)) = answered.await {
                             tracing::debug!(%error, "reading a decision failed");
                         }
@@ -138,27 +140,27 @@ async fn serve(listener: UnixListener, waiting: Waitings) {
     }
 }
 
-async fn answer(stream: UnixStream, waiting: &Waitings) -> io::Result<()> {
+async fn handle_connection(stream: UnixStream, waiting: &PendingDecisions) -> io::Result<()> {
     let is_welcome = may_decide(&stream);
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
-    BufReader::new(reader.take(LONGEST_LINE))
+    BufReader::new(reader.take(MAX_LINE_BYTES))
         .read_line(&mut line)
         .await?;
-    let message: Message = serde_json::from_str(&line)?;
-    let taken = match Answer::parse(&message.answer) {
+    let message: DecisionMessage = serde_json::from_str(&line)?;
+    let taken = match ApprovalAnswer::parse(&message.answer) {
         Some(answer) if is_welcome => {
-            let given = Given {
+            let given = SubmittedDecision {
                 answer,
                 by: message.by,
                 reason: message.reason,
             };
-            decisions::decide(waiting, &message.id, given)
+            decisions::submit_decision(waiting, &message.id, given)
         }
-        Some(_) => Taken::Refused,
+        Some(_) => SubmitOutcome::Refused,
         None => return Err(io::ErrorKind::InvalidData.into()),
     };
-    let mut text = serde_json::to_vec(&Reply { taken })?;
+    let mut text = serde_json::to_vec(&DecisionReply { taken })?;
     text.push(b'\n');
     writer.write_all(&text).await
 }
@@ -183,13 +185,13 @@ fn may_decide(stream: &UnixStream) -> bool {
 }
 
 /// Submits a decision to the process that asks. `None` if it cannot be reached, or does not answer.
-pub async fn decide_elsewhere(
+pub async fn send_decision(
     home: &Home,
     owner: u32,
     id: &str,
-    given: &Given,
-) -> io::Result<Option<Taken>> {
-    let prefix = prefix(owner);
+    given: &SubmittedDecision,
+) -> io::Result<Option<SubmitOutcome>> {
+    let prefix = socket_prefix(owner);
     let entries = match std::fs::read_dir(home.run_dir()) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -201,10 +203,10 @@ pub async fn decide_elsewhere(
     });
     let mut said = None;
     for name in names.collect::<Vec<_>>() {
-        let sent = tokio::time::timeout(TIMEOUT, send(home, &name, id, given)).await;
+        let sent = tokio::time::timeout(TIMEOUT, send_to_socket(home, &name, id, given)).await;
         match sent {
             // The request may belong to another socket of that process.
-            Ok(Ok(Taken::NotWaiting)) => said = Some(Taken::NotWaiting),
+            Ok(Ok(SubmitOutcome::NotWaiting)) => said = Some(SubmitOutcome::NotWaiting),
             Ok(Ok(taken)) => return Ok(Some(taken)),
             Ok(Err(error)) => tracing::debug!(%error, name, "approval socket is not reachable"),
             Err(_) => tracing::debug!(name, "approval socket did not answer in time"),
@@ -213,13 +215,18 @@ pub async fn decide_elsewhere(
     Ok(said)
 }
 
-async fn send(home: &Home, name: &str, id: &str, given: &Given) -> io::Result<Taken> {
+async fn send_to_socket(
+    home: &Home,
+    name: &str,
+    id: &str,
+    given: &SubmittedDecision,
+) -> io::Result<SubmitOutcome> {
     let stream = with_short_path(&home.run_dir(), name, |path| {
         let stream = std::os::unix::net::UnixStream::connect(path)?;
         stream.set_nonblocking(true)?;
         UnixStream::from_std(stream)
     })?;
-    let message = Message {
+    let message = DecisionMessage {
         id: id.to_owned(),
         answer: given.answer.as_str().to_owned(),
         by: given.by.clone(),
@@ -230,9 +237,9 @@ async fn send(home: &Home, name: &str, id: &str, given: &Given) -> io::Result<Ta
     text.push(b'\n');
     writer.write_all(&text).await?;
     let mut line = String::new();
-    BufReader::new(reader.take(LONGEST_LINE))
+    BufReader::new(reader.take(MAX_LINE_BYTES))
         .read_line(&mut line)
         .await?;
-    let reply: Reply = serde_json::from_str(&line)?;
+    let reply: DecisionReply = serde_json::from_str(&line)?;
     Ok(reply.taken)
 }

@@ -1,7 +1,7 @@
 //! Statements that destroy data.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Destruction {
+pub(super) enum DestructiveStatement {
     /// `DROP TABLE` and the like.
     Drop,
     /// `TRUNCATE`.
@@ -11,7 +11,7 @@ pub(super) enum Destruction {
 }
 
 /// What can be dropped.
-const OBJECTS: [&str; 11] = [
+const DROPPABLE_OBJECTS: [&str; 11] = [
     "TABLE",
     "DATABASE",
     "SCHEMA",
@@ -26,22 +26,26 @@ const OBJECTS: [&str; 11] = [
 ];
 
 /// The destructive statements in SQL text.
-pub(super) fn destructions(text: &str) -> Vec<Destruction> {
-    statements(text)
+pub(super) fn find_destructive(text: &str) -> Vec<DestructiveStatement> {
+    split_statements(text)
         .iter()
-        .filter_map(|words| destruction(words))
+        .filter_map(|words| classify_statement(words))
         .collect()
 }
 
-fn destruction(words: &[String]) -> Option<Destruction> {
+fn classify_statement(words: &[String]) -> Option<DestructiveStatement> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["DROP", object, ..] if OBJECTS.contains(object) => Some(Destruction::Drop),
-        ["TRUNCATE", _, ..] => Some(Destruction::Truncate),
-        ["DELETE", "FROM", rest @ ..] if !rest.contains(&"WHERE") => Some(Destruction::DeleteAll),
+        ["DROP", object, ..] if DROPPABLE_OBJECTS.contains(object) => {
+            Some(DestructiveStatement::Drop)
+        }
+        ["TRUNCATE", _, ..] => Some(DestructiveStatement::Truncate),
+        ["DELETE", "FROM", rest @ ..] if !rest.contains(&"WHERE") => {
+            Some(DestructiveStatement::DeleteAll)
+        }
         ["WITH" | "EXPLAIN", rest @ ..] => {
             let delete = rest.iter().position(|&word| word == "DELETE")?;
-            destruction(
+            classify_statement(
                 &rest[delete..]
                     .iter()
                     .map(|&word| word.to_owned())
@@ -53,7 +57,7 @@ fn destruction(words: &[String]) -> Option<Destruction> {
 }
 
 /// The words of each statement in capitals, without comments and quoted text.
-fn statements(text: &str) -> Vec<Vec<String>> {
+fn split_statements(text: &str) -> Vec<Vec<String>> {
     let mut statements = vec![Vec::new()];
     let mut word = String::new();
     let mut characters = text.chars().peekable();
@@ -94,7 +98,7 @@ fn statements(text: &str) -> Vec<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Destruction::*, destructions};
+    use super::{DestructiveStatement::*, find_destructive};
 
     #[test]
     fn destructive_statements_are_found() {
@@ -109,7 +113,7 @@ mod tests {
             ("DELETE FROM a WHERE x; delete from b", DeleteAll),
             ("WITH x AS (SELECT 1) DELETE FROM y", DeleteAll),
         ] {
-            assert_eq!(destructions(text), [expected], "{text}");
+            assert_eq!(find_destructive(text), [expected], "{text}");
         }
     }
 
@@ -124,7 +128,7 @@ mod tests {
             "INSERT INTO t VALUES ('; DROP TABLE t')",
             "please do not drop table x",
         ] {
-            assert_eq!(destructions(text), [], "{text}");
+            assert_eq!(find_destructive(text), [], "{text}");
         }
     }
 }

@@ -5,12 +5,12 @@ use crate::{
     model::ToolDefinition,
 };
 
-const FRAME: usize = 16;
+const MESSAGE_OVERHEAD: usize = 16;
 /// The cost of an image in characters, however large its data.
-const IMAGE: usize = 6_000;
+const IMAGE_COST: usize = 6_000;
 
 /// The estimated tokens of a request.
-pub fn tokens(messages: &[Message], tools: &[ToolDefinition]) -> u64 {
+pub fn estimate_tokens(messages: &[Message], tools: &[ToolDefinition]) -> u64 {
     let messages: usize = messages.iter().map(characters).sum();
     let tools: usize = tools.iter().map(tool_characters).sum();
     to_u64((messages + tools) / 4)
@@ -26,7 +26,7 @@ pub(super) fn message_tokens(message: &Message) -> u64 {
 
 fn tool_characters(tool: &ToolDefinition) -> usize {
     let parameters = tool.parameters.to_string();
-    FRAME
+    MESSAGE_OVERHEAD
         + tool.name.chars().count()
         + tool.description.chars().count()
         + parameters.chars().count()
@@ -40,41 +40,41 @@ fn characters(message: &Message) -> usize {
     let calls: usize = message
         .tool_calls()
         .iter()
-        .map(|call| FRAME + call.name.chars().count() + call.arguments.chars().count())
+        .map(|call| MESSAGE_OVERHEAD + call.name.chars().count() + call.arguments.chars().count())
         .sum();
-    FRAME + content + calls
+    MESSAGE_OVERHEAD + content + calls
 }
 
 fn part_characters(part: &Part) -> usize {
     match part {
         Part::Known(KnownPart::Text { text }) => text.chars().count(),
-        Part::Known(KnownPart::ImageUrl { .. }) => IMAGE,
+        Part::Known(KnownPart::ImageUrl { .. }) => IMAGE_COST,
         Part::Other(value) => value.to_string().len(),
     }
 }
 
 /// Scales estimates to what a provider counted before.
-pub(super) struct Scale {
+pub(super) struct TokenScale {
     /// The size of the conversation it was calibrated with.
     pub(super) before: u64,
     estimated: u64,
 }
 
-impl Scale {
+impl TokenScale {
     pub(super) fn new(messages: &[Message], tools: &[ToolDefinition], known: Option<u64>) -> Self {
-        let estimated = tokens(messages, tools).max(1);
+        let estimated = estimate_tokens(messages, tools).max(1);
         Self {
             before: known.unwrap_or(estimated),
             estimated,
         }
     }
 
-    pub(super) fn of(&self, messages: &[Message], tools: &[ToolDefinition]) -> u64 {
-        self.scaled(tokens(messages, tools))
+    pub(super) fn measure(&self, messages: &[Message], tools: &[ToolDefinition]) -> u64 {
+        self.scale(estimate_tokens(messages, tools))
     }
 
     /// Converts an estimate into tokens of this provider.
-    pub(super) fn scaled(&self, estimate: u64) -> u64 {
+    pub(super) fn scale(&self, estimate: u64) -> u64 {
         let product = u128::from(estimate) * u128::from(self.before) / u128::from(self.estimated);
         u64::try_from(product).unwrap_or(u64::MAX)
     }
@@ -93,17 +93,17 @@ mod tests {
             description: "x".repeat(4_000),
             parameters: json!({}),
         };
-        assert!(tokens(&[], &[tool]) >= 1_000);
+        assert!(estimate_tokens(&[], &[tool]) >= 1_000);
         let image = Message::user(vec![Part::from_image_bytes("image/png", &[0; 90_000])]);
-        assert!(tokens(&[image], &[]) < 2_000);
+        assert!(estimate_tokens(&[image], &[]) < 2_000);
     }
 
     #[test]
     fn estimates_follow_what_the_provider_counted() {
         let long = [Message::user("x".repeat(4_000))];
         let short = [Message::user("x".repeat(2_000))];
-        let scale = Scale::new(&long, &[], Some(2_008));
-        assert_eq!(scale.of(&long, &[]), 2_008);
-        assert_eq!(scale.of(&short, &[]), 1_008);
+        let scale = TokenScale::new(&long, &[], Some(2_008));
+        assert_eq!(scale.measure(&long, &[]), 2_008);
+        assert_eq!(scale.measure(&short, &[]), 1_008);
     }
 }

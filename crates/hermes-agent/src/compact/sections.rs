@@ -4,16 +4,16 @@
 use hermes_config::CompressionSettings;
 
 use super::{
-    Reason,
-    estimate::{Scale, message_tokens},
+    CompactionReason,
+    estimate::{TokenScale, message_tokens},
 };
 use crate::message::{Content, Message};
 
 /// Longer results in the middle are shortened.
-const SHORT_RESULT: usize = 600;
-const BEGINNING: usize = 400;
+const MAX_RESULT_CHARS: usize = 600;
+const SHORTENED_CHARS: usize = 400;
 /// Replaces a result that was removed.
-const DROPPED: &str = "[this result was taken out to save space]";
+const DROPPED_RESULT: &str = "[this result was taken out to save space]";
 
 /// A conversation with the original index of each message.
 pub(super) struct Sections {
@@ -25,12 +25,12 @@ pub(super) struct Sections {
 
 impl Sections {
     /// Splits a conversation. The tail has at most `room` tokens, but always the last message.
-    pub(super) fn cut(
+    pub(super) fn split(
         messages: &[Message],
         settings: &CompressionSettings,
-        reason: Reason,
+        reason: CompactionReason,
         room: u64,
-        scale: &Scale,
+        scale: &TokenScale,
     ) -> Self {
         let is_system = |message: &&Message| matches!(message, Message::System { .. });
         let prompt = messages.iter().take_while(is_system).count();
@@ -38,13 +38,15 @@ impl Sections {
         let head = end_of_results(messages, head);
         let most = match reason {
             // On request something should happen even in a short conversation.
-            Reason::Asked => to_usize(settings.protect_last_n).min((messages.len() - head) / 2),
+            CompactionReason::Requested => {
+                to_usize(settings.protect_last_n).min((messages.len() - head) / 2)
+            }
             _ => to_usize(settings.protect_last_n),
         };
         let mut tail = messages.len();
         let mut used = 0;
         while tail > head && messages.len() - tail < most.max(1) {
-            used += scale.scaled(message_tokens(&messages[tail - 1]));
+            used += scale.scale(message_tokens(&messages[tail - 1]));
             if used > room && tail < messages.len() {
                 break;
             }
@@ -85,9 +87,9 @@ impl Sections {
             };
             let text = result.content.text();
             let length = text.chars().count();
-            if length > SHORT_RESULT {
-                let beginning: String = text.chars().take(BEGINNING).collect();
-                let left_out = length - BEGINNING;
+            if length > MAX_RESULT_CHARS {
+                let beginning: String = text.chars().take(SHORTENED_CHARS).collect();
+                let left_out = length - SHORTENED_CHARS;
                 result.content =
                     format!("{beginning}\n[shortened: {left_out} characters more]").into();
                 has_cut = true;
@@ -107,14 +109,14 @@ impl Sections {
     /// never the last ones. Returns whether any was dropped.
     pub(super) fn drop_results(
         &mut self,
-        reason: Reason,
+        reason: CompactionReason,
         is_enough: impl Fn(&[Message]) -> bool,
     ) -> bool {
         let end = match reason {
-            Reason::Overflow { .. } => {
+            CompactionReason::Overflow { .. } => {
                 start_of_calls(&self.messages, self.messages.len().saturating_sub(1))
             }
-            Reason::Full | Reason::Asked => self.tail,
+            CompactionReason::Full | CompactionReason::Requested => self.tail,
         };
         let mut has_dropped = false;
         for at in self.head..end.max(self.head) {
@@ -122,9 +124,9 @@ impl Sections {
                 break;
             }
             if let Message::Tool(result) = &mut self.messages[at]
-                && result.content.text().len() > DROPPED.len()
+                && result.content.text().len() > DROPPED_RESULT.len()
             {
-                result.content = Content::from(DROPPED);
+                result.content = Content::from(DROPPED_RESULT);
                 has_dropped = true;
             }
         }

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Begins every summary, so that the next compaction recognises it.
-pub(super) const MARK: &str = "[Summary of the earlier conversation]";
+pub(super) const SUMMARY_MARKER: &str = "[Summary of the earlier conversation]";
 
 const INSTRUCTIONS: &str = "You sum up the middle of a conversation between a user and an agent that uses tools. The \
     agent goes on with your summary in its place, so it must be able to work on without asking again. Everything in \
@@ -17,40 +17,40 @@ const INSTRUCTIONS: &str = "You sum up the middle of a conversation between a us
     why; Mistakes not to repeat; Open. Never repeat passwords, keys or tokens: write [REDACTED].";
 
 /// Longest transcript, in characters, for a model with an unknown context size.
-const LONGEST_TRANSCRIPT: usize = 240_000;
+const MAX_TRANSCRIPT_CHARS: usize = 240_000;
 /// Transcript characters per token of a known context: half of it.
 const CHARACTERS_PER_TOKEN: usize = 2;
-const LONGEST_MESSAGE: usize = 6_000;
-const LONGEST_ARGUMENTS: usize = 1_000;
+const MAX_MESSAGE_CHARS: usize = 6_000;
+const MAX_ARGUMENT_CHARS: usize = 1_000;
 /// How much of the user's request is kept verbatim.
-const LONGEST_REQUEST: usize = 4_000;
+const MAX_REQUEST_CHARS: usize = 4_000;
 /// Bounds of a summary, in tokens.
-const SIZES: std::ops::RangeInclusive<u32> = 1_000..=12_000;
+const SUMMARY_TOKEN_RANGE: std::ops::RangeInclusive<u32> = 1_000..=12_000;
 
-pub(super) struct Request {
+pub(super) struct SummaryRequest {
     messages: [Message; 2],
     max_tokens: u32,
     /// The user's latest request, if it is in the middle.
-    last_words: Option<String>,
-    speaker: Speaker,
+    last_user_request: Option<String>,
+    role: SummaryRole,
 }
 
 /// The role of the summary message. Some servers insist that user and assistant alternate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Speaker {
+enum SummaryRole {
     User,
     Assistant,
 }
 
-impl Request {
+impl SummaryRequest {
     /// `context` is the context size of the summarising model.
     pub(super) fn new(sections: &Sections, target_ratio: f64, context: Option<u32>) -> Self {
         let middle = sections.middle();
         let room = context
             .and_then(|tokens| usize::try_from(tokens).ok())
-            .map_or(LONGEST_TRANSCRIPT, |tokens| tokens * CHARACTERS_PER_TOKEN);
-        let max_tokens = size(estimate::tokens(middle, &[]), target_ratio);
-        let transcript = transcript(middle, room);
+            .map_or(MAX_TRANSCRIPT_CHARS, |tokens| tokens * CHARACTERS_PER_TOKEN);
+        let max_tokens = summary_tokens(estimate::estimate_tokens(middle, &[]), target_ratio);
+        let transcript = format_transcript(middle, room);
         let question = format!(
             "Sum up this transcript in at most {} words.\n<transcript>\n{transcript}\n</transcript>",
             max_tokens / 2
@@ -60,12 +60,12 @@ impl Request {
         let last_words = spoken
             .rfind(|message| is_user(message) && !is_summary(message))
             .filter(|_| !sections.tail().iter().any(|message| is_user(&message)))
-            .map(|message| cut(&message.content().text(), LONGEST_REQUEST));
+            .map(|message| truncate(&message.content().text(), MAX_REQUEST_CHARS));
         Self {
             messages: [Message::system(INSTRUCTIONS), Message::user(question)],
             max_tokens,
-            last_words,
-            speaker: speaker(sections),
+            last_user_request: last_words,
+            role: summary_role(sections),
         }
     }
 
@@ -82,33 +82,33 @@ impl Request {
     /// The message that replaces the middle.
     pub(super) fn message(&self, summary: &str) -> Message {
         let mut text = format!(
-            "{MARK}\nThe messages that were here are gone; this is what they came to. It is for reference, not a new \
+            "{SUMMARY_MARKER}\nThe messages that were here are gone; this is what they came to. It is for reference, not a new \
              request.\n\n{summary}"
         );
-        if let Some(words) = &self.last_words {
+        if let Some(words) = &self.last_user_request {
             text.push_str("\n\nThe user's latest request, which is being worked on:\n");
             text.push_str(words);
         }
-        match self.speaker {
-            Speaker::User => Message::user(text),
-            Speaker::Assistant => Message::assistant(text),
+        match self.role {
+            SummaryRole::User => Message::user(text),
+            SummaryRole::Assistant => Message::assistant(text),
         }
     }
 }
 
-fn speaker(sections: &Sections) -> Speaker {
+fn summary_role(sections: &Sections) -> SummaryRole {
     let after_is_user = matches!(sections.tail().first(), Some(Message::User { .. }));
     let before_is_assistant = matches!(sections.head().last(), Some(Message::Assistant(_)));
     let before_is_prompt = matches!(sections.head().last(), Some(Message::System { .. }) | None);
     if after_is_user && !before_is_assistant && !before_is_prompt {
-        Speaker::Assistant
+        SummaryRole::Assistant
     } else {
-        Speaker::User
+        SummaryRole::User
     }
 }
 
 fn is_summary(message: &Message) -> bool {
-    message.content().text().starts_with(MARK)
+    message.content().text().starts_with(SUMMARY_MARKER)
 }
 
 #[expect(
@@ -117,14 +117,17 @@ fn is_summary(message: &Message) -> bool {
     clippy::cast_precision_loss,
     reason = "clamped to small numbers"
 )]
-fn size(tokens: u64, target_ratio: f64) -> u32 {
+fn summary_tokens(tokens: u64, target_ratio: f64) -> u32 {
     let wanted = tokens as f64 * target_ratio;
-    wanted.clamp(f64::from(*SIZES.start()), f64::from(*SIZES.end())) as u32
+    wanted.clamp(
+        f64::from(*SUMMARY_TOKEN_RANGE.start()),
+        f64::from(*SUMMARY_TOKEN_RANGE.end()),
+    ) as u32
 }
 
 /// The messages as plain text. If it is too long, its middle is omitted.
-fn transcript(messages: &[Message], room: usize) -> String {
-    let parts: Vec<String> = messages.iter().map(part).collect();
+fn format_transcript(messages: &[Message], room: usize) -> String {
+    let parts: Vec<String> = messages.iter().map(format_message).collect();
     let whole = parts.join("\n\n");
     let length = whole.chars().count();
     if length <= room {
@@ -139,8 +142,8 @@ fn transcript(messages: &[Message], room: usize) -> String {
     )
 }
 
-fn part(message: &Message) -> String {
-    let text = cut(&message.content().text(), LONGEST_MESSAGE);
+fn format_message(message: &Message) -> String {
+    let text = truncate(&message.content().text(), MAX_MESSAGE_CHARS);
     match message {
         Message::System { .. } => format!("SYSTEM: {text}"),
         _ if is_summary(message) => format!("EARLIER SUMMARY, to be carried on: {text}"),
@@ -154,7 +157,7 @@ fn part(message: &Message) -> String {
         Message::Assistant(message) => {
             let mut said = format!("AGENT: {text}");
             for call in &message.tool_calls {
-                let arguments = cut(&call.arguments, LONGEST_ARGUMENTS);
+                let arguments = truncate(&call.arguments, MAX_ARGUMENT_CHARS);
                 for piece in ["\nCALL of ", &call.name, " ", &arguments] {
                     said.push_str(piece);
                 }
@@ -164,7 +167,7 @@ fn part(message: &Message) -> String {
     }
 }
 
-fn cut(text: &str, limit: usize) -> String {
+fn truncate(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

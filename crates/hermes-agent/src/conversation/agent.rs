@@ -11,19 +11,19 @@ use arc_swap::ArcSwap;
 use hermes_config::{
     AuxiliaryTask, Home, Redactor, ReferencePolicy, ServerName, Settings, Variables,
 };
-use hermes_mcp::{Host, ReloadReport, link::Status, status::ServerStatus};
+use hermes_mcp::{Host, ReloadReport, link::LinkStatus, status::ServerStatus};
 use hermes_store::{Store, skills::Skills};
 
 use crate::{
     approval::ApprovalSettings,
-    ceiling::{Ceiling, Directives, InForce},
     model::{
-        Auxiliary, HttpClients, LocalServers, Model, ResolveError, Selection, Surroundings, Wanted,
-        resolve,
+        Auxiliary, HttpClients, LocalServers, Model, ModelOverrides, ResolveContext, ResolveError,
+        Selection, resolve_model,
     },
+    policy::{AgentPolicy, Directives, PolicyHandle},
     toolbox::Toolbox,
+    tools,
     tools::{
-        self,
         send_message::Messenger,
         teams::Teams,
         terminal::{CommandBounds, Confinement, TerminalSettings},
@@ -33,14 +33,14 @@ use crate::{
 /// The agent of one home. Clones share it.
 #[derive(Clone)]
 pub struct Agent {
-    shared: Arc<Shared>,
+    shared: Arc<SharedAgent>,
 }
 
-struct Shared {
+struct SharedAgent {
     parts: AgentParts,
     settings: ArcSwap<Settings>,
     /// Variables that an operator set while the agent was running.
-    given: ArcSwap<Variables>,
+    operator_variables: ArcSwap<Variables>,
     clients: Arc<HttpClients>,
 }
 
@@ -55,7 +55,7 @@ pub struct AgentParts {
     pub local: LocalServers,
     /// The environment of this process, for commands.
     pub environment: Vec<(OsString, OsString)>,
-    pub in_force: InForce,
+    pub policy: PolicyHandle,
     /// The files of the home's groups, if it belongs to a Hub.
     pub teams: Option<Arc<Teams>>,
     pub messenger: Option<Arc<dyn Messenger>>,
@@ -73,7 +73,7 @@ impl AgentParts {
             references: ReferencePolicy::owner(),
             local: LocalServers::default(),
             environment: Vec::new(),
-            in_force: InForce::default(),
+            policy: PolicyHandle::default(),
             teams: None,
             messenger: None,
             bounds: CommandBounds::default(),
@@ -93,11 +93,11 @@ impl Agent {
     /// Starts nothing.
     pub fn new(parts: AgentParts, settings: Settings) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                clients: Arc::new(HttpClients::beneath(parts.in_force.clone())),
+            shared: Arc::new(SharedAgent {
+                clients: Arc::new(HttpClients::with_policy(parts.policy.clone())),
                 parts,
                 settings: ArcSwap::from_pointee(settings),
-                given: ArcSwap::default(),
+                operator_variables: ArcSwap::default(),
             }),
         }
     }
@@ -105,7 +105,7 @@ impl Agent {
     /// The names of all built-in tools, which no MCP tool may use.
     pub fn reserved_names() -> HashSet<String> {
         let mut names = Toolbox::reserved_names(&[]);
-        names.extend(tools::NAMES.map(str::to_owned));
+        names.extend(tools::TOOL_NAMES.map(str::to_owned));
         names
     }
 
@@ -127,32 +127,32 @@ impl Agent {
     }
 
     /// Applies an operator's directives from the next tool call on.
-    pub fn direct(&self, directives: Directives) {
-        self.shared.parts.in_force.set(directives);
+    pub fn apply_directives(&self, directives: Directives) {
+        self.shared.parts.policy.set(directives);
     }
 
-    pub fn in_force(&self) -> &InForce {
-        &self.shared.parts.in_force
+    pub fn policy_handle(&self) -> &PolicyHandle {
+        &self.shared.parts.policy
     }
 
-    pub fn ceiling(&self) -> Ceiling {
-        self.shared.parts.in_force.ceiling()
+    pub fn policy(&self) -> AgentPolicy {
+        self.shared.parts.policy.policy()
     }
 
     /// Replaces the operator's variables. Settings that are loaded
     /// afterwards include them. Returns whether they changed.
-    pub fn give(&self, variables: Variables) -> bool {
-        let before = self.shared.given.swap(Arc::new(variables));
-        *before != *self.given()
+    pub fn set_operator_variables(&self, variables: Variables) -> bool {
+        let before = self.shared.operator_variables.swap(Arc::new(variables));
+        *before != *self.operator_variables()
     }
 
-    pub fn given(&self) -> Arc<Variables> {
-        self.shared.given.load_full()
+    pub fn operator_variables(&self) -> Arc<Variables> {
+        self.shared.operator_variables.load_full()
     }
 
     /// The environment of this process and the operator's variables, for commands.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        let given = self.given();
+        let given = self.operator_variables();
         let own = self.shared.parts.environment.iter().filter(|(name, _)| {
             let name = name.to_str();
             name.is_none_or(|name| given.get(name).is_none())
@@ -176,7 +176,7 @@ impl Agent {
     ) -> TerminalSettings {
         let bounds = self.shared.parts.bounds.clone();
         TerminalSettings::from_document(&settings.document, environment)
-            .within(&settings.document, bounds)
+            .with_bounds(&settings.document, bounds)
     }
 
     pub(crate) fn teams(&self) -> Option<&Arc<Teams>> {
@@ -187,10 +187,10 @@ impl Agent {
         self.shared.parts.messenger.as_ref()
     }
 
-    pub fn approval_patience(&self) -> Duration {
+    pub fn approval_timeout(&self) -> Duration {
         let approvals = ApprovalSettings::from_document(&self.settings().document);
-        self.ceiling()
-            .patience(approvals.timeout, approvals.written_timeout)
+        self.policy()
+            .approval_timeout(approvals.timeout, approvals.configured_timeout)
     }
 
     pub fn skills(&self) -> Skills {
@@ -213,9 +213,9 @@ impl Agent {
         }
     }
 
-    pub async fn find_model(&self, wanted: &Wanted) -> Result<Selection, ResolveError> {
+    pub async fn find_model(&self, wanted: &ModelOverrides) -> Result<Selection, ResolveError> {
         let settings = self.settings_for_models();
-        let selection = resolve(&self.surroundings(&settings), wanted).await?;
+        let selection = resolve_model(&self.resolve_context(&settings), wanted).await?;
         let endpoint = &selection.endpoint;
         self.check_model(&endpoint.provider, &endpoint.model)?;
         Ok(selection)
@@ -223,7 +223,7 @@ impl Agent {
 
     /// The settings, without fallback models that are not allowed.
     fn settings_for_models(&self) -> Arc<Settings> {
-        let (settings, ceiling) = (self.settings(), self.ceiling());
+        let (settings, ceiling) = (self.settings(), self.policy());
         if ceiling.allows_all_models() || settings.fallback_providers.is_empty() {
             return settings;
         }
@@ -237,7 +237,7 @@ impl Agent {
     }
 
     fn check_model(&self, provider: &str, model: &str) -> Result<(), ResolveError> {
-        if self.ceiling().allows_model(provider, model) {
+        if self.policy().allows_model(provider, model) {
             return Ok(());
         }
         Err(ResolveError::NotAllowed {
@@ -252,14 +252,14 @@ impl Agent {
         task: AuxiliaryTask,
     ) -> Result<Auxiliary, ResolveError> {
         let settings = self.settings();
-        let found = Auxiliary::find(&self.surroundings(&settings), main, task).await?;
+        let found = Auxiliary::find(&self.resolve_context(&settings), main, task).await?;
         self.check_model(Model::provider(&found), found.name())?;
         Ok(found)
     }
 
-    fn surroundings<'a>(&'a self, settings: &'a Settings) -> Surroundings<'a> {
+    fn resolve_context<'a>(&'a self, settings: &'a Settings) -> ResolveContext<'a> {
         let parts = &self.shared.parts;
-        Surroundings {
+        ResolveContext {
             home: &parts.home,
             settings,
             references: parts.references.clone(),
@@ -282,7 +282,7 @@ impl Agent {
         let Some(host) = self.host() else {
             return Vec::new();
         };
-        let missing = host.settled_among(limit, |name| is_needed(name.as_str()));
+        let missing = host.wait_until_settled_among(limit, |name| is_needed(name.as_str()));
         let missing = missing.await;
         missing_servers(host, &missing, is_needed)
     }
@@ -293,7 +293,7 @@ impl Agent {
         let Some(host) = self.host() else {
             return Vec::new();
         };
-        let missing = host.offering_among(limit, |_| true).await;
+        let missing = host.wait_for_tools_among(limit, |_| true).await;
         missing_servers(host, &missing, |_| true)
     }
 }
@@ -304,14 +304,14 @@ fn missing_servers(
     missing: &[ServerName],
     is_needed: impl Fn(&str) -> bool,
 ) -> Vec<MissingServer> {
-    let is_invalid = |status: Status| status == Status::Invalid;
+    let is_invalid = |status: LinkStatus| status == LinkStatus::Invalid;
     let statuses = host.status().into_iter().filter(|server| {
         is_invalid(server.status) && is_needed(&server.name)
             || missing.iter().any(|name| name.as_str() == server.name)
     });
     let reason = |server: &ServerStatus| match &server.error {
         Some(error) if !error.trim().is_empty() => error.trim().to_owned(),
-        _ if server.status == Status::Connecting => {
+        _ if server.status == LinkStatus::Connecting => {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             let since = now.map_or(0, |now| now.as_secs().saturating_sub(server.since));
             format!("it is still connecting, after {since} s")

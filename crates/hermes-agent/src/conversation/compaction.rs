@@ -13,23 +13,26 @@ use hermes_store::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Conversation, ConversationError, Display,
-    keeper::{Keeper, stored_usage},
-    record,
-};
+use super::{Conversation, ConversationError, TurnDisplay};
 use crate::{
-    compact::{self, Compacted, Compactor, Means, Ran, Reason, SummaryFailure},
+    compact::{
+        self, Compacted, CompactionMethod, CompactionOutcome, CompactionReason, Compactor,
+        SummaryFailure,
+    },
+    conversation::{
+        message_rows,
+        recorder::{TurnRecorder, stored_usage},
+    },
     message::Message,
-    model::{Auxiliary, Model, ModelError, ModelRequest, Reply, Selection, Sink},
+    model::{Auxiliary, Model, ModelError, ModelEventSink, ModelReply, ModelRequest, Selection},
     turn::MessageDetail,
 };
 
 /// How long one process may hold the right to compact.
-const LEASE: Duration = Duration::from_mins(10);
+const LEASE_DURATION: Duration = Duration::from_mins(10);
 
 /// A compactor and the model it was made for.
-pub(super) struct Made {
+pub(super) struct CachedCompactor {
     model: String,
     context: Option<u32>,
     compactor: Arc<Compactor>,
@@ -51,7 +54,7 @@ impl Conversation {
         let settings = self.agent.settings().compression.clone();
         let task = AuxiliaryTask::Compression;
         let summariser = match self.agent.auxiliary(Some(selection), task).await {
-            Ok(auxiliary) => Some(Arc::new(Metered {
+            Ok(auxiliary) => Some(Arc::new(MeteredModel {
                 model: auxiliary,
                 store: self.agent.store().clone(),
                 session: self.id.clone(),
@@ -66,10 +69,10 @@ impl Conversation {
             let since_1970 = Duration::try_from_secs_f64(failure.until).unwrap_or_default();
             let until = SystemTime::UNIX_EPOCH + since_1970;
             compactor =
-                compactor.resting(until, u32::try_from(failure.in_a_row).unwrap_or_default());
+                compactor.with_cooldown(until, u32::try_from(failure.streak).unwrap_or_default());
         }
         let compactor = Arc::new(compactor);
-        self.compactor = Some(Made {
+        self.compactor = Some(CachedCompactor {
             model: model.clone(),
             context,
             compactor: compactor.clone(),
@@ -80,24 +83,24 @@ impl Conversation {
     /// Compacts the conversation on the user's request.
     pub async fn compress(
         &mut self,
-        display: &mut dyn Display,
+        display: &mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<Ran, ConversationError> {
+    ) -> Result<CompactionOutcome, ConversationError> {
         let selection = self.find_model().await?;
         if self.must_reload {
             self.reload_messages().await?;
         }
         let compactor = self.compactor(&selection).await?;
         let toolbox = self.toolbox();
-        let mut keeper = Keeper::new(display, self.agent.store(), &self.id, &selection);
+        let mut keeper = TurnRecorder::new(display, self.agent.store(), &self.id, &selection);
         self.must_reload = true;
         let mut messages = mem::take(&mut self.messages);
-        messages.insert(0, Message::system(self.system_text()));
-        let ran = compact::run(
+        messages.insert(0, Message::system(self.build_system_prompt()));
+        let ran = compact::compact_and_store(
             &compactor,
             &mut messages,
             toolbox.definitions(),
-            (Reason::Asked, None),
+            (CompactionReason::Requested, None),
             &mut keeper,
             &cancel,
         )
@@ -105,17 +108,17 @@ impl Conversation {
         messages.remove(0);
         self.messages = messages;
         self.must_reload = ran.is_err();
-        ran.map_err(|error| crate::turn::TurnError::Keep(error).into())
+        ran.map_err(|error| crate::turn::TurnError::Persist(error).into())
     }
 }
 
-struct Metered {
+struct MeteredModel {
     model: Auxiliary,
     store: Store,
     session: SessionId,
 }
 
-impl Model for Metered {
+impl Model for MeteredModel {
     fn name(&self) -> &str {
         self.model.name()
     }
@@ -131,8 +134,8 @@ impl Model for Metered {
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
-        _sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        _sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let reply = self.model.complete(request).await?;
             let usage = stored_usage(reply.usage.unwrap_or_default());
@@ -149,21 +152,23 @@ impl Model for Metered {
 }
 
 /// Replaces a session's rows under a lease.
-pub(super) struct Replacement<'a> {
+pub(super) struct HistoryReplacement<'a> {
     pub(super) store: &'a Store,
     pub(super) session: &'a SessionId,
 }
 
-impl Replacement<'_> {
-    pub(super) async fn begin(&self) -> Result<bool, StoreError> {
-        let holder = holder();
+impl HistoryReplacement<'_> {
+    pub(super) async fn acquire_lease(&self) -> Result<bool, StoreError> {
+        let holder = lease_holder();
         self.store
-            .lock_compaction(self.session, &holder, LEASE)
+            .lock_compaction(self.session, &holder, LEASE_DURATION)
             .await
     }
 
-    pub(super) async fn end(&self) -> Result<(), StoreError> {
-        self.store.unlock_compaction(self.session, &holder()).await
+    pub(super) async fn release_lease(&self) -> Result<(), StoreError> {
+        self.store
+            .unlock_compaction(self.session, &lease_holder())
+            .await
     }
 
     /// Replaces the old rows by the compacted list.
@@ -176,8 +181,9 @@ impl Replacement<'_> {
         let old: Vec<Option<NewMessage>> = old
             .iter()
             .map(|message| {
-                let is_its_own =
-                    |row: &StoredMessage| record::message(&row.body).as_ref() == Some(message);
+                let is_its_own = |row: &StoredMessage| {
+                    message_rows::row_to_message(&row.body).as_ref() == Some(message)
+                };
                 let found = next + rows[next..].iter().position(is_its_own)?;
                 next = found + 1;
                 Some(rows[found].body.clone())
@@ -190,9 +196,11 @@ impl Replacement<'_> {
             .filter(|(message, _)| !matches!(message, Message::System { .. }))
             .map(|(message, origin)| {
                 let kept = origin.and_then(|index| old.get(index)?.clone());
-                let row = record::row(message, &MessageDetail::default());
+                let row = message_rows::message_to_row(message, &MessageDetail::default());
                 match kept {
-                    Some(kept) if record::message(&kept).as_ref() == Some(message) => kept,
+                    Some(kept) if message_rows::row_to_message(&kept).as_ref() == Some(message) => {
+                        kept
+                    }
                     // Shortened: the time stays, the text is the new one.
                     Some(kept) => NewMessage {
                         content: row.content,
@@ -205,9 +213,9 @@ impl Replacement<'_> {
             })
             .collect();
         self.store
-            .compact(self.session, &holder(), through, &list)
+            .compact(self.session, &lease_holder(), through, &list)
             .await?;
-        if new.means == Means::Summary {
+        if new.means == CompactionMethod::Summary {
             self.store
                 .set_compaction_failure(self.session, None)
                 .await?;
@@ -215,12 +223,14 @@ impl Replacement<'_> {
         Ok(())
     }
 
-    pub(super) async fn keep_failure(&self, failure: &SummaryFailure) -> Result<(), StoreError> {
-        let since_1970 = failure.rests_until.duration_since(SystemTime::UNIX_EPOCH);
+    pub(super) async fn record_failure(&self, failure: &SummaryFailure) -> Result<(), StoreError> {
+        let since_1970 = failure
+            .cooldown_until
+            .duration_since(SystemTime::UNIX_EPOCH);
         let failure = CompactionFailure {
             until: since_1970.unwrap_or_default().as_secs_f64(),
             error: failure.error.clone(),
-            in_a_row: failure.in_a_row.into(),
+            streak: failure.consecutive_failures.into(),
         };
         self.store
             .set_compaction_failure(self.session, Some(&failure))
@@ -229,6 +239,6 @@ impl Replacement<'_> {
 }
 
 /// Who holds the lease: this process.
-fn holder() -> String {
+fn lease_holder() -> String {
     format!("hermes:{}", std::process::id())
 }

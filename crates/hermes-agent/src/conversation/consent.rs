@@ -3,50 +3,53 @@
 
 use std::sync::Arc;
 
-use hermes_config::{AuxiliaryTask, ConfigFile, FileError, Home};
+use hermes_config::{AuxiliaryTask, ConfigFile, ConfigFileError, Home};
 use hermes_store::SessionId;
 use serde_json::json;
 
-use super::{Agent, Consent, ModelCell, Setup, side_model::SideModel};
-use crate::approval::{ApprovalMode, ApprovalSettings, Approvals, ModelJudge, NobodyDecides};
+use super::{Agent, Consent, ConversationSetup, ModelCell};
+use crate::{
+    approval::{ApprovalMode, ApprovalSettings, Approvals, DenyAllApprover, ModelJudge},
+    conversation::lazy_auxiliary::LazyAuxiliaryModel,
+};
 
 /// The approvals of a conversation, by its settings and setup.
-pub(super) fn approvals(
+pub(super) fn build_approvals(
     agent: &Agent,
-    setup: &Setup,
+    setup: &ConversationSetup,
     session: &SessionId,
     model: &ModelCell,
 ) -> Approvals {
     let mut settings = ApprovalSettings::from_document(&agent.settings().document);
     let approver = match &setup.consent {
         Consent::Ask(approver) => approver.clone(),
-        Consent::Given => {
+        Consent::AllowAll => {
             settings.mode = ApprovalMode::Off;
-            Arc::new(NobodyDecides)
+            Arc::new(DenyAllApprover)
         }
     };
     let task = AuxiliaryTask::Approval;
     let timeout = agent.settings().auxiliary.task(task).timeout;
-    let judge = SideModel {
+    let judge = LazyAuxiliaryModel {
         agent: agent.clone(),
         main: model.clone(),
         task,
     };
     let home = agent.home().clone();
     Approvals::new(settings, approver)
-        .in_session(session.clone())
-        .beneath(agent.in_force().clone())
+        .for_session(session.clone())
+        .with_policy(agent.policy_handle().clone())
         .with_redactor(agent.redactor())
         .with_judge(Arc::new(ModelJudge::new(Arc::new(judge), timeout)))
         .on_always(move |rules| {
-            if let Err(error) = allow_always(&home, rules) {
+            if let Err(error) = add_to_allowlist(&home, rules) {
                 tracing::warn!(%error, "writing an always-allowed command into the configuration failed");
             }
         })
 }
 
 /// Adds rules to `command_allowlist`.
-fn allow_always(home: &Home, rules: &[String]) -> Result<(), FileError> {
+fn add_to_allowlist(home: &Home, rules: &[String]) -> Result<(), ConfigFileError> {
     let mut file = ConfigFile::open(home)?;
     let mut list: Vec<String> = file
         .get(&["command_allowlist"])
@@ -62,9 +65,9 @@ fn allow_always(home: &Home, rules: &[String]) -> Result<(), FileError> {
 }
 
 /// The current configuration, limited by the setup of the conversation.
-pub(super) fn settings(agent: &Agent, setup: &Setup) -> ApprovalSettings {
+pub(super) fn approval_settings(agent: &Agent, setup: &ConversationSetup) -> ApprovalSettings {
     let mut settings = ApprovalSettings::from_document(&agent.settings().document);
-    if matches!(setup.consent, Consent::Given) {
+    if matches!(setup.consent, Consent::AllowAll) {
         settings.mode = ApprovalMode::Off;
     }
     settings

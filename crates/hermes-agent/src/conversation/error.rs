@@ -26,5 +26,5 @@ pub enum ConversationError {
     #[error("there is no earlier session to continue")]
     NothingToContinue,
     #[error("this is a bug in hermes: {0}")]
-    Broken(String),
+    Internal(String),
 }

@@ -11,13 +11,13 @@ use hermes_mcp::description_scan;
 use super::repository;
 
 /// File names in order; the first existing one is used.
-const NAMES: [&str; 4] = [".hermes.md", "AGENTS.md", "CLAUDE.md", ".cursorrules"];
+const RULE_FILE_NAMES: [&str; 4] = [".hermes.md", "AGENTS.md", "CLAUDE.md", ".cursorrules"];
 
 /// Longer rules are truncated, to leave room in the context.
-const LONGEST: usize = 20_000;
+const MAX_RULE_CHARS: usize = 20_000;
 
 /// At most this much of a file is read: the characters above with four bytes each.
-const MOST_BYTES: u64 = 4 * LONGEST as u64 + 4;
+const MAX_RULE_BYTES: u64 = 4 * MAX_RULE_CHARS as u64 + 4;
 
 /// The rules file that a chat started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +33,14 @@ pub struct RulesFile {
 
 /// The rules for work in a directory: in it, or above it up to the root of its repository. Blocks while it reads.
 pub fn find_project_rules(directory: &Path) -> Option<RulesFile> {
-    let root = repository::around(directory).map(|repository| repository.root);
+    let root = repository::find_repository(directory).map(|repository| repository.root);
     let root = root.as_deref().unwrap_or(directory);
     let places = || {
         directory
             .ancestors()
             .take_while(|place| place.starts_with(root))
     };
-    NAMES
+    RULE_FILE_NAMES
         .iter()
         .flat_map(|name| places().map(move |place| place.join(name)))
         .find_map(|path| read_rules(&path))
@@ -54,13 +54,13 @@ fn read_rules(path: &Path) -> Option<RulesFile> {
     }
     let mut bytes = Vec::new();
     let file = File::open(path).ok()?;
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_RULE_BYTES).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() || text.contains('\0') {
         return None;
     }
-    let end = text.char_indices().nth(LONGEST).map(|(end, _)| end);
+    let end = text.char_indices().nth(MAX_RULE_CHARS).map(|(end, _)| end);
     let text = &text[..end.unwrap_or(text.len())];
     Some(RulesFile {
         path: path.to_owned(),
@@ -88,7 +88,7 @@ impl RulesFile {
     /// One line for the user: which file, how long, and what is suspicious.
     pub fn notice(&self) -> String {
         let cut = if self.is_cut {
-            format!(", the first {LONGEST} characters")
+            format!(", the first {MAX_RULE_CHARS} characters")
         } else {
             String::new()
         };
@@ -146,10 +146,13 @@ mod tests {
 
     #[test]
     fn long_rules_are_cut_and_doubtful_ones_are_told() {
-        let long = "ä".repeat(LONGEST + 1);
+        let long = "ä".repeat(MAX_RULE_CHARS + 1);
         let project = project(&[("repo/AGENTS.md", &long)]);
         let rules = find_project_rules(&project.path().join("repo")).unwrap();
-        assert_eq!((rules.text.chars().count(), rules.is_cut), (LONGEST, true));
+        assert_eq!(
+            (rules.text.chars().count(), rules.is_cut),
+            (MAX_RULE_CHARS, true)
+        );
         assert!(rules.section().contains("The file goes on"));
         fs::write(
             project.path().join("repo/AGENTS.md"),
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_passed_over() {
+    fn what_is_not_text_is_passed_over() {
         let project = project(&[("repo/AGENTS.md", " \n"), ("repo/CLAUDE.md", "a\0b")]);
         fs::create_dir(project.path().join("repo/.hermes.md")).unwrap();
         assert_eq!(found(&project, "repo"), None);

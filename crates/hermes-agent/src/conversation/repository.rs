@@ -13,7 +13,7 @@ pub(super) struct Repository {
     pub(super) branch: Option<String>,
 }
 
-pub(super) fn around(directory: &Path) -> Option<Repository> {
+pub(super) fn find_repository(directory: &Path) -> Option<Repository> {
     directory.ancestors().find_map(|root| {
         let mark = root.join(".git");
         let git = match fs::read_to_string(&mark) {
@@ -48,9 +48,9 @@ mod tests {
         fs::create_dir(&tree).unwrap();
         fs::write(tree.join(".git"), format!("gitdir: {}\n", other.display())).unwrap();
 
-        let found = around(&root.join("a/b")).unwrap();
+        let found = find_repository(&root.join("a/b")).unwrap();
         assert_eq!(found.root, root);
         assert_eq!(found.branch.as_deref(), Some("feature/x"));
-        assert_eq!(around(&tree).unwrap().branch, None);
+        assert_eq!(find_repository(&tree).unwrap().branch, None);
     }
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use hermes_store::{NewSession, Session};
 use serde_json::Value;
 
-use super::{Agent, Conversation, ConversationError, CwdOnResume, Setup, Stored, record};
-use crate::{model::StoredModel, turn::MessageDetail};
+use super::{Agent, Conversation, ConversationError, ConversationSetup, CwdOnResume, SessionRow};
+use crate::{conversation::message_rows, model::StoredModel, turn::MessageDetail};
 
 /// How many continuations under another id are followed, against cycles.
-const LONGEST_LINE: usize = 100;
+const MAX_CONTINUATIONS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum SessionReference {
     /// An id, the beginning of one, or a title.
     Named(String),
     Titled(String),
@@ -27,14 +27,14 @@ impl Conversation {
     /// if that still exists.
     pub async fn resume(
         agent: Agent,
-        which: &Which,
-        setup: Setup,
+        which: &SessionReference,
+        setup: ConversationSetup,
     ) -> Result<Self, ConversationError> {
-        let session = find(&agent, which).await?;
+        let session = find_session(&agent, which).await?;
         agent.store().reopen_session(&session.id).await?;
         let row = NewSession::new(session.id.clone(), session.source.clone());
-        let mut conversation = Self::begin(agent, row, setup);
-        conversation.stored = Stored::Is;
+        let mut conversation = Self::new(agent, row, setup);
+        conversation.row = SessionRow::Stored;
         conversation.remembered_model = stored_model(&session);
         if conversation.setup.cwd_on_resume == CwdOnResume::Restore {
             let cwd = session.cwd.map(PathBuf::from);
@@ -51,35 +51,40 @@ impl Conversation {
     pub(super) async fn reload_messages(&mut self) -> Result<(), ConversationError> {
         let store = self.agent.store();
         let rows = store.active_messages(&self.id).await?;
-        let history = record::history(&rows);
+        let history = message_rows::build_history(&rows);
         let missing: Vec<_> = history
             .to_store
             .iter()
-            .map(|message| record::row(message, &MessageDetail::default()))
+            .map(|message| message_rows::message_to_row(message, &MessageDetail::default()))
             .collect();
         store.append_all(&self.id, &missing).await?;
         self.messages = history.messages;
-        self.todo.recall(&self.messages);
+        self.todo.restore_from(&self.messages);
         self.must_reload = false;
         Ok(())
     }
 }
 
-async fn find(agent: &Agent, which: &Which) -> Result<Session, ConversationError> {
+async fn find_session(
+    agent: &Agent,
+    which: &SessionReference,
+) -> Result<Session, ConversationError> {
     let store = agent.store();
     let found = match which {
-        Which::Named(reference) => store.find_session(reference).await?,
-        Which::Titled(title) => store.session_by_title(title).await?,
-        Which::Newest { source } => store.newest_session(source).await?,
+        SessionReference::Named(reference) => store.find_session(reference).await?,
+        SessionReference::Titled(title) => store.session_by_title(title).await?,
+        SessionReference::Newest { source } => store.newest_session(source).await?,
     };
     let mut session = found.ok_or_else(|| match which {
-        Which::Named(reference) | Which::Titled(reference) => ConversationError::NoSuchSession {
-            reference: reference.clone(),
-        },
-        Which::Newest { .. } => ConversationError::NothingToContinue,
+        SessionReference::Named(reference) | SessionReference::Titled(reference) => {
+            ConversationError::NoSuchSession {
+                reference: reference.clone(),
+            }
+        }
+        SessionReference::Newest { .. } => ConversationError::NothingToContinue,
     })?;
     // Other programs continue a compacted conversation under another id.
-    for _ in 0..LONGEST_LINE {
+    for _ in 0..MAX_CONTINUATIONS {
         if session.end_reason.as_deref() != Some("compression") {
             break;
         }

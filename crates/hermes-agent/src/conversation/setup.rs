@@ -4,11 +4,13 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::Value;
 
-use crate::{approval::Approver, model::Wanted, tools::clarify::Questioner, turn::ClientTools};
+use crate::{
+    approval::Approver, model::ModelOverrides, tools::clarify::Questioner, turn::ClientTools,
+};
 
 /// The setup of a conversation. It stays when the user switches to another session.
 #[derive(Clone)]
-pub struct Setup {
+pub struct ConversationSetup {
     /// The key under `platform_toolsets`, such as `cli` or `telegram`.
     pub platform: String,
     /// What the model is told about where its answers are shown.
@@ -17,11 +19,11 @@ pub struct Setup {
     pub cwd: PathBuf,
     /// Whether a resumed session goes back to its own directory.
     pub cwd_on_resume: CwdOnResume,
-    pub wanted: Wanted,
+    pub model_overrides: ModelOverrides,
     /// Only these toolsets; `None` leaves it to the configuration.
     pub toolsets: Option<Vec<String>>,
     /// Toolsets that are never offered here.
-    pub withheld: Vec<String>,
+    pub excluded_toolsets: Vec<String>,
     /// Added after the prompt, in this run only.
     pub instructions: Option<String>,
     /// Tools that the client runs itself.
@@ -33,17 +35,17 @@ pub struct Setup {
     pub consent: Consent,
     pub questioner: Option<Arc<dyn Questioner>>,
     /// Whether the user's own instructions are read.
-    pub rules: Rules,
+    pub user_instructions: UserInstructions,
     /// Whether the rules of the project in the working directory are read.
     pub project_rules: ProjectRules,
     /// Whether the model is told the id of the session.
     pub session_id: SessionIdInPrompt,
-    pub titles: Titles,
+    pub titles: TitleSource,
     /// The chat that cron jobs created here deliver to, in the job file's format.
     pub cron_origin: Option<Value>,
 }
 
-impl Setup {
+impl ConversationSetup {
     /// A conversation on the command line, in this directory.
     pub fn for_cli(cwd: PathBuf, consent: Consent) -> Self {
         Self {
@@ -53,19 +55,19 @@ impl Setup {
                 .into(),
             cwd,
             cwd_on_resume: CwdOnResume::Restore,
-            wanted: Wanted::default(),
+            model_overrides: ModelOverrides::default(),
             toolsets: None,
-            withheld: Vec::new(),
+            excluded_toolsets: Vec::new(),
             instructions: None,
             client_tools: None,
             skills: Vec::new(),
             max_model_calls: None,
             consent,
             questioner: None,
-            rules: Rules::Read,
+            user_instructions: UserInstructions::Read,
             project_rules: ProjectRules::Ignored,
-            session_id: SessionIdInPrompt::Untold,
-            titles: Titles::Generated,
+            session_id: SessionIdInPrompt::Omit,
+            titles: TitleSource::Generated,
             cron_origin: None,
         }
     }
@@ -75,7 +77,7 @@ impl Setup {
 pub enum Consent {
     Ask(Arc<dyn Approver>),
     /// Nobody is asked: only blocked commands are refused.
-    Given,
+    AllowAll,
 }
 
 /// Whether a resumed session goes back to its own directory.
@@ -88,7 +90,7 @@ pub enum CwdOnResume {
 
 /// Whether `SOUL.md`, the memories and the skills become part of the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rules {
+pub enum UserInstructions {
     Read,
     Ignored,
 }
@@ -103,14 +105,14 @@ pub enum ProjectRules {
 /// Whether the model is told the id of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionIdInPrompt {
-    Told,
-    Untold,
+    Include,
+    Omit,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Titles {
+pub enum TitleSource {
     /// A model writes one after the first exchange.
     Generated,
     /// Only the user gives one.
-    ByHand,
+    Manual,
 }

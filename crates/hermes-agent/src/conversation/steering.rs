@@ -8,13 +8,15 @@ use hermes_mcp::ReloadReport;
 use hermes_store::{EndReason, ModelUsage, NewSession, Session, StoreError};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Answer, Conversation, ConversationError, Display, Which, prompt, record, row::model_config,
+use super::{Conversation, ConversationError, SessionReference, TurnDisplay, TurnOutcome, prompt};
+use crate::{
+    conversation::{message_rows, session_row::model_config},
+    message::Content,
+    model::{ModelOverrides, Selection},
 };
-use crate::{message::Content, model::Selection, model::Wanted};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Undone {
+pub struct UndoResult {
     pub turns: u32,
     /// The user message of the first removed turn.
     pub prompt: Content,
@@ -22,20 +24,20 @@ pub struct Undone {
 
 impl Conversation {
     /// Removes the last turns. Fewer than requested is not an error, none is.
-    pub async fn undo(&mut self, turns: u32) -> Result<Undone, ConversationError> {
+    pub async fn undo(&mut self, turns: u32) -> Result<UndoResult, ConversationError> {
         let nothing = || StoreError::NothingToRewind {
             id: self.id.clone(),
         };
         if !self.is_stored() {
             return Err(nothing().into());
         }
-        let mut undone: Option<Undone> = None;
+        let mut undone: Option<UndoResult> = None;
         for turn in 1..=turns.max(1) {
             match self.agent.store().rewind_last_turn(&self.id).await {
                 Ok(rewound) => {
-                    undone = Some(Undone {
+                    undone = Some(UndoResult {
                         turns: turn,
-                        prompt: record::content(&rewound.prompt.body),
+                        prompt: message_rows::row_content(&rewound.prompt.body),
                     });
                 }
                 Err(StoreError::NothingToRewind { .. }) => break,
@@ -53,13 +55,13 @@ impl Conversation {
     /// Removes the last turn and sends its user message again.
     pub async fn retry(
         &mut self,
-        display: &mut dyn Display,
+        display: &mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<Answer, ConversationError> {
+    ) -> Result<TurnOutcome, ConversationError> {
         // Without a model the removed turn would be lost.
         self.find_model().await?;
         let undone = self.undo(1).await?;
-        self.say(undone.prompt, display, cancel).await
+        self.send_user_message(undone.prompt, display, cancel).await
     }
 
     /// Sets the title; an empty one removes it. Returns the new title.
@@ -81,10 +83,10 @@ impl Conversation {
         model: Option<String>,
         provider: Option<String>,
     ) -> Result<Selection, ConversationError> {
-        let wanted = Wanted {
+        let wanted = ModelOverrides {
             model,
             provider,
-            ..Wanted::default()
+            ..ModelOverrides::default()
         };
         let selection = self.agent.find_model(&wanted).await?;
         if self.is_stored() {
@@ -94,8 +96,8 @@ impl Conversation {
                 .set_model(&self.id, &selection.endpoint.model, Some(&config))
                 .await?;
         }
-        self.setup.wanted = wanted;
-        self.notes.extend(selection.notes.iter().cloned());
+        self.setup.model_overrides = wanted;
+        self.model_notes.extend(selection.notes.iter().cloned());
         self.model.set(Some(selection.clone()));
         self.prompt = None;
         Ok(selection)
@@ -110,24 +112,24 @@ impl Conversation {
             self.model.set(None);
         }
         self.prompt = None;
-        self.missing = prompt::missing(&[]);
+        self.missing_servers_note = prompt::missing_servers_section(&[]);
         report
     }
 
     /// Ends this session and starts another with the same setup.
-    pub async fn start_over(
+    pub async fn start_new_session(
         &mut self,
         row: NewSession,
         reason: EndReason,
     ) -> Result<(), ConversationError> {
-        let next = Self::begin(self.agent.clone(), row, self.setup.clone());
-        self.replace(next, reason).await
+        let next = Self::new(self.agent.clone(), row, self.setup.clone());
+        self.replace_session(next, reason).await
     }
 
     /// Ends this session and resumes a stored one.
-    pub async fn switch(
+    pub async fn switch_session(
         &mut self,
-        which: &Which,
+        which: &SessionReference,
         reason: EndReason,
     ) -> Result<(), ConversationError> {
         let next = Self::resume(self.agent.clone(), which, self.setup.clone()).await?;
@@ -135,15 +137,16 @@ impl Conversation {
             *self = next;
             return Ok(());
         }
-        self.replace(next, reason).await
+        self.replace_session(next, reason).await
     }
 
-    async fn replace(
+    async fn replace_session(
         &mut self,
         mut next: Self,
         reason: EndReason,
     ) -> Result<(), ConversationError> {
-        next.missing.clone_from(&self.missing);
+        next.missing_servers_note
+            .clone_from(&self.missing_servers_note);
         next.switches.clone_from(&self.switches);
         let last = mem::replace(self, next);
         last.close(reason).await
@@ -155,6 +158,6 @@ impl Conversation {
             return Ok(());
         }
         let selection = self.find_model().await.ok();
-        self.make_row(selection.as_ref()).await
+        self.ensure_row(selection.as_ref()).await
     }
 }

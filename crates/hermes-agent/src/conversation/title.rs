@@ -6,8 +6,9 @@ use hermes_config::AuxiliaryTask;
 use hermes_store::{SessionId, StoreError};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Agent, keeper::stored_usage};
+use super::Agent;
 use crate::{
+    conversation::recorder::stored_usage,
     message::Message,
     model::{ModelRequest, Selection},
 };
@@ -15,12 +16,12 @@ use crate::{
 const INSTRUCTIONS: &str = "Write a title of three to seven words for a conversation that begins as follows. Answer with \
     the title alone, in the language of the user, without quotes and without a full stop.";
 /// How much of each message the model gets, in characters.
-const EXCERPT: usize = 600;
-const LONGEST: usize = 80;
+const EXCERPT_CHARS: usize = 600;
+const MAX_TITLE_CHARS: usize = 80;
 /// How many numbered variants of a taken title are tried.
-const ATTEMPTS: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 /// How long closing a conversation waits for its title: too short to notice.
-const CLOSE_WAIT: Duration = Duration::from_millis(150);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// The tasks that write titles. Their failures do not affect the conversation.
 #[derive(Default)]
@@ -31,7 +32,7 @@ pub(super) struct TitleWriter {
 
 impl TitleWriter {
     /// Writes a title for a session that has none.
-    pub(super) fn write(
+    pub(super) fn spawn(
         &self,
         agent: Agent,
         main: Selection,
@@ -40,7 +41,7 @@ impl TitleWriter {
     ) {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
-            let written = write(&agent, &main, &session, &exchange);
+            let written = write_title(&agent, &main, &session, &exchange);
             tokio::select! {
                 () = stop.cancelled() => {}
                 outcome = written => if let Err(error) = outcome {
@@ -53,7 +54,7 @@ impl TitleWriter {
     /// Waits briefly for a title in progress.
     pub(super) async fn close(&self) {
         self.tasks.close();
-        if tokio::time::timeout(CLOSE_WAIT, self.tasks.wait())
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.tasks.wait())
             .await
             .is_err()
         {
@@ -69,7 +70,7 @@ impl Drop for TitleWriter {
     }
 }
 
-async fn write(
+async fn write_title(
     agent: &Agent,
     main: &Selection,
     session: &SessionId,
@@ -93,8 +94,8 @@ async fn write(
         .record_usage(session, model.name(), Some(task.key()), &usage)
         .await
         .map_err(text)?;
-    let title = clean(&reply.text).ok_or("the model's reply was empty")?;
-    for attempt in 1..=ATTEMPTS {
+    let title = clean_title(&reply.text).ok_or("the model's reply was empty")?;
+    for attempt in 1..=MAX_ATTEMPTS {
         let row = store.session(session).await.map_err(text)?;
         // The user may have set a title meanwhile.
         if row.is_none_or(|row| row.title.is_some()) {
@@ -113,16 +114,16 @@ async fn write(
 }
 
 fn excerpt(text: &str) -> &str {
-    let end = text.char_indices().nth(EXCERPT);
+    let end = text.char_indices().nth(EXCERPT_CHARS);
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-fn clean(text: &str) -> Option<String> {
+fn clean_title(text: &str) -> Option<String> {
     let mut lines = text.lines().map(str::trim);
     let line = lines.rfind(|line| !line.is_empty())?;
     let line = line.strip_prefix("Title:").unwrap_or(line);
     let line = line.trim_matches(|c: char| c.is_whitespace() || "\"'`*#.“”«»„".contains(c));
-    let title: String = line.chars().take(LONGEST).collect();
+    let title: String = line.chars().take(MAX_TITLE_CHARS).collect();
     (!title.is_empty()).then_some(title)
 }
 
@@ -139,8 +140,11 @@ mod tests {
             ("<think>\nhm\n</think>\n\nFixing it", Some("Fixing it")),
             (" \n", None),
         ] {
-            assert_eq!(clean(text).as_deref(), title, "{text}");
+            assert_eq!(clean_title(text).as_deref(), title, "{text}");
         }
-        assert_eq!(clean(&"x".repeat(200)).map(|title| title.len()), Some(80));
+        assert_eq!(
+            clean_title(&"x".repeat(200)).map(|title| title.len()),
+            Some(80)
+        );
     }
 }

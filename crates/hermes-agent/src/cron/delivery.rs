@@ -12,12 +12,12 @@ pub trait Delivery: Send + Sync {
 
 /// Delivers nothing: messages are only stored with the output of their job.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct KeptLocally;
+pub struct LocalDelivery;
 
-impl Delivery for KeptLocally {
+impl Delivery for LocalDelivery {
     fn deliver<'a>(&'a self, job: &'a Job, _text: &'a str) -> BoxFuture<'a, Result<(), String>> {
         let has_origin = job.get("origin").is_some_and(|origin| !origin.is_null());
-        let away: Vec<String> = targets(job)
+        let away: Vec<String> = delivery_targets(job)
             .into_iter()
             // Without an origin chat, the message stays in the home.
             .filter(|target| target != "local" && (target != "origin" || has_origin))
@@ -36,7 +36,7 @@ impl Delivery for KeptLocally {
 }
 
 /// The targets of a job, each once.
-fn targets(job: &Job) -> Vec<String> {
+fn delivery_targets(job: &Job) -> Vec<String> {
     let written = job
         .get("deliver")
         .and_then(Value::as_str)
@@ -69,7 +69,7 @@ mod tests {
         };
         let home = Home::at(directory.path());
         let job = CronFile::change(&home, &now, |file| file.create(new, &now)).unwrap();
-        KeptLocally.deliver(&job, "text").await
+        LocalDelivery.deliver(&job, "text").await
     }
 
     #[tokio::test]

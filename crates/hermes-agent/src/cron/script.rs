@@ -10,7 +10,7 @@ use std::{
 
 use hermes_config::Home;
 use hermes_mcp::{
-    process::{descent::mark_descendants, room::leave_room},
+    process::{child_limit::limit_child_processes, descendants::mark_descendants},
     sandbox,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -19,19 +19,19 @@ use tokio::{
     process::Command,
 };
 
-use crate::tools::terminal::{Confinement, child::Connection, confinement::CommandScene};
+use crate::tools::terminal::{Confinement, child::CommandIo, confinement::SandboxContext};
 
 /// Longer output is truncated.
-const LONGEST_OUTPUT: usize = 100_000;
+const MAX_OUTPUT_BYTES: usize = 100_000;
 
 /// How long to wait for output after the script has ended.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+const OUTPUT_GRACE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// It does not exist, or is not below `scripts/`.
     #[error("there is no script `{name}` below `{}`", directory.display())]
-    NotThere {
+    NotFound {
         /// As the job names it.
         name: String,
         directory: PathBuf,
@@ -44,7 +44,7 @@ pub enum ScriptError {
         source: io::Error,
     },
     #[error("the script `{name}` wrote nothing for {} s and was stopped", after.as_secs())]
-    Silent {
+    TimedOut {
         /// As the job names it.
         name: String,
         after: Duration,
@@ -52,7 +52,7 @@ pub enum ScriptError {
 }
 
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct ScriptOutput {
     pub(super) stdout: String,
     pub(super) stderr: String,
     /// None if a signal ended it.
@@ -60,33 +60,33 @@ pub(super) struct Outcome {
 }
 
 /// The path of a script. It must be inside `scripts/` after following links.
-pub fn locate(home: &Home, name: &str) -> Result<PathBuf, ScriptError> {
+pub fn locate_script(home: &Home, name: &str) -> Result<PathBuf, ScriptError> {
     let directory = home.path().join("scripts");
     let found = directory.canonicalize().and_then(|root| {
         let path = root.join(name).canonicalize()?;
         Ok((path.starts_with(&root) && path.is_file()).then_some(path))
     });
-    found.ok().flatten().ok_or_else(|| ScriptError::NotThere {
+    found.ok().flatten().ok_or_else(|| ScriptError::NotFound {
         name: name.to_owned(),
         directory,
     })
 }
 
-pub(super) struct Surroundings {
+pub(super) struct ScriptEnvironment {
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) confinement: Confinement,
 }
 
 /// Runs a script and waits for it, unless it writes nothing for longer than `patience`. Dropping the future kills
 /// the script and its children.
-pub(super) async fn run(
+pub(super) async fn run_script(
     home: &Home,
     name: &str,
     directory: &Path,
-    mut surroundings: Surroundings,
+    mut surroundings: ScriptEnvironment,
     patience: Option<Duration>,
-) -> Result<Outcome, ScriptError> {
-    let path = locate(home, name)?;
+) -> Result<ScriptOutput, ScriptError> {
+    let path = locate_script(home, name)?;
     let extension = path.extension().and_then(|extension| extension.to_str());
     let program = match extension {
         Some("sh" | "bash") => "bash",
@@ -98,22 +98,22 @@ pub(super) async fn run(
         source,
     };
     let mut command = Command::new(program);
-    leave_room(&mut command);
+    limit_child_processes(&mut command);
     mark_descendants(&mut command);
     let user_home = std::env::home_dir();
-    let around = CommandScene {
+    let around = SandboxContext {
         root: directory,
         hermes_home: home.path(),
         user_home: user_home.as_deref(),
-        connection: Connection::Pipes,
-        also_read: &[&home.path().join("scripts")],
+        io: CommandIo::Pipes,
+        extra_readable: &[&home.path().join("scripts")],
     };
     // The model may have written the script, so it is confined like a command.
     surroundings
         .confinement
-        .prepare(&around, &mut surroundings.environment)
+        .prepare_sandbox(&around, &mut surroundings.environment)
         .and_then(|plan| match plan {
-            Some(plan) => sandbox::confine(&mut command, &plan).map_err(io::Error::other),
+            Some(plan) => sandbox::confine_command(&mut command, &plan).map_err(io::Error::other),
             None => Ok(()),
         })
         .map_err(not_started)?;
@@ -129,12 +129,12 @@ pub(super) async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(not_started)?;
-    let _group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let _group = ScriptProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
     let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut ended: Option<Option<i32>> = None;
     loop {
-        let limit = ended.map_or(patience, |_| Some(LAST_WORDS));
+        let limit = ended.map_or(patience, |_| Some(OUTPUT_GRACE));
         let silence = async {
             match limit {
                 Some(limit) => tokio::time::sleep(limit).await,
@@ -142,10 +142,10 @@ pub(super) async fn run(
             }
         };
         tokio::select! {
-            is_open = read(&mut stdout, &mut out), if stdout.is_some() => {
+            is_open = read_available(&mut stdout, &mut out), if stdout.is_some() => {
                 if !is_open { stdout = None; }
             }
-            is_open = read(&mut stderr, &mut err), if stderr.is_some() => {
+            is_open = read_available(&mut stderr, &mut err), if stderr.is_some() => {
                 if !is_open { stderr = None; }
             }
             status = child.wait(), if ended.is_none() => {
@@ -153,7 +153,7 @@ pub(super) async fn run(
             }
             () = silence => match (ended, patience) {
                 (None, Some(after)) => {
-                    return Err(ScriptError::Silent { name: name.to_owned(), after });
+                    return Err(ScriptError::TimedOut { name: name.to_owned(), after });
                 }
                 // A child process holds the pipes open.
                 _ => break,
@@ -163,22 +163,22 @@ pub(super) async fn run(
             break;
         }
     }
-    Ok(Outcome {
-        stdout: text(&out),
-        stderr: text(&err),
+    Ok(ScriptOutput {
+        stdout: decode_output(&out),
+        stderr: decode_output(&err),
         code: ended.flatten(),
     })
 }
 
 /// Reads available output; `false` at the end.
-async fn read(end: &mut Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) -> bool {
+async fn read_available(end: &mut Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) -> bool {
     let Some(end) = end else {
         return false;
     };
     let mut bytes = vec![0; 8192];
     match end.read(&mut bytes).await {
         Ok(count @ 1..) => {
-            let room = LONGEST_OUTPUT.saturating_sub(kept.len());
+            let room = MAX_OUTPUT_BYTES.saturating_sub(kept.len());
             kept.extend_from_slice(&bytes[..count.min(room)]);
             true
         }
@@ -186,14 +186,14 @@ async fn read(end: &mut Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) -> b
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+fn decode_output(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
 /// A process group that is killed with the run.
-struct Group(Option<Pid>);
+struct ScriptProcessGroup(Option<Pid>);
 
-impl Drop for Group {
+impl Drop for ScriptProcessGroup {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
             // It may have ended already.

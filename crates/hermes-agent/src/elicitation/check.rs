@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use super::form::{Answers, Choice, Field, FieldKind, Form, Format};
+use super::form::{FieldKind, Form, FormAnswers, FormChoice, FormField, TextFormat};
 
 /// Why an answer is invalid, as a phrase that follows the field's name.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Invalid {
+pub enum FieldError {
     #[error("must be filled in")]
     Missing,
     #[error("must be {0}")]
@@ -21,7 +21,7 @@ pub enum Invalid {
     #[error("must be at most {0}")]
     TooHigh(f64),
     #[error("must be {}", .0.example())]
-    WrongFormat(Format),
+    WrongFormat(TextFormat),
     #[error("must match {0}")]
     NoMatch(String),
     #[error("`{0}` is not one of the choices")]
@@ -32,7 +32,7 @@ pub enum Invalid {
     TooMany(usize),
 }
 
-impl Format {
+impl TextFormat {
     /// The expected format, with an example.
     pub fn example(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Format {
         }
     }
 
-    fn fits(self, text: &str) -> bool {
+    fn matches(self, text: &str) -> bool {
         match self {
             Self::Email => is_email(text),
             Self::Uri => Url::parse(text).is_ok(),
@@ -65,9 +65,9 @@ fn is_email(text: &str) -> bool {
     is_clean(user) && is_clean(host) && labels.clone().count() > 1 && labels.clone().all(is_clean)
 }
 
-impl Field {
+impl FormField {
     /// Parses typed text as a value of this field.
-    pub fn read_text(&self, text: &str) -> Result<Value, Invalid> {
+    pub fn parse_text(&self, text: &str) -> Result<Value, FieldError> {
         let trimmed = text.trim();
         let value = match &self.kind {
             FieldKind::Text { .. } => json!(text),
@@ -76,22 +76,22 @@ impl Field {
                 Err(_) => json!(
                     trimmed
                         .parse::<f64>()
-                        .map_err(|_| Invalid::WrongType("a number"))?
+                        .map_err(|_| FieldError::WrongType("a number"))?
                 ),
             },
             FieldKind::Integer { .. } => json!(
                 trimmed
                     .parse::<i64>()
-                    .map_err(|_| Invalid::WrongType("a whole number"))?
+                    .map_err(|_| FieldError::WrongType("a whole number"))?
             ),
-            FieldKind::Boolean => json!(yes_or_no(trimmed)?),
-            FieldKind::One(choices) => json!(choose(choices, trimmed)?),
+            FieldKind::Boolean => json!(parse_bool(trimmed)?),
+            FieldKind::One(choices) => json!(parse_choice(choices, trimmed)?),
             FieldKind::Several { choices, .. } => {
                 let words = trimmed.split(',').map(str::trim);
                 let chosen = words
                     .filter(|word| !word.is_empty())
-                    .map(|word| choose(choices, word));
-                json!(chosen.collect::<Result<Vec<&str>, Invalid>>()?)
+                    .map(|word| parse_choice(choices, word));
+                json!(chosen.collect::<Result<Vec<&str>, FieldError>>()?)
             }
         };
         self.check(&value)?;
@@ -99,43 +99,47 @@ impl Field {
     }
 
     /// Validates a value of this field.
-    pub fn check(&self, value: &Value) -> Result<(), Invalid> {
+    pub fn check(&self, value: &Value) -> Result<(), FieldError> {
         match &self.kind {
             FieldKind::Text { .. } => self.check_text(value),
             FieldKind::Number { minimum, maximum } => {
-                let number = value.as_f64().ok_or(Invalid::WrongType("a number"))?;
-                in_range(number, *minimum, *maximum)
+                let number = value.as_f64().ok_or(FieldError::WrongType("a number"))?;
+                check_range(number, *minimum, *maximum)
             }
             FieldKind::Integer { minimum, maximum } => {
-                let number = value.as_i64().ok_or(Invalid::WrongType("a whole number"))?;
+                let number = value
+                    .as_i64()
+                    .ok_or(FieldError::WrongType("a whole number"))?;
                 match (minimum, maximum) {
-                    (Some(least), _) if number < *least => Err(Invalid::TooLow(shown(*least))),
-                    (_, Some(most)) if number > *most => Err(Invalid::TooHigh(shown(*most))),
+                    (Some(least), _) if number < *least => Err(FieldError::TooLow(to_f64(*least))),
+                    (_, Some(most)) if number > *most => Err(FieldError::TooHigh(to_f64(*most))),
                     _ => Ok(()),
                 }
             }
             FieldKind::Boolean => match value {
                 Value::Bool(_) => Ok(()),
-                _ => Err(Invalid::WrongType("yes or no")),
+                _ => Err(FieldError::WrongType("yes or no")),
             },
-            FieldKind::One(choices) => is_choice(choices, value),
+            FieldKind::One(choices) => check_choice(choices, value),
             FieldKind::Several {
                 choices,
                 fewest,
                 most,
             } => {
-                let chosen = value.as_array().ok_or(Invalid::WrongType("a list"))?;
-                chosen.iter().try_for_each(|one| is_choice(choices, one))?;
+                let chosen = value.as_array().ok_or(FieldError::WrongType("a list"))?;
+                chosen
+                    .iter()
+                    .try_for_each(|one| check_choice(choices, one))?;
                 match (fewest, most) {
-                    (Some(fewest), _) if chosen.len() < *fewest => Err(Invalid::TooFew(*fewest)),
-                    (_, Some(most)) if chosen.len() > *most => Err(Invalid::TooMany(*most)),
+                    (Some(fewest), _) if chosen.len() < *fewest => Err(FieldError::TooFew(*fewest)),
+                    (_, Some(most)) if chosen.len() > *most => Err(FieldError::TooMany(*most)),
                     _ => Ok(()),
                 }
             }
         }
     }
 
-    fn check_text(&self, value: &Value) -> Result<(), Invalid> {
+    fn check_text(&self, value: &Value) -> Result<(), FieldError> {
         let FieldKind::Text {
             shortest,
             longest,
@@ -145,19 +149,19 @@ impl Field {
         else {
             return Ok(());
         };
-        let text = value.as_str().ok_or(Invalid::WrongType("a text"))?;
+        let text = value.as_str().ok_or(FieldError::WrongType("a text"))?;
         let length = text.chars().count();
         if let Some(least) = shortest.filter(|least| length < *least) {
-            return Err(Invalid::TooShort(least));
+            return Err(FieldError::TooShort(least));
         }
         if let Some(most) = longest.filter(|most| length > *most) {
-            return Err(Invalid::TooLong(most));
+            return Err(FieldError::TooLong(most));
         }
-        if let Some(format) = format.filter(|format| !format.fits(text)) {
-            return Err(Invalid::WrongFormat(format));
+        if let Some(format) = format.filter(|format| !format.matches(text)) {
+            return Err(FieldError::WrongFormat(format));
         }
         match pattern {
-            Some(pattern) if !pattern.is_match(text) => Err(Invalid::NoMatch(
+            Some(pattern) if !pattern.is_match(text) => Err(FieldError::NoMatch(
                 crate::printable::printable(pattern.as_str()).into_owned(),
             )),
             _ => Ok(()),
@@ -167,12 +171,12 @@ impl Field {
 
 impl Form {
     /// The answers to this form's fields, or the first invalid one. Null counts as missing.
-    pub fn check(&self, mut answers: Answers) -> Result<Answers, (&Field, Invalid)> {
-        let mut checked = Answers::new();
+    pub fn check(&self, mut answers: FormAnswers) -> Result<FormAnswers, (&FormField, FieldError)> {
+        let mut checked = FormAnswers::new();
         for field in &self.fields {
             match answers.remove(&field.name) {
                 None | Some(Value::Null) if field.is_required => {
-                    return Err((field, Invalid::Missing));
+                    return Err((field, FieldError::Missing));
                 }
                 None | Some(Value::Null) => {}
                 Some(value) => {
@@ -185,44 +189,44 @@ impl Form {
     }
 }
 
-fn in_range(number: f64, minimum: Option<f64>, maximum: Option<f64>) -> Result<(), Invalid> {
+fn check_range(number: f64, minimum: Option<f64>, maximum: Option<f64>) -> Result<(), FieldError> {
     match (minimum, maximum) {
-        (Some(least), _) if number < least => Err(Invalid::TooLow(least)),
-        (_, Some(most)) if number > most => Err(Invalid::TooHigh(most)),
+        (Some(least), _) if number < least => Err(FieldError::TooLow(least)),
+        (_, Some(most)) if number > most => Err(FieldError::TooHigh(most)),
         _ => Ok(()),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "only for a message")]
-fn shown(limit: i64) -> f64 {
+fn to_f64(limit: i64) -> f64 {
     limit as f64
 }
 
-fn yes_or_no(word: &str) -> Result<bool, Invalid> {
+fn parse_bool(word: &str) -> Result<bool, FieldError> {
     match word.to_lowercase().as_str() {
         "y" | "yes" | "true" | "1" | "on" => Ok(true),
         "n" | "no" | "false" | "0" | "off" => Ok(false),
-        _ => Err(Invalid::WrongType("yes or no")),
+        _ => Err(FieldError::WrongType("yes or no")),
     }
 }
 
-fn is_choice(choices: &[Choice], value: &Value) -> Result<(), Invalid> {
-    let value = value.as_str().ok_or(Invalid::WrongType("a text"))?;
+fn check_choice(choices: &[FormChoice], value: &Value) -> Result<(), FieldError> {
+    let value = value.as_str().ok_or(FieldError::WrongType("a text"))?;
     if choices.iter().any(|choice| choice.value == value) {
         Ok(())
     } else {
-        Err(Invalid::UnknownChoice(value.to_owned()))
+        Err(FieldError::UnknownChoice(value.to_owned()))
     }
 }
 
 /// By value, else by title, else by its number in the list.
-fn choose<'a>(choices: &'a [Choice], word: &str) -> Result<&'a str, Invalid> {
+fn parse_choice<'a>(choices: &'a [FormChoice], word: &str) -> Result<&'a str, FieldError> {
     let by_number = || choices.get(word.parse::<usize>().ok()?.checked_sub(1)?);
-    let find = |fits: &dyn Fn(&Choice) -> bool| choices.iter().find(|choice| fits(choice));
+    let find = |fits: &dyn Fn(&FormChoice) -> bool| choices.iter().find(|choice| fits(choice));
     find(&|choice| choice.value == word)
         .or_else(|| find(&|choice| choice.title.to_lowercase() == word.to_lowercase()))
         .or_else(|| find(&|choice| choice.value.eq_ignore_ascii_case(word)))
         .or_else(by_number)
         .map(|choice| choice.value.as_str())
-        .ok_or_else(|| Invalid::UnknownChoice(word.to_owned()))
+        .ok_or_else(|| FieldError::UnknownChoice(word.to_owned()))
 }

@@ -9,11 +9,11 @@ use crate::printable::printable;
 /// A form: its fields, in the server's order.
 #[derive(Debug, Clone)]
 pub struct Form {
-    pub fields: Vec<Field>,
+    pub fields: Vec<FormField>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Field {
+pub struct FormField {
     pub name: String,
     pub title: String,
     pub description: Option<String>,
@@ -30,7 +30,7 @@ pub enum FieldKind {
     Text {
         shortest: Option<usize>,
         longest: Option<usize>,
-        format: Option<Format>,
+        format: Option<TextFormat>,
         pattern: Option<Regex>,
     },
     Number {
@@ -42,16 +42,16 @@ pub enum FieldKind {
         maximum: Option<i64>,
     },
     Boolean,
-    One(Vec<Choice>),
+    One(Vec<FormChoice>),
     Several {
-        choices: Vec<Choice>,
+        choices: Vec<FormChoice>,
         fewest: Option<usize>,
         most: Option<usize>,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum TextFormat {
     Email,
     Uri,
     Date,
@@ -60,13 +60,13 @@ pub enum Format {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct FormChoice {
     pub value: String,
     pub title: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnreadableForm {
+pub enum FormSchemaError {
     /// It has no fields at all, not even an empty list of them.
     #[error("the form has no `properties`")]
     NoFields,
@@ -75,26 +75,26 @@ pub enum UnreadableForm {
 }
 
 impl Form {
-    pub fn read(schema: &Value) -> Result<Self, UnreadableForm> {
+    pub fn from_schema(schema: &Value) -> Result<Self, FormSchemaError> {
         let properties = schema["properties"]
             .as_object()
-            .ok_or(UnreadableForm::NoFields)?;
+            .ok_or(FormSchemaError::NoFields)?;
         let required = schema["required"].as_array();
         let is_required =
             |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
         let fields = properties
             .iter()
-            .map(|(name, field)| Field::read(name, field, is_required(name)));
+            .map(|(name, field)| FormField::from_schema(name, field, is_required(name)));
         Ok(Self {
             fields: fields.collect::<Result<_, _>>()?,
         })
     }
 }
 
-impl Field {
-    fn read(name: &str, schema: &Value, is_required: bool) -> Result<Self, UnreadableForm> {
-        let kind = kind(schema)
-            .ok_or_else(|| UnreadableForm::UnknownKind(printable(name).into_owned()))?;
+impl FormField {
+    fn from_schema(name: &str, schema: &Value, is_required: bool) -> Result<Self, FormSchemaError> {
+        let kind = parse_kind(schema)
+            .ok_or_else(|| FormSchemaError::UnknownKind(printable(name).into_owned()))?;
         let text = |key: &str| {
             let text = printable(schema[key].as_str().unwrap_or_default());
             let text = text.trim();
@@ -118,7 +118,7 @@ impl Field {
     }
 
     /// The choices; empty if the field is not a choice.
-    pub fn choices(&self) -> &[Choice] {
+    pub fn choices(&self) -> &[FormChoice] {
         match &self.kind {
             FieldKind::One(choices) | FieldKind::Several { choices, .. } => choices,
             _ => &[],
@@ -126,15 +126,15 @@ impl Field {
     }
 }
 
-fn kind(schema: &Value) -> Option<FieldKind> {
+fn parse_kind(schema: &Value) -> Option<FieldKind> {
     let count = |key: &str| schema[key].as_u64().and_then(|n| usize::try_from(n).ok());
     Some(match schema["type"].as_str()? {
-        "string" => match choices(schema) {
+        "string" => match parse_choices(schema) {
             Some(choices) => FieldKind::One(choices),
             None => FieldKind::Text {
                 shortest: count("minLength"),
                 longest: count("maxLength"),
-                format: schema["format"].as_str().and_then(format),
+                format: schema["format"].as_str().and_then(parse_format),
                 // A pattern that this regex engine does not support is checked by the server.
                 pattern: schema["pattern"]
                     .as_str()
@@ -146,12 +146,12 @@ fn kind(schema: &Value) -> Option<FieldKind> {
             maximum: schema["maximum"].as_f64(),
         },
         "integer" => FieldKind::Integer {
-            minimum: whole(&schema["minimum"]),
-            maximum: whole(&schema["maximum"]),
+            minimum: parse_integer(&schema["minimum"]),
+            maximum: parse_integer(&schema["maximum"]),
         },
         "boolean" => FieldKind::Boolean,
         "array" => FieldKind::Several {
-            choices: choices(&schema["items"])?,
+            choices: parse_choices(&schema["items"])?,
             fewest: count("minItems"),
             most: count("maxItems"),
         },
@@ -163,25 +163,25 @@ fn kind(schema: &Value) -> Option<FieldKind> {
     clippy::cast_possible_truncation,
     reason = "a limit of that size is none"
 )]
-fn whole(limit: &Value) -> Option<i64> {
+fn parse_integer(limit: &Value) -> Option<i64> {
     limit
         .as_i64()
         .or_else(|| limit.as_f64().map(|limit| limit as i64))
 }
 
-fn format(name: &str) -> Option<Format> {
+fn parse_format(name: &str) -> Option<TextFormat> {
     Some(match name {
-        "email" => Format::Email,
-        "uri" => Format::Uri,
-        "date" => Format::Date,
-        "date-time" => Format::DateTime,
+        "email" => TextFormat::Email,
+        "uri" => TextFormat::Uri,
+        "date" => TextFormat::Date,
+        "date-time" => TextFormat::DateTime,
         _ => return None,
     })
 }
 
 /// `enum`, perhaps with `enumNames`; or `oneOf`/`anyOf` with titles.
-fn choices(schema: &Value) -> Option<Vec<Choice>> {
-    let choice = |value: &str, title: Option<&str>| Choice {
+fn parse_choices(schema: &Value) -> Option<Vec<FormChoice>> {
+    let choice = |value: &str, title: Option<&str>| FormChoice {
         value: value.to_owned(),
         title: printable(title.unwrap_or(value)).into_owned(),
     };
@@ -203,4 +203,4 @@ fn choices(schema: &Value) -> Option<Vec<Choice>> {
 }
 
 /// The answers of a form, by name.
-pub(super) type Answers = Map<String, Value>;
+pub(super) type FormAnswers = Map<String, Value>;

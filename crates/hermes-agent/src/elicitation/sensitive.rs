@@ -1,7 +1,7 @@
 //! Detects fields that ask for secrets, which no server should do in a form.
 
 /// Terms for secrets, also as a part of a name.
-const SECRETS: [&str; 13] = [
+const SECRET_TERMS: [&str; 13] = [
     "password",
     "passwd",
     "passphrase",
@@ -17,7 +17,7 @@ const SECRETS: [&str; 13] = [
     "kennwort",
 ];
 /// Short terms that only count as whole words.
-const WORDS: [&str; 6] = ["pin", "otp", "cvv", "cvc", "ssn", "key"];
+const SHORT_SECRET_WORDS: [&str; 6] = ["pin", "otp", "cvv", "cvc", "ssn", "key"];
 
 /// Whether a field asks for a password, a token or a key.
 pub(super) fn asks_for_secret(name: &str, title: &str, description: Option<&str>) -> bool {
@@ -26,14 +26,16 @@ pub(super) fn asks_for_secret(name: &str, title: &str, description: Option<&str>
 
 fn names_secret(text: &str) -> bool {
     let text = words(text);
-    SECRETS.iter().any(|secret| text.contains(secret))
-        || text.split(' ').any(|word| WORDS.contains(&word))
+    SECRET_TERMS.iter().any(|secret| text.contains(secret))
+        || text
+            .split(' ')
+            .any(|word| SHORT_SECRET_WORDS.contains(&word))
 }
 
 /// A description is prose: "the key of the song" is not a secret.
 fn mentions_secret(text: &str) -> bool {
     let text = words(text);
-    SECRETS.iter().any(|secret| text.contains(secret))
+    SECRET_TERMS.iter().any(|secret| text.contains(secret))
 }
 
 /// `apiKey`, `api_key` and `API-Key` are all `api key`.

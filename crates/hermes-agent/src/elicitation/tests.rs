@@ -1,21 +1,23 @@
 use std::sync::Arc;
 
-use hermes_mcp::inquiry::Conversation;
+use hermes_mcp::server_request::ConversationId;
 use serde_json::json;
 
 use super::*;
 
-fn field(schema: &Value) -> Field {
+fn field(schema: &Value) -> FormField {
     form(&json!({"properties": {"x": schema}})).fields.remove(0)
 }
 
 fn form(schema: &Value) -> Form {
-    Form::read(schema).unwrap()
+    Form::from_schema(schema).unwrap()
 }
 
 /// What a typed text becomes, or what is said about it.
-fn read(field: &Field, text: &str) -> Result<Value, String> {
-    field.read_text(text).map_err(|invalid| invalid.to_string())
+fn read(field: &FormField, text: &str) -> Result<Value, String> {
+    field
+        .parse_text(text)
+        .map_err(|invalid| invalid.to_string())
 }
 
 #[test]
@@ -203,13 +205,13 @@ fn only_a_default_that_fits_is_offered() {
 }
 
 #[test]
-fn a_schema_that_is_no_form_is_refused() {
+fn a_schema_that_is_not_a_form_is_refused() {
     let nested = json!({"properties": {"where": {"type": "object", "properties": {}}}});
-    let error = Form::read(&nested).unwrap_err();
-    assert_eq!(error, UnreadableForm::UnknownKind("where".into()));
+    let error = Form::from_schema(&nested).unwrap_err();
+    assert_eq!(error, FormSchemaError::UnknownKind("where".into()));
     let free_list = json!({"properties": {"tags": {"type": "array", "items": {"type": "string"}}}});
-    assert!(Form::read(&free_list).is_err());
-    assert!(Form::read(&json!({})).is_err());
+    assert!(Form::from_schema(&free_list).is_err());
+    assert!(Form::from_schema(&json!({})).is_err());
     assert!(form(&json!({"properties": {}})).fields.is_empty());
 }
 
@@ -248,7 +250,7 @@ fn answers_are_checked_as_a_whole() {
 }
 
 #[test]
-fn what_is_shown_can_not_steer_the_terminal() {
+fn what_is_shown_cannot_steer_the_terminal() {
     let field = field(&json!({
         "type": "string", "title": "Na\u{1b}[2Jme", "description": "\u{1b}]0;x\u{7}Yours",
         "enum": ["\u{1b}[1ma"],
@@ -257,7 +259,7 @@ fn what_is_shown_can_not_steer_the_terminal() {
         (field.title.as_str(), field.description.as_deref()),
         ("Name", Some("Yours"))
     );
-    let expected = Choice {
+    let expected = FormChoice {
         value: "\u{1b}[1ma".into(),
         title: "a".into(),
     };
@@ -266,37 +268,40 @@ fn what_is_shown_can_not_steer_the_terminal() {
 
 struct Somebody;
 
-impl Person for Somebody {
-    fn fill_in(
+impl ElicitationUi for Somebody {
+    fn fill_form(
         &self,
         _: FormRequest,
-    ) -> BoxFuture<'_, Result<Answer<Map<String, Value>>, NotAsked>> {
-        Box::pin(std::future::ready(Ok(Answer::Declined)))
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<Map<String, Value>>, ElicitationUnavailable>> {
+        Box::pin(std::future::ready(Ok(ElicitationAnswer::Declined)))
     }
 
-    fn visit(&self, _: LinkRequest) -> BoxFuture<'_, Result<Answer<()>, NotAsked>> {
-        Box::pin(std::future::ready(Ok(Answer::Declined)))
+    fn confirm_link(
+        &self,
+        _: LinkRequest,
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
+        Box::pin(std::future::ready(Ok(ElicitationAnswer::Declined)))
     }
 }
 
 #[test]
 fn a_question_goes_to_the_person_of_its_conversation_and_to_nobody_else() {
-    let people = People::new(Ways::ALL);
-    let name = |name: &str| Conversation(name.into());
+    let people = ElicitationRegistry::new(ElicitationModes::ALL);
+    let name = |name: &str| ConversationId(name.into());
     let find = |conversation: Option<&str>| {
-        let found = people.find(conversation.map(name).as_ref());
-        found.map(|seat| Arc::as_ptr(&seat.person).cast::<u8>())
+        let found = people.find_slot(conversation.map(name).as_ref());
+        found.map(|seat| Arc::as_ptr(&seat.ui).cast::<u8>())
     };
     assert_eq!(find(None), None);
-    let ada: Arc<dyn Person> = Arc::new(Somebody);
-    let ada_is_here = people.join(name("a"), ada.clone());
+    let ada: Arc<dyn ElicitationUi> = Arc::new(Somebody);
+    let ada_is_here = people.register(name("a"), ada.clone());
     assert!(find(Some("a")).is_some() && find(None).is_some());
     assert_eq!(find(Some("b")), None);
-    let bob_is_here = people.join(name("b"), Arc::new(Somebody));
+    let bob_is_here = people.register(name("b"), Arc::new(Somebody));
     // Whose it is cannot be told any more.
     assert_eq!(find(None), None);
     // A second time in the same place, before the first has ended.
-    let again = people.join(name("a"), ada);
+    let again = people.register(name("a"), ada);
     drop(ada_is_here);
     assert!(find(Some("a")).is_some());
     drop((again, bob_is_here));

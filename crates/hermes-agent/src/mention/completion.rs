@@ -3,14 +3,14 @@
 use hermes_mcp::Host;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct MentionCandidate {
     /// The text to insert: `@server:uri`. A template contains its `{placeholders}`.
     pub text: String,
     pub description: String,
 }
 
 /// The resources and templates that match the typed text, `@` included, in the servers' order.
-pub fn candidates(host: &Host, typed: &str) -> Vec<Candidate> {
+pub fn complete_mention(host: &Host, typed: &str) -> Vec<MentionCandidate> {
     let typed = typed.to_lowercase();
     let mut candidates = Vec::new();
     for (server, catalog) in host.offered_catalogs() {
@@ -22,10 +22,11 @@ pub fn candidates(host: &Host, typed: &str) -> Vec<Candidate> {
             let name = template.title.as_ref().unwrap_or(&template.name);
             (&template.uri_template, name, template.description.as_ref())
         });
-        let candidate = |(uri, name, description): (&String, &String, Option<&String>)| Candidate {
-            text: format!("@{server}:{uri}"),
-            description: description.unwrap_or(name).clone(),
-        };
+        let candidate =
+            |(uri, name, description): (&String, &String, Option<&String>)| MentionCandidate {
+                text: format!("@{server}:{uri}"),
+                description: description.unwrap_or(name).clone(),
+            };
         candidates.extend(resources.chain(templates).map(candidate));
     }
     candidates.retain(|candidate| candidate.text.to_lowercase().starts_with(&typed));

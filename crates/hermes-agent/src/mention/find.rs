@@ -4,13 +4,13 @@ use hermes_config::ServerName;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mention {
-    pub(super) target: Target,
+    pub(super) target: MentionTarget,
     /// With the `@`.
     pub(super) written: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum MentionTarget {
     Resource {
         server: ServerName,
         uri: String,
@@ -20,7 +20,7 @@ pub(super) enum Target {
 }
 
 /// Every mention, each once, in order.
-pub(super) fn mentions(text: &str, servers: &[ServerName]) -> Vec<Mention> {
+pub(super) fn find_mentions(text: &str, servers: &[ServerName]) -> Vec<Mention> {
     let mut found: Vec<Mention> = Vec::new();
     for (at, _) in text.match_indices('@') {
         let opens_word = text[..at]
@@ -28,7 +28,7 @@ pub(super) fn mentions(text: &str, servers: &[ServerName]) -> Vec<Mention> {
             .next_back()
             .is_none_or(|before| before.is_whitespace() || "([{<\"'`,;".contains(before));
         let mention = opens_word
-            .then(|| mention(&text[at + 1..], servers))
+            .then(|| parse_mention(&text[at + 1..], servers))
             .flatten();
         found.extend(mention.filter(|mention| !found.contains(mention)));
     }
@@ -36,7 +36,7 @@ pub(super) fn mentions(text: &str, servers: &[ServerName]) -> Vec<Mention> {
 }
 
 /// Reads what follows an `@`.
-fn mention(rest: &str, servers: &[ServerName]) -> Option<Mention> {
+fn parse_mention(rest: &str, servers: &[ServerName]) -> Option<Mention> {
     // Names may contain anything: the longest match wins.
     let fits = |server: &&ServerName| {
         rest.strip_prefix(server.as_str())
@@ -50,16 +50,16 @@ fn mention(rest: &str, servers: &[ServerName]) -> Option<Mention> {
         Some(server) => (server.as_str(), &rest[server.as_str().len() + 1..]),
         None => rest.split_once(':')?,
     };
-    let uri = address(uri);
+    let uri = parse_uri(uri);
     let written = format!("@{name}:{uri}");
     let target = match known {
         _ if uri.is_empty() => return None,
-        Some(server) => Target::Resource {
+        Some(server) => MentionTarget::Resource {
             server: server.clone(),
             uri: uri.to_owned(),
         },
         None if is_like_name(name) && (is_like_address(uri) || is_mistyped(name, servers)) => {
-            Target::Unknown(name.to_owned())
+            MentionTarget::Unknown(name.to_owned())
         }
         None => return None,
     };
@@ -67,14 +67,14 @@ fn mention(rest: &str, servers: &[ServerName]) -> Option<Mention> {
 }
 
 /// The URI up to the next space, without trailing punctuation.
-fn address(text: &str) -> &str {
+fn parse_uri(text: &str) -> &str {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let mut uri = &text[..end];
     loop {
         let shorter = uri.strip_suffix(['.', ',', ';', ':', '!', '?', '"', '\'', '`', '>']);
-        let shorter = shorter.or_else(|| unopened(uri, '(', ')'));
-        let shorter = shorter.or_else(|| unopened(uri, '[', ']'));
-        match shorter.or_else(|| unopened(uri, '{', '}')) {
+        let shorter = shorter.or_else(|| strip_unopened_bracket(uri, '(', ')'));
+        let shorter = shorter.or_else(|| strip_unopened_bracket(uri, '[', ']'));
+        match shorter.or_else(|| strip_unopened_bracket(uri, '{', '}')) {
             Some(shorter) => uri = shorter,
             None => return uri,
         }
@@ -82,7 +82,7 @@ fn address(text: &str) -> &str {
 }
 
 /// Removes a closing bracket at the end that has no opening one in the URI.
-fn unopened(uri: &str, open: char, close: char) -> Option<&str> {
+fn strip_unopened_bracket(uri: &str, open: char, close: char) -> Option<&str> {
     let shorter = uri.strip_suffix(close)?;
     (uri.matches(close).count() > uri.matches(open).count()).then_some(shorter)
 }
@@ -110,10 +110,13 @@ mod tests {
     fn found(text: &str) -> Vec<String> {
         let servers = ["s", "my.docs", "my", "two words"].map(ServerName::new);
         let shown = |mention: Mention| match mention.target {
-            Target::Resource { server, uri } => format!("{server} {uri}"),
-            Target::Unknown(name) => format!("?{name}"),
+            MentionTarget::Resource { server, uri } => format!("{server} {uri}"),
+            MentionTarget::Unknown(name) => format!("?{name}"),
         };
-        mentions(text, &servers).into_iter().map(shown).collect()
+        find_mentions(text, &servers)
+            .into_iter()
+            .map(shown)
+            .collect()
     }
 
     #[test]
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mention_is_left_alone() {
+    fn what_is_not_a_mention_is_left_alone() {
         for text in [
             "ada@s:x://y",
             "@s",

@@ -73,12 +73,12 @@ fn image_bytes_become_a_data_url() {
         panic!("no image");
     };
     assert_eq!(image_url.url, "data:image/png;base64,iVBORw==");
-    assert_eq!(image_url.inline(), Some(("image/png", "iVBORw==")));
+    assert_eq!(image_url.data_url_parts(), Some(("image/png", "iVBORw==")));
     let elsewhere = Image {
         url: "https://example.com/a.png".into(),
         detail: None,
     };
-    assert_eq!(elsewhere.inline(), None);
+    assert_eq!(elsewhere.data_url_parts(), None);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn arguments_are_parsed_only_on_request() {
 fn broken_arguments_are_sent_back_inside_an_object() {
     let sent = |text: &str| {
         ToolCall::new("a", "f", text)
-            .sendable_arguments()
+            .valid_json_arguments()
             .into_owned()
     };
     assert_eq!(sent(" "), "{}");

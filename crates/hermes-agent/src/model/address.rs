@@ -29,7 +29,7 @@ pub(super) fn is_local(url: &Url) -> bool {
 }
 
 /// Whether the address is `domain` or beneath it.
-pub(super) fn is_of_domain(url: &Url, domain: &str) -> bool {
+pub(super) fn is_in_domain(url: &Url, domain: &str) -> bool {
     url.host_str().is_some_and(|host| {
         host == domain
             || host
@@ -39,7 +39,7 @@ pub(super) fn is_of_domain(url: &Url, domain: &str) -> bool {
 }
 
 /// Host and port, as they are shown.
-pub(super) fn shown(url: &Url) -> String {
+pub(super) fn host_and_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
         Some(port) => format!("{host}:{port}"),
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_domain_holds_its_subdomains_and_nothing_else() {
-        let is = |text: &str| is_of_domain(&url(text), "api.openai.com");
+        let is = |text: &str| is_in_domain(&url(text), "api.openai.com");
         assert!(is("https://api.openai.com/v1"));
         assert!(is("https://eu.api.openai.com/v1"));
         assert!(!is("https://api.openai.com.evil.example/v1"));

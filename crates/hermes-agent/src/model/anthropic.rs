@@ -11,9 +11,9 @@ use super::{Endpoint, ModelRequest, ToolChoice, ToolDefinition, chat::turn_start
 use crate::message::{AssistantMessage, Content, Image, KnownPart, Message, Part, ToolCall};
 
 /// Precedes a conversation whose beginning is gone, since the first turn has to be the user's.
-const BEGINNING: &str = "(The beginning of the conversation was left out.)";
+const TRUNCATED_START: &str = "(The beginning of the conversation was left out.)";
 
-pub(super) fn body(
+pub(super) fn request_body(
     endpoint: &Endpoint,
     request: &ModelRequest<'_>,
 ) -> Result<Vec<u8>, serde_json::Error> {
@@ -24,11 +24,11 @@ pub(super) fn body(
     body.insert("model".into(), endpoint.model.as_str().into());
     body.insert("max_tokens".into(), max_tokens.into());
     body.insert("stream".into(), true.into());
-    let mut system = system(request.messages);
-    let mut tools = tools(request);
+    let mut system = system_blocks(request.messages);
+    let mut tools = tool_definitions(request);
     // The stable prefix is worth caching: tools, then the system text, then the turns.
     if let Some(last) = system.last_mut().or(tools.last_mut()) {
-        remember(last);
+        mark_cacheable(last);
     }
     if !system.is_empty() {
         body.insert("system".into(), system.into());
@@ -39,12 +39,12 @@ pub(super) fn body(
     }
     body.insert(
         "messages".into(),
-        turns(request.messages, endpoint.sees_images).into(),
+        alternating_turns(request.messages, endpoint.supports_images).into(),
     );
     if !request.stop.is_empty() {
         body.insert("stop_sequences".into(), request.stop.into());
     }
-    let thinking = thinking::members(&endpoint.model, request, max_tokens);
+    let thinking = thinking::thinking_members(&endpoint.model, request, max_tokens);
     if thinking.is_empty() {
         // A model with reasoning enabled rejects it.
         body.extend(
@@ -54,17 +54,17 @@ pub(super) fn body(
         );
     }
     body.extend(thinking);
-    super::http::with_extra(&body, endpoint, request)
+    super::http::merge_extra_body(&body, endpoint, request)
 }
 
 /// Marks the end of a prefix that the next request will share.
-fn remember(block: &mut Value) {
+fn mark_cacheable(block: &mut Value) {
     if let Some(block) = block.as_object_mut() {
         block.insert("cache_control".into(), json!({ "type": "ephemeral" }));
     }
 }
 
-fn system(messages: &[Message]) -> Vec<Value> {
+fn system_blocks(messages: &[Message]) -> Vec<Value> {
     messages
         .iter()
         .filter_map(|message| match message {
@@ -76,9 +76,9 @@ fn system(messages: &[Message]) -> Vec<Value> {
         .collect()
 }
 
-fn tools(request: &ModelRequest<'_>) -> Vec<Value> {
+fn tool_definitions(request: &ModelRequest<'_>) -> Vec<Value> {
     if !request.tools.is_empty() {
-        return request.tools.iter().map(tool).collect();
+        return request.tools.iter().map(tool_definition).collect();
     }
     // Calls in the history are rejected unless their tools are described.
     let mut names: Vec<&str> = request
@@ -95,7 +95,7 @@ fn tools(request: &ModelRequest<'_>) -> Vec<Value> {
         .collect()
 }
 
-fn tool(tool: &ToolDefinition) -> Value {
+fn tool_definition(tool: &ToolDefinition) -> Value {
     let schema = match &tool.parameters {
         Value::Object(schema) if schema.get("type").is_some_and(|kind| kind == "object") => {
             tool.parameters.clone()
@@ -117,7 +117,7 @@ fn tool_choice(request: &ModelRequest<'_>) -> Value {
 
 /// The conversation as alternating turns. The ends of the last two user turns are cached: the earlier one was
 /// the end of the request before this one.
-fn turns(messages: &[Message], sees_images: bool) -> Vec<Value> {
+fn alternating_turns(messages: &[Message], sees_images: bool) -> Vec<Value> {
     let turn_start = turn_start(messages);
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
@@ -149,7 +149,7 @@ fn turns(messages: &[Message], sees_images: bool) -> Vec<Value> {
         }
     }
     if turns.first().is_some_and(|(role, _)| *role != "user") {
-        turns.insert(0, ("user", vec![text_block(BEGINNING)]));
+        turns.insert(0, ("user", vec![text_block(TRUNCATED_START)]));
     }
     turns
         .iter_mut()
@@ -157,7 +157,7 @@ fn turns(messages: &[Message], sees_images: bool) -> Vec<Value> {
         .filter(|(role, _)| *role == "user")
         .take(2)
         .filter_map(|(_, blocks)| blocks.last_mut())
-        .for_each(remember);
+        .for_each(mark_cacheable);
     turns
         .into_iter()
         .map(|(role, content)| json!({ "role": role, "content": content }))
@@ -179,7 +179,7 @@ fn assistant_blocks(message: &AssistantMessage, is_in_turn: bool) -> Vec<Value> 
 }
 
 fn tool_use(call: &ToolCall) -> Value {
-    let input: Value = serde_json::from_str(&call.sendable_arguments()).unwrap_or_default();
+    let input: Value = serde_json::from_str(&call.valid_json_arguments()).unwrap_or_default();
     json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input })
 }
 
@@ -204,7 +204,7 @@ fn part_block(part: &Part) -> Option<Value> {
 }
 
 fn image_source(image: &Image) -> Value {
-    match image.inline() {
+    match image.data_url_parts() {
         Some((media_type, data)) => {
             json!({ "type": "base64", "media_type": media_type, "data": data })
         }

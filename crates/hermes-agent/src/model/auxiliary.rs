@@ -7,9 +7,10 @@ use hermes_config::{AuxiliaryModel, AuxiliaryTask, ModelChoice, Settings};
 use tokio::time::timeout;
 
 use super::{
-    Endpoint, HttpClients, HttpModel, Model, ModelError, ModelRequest, Problem, Reply,
-    ResolveError, RetryPolicy, Retrying, Selection, ShownText, Sink, Surroundings, Wanted,
-    resolve::{Found, endpoint, resolve},
+    Endpoint, HttpClients, HttpModel, Model, ModelError, ModelEventSink, ModelOverrides,
+    ModelProblem, ModelReply, ModelRequest, ResolveContext, ResolveError, RetryPolicy,
+    RetryingModel, Selection, ShownText,
+    resolve::{ResolvedEndpoint, resolve_endpoint, resolve_model},
 };
 
 /// The model for one auxiliary task, with that task's own limits.
@@ -33,7 +34,7 @@ fn own_endpoint(main: &Selection, settings: &AuxiliaryModel) -> Endpoint {
 }
 
 /// The configured provider; `None` for the conversation's own.
-fn choice(settings: &AuxiliaryModel) -> Option<ModelChoice> {
+fn configured_choice(settings: &AuxiliaryModel) -> Option<ModelChoice> {
     let is_own = ["auto", "main"]
         .iter()
         .any(|word| word.eq_ignore_ascii_case(&settings.provider));
@@ -54,18 +55,20 @@ impl Auxiliary {
     /// The model for a task: the configured one, or else the conversation's own. That one is
     /// resolved only if it is needed and not given.
     pub async fn find(
-        around: &Surroundings<'_>,
+        around: &ResolveContext<'_>,
         main: Option<&Selection>,
         task: AuxiliaryTask,
     ) -> Result<Self, ResolveError> {
         let settings = around.settings.auxiliary.task(task);
-        let endpoint = match (choice(settings), main) {
-            (Some(choice), _) => match endpoint(around, &choice).await? {
-                Found::Stated(endpoint) | Found::Detected(endpoint) => endpoint,
+        let endpoint = match (configured_choice(settings), main) {
+            (Some(choice), _) => match resolve_endpoint(around, &choice).await? {
+                ResolvedEndpoint::Stated(endpoint) | ResolvedEndpoint::Detected(endpoint) => {
+                    endpoint
+                }
             },
             (None, Some(main)) => own_endpoint(main, settings),
             (None, None) => {
-                let main = resolve(around, &Wanted::default()).await?;
+                let main = resolve_model(around, &ModelOverrides::default()).await?;
                 own_endpoint(&main, settings)
             }
         };
@@ -81,7 +84,7 @@ impl Auxiliary {
     /// Whether the settings name a model or provider for a task, its own or the conversation's.
     pub fn is_configured(settings: &Settings, task: AuxiliaryTask) -> bool {
         let main = &settings.model.choice;
-        choice(settings.auxiliary.task(task)).is_some()
+        configured_choice(settings.auxiliary.task(task)).is_some()
             || main.name.is_some()
             || main.provider.is_some()
             || main.base_url.is_some()
@@ -110,9 +113,9 @@ impl Auxiliary {
         self
     }
 
-    pub async fn complete(&self, request: &ModelRequest<'_>) -> Result<Reply, ModelError> {
+    pub async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         let model = HttpModel::new(self.endpoint.clone(), Arc::clone(&self.clients));
-        let model = Retrying::new(model, self.retry);
+        let model = RetryingModel::new(model, self.retry);
         let request = ModelRequest {
             reasoning_effort: request
                 .reasoning_effort
@@ -123,7 +126,7 @@ impl Auxiliary {
         };
         match timeout(self.timeout, model.complete(&request, &mut |_| {})).await {
             Ok(result) => result,
-            Err(_) => Err(self.endpoint.error(Problem::Silent {
+            Err(_) => Err(self.endpoint.error(ModelProblem::TimedOut {
                 after: self.timeout,
                 again: false,
             })),
@@ -144,16 +147,16 @@ impl Model for Auxiliary {
         self.endpoint.context_length
     }
 
-    fn sees_images(&self) -> bool {
-        self.endpoint.sees_images
+    fn supports_images(&self) -> bool {
+        self.endpoint.supports_images
     }
 
     /// The sink receives nothing: only the complete reply is used.
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
-        _sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        _sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(self.complete(request))
     }
 }

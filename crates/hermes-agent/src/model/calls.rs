@@ -8,11 +8,11 @@ use crate::message::ToolCall;
 
 /// The calls of one reply, as far as they have arrived.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Piece>);
+pub(super) struct CallAssembler(Vec<CallPiece>);
 
 /// A piece of a call, or the call assembled so far. Any member may be missing.
 #[derive(Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct CallPiece {
     pub(super) index: Option<u64>,
     pub(super) id: String,
     pub(super) name: String,
@@ -20,9 +20,9 @@ pub(super) struct Piece {
     pub(super) extra: Map<String, Value>,
 }
 
-impl Calls {
+impl CallAssembler {
     /// Adds a piece. Returns the name of the call if it was not known before.
-    pub(super) fn add(&mut self, piece: Piece) -> Option<String> {
+    pub(super) fn add(&mut self, piece: CallPiece) -> Option<String> {
         let Some(position) = self.position(&piece) else {
             let name = piece.name.clone();
             self.0.push(piece);
@@ -43,7 +43,7 @@ impl Calls {
     }
 
     /// The call a piece belongs to. If a server sends the same index, or none, for every call, the ids decide.
-    fn position(&self, piece: &Piece) -> Option<usize> {
+    fn position(&self, piece: &CallPiece) -> Option<usize> {
         let position = match piece.index {
             Some(index) => self.0.iter().rposition(|call| call.index == Some(index)),
             None => self.0.len().checked_sub(1),
@@ -70,7 +70,7 @@ impl Calls {
             .filter(|call| !(call.name.is_empty() && call.arguments.is_empty()))
             .map(|call| ToolCall {
                 id: if call.id.is_empty() {
-                    new_id()
+                    generate_call_id()
                 } else {
                     call.id
                 },
@@ -83,7 +83,7 @@ impl Calls {
 }
 
 /// An id for a call that came without one. It has to differ from all others of the conversation.
-fn new_id() -> String {
+fn generate_call_id() -> String {
     // The hasher's random keys are the standard library's source of randomness.
     format!("call_{:016x}", RandomState::new().hash_one(0))
 }
@@ -92,8 +92,8 @@ fn new_id() -> String {
 mod tests {
     use super::*;
 
-    fn piece(index: impl Into<Option<u64>>, id: &str, name: &str, arguments: &str) -> Piece {
-        Piece {
+    fn piece(index: impl Into<Option<u64>>, id: &str, name: &str, arguments: &str) -> CallPiece {
+        CallPiece {
             index: index.into(),
             id: id.into(),
             name: name.into(),
@@ -102,8 +102,8 @@ mod tests {
         }
     }
 
-    fn assembled(pieces: Vec<Piece>) -> Vec<(String, String, String)> {
-        let mut calls = Calls::default();
+    fn assembled(pieces: Vec<CallPiece>) -> Vec<(String, String, String)> {
+        let mut calls = CallAssembler::default();
         for piece in pieces {
             calls.add(piece);
         }
@@ -177,14 +177,14 @@ mod tests {
 
     #[test]
     fn a_call_is_announced_once() {
-        let mut calls = Calls::default();
+        let mut calls = CallAssembler::default();
         assert_eq!(calls.add(piece(0, "a", "", "{")), None);
         assert_eq!(calls.add(piece(0, "", "read", "")), Some("read".into()));
         assert_eq!(calls.add(piece(0, "", "", "}")), None);
     }
 
     #[test]
-    fn pieces_of_nothing_are_no_call() {
+    fn pieces_of_nothing_are_not_a_call() {
         assert_eq!(assembled(vec![piece(0, "a", "", "")]), []);
     }
 }

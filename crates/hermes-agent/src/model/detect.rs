@@ -13,7 +13,7 @@ use super::{HttpClients, address};
 pub(super) const OLLAMA_VARIABLE: &str = "OLLAMA_HOST";
 
 /// How long to wait for the model list of a configured server.
-const NAMED_SERVER: Duration = Duration::from_secs(2);
+const NAMED_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The ports to probe, and the timeout for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct LocalServers {
     pub vllm: u16,
     pub llama_cpp: u16,
     /// For each server; all are probed at once.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Default for LocalServers {
@@ -34,7 +34,7 @@ impl Default for LocalServers {
             lm_studio: 1234,
             vllm: 8000,
             llama_cpp: 8080,
-            patience: Duration::from_millis(300),
+            timeout: Duration::from_millis(300),
         }
     }
 }
@@ -51,14 +51,14 @@ pub struct LocalModel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Listed {
+struct ListedModel {
     name: String,
     context_length: Option<u32>,
 }
 
 impl LocalServers {
     /// The probed servers in order of preference, for messages.
-    pub(super) fn places(&self) -> String {
+    pub(super) fn describe_places(&self) -> String {
         format!(
             "Ollama on port {}, LM Studio on {}, vLLM on {}, llama.cpp on {}",
             self.ollama, self.lm_studio, self.vllm, self.llama_cpp
@@ -72,12 +72,12 @@ impl LocalServers {
         variables: &Variables,
         wanted: Option<&str>,
     ) -> Option<LocalModel> {
-        let all = self.all(clients, variables, wanted).await;
+        let all = self.find_all(clients, variables, wanted).await;
         all.into_iter().next()
     }
 
     /// Every such server, in order of preference.
-    pub(super) async fn all(
+    pub(super) async fn find_all(
         &self,
         clients: &HttpClients,
         variables: &Variables,
@@ -85,8 +85,8 @@ impl LocalServers {
     ) -> Vec<LocalModel> {
         let named = variables.get(OLLAMA_VARIABLE).and_then(ollama_address);
         let patience = match named {
-            Some(_) => self.patience.max(NAMED_SERVER),
-            None => self.patience,
+            Some(_) => self.timeout.max(NAMED_SERVER_TIMEOUT),
+            None => self.timeout,
         };
         let ollama = named.or_else(|| loopback(self.ollama));
         let others = [
@@ -96,12 +96,15 @@ impl LocalServers {
         ];
         let mut probes: Vec<BoxFuture<'_, Option<LocalModel>>> = Vec::new();
         if let Some(address) = ollama {
-            probes.push(limited(patience, ask_ollama(clients, address, wanted)));
+            probes.push(with_timeout(
+                patience,
+                probe_ollama(clients, address, wanted),
+            ));
         }
         for (server, port) in others {
             if let Some(address) = loopback(port).and_then(|root| root.join("v1").ok()) {
-                let probe = ask_openai_like(clients, server, address, wanted);
-                probes.push(limited(self.patience, probe));
+                let probe = probe_openai_compatible(clients, server, address, wanted);
+                probes.push(with_timeout(self.timeout, probe));
             }
         }
         let found = futures::future::join_all(probes).await;
@@ -109,7 +112,7 @@ impl LocalServers {
     }
 }
 
-fn limited<'a>(
+fn with_timeout<'a>(
     patience: Duration,
     probe: impl Future<Output = Option<LocalModel>> + Send + 'a,
 ) -> BoxFuture<'a, Option<LocalModel>> {
@@ -119,7 +122,7 @@ fn limited<'a>(
 }
 
 /// The model to use at a configured local server without a model name.
-pub(super) async fn at(clients: &HttpClients, base_url: &Url) -> Option<LocalModel> {
+pub(super) async fn detect_at(clients: &HttpClients, base_url: &Url) -> Option<LocalModel> {
     if !address::is_loopback(base_url) {
         return None;
     }
@@ -127,8 +130,8 @@ pub(super) async fn at(clients: &HttpClients, base_url: &Url) -> Option<LocalMod
         let mut root = base_url.clone();
         root.set_path("/");
         let (ollama, other) = tokio::join!(
-            ask_ollama(clients, root, None),
-            ask_openai_like(clients, "local", base_url.clone(), None),
+            probe_ollama(clients, root, None),
+            probe_openai_compatible(clients, "local", base_url.clone(), None),
         );
         let found = ollama.or(other)?;
         Some(LocalModel {
@@ -136,7 +139,9 @@ pub(super) async fn at(clients: &HttpClients, base_url: &Url) -> Option<LocalMod
             ..found
         })
     };
-    tokio::time::timeout(NAMED_SERVER, asked).await.ok()?
+    tokio::time::timeout(NAMED_SERVER_TIMEOUT, asked)
+        .await
+        .ok()?
 }
 
 fn loopback(port: u16) -> Option<Url> {
@@ -172,16 +177,22 @@ pub(super) fn ollama_address(text: &str) -> Option<Url> {
 }
 
 /// Ollama: the model that is loaded, else the newest.
-async fn ask_ollama(clients: &HttpClients, root: Url, wanted: Option<&str>) -> Option<LocalModel> {
+async fn probe_ollama(
+    clients: &HttpClients,
+    root: Url,
+    wanted: Option<&str>,
+) -> Option<LocalModel> {
     let (listed, loaded) = tokio::join!(
-        get(clients, root.join("api/tags").ok()?),
-        get(clients, root.join("api/ps").ok()?),
+        fetch_json(clients, root.join("api/tags").ok()?),
+        fetch_json(clients, root.join("api/ps").ok()?),
     );
-    let mut listed: Vec<&Value> = models(listed.as_ref()?, "models");
+    let mut listed: Vec<&Value> = listed_models(listed.as_ref()?, "models");
     listed.sort_by(|a, b| b["modified_at"].as_str().cmp(&a["modified_at"].as_str()));
-    let loaded = loaded.as_ref().map(|loaded| models(loaded, "models"));
+    let loaded = loaded
+        .as_ref()
+        .map(|loaded| listed_models(loaded, "models"));
     let candidates = loaded.into_iter().flatten().chain(listed);
-    let found = choose(candidates.filter_map(ollama_model), wanted)?;
+    let found = choose_model(candidates.filter_map(ollama_model), wanted)?;
     Some(LocalModel {
         server: "ollama",
         base_url: root.join("v1").ok()?,
@@ -191,16 +202,18 @@ async fn ask_ollama(clients: &HttpClients, root: Url, wanted: Option<&str>) -> O
 }
 
 /// Servers with OpenAI's protocol: the first model listed.
-async fn ask_openai_like(
+async fn probe_openai_compatible(
     clients: &HttpClients,
     server: &'static str,
     base_url: Url,
     wanted: Option<&str>,
 ) -> Option<LocalModel> {
     let list = format!("{}/models", base_url.as_str().trim_end_matches('/'));
-    let answer = get(clients, Url::parse(&list).ok()?).await?;
-    let candidates = models(&answer, "data").into_iter().filter_map(openai_model);
-    let found = choose(candidates, wanted)?;
+    let answer = fetch_json(clients, Url::parse(&list).ok()?).await?;
+    let candidates = listed_models(&answer, "data")
+        .into_iter()
+        .filter_map(openai_model);
+    let found = choose_model(candidates, wanted)?;
     Some(LocalModel {
         server,
         base_url,
@@ -209,8 +222,8 @@ async fn ask_openai_like(
     })
 }
 
-async fn get(clients: &HttpClients, url: Url) -> Option<Value> {
-    let client = clients.for_address(&url).ok()?;
+async fn fetch_json(clients: &HttpClients, url: Url) -> Option<Value> {
+    let client = clients.client_for(&url).ok()?;
     let response = client.get(url).send().await.ok()?;
     if !response.status().is_success() {
         return None;
@@ -218,23 +231,23 @@ async fn get(clients: &HttpClients, url: Url) -> Option<Value> {
     serde_json::from_slice(&response.bytes().await.ok()?).ok()
 }
 
-fn models<'a>(answer: &'a Value, key: &str) -> Vec<&'a Value> {
+fn listed_models<'a>(answer: &'a Value, key: &str) -> Vec<&'a Value> {
     answer[key].as_array().into_iter().flatten().collect()
 }
 
-fn ollama_model(model: &Value) -> Option<Listed> {
+fn ollama_model(model: &Value) -> Option<ListedModel> {
     let name = model["name"].as_str().or(model["model"].as_str())?;
     let family = model["details"]["family"].as_str().unwrap_or_default();
-    (!is_embedding(name) && !family.contains("bert")).then(|| Listed {
+    (!is_embedding(name) && !family.contains("bert")).then(|| ListedModel {
         name: name.to_owned(),
         context_length: number(&model["context_length"]),
     })
 }
 
-fn openai_model(model: &Value) -> Option<Listed> {
+fn openai_model(model: &Value) -> Option<ListedModel> {
     let name = model["id"].as_str()?;
     let is_other = model["type"].as_str().is_some_and(is_embedding);
-    (!is_embedding(name) && !is_other).then(|| Listed {
+    (!is_embedding(name) && !is_other).then(|| ListedModel {
         name: name.to_owned(),
         context_length: number(&model["max_model_len"])
             .or_else(|| number(&model["meta"]["n_ctx"]))
@@ -243,7 +256,7 @@ fn openai_model(model: &Value) -> Option<Listed> {
 }
 
 /// The name of a model in OpenAI's list format, unless it is an embedding model.
-pub(super) fn talking_model(model: &Value) -> Option<String> {
+pub(super) fn chat_model_name(model: &Value) -> Option<String> {
     openai_model(model).map(|model| model.name)
 }
 
@@ -253,7 +266,10 @@ fn number(value: &Value) -> Option<u32> {
 }
 
 /// The model of that name, or the first.
-fn choose(mut models: impl Iterator<Item = Listed>, wanted: Option<&str>) -> Option<Listed> {
+fn choose_model(
+    mut models: impl Iterator<Item = ListedModel>,
+    wanted: Option<&str>,
+) -> Option<ListedModel> {
     match wanted {
         None => models.next(),
         Some(wanted) => models.find(|model| {
@@ -316,13 +332,13 @@ mod tests {
 
     #[test]
     fn a_wanted_name_may_leave_out_the_usual_tag() {
-        let listed = |name: &str| Listed {
+        let listed = |name: &str| ListedModel {
             name: name.into(),
             context_length: None,
         };
         let models = || [listed("a:1b"), listed("b:latest")].into_iter();
-        assert_eq!(choose(models(), None).unwrap().name, "a:1b");
-        assert_eq!(choose(models(), Some("b")).unwrap().name, "b:latest");
-        assert_eq!(choose(models(), Some("a")), None);
+        assert_eq!(choose_model(models(), None).unwrap().name, "a:1b");
+        assert_eq!(choose_model(models(), Some("b")).unwrap().name, "b:latest");
+        assert_eq!(choose_model(models(), Some("a")), None);
     }
 }

@@ -5,7 +5,8 @@ use reqwest::{RequestBuilder, header::HeaderValue};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{ModelError, Problem, address, sight};
+use super::{ModelError, ModelProblem, address};
+use crate::model::vision;
 
 #[derive(Debug, Clone)]
 pub struct Endpoint {
@@ -15,21 +16,21 @@ pub struct Endpoint {
     /// What paths are appended to.
     pub base_url: Url,
     /// The key for exactly this address.
-    pub key: Key,
+    pub key: ApiKey,
     pub model: String,
     pub context_length: Option<u32>,
-    pub sees_images: bool,
+    pub supports_images: bool,
     /// Members added to each request's body.
     pub extra_body: Map<String, Value>,
 }
 
 /// A key and where it comes from.
 #[derive(Debug, Clone, Default)]
-pub struct Key {
+pub struct ApiKey {
     /// The key; some servers need none.
     pub value: Option<Secret<String>>,
     /// Where it is set, or could be, for messages: `` `OPENAI_API_KEY` ``.
-    pub place: String,
+    pub source: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl Endpoint {
     }
 
     /// Adds the headers for protocol and key. Fails if the key has invalid characters.
-    pub(super) fn authorised(&self, request: RequestBuilder) -> Result<RequestBuilder, String> {
+    pub(super) fn authorize(&self, request: RequestBuilder) -> Result<RequestBuilder, String> {
         let (name, prefix, request) = match self.protocol {
             Protocol::ChatCompletions => ("authorization", "Bearer ", request),
             Protocol::AnthropicMessages => {
@@ -64,7 +65,7 @@ impl Endpoint {
             return Ok(request);
         };
         let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()))
-            .map_err(|_| format!("the key of {} has invalid characters", self.key.place))?;
+            .map_err(|_| format!("the key of {} has invalid characters", self.key.source))?;
         value.set_sensitive(true);
         Ok(request.header(name, value))
     }
@@ -74,7 +75,7 @@ impl Endpoint {
     pub fn with_model(&self, model: impl Into<String>) -> Self {
         let model = model.into();
         Self {
-            sees_images: sight::is_known_to_see(&model),
+            supports_images: vision::has_vision(&model),
             model,
             context_length: None,
             ..self.clone()
@@ -83,7 +84,7 @@ impl Endpoint {
 
     /// Host and port, as they are shown.
     pub fn address(&self) -> String {
-        address::shown(&self.base_url)
+        address::host_and_port(&self.base_url)
     }
 
     pub(super) fn is_local(&self) -> bool {
@@ -92,23 +93,23 @@ impl Endpoint {
 
     /// Whether its host is in `domain`.
     pub(super) fn is_at(&self, domain: &str) -> bool {
-        address::is_of_domain(&self.base_url, domain)
+        address::is_in_domain(&self.base_url, domain)
     }
 
     /// Truncates text from outside and removes credentials.
-    pub(super) fn clean(&self, text: &str) -> String {
-        const LONGEST: usize = 500;
+    pub(super) fn sanitize(&self, text: &str) -> String {
+        const MAX_TEXT_CHARS: usize = 500;
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         // Redacting a very short key would remove ordinary words.
         let key = self.key.value.iter().filter(|key| key.expose().len() >= 6);
         let redacted = Redactor::new(key.cloned()).redact(&line).into_owned();
-        match redacted.char_indices().nth(LONGEST) {
+        match redacted.char_indices().nth(MAX_TEXT_CHARS) {
             Some((end, _)) => format!("{}…", &redacted[..end]),
             None => redacted,
         }
     }
 
-    pub(super) fn error(&self, problem: Problem) -> ModelError {
+    pub(super) fn error(&self, problem: ModelProblem) -> ModelError {
         ModelError {
             provider: self.provider.clone(),
             problem,
@@ -122,13 +123,13 @@ pub(super) fn for_tests(protocol: Protocol, base_url: &str, model: &str) -> Endp
         provider: "test".into(),
         protocol,
         base_url: Url::parse(base_url).unwrap(),
-        key: Key {
+        key: ApiKey {
             value: Some(Secret::new("k-0123456789".into())),
-            place: "`TEST_KEY`".into(),
+            source: "`TEST_KEY`".into(),
         },
         model: model.into(),
         context_length: None,
-        sees_images: false,
+        supports_images: false,
         extra_body: Map::new(),
     }
 }
@@ -157,10 +158,10 @@ mod tests {
     fn outside_text_is_short_and_without_the_key() {
         let endpoint = for_tests(Protocol::ChatCompletions, "https://x/v1", "m");
         assert_eq!(
-            endpoint.clean("wrong key\n  k-0123456789 here"),
+            endpoint.sanitize("wrong key\n  k-0123456789 here"),
             "wrong key [REDACTED] here"
         );
-        assert_eq!(endpoint.clean(&"x".repeat(900)).chars().count(), 501);
+        assert_eq!(endpoint.sanitize(&"x".repeat(900)).chars().count(), 501);
         assert!(!format!("{endpoint:?}").contains("0123456789"));
     }
 }

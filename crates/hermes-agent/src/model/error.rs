@@ -7,19 +7,16 @@ use std::time::Duration;
 #[error("`{provider}`: {problem}")]
 pub struct ModelError {
     pub provider: String,
-    pub problem: Problem,
+    pub problem: ModelProblem,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum ModelProblem {
     /// No connection, or it broke before the reply started.
     #[error("no connection to {host}: {reason}")]
-    Unreachable {
-        host: String,
-        reason: String,
-    },
+    Unreachable { host: String, reason: String },
     #[error("timed out after {} s without data", after.as_secs_f32())]
-    Silent {
+    TimedOut {
         after: Duration,
         /// Whether a retry makes sense. A busy local server would only get more to do.
         again: bool,
@@ -35,10 +32,7 @@ pub enum Problem {
     },
     /// The model or the URL does not exist.
     #[error("HTTP 404: {message}; check the model name `{model}` and the base URL")]
-    NotFound {
-        model: String,
-        message: String,
-    },
+    NotFound { model: String, message: String },
     #[error("too many requests (HTTP 429): {message}")]
     RateLimited {
         /// Where the provider sent it.
@@ -63,36 +57,31 @@ pub enum Problem {
     },
     /// The reply ended before it was complete.
     #[error("the reply was cut off: {reason}")]
-    Cut {
-        reason: String,
-    },
+    Truncated { reason: String },
     /// The reply violates the protocol.
     #[error("the reply is malformed: {reason}")]
-    Malformed {
-        reason: String,
-    },
+    Malformed { reason: String },
     #[error("the request cannot be made: {reason}")]
-    Unsendable {
-        reason: String,
-    },
+    InvalidRequest { reason: String },
 }
 
 impl ModelError {
     /// The HTTP status, where there was one.
     pub fn status(&self) -> Option<u16> {
         match &self.problem {
-            Problem::KeyRefused { status, .. } | Problem::Refused { status, .. } => Some(*status),
-            Problem::NotFound { .. } => Some(404),
-            Problem::RateLimited { .. } => Some(429),
+            ModelProblem::KeyRefused { status, .. } | ModelProblem::Refused { status, .. } => {
+                Some(*status)
+            }
+            ModelProblem::NotFound { .. } => Some(404),
+            ModelProblem::RateLimited { .. } => Some(429),
             _ => None,
         }
     }
 
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.problem {
-            Problem::RateLimited { retry_after, .. } | Problem::Refused { retry_after, .. } => {
-                *retry_after
-            }
+            ModelProblem::RateLimited { retry_after, .. }
+            | ModelProblem::Refused { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -100,15 +89,17 @@ impl ModelError {
     /// Whether a retry of the same request may succeed.
     pub fn is_transient(&self) -> bool {
         match &self.problem {
-            Problem::Unreachable { .. } | Problem::RateLimited { .. } | Problem::Cut { .. } => true,
-            Problem::Silent { again, .. } => *again,
-            Problem::Refused { status, .. } => *status == 408 || *status >= 500,
+            ModelProblem::Unreachable { .. }
+            | ModelProblem::RateLimited { .. }
+            | ModelProblem::Truncated { .. } => true,
+            ModelProblem::TimedOut { again, .. } => *again,
+            ModelProblem::Refused { status, .. } => *status == 408 || *status >= 500,
             _ => false,
         }
     }
 
     /// Whether the conversation has to be compacted before a retry.
     pub fn is_context_overflow(&self) -> bool {
-        matches!(self.problem, Problem::ContextOverflow { .. })
+        matches!(self.problem, ModelProblem::ContextOverflow { .. })
     }
 }

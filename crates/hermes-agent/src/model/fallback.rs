@@ -8,26 +8,28 @@ use std::{
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::time::Instant;
 
-use super::{Model, ModelError, ModelEvent, ModelRequest, Reply, Sink, retry::Shown};
+use super::{
+    Model, ModelError, ModelEvent, ModelEventSink, ModelReply, ModelRequest, retry::DeliveredText,
+};
 
 /// How long a fallback is used first, so that not every call waits for the failed model.
-const STAND_IN: Duration = Duration::from_mins(1);
+const FALLBACK_DURATION: Duration = Duration::from_mins(1);
 
 /// Models in order of preference.
-pub struct Fallback {
+pub struct FallbackModel {
     first: Arc<dyn Model>,
     others: Vec<Arc<dyn Model>>,
     /// The active fallback, and until when.
-    stand_in: Mutex<Option<(usize, Instant)>>,
+    active_fallback: Mutex<Option<(usize, Instant)>>,
 }
 
-impl Fallback {
+impl FallbackModel {
     /// The first is used unless it fails.
     pub fn new(first: Arc<dyn Model>, others: Vec<Arc<dyn Model>>) -> Self {
         Self {
             first,
             others,
-            stand_in: Mutex::default(),
+            active_fallback: Mutex::default(),
         }
     }
 
@@ -49,32 +51,38 @@ impl Fallback {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<(usize, Instant)>> {
-        self.stand_in.lock().unwrap_or_else(PoisonError::into_inner)
+        self.active_fallback
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answered(&self, place: Option<usize>) {
+    fn record_answer(&self, place: Option<usize>) {
         let mut stand_in = self.lock();
         match (place, *stand_in) {
             (None, _) => *stand_in = None,
             // The time starts at the failure of the first.
             (Some(place), Some((known, until))) if place == known && Instant::now() < until => {}
-            (Some(place), _) => *stand_in = Some((place, Instant::now() + STAND_IN)),
+            (Some(place), _) => *stand_in = Some((place, Instant::now() + FALLBACK_DURATION)),
         }
     }
 
-    async fn ask(&self, request: &ModelRequest<'_>, sink: Sink<'_>) -> Result<Reply, ModelError> {
+    async fn complete_in_order(
+        &self,
+        request: &ModelRequest<'_>,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ModelReply, ModelError> {
         let mut order = self.order().into_iter().peekable();
         if let Some((Some(_), model)) = order.peek() {
-            sink(ModelEvent::StandsIn {
+            sink(ModelEvent::FallbackActive {
                 model: model.name().to_owned(),
                 provider: model.provider().to_owned(),
             });
         }
         while let Some((place, model)) = order.next() {
-            let mut shown = Shown::default();
-            let error = match model.complete(request, &mut shown.watch(sink)).await {
+            let mut shown = DeliveredText::default();
+            let error = match model.complete(request, &mut shown.wrap_sink(sink)).await {
                 Ok(reply) => {
-                    self.answered(place);
+                    self.record_answer(place);
                     return Ok(reply);
                 }
                 Err(error) => error,
@@ -83,10 +91,10 @@ impl Fallback {
             let Some((_, next)) = order.peek().filter(|_| !error.is_context_overflow()) else {
                 return Err(error);
             };
-            if !shown.take_back(request, sink) {
+            if !shown.retract(request, sink) {
                 return Err(error);
             }
-            sink(ModelEvent::FellBack {
+            sink(ModelEvent::FallbackStarted {
                 model: next.name().to_owned(),
                 provider: next.provider().to_owned(),
                 error,
@@ -96,7 +104,7 @@ impl Fallback {
     }
 }
 
-impl Model for Fallback {
+impl Model for FallbackModel {
     fn name(&self) -> &str {
         self.first.name()
     }
@@ -109,16 +117,16 @@ impl Model for Fallback {
         self.first.context_length()
     }
 
-    fn sees_images(&self) -> bool {
-        self.first.sees_images()
+    fn supports_images(&self) -> bool {
+        self.first.supports_images()
     }
 
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
-        sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        self.ask(request, sink).boxed()
+        sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        self.complete_in_order(request, sink).boxed()
     }
 }
 
@@ -126,23 +134,23 @@ impl Model for Fallback {
 mod tests {
     use super::*;
     use crate::model::{
-        Problem, ShownText,
+        ModelProblem, ShownText,
         retry::tests::{Scripted, cut, refused},
     };
 
-    type Attempts = Vec<(&'static str, Option<Problem>)>;
+    type Attempts = Vec<(&'static str, Option<ModelProblem>)>;
 
-    fn chain(first: Attempts, second: Attempts) -> Fallback {
-        Fallback::new(
+    fn chain(first: Attempts, second: Attempts) -> FallbackModel {
+        FallbackModel::new(
             Arc::new(Scripted::new(first)),
             vec![Arc::new(Scripted::new(second))],
         )
     }
 
     async fn ask(
-        model: &Fallback,
+        model: &FallbackModel,
         shown_text: ShownText,
-    ) -> (Result<Reply, ModelError>, Vec<ModelEvent>) {
+    ) -> (Result<ModelReply, ModelError>, Vec<ModelEvent>) {
         let request = ModelRequest {
             shown_text,
             ..ModelRequest::default()
@@ -159,7 +167,7 @@ mod tests {
         let model = chain(vec![("", Some(refused(402, None)))], vec![("hi", None)]);
         let (result, events) = ask(&model, ShownText::Final).await;
         assert_eq!(result.unwrap().text, "hi");
-        assert!(matches!(events[0], ModelEvent::FellBack { .. }));
+        assert!(matches!(events[0], ModelEvent::FallbackStarted { .. }));
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,19 +176,19 @@ mod tests {
             vec![("", Some(cut())), ("first", None)],
             vec![("1", None), ("2", None)],
         );
-        let text = |result: Result<Reply, ModelError>| result.unwrap().text;
+        let text = |result: Result<ModelReply, ModelError>| result.unwrap().text;
         assert_eq!(text(ask(&model, ShownText::Final).await.0), "1");
         tokio::time::advance(Duration::from_secs(59)).await;
         let (result, events) = ask(&model, ShownText::Final).await;
         assert_eq!(text(result), "2");
-        assert!(matches!(events[0], ModelEvent::StandsIn { .. }));
+        assert!(matches!(events[0], ModelEvent::FallbackActive { .. }));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(text(ask(&model, ShownText::Final).await.0), "first");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_conversation_that_is_too_long_goes_nowhere_else() {
-        let overflow = Problem::ContextOverflow {
+        let overflow = ModelProblem::ContextOverflow {
             limit: None,
             message: "x".into(),
         };
@@ -197,6 +205,6 @@ mod tests {
         let model = chain(vec![("Hel", Some(cut()))], vec![("Hello", None)]);
         let (result, events) = ask(&model, ShownText::Revocable).await;
         assert_eq!(result.unwrap().text, "Hello");
-        assert_eq!(events[1], ModelEvent::TextTakenBack);
+        assert_eq!(events[1], ModelEvent::TextRetracted);
     }
 }

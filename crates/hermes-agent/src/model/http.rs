@@ -17,25 +17,25 @@ use tokio::time::timeout;
 
 pub use self::clients::HttpClients;
 use super::{
-    AnsweredBy, Endpoint, Model, ModelError, ModelRequest, Problem, Protocol, Reply, Sink, address,
-    anthropic, chat, refusal::Refusal,
+    AnsweredBy, Endpoint, Model, ModelError, ModelEventSink, ModelProblem, ModelReply,
+    ModelRequest, Protocol, address, anthropic, chat, refusal::ProviderRefusal,
 };
 
-const REPLY_LIMIT: usize = 64 * 1024 * 1024;
+const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
 
 /// How long to wait after a complete answer for token counts and the end of the stream.
-const AFTER_THE_END: Duration = Duration::from_secs(5);
+const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait for a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct ModelTimeouts {
     /// From the request to the first byte of the reply.
     pub first_byte: Duration,
     /// From one byte to the next.
     pub next_byte: Duration,
 }
 
-impl Patience {
+impl ModelTimeouts {
     /// For services on the internet.
     pub const REMOTE: Self = Self {
         first_byte: Duration::from_mins(1),
@@ -54,11 +54,11 @@ impl Patience {
 pub struct HttpModel {
     endpoint: Endpoint,
     clients: Arc<HttpClients>,
-    patience: Patience,
+    timeouts: ModelTimeouts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum ReplyProgress {
     More,
     /// The answer is complete; metadata may follow.
     Finishing,
@@ -67,46 +67,52 @@ pub(super) enum Progress {
 
 /// Why an event could not be processed.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    Refused(Refusal),
+pub(super) enum StreamError {
+    Refused(ProviderRefusal),
     /// It violates the protocol.
     Malformed(serde_json::Error),
 }
 
-impl From<serde_json::Error> for Trouble {
+impl From<serde_json::Error> for StreamError {
     fn from(error: serde_json::Error) -> Self {
         Self::Malformed(error)
     }
 }
 
-enum Reader {
-    Chat(chat::reply::Reader),
-    Anthropic(anthropic::reply::Reader),
+enum ReplyReader {
+    Chat(chat::reply::ChatReplyReader),
+    Anthropic(anthropic::reply::AnthropicReplyReader),
 }
 
-impl Reader {
+impl ReplyReader {
     fn new(protocol: Protocol) -> Self {
         match protocol {
-            Protocol::ChatCompletions => Self::Chat(chat::reply::Reader::default()),
-            Protocol::AnthropicMessages => Self::Anthropic(anthropic::reply::Reader::default()),
+            Protocol::ChatCompletions => Self::Chat(chat::reply::ChatReplyReader::default()),
+            Protocol::AnthropicMessages => {
+                Self::Anthropic(anthropic::reply::AnthropicReplyReader::default())
+            }
         }
     }
 
-    fn event(&mut self, data: &str, sink: Sink<'_>) -> Result<Progress, Trouble> {
+    fn read_event(
+        &mut self,
+        data: &str,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ReplyProgress, StreamError> {
         match self {
-            Self::Chat(reader) => reader.event(data, sink),
-            Self::Anthropic(reader) => reader.event(data, sink),
+            Self::Chat(reader) => reader.read_event(data, sink),
+            Self::Anthropic(reader) => reader.read_event(data, sink),
         }
     }
 
-    fn whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), Trouble> {
+    fn read_whole(&mut self, body: &[u8], sink: ModelEventSink<'_>) -> Result<(), StreamError> {
         match self {
-            Self::Chat(reader) => reader.whole(body, sink),
-            Self::Anthropic(reader) => reader.whole(body, sink),
+            Self::Chat(reader) => reader.read_whole(body, sink),
+            Self::Anthropic(reader) => reader.read_whole(body, sink),
         }
     }
 
-    fn finish(self) -> Option<Reply> {
+    fn finish(self) -> Option<ModelReply> {
         match self {
             Self::Chat(reader) => reader.finish(),
             Self::Anthropic(reader) => reader.finish(),
@@ -117,7 +123,7 @@ impl Reader {
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error("timed out after {} s without data", .0.as_secs_f32())]
-    Silent(Duration),
+    TimedOut(Duration),
     #[error("{0}")]
     Broken(String),
     #[error("it is larger than 64 MiB")]
@@ -128,24 +134,28 @@ impl HttpModel {
     /// Uses shared clients.
     pub fn new(endpoint: Endpoint, clients: Arc<HttpClients>) -> Self {
         let patience = if endpoint.is_local() {
-            Patience::LOCAL
+            ModelTimeouts::LOCAL
         } else {
-            Patience::REMOTE
+            ModelTimeouts::REMOTE
         };
         Self {
             endpoint,
             clients,
-            patience,
+            timeouts: patience,
         }
     }
 
     #[must_use]
-    pub fn with_patience(mut self, patience: Patience) -> Self {
-        self.patience = patience;
+    pub fn with_timeouts(mut self, patience: ModelTimeouts) -> Self {
+        self.timeouts = patience;
         self
     }
 
-    async fn attempt(&self, request: &ModelRequest<'_>, sink: Sink<'_>) -> Result<Reply, Problem> {
+    async fn attempt(
+        &self,
+        request: &ModelRequest<'_>,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ModelReply, ModelProblem> {
         let response = self.send(request).await?;
         let mut reply = if is_event_stream(&response) {
             self.read_events(response, sink).await?
@@ -164,19 +174,19 @@ impl HttpModel {
     }
 
     /// Sends the request and waits until the reply starts.
-    async fn send(&self, request: &ModelRequest<'_>) -> Result<Response, Problem> {
-        let unsendable = |reason: &dyn ToString| Problem::Unsendable {
-            reason: self.endpoint.clean(&reason.to_string()),
+    async fn send(&self, request: &ModelRequest<'_>) -> Result<Response, ModelProblem> {
+        let unsendable = |reason: &dyn ToString| ModelProblem::InvalidRequest {
+            reason: self.endpoint.sanitize(&reason.to_string()),
         };
         let body = match self.endpoint.protocol {
-            Protocol::ChatCompletions => chat::body(&self.endpoint, request),
-            Protocol::AnthropicMessages => anthropic::body(&self.endpoint, request),
+            Protocol::ChatCompletions => chat::request_body(&self.endpoint, request),
+            Protocol::AnthropicMessages => anthropic::request_body(&self.endpoint, request),
         }
         .map_err(|error| unsendable(&error))?;
         let client = self
             .clients
-            .for_address(&self.endpoint.base_url)
-            .map_err(|error| unsendable(&innermost(&error)))?;
+            .client_for(&self.endpoint.base_url)
+            .map_err(|error| unsendable(&root_cause(&error)))?;
         let post = client
             .post(self.endpoint.url())
             .header(CONTENT_TYPE, "application/json")
@@ -184,36 +194,42 @@ impl HttpModel {
             .body(body);
         let post = self
             .endpoint
-            .authorised(post)
+            .authorize(post)
             .map_err(|reason| unsendable(&reason))?;
-        let response = match timeout(self.patience.first_byte, post.send()).await {
+        let response = match timeout(self.timeouts.first_byte, post.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) if error.is_builder() => return Err(unsendable(&innermost(&error))),
+            Ok(Err(error)) if error.is_builder() => return Err(unsendable(&root_cause(&error))),
             Ok(Err(error)) => {
-                return Err(Problem::Unreachable {
-                    host: address::shown(&self.endpoint.base_url),
-                    reason: self.endpoint.clean(&innermost(&error)),
+                return Err(ModelProblem::Unreachable {
+                    host: address::host_and_port(&self.endpoint.base_url),
+                    reason: self.endpoint.sanitize(&root_cause(&error)),
                 });
             }
-            Err(_) => return Err(self.silent(self.patience.first_byte)),
+            Err(_) => return Err(self.timeout_problem(self.timeouts.first_byte)),
         };
         if response.status().is_success() {
             Ok(response)
         } else {
-            Err(Refusal::read(response).await.into_problem(&self.endpoint))
+            Err(ProviderRefusal::from_response(response)
+                .await
+                .into_problem(&self.endpoint))
         }
     }
 
-    async fn read_events(&self, response: Response, sink: Sink<'_>) -> Result<Reply, Problem> {
-        let bytes = Box::pin(bytes_of(response, self.patience.next_byte));
+    async fn read_events(
+        &self,
+        response: Response,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ModelReply, ModelProblem> {
+        let bytes = Box::pin(body_stream(response, self.timeouts.next_byte));
         let mut events = SseStream::from_bytes_stream(bytes);
-        let mut reader = Reader::new(self.endpoint.protocol);
-        let mut progress = Progress::More;
+        let mut reader = ReplyReader::new(self.endpoint.protocol);
+        let mut progress = ReplyProgress::More;
         let ended = loop {
             let event = match progress {
-                Progress::Complete => break None,
-                Progress::More => events.next().await,
-                Progress::Finishing => match timeout(AFTER_THE_END, events.next()).await {
+                ReplyProgress::Complete => break None,
+                ReplyProgress::More => events.next().await,
+                ReplyProgress::Finishing => match timeout(TRAILER_TIMEOUT, events.next()).await {
                     Ok(event) => event,
                     Err(_) => break None,
                 },
@@ -224,81 +240,85 @@ impl HttpModel {
                 Some(Ok(event)) => {
                     if let Some(data) = event.data.filter(|data| !data.trim().is_empty()) {
                         progress = reader
-                            .event(&data, sink)
-                            .map_err(|trouble| self.problem(trouble))?;
+                            .read_event(&data, sink)
+                            .map_err(|trouble| self.stream_problem(trouble))?;
                     }
                 }
             }
         };
         match (reader.finish(), ended) {
             (Some(reply), _) => Ok(reply),
-            (None, None) => Err(Problem::Cut {
+            (None, None) => Err(ModelProblem::Truncated {
                 reason: "the connection was closed before its end".into(),
             }),
-            (None, Some(error)) => Err(self.broken(&error)),
+            (None, Some(error)) => Err(self.sse_problem(&error)),
         }
     }
 
     /// Reads a reply of a server that does not stream.
-    async fn read_whole(&self, response: Response, sink: Sink<'_>) -> Result<Reply, Problem> {
+    async fn read_whole(
+        &self,
+        response: Response,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ModelReply, ModelProblem> {
         let mut body = Vec::new();
-        let mut bytes = Box::pin(bytes_of(response, self.patience.next_byte));
+        let mut bytes = Box::pin(body_stream(response, self.timeouts.next_byte));
         while let Some(chunk) = bytes.next().await {
             match chunk {
                 Ok(chunk) => body.extend_from_slice(&chunk),
-                Err(error) => return Err(self.unread(&error)),
+                Err(error) => return Err(self.read_problem(&error)),
             }
         }
-        let mut reader = Reader::new(self.endpoint.protocol);
-        let malformed = || Problem::Malformed {
-            reason: self.endpoint.clean(&String::from_utf8_lossy(&body)),
+        let mut reader = ReplyReader::new(self.endpoint.protocol);
+        let malformed = || ModelProblem::Malformed {
+            reason: self.endpoint.sanitize(&String::from_utf8_lossy(&body)),
         };
-        match reader.whole(&body, sink) {
+        match reader.read_whole(&body, sink) {
             Ok(()) => reader.finish().ok_or_else(malformed),
-            Err(Trouble::Malformed(_)) => Err(malformed()),
-            Err(refused) => Err(self.problem(refused)),
+            Err(StreamError::Malformed(_)) => Err(malformed()),
+            Err(refused) => Err(self.stream_problem(refused)),
         }
     }
 
-    fn problem(&self, trouble: Trouble) -> Problem {
+    fn stream_problem(&self, trouble: StreamError) -> ModelProblem {
         match trouble {
-            Trouble::Refused(refusal) => refusal.into_problem(&self.endpoint),
-            Trouble::Malformed(error) => Problem::Malformed {
-                reason: self.endpoint.clean(&error.to_string()),
+            StreamError::Refused(refusal) => refusal.into_problem(&self.endpoint),
+            StreamError::Malformed(error) => ModelProblem::Malformed {
+                reason: self.endpoint.sanitize(&error.to_string()),
             },
         }
     }
 
-    fn broken(&self, error: &sse_stream::Error) -> Problem {
+    fn sse_problem(&self, error: &sse_stream::Error) -> ModelProblem {
         match error {
             sse_stream::Error::Body(body) => match body.downcast_ref::<ReadError>() {
-                Some(error) => self.unread(error),
-                None => self.cut(body.as_ref()),
+                Some(error) => self.read_problem(error),
+                None => self.truncated_problem(body.as_ref()),
             },
-            other => Problem::Malformed {
-                reason: self.endpoint.clean(&other.to_string()),
+            other => ModelProblem::Malformed {
+                reason: self.endpoint.sanitize(&other.to_string()),
             },
         }
     }
 
-    fn unread(&self, error: &ReadError) -> Problem {
+    fn read_problem(&self, error: &ReadError) -> ModelProblem {
         match error {
-            ReadError::Silent(after) => self.silent(*after),
-            ReadError::TooLarge => Problem::Malformed {
+            ReadError::TimedOut(after) => self.timeout_problem(*after),
+            ReadError::TooLarge => ModelProblem::Malformed {
                 reason: error.to_string(),
             },
-            ReadError::Broken(_) => self.cut(error),
+            ReadError::Broken(_) => self.truncated_problem(error),
         }
     }
 
-    fn cut(&self, error: &(dyn Error + 'static)) -> Problem {
-        Problem::Cut {
-            reason: self.endpoint.clean(&innermost(error)),
+    fn truncated_problem(&self, error: &(dyn Error + 'static)) -> ModelProblem {
+        ModelProblem::Truncated {
+            reason: self.endpoint.sanitize(&root_cause(error)),
         }
     }
 
-    fn silent(&self, after: Duration) -> Problem {
-        Problem::Silent {
+    fn timeout_problem(&self, after: Duration) -> ModelProblem {
+        ModelProblem::TimedOut {
             after,
             again: !self.endpoint.is_local(),
         }
@@ -318,15 +338,15 @@ impl Model for HttpModel {
         self.endpoint.context_length
     }
 
-    fn sees_images(&self) -> bool {
-        self.endpoint.sees_images
+    fn supports_images(&self) -> bool {
+        self.endpoint.supports_images
     }
 
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
-        sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         async move {
             self.attempt(request, sink)
                 .await
@@ -337,7 +357,7 @@ impl Model for HttpModel {
 }
 
 /// A body as JSON, merged with the endpoint's and the request's own members.
-pub(super) fn with_extra(
+pub(super) fn merge_extra_body(
     body: &impl Serialize,
     endpoint: &Endpoint,
     request: &ModelRequest<'_>,
@@ -364,16 +384,16 @@ pub(super) fn with_extra(
 }
 
 /// The body's bytes as they arrive, within the size limit and the timeout.
-fn bytes_of(
+fn body_stream(
     response: Response,
     patience: Duration,
 ) -> impl Stream<Item = Result<Bytes, ReadError>> {
     stream::unfold((response, 0), move |(mut response, size)| async move {
         let chunk = match timeout(patience, response.chunk()).await {
-            Err(_) => Err(ReadError::Silent(patience)),
-            Ok(Err(error)) => Err(ReadError::Broken(innermost(&error))),
+            Err(_) => Err(ReadError::TimedOut(patience)),
+            Ok(Err(error)) => Err(ReadError::Broken(root_cause(&error))),
             Ok(Ok(None)) => return None,
-            Ok(Ok(Some(chunk))) if size + chunk.len() > REPLY_LIMIT => Err(ReadError::TooLarge),
+            Ok(Ok(Some(chunk))) if size + chunk.len() > MAX_REPLY_BYTES => Err(ReadError::TooLarge),
             Ok(Ok(Some(chunk))) => Ok(chunk),
         };
         let size = size + chunk.as_ref().map_or(0, Bytes::len);
@@ -390,7 +410,7 @@ fn is_event_stream(response: &Response) -> bool {
 }
 
 /// The innermost cause of an error; the outer layers only name the URL.
-pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
+pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -33,7 +33,7 @@ pub(super) struct ProviderRow {
 
 const CHAT: Protocol = Protocol::ChatCompletions;
 
-const PLAIN: ProviderRow = ProviderRow {
+const DEFAULT_ROW: ProviderRow = ProviderRow {
     name: "",
     aliases: &[],
     protocol: CHAT,
@@ -57,7 +57,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "https://api.openai.com/v1",
         domains: &["api.openai.com"],
         models: &["gpt-", "chatgpt-", "o1", "o3", "o4"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "openrouter",
@@ -66,7 +66,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         domains: &["openrouter.ai"],
         has_slashes: true,
         own_prefix: &[""],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "anthropic",
@@ -76,7 +76,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "https://api.anthropic.com",
         domains: &["api.anthropic.com"],
         models: &["claude"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "gemini",
@@ -86,7 +86,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "GEMINI_BASE_URL",
         domains: &["generativelanguage.googleapis.com"],
         models: &["gemini-"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "deepseek",
@@ -96,7 +96,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "DEEPSEEK_BASE_URL",
         domains: &["api.deepseek.com"],
         models: &["deepseek-chat", "deepseek-reasoner"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "xai",
@@ -106,7 +106,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "XAI_BASE_URL",
         domains: &["api.x.ai"],
         models: &["grok-"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "zai",
@@ -116,7 +116,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "GLM_BASE_URL",
         domains: &["api.z.ai", "open.bigmodel.cn"],
         models: &["glm-"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "kimi-coding",
@@ -126,7 +126,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "KIMI_BASE_URL",
         domains: &["api.moonshot.ai", "api.kimi.com"],
         models: &["kimi-", "moonshot-"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "minimax",
@@ -136,7 +136,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "MINIMAX_BASE_URL",
         domains: &["api.minimax.io"],
         models: &["MiniMax-"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "alibaba",
@@ -145,7 +145,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         base_variable: "DASHSCOPE_BASE_URL",
         domains: &["dashscope-intl.aliyuncs.com", "dashscope.aliyuncs.com"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "mistral",
@@ -153,7 +153,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         keys: &["MISTRAL_API_KEY"],
         base_url: "https://api.mistral.ai/v1",
         domains: &["api.mistral.ai"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "groq",
@@ -162,7 +162,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         domains: &["api.groq.com"],
         has_slashes: true,
         own_prefix: &["compound"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "together",
@@ -171,7 +171,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "https://api.together.xyz/v1",
         domains: &["api.together.xyz"],
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "fireworks",
@@ -180,14 +180,14 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "https://api.fireworks.ai/inference/v1",
         domains: &["api.fireworks.ai"],
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "cerebras",
         keys: &["CEREBRAS_API_KEY"],
         base_url: "https://api.cerebras.ai/v1",
         domains: &["api.cerebras.ai"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "nvidia",
@@ -198,7 +198,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         domains: &["integrate.api.nvidia.com"],
         has_slashes: true,
         own_prefix: &[""],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "huggingface",
@@ -208,7 +208,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "HF_BASE_URL",
         domains: &["router.huggingface.co"],
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "arcee",
@@ -217,7 +217,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "https://api.arcee.ai/api/v1",
         base_variable: "ARCEE_BASE_URL",
         domains: &["api.arcee.ai"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "opencode-zen",
@@ -227,7 +227,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "OPENCODE_ZEN_BASE_URL",
         domains: &["opencode.ai"],
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "kilocode",
@@ -237,7 +237,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_variable: "KILOCODE_BASE_URL",
         domains: &["api.kilo.ai"],
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "nous",
@@ -246,7 +246,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "https://inference-api.nousresearch.com/v1",
         domains: &["inference-api.nousresearch.com"],
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "ollama",
@@ -254,7 +254,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "http://127.0.0.1:11434/v1",
         base_variable: detect::OLLAMA_VARIABLE,
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "ollama-cloud",
@@ -263,7 +263,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "https://ollama.com/v1",
         base_variable: "OLLAMA_BASE_URL",
         domains: &["ollama.com"],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "lmstudio",
@@ -273,14 +273,14 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         base_url: "http://127.0.0.1:1234/v1",
         base_variable: "LM_BASE_URL",
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "vllm",
         needs_key: false,
         base_url: "http://127.0.0.1:8000/v1",
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "llamacpp",
@@ -288,7 +288,7 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
         needs_key: false,
         base_url: "http://127.0.0.1:8080/v1",
         has_slashes: true,
-        ..PLAIN
+        ..DEFAULT_ROW
     },
     ProviderRow {
         name: "azure-foundry",
@@ -301,12 +301,12 @@ pub(super) const PROVIDERS: [ProviderRow; 27] = [
             "models.ai.azure.com",
             "cognitiveservices.azure.com",
         ],
-        ..PLAIN
+        ..DEFAULT_ROW
     },
 ];
 
 /// Providers of Hermes Agent 0.19 that are not supported yet: subscription logins, and clouds with signed requests.
-const LATER: [(&str, &[&str]); 9] = [
+const UNSUPPORTED: [(&str, &[&str]); 9] = [
     ("bedrock", &["aws", "aws-bedrock", "amazon-bedrock"]),
     ("vertex", &["vertex-ai", "google-vertex", "vertexai"]),
     ("copilot", &["github-copilot", "github-models", "github"]),
@@ -318,7 +318,7 @@ const LATER: [(&str, &[&str]); 9] = [
     ("google-gemini-cli", &["gemini-cli"]),
 ];
 
-pub(super) fn row(name: &str) -> Option<&'static ProviderRow> {
+pub(super) fn find_row(name: &str) -> Option<&'static ProviderRow> {
     let is = |known: &str| known.eq_ignore_ascii_case(name);
     let named = PROVIDERS.iter().find(|row| is(row.name));
     named.or_else(|| {
@@ -329,14 +329,14 @@ pub(super) fn row(name: &str) -> Option<&'static ProviderRow> {
 }
 
 /// The row whose key belongs to this address.
-pub(super) fn row_of_address(url: &Url) -> Option<&'static ProviderRow> {
-    PROVIDERS.iter().find(|row| row.owns(url))
+pub(super) fn row_for_url(url: &Url) -> Option<&'static ProviderRow> {
+    PROVIDERS.iter().find(|row| row.owns_url(url))
 }
 
 /// The unsupported provider of that name.
-pub(super) fn later(name: &str) -> Option<&'static str> {
+pub(super) fn unsupported_provider(name: &str) -> Option<&'static str> {
     let is = |known: &str| known.eq_ignore_ascii_case(name);
-    LATER
+    UNSUPPORTED
         .iter()
         .find(|(known, aliases)| is(known) || aliases.iter().any(|alias| is(alias)))
         .map(|(known, _)| *known)
@@ -345,12 +345,12 @@ pub(super) fn later(name: &str) -> Option<&'static str> {
 /// Splits a model's name: the provider before the slash, and that provider's name for the model.
 pub(super) fn split_name(model: &str) -> Option<(&'static ProviderRow, &str)> {
     let (prefix, rest) = model.split_once('/')?;
-    let row = row(prefix).filter(|_| !rest.is_empty())?;
+    let row = find_row(prefix).filter(|_| !rest.is_empty())?;
     Some((row, row.own_name(model, rest)))
 }
 
 /// The provider of a model name without a provider prefix.
-pub(super) fn row_of_model(model: &str) -> Option<&'static ProviderRow> {
+pub(super) fn row_for_model(model: &str) -> Option<&'static ProviderRow> {
     // `gpt-oss:20b` and the like are names of local models.
     if model.contains([':', '/']) {
         return None;
@@ -361,8 +361,8 @@ pub(super) fn row_of_model(model: &str) -> Option<&'static ProviderRow> {
 
 impl ProviderRow {
     /// Whether an address is of its domains, so that its key may go there.
-    pub(super) fn owns(&self, url: &Url) -> bool {
-        let is_of = |domain: &&str| address::is_of_domain(url, domain);
+    pub(super) fn owns_url(&self, url: &Url) -> bool {
+        let is_of = |domain: &&str| address::is_in_domain(url, domain);
         self.domains.iter().any(is_of)
     }
 
@@ -391,7 +391,7 @@ impl ProviderRow {
     }
 
     /// Its variables, for people.
-    pub(super) fn shown_keys(&self) -> String {
+    pub(super) fn format_keys(&self) -> String {
         let shown: Vec<_> = self.keys.iter().map(|key| format!("`{key}`")).collect();
         shown.join(" or ")
     }
@@ -406,7 +406,7 @@ mod tests {
         let rows = PROVIDERS
             .iter()
             .flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()));
-        let later = LATER
+        let later = UNSUPPORTED
             .iter()
             .flat_map(|(name, aliases)| std::iter::once(*name).chain(aliases.iter().copied()));
         let mut all: Vec<&str> = rows.chain(later).collect();
@@ -421,7 +421,7 @@ mod tests {
         for row in &PROVIDERS {
             assert_eq!(row.needs_key, !row.domains.is_empty(), "{}", row.name);
             if let Ok(url) = Url::parse(row.base_url) {
-                assert!(row.is_local() || row.owns(&url), "{}", row.name);
+                assert!(row.is_local() || row.owns_url(&url), "{}", row.name);
                 assert_eq!(row.is_local(), url.scheme() == "http", "{}", row.name);
             } else {
                 assert!(!row.base_variable.is_empty(), "{}", row.name);

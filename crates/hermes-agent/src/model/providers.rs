@@ -9,13 +9,12 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{
-    Endpoint, LocalModel, Protocol, ResolveError, Surroundings, address, detect,
-    http::innermost,
-    provider_table::PROVIDERS,
-    resolve::place::{self, Place},
+    Endpoint, LocalModel, Protocol, ResolveContext, ResolveError, address, detect,
+    http::root_cause, provider_table::PROVIDERS,
 };
+use crate::model::resolve::{provider, provider::ResolvedProvider};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A provider in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +41,7 @@ pub enum KeyState {
         /// The variable that would hold it, if there is one.
         variable: Option<String>,
     },
-    Unneeded,
+    NotNeeded,
 }
 
 /// Why a provider's models could not be listed.
@@ -57,18 +56,14 @@ pub enum ListError {
         status: u16,
     },
     #[error("it does not answer: {reason}")]
-    Unreachable {
-        reason: String,
-    },
+    Unreachable { reason: String },
     /// It replied, but not with a list.
     #[error("it does not list its models (HTTP {status})")]
-    NoList {
-        status: u16,
-    },
+    NoList { status: u16 },
 }
 
 /// The built-in and configured providers. [`local_servers`] finds local ones.
-pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
+pub async fn list_providers(around: &ResolveContext<'_>) -> Vec<Provider> {
     let configured = around.settings.providers.iter().map(|entry| &*entry.name);
     let is_configured = |name: &str| {
         let mut names = around.settings.providers.iter().map(|entry| &*entry.name);
@@ -86,11 +81,11 @@ pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
             ..ModelChoice::default()
         };
         // An entry without a URL cannot be chosen.
-        if let Ok(Some(place)) = place::stated(around.settings, &choice) {
+        if let Ok(Some(place)) = provider::resolve_stated(around.settings, &choice) {
             found.push(Provider {
                 name: name.to_owned(),
                 is_configured: is_configured(name),
-                address: address::shown(&place.base_url),
+                address: address::host_and_port(&place.base_url),
                 key: key_state(around, &place).await,
             });
         }
@@ -98,74 +93,82 @@ pub async fn providers(around: &Surroundings<'_>) -> Vec<Provider> {
     found
 }
 
-pub(super) async fn key_state(around: &Surroundings<'_>, place: &Place) -> KeyState {
+pub(super) async fn key_state(around: &ResolveContext<'_>, place: &ResolvedProvider) -> KeyState {
     let missing = |shown: String| KeyState::Missing {
         place: shown,
-        variable: place.variable().map(str::to_owned),
+        variable: place.key_variable().map(str::to_owned),
     };
-    match place.key(around).await {
-        Ok(key) if key.value.is_some() => KeyState::Set { place: key.place },
-        Ok(_) => KeyState::Unneeded,
+    match place.resolve_key(around).await {
+        Ok(key) if key.value.is_some() => KeyState::Set { place: key.source },
+        Ok(_) => KeyState::NotNeeded,
         Err(ResolveError::NoKey { place, .. }) => missing(place),
         Err(error) => missing(error.to_string()),
     }
 }
 
 /// The local servers with the model each would use. Empty if detection is off.
-pub async fn local_servers(around: &Surroundings<'_>) -> Vec<LocalModel> {
+pub async fn list_local_servers(around: &ResolveContext<'_>) -> Vec<LocalModel> {
     if !around.settings.model.autodetect {
         return Vec::new();
     }
     let variables = &around.settings.variables;
-    around.local.all(&around.clients, variables, None).await
+    around
+        .local
+        .find_all(&around.clients, variables, None)
+        .await
 }
 
 /// The models of the provider that a choice names, listed with `key` or its own key.
 pub async fn list_models(
-    around: &Surroundings<'_>,
+    around: &ResolveContext<'_>,
     choice: &ModelChoice,
     key: Option<Secret<String>>,
 ) -> Result<Vec<String>, ListError> {
-    let place = place::stated(around.settings, choice)?.ok_or_else(|| ResolveError::NoBaseUrl {
-        provider: "custom".into(),
-        variable: None,
+    let place = provider::resolve_stated(around.settings, choice)?.ok_or_else(|| {
+        ResolveError::NoBaseUrl {
+            provider: "custom".into(),
+            variable: None,
+        }
     })?;
-    let mut own = place.key(around).await.unwrap_or_default();
+    let mut own = place.resolve_key(around).await.unwrap_or_default();
     if key.is_some() {
         own.value = key;
     }
     let endpoint = Endpoint {
-        provider: place.provider,
+        provider: place.name,
         protocol: place.protocol,
         base_url: place.base_url,
         key: own,
         model: String::new(),
         context_length: None,
-        sees_images: false,
+        supports_images: false,
         extra_body: Map::new(),
     };
-    ask(around, &endpoint).await
+    fetch_models(around, &endpoint).await
 }
 
-async fn ask(around: &Surroundings<'_>, endpoint: &Endpoint) -> Result<Vec<String>, ListError> {
+async fn fetch_models(
+    around: &ResolveContext<'_>,
+    endpoint: &Endpoint,
+) -> Result<Vec<String>, ListError> {
     let unreachable = |reason: String| ListError::Unreachable {
-        reason: endpoint.clean(&reason),
+        reason: endpoint.sanitize(&reason),
     };
     let url = list_url(endpoint);
-    let client = around.clients.for_address(&endpoint.base_url);
-    let client = client.map_err(|error| unreachable(innermost(&error)))?;
-    let request = endpoint.authorised(client.get(url)).map_err(unreachable)?;
+    let client = around.clients.client_for(&endpoint.base_url);
+    let client = client.map_err(|error| unreachable(root_cause(&error)))?;
+    let request = endpoint.authorize(client.get(url)).map_err(unreachable)?;
     let asked = async {
         let response = request.send().await?;
         Ok((response.status(), response.bytes().await?))
     };
-    let (status, body) = match timeout(PATIENCE, asked).await {
+    let (status, body) = match timeout(LIST_TIMEOUT, asked).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err::<_, reqwest::Error>(error)) => return Err(unreachable(innermost(&error))),
+        Ok(Err::<_, reqwest::Error>(error)) => return Err(unreachable(root_cause(&error))),
         Err(_) => {
             return Err(unreachable(format!(
                 "timed out after {} s",
-                PATIENCE.as_secs()
+                LIST_TIMEOUT.as_secs()
             )));
         }
     };
@@ -176,7 +179,7 @@ async fn ask(around: &Surroundings<'_>, endpoint: &Endpoint) -> Result<Vec<Strin
     let list: Value = serde_json::from_slice(&body).unwrap_or_default();
     match (status, &list["data"]) {
         (200..300, Value::Array(models)) => {
-            Ok(models.iter().filter_map(detect::talking_model).collect())
+            Ok(models.iter().filter_map(detect::chat_model_name).collect())
         }
         _ => Err(ListError::NoList { status }),
     }
@@ -193,6 +196,6 @@ fn list_url(endpoint: &Endpoint) -> String {
     }
 }
 
-pub fn is_address(text: &str) -> bool {
+pub fn is_provider_url(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }

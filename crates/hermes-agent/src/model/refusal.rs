@@ -5,15 +5,15 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-use super::{Endpoint, Problem};
+use super::{Endpoint, ModelProblem};
 
 /// How much of an error body is read, and for how long.
 const BODY_LIMIT: usize = 64 * 1024;
-const BODY_TIME: Duration = Duration::from_secs(5);
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An error reply, as status or in the middle of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct ProviderRefusal {
     status: u16,
     code: String,
     message: String,
@@ -21,11 +21,11 @@ pub(super) struct Refusal {
     retry_after: Option<Duration>,
 }
 
-impl Refusal {
+impl ProviderRefusal {
     /// Reads an error response.
-    pub(super) async fn read(mut response: reqwest::Response) -> Self {
+    pub(super) async fn from_response(mut response: reqwest::Response) -> Self {
         let status = response.status();
-        let retry_after = retry_after(response.headers());
+        let retry_after = parse_retry_after(response.headers());
         let mut body = Vec::new();
         let read = async {
             while body.len() < BODY_LIMIT
@@ -35,7 +35,7 @@ impl Refusal {
             }
         };
         // On timeout, the part that arrived is used.
-        let _ = tokio::time::timeout(BODY_TIME, read).await;
+        let _ = tokio::time::timeout(BODY_TIMEOUT, read).await;
         let mut refusal = match serde_json::from_slice::<Value>(&body) {
             Ok(body) => Self::from_json(&body),
             Err(_) => Self::from_text(&String::from_utf8_lossy(&body)),
@@ -89,13 +89,13 @@ impl Refusal {
             .or(error["status"].as_u64())
             .and_then(|status| u16::try_from(status).ok())
             .filter(|status| (400..600).contains(status))
-            .unwrap_or_else(|| meant_status(code));
+            .unwrap_or_else(|| status_for_code(code));
         Self {
             status,
             context_limit: error["n_ctx"]
                 .as_u64()
                 .and_then(|limit| u32::try_from(limit).ok())
-                .or_else(|| stated_limit(&message)),
+                .or_else(|| parse_context_limit(&message)),
             code: code.to_owned(),
             message,
             retry_after: None,
@@ -103,28 +103,28 @@ impl Refusal {
     }
 
     /// The problem for the caller, without credentials.
-    pub(super) fn into_problem(self, endpoint: &Endpoint) -> Problem {
-        let message = endpoint.clean(&self.message);
+    pub(super) fn into_problem(self, endpoint: &Endpoint) -> ModelProblem {
+        let message = endpoint.sanitize(&self.message);
         match self.status {
-            status @ (401 | 403) => Problem::KeyRefused {
+            status @ (401 | 403) => ModelProblem::KeyRefused {
                 status,
-                key: endpoint.key.place.clone(),
+                key: endpoint.key.source.clone(),
                 message,
             },
-            404 => Problem::NotFound {
+            404 => ModelProblem::NotFound {
                 model: endpoint.model.clone(),
                 message,
             },
             // An exhausted account gets the same status as a rate limit.
-            429 if self.code != "insufficient_quota" => Problem::RateLimited {
+            429 if self.code != "insufficient_quota" => ModelProblem::RateLimited {
                 retry_after: self.retry_after,
                 message,
             },
-            status if status != 429 && self.is_overflow() => Problem::ContextOverflow {
+            status if status != 429 && self.is_overflow() => ModelProblem::ContextOverflow {
                 limit: self.context_limit,
                 message,
             },
-            status => Problem::Refused {
+            status => ModelProblem::Refused {
                 status,
                 retry_after: self.retry_after,
                 message,
@@ -133,14 +133,14 @@ impl Refusal {
     }
 
     fn is_overflow(&self) -> bool {
-        const CODES: [&str; 4] = [
+        const OVERFLOW_CODES: [&str; 4] = [
             "context_length_exceeded",
             "exceed_context_size_error",
             "request_too_large",
             "string_above_max_length",
         ];
         // As OpenAI, Anthropic, vLLM, llama.cpp, LM Studio, Ollama, Google and Mistral put it.
-        const WORDS: [&str; 16] = [
+        const OVERFLOW_PHRASES: [&str; 16] = [
             "maximum context length",
             "context length exceeded",
             "exceeds the context",
@@ -159,12 +159,13 @@ impl Refusal {
             "too large for model",
         ];
         let message = self.message.to_lowercase();
-        CODES.contains(&self.code.as_str()) || WORDS.iter().any(|words| message.contains(words))
+        OVERFLOW_CODES.contains(&self.code.as_str())
+            || OVERFLOW_PHRASES.iter().any(|words| message.contains(words))
     }
 }
 
 /// The HTTP status for an error code.
-fn meant_status(code: &str) -> u16 {
+fn status_for_code(code: &str) -> u16 {
     match code {
         "authentication_error" | "invalid_api_key" => 401,
         "permission_error" => 403,
@@ -183,7 +184,7 @@ fn meant_status(code: &str) -> u16 {
 }
 
 /// The context size, if the message names it.
-fn stated_limit(message: &str) -> Option<u32> {
+fn parse_context_limit(message: &str) -> Option<u32> {
     let message = message.to_lowercase();
     let number_after = |words: &str| {
         let (_, rest) = message.split_once(words)?;
@@ -202,7 +203,7 @@ fn stated_limit(message: &str) -> Option<u32> {
 }
 
 /// `retry-after` in seconds, milliseconds, or as a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(milliseconds) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
         return Some(Duration::from_millis(milliseconds));

@@ -2,30 +2,33 @@
 
 mod explain;
 mod keys;
-mod lead;
+mod lookup;
 mod no_model;
-pub(super) mod place;
+pub(super) mod provider;
 
 use std::sync::Arc;
 
 use hermes_config::{Home, ModelChoice, ReferenceError, ReferencePolicy, Settings};
 
 pub use self::{
-    explain::{Explained, Explanation, explain},
+    explain::{ExplainedValue, Explanation, explain_model},
     no_model::NoModel,
 };
-use self::{
-    lead::{Lead, follow, points_elsewhere},
-    place::known_context_length,
-};
 use super::{
-    Endpoint, Fallback, HttpClients, HttpModel, Key, LocalModel, LocalServers, Model, Protocol,
-    RetryPolicy, Retrying, address, detect, sight,
+    ApiKey, Endpoint, FallbackModel, HttpClients, HttpModel, LocalModel, LocalServers, Model,
+    Protocol, RetryPolicy, RetryingModel, address, detect,
+};
+use crate::model::{
+    resolve::{
+        lookup::{ChoiceTarget, names_other_provider, resolve_choice},
+        provider::known_context_length,
+    },
+    vision,
 };
 
 /// Inputs for resolving a model.
 #[derive(Debug, Clone)]
-pub struct Surroundings<'a> {
+pub struct ResolveContext<'a> {
     pub home: &'a Home,
     pub settings: &'a Settings,
     /// What references in keys may resolve.
@@ -34,7 +37,7 @@ pub struct Surroundings<'a> {
     pub clients: Arc<HttpClients>,
 }
 
-impl<'a> Surroundings<'a> {
+impl<'a> ResolveContext<'a> {
     /// The context for the owner of a home.
     pub fn new(home: &'a Home, settings: &'a Settings) -> Self {
         Self {
@@ -49,7 +52,7 @@ impl<'a> Surroundings<'a> {
 
 /// What this run requests, beyond the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ModelOverrides {
     /// `--model`.
     pub model: Option<String>,
     /// `--provider`.
@@ -76,7 +79,7 @@ pub struct Selection {
     pub model: Arc<dyn Model>,
     /// Without fallbacks.
     pub endpoint: Endpoint,
-    pub origin: Origin,
+    pub origin: SelectionOrigin,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,
 }
@@ -92,7 +95,7 @@ impl Selection {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum SelectionOrigin {
     Flag,
     Session,
     Configuration,
@@ -111,18 +114,13 @@ pub enum ResolveError {
         "there is no provider `{name}`; known are {}. Others need an entry with `base_url` under `providers` in `config.yaml`",
         known.join(", ")
     )]
-    UnknownProvider {
-        name: String,
-        known: Vec<String>,
-    },
+    UnknownProvider { name: String, known: Vec<String> },
     /// A provider that is not supported yet.
     #[error(
         "`{provider}` is not supported yet: subscription logins and requests signed by a cloud are missing. Use a provider with an API key, or OpenRouter (`OPENROUTER_API_KEY`), which has most models"
     )]
-    Later {
-        provider: String,
-    },
-    #[error("`{provider}` needs a key: set {place}{}", where_to_put(variable.as_deref()))]
+    Unsupported { provider: String },
+    #[error("`{provider}` needs a key: set {place}{}", key_hint(variable.as_deref()))]
     NoKey {
         provider: String,
         place: String,
@@ -132,7 +130,7 @@ pub enum ResolveError {
     /// Neither the provider that a model's name begins with nor OpenRouter has a key.
     #[error(
         "`{model}` needs a key: set {place} to ask {provider}, or `OPENROUTER_API_KEY` to ask OpenRouter{}",
-        where_to_put(Some("NAME"))
+        key_hint(Some("NAME"))
     )]
     NoKeyOfEither {
         model: String,
@@ -145,16 +143,12 @@ pub enum ResolveError {
     #[error(
         "it is unclear who offers the model `{model}`: name the provider with `--provider`, or `provider` under `model` in `config.yaml`"
     )]
-    UnclearProvider {
-        model: String,
-    },
+    UnclearProvider { model: String },
     /// A model that the policy does not allow.
     #[error(
         "the model `{model}` is not allowed here: the operator's policy has no pattern for it in `models.allow`"
     )]
-    NotAllowed {
-        model: String,
-    },
+    NotAllowed { model: String },
     /// A provider without an address.
     #[error(
         "the provider `{provider}` needs a `base_url`{}",
@@ -166,10 +160,7 @@ pub enum ResolveError {
     },
     /// An address that is none.
     #[error("the `base_url` of `{provider}` is not usable: {reason}")]
-    BadBaseUrl {
-        provider: String,
-        reason: String,
-    },
+    BadBaseUrl { provider: String, reason: String },
     #[error("the key of `{provider}` is not available: {error}")]
     Reference {
         provider: String,
@@ -178,39 +169,39 @@ pub enum ResolveError {
 }
 
 /// Where to put a key, appended to the name of its variable.
-fn where_to_put(variable: Option<&str>) -> String {
+fn key_hint(variable: Option<&str>) -> String {
     match variable {
         Some(name) => format!(", in the home's `.env` or with `hermes secret set {name}`"),
         None => String::new(),
     }
 }
 
-pub async fn resolve(
-    around: &Surroundings<'_>,
-    wanted: &Wanted,
+pub async fn resolve_model(
+    around: &ResolveContext<'_>,
+    wanted: &ModelOverrides,
 ) -> Result<Selection, ResolveError> {
-    let (choice, mut origin) = chosen(around.settings, wanted);
+    let (choice, mut origin) = choose_model(around.settings, wanted);
     let mut notes = Vec::new();
-    let endpoint = match endpoint(around, &choice).await? {
-        Found::Stated(endpoint) => endpoint,
-        Found::Detected(endpoint) => {
+    let endpoint = match resolve_endpoint(around, &choice).await? {
+        ResolvedEndpoint::Stated(endpoint) => endpoint,
+        ResolvedEndpoint::Detected(endpoint) => {
             notes.push(format!(
                 "using `{}` from {} on {}",
                 endpoint.model,
                 endpoint.provider,
-                address::shown(&endpoint.base_url)
+                address::host_and_port(&endpoint.base_url)
             ));
             if choice.name.is_none() {
-                origin = Origin::Detection;
+                origin = SelectionOrigin::Detection;
             }
             endpoint
         }
     };
     let mut others: Vec<Arc<dyn Model>> = Vec::new();
     for fallback in &around.settings.fallback_providers {
-        match self::endpoint(around, fallback).await {
-            Ok(Found::Stated(endpoint) | Found::Detected(endpoint)) => {
-                others.push(around.ask(endpoint));
+        match self::resolve_endpoint(around, fallback).await {
+            Ok(ResolvedEndpoint::Stated(endpoint) | ResolvedEndpoint::Detected(endpoint)) => {
+                others.push(around.build_model(endpoint));
             }
             Err(ResolveError::NoModel(_)) => {
                 notes.push("a fallback provider has no `model` and is ignored".to_owned());
@@ -218,11 +209,11 @@ pub async fn resolve(
             Err(error) => notes.push(format!("a fallback provider is ignored: {error}")),
         }
     }
-    let first = around.ask(endpoint.clone());
+    let first = around.build_model(endpoint.clone());
     let model = if others.is_empty() {
         first
     } else {
-        Arc::new(Fallback::new(first, others))
+        Arc::new(FallbackModel::new(first, others))
     };
     Ok(Selection {
         model,
@@ -232,20 +223,20 @@ pub async fn resolve(
     })
 }
 
-impl Surroundings<'_> {
-    fn ask(&self, endpoint: Endpoint) -> Arc<dyn Model> {
+impl ResolveContext<'_> {
+    fn build_model(&self, endpoint: Endpoint) -> Arc<dyn Model> {
         let model = HttpModel::new(endpoint, Arc::clone(&self.clients));
         let policy = RetryPolicy::new(self.settings.agent.api_max_retries);
-        Arc::new(Retrying::new(model, policy))
+        Arc::new(RetryingModel::new(model, policy))
     }
 }
 
 /// The choice to resolve, and its origin.
-fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
+fn choose_model(settings: &Settings, wanted: &ModelOverrides) -> (ModelChoice, SelectionOrigin) {
     let configured = &settings.model.choice;
     let renamed = |name: &str| {
         let is_configured = configured.name.as_deref() == Some(name);
-        if !is_configured && points_elsewhere(settings, name) {
+        if !is_configured && names_other_provider(settings, name) {
             return ModelChoice {
                 name: Some(name.to_owned()),
                 ..ModelChoice::default()
@@ -263,7 +254,7 @@ fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
         configured
             .provider
             .as_deref()
-            .is_some_and(|known| place::same_provider(known, provider))
+            .is_some_and(|known| crate::model::resolve::provider::same_provider(known, provider))
     };
     let is_same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
     let is_elsewhere = |address: &&String| {
@@ -277,10 +268,10 @@ fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
             base_url: Some(address.clone()),
             ..ModelChoice::default()
         };
-        return (choice, Origin::Flag);
+        return (choice, SelectionOrigin::Flag);
     }
     match (&wanted.model, &wanted.provider, &wanted.stored) {
-        (Some(name), None, _) => (renamed(name), Origin::Flag),
+        (Some(name), None, _) => (renamed(name), SelectionOrigin::Flag),
         (name, Some(provider), _) => {
             let choice = match name {
                 _ if !is_configured(provider) => ModelChoice {
@@ -291,7 +282,7 @@ fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
                 Some(name) => renamed(name),
                 None => configured.clone(),
             };
-            (choice, Origin::Flag)
+            (choice, SelectionOrigin::Flag)
         }
         (None, None, Some(stored)) => {
             let is_same_address = match (&stored.base_url, &configured.base_url) {
@@ -311,34 +302,39 @@ fn chosen(settings: &Settings, wanted: &Wanted) -> (ModelChoice, Origin) {
                     ..ModelChoice::default()
                 }
             };
-            (choice, Origin::Session)
+            (choice, SelectionOrigin::Session)
         }
-        (None, None, None) => (configured.clone(), Origin::Configuration),
+        (None, None, None) => (configured.clone(), SelectionOrigin::Configuration),
     }
 }
 
 /// An endpoint, and whether it was configured or detected.
-pub(super) enum Found {
+pub(super) enum ResolvedEndpoint {
     Stated(Endpoint),
     Detected(Endpoint),
 }
 
-pub(super) async fn endpoint(
-    around: &Surroundings<'_>,
+pub(super) async fn resolve_endpoint(
+    around: &ResolveContext<'_>,
     choice: &ModelChoice,
-) -> Result<Found, ResolveError> {
-    let found = match follow(around, choice).await? {
-        Lead::Place(found) => found,
-        Lead::Local(found) => return Ok(Found::Detected(local_endpoint(found, choice.vision))),
+) -> Result<ResolvedEndpoint, ResolveError> {
+    let found = match resolve_choice(around, choice).await? {
+        ChoiceTarget::Provider(found) => found,
+        ChoiceTarget::Local(found) => {
+            return Ok(ResolvedEndpoint::Detected(local_endpoint(
+                found,
+                choice.vision,
+            )));
+        }
     };
     let named = found.model();
-    let place = found.place;
-    let key = place.key(around).await?;
+    let place = found.provider;
+    let key = place.resolve_key(around).await?;
     let (model, listed_length, is_detected) = match named {
         Some(model) => (model, None, false),
-        None => match detect::at(&around.clients, &place.base_url).await {
+        None => match detect::detect_at(&around.clients, &place.base_url).await {
             Some(found) => (found.model, found.context_length, true),
-            None => return Err(no_model(around, Some(place.provider))),
+            None => return Err(no_model_error(around, Some(place.name))),
         },
     };
     let context_length = choice
@@ -348,19 +344,19 @@ pub(super) async fn endpoint(
         .or_else(|| known_context_length(&place.base_url, &model));
     let stated_vision = choice.vision.or(place.vision);
     let endpoint = Endpoint {
-        provider: place.provider,
+        provider: place.name,
         protocol: place.protocol,
         base_url: place.base_url,
         key,
-        sees_images: stated_vision.unwrap_or_else(|| sight::is_known_to_see(&model)),
+        supports_images: stated_vision.unwrap_or_else(|| vision::has_vision(&model)),
         model,
         context_length,
         extra_body: place.extra_body,
     };
     Ok(if is_detected {
-        Found::Detected(endpoint)
+        ResolvedEndpoint::Detected(endpoint)
     } else {
-        Found::Stated(endpoint)
+        ResolvedEndpoint::Stated(endpoint)
     })
 }
 
@@ -369,14 +365,14 @@ fn local_endpoint(found: LocalModel, stated_vision: Option<bool>) -> Endpoint {
         provider: found.server.to_owned(),
         protocol: Protocol::ChatCompletions,
         base_url: found.base_url,
-        key: Key::default(),
-        sees_images: stated_vision.unwrap_or_else(|| sight::is_known_to_see(&found.model)),
+        key: ApiKey::default(),
+        supports_images: stated_vision.unwrap_or_else(|| vision::has_vision(&found.model)),
         model: found.model,
         context_length: found.context_length,
         extra_body: serde_json::Map::new(),
     }
 }
 
-fn no_model(around: &Surroundings<'_>, provider: Option<String>) -> ResolveError {
+fn no_model_error(around: &ResolveContext<'_>, provider: Option<String>) -> ResolveError {
     ResolveError::NoModel(Box::new(NoModel::new(around, provider)))
 }

@@ -7,10 +7,10 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 
-use super::{Model, ModelError, ModelEvent, ModelRequest, Reply, ShownText, Sink};
+use super::{Model, ModelError, ModelEvent, ModelEventSink, ModelReply, ModelRequest, ShownText};
 
 /// The longest pause that is waited for; if a provider requests more, the error is returned.
-const LONGEST_PAUSE: Duration = Duration::from_mins(2);
+const MAX_PAUSE: Duration = Duration::from_mins(2);
 
 /// How often and when a failed request is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct RetryPolicy {
     /// Attempts after the first.
     pub retries: u32,
     /// The pause before the first retry; it doubles each time.
-    pub first_pause: Duration,
+    pub initial_pause: Duration,
 }
 
 impl RetryPolicy {
@@ -26,17 +26,17 @@ impl RetryPolicy {
     pub fn new(retries: u32) -> Self {
         Self {
             retries,
-            first_pause: Duration::from_secs(1),
+            initial_pause: Duration::from_secs(1),
         }
     }
 
     /// The pause before a retry, counted from 1; `None` if it would be too long.
     fn pause(&self, retry: u32, error: &ModelError) -> Option<Duration> {
         if let Some(asked) = error.retry_after() {
-            return (asked <= LONGEST_PAUSE).then_some(asked);
+            return (asked <= MAX_PAUSE).then_some(asked);
         }
-        let doubled = self.first_pause * 2_u32.saturating_pow((retry - 1).min(10));
-        Some(jittered(doubled.min(LONGEST_PAUSE)))
+        let doubled = self.initial_pause * 2_u32.saturating_pow((retry - 1).min(10));
+        Some(add_jitter(doubled.min(MAX_PAUSE)))
     }
 }
 
@@ -47,7 +47,7 @@ impl Default for RetryPolicy {
 }
 
 /// Adds jitter of ±20 %, so that clients do not retry in lockstep.
-fn jittered(pause: Duration) -> Duration {
+fn add_jitter(pause: Duration) -> Duration {
     // The hasher's random keys are the standard library's source of randomness.
     let random = RandomState::new().hash_one(pause);
     let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
@@ -56,20 +56,28 @@ fn jittered(pause: Duration) -> Duration {
 
 /// A model that is retried after transient failures.
 #[derive(Debug, Clone)]
-pub struct Retrying<M> {
+pub struct RetryingModel<M> {
     model: M,
     policy: RetryPolicy,
 }
 
-impl<M: Model> Retrying<M> {
+impl<M: Model> RetryingModel<M> {
     pub fn new(model: M, policy: RetryPolicy) -> Self {
         Self { model, policy }
     }
 
-    async fn ask(&self, request: &ModelRequest<'_>, sink: Sink<'_>) -> Result<Reply, ModelError> {
+    async fn complete_with_retries(
+        &self,
+        request: &ModelRequest<'_>,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ModelReply, ModelError> {
         for retry in 1_u32.. {
-            let mut shown = Shown::default();
-            let error = match self.model.complete(request, &mut shown.watch(sink)).await {
+            let mut shown = DeliveredText::default();
+            let error = match self
+                .model
+                .complete(request, &mut shown.wrap_sink(sink))
+                .await
+            {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -78,7 +86,7 @@ impl<M: Model> Retrying<M> {
             else {
                 return Err(error);
             };
-            if !shown.take_back(request, sink) {
+            if !shown.retract(request, sink) {
                 return Err(error);
             }
             sink(ModelEvent::Retrying {
@@ -93,7 +101,7 @@ impl<M: Model> Retrying<M> {
     }
 }
 
-impl<M: Model> Model for Retrying<M> {
+impl<M: Model> Model for RetryingModel<M> {
     fn name(&self) -> &str {
         self.model.name()
     }
@@ -106,28 +114,31 @@ impl<M: Model> Model for Retrying<M> {
         self.model.context_length()
     }
 
-    fn sees_images(&self) -> bool {
-        self.model.sees_images()
+    fn supports_images(&self) -> bool {
+        self.model.supports_images()
     }
 
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
-        sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        self.ask(request, sink).boxed()
+        sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        self.complete_with_retries(request, sink).boxed()
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shown(bool);
+pub(super) struct DeliveredText(bool);
 
-impl Shown {
-    pub(super) fn watch<'a>(&'a mut self, sink: Sink<'a>) -> impl FnMut(ModelEvent) + Send + 'a {
+impl DeliveredText {
+    pub(super) fn wrap_sink<'a>(
+        &'a mut self,
+        sink: ModelEventSink<'a>,
+    ) -> impl FnMut(ModelEvent) + Send + 'a {
         move |event| {
             match event {
                 ModelEvent::TextDelta(_) => self.0 = true,
-                ModelEvent::TextTakenBack => self.0 = false,
+                ModelEvent::TextRetracted => self.0 = false,
                 _ => {}
             }
             sink(event);
@@ -135,12 +146,12 @@ impl Shown {
     }
 
     /// Retracts delivered text. Returns whether the request may be retried.
-    pub(super) fn take_back(&self, request: &ModelRequest<'_>, sink: Sink<'_>) -> bool {
+    pub(super) fn retract(&self, request: &ModelRequest<'_>, sink: ModelEventSink<'_>) -> bool {
         match (self.0, request.shown_text) {
             (false, _) => true,
             (true, ShownText::Final) => false,
             (true, ShownText::Revocable) => {
-                sink(ModelEvent::TextTakenBack);
+                sink(ModelEvent::TextRetracted);
                 true
             }
         }

@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 
 /// The given arguments of a prompt.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Arguments {
+pub struct PromptArguments {
     /// By name. Prompts take strings only.
     pub given: Map<String, Value>,
     pub missing: Vec<PromptArgument>,
 }
 
-impl Arguments {
+impl PromptArguments {
     pub fn add(&mut self, name: &str, value: impl Into<String>) {
         self.missing.retain(|missing| missing.name != name);
         self.given
@@ -20,16 +20,16 @@ impl Arguments {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadArguments {
+pub enum PromptArgumentError {
     /// A quote without its end.
     #[error("a quote is not closed")]
-    OpenQuote,
+    UnclosedQuote,
     /// Given twice.
     #[error("`{0}` is given twice")]
-    Twice(String),
+    Duplicate(String),
     #[error(
         "there is no argument left for `{word}`{}; put quotes around values with spaces",
-        known(names)
+        expected_names(names)
     )]
     TooMany {
         /// The first that is too many.
@@ -38,7 +38,7 @@ pub enum BadArguments {
     },
 }
 
-fn known(names: &[String]) -> String {
+fn expected_names(names: &[String]) -> String {
     match names {
         [] => ": the prompt takes none".to_owned(),
         names => format!(": the prompt takes {}", names.join(", ")),
@@ -46,16 +46,19 @@ fn known(names: &[String]) -> String {
 }
 
 /// Parses the text after a command's name.
-pub(super) fn read(text: &str, parameters: &[PromptArgument]) -> Result<Arguments, BadArguments> {
+pub(super) fn parse_arguments(
+    text: &str,
+    parameters: &[PromptArgument],
+) -> Result<PromptArguments, PromptArgumentError> {
     let mut given = Map::new();
     let mut in_order = Vec::new();
-    for word in words(text)? {
+    for word in split_words(text)? {
         let named = word.named.then(|| word.text.split_once('=')).flatten();
         match named.filter(|(name, _)| parameters.iter().any(|known| known.name == *name)) {
             Some((name, value)) => {
                 let before = given.insert(name.to_owned(), Value::String(value.to_owned()));
                 if before.is_some() {
-                    return Err(BadArguments::Twice(name.to_owned()));
+                    return Err(PromptArgumentError::Duplicate(name.to_owned()));
                 }
             }
             None => in_order.push(word.text),
@@ -66,7 +69,7 @@ pub(super) fn read(text: &str, parameters: &[PromptArgument]) -> Result<Argument
         .filter(|parameter| !given.contains_key(&parameter.name))
         .collect();
     if let Some(word) = in_order.get(open.len()) {
-        return Err(BadArguments::TooMany {
+        return Err(PromptArgumentError::TooMany {
             word: word.clone(),
             names: parameters.iter().map(|known| known.name.clone()).collect(),
         });
@@ -78,21 +81,21 @@ pub(super) fn read(text: &str, parameters: &[PromptArgument]) -> Result<Argument
         parameter.required == Some(true) && !given.contains_key(&parameter.name)
     };
     let missing = parameters.iter().filter(is_missing).cloned().collect();
-    Ok(Arguments { given, missing })
+    Ok(PromptArguments { given, missing })
 }
 
-struct Word {
+struct TypedWord {
     text: String,
     /// Whether a `=` may separate a name: not in a quoted word.
     named: bool,
 }
 
 /// Splits at spaces outside of quotes. A quote inside a word is literal: `don't`.
-fn words(text: &str) -> Result<Vec<Word>, BadArguments> {
+fn split_words(text: &str) -> Result<Vec<TypedWord>, PromptArgumentError> {
     let mut words = Vec::new();
     let mut rest = text.trim_start().chars().peekable();
     while rest.peek().is_some() {
-        let mut word = Word {
+        let mut word = TypedWord {
             text: String::new(),
             named: !matches!(rest.peek(), Some('"' | '\'')),
         };
@@ -101,7 +104,7 @@ fn words(text: &str) -> Result<Vec<Word>, BadArguments> {
             match character {
                 quote @ ('"' | '\'') if may_open => loop {
                     match rest.next() {
-                        None => return Err(BadArguments::OpenQuote),
+                        None => return Err(PromptArgumentError::UnclosedQuote),
                         Some(end) if end == quote => break,
                         Some('\\') if matches!(rest.peek(), Some('\\' | '"' | '\'')) => {
                             word.text.extend(rest.next());

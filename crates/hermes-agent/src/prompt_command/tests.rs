@@ -15,7 +15,7 @@ fn commands(naming: Naming, prompts: &[(&str, &str)]) -> Vec<PromptCommand> {
         .iter()
         .map(|(server, name)| (ServerName::new(*server), prompt(name, &[])))
         .collect();
-    PromptCommand::named(naming, prompts)
+    PromptCommand::assign_names(naming, prompts)
 }
 
 fn names(commands: &[PromptCommand]) -> Vec<&str> {
@@ -30,10 +30,10 @@ fn a_prompt_is_found_in_both_spellings() {
     for naming in [Naming::Single, Naming::Double] {
         let commands = commands(naming, &[("my-api", "code-review")]);
         for typed in ["mcp_my_api_code_review", "mcp__my_api__code_review"] {
-            let found = PromptCommand::among(commands.clone(), typed).unwrap();
+            let found = PromptCommand::find_among(commands.clone(), typed).unwrap();
             assert_eq!(found.prompt.name, "code-review");
         }
-        assert!(PromptCommand::among(commands, "mcp_my_api").is_none());
+        assert!(PromptCommand::find_among(commands, "mcp_my_api").is_none());
     }
 }
 
@@ -48,7 +48,7 @@ fn names_that_would_be_the_same_are_numbered() {
 
 #[test]
 fn the_usage_shows_what_is_required() {
-    let command = PromptCommand::named(
+    let command = PromptCommand::assign_names(
         Naming::Single,
         vec![(
             ServerName::new("s"),
@@ -60,7 +60,7 @@ fn the_usage_shows_what_is_required() {
 
 fn read(text: &str) -> Result<(Value, Vec<String>), String> {
     let prompt = prompt("greet", &[("name", true), ("style", false), ("tone", true)]);
-    let arguments = arguments::read(text, prompt.arguments.as_deref().unwrap());
+    let arguments = arguments::parse_arguments(text, prompt.arguments.as_deref().unwrap());
     let arguments = arguments.map_err(|error| error.to_string())?;
     let missing = arguments.missing.into_iter().map(|argument| argument.name);
     Ok((Value::Object(arguments.given), missing.collect()))
@@ -103,7 +103,7 @@ fn required_arguments_that_are_missing_are_named() {
     );
     assert_eq!(read("Ada").unwrap().1, ["tone"]);
     let mut arguments =
-        arguments::read("", &[PromptArgument::new("x").with_required(true)]).unwrap();
+        arguments::parse_arguments("", &[PromptArgument::new("x").with_required(true)]).unwrap();
     arguments.add("x", "1");
     assert_eq!(
         (arguments.missing.len(), &arguments.given["x"]),

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use hermes_config::{Redactor, ServerName, server::AuditLevel};
-use hermes_mcp::{inquiry::Sampled, protocol::CreateMessageRequestParams};
+use hermes_mcp::{protocol::CreateMessageRequestParams, server_request::SamplingReply};
 
-use super::Refusal;
+use super::SamplingRefusal;
 
-pub(super) struct Entry<'a> {
+pub(super) struct SamplingAuditEntry<'a> {
     pub(super) server: &'a ServerName,
     pub(super) model: Option<&'a str>,
     pub(super) request: &'a CreateMessageRequestParams,
-    pub(super) outcome: &'a Result<Sampled, Refusal>,
+    pub(super) outcome: &'a Result<SamplingReply, SamplingRefusal>,
     pub(super) took: Duration,
 }
 
-impl Entry<'_> {
+impl SamplingAuditEntry<'_> {
     pub(super) fn write(&self, level: AuditLevel, redactor: &Redactor) {
         let server = self.server;
         let model = self.model.unwrap_or("-");

@@ -8,13 +8,13 @@ use std::{
 use futures::future::BoxFuture;
 use hermes_config::{AuxiliaryTask, Home, ReferencePolicy, Settings};
 
-use super::{Refusal, SamplingModels};
+use super::{SamplingModels, SamplingRefusal};
 use crate::{
-    ceiling::InForce,
     model::{
-        Auxiliary, HttpClients, LocalServers, Model, ModelRequest, Problem, Reply, ResolveError,
-        Selection, Surroundings, Wanted, resolve,
+        Auxiliary, HttpClients, LocalServers, Model, ModelOverrides, ModelProblem, ModelReply,
+        ModelRequest, ResolveContext, ResolveError, Selection, resolve_model,
     },
+    policy::PolicyHandle,
 };
 
 /// Resolves the model of `auxiliary.mcp` when it is needed.
@@ -23,11 +23,11 @@ pub struct AuxiliaryModels {
     references: ReferencePolicy,
     local: LocalServers,
     clients: Arc<HttpClients>,
-    in_force: InForce,
-    known: Mutex<Known>,
+    policy: PolicyHandle,
+    state: Mutex<AuxiliaryState>,
 }
 
-struct Known {
+struct AuxiliaryState {
     settings: Arc<Settings>,
     /// Whether a conversation with its own model is expected.
     is_expected: bool,
@@ -36,14 +36,14 @@ struct Known {
 }
 
 impl AuxiliaryModels {
-    pub fn new(around: &Surroundings<'_>) -> Self {
+    pub fn new(around: &ResolveContext<'_>) -> Self {
         Self {
             home: around.home.clone(),
             references: around.references.clone(),
             local: around.local.clone(),
             clients: Arc::clone(&around.clients),
-            in_force: InForce::default(),
-            known: Mutex::new(Known {
+            policy: PolicyHandle::default(),
+            state: Mutex::new(AuxiliaryState {
                 settings: Arc::new(around.settings.clone()),
                 is_expected: false,
                 main: None,
@@ -54,9 +54,9 @@ impl AuxiliaryModels {
 
     /// Uses only models and hosts that the operator's policy allows.
     #[must_use]
-    pub fn beneath(mut self, in_force: InForce) -> Self {
-        self.clients = Arc::new(HttpClients::beneath(in_force.clone()));
-        self.in_force = in_force;
+    pub fn with_policy(mut self, in_force: PolicyHandle) -> Self {
+        self.clients = Arc::new(HttpClients::with_policy(in_force.clone()));
+        self.policy = in_force;
         self
     }
 
@@ -85,8 +85,8 @@ impl AuxiliaryModels {
         }
     }
 
-    fn around<'a>(&'a self, settings: &'a Settings) -> Surroundings<'a> {
-        Surroundings {
+    fn resolve_context<'a>(&'a self, settings: &'a Settings) -> ResolveContext<'a> {
+        ResolveContext {
             home: &self.home,
             settings,
             references: self.references.clone(),
@@ -96,7 +96,7 @@ impl AuxiliaryModels {
     }
 
     /// The default model. A failure is not cached: the user may fix it.
-    async fn default(&self) -> Result<Auxiliary, ResolveError> {
+    async fn default_model(&self) -> Result<Auxiliary, ResolveError> {
         let (settings, main) = {
             let known = self.lock();
             if let Some(found) = &known.found {
@@ -104,24 +104,24 @@ impl AuxiliaryModels {
             }
             (known.settings.clone(), known.main.clone())
         };
-        let around = self.around(&settings);
+        let around = self.resolve_context(&settings);
         let found = Auxiliary::find(&around, main.as_ref(), AuxiliaryTask::Mcp).await?;
         self.lock().found = Some(found.clone());
         Ok(found)
     }
 
-    async fn named(&self, name: &str) -> Result<Auxiliary, ResolveError> {
-        match self.default().await {
+    async fn named_model(&self, name: &str) -> Result<Auxiliary, ResolveError> {
+        match self.default_model().await {
             Ok(auxiliary) => Ok(auxiliary.with_model(name)),
             // Without a default model, the name alone may identify the provider.
             Err(ResolveError::NoModel(_)) => {
-                let wanted = Wanted {
+                let wanted = ModelOverrides {
                     model: Some(name.to_owned()),
-                    ..Wanted::default()
+                    ..ModelOverrides::default()
                 };
                 let settings = self.lock().settings.clone();
-                let around = self.around(&settings);
-                let main = resolve(&around, &wanted).await?;
+                let around = self.resolve_context(&settings);
+                let main = resolve_model(&around, &wanted).await?;
                 let found = Auxiliary::find(&around, Some(&main), AuxiliaryTask::Mcp).await?;
                 Ok(found.with_model(name))
             }
@@ -129,13 +129,13 @@ impl AuxiliaryModels {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, AuxiliaryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SamplingModels for AuxiliaryModels {
-    fn is_expected(&self) -> bool {
+    fn has_model(&self) -> bool {
         let known = self.lock();
         known.is_expected
             || known.main.is_some()
@@ -143,9 +143,9 @@ impl SamplingModels for AuxiliaryModels {
             || Auxiliary::is_configured(&known.settings, AuxiliaryTask::Mcp)
     }
 
-    fn default_name(&self) -> BoxFuture<'_, Result<String, Refusal>> {
+    fn default_name(&self) -> BoxFuture<'_, Result<String, SamplingRefusal>> {
         Box::pin(async {
-            let auxiliary = self.default().await.map_err(no_model)?;
+            let auxiliary = self.default_model().await.map_err(no_model)?;
             Ok(auxiliary.name().to_owned())
         })
     }
@@ -155,27 +155,27 @@ impl SamplingModels for AuxiliaryModels {
         name: &'a str,
         limit: Option<Duration>,
         request: &'a ModelRequest<'a>,
-    ) -> BoxFuture<'a, Result<Reply, Refusal>> {
+    ) -> BoxFuture<'a, Result<ModelReply, SamplingRefusal>> {
         Box::pin(async move {
-            let mut auxiliary = self.named(name).await.map_err(no_model)?;
-            let ceiling = self.in_force.ceiling();
+            let mut auxiliary = self.named_model(name).await.map_err(no_model)?;
+            let ceiling = self.policy.policy();
             if !ceiling.allows_model(Model::provider(&auxiliary), auxiliary.name()) {
-                return Err(Refusal::ModelNotAllowed(name.to_owned()));
+                return Err(SamplingRefusal::ModelNotAllowed(name.to_owned()));
             }
             if let Some(limit) = limit {
                 auxiliary = auxiliary.with_timeout(limit);
             }
             let reply = auxiliary.complete(request).await;
             reply.map_err(|error| match error.problem {
-                Problem::Silent { after, .. } => Refusal::Timeout(after),
-                _ => Refusal::CallFailed(error.to_string()),
+                ModelProblem::TimedOut { after, .. } => SamplingRefusal::Timeout(after),
+                _ => SamplingRefusal::CallFailed(error.to_string()),
             })
         })
     }
 }
 
-fn no_model(error: ResolveError) -> Refusal {
-    Refusal::NoModel(match error {
+fn no_model(error: ResolveError) -> SamplingRefusal {
+    SamplingRefusal::NoModel(match error {
         // The full message fills a screen.
         ResolveError::NoModel(_) => {
             "set `model` or `auxiliary.mcp` in `config.yaml`, or start a local model server".into()

@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     message::{AssistantMessage, Content, Message, Part, ToolCall, ToolResult},
-    model::{FinishReason, Reply, ToolChoice, ToolDefinition},
+    model::{FinishReason, ModelReply, ToolChoice, ToolDefinition},
 };
 
-pub(super) fn messages(request: &CreateMessageRequestParams) -> Vec<Message> {
+pub(super) fn to_messages(request: &CreateMessageRequestParams) -> Vec<Message> {
     let mut messages = Vec::new();
     // A result refers to its call only by id.
     let mut names: HashMap<String, String> = HashMap::new();
@@ -46,7 +46,7 @@ pub(super) fn messages(request: &CreateMessageRequestParams) -> Vec<Message> {
         }
         messages.push(match message.role {
             Role::Assistant => assistant(rest),
-            Role::User => Message::user(content(rest)),
+            Role::User => Message::user(to_content(rest)),
         });
     }
     messages
@@ -81,14 +81,14 @@ fn assistant(blocks: Vec<Block>) -> Message {
         }
     }
     Message::Assistant(AssistantMessage {
-        content: content(others),
+        content: to_content(others),
         tool_calls: calls,
         ..AssistantMessage::default()
     })
 }
 
 /// A single text becomes a plain string; anything else becomes parts.
-fn content(blocks: Vec<Block>) -> Content {
+fn to_content(blocks: Vec<Block>) -> Content {
     if let [Block::Text(text)] = blocks.as_slice() {
         return Content::Text(text.text.clone());
     }
@@ -120,7 +120,7 @@ fn text_of(block: &ContentBlock) -> String {
 }
 
 /// The tools that a server offers to the model.
-pub(super) fn tools(request: &CreateMessageRequestParams) -> Vec<ToolDefinition> {
+pub(super) fn to_tool_definitions(request: &CreateMessageRequestParams) -> Vec<ToolDefinition> {
     let tools = request.tools.iter().flatten();
     tools
         .map(|tool| ToolDefinition {
@@ -145,7 +145,10 @@ pub(super) fn tool_choice(request: &CreateMessageRequestParams) -> ToolChoice<'s
 }
 
 /// The result for the server; `None` for an empty reply.
-pub(super) fn answer(reply: Reply, redact: impl Fn(&str) -> String) -> Option<CreateMessageResult> {
+pub(super) fn to_sampling_result(
+    reply: ModelReply,
+    redact: impl Fn(&str) -> String,
+) -> Option<CreateMessageResult> {
     let mut blocks = Vec::new();
     if !reply.text.trim().is_empty() {
         blocks.push(Block::text(redact(&reply.text)));

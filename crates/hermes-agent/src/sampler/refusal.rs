@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use hermes_config::Redactor;
-use hermes_mcp::inquiry::SamplingRefused;
+use hermes_mcp::server_request::SamplingError;
 
 /// Why a sampling request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum SamplingRefusal {
     /// `sampling.enabled: false`.
     #[error("sampling is disabled for this server")]
     Disabled,
@@ -38,7 +38,7 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl SamplingRefusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -65,8 +65,8 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for SamplingRefused {
-    fn from(refusal: Refusal) -> Self {
+impl From<SamplingRefusal> for SamplingError {
+    fn from(refusal: SamplingRefusal) -> Self {
         Self {
             reason: refusal.code(),
             message: refusal.to_string(),

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     message::{Message, ToolCall},
-    model::{FinishReason, Usage},
+    model::{FinishReason, TokenUsage},
 };
 
 /// Answers with a text, or with a call of a tool where the last message asks for one.
 #[derive(Default)]
-struct Parrot {
+struct EchoModels {
     is_missing: bool,
     asked: AtomicUsize,
     last: Mutex<Option<Asked>>,
@@ -25,14 +25,14 @@ struct Asked {
     messages: Vec<Message>,
 }
 
-impl SamplingModels for Parrot {
-    fn is_expected(&self) -> bool {
+impl SamplingModels for EchoModels {
+    fn has_model(&self) -> bool {
         !self.is_missing
     }
 
-    fn default_name(&self) -> BoxFuture<'_, Result<String, Refusal>> {
+    fn default_name(&self) -> BoxFuture<'_, Result<String, SamplingRefusal>> {
         let name = if self.is_missing {
-            Err(Refusal::NoModel("none".into()))
+            Err(SamplingRefusal::NoModel("none".into()))
         } else {
             Ok("usual".to_owned())
         };
@@ -44,7 +44,7 @@ impl SamplingModels for Parrot {
         name: &'a str,
         limit: Option<Duration>,
         request: &'a ModelRequest<'a>,
-    ) -> BoxFuture<'a, Result<Reply, Refusal>> {
+    ) -> BoxFuture<'a, Result<ModelReply, SamplingRefusal>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         *self.last.lock().unwrap() = Some(Asked {
             name: name.to_owned(),
@@ -57,14 +57,14 @@ impl SamplingModels for Parrot {
             .last()
             .map(|message| message.content().text().into_owned());
         let said = said.unwrap_or_default();
-        let mut reply = Reply {
+        let mut reply = ModelReply {
             model: name.to_owned(),
-            usage: Some(Usage {
+            usage: Some(TokenUsage {
                 input_tokens: 5,
                 output_tokens: 2,
-                ..Usage::default()
+                ..TokenUsage::default()
             }),
-            ..Reply::default()
+            ..ModelReply::default()
         };
         match said.as_str() {
             "use a tool" => {
@@ -76,7 +76,7 @@ impl SamplingModels for Parrot {
             }
             "say nothing" => {}
             "fail" => {
-                return Box::pin(std::future::ready(Err(Refusal::CallFailed(
+                return Box::pin(std::future::ready(Err(SamplingRefusal::CallFailed(
                     "sk-proj-abcdefghijk1234".into(),
                 ))));
             }
@@ -92,7 +92,7 @@ impl SamplingModels for Parrot {
 
 struct Setup {
     sampler: Sampler,
-    model: Arc<Parrot>,
+    model: Arc<EchoModels>,
 }
 
 fn server(keys: &Value) -> Server {
@@ -104,21 +104,21 @@ fn server(keys: &Value) -> Server {
 
 impl Setup {
     fn new(keys: &Value) -> Self {
-        Self::with(keys, Parrot::default()).0
+        Self::with(keys, EchoModels::default()).0
     }
 
-    fn with(keys: &Value, model: Parrot) -> (Self, Option<SamplingOffer>) {
+    fn with(keys: &Value, model: EchoModels) -> (Self, Option<SamplingSupport>) {
         let model = Arc::new(model);
         let sampler = Sampler::new(model.clone(), Redactor::default());
-        let offer = sampler.offer(&server(keys));
+        let offer = sampler.sampling_offer(&server(keys));
         (Self { sampler, model }, offer)
     }
 
-    async fn ask(&self, prompt: &str) -> Result<Value, SamplingRefused> {
+    async fn ask(&self, prompt: &str) -> Result<Value, SamplingError> {
         self.ask_with(prompt, json!({})).await
     }
 
-    async fn ask_with(&self, prompt: &str, more: Value) -> Result<Value, SamplingRefused> {
+    async fn ask_with(&self, prompt: &str, more: Value) -> Result<Value, SamplingError> {
         let mut request = json!({
             "messages": [{"role": "user", "content": {"type": "text", "text": prompt}}],
             "maxTokens": 100,
@@ -126,7 +126,7 @@ impl Setup {
         for (key, value) in more.as_object().unwrap() {
             request[key] = value.clone();
         }
-        let asker = Asker {
+        let asker = RequestOrigin {
             server: ServerName::new("s"),
             call: None,
             conversation: None,
@@ -206,7 +206,9 @@ async fn requests_are_counted_over_a_minute_that_slides() {
 async fn the_count_outlives_a_reconnect() {
     let setup = Setup::new(&json!({"max_rpm": 1}));
     setup.ask("one").await.unwrap();
-    setup.sampler.offer(&server(&json!({"max_rpm": 1})));
+    setup
+        .sampler
+        .sampling_offer(&server(&json!({"max_rpm": 1})));
     assert_eq!(setup.refusal("two").await, "rate_limit");
 }
 
@@ -250,14 +252,14 @@ async fn tool_uses_in_a_row_are_limited_and_a_text_starts_over() {
 
 #[tokio::test]
 async fn without_tool_rounds_every_tool_use_is_refused_and_none_is_offered() {
-    let (setup, offer) = Setup::with(&json!({"max_tool_rounds": 0}), Parrot::default());
-    assert_eq!(offer, Some(SamplingOffer::Plain));
+    let (setup, offer) = Setup::with(&json!({"max_tool_rounds": 0}), EchoModels::default());
+    assert_eq!(offer, Some(SamplingSupport::Plain));
     assert_eq!(setup.refusal("use a tool").await, "tool_loops_disabled");
     setup.ask("Hi").await.unwrap();
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_are_passed_on_as_they_are() {
+async fn arguments_that_are_not_json_are_passed_on_as_they_are() {
     let setup = Setup::new(&json!({}));
     let answer = setup.ask("use a tool badly").await.unwrap();
     assert_eq!(answer["content"]["input"], json!({"_raw": "at the sky"}));
@@ -266,18 +268,18 @@ async fn arguments_that_are_no_json_are_passed_on_as_they_are() {
 #[tokio::test]
 async fn sampling_is_offered_only_where_it_is_on_and_there_is_a_model() {
     let offer = |keys: Value, is_missing| {
-        let parrot = Parrot {
+        let parrot = EchoModels {
             is_missing,
-            ..Parrot::default()
+            ..EchoModels::default()
         };
         Setup::with(&keys, parrot).1
     };
-    assert_eq!(offer(json!({}), false), Some(SamplingOffer::WithTools));
+    assert_eq!(offer(json!({}), false), Some(SamplingSupport::WithTools));
     assert_eq!(offer(json!({"enabled": false}), false), None);
     assert_eq!(offer(json!({}), true), None);
     assert_eq!(
         offer(json!({"model": "m"}), true),
-        Some(SamplingOffer::WithTools)
+        Some(SamplingSupport::WithTools)
     );
 }
 
@@ -285,9 +287,9 @@ async fn sampling_is_offered_only_where_it_is_on_and_there_is_a_model() {
 async fn every_refusal_has_its_word() {
     let off = Setup::new(&json!({"enabled": false}));
     assert_eq!(off.refusal("Hi").await, "disabled");
-    let missing = Parrot {
+    let missing = EchoModels {
         is_missing: true,
-        ..Parrot::default()
+        ..EchoModels::default()
     };
     assert_eq!(
         Setup::with(&json!({}), missing).0.refusal("Hi").await,
@@ -320,7 +322,7 @@ async fn secrets_in_an_answer_do_not_reach_the_server() {
 
 #[tokio::test]
 async fn a_server_that_was_never_offered_anything_is_refused() {
-    let sampler = Sampler::new(Arc::new(Parrot::default()), Redactor::default());
+    let sampler = Sampler::new(Arc::new(EchoModels::default()), Redactor::default());
     let setup = Setup {
         sampler,
         model: Arc::default(),
@@ -446,11 +448,11 @@ proptest::proptest! {
         assert!(!said.contains(&own) && !said.contains(&token), "{said}");
         assert!(said.starts_with("You said: they are [REDACTED]"), "{said}");
         for refusal in [
-            Refusal::CallFailed(prompt.clone()),
-            Refusal::NoModel(prompt.clone()),
-            Refusal::ModelNotAllowed(prompt),
+            SamplingRefusal::CallFailed(prompt.clone()),
+            SamplingRefusal::NoModel(prompt.clone()),
+            SamplingRefusal::ModelNotAllowed(prompt),
         ] {
-            let refused = SamplingRefused::from(refusal.redacted(&redactor));
+            let refused = SamplingError::from(refusal.redacted(&redactor));
             let text = refused.to_string();
             assert!(!text.contains(&own) && !text.contains(&token), "{text}");
         }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use hermes_mcp::{
-    CallOptions, Host, Outcome, RegisteredTool, inquiry::Conversation, protocol::ContentBlock,
-    registry::Consent, session::Progress,
+    CallOptions, Host, Outcome, RegisteredTool, protocol::ContentBlock, registry::ToolApproval,
+    server_request::ConversationId, session::Progress,
 };
 use serde_json::{Map, Value};
 
 use crate::{
-    approval::{ApprovalKind, ApprovalRequest, Refusal},
+    approval::{ApprovalError, ApprovalKind, ApprovalRequest},
     message::Image,
     model::ToolDefinition,
     tool::{ToolContext, ToolOutput},
@@ -32,20 +32,20 @@ pub(super) async fn call(
     match call_mcp(host, tool, arguments, context).await {
         Ok(outcome) => ToolOutput {
             is_error: outcome.is_error(),
-            images: images(&outcome),
-            ..ToolOutput::from_outside(tool.name.as_str(), outcome.to_json())
+            images: extract_images(&outcome),
+            ..ToolOutput::from_untrusted(tool.name.as_str(), outcome.to_json())
         },
         Err(refusal) => ToolOutput::error(refusal.to_string()),
     }
 }
 
 /// Larger images are refused by providers.
-const MOST_IMAGE_BYTES: usize = 5 << 20;
+const MAX_IMAGE_BYTES: usize = 5 << 20;
 /// Images of one result that are passed on; the text names the others.
-const MOST_IMAGES: usize = 8;
+const MAX_IMAGES: usize = 8;
 
 /// The images in a result that models support, in order.
-fn images(outcome: &Outcome) -> Vec<Image> {
+fn extract_images(outcome: &Outcome) -> Vec<Image> {
     let blocks = outcome.raw().map(|result| result.content.as_slice());
     let data = blocks
         .into_iter()
@@ -54,9 +54,9 @@ fn images(outcome: &Outcome) -> Vec<Image> {
             ContentBlock::Image(image) => Some(image.data.as_str()),
             _ => None,
         });
-    data.filter(|data| data.len() <= MOST_IMAGE_BYTES)
+    data.filter(|data| data.len() <= MAX_IMAGE_BYTES)
         .filter_map(Image::from_base64)
-        .take(MOST_IMAGES)
+        .take(MAX_IMAGES)
         .collect()
 }
 
@@ -66,27 +66,29 @@ pub async fn call_mcp(
     tool: &RegisteredTool,
     arguments: Map<String, Value>,
     context: &ToolContext,
-) -> Result<Outcome, Refusal> {
-    if tool.consent == Consent::Needed {
-        ask(tool, &arguments, context).await?;
+) -> Result<Outcome, ApprovalError> {
+    if tool.approval == ToolApproval::Required {
+        request_mcp_approval(tool, &arguments, context).await?;
     }
     let progress = context.progress.clone();
     let options = CallOptions {
-        conversation: Some(Conversation(context.session.clone())),
+        conversation: Some(ConversationId(context.session.clone())),
         cancel: context.cancel.clone(),
-        on_progress: Some(Arc::new(move |news: &Progress| progress(&line(news)))),
+        on_progress: Some(Arc::new(move |news: &Progress| {
+            progress(&format_progress(news))
+        })),
         ..CallOptions::default()
     };
     Ok(host.call_tool(tool, arguments, &options).await)
 }
 
 /// Requests approval for a tool in `tools.approve`. "Session" and "always" answers apply to this tool alone.
-async fn ask(
+async fn request_mcp_approval(
     tool: &RegisteredTool,
     arguments: &Map<String, Value>,
     context: &ToolContext,
-) -> Result<(), Refusal> {
-    let what = format!("{}.{}", tool.server, tool.original());
+) -> Result<(), ApprovalError> {
+    let what = format!("{}.{}", tool.server, tool.original_name());
     let arguments = serde_json::to_string(arguments).unwrap_or_default();
     let request = ApprovalRequest {
         kind: ApprovalKind::Mcp,
@@ -97,17 +99,20 @@ async fn ask(
             tool.server
         ),
         rules: vec![format!("MCP tool {what}")],
-        may_be_permanent: true,
+        can_allow_always: true,
         ..ApprovalRequest::default()
     };
-    context.approvals.action(request, &context.cancel).await
+    context
+        .approvals
+        .check_action(request, &context.cancel)
+        .await
 }
 
 /// `3/10 message`, as far as the server sent it.
-fn line(news: &Progress) -> String {
-    let mut line = number(news.progress);
+fn format_progress(news: &Progress) -> String {
+    let mut line = format_number(news.progress);
     if let Some(total) = news.total {
-        line = format!("{line}/{}", number(total));
+        line = format!("{line}/{}", format_number(total));
     }
     let message = news.message.as_deref().unwrap_or_default();
     // Line breaks in the message are removed.
@@ -121,7 +126,7 @@ fn line(news: &Progress) -> String {
 }
 
 /// At most two decimals, without trailing zeros.
-fn number(number: f64) -> String {
+fn format_number(number: f64) -> String {
     let text = format!("{number:.2}");
     match text.strip_suffix(".00") {
         Some(whole) => whole.to_owned(),
@@ -135,7 +140,7 @@ mod tests {
 
     fn told(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
         let message = message.map(str::to_owned);
-        line(&Progress {
+        format_progress(&Progress {
             progress,
             total,
             message,

@@ -12,26 +12,26 @@ use super::mcp;
 use crate::{
     message::ToolCall,
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
 };
 
 mod index;
 
-use index::Index;
+use index::ToolIndex;
 
-pub(super) const NAMES: [&str; 3] = [SEARCH, DESCRIBE, CALL];
+pub(super) const SEARCH_TOOL_NAMES: [&str; 3] = [SEARCH, DESCRIBE, CALL];
 const SEARCH: &str = "tool_search";
 const DESCRIBE: &str = "tool_describe";
 const CALL: &str = "tool_call";
 const TOOLSET: &str = "tool_search";
 
 /// The limit for descriptions, in tokens, if the context size is unknown.
-const UNKNOWN_CONTEXT: f64 = 20_000.0;
+const DEFAULT_TOKEN_LIMIT: f64 = 20_000.0;
 /// How much of a description is searched and shown.
-const LONGEST_DESCRIPTION: usize = 400;
+const MAX_DESCRIPTION_CHARS: usize = 400;
 
 /// Whether a search replaces these tools.
-pub(super) fn is_wanted(
+pub(super) fn should_search(
     offered: &[Arc<RegisteredTool>],
     settings: &ToolSearchSettings,
     context_length: Option<u32>,
@@ -40,10 +40,10 @@ pub(super) fn is_wanted(
         ToolSearchMode::Off => false,
         ToolSearchMode::On => !offered.is_empty(),
         ToolSearchMode::Auto => {
-            let limit = context_length.map_or(UNKNOWN_CONTEXT, |tokens| {
+            let limit = context_length.map_or(DEFAULT_TOKEN_LIMIT, |tokens| {
                 f64::from(tokens) * settings.threshold_pct / 100.0
             });
-            let characters: usize = offered.iter().map(|tool| size(tool)).sum();
+            let characters: usize = offered.iter().map(|tool| definition_chars(tool)).sum();
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let tokens = characters as f64 / 4.0;
             !offered.is_empty() && tokens >= limit
@@ -51,18 +51,18 @@ pub(super) fn is_wanted(
     }
 }
 
-fn size(tool: &RegisteredTool) -> usize {
+fn definition_chars(tool: &RegisteredTool) -> usize {
     tool.definition().to_string().chars().count()
 }
 
 /// The three tools that replace all of these.
-pub(super) fn tools(
+pub(super) fn search_tools(
     offered: Vec<Arc<RegisteredTool>>,
     settings: &ToolSearchSettings,
 ) -> [Arc<dyn Tool>; 3] {
     let offered: Arc<[Arc<RegisteredTool>]> = offered.into();
-    let index = Index::new(offered.iter().map(|tool| index::words_of(tool)));
-    let search = Search {
+    let index = ToolIndex::new(offered.iter().map(|tool| index::tool_words(tool)));
+    let search = ToolSearchTool {
         index,
         offered: offered.clone(),
         default_limit: to_usize(settings.search_default_limit),
@@ -70,8 +70,8 @@ pub(super) fn tools(
     };
     [
         Arc::new(search),
-        Arc::new(Describe { offered }),
-        Arc::new(Call),
+        Arc::new(ToolDescribeTool { offered }),
+        Arc::new(ToolCallTool),
     ]
 }
 
@@ -95,15 +95,15 @@ pub(super) fn inner_call(call: &ToolCall) -> Option<ToolCall> {
     Some(ToolCall::new(call.id.clone(), name, arguments))
 }
 
-struct Search {
-    index: Index,
+struct ToolSearchTool {
+    index: ToolIndex,
     offered: Arc<[Arc<RegisteredTool>]>,
     default_limit: usize,
     max_limit: usize,
 }
 
-impl Search {
-    fn answer(&self, arguments: &Map<String, Value>) -> ToolOutput {
+impl ToolSearchTool {
+    fn search(&self, arguments: &Map<String, Value>) -> ToolOutput {
         let query = arguments.get("query").and_then(Value::as_str);
         let Some(query) = query.map(str::trim).filter(|query| !query.is_empty()) else {
             return ToolOutput::error(
@@ -126,7 +126,7 @@ impl Search {
                     "name": tool.name,
                     "source": "mcp",
                     "source_name": tool.server.as_str(),
-                    "description": index::beginning(&tool.description()),
+                    "description": index::truncate_description(&tool.description()),
                 })
             })
             .collect();
@@ -138,7 +138,7 @@ impl Search {
     }
 }
 
-impl Tool for Search {
+impl Tool for ToolSearchTool {
     fn definition(&self) -> ToolDefinition {
         ToolDefinition {
             name: SEARCH.into(),
@@ -162,8 +162,8 @@ impl Tool for Search {
         TOOLSET
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -171,15 +171,15 @@ impl Tool for Search {
         arguments: Map<String, Value>,
         _context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { self.answer(&arguments) })
+        Box::pin(async move { self.search(&arguments) })
     }
 }
 
-struct Describe {
+struct ToolDescribeTool {
     offered: Arc<[Arc<RegisteredTool>]>,
 }
 
-impl Tool for Describe {
+impl Tool for ToolDescribeTool {
     fn definition(&self) -> ToolDefinition {
         ToolDefinition {
             name: DESCRIBE.into(),
@@ -198,8 +198,8 @@ impl Tool for Describe {
         TOOLSET
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -226,9 +226,9 @@ impl Tool for Describe {
 }
 
 /// Only invalid calls get here: valid ones were resolved to the call inside.
-struct Call;
+struct ToolCallTool;
 
-impl Tool for Call {
+impl Tool for ToolCallTool {
     fn definition(&self) -> ToolDefinition {
         ToolDefinition {
             name: CALL.into(),

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::Problem;
+use super::ToolError;
 
-pub(super) struct Arguments(Map<String, Value>);
+pub(super) struct ToolArguments(Map<String, Value>);
 
-impl Arguments {
+impl ToolArguments {
     pub(super) fn new(arguments: Map<String, Value>) -> Self {
         Self(arguments)
     }
@@ -16,32 +16,32 @@ impl Arguments {
     }
 
     /// A required, non-empty text.
-    pub(super) fn required_text(&self, name: &str) -> Result<String, Problem> {
+    pub(super) fn required_text(&self, name: &str) -> Result<String, ToolError> {
         match self.text(name)? {
             Some(text) if !text.is_empty() => Ok(text),
-            _ => Err(Problem::new(format!("`{name}` is required"))),
+            _ => Err(ToolError::new(format!("`{name}` is required"))),
         }
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<Option<String>, Problem> {
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, ToolError> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(Value::Number(number)) => Ok(Some(number.to_string())),
-            Some(_) => Err(Problem::new(format!("`{name}` must be a text"))),
+            Some(_) => Err(ToolError::new(format!("`{name}` must be a text"))),
         }
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ToolError> {
         let number = match self.get(name) {
             None => return Ok(None),
-            Some(Value::Number(number)) => number.as_u64().or_else(|| whole(number.as_f64()?)),
+            Some(Value::Number(number)) => number.as_u64().or_else(|| to_u64(number.as_f64()?)),
             Some(Value::String(text)) => text.trim().parse().ok(),
             Some(_) => None,
         };
         match number {
             Some(number) => Ok(Some(number)),
-            None => Err(Problem::new(format!(
+            None => Err(ToolError::new(format!(
                 "`{name}` must be a whole number, 0 or more"
             ))),
         }
@@ -53,20 +53,20 @@ impl Arguments {
         name: &str,
         default: usize,
         range: std::ops::RangeInclusive<usize>,
-    ) -> Result<usize, Problem> {
+    ) -> Result<usize, ToolError> {
         let number = self.number(name)?.map_or(default, |number| {
             usize::try_from(number).unwrap_or(usize::MAX)
         });
         Ok(number.clamp(*range.start(), *range.end()))
     }
 
-    pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
+    pub(super) fn flag(&self, name: &str) -> Result<bool, ToolError> {
         match self.get(name) {
             None => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
             Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
             Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(false),
-            Some(_) => Err(Problem::new(format!("`{name}` must be true or false"))),
+            Some(_) => Err(ToolError::new(format!("`{name}` must be true or false"))),
         }
     }
 
@@ -75,19 +75,19 @@ impl Arguments {
         &self,
         name: &str,
         choices: &[&'static str],
-    ) -> Result<&'static str, Problem> {
+    ) -> Result<&'static str, ToolError> {
         let Some(text) = self.text(name)? else {
             return choices
                 .first()
                 .copied()
-                .ok_or_else(|| Problem::new(format!("`{name}` is required")));
+                .ok_or_else(|| ToolError::new(format!("`{name}` is required")));
         };
         choices
             .iter()
             .find(|choice| **choice == text)
             .copied()
             .ok_or_else(|| {
-                Problem::new(format!(
+                ToolError::new(format!(
                     "`{name}` must be one of {}, not `{text}`",
                     choices.join(", ")
                 ))
@@ -98,10 +98,10 @@ impl Arguments {
         &self,
         name: &str,
         choices: &[&'static str],
-    ) -> Result<&'static str, Problem> {
+    ) -> Result<&'static str, ToolError> {
         match self.get(name) {
             Some(_) => self.choice(name, choices),
-            None => Err(Problem::new(format!(
+            None => Err(ToolError::new(format!(
                 "`{name}` is required: {}",
                 choices.join(", ")
             ))),
@@ -109,8 +109,8 @@ impl Arguments {
     }
 
     /// A list of texts; a single text is a list of one.
-    pub(super) fn texts(&self, name: &str) -> Result<Vec<String>, Problem> {
-        let wrong = || Problem::new(format!("`{name}` must be a list of texts"));
+    pub(super) fn texts(&self, name: &str) -> Result<Vec<String>, ToolError> {
+        let wrong = || ToolError::new(format!("`{name}` must be a list of texts"));
         match self.get(name) {
             None => Ok(Vec::new()),
             Some(Value::String(text)) => Ok(vec![text.clone()]),
@@ -123,8 +123,8 @@ impl Arguments {
     }
 
     /// A list of objects, or nothing.
-    pub(super) fn objects(&self, name: &str) -> Result<Option<Vec<Self>>, Problem> {
-        let wrong = || Problem::new(format!("`{name}` must be a list of objects"));
+    pub(super) fn objects(&self, name: &str) -> Result<Option<Vec<Self>>, ToolError> {
+        let wrong = || ToolError::new(format!("`{name}` must be a list of objects"));
         match self.get(name) {
             None => Ok(None),
             Some(Value::Array(items)) => {
@@ -153,7 +153,7 @@ impl Arguments {
     clippy::cast_sign_loss,
     reason = "the guard leaves whole numbers that fit"
 )]
-fn whole(number: f64) -> Option<u64> {
+fn to_u64(number: f64) -> Option<u64> {
     (number.fract() == 0.0 && (0.0..=9e15).contains(&number)).then_some(number as u64)
 }
 
@@ -163,8 +163,8 @@ mod tests {
 
     use super::*;
 
-    fn arguments(value: &Value) -> Arguments {
-        Arguments::new(value.as_object().unwrap().clone())
+    fn arguments(value: &Value) -> ToolArguments {
+        ToolArguments::new(value.as_object().unwrap().clone())
     }
 
     #[test]

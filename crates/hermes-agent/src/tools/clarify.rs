@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::{Problem, arguments::Arguments, definition, finish};
+use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     model::ToolDefinition,
     tool::{Tool, ToolContext, ToolOutput},
@@ -21,22 +21,22 @@ pub struct Question {
 /// Asks the user: at a terminal, in a chat.
 pub trait Questioner: Send + Sync {
     /// Asks and waits. `None` without an answer.
-    fn ask(&self, question: Question) -> BoxFuture<'_, Option<String>>;
+    fn ask_question(&self, question: Question) -> BoxFuture<'_, Option<String>>;
 }
 
-pub struct Clarify {
+pub struct ClarifyTool {
     questioner: Option<Arc<dyn Questioner>>,
 }
 
-impl Clarify {
+impl ClarifyTool {
     pub fn new(questioner: Option<Arc<dyn Questioner>>) -> Self {
         Self { questioner }
     }
 }
 
-impl Tool for Clarify {
+impl Tool for ClarifyTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "clarify",
             "Asks the user a question and waits for the answer. Use it when a decision is theirs and a wrong guess would \
              cost much. Not for permission to run commands: that is asked for by itself.",
@@ -57,21 +57,23 @@ impl Tool for Clarify {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.ask(&Arguments::new(arguments), context).await) })
+        Box::pin(async move {
+            into_output(self.ask_user(&ToolArguments::new(arguments), context).await)
+        })
     }
 }
 
-impl Clarify {
-    async fn ask(
+impl ClarifyTool {
+    async fn ask_user(
         &self,
-        arguments: &Arguments,
+        arguments: &ToolArguments,
         context: &ToolContext,
-    ) -> Result<ToolOutput, Problem> {
+    ) -> Result<ToolOutput, ToolError> {
         let text = arguments.required_text("question")?;
         let mut choices = arguments.texts("choices")?;
         choices.retain(|choice| !choice.trim().is_empty());
         let Some(questioner) = &self.questioner else {
-            return Err(Problem::new(
+            return Err(ToolError::new(
                 "nobody can be asked here; decide by yourself and say what you assumed",
             ));
         };
@@ -80,10 +82,10 @@ impl Clarify {
             choices,
         };
         tokio::select! {
-            () = context.cancel.cancelled() => Err(Problem::new("interrupted before the user answered")),
-            answer = questioner.ask(question) => match answer {
+            () = context.cancel.cancelled() => Err(ToolError::new("interrupted before the user answered")),
+            answer = questioner.ask_question(question) => match answer {
                 Some(answer) => Ok(ToolOutput::json(&json!({"question": text, "user_response": answer}))),
-                None => Err(Problem::new("the user did not answer; decide by yourself and say what you assumed")),
+                None => Err(ToolError::new("the user did not answer; decide by yourself and say what you assumed")),
             },
         }
     }

@@ -2,13 +2,16 @@
 
 mod stored;
 
-use std::{path::Component, path::Path, sync::Arc};
+use std::{
+    path::{Component, Path},
+    sync::Arc,
+};
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 pub use self::stored::HomeJobs;
-use super::{Problem, arguments::Arguments, blocking, definition, finish};
+use super::{ToolError, arguments::ToolArguments, into_output, run_blocking, tool_definition};
 use crate::{
     model::ToolDefinition,
     tool::{Tool, ToolContext, ToolOutput},
@@ -56,19 +59,19 @@ pub trait CronJobs: Send + Sync {
     fn run(&self, id: &str) -> Result<Value, String>;
 }
 
-pub struct Cronjob {
+pub struct CronjobTool {
     jobs: Arc<dyn CronJobs>,
 }
 
-impl Cronjob {
+impl CronjobTool {
     pub fn new(jobs: Arc<dyn CronJobs>) -> Self {
         Self { jobs }
     }
 }
 
-impl Tool for Cronjob {
+impl Tool for CronjobTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "cronjob",
             "Plans work for later: a job is a prompt that a new session of yours carries out without the user. It knows \
              nothing of this conversation, so the prompt must say everything. Its last message is delivered; if there is \
@@ -107,16 +110,16 @@ impl Tool for Cronjob {
         arguments: Map<String, Value>,
         _context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.act(Arguments::new(arguments)).await) })
+        Box::pin(async move { into_output(self.run_action(ToolArguments::new(arguments)).await) })
     }
 }
 
-impl Cronjob {
-    async fn act(&self, arguments: Arguments) -> Result<ToolOutput, Problem> {
+impl CronjobTool {
+    async fn run_action(&self, arguments: ToolArguments) -> Result<ToolOutput, ToolError> {
         let action = arguments.required_choice("action", &ACTIONS)?;
         let request = match action {
-            "create" => Some(new_job(&arguments)?),
-            "update" => Some(request(&arguments)?),
+            "create" => Some(parse_new_job(&arguments)?),
+            "update" => Some(parse_request(&arguments)?),
             _ => None,
         };
         let id = match action {
@@ -124,7 +127,7 @@ impl Cronjob {
             _ => arguments.required_text("job_id")?,
         };
         let jobs = self.jobs.clone();
-        blocking(move || {
+        run_blocking(move || {
             let job = match (action, request) {
                 ("create", Some(request)) => jobs.create(request),
                 ("update", Some(request)) => jobs.update(&id, request),
@@ -133,24 +136,24 @@ impl Cronjob {
                 ("remove", _) => jobs.remove(&id),
                 ("run", _) => jobs.run(&id),
                 _ => {
-                    let jobs = jobs.list().map_err(Problem::new)?;
+                    let jobs = jobs.list().map_err(ToolError::new)?;
                     return Ok(ToolOutput::json(
                         &json!({"count": jobs.len(), "jobs": jobs}),
                     ));
                 }
             };
             Ok(ToolOutput::json(
-                &json!({"success": true, "job": job.map_err(Problem::new)?}),
+                &json!({"success": true, "job": job.map_err(ToolError::new)?}),
             ))
         })
         .await
     }
 }
 
-fn new_job(arguments: &Arguments) -> Result<JobRequest, Problem> {
-    let request = request(arguments)?;
+fn parse_new_job(arguments: &ToolArguments) -> Result<JobRequest, ToolError> {
+    let request = parse_request(arguments)?;
     if request.schedule.is_none() {
-        return Err(Problem::new("`schedule` is required"));
+        return Err(ToolError::new("`schedule` is required"));
     }
     let has_work = match request.no_agent {
         Some(true) => request.script.is_some(),
@@ -165,26 +168,26 @@ fn new_job(arguments: &Arguments) -> Result<JobRequest, Problem> {
     if has_work {
         Ok(request)
     } else {
-        Err(Problem::new(
+        Err(ToolError::new(
             "a job needs a `prompt`, or with no_agent a `script`",
         ))
     }
 }
 
-fn request(arguments: &Arguments) -> Result<JobRequest, Problem> {
+fn parse_request(arguments: &ToolArguments) -> Result<JobRequest, ToolError> {
     let text = |name| {
         arguments
             .text(name)
             .map(|text| text.filter(|text| !text.trim().is_empty()))
     };
-    let texts = |name| -> Result<_, Problem> {
+    let texts = |name| -> Result<_, ToolError> {
         if arguments.has(name) {
             arguments.texts(name).map(Some)
         } else {
             Ok(None)
         }
     };
-    let flag = |name| -> Result<_, Problem> {
+    let flag = |name| -> Result<_, ToolError> {
         if arguments.has(name) {
             arguments.flag(name).map(Some)
         } else {
@@ -192,12 +195,12 @@ fn request(arguments: &Arguments) -> Result<JobRequest, Problem> {
         }
     };
     let script = text("script")?;
-    if script.as_deref().is_some_and(leads_away) {
-        return Err(Problem::new(
+    if script.as_deref().is_some_and(escapes_directory) {
+        return Err(ToolError::new(
             "`script` must be a path below scripts/ of the home",
         ));
     }
-    let (provider, model) = model(arguments)?;
+    let (provider, model) = parse_model(arguments)?;
     Ok(JobRequest {
         prompt: text("prompt")?,
         schedule: text("schedule")?,
@@ -217,7 +220,7 @@ fn request(arguments: &Arguments) -> Result<JobRequest, Problem> {
 }
 
 /// Provider and model: an object, or only a name.
-fn model(arguments: &Arguments) -> Result<(Option<String>, Option<String>), Problem> {
+fn parse_model(arguments: &ToolArguments) -> Result<(Option<String>, Option<String>), ToolError> {
     let Some(object) = arguments.object("model") else {
         return Ok((None, arguments.text("model")?));
     };
@@ -227,7 +230,7 @@ fn model(arguments: &Arguments) -> Result<(Option<String>, Option<String>), Prob
     ))
 }
 
-fn leads_away(script: &str) -> bool {
+fn escapes_directory(script: &str) -> bool {
     Path::new(script)
         .components()
         .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))

@@ -14,12 +14,13 @@ use futures::future::BoxFuture;
 use hermes_config::Home;
 use serde_json::{Map, Value, json};
 
-use self::entries::{Change, Entries};
+use self::entries::{EntryChange, MemoryEntries};
 use super::{
-    Problem,
-    arguments::Arguments,
-    blocking, definition, finish,
-    store_file::{NewFile, store},
+    ToolError,
+    arguments::ToolArguments,
+    into_output, run_blocking,
+    store_file::{NewFileMode, store_file},
+    tool_definition,
 };
 use crate::{
     model::ToolDefinition,
@@ -69,21 +70,21 @@ pub struct Memories {
 impl Memories {
     /// Reads both files; a missing one is empty.
     pub fn load(home: &Home) -> io::Result<Self> {
-        let read = |target| read(&file(home, target)).map(Entries::into_list);
+        let read = |target| read_entries(&memory_path(home, target)).map(MemoryEntries::into_list);
         Ok(Self {
-            memory: read(Target::Memory)?,
-            user: read(Target::User)?,
+            memory: read(MemoryTarget::Memory)?,
+            user: read(MemoryTarget::User)?,
         })
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum MemoryTarget {
     Memory,
     User,
 }
 
-impl Target {
+impl MemoryTarget {
     fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -93,19 +94,19 @@ impl Target {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Memory {
+pub struct MemoryTool {
     limits: MemoryLimits,
 }
 
-impl Memory {
+impl MemoryTool {
     pub fn new(limits: MemoryLimits) -> Self {
         Self { limits }
     }
 }
 
-impl Tool for Memory {
+impl Tool for MemoryTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "memory",
             "Short notes that are part of your instructions from the next session on. target=user: who the user is, \
              preferences, corrections. target=memory: environment, conventions, lessons. Save what will still matter in \
@@ -143,36 +144,41 @@ impl Tool for Memory {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.change(&Arguments::new(arguments), context).await) })
+        Box::pin(async move {
+            into_output(
+                self.apply_changes(&ToolArguments::new(arguments), context)
+                    .await,
+            )
+        })
     }
 }
 
-impl Memory {
-    async fn change(
+impl MemoryTool {
+    async fn apply_changes(
         &self,
-        arguments: &Arguments,
+        arguments: &ToolArguments,
         context: &ToolContext,
-    ) -> Result<ToolOutput, Problem> {
+    ) -> Result<ToolOutput, ToolError> {
         let target = match arguments.required_choice("target", &["memory", "user"])? {
-            "user" => Target::User,
-            _ => Target::Memory,
+            "user" => MemoryTarget::User,
+            _ => MemoryTarget::Memory,
         };
         let changes = match arguments.objects("operations")? {
             Some(operations) => operations
                 .iter()
-                .map(change)
+                .map(parse_change)
                 .collect::<Result<Vec<_>, _>>()?,
-            None => vec![change(arguments)?],
+            None => vec![parse_change(arguments)?],
         };
-        let limit = if target == Target::User {
+        let limit = if target == MemoryTarget::User {
             self.limits.user
         } else {
             self.limits.memory
         };
         let home = context.home.clone();
-        blocking(move || {
-            let path = file(&home, target);
-            let entries = update(&path, &changes, limit)?;
+        run_blocking(move || {
+            let path = memory_path(&home, target);
+            let entries = update_file(&path, &changes, limit)?;
             let used = entries.size();
             Ok(ToolOutput::json(&json!({
                 "success": true,
@@ -185,21 +191,21 @@ impl Memory {
     }
 }
 
-fn change(arguments: &Arguments) -> Result<Change, Problem> {
+fn parse_change(arguments: &ToolArguments) -> Result<EntryChange, ToolError> {
     match arguments.required_choice("action", &["add", "replace", "remove"])? {
-        "add" => Ok(Change::Add(arguments.required_text("content")?)),
-        "replace" => Ok(Change::Replace {
+        "add" => Ok(EntryChange::Add(arguments.required_text("content")?)),
+        "replace" => Ok(EntryChange::Replace {
             old_text: arguments.required_text("old_text")?,
             content: arguments.required_text("content")?,
         }),
-        _ => Ok(Change::Remove {
+        _ => Ok(EntryChange::Remove {
             old_text: arguments.required_text("old_text")?,
         }),
     }
 }
 
-fn file(home: &Home, target: Target) -> PathBuf {
-    let name = if target == Target::User {
+fn memory_path(home: &Home, target: MemoryTarget) -> PathBuf {
+    let name = if target == MemoryTarget::User {
         "USER.md"
     } else {
         "MEMORY.md"
@@ -207,39 +213,43 @@ fn file(home: &Home, target: Target) -> PathBuf {
     home.path().join("memories").join(name)
 }
 
-fn read(path: &Path) -> io::Result<Entries> {
+fn read_entries(path: &Path) -> io::Result<MemoryEntries> {
     match fs::read_to_string(path) {
-        Ok(text) => Ok(Entries::parse(&text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entries::default()),
+        Ok(text) => Ok(MemoryEntries::parse(&text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(MemoryEntries::default()),
         Err(error) => Err(error),
     }
 }
 
 /// Makes all changes or none.
-fn update(path: &Path, changes: &[Change], limit: usize) -> Result<Entries, Problem> {
+fn update_file(
+    path: &Path,
+    changes: &[EntryChange],
+    limit: usize,
+) -> Result<MemoryEntries, ToolError> {
     let failed =
-        |error: io::Error| Problem::new(format!("{} cannot be used: {error}", path.display()));
-    let _lock = lock(path).map_err(failed)?;
-    let mut entries = read(path).map_err(failed)?;
+        |error: io::Error| ToolError::new(format!("{} cannot be used: {error}", path.display()));
+    let _lock = lock_file(path).map_err(failed)?;
+    let mut entries = read_entries(path).map_err(failed)?;
     let size_before = entries.size();
     for change in changes {
-        entries.apply(change).map_err(Problem::new)?;
+        entries.apply(change).map_err(ToolError::new)?;
     }
     let size = entries.size();
     // A list that is too long already may at least get shorter.
     if size > limit && size >= size_before {
-        return Err(Problem::new(format!(
+        return Err(ToolError::new(format!(
             "that would be {size} characters, and {limit} are the limit. Replace or remove entries in the same call. Now \
              there: {}",
-            json!(read(path).map_err(failed)?.into_list())
+            json!(read_entries(path).map_err(failed)?.into_list())
         )));
     }
-    store(path, entries.to_text().as_bytes(), NewFile::Private).map_err(failed)?;
+    store_file(path, entries.to_text().as_bytes(), NewFileMode::Private).map_err(failed)?;
     Ok(entries)
 }
 
 /// Held until dropped.
-fn lock(path: &Path) -> io::Result<fs::File> {
+fn lock_file(path: &Path) -> io::Result<fs::File> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }

@@ -9,29 +9,28 @@ mod replacement;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use self::changes::Changes;
+use self::changes::FileChanges;
 pub(super) use self::{
-    envelope::{Operation, parse},
-    hunks::apply as apply_hunks,
-    replacement::replace,
+    envelope::{PatchOperation, parse_patch},
+    hunks::apply_hunks,
+    replacement::replace_text,
 };
 use super::{
-    Problem,
-    arguments::Arguments,
-    blocking, definition, finish, path_company,
-    place::{self, Purpose},
+    ToolError, arguments::ToolArguments, into_output, path_concurrency, run_blocking,
+    tool_definition,
 };
 use crate::{
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    tools::{path_access, path_access::AccessPurpose},
 };
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Patch;
+pub struct PatchTool;
 
-impl Tool for Patch {
+impl Tool for PatchTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "patch",
             "Changes files and returns a diff. mode=replace: puts new_string in the place of old_string in one file; \
              old_string must occur exactly once, unless replace_all is set, so give enough lines around it. Small \
@@ -55,12 +54,12 @@ impl Tool for Patch {
         "file"
     }
 
-    fn company(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Company {
+    fn concurrency(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Concurrency {
         // A patch of many files has no single path and runs alone.
         if arguments.contains_key("patch") {
-            Company::Alone
+            Concurrency::Exclusive
         } else {
-            path_company(arguments, context)
+            path_concurrency(arguments, context)
         }
     }
 
@@ -70,34 +69,35 @@ impl Tool for Patch {
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let arguments = Arguments::new(arguments);
+            let arguments = ToolArguments::new(arguments);
             let result = match arguments.required_choice("mode", &["replace", "patch"]) {
                 Ok("replace") => replace_in_file(&arguments, context).await,
-                Ok(_) => patch(&arguments, context).await,
+                Ok(_) => apply_patch(&arguments, context).await,
                 Err(problem) => Err(problem),
             };
-            finish(result)
+            into_output(result)
         })
     }
 }
 
 async fn replace_in_file(
-    arguments: &Arguments,
+    arguments: &ToolArguments,
     context: &ToolContext,
-) -> Result<ToolOutput, Problem> {
+) -> Result<ToolOutput, ToolError> {
     let path = arguments.required_text("path")?;
     let old = arguments.required_text("old_string")?;
     let new = arguments
         .text("new_string")?
-        .ok_or_else(|| Problem::new("`new_string` is required"))?;
+        .ok_or_else(|| ToolError::new("`new_string` is required"))?;
     let every = arguments.flag("replace_all")?;
-    let map = place::Map::of(context);
-    let real = place::enter("patch", &path, Purpose::Write, &map, context).await?;
-    blocking(move || {
-        let mut changes = Changes::new(map);
+    let map = path_access::PathRules::from_context(context);
+    let real =
+        path_access::authorize_path("patch", &path, AccessPurpose::Write, &map, context).await?;
+    run_blocking(move || {
+        let mut changes = FileChanges::new(map);
         let text = changes.read(&real, &path)?;
-        let replaced = replace(&text, &old, &new, every)
-            .map_err(|problem| Problem::new(format!("{path}: {problem}")))?;
+        let replaced = replace_text(&text, &old, &new, every)
+            .map_err(|problem| ToolError::new(format!("{path}: {problem}")))?;
         changes.write(real, &path, replaced.content);
         let diff = changes.commit()?;
         let places = if replaced.count == 1 {
@@ -118,21 +118,27 @@ async fn replace_in_file(
     .await
 }
 
-async fn patch(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, Problem> {
-    let operations = parse(&arguments.required_text("patch")?).map_err(Problem::new)?;
-    let map = place::Map::of(context);
+async fn apply_patch(
+    arguments: &ToolArguments,
+    context: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    let operations = parse_patch(&arguments.required_text("patch")?).map_err(ToolError::new)?;
+    let map = path_access::PathRules::from_context(context);
     let mut located = Vec::new();
     for operation in operations {
         let mut places = Vec::new();
         for path in operation.paths() {
-            places.push(place::enter("patch", path, Purpose::Write, &map, context).await?);
+            places.push(
+                path_access::authorize_path("patch", path, AccessPurpose::Write, &map, context)
+                    .await?,
+            );
         }
         located.push((operation, places));
     }
-    blocking(move || {
-        let mut changes = Changes::new(map);
+    run_blocking(move || {
+        let mut changes = FileChanges::new(map);
         for (operation, places) in located {
-            apply(&mut changes, operation, places)?;
+            apply_operation(&mut changes, operation, places)?;
         }
         let summary = changes.summary();
         let diff = changes.commit()?;
@@ -141,40 +147,40 @@ async fn patch(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutpu
     .await
 }
 
-fn apply(
-    changes: &mut Changes,
-    operation: Operation,
+fn apply_operation(
+    changes: &mut FileChanges,
+    operation: PatchOperation,
     places: Vec<std::path::PathBuf>,
-) -> Result<(), Problem> {
+) -> Result<(), ToolError> {
     let mut places = places.into_iter();
     let real = places
         .next()
-        .ok_or_else(|| Problem::new("an operation without a path"))?;
+        .ok_or_else(|| ToolError::new("an operation without a path"))?;
     match operation {
-        Operation::Add { path, content } => {
+        PatchOperation::Add { path, content } => {
             if changes.exists(&real) {
-                return Err(Problem::new(format!(
+                return Err(ToolError::new(format!(
                     "{path} exists already; use *** Update File"
                 )));
             }
             changes.write(real, &path, content);
         }
-        Operation::Delete { path } => {
+        PatchOperation::Delete { path } => {
             changes.read(&real, &path)?;
             changes.delete(real, &path);
         }
-        Operation::Update {
+        PatchOperation::Update {
             path,
             move_to,
             hunks,
         } => {
             let content = changes.read(&real, &path)?;
             let content = apply_hunks(&content, &hunks)
-                .map_err(|problem| Problem::new(format!("{path}: {problem}")))?;
+                .map_err(|problem| ToolError::new(format!("{path}: {problem}")))?;
             match (move_to, places.next()) {
                 (Some(target), Some(new_real)) if new_real != real => {
                     if changes.exists(&new_real) {
-                        return Err(Problem::new(format!("{target} exists already")));
+                        return Err(ToolError::new(format!("{target} exists already")));
                     }
                     changes.rename(real, &path, new_real, &target, content);
                 }

@@ -8,39 +8,39 @@ use std::{sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use self::table::Entry;
-pub use self::table::{Notice, ProcessTable, Watch};
-use super::{Problem, arguments::Arguments, definition, finish};
+use self::table::ProcessEntry;
+pub use self::table::{ProcessNotice, ProcessTable, ProcessWatch};
+use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     model::ToolDefinition,
     tool::{Tool, ToolContext, ToolOutput},
 };
 
-const DEFAULT_WAIT: Duration = Duration::from_mins(3);
+const DEFAULT_WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 /// How long to wait for a killed process to end.
-const KILL_WAIT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for a process to read its input.
-const WRITE_WAIT: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_LINES: usize = 200;
-const MOST_LINES: usize = 2000;
+const MAX_LINES: usize = 2000;
 
 const ACTIONS: [&str; 8] = [
     "list", "poll", "log", "wait", "kill", "write", "submit", "close",
 ];
 
-pub struct Process {
+pub struct ProcessTool {
     table: Arc<ProcessTable>,
 }
 
-impl Process {
+impl ProcessTool {
     pub fn new(table: Arc<ProcessTable>) -> Self {
         Self { table }
     }
 }
 
-impl Tool for Process {
+impl Tool for ProcessTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "process",
             "Follows and steers the commands that terminal started in the background. list: all of them. poll: state and \
              new output. log: output by lines. wait: until it ends. kill: end it. write: send text to its input. submit: \
@@ -49,9 +49,9 @@ impl Tool for Process {
                 "action": {"type": "string", "enum": ACTIONS},
                 "session_id": {"type": "string", "description": "The process, as terminal named it; for all actions but list"},
                 "data": {"type": "string", "description": "write, submit: the text"},
-                "timeout": {"type": "integer", "description": "wait: seconds", "default": DEFAULT_WAIT.as_secs(), "minimum": 1},
+                "timeout": {"type": "integer", "description": "wait: seconds", "default": DEFAULT_WAIT_TIMEOUT.as_secs(), "minimum": 1},
                 "offset": {"type": "integer", "description": "log: first line, counted from 0; without it the last lines are shown", "minimum": 0},
-                "limit": {"type": "integer", "description": "log: number of lines", "default": DEFAULT_LINES, "minimum": 1, "maximum": MOST_LINES},
+                "limit": {"type": "integer", "description": "log: number of lines", "default": DEFAULT_LINES, "minimum": 1, "maximum": MAX_LINES},
             }),
             &["action"],
         )
@@ -66,16 +66,21 @@ impl Tool for Process {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.run(&Arguments::new(arguments), context).await) })
+        Box::pin(async move {
+            into_output(
+                self.run_action(&ToolArguments::new(arguments), context)
+                    .await,
+            )
+        })
     }
 }
 
-impl Process {
-    async fn run(
+impl ProcessTool {
+    async fn run_action(
         &self,
-        arguments: &Arguments,
+        arguments: &ToolArguments,
         context: &ToolContext,
-    ) -> Result<ToolOutput, Problem> {
+    ) -> Result<ToolOutput, ToolError> {
         let action = arguments.required_choice("action", &ACTIONS)?;
         if action == "list" {
             return Ok(ToolOutput::json(&json!({"processes": self.table.list()})));
@@ -84,23 +89,26 @@ impl Process {
         let entry = self
             .table
             .find(&id)
-            .ok_or_else(|| Problem::new(format!("there is no process {id}")))?;
+            .ok_or_else(|| ToolError::new(format!("there is no process {id}")))?;
         let result = match action {
-            "poll" => with_output(&entry),
-            "log" => log(&entry, arguments)?,
+            "poll" => poll_output(&entry),
+            "log" => read_log(&entry, arguments)?,
             "wait" => {
                 let seconds = arguments.number("timeout")?;
-                let timeout =
-                    seconds.map_or(DEFAULT_WAIT, |seconds| Duration::from_secs(seconds.max(1)));
-                wait(&entry, timeout, context).await
+                let timeout = seconds.map_or(DEFAULT_WAIT_TIMEOUT, |seconds| {
+                    Duration::from_secs(seconds.max(1))
+                });
+                wait_for_exit(&entry, timeout, context).await
             }
             "kill" => {
                 entry.kill();
-                tokio::time::timeout(KILL_WAIT, entry.ended()).await.ok();
-                with_output(&entry)
+                tokio::time::timeout(KILL_TIMEOUT, entry.wait_until_ended())
+                    .await
+                    .ok();
+                poll_output(&entry)
             }
             "close" => {
-                entry.close_input().await.map_err(Problem::new)?;
+                entry.close_input().await.map_err(ToolError::new)?;
                 json!({"session_id": id, "closed": true})
             }
             _ => {
@@ -109,12 +117,12 @@ impl Process {
                     data.push('\n');
                 }
                 // A background shell would run it as a command.
-                let scene = context.scene(context.cwd.clone());
+                let scene = context.command_context(context.cwd.clone());
                 context
                     .approvals
-                    .command("process", &data, &scene, &context.cancel)
+                    .check_command("process", &data, &scene, &context.cancel)
                     .await?;
-                write(&entry, &data).await?;
+                write_input(&entry, &data).await?;
                 json!({"session_id": id, "bytes_written": data.len()})
             }
         };
@@ -123,14 +131,14 @@ impl Process {
 }
 
 /// The state and the output since the last poll.
-fn with_output(entry: &Entry) -> Value {
+fn poll_output(entry: &ProcessEntry) -> Value {
     let mut state = entry.state();
     state["output"] = entry.new_output().into();
     state
 }
 
-fn log(entry: &Entry, arguments: &Arguments) -> Result<Value, Problem> {
-    let limit = arguments.size("limit", DEFAULT_LINES, 1..=MOST_LINES)?;
+fn read_log(entry: &ProcessEntry, arguments: &ToolArguments) -> Result<Value, ToolError> {
+    let limit = arguments.size("limit", DEFAULT_LINES, 1..=MAX_LINES)?;
     let text = entry.all_output();
     let lines: Vec<&str> = text.lines().collect();
     let offset = match arguments.number("offset")? {
@@ -147,23 +155,23 @@ fn log(entry: &Entry, arguments: &Arguments) -> Result<Value, Problem> {
     Ok(state)
 }
 
-async fn wait(entry: &Entry, timeout: Duration, context: &ToolContext) -> Value {
+async fn wait_for_exit(entry: &ProcessEntry, timeout: Duration, context: &ToolContext) -> Value {
     let note = tokio::select! {
-        () = entry.ended() => None,
+        () = entry.wait_until_ended() => None,
         () = context.cancel.cancelled() => Some("interrupted; the process goes on".to_owned()),
         () = tokio::time::sleep(timeout) => Some(format!("still running after {} s", timeout.as_secs())),
     };
-    let mut result = with_output(entry);
+    let mut result = poll_output(entry);
     if let Some(note) = note {
         result["note"] = note.into();
     }
     result
 }
 
-async fn write(entry: &Entry, data: &str) -> Result<(), Problem> {
-    match tokio::time::timeout(WRITE_WAIT, entry.write(data.as_bytes())).await {
+async fn write_input(entry: &ProcessEntry, data: &str) -> Result<(), ToolError> {
+    match tokio::time::timeout(WRITE_TIMEOUT, entry.write(data.as_bytes())).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(problem)) => Err(Problem::new(problem)),
-        Err(_) => Err(Problem::new("the process does not read its input")),
+        Ok(Err(problem)) => Err(ToolError::new(problem)),
+        Err(_) => Err(ToolError::new("the process does not read its input")),
     }
 }

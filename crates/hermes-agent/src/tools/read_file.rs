@@ -10,37 +10,36 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Problem,
-    arguments::Arguments,
-    blocking, definition, finish, path_company,
-    place::{self, Purpose},
+    ToolError, arguments::ToolArguments, into_output, path_concurrency, run_blocking,
+    tool_definition,
 };
 use crate::{
     model::ToolDefinition,
     results,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    tools::{path_access, path_access::AccessPurpose},
 };
 
 const DEFAULT_LINES: usize = 500;
-const MOST_LINES: usize = 2000;
-const LONGEST_LINE: usize = 2000;
-const MOST_CHARACTERS: usize = 100_000;
+const MAX_LINES: usize = 2000;
+const MAX_LINE_CHARS: usize = 2000;
+const MAX_CHARS: usize = 100_000;
 /// In larger files the lines are not counted.
-const COUNTED: u64 = 50_000_000;
+const MAX_COUNTED_BYTES: u64 = 50_000_000;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ReadFile;
+pub struct ReadFileTool;
 
-impl Tool for ReadFile {
+impl Tool for ReadFileTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "read_file",
             "Reads a text file and returns its lines with their numbers, as `NUMBER|LINE`. Use it instead of cat, head \
              or tail. At most 2000 lines at once; go on with offset.",
             json!({
                 "path": {"type": "string", "description": "The file: absolute, relative to the working directory, or beginning with ~/"},
                 "offset": {"type": "integer", "description": "First line, counted from 1", "default": 1, "minimum": 1},
-                "limit": {"type": "integer", "description": "Number of lines", "default": DEFAULT_LINES, "minimum": 1, "maximum": MOST_LINES},
+                "limit": {"type": "integer", "description": "Number of lines", "default": DEFAULT_LINES, "minimum": 1, "maximum": MAX_LINES},
             }),
             &["path"],
         )
@@ -50,8 +49,8 @@ impl Tool for ReadFile {
         "file"
     }
 
-    fn company(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Company {
-        path_company(arguments, context)
+    fn concurrency(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Concurrency {
+        path_concurrency(arguments, context)
     }
 
     fn call<'a>(
@@ -60,7 +59,7 @@ impl Tool for ReadFile {
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let output = finish(read(&Arguments::new(arguments), context).await);
+            let output = into_output(read_lines(&ToolArguments::new(arguments), context).await);
             // It has its own limit, and is how the model reads results that were moved to a file.
             ToolOutput {
                 may_be_persisted: false,
@@ -70,41 +69,45 @@ impl Tool for ReadFile {
     }
 }
 
-async fn read(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, Problem> {
+async fn read_lines(
+    arguments: &ToolArguments,
+    context: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
     let path = arguments.required_text("path")?;
     let offset = arguments.size("offset", 1, 1..=usize::MAX)?;
-    let limit = arguments.size("limit", DEFAULT_LINES, 1..=MOST_LINES)?;
-    let map = place::Map::of(context);
+    let limit = arguments.size("limit", DEFAULT_LINES, 1..=MAX_LINES)?;
+    let map = path_access::PathRules::from_context(context);
     let home = context.home.clone();
-    let real = place::enter("read_file", &path, Purpose::Read, &map, context).await?;
-    blocking(move || {
+    let real =
+        path_access::authorize_path("read_file", &path, AccessPurpose::Read, &map, context).await?;
+    run_blocking(move || {
         let file = map
             .open(&real)
-            .map_err(|error| unreadable(&path, &real, &error))?;
+            .map_err(|error| unreadable_error(&path, &real, &error))?;
         let size = file.metadata().map_or(0, |metadata| metadata.len());
-        let window = window(file, offset, limit, size <= COUNTED)
-            .map_err(|error| Problem::new(format!("{path}: {error}")))?;
+        let window = read_window(file, offset, limit, size <= MAX_COUNTED_BYTES)
+            .map_err(|error| ToolError::new(format!("{path}: {error}")))?;
         Ok(ToolOutput {
-            outside: results::source(&home, &real).map(Into::into),
+            untrusted_source: results::read_source(&home, &real).map(Into::into),
             ..ToolOutput::text(window.render(&path, offset))
         })
     })
     .await
 }
 
-fn unreadable(path: &str, real: &Path, error: &io::Error) -> Problem {
+fn unreadable_error(path: &str, real: &Path, error: &io::Error) -> ToolError {
     match error.kind() {
-        io::ErrorKind::IsADirectory => Problem::new(format!(
+        io::ErrorKind::IsADirectory => ToolError::new(format!(
             "{path} is a directory; list it with search_files and target=files"
         )),
-        io::ErrorKind::NotFound => Problem::new(match similar_names(real) {
+        io::ErrorKind::NotFound => ToolError::new(match similar_names(real) {
             names if names.is_empty() => format!("{path} does not exist"),
             names => format!(
                 "{path} does not exist. Similar names in its directory: {}",
                 names.join(", ")
             ),
         }),
-        _ => Problem::new(format!("{path} cannot be read: {error}")),
+        _ => ToolError::new(format!("{path} cannot be read: {error}")),
     }
 }
 
@@ -132,7 +135,7 @@ fn similar_names(path: &Path) -> Vec<String> {
 }
 
 #[derive(Debug, Default)]
-struct Window {
+struct FileWindow {
     text: String,
     /// How many lines `text` has.
     lines: usize,
@@ -141,7 +144,7 @@ struct Window {
     has_more: bool,
 }
 
-impl Window {
+impl FileWindow {
     fn render(self, path: &str, offset: usize) -> String {
         let total = self
             .total
@@ -166,14 +169,19 @@ impl Window {
     }
 }
 
-fn window(file: File, offset: usize, limit: usize, counts_all: bool) -> io::Result<Window> {
+fn read_window(
+    file: File,
+    offset: usize,
+    limit: usize,
+    counts_all: bool,
+) -> io::Result<FileWindow> {
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     if reader.fill_buf()?.iter().take(8192).any(|&byte| byte == 0) {
         return Err(io::Error::other(
             "it is a binary file; only text can be read",
         ));
     }
-    let mut window = Window::default();
+    let mut window = FileWindow::default();
     let mut characters = 0;
     let mut number = 0;
     while let Some(line) = next_line(&mut reader)? {
@@ -183,7 +191,7 @@ fn window(file: File, offset: usize, limit: usize, counts_all: bool) -> io::Resu
         }
         let rendered = format!("{number:>6}|{}\n", line.text(number == 1));
         let length = rendered.chars().count();
-        if window.has_more || window.lines == limit || characters + length > MOST_CHARACTERS {
+        if window.has_more || window.lines == limit || characters + length > MAX_CHARS {
             window.has_more = true;
             if counts_all {
                 continue;
@@ -199,12 +207,12 @@ fn window(file: File, offset: usize, limit: usize, counts_all: bool) -> io::Resu
 }
 
 /// The start of a line, and the number of omitted bytes.
-struct Line {
+struct FileLine {
     head: Vec<u8>,
     left_out: usize,
 }
 
-impl Line {
+impl FileLine {
     fn text(&self, is_first: bool) -> String {
         let head = if is_first {
             self.head
@@ -215,7 +223,7 @@ impl Line {
         };
         let text = String::from_utf8_lossy(head);
         let text = text.trim_end_matches('\r');
-        match text.char_indices().nth(LONGEST_LINE) {
+        match text.char_indices().nth(MAX_LINE_CHARS) {
             Some((end, _)) => format!("{}… [line cut]", &text[..end]),
             None if self.left_out > 0 => format!("{text}… [line cut]"),
             None => text.to_owned(),
@@ -224,9 +232,9 @@ impl Line {
 }
 
 /// Reads a line, keeping no more of it than can be shown.
-fn next_line(reader: &mut impl BufRead) -> io::Result<Option<Line>> {
-    const ROOM: usize = LONGEST_LINE * 4 + 4;
-    let mut line = Line {
+fn next_line(reader: &mut impl BufRead) -> io::Result<Option<FileLine>> {
+    const MAX_LINE_BYTES: usize = MAX_LINE_CHARS * 4 + 4;
+    let mut line = FileLine {
         head: Vec::new(),
         left_out: 0,
     };
@@ -239,7 +247,9 @@ fn next_line(reader: &mut impl BufRead) -> io::Result<Option<Line>> {
         has_begun = true;
         let end = buffer.iter().position(|&byte| byte == b'\n');
         let part = &buffer[..end.unwrap_or(buffer.len())];
-        let kept = part.len().min(ROOM.saturating_sub(line.head.len()));
+        let kept = part
+            .len()
+            .min(MAX_LINE_BYTES.saturating_sub(line.head.len()));
         line.head.extend_from_slice(&part[..kept]);
         line.left_out += part.len() - kept;
         let used = part.len() + usize::from(end.is_some());

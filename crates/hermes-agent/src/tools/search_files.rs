@@ -7,28 +7,24 @@ mod walk;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::{
-    Problem,
-    arguments::Arguments,
-    blocking, definition, finish,
-    place::{self, Purpose},
-};
+use super::{ToolError, arguments::ToolArguments, into_output, run_blocking, tool_definition};
 use crate::{
     model::ToolDefinition,
     results,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    tools::{path_access, path_access::AccessPurpose},
 };
 
 const DEFAULT_LIMIT: usize = 50;
-const MOST_RESULTS: usize = 2000;
-const MOST_CONTEXT: usize = 20;
+const MAX_RESULTS: usize = 2000;
+const MAX_CONTEXT_LINES: usize = 20;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SearchFiles;
+pub struct SearchFilesTool;
 
-impl Tool for SearchFiles {
+impl Tool for SearchFilesTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "search_files",
             "Searches the content of files for a regular expression (target=content), or finds files by name \
              (target=files). Use it instead of grep, find or ls. Files that .gitignore names and binary files are left \
@@ -38,10 +34,10 @@ impl Tool for SearchFiles {
                 "target": {"type": "string", "enum": ["content", "files"], "default": "content"},
                 "path": {"type": "string", "description": "The directory or file to search", "default": "."},
                 "file_glob": {"type": "string", "description": "content: only files like this, for example *.py"},
-                "limit": {"type": "integer", "description": "Most results", "default": DEFAULT_LIMIT, "minimum": 1, "maximum": MOST_RESULTS},
+                "limit": {"type": "integer", "description": "Most results", "default": DEFAULT_LIMIT, "minimum": 1, "maximum": MAX_RESULTS},
                 "offset": {"type": "integer", "description": "Results to pass over", "default": 0, "minimum": 0},
                 "output_mode": {"type": "string", "enum": ["content", "files_only", "count"], "default": "content", "description": "content: matching lines. files_only: names of files with a match. count: matches in each file"},
-                "context": {"type": "integer", "description": "Lines to show before and after each match", "default": 0, "minimum": 0, "maximum": MOST_CONTEXT},
+                "context": {"type": "integer", "description": "Lines to show before and after each match", "default": 0, "minimum": 0, "maximum": MAX_CONTEXT_LINES},
             }),
             &["pattern"],
         )
@@ -51,8 +47,8 @@ impl Tool for SearchFiles {
         "file"
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -60,24 +56,29 @@ impl Tool for SearchFiles {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(search(&Arguments::new(arguments), context).await) })
+        Box::pin(
+            async move { into_output(run_search(&ToolArguments::new(arguments), context).await) },
+        )
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum SearchMode {
     Lines,
     Files,
     Counts,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Page {
+struct ResultPage {
     offset: usize,
     limit: usize,
 }
 
-async fn search(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, Problem> {
+async fn run_search(
+    arguments: &ToolArguments,
+    context: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
     let pattern = arguments.required_text("pattern")?;
     let target = arguments.choice("target", &["content", "files"])?;
     let path = arguments
@@ -85,32 +86,34 @@ async fn search(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutp
         .filter(|path| !path.is_empty())
         .unwrap_or_else(|| ".".into());
     let file_glob = arguments.text("file_glob")?.filter(|glob| !glob.is_empty());
-    let lines_around = arguments.size("context", 0, 0..=MOST_CONTEXT)?;
+    let lines_around = arguments.size("context", 0, 0..=MAX_CONTEXT_LINES)?;
     let mode = match arguments.choice("output_mode", &["content", "files_only", "count"])? {
-        "files_only" => Mode::Files,
-        "count" => Mode::Counts,
-        _ => Mode::Lines,
+        "files_only" => SearchMode::Files,
+        "count" => SearchMode::Counts,
+        _ => SearchMode::Lines,
     };
-    let page = Page {
+    let page = ResultPage {
         offset: arguments.size("offset", 0, 0..=usize::MAX)?,
-        limit: arguments.size("limit", DEFAULT_LIMIT, 1..=MOST_RESULTS)?,
+        limit: arguments.size("limit", DEFAULT_LIMIT, 1..=MAX_RESULTS)?,
     };
-    let map = place::Map::of(context);
-    let root = place::enter("search_files", &path, Purpose::Read, &map, context).await?;
+    let map = path_access::PathRules::from_context(context);
+    let root =
+        path_access::authorize_path("search_files", &path, AccessPurpose::Read, &map, context)
+            .await?;
     let cancel = context.cancel.clone();
     let home = context.home.clone();
-    blocking(move || {
+    run_blocking(move || {
         if !root.exists() {
-            return Err(Problem::new(format!("{path} does not exist")));
+            return Err(ToolError::new(format!("{path} does not exist")));
         }
-        let outside = results::source(&home, &root).map(Into::into);
-        let walk = walk::Walk::new(map, root, &path, file_glob.as_deref(), cancel)?;
+        let outside = results::read_source(&home, &root).map(Into::into);
+        let walk = walk::FileWalk::new(map, root, &path, file_glob.as_deref(), cancel)?;
         let text = match target {
-            "files" => names::find(&walk, &pattern, page)?,
-            _ => content::find(&walk, &pattern, mode, lines_around, page)?,
+            "files" => names::search_names(&walk, &pattern, page)?,
+            _ => content::search_content(&walk, &pattern, mode, lines_around, page)?,
         };
         Ok(ToolOutput {
-            outside,
+            untrusted_source: outside,
             ..ToolOutput::text(text)
         })
     })
@@ -118,14 +121,14 @@ async fn search(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutp
 }
 
 /// Results of the requested page.
-struct Results {
-    page: Page,
+struct PagedResults {
+    page: ResultPage,
     seen: usize,
     lines: Vec<String>,
 }
 
-impl Results {
-    fn new(page: Page) -> Self {
+impl PagedResults {
+    fn new(page: ResultPage) -> Self {
         Self {
             page,
             seen: 0,
@@ -134,25 +137,25 @@ impl Results {
     }
 
     /// Counts a result and returns its position relative to the page.
-    fn count(&mut self) -> Position {
+    fn count(&mut self) -> PagePosition {
         let number = self.seen;
         self.seen += 1;
         if number < self.page.offset {
-            Position::Before
+            PagePosition::Before
         } else if number < self.page.offset.saturating_add(self.page.limit) {
-            Position::On
+            PagePosition::On
         } else {
-            Position::Beyond
+            PagePosition::Beyond
         }
     }
 
     /// Whether the next result will be on the page.
-    fn next_is_on(&self) -> bool {
+    fn is_next_on_page(&self) -> bool {
         (self.page.offset..self.page.offset.saturating_add(self.page.limit)).contains(&self.seen)
     }
 
     /// The text of the page with a note about further results.
-    fn render(self, what: &str, walk: &walk::Walk) -> String {
+    fn render(self, what: &str, walk: &walk::FileWalk) -> String {
         let mut lines = self.lines;
         let mut notes = Vec::new();
         if self.seen == 0 {
@@ -174,7 +177,7 @@ impl Results {
 }
 
 #[derive(PartialEq, Eq)]
-enum Position {
+enum PagePosition {
     Before,
     On,
     Beyond,

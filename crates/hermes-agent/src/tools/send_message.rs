@@ -6,10 +6,11 @@ use futures::future::BoxFuture;
 use hermes_config::{Platform, Settings};
 use serde_json::{Map, Value, json};
 
-use super::{Problem, arguments::Arguments, definition, finish, place};
+use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     model::ToolDefinition,
     tool::{Tool, ToolContext, ToolOutput},
+    tools::path_access,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,12 +44,12 @@ pub(crate) fn has_platform(settings: &Settings) -> bool {
     Platform::ALL.iter().any(has_token)
 }
 
-pub struct SendMessage {
+pub struct SendMessageTool {
     messenger: Arc<dyn Messenger>,
     settings: Arc<Settings>,
 }
 
-impl SendMessage {
+impl SendMessageTool {
     pub fn new(messenger: Arc<dyn Messenger>, settings: Arc<Settings>) -> Self {
         Self {
             messenger,
@@ -58,9 +59,9 @@ impl SendMessage {
 
     async fn run(
         &self,
-        arguments: &Arguments,
+        arguments: &ToolArguments,
         context: &ToolContext,
-    ) -> Result<ToolOutput, Problem> {
+    ) -> Result<ToolOutput, ToolError> {
         let action = arguments.required_choice("action", &["send", "list"])?;
         let settings = self.settings.clone();
         let target = arguments.text("target")?.unwrap_or_default();
@@ -73,23 +74,23 @@ impl SendMessage {
             let message = OutgoingMessage {
                 target,
                 text: arguments.text("message")?.unwrap_or_default(),
-                media: media(arguments, context)?,
+                media: media_paths(arguments, context)?,
             };
             if message.target.is_empty() {
-                return Err(Problem::new(
+                return Err(ToolError::new(
                     "`target` is required: `telegram:123456`, `discord:#general`, or a platform alone for its home \
                      channel",
                 ));
             }
             if message.text.trim().is_empty() && message.media.is_empty() {
-                return Err(Problem::new("`message` or `media` is required"));
+                return Err(ToolError::new("`message` or `media` is required"));
             }
             self.messenger.send(settings, message)
         };
         let answer = tokio::select! {
             answer = answer => answer,
             () = context.cancel.cancelled() => {
-                return Err(Problem::new("interrupted; the message may have been sent"));
+                return Err(ToolError::new("interrupted; the message may have been sent"));
             }
         };
         Ok(match answer {
@@ -103,21 +104,21 @@ impl SendMessage {
 }
 
 /// The files, as absolute paths.
-fn media(arguments: &Arguments, context: &ToolContext) -> Result<Vec<String>, Problem> {
-    let map = place::Map::of(context);
+fn media_paths(arguments: &ToolArguments, context: &ToolContext) -> Result<Vec<String>, ToolError> {
+    let map = path_access::PathRules::from_context(context);
     let paths = arguments.texts("media")?;
     paths
         .iter()
         .map(|path| match map.locate(path) {
             Ok(path) => Ok(path.display().to_string()),
-            Err(error) => Err(Problem::new(format!("`{path}`: {error}"))),
+            Err(error) => Err(ToolError::new(format!("`{path}`: {error}"))),
         })
         .collect()
 }
 
-impl Tool for SendMessage {
+impl Tool for SendMessageTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "send_message",
             "Sends a message to a chat on Telegram, Discord or Slack, as the bot, or lists the chats that are known. Use \
              it only when the user wants something sent; your answers reach the user by themselves. List first if you do \
@@ -141,6 +142,8 @@ impl Tool for SendMessage {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.run(&Arguments::new(arguments), context).await) })
+        Box::pin(
+            async move { into_output(self.run(&ToolArguments::new(arguments), context).await) },
+        )
     }
 }

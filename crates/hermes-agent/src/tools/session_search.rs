@@ -8,17 +8,17 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Problem, arguments::Arguments, definition, finish};
+use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
 };
 
 const DEFAULT_SESSIONS: usize = 3;
-const MOST_SESSIONS: usize = 20;
-const MATCHES_EACH: usize = 3;
+const MAX_SESSIONS: usize = 20;
+const MATCHES_PER_SESSION: usize = 3;
 const DEFAULT_WINDOW: usize = 5;
-const MOST_WINDOW: usize = 20;
+const MAX_WINDOW: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionQuery {
@@ -94,18 +94,18 @@ impl SessionSearchTool {
 
 impl Tool for SessionSearchTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "session_search",
             "Finds what was said in earlier sessions. With query: sessions whose messages contain all its words; put \
              words that belong together in double quotes. With session_id and around_message_id: the messages around one \
              that was found. With session_id alone: its beginning. With neither: the last sessions.",
             json!({
                 "query": {"type": "string", "description": "Words to find"},
-                "limit": {"type": "integer", "description": "Most sessions", "default": DEFAULT_SESSIONS, "minimum": 1, "maximum": MOST_SESSIONS},
+                "limit": {"type": "integer", "description": "Most sessions", "default": DEFAULT_SESSIONS, "minimum": 1, "maximum": MAX_SESSIONS},
                 "sort": {"type": "string", "enum": ["relevance", "newest", "oldest"], "default": "relevance"},
                 "session_id": {"type": "string", "description": "Only this session"},
                 "around_message_id": {"type": "integer", "description": "With session_id: show what stands around this message"},
-                "window": {"type": "integer", "description": "Messages to show on each side", "default": DEFAULT_WINDOW, "minimum": 1, "maximum": MOST_WINDOW},
+                "window": {"type": "integer", "description": "Messages to show on each side", "default": DEFAULT_WINDOW, "minimum": 1, "maximum": MAX_WINDOW},
                 "role_filter": {"type": "string", "description": "Only messages of these roles, separated by commas: user, assistant, tool"},
             }),
             &[],
@@ -116,8 +116,8 @@ impl Tool for SessionSearchTool {
         "session_search"
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -125,18 +125,23 @@ impl Tool for SessionSearchTool {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.find(&Arguments::new(arguments), context).await) })
+        Box::pin(async move {
+            into_output(
+                self.run_search(&ToolArguments::new(arguments), context)
+                    .await,
+            )
+        })
     }
 }
 
 impl SessionSearchTool {
-    async fn find(
+    async fn run_search(
         &self,
-        arguments: &Arguments,
+        arguments: &ToolArguments,
         context: &ToolContext,
-    ) -> Result<ToolOutput, Problem> {
-        let limit = arguments.size("limit", DEFAULT_SESSIONS, 1..=MOST_SESSIONS)?;
-        let window = arguments.size("window", DEFAULT_WINDOW, 1..=MOST_WINDOW)?;
+    ) -> Result<ToolOutput, ToolError> {
+        let limit = arguments.size("limit", DEFAULT_SESSIONS, 1..=MAX_SESSIONS)?;
+        let window = arguments.size("window", DEFAULT_WINDOW, 1..=MAX_WINDOW)?;
         let around = arguments
             .number("around_message_id")?
             .and_then(|id| i64::try_from(id).ok());
@@ -150,22 +155,22 @@ impl SessionSearchTool {
             (Some(text), session) if around.is_none() => {
                 let query = SessionQuery {
                     text,
-                    roles: roles(arguments)?,
-                    order: order(arguments)?,
+                    roles: parse_roles(arguments)?,
+                    order: parse_order(arguments)?,
                     session,
                     exclude_session: context.session.to_string(),
                     // Several matches may be of the same session.
-                    limit: limit * MATCHES_EACH * 5,
+                    limit: limit * MATCHES_PER_SESSION * 5,
                 };
-                let found = self.sessions.search(query).await.map_err(Problem::new)?;
-                json!({"sessions": by_session(found, limit)})
+                let found = self.sessions.search(query).await.map_err(ToolError::new)?;
+                json!({"sessions": group_by_session(found, limit)})
             }
             (_, Some(session)) => {
                 let messages = self
                     .sessions
                     .messages(&session, around, window)
                     .await
-                    .map_err(Problem::new)?;
+                    .map_err(ToolError::new)?;
                 json!({"session_id": session, "messages": messages})
             }
             (_, None) => {
@@ -173,7 +178,7 @@ impl SessionSearchTool {
                     .sessions
                     .recent(&context.session, limit)
                     .await
-                    .map_err(Problem::new)?;
+                    .map_err(ToolError::new)?;
                 json!({"sessions": recent})
             }
         };
@@ -181,7 +186,7 @@ impl SessionSearchTool {
     }
 }
 
-fn order(arguments: &Arguments) -> Result<SessionOrder, Problem> {
+fn parse_order(arguments: &ToolArguments) -> Result<SessionOrder, ToolError> {
     Ok(
         match arguments.choice("sort", &["relevance", "newest", "oldest"])? {
             "newest" => SessionOrder::Newest,
@@ -191,7 +196,7 @@ fn order(arguments: &Arguments) -> Result<SessionOrder, Problem> {
     )
 }
 
-fn roles(arguments: &Arguments) -> Result<Vec<String>, Problem> {
+fn parse_roles(arguments: &ToolArguments) -> Result<Vec<String>, ToolError> {
     let text = arguments.text("role_filter")?.unwrap_or_default();
     let roles = text
         .split(',')
@@ -200,7 +205,7 @@ fn roles(arguments: &Arguments) -> Result<Vec<String>, Problem> {
     roles
         .map(|role| match role.as_str() {
             "user" | "assistant" | "tool" | "system" => Ok(role),
-            _ => Err(Problem::new(format!(
+            _ => Err(ToolError::new(format!(
                 "`{role}` is not a role; use user, assistant, tool or system"
             ))),
         })
@@ -208,14 +213,14 @@ fn roles(arguments: &Arguments) -> Result<Vec<String>, Problem> {
 }
 
 /// The first sessions, ordered by their best match, with a few matches each.
-fn by_session(found: Vec<(FoundSession, FoundMessage)>, limit: usize) -> Vec<Value> {
+fn group_by_session(found: Vec<(FoundSession, FoundMessage)>, limit: usize) -> Vec<Value> {
     let mut sessions: Vec<(FoundSession, Vec<FoundMessage>)> = Vec::new();
     for (session, message) in found {
         let known = sessions
             .iter_mut()
             .find(|(known, _)| known.session_id == session.session_id);
         if let Some((_, messages)) = known {
-            if messages.len() < MATCHES_EACH {
+            if messages.len() < MATCHES_PER_SESSION {
                 messages.push(message);
             }
         } else if sessions.len() < limit {

@@ -8,10 +8,10 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Problem, arguments::Arguments, blocking, definition, finish};
+use super::{ToolError, arguments::ToolArguments, into_output, run_blocking, tool_definition};
 use crate::{
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,19 +40,19 @@ pub trait Skills: Send + Sync {
     fn view_file(&self, name: &str, path: &str) -> Result<String, String>;
 }
 
-pub struct SkillsList {
+pub struct SkillsListTool {
     skills: Arc<dyn Skills>,
 }
 
-impl SkillsList {
+impl SkillsListTool {
     pub fn new(skills: Arc<dyn Skills>) -> Self {
         Self { skills }
     }
 }
 
-impl Tool for SkillsList {
+impl Tool for SkillsListTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "skills_list",
             "Lists the skills: instructions for certain kinds of work. Read one with skill_view before you do such work.",
             json!({"category": {"type": "string", "description": "Only skills filed under this"}}),
@@ -64,8 +64,8 @@ impl Tool for SkillsList {
         "skills"
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -73,15 +73,20 @@ impl Tool for SkillsList {
         arguments: Map<String, Value>,
         _context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(list(self.skills.clone(), &Arguments::new(arguments)).await) })
+        Box::pin(async move {
+            into_output(list_skills(self.skills.clone(), &ToolArguments::new(arguments)).await)
+        })
     }
 }
 
-async fn list(skills: Arc<dyn Skills>, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+async fn list_skills(
+    skills: Arc<dyn Skills>,
+    arguments: &ToolArguments,
+) -> Result<ToolOutput, ToolError> {
     let category = arguments
         .text("category")?
         .filter(|category| !category.is_empty());
-    blocking(move || {
+    run_blocking(move || {
         let mut list = skills.list();
         list.retain(|skill| category.is_none() || skill.category == category);
         let names: BTreeSet<&String> = list.iter().filter_map(|it| it.category.as_ref()).collect();
@@ -98,19 +103,19 @@ async fn list(skills: Arc<dyn Skills>, arguments: &Arguments) -> Result<ToolOutp
     .await
 }
 
-pub struct SkillView {
+pub struct SkillViewTool {
     skills: Arc<dyn Skills>,
 }
 
-impl SkillView {
+impl SkillViewTool {
     pub fn new(skills: Arc<dyn Skills>) -> Self {
         Self { skills }
     }
 }
 
-impl Tool for SkillView {
+impl Tool for SkillViewTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "skill_view",
             "Returns the instructions of a skill and the names of its files, or one of those files.",
             json!({
@@ -125,8 +130,8 @@ impl Tool for SkillView {
         "skills"
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -134,19 +139,24 @@ impl Tool for SkillView {
         arguments: Map<String, Value>,
         _context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(view(self.skills.clone(), &Arguments::new(arguments)).await) })
+        Box::pin(async move {
+            into_output(view_skill(self.skills.clone(), &ToolArguments::new(arguments)).await)
+        })
     }
 }
 
-async fn view(skills: Arc<dyn Skills>, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+async fn view_skill(
+    skills: Arc<dyn Skills>,
+    arguments: &ToolArguments,
+) -> Result<ToolOutput, ToolError> {
     let name = arguments.required_text("name")?;
     let path = arguments.text("file_path")?.filter(|path| !path.is_empty());
-    blocking(move || {
+    run_blocking(move || {
         if let Some(path) = path {
-            let text = skills.view_file(&name, &path).map_err(Problem::new)?;
+            let text = skills.view_file(&name, &path).map_err(ToolError::new)?;
             return Ok(ToolOutput::text(text));
         }
-        let SkillText { mut text, files } = skills.view(&name).map_err(Problem::new)?;
+        let SkillText { mut text, files } = skills.view(&name).map_err(ToolError::new)?;
         if !files.is_empty() {
             text.push_str("\n\n[files of this skill, to be read with file_path: ");
             text.push_str(&files.join(", "));

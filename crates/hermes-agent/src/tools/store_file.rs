@@ -4,7 +4,7 @@ use std::{fs, io, io::Write as _, path::Path};
 
 /// The permissions of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NewFile {
+pub(super) enum NewFileMode {
     /// As the user's settings say.
     Ordinary,
     /// Its owner alone.
@@ -13,7 +13,7 @@ pub(super) enum NewFile {
 
 /// Writes a file by renaming a temporary one over it. An existing file keeps its mode and, if possible, its owner.
 /// Parent directories are created. The path must be resolved: a link would be replaced, not followed.
-pub(super) fn store(path: &Path, content: &[u8], new_file: NewFile) -> io::Result<()> {
+pub(super) fn store_file(path: &Path, content: &[u8], new_file: NewFileMode) -> io::Result<()> {
     let directory = path
         .parent()
         .ok_or_else(|| io::Error::other("it has no directory"))?;
@@ -35,8 +35,8 @@ pub(super) fn store(path: &Path, content: &[u8], new_file: NewFile) -> io::Resul
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(
         match new_file {
             // The umask applies to it.
-            NewFile::Ordinary => 0o666,
-            NewFile::Private => 0o600,
+            NewFileMode::Ordinary => 0o666,
+            NewFileMode::Private => 0o600,
         },
     ));
     let mut file = builder.tempfile_in(directory)?;
@@ -69,16 +69,16 @@ mod tests {
     fn modes_are_kept_and_new_private_files_are_private() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/b/file");
-        store(&path, b"one", NewFile::Private).unwrap();
+        store_file(&path, b"one", NewFileMode::Private).unwrap();
         assert_eq!(mode(&path), 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
-        store(&path, b"two", NewFile::Private).unwrap();
+        store_file(&path, b"two", NewFileMode::Private).unwrap();
         assert_eq!(
             (mode(&path), fs::read(&path).unwrap()),
             (0o751, b"two".to_vec())
         );
         let ordinary = directory.path().join("ordinary");
-        store(&ordinary, b"", NewFile::Ordinary).unwrap();
+        store_file(&ordinary, b"", NewFileMode::Ordinary).unwrap();
         assert_ne!(mode(&ordinary) & 0o044, 0);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }
@@ -86,6 +86,6 @@ mod tests {
     #[test]
     fn a_directory_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(store(directory.path(), b"x", NewFile::Ordinary).is_err());
+        assert!(store_file(directory.path(), b"x", NewFileMode::Ordinary).is_err());
     }
 }

@@ -15,21 +15,21 @@ use std::{
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::{Problem, arguments::Arguments, finish};
+use super::{ToolError, arguments::ToolArguments, into_output};
 use crate::{
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
 };
 
 /// The virtual directory of all groups.
-const TOP: &str = "teams";
-const NOTE: &str = " `teams/<group>/…` are files that you share with others; search_files with path=teams lists the \
+const TEAMS_DIRECTORY: &str = "teams";
+const TEAMS_NOTE: &str = " `teams/<group>/…` are files that you share with others; search_files with path=teams lists the \
                     groups. Commands of the terminal do not see them.";
 
 const DEFAULT_LINES: usize = 500;
-const MOST_LINES: usize = 2000;
-const LONGEST_LINE: usize = 2000;
-const MOST_CHARACTERS: usize = 100_000;
+const MAX_LINES: usize = 2000;
+const MAX_LINE_CHARS: usize = 2000;
+const MAX_CHARS: usize = 100_000;
 
 /// Why an operation failed, for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,18 +37,18 @@ const MOST_CHARACTERS: usize = 100_000;
 pub struct SharesError(pub String);
 
 /// The result of a request to the Hub.
-pub type Asked<'a, T> = BoxFuture<'a, Result<T, SharesError>>;
+pub type SharesFuture<'a, T> = BoxFuture<'a, Result<T, SharesError>>;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spot {
+pub struct GroupPath {
     pub group: String,
     /// Relative to its root, which is the empty path.
     pub path: String,
 }
 
-impl fmt::Display for Spot {
+impl fmt::Display for GroupPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{TOP}/{}", self.group)?;
+        write!(f, "{TEAMS_DIRECTORY}/{}", self.group)?;
         if self.path.is_empty() {
             return Ok(());
         }
@@ -58,14 +58,14 @@ impl fmt::Display for Spot {
 
 /// A group of the home.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct MemberGroup {
     pub id: String,
     /// `read` or `write`.
     pub access: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text {
+pub struct FileLines {
     /// The lines, with their ends.
     pub content: String,
     pub total_lines: usize,
@@ -75,7 +75,7 @@ pub struct Text {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct GrepMatch {
     /// Relative to the group's root.
     pub path: String,
     /// From 1.
@@ -84,46 +84,59 @@ pub struct Hit {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct SearchResults<T> {
     /// In the order of paths.
     pub items: Vec<T>,
     pub is_cut: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placed {
+pub enum WriteOutcome {
     /// There was none.
     Created,
     Replaced,
 }
 
 pub trait Shares: Send + Sync {
-    fn groups(&self) -> Asked<'_, Vec<Group>>;
+    fn groups(&self) -> SharesFuture<'_, Vec<MemberGroup>>;
 
     /// Reads `limit` lines from `offset`, counted from 0; a limit of 0 is the maximum.
-    fn read<'a>(&'a self, spot: &'a Spot, offset: usize, limit: usize) -> Asked<'a, Text>;
+    fn read<'a>(
+        &'a self,
+        spot: &'a GroupPath,
+        offset: usize,
+        limit: usize,
+    ) -> SharesFuture<'a, FileLines>;
 
     /// Replaces a file, if it still has this version where one is given.
     fn write<'a>(
         &'a self,
-        spot: &'a Spot,
+        spot: &'a GroupPath,
         content: String,
         version: Option<&'a str>,
-    ) -> Asked<'a, Placed>;
+    ) -> SharesFuture<'a, WriteOutcome>;
 
     /// Removes a file if it still has this version.
-    fn remove<'a>(&'a self, spot: &'a Spot, version: &'a str) -> Asked<'a, ()>;
+    fn remove<'a>(&'a self, spot: &'a GroupPath, version: &'a str) -> SharesFuture<'a, ()>;
 
     /// Lines that match a regular expression, in a file or below a directory.
-    fn grep<'a>(&'a self, spot: &'a Spot, pattern: &'a str) -> Asked<'a, Found<Hit>>;
+    fn grep<'a>(
+        &'a self,
+        spot: &'a GroupPath,
+        pattern: &'a str,
+    ) -> SharesFuture<'a, SearchResults<GrepMatch>>;
 
     /// Paths below a directory whose name matches a pattern such as `*.md`, relative to the group's root.
-    fn find<'a>(&'a self, spot: &'a Spot, name: &'a str) -> Asked<'a, Found<String>>;
+    fn find<'a>(
+        &'a self,
+        spot: &'a GroupPath,
+        name: &'a str,
+    ) -> SharesFuture<'a, SearchResults<String>>;
 
-    fn exists<'a>(&'a self, spot: &'a Spot) -> Asked<'a, bool>;
+    fn exists<'a>(&'a self, spot: &'a GroupPath) -> SharesFuture<'a, bool>;
 }
 
-impl From<SharesError> for Problem {
+impl From<SharesError> for ToolError {
     fn from(error: SharesError) -> Self {
         Self(error.0)
     }
@@ -132,14 +145,14 @@ impl From<SharesError> for Problem {
 /// The files of groups, and their virtual directory.
 pub struct Teams {
     shares: Arc<dyn Shares>,
-    top: PathBuf,
+    root: PathBuf,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Way {
+enum PathRoute {
     Disk,
     Top,
-    To(Spot),
+    Share(GroupPath),
 }
 
 impl Teams {
@@ -147,14 +160,14 @@ impl Teams {
     pub fn new(shares: Arc<dyn Shares>, workspace: &Path) -> Self {
         Self {
             shares,
-            top: workspace.join(TOP),
+            root: workspace.join(TEAMS_DIRECTORY),
         }
     }
 
     /// Relative paths do not depend on the working directory, so that a job in another directory finds them, too.
-    fn way(&self, path: &str) -> Way {
+    fn route_path(&self, path: &str) -> PathRoute {
         let path = Path::new(path);
-        let workspace = self.top.parent().unwrap_or(Path::new("/"));
+        let workspace = self.root.parent().unwrap_or(Path::new("/"));
         let mut plain = PathBuf::new();
         for component in workspace.join(path).components() {
             match component {
@@ -165,33 +178,33 @@ impl Teams {
                 other => plain.push(other),
             }
         }
-        let Ok(below) = plain.strip_prefix(&self.top) else {
-            return Way::Disk;
+        let Ok(below) = plain.strip_prefix(&self.root) else {
+            return PathRoute::Disk;
         };
         let mut parts = below
             .components()
             .map(|part| part.as_os_str().to_string_lossy());
         match parts.next() {
-            None => Way::Top,
-            Some(group) => Way::To(Spot {
+            None => PathRoute::Top,
+            Some(group) => PathRoute::Share(GroupPath {
                 group: group.into_owned(),
                 path: parts.collect::<Vec<_>>().join("/"),
             }),
         }
     }
 
-    fn leads_here(&self, path: &str) -> bool {
-        self.way(path) != Way::Disk
+    fn is_share_path(&self, path: &str) -> bool {
+        self.route_path(path) != PathRoute::Disk
     }
 
     /// The group file of a path.
-    fn file(&self, path: &str) -> Result<Spot, Problem> {
-        match self.way(path) {
-            Way::To(spot) if !spot.path.is_empty() => Ok(spot),
-            Way::Disk => Err(Problem::new(format!(
+    fn share_file(&self, path: &str) -> Result<GroupPath, ToolError> {
+        match self.route_path(path) {
+            PathRoute::Share(spot) if !spot.path.is_empty() => Ok(spot),
+            PathRoute::Disk => Err(ToolError::new(format!(
                 "{path} is not a file of a group; change it in a separate call"
             ))),
-            _ => Err(Problem::new(format!(
+            _ => Err(ToolError::new(format!(
                 "{path} is a directory; list it with search_files and target=files"
             ))),
         }
@@ -199,7 +212,7 @@ impl Teams {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileToolKind {
     Read,
     Write,
     Patch,
@@ -207,36 +220,36 @@ pub(super) enum Kind {
 }
 
 /// A file tool that also handles the files of groups.
-pub(super) struct WithTeams {
+pub(super) struct TeamsFileTool {
     pub(super) tool: Arc<dyn Tool>,
-    pub(super) kind: Kind,
+    pub(super) kind: FileToolKind,
     pub(super) teams: Arc<Teams>,
 }
 
-impl WithTeams {
+impl TeamsFileTool {
     /// Whether a call is about the files of groups.
     fn is_for_teams(&self, arguments: &Map<String, Value>) -> bool {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str);
-        let is_named = text("path").is_some_and(|path| self.teams.leads_here(path));
-        let is_in_patch = self.kind == Kind::Patch
-            && text("patch").is_some_and(|patch| patching::touches(&self.teams, patch));
+        let is_named = text("path").is_some_and(|path| self.teams.is_share_path(path));
+        let is_in_patch = self.kind == FileToolKind::Patch
+            && text("patch").is_some_and(|patch| patching::patch_names_share(&self.teams, patch));
         is_named || is_in_patch
     }
 
-    async fn reach(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+    async fn call_shares(&self, arguments: &ToolArguments) -> Result<ToolOutput, ToolError> {
         match self.kind {
-            Kind::Read => self.teams.read(arguments).await,
-            Kind::Write => self.teams.write(arguments).await,
-            Kind::Patch => patching::patch(&self.teams, arguments).await,
-            Kind::Search => searching::search(&self.teams, arguments).await,
+            FileToolKind::Read => self.teams.read_file(arguments).await,
+            FileToolKind::Write => self.teams.write_file(arguments).await,
+            FileToolKind::Patch => patching::patch_shares(&self.teams, arguments).await,
+            FileToolKind::Search => searching::search_shares(&self.teams, arguments).await,
         }
     }
 }
 
-impl Tool for WithTeams {
+impl Tool for TeamsFileTool {
     fn definition(&self) -> ToolDefinition {
         let mut definition = self.tool.definition();
-        definition.description.push_str(NOTE);
+        definition.description.push_str(TEAMS_NOTE);
         definition
     }
 
@@ -244,17 +257,17 @@ impl Tool for WithTeams {
         self.tool.toolset()
     }
 
-    fn company(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Company {
+    fn concurrency(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Concurrency {
         if !self.is_for_teams(arguments) {
-            return self.tool.company(arguments, context);
+            return self.tool.concurrency(arguments, context);
         }
         let path = arguments.get("path").and_then(Value::as_str);
-        match path.map(|path| self.teams.way(path)) {
-            Some(Way::To(spot)) => {
-                Company::AnyButPath(self.teams.top.join(spot.group).join(spot.path))
+        match path.map(|path| self.teams.route_path(path)) {
+            Some(PathRoute::Share(spot)) => {
+                Concurrency::ParallelExceptPath(self.teams.root.join(spot.group).join(spot.path))
             }
-            Some(Way::Top) if self.kind == Kind::Search => Company::Any,
-            _ => Company::Alone,
+            Some(PathRoute::Top) if self.kind == FileToolKind::Search => Concurrency::Parallel,
+            _ => Concurrency::Exclusive,
         }
     }
 
@@ -267,60 +280,60 @@ impl Tool for WithTeams {
             return self.tool.call(arguments, context);
         }
         Box::pin(async move {
-            let arguments = Arguments::new(arguments);
+            let arguments = ToolArguments::new(arguments);
             let reached = context
                 .cancel
-                .run_until_cancelled(self.reach(&arguments))
+                .run_until_cancelled(self.call_shares(&arguments))
                 .await;
-            finish(reached.unwrap_or_else(|| Err(Problem::new("interrupted"))))
+            into_output(reached.unwrap_or_else(|| Err(ToolError::new("interrupted"))))
         })
     }
 }
 
 impl Teams {
-    async fn read(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+    async fn read_file(&self, arguments: &ToolArguments) -> Result<ToolOutput, ToolError> {
         let path = arguments.required_text("path")?;
-        let spot = self.file(&path)?;
+        let spot = self.share_file(&path)?;
         let offset = arguments.size("offset", 1, 1..=usize::MAX)?;
-        let limit = arguments.size("limit", DEFAULT_LINES, 1..=MOST_LINES)?;
+        let limit = arguments.size("limit", DEFAULT_LINES, 1..=MAX_LINES)?;
         let text = self.shares.read(&spot, offset - 1, limit).await?;
         Ok(ToolOutput {
             may_be_persisted: false,
-            ..ToolOutput::from_outside("read_file", numbered(&path, offset, &text))
+            ..ToolOutput::from_untrusted("read_file", format_lines(&path, offset, &text))
         })
     }
 
-    async fn write(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+    async fn write_file(&self, arguments: &ToolArguments) -> Result<ToolOutput, ToolError> {
         let path = arguments.required_text("path")?;
         let text = arguments
             .text("content")?
-            .ok_or_else(|| Problem::new("`content` is required"))?;
-        let spot = self.file(&path)?;
+            .ok_or_else(|| ToolError::new("`content` is required"))?;
+        let spot = self.share_file(&path)?;
         let (bytes, lines) = (text.len(), text.lines().count());
         let placed = self.shares.write(&spot, text, None).await?;
         Ok(ToolOutput::json(&json!({
             "path": spot.to_string(),
             "bytes_written": bytes,
             "lines": lines,
-            "created": placed == Placed::Created,
+            "created": placed == WriteOutcome::Created,
         })))
     }
 }
 
 /// Lines with their numbers, as `read_file` shows them.
-fn numbered(path: &str, offset: usize, text: &Text) -> String {
+fn format_lines(path: &str, offset: usize, text: &FileLines) -> String {
     let mut shown = String::new();
     let mut characters = 0;
     let mut next = text.next.map(|next| next + 1);
     let mut last = offset;
     for (line, number) in text.content.lines().zip(offset..) {
-        let cut = match line.char_indices().nth(LONGEST_LINE) {
+        let cut = match line.char_indices().nth(MAX_LINE_CHARS) {
             Some((end, _)) => format!("{}… [line cut]", &line[..end]),
             None => line.to_owned(),
         };
         let rendered = format!("{number:>6}|{cut}\n");
         characters += rendered.chars().count();
-        if characters > MOST_CHARACTERS {
+        if characters > MAX_CHARS {
             next = Some(number);
             break;
         }

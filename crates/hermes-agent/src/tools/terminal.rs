@@ -6,7 +6,7 @@ pub(super) mod capture;
 pub(crate) mod child;
 pub(crate) mod confinement;
 mod environment;
-mod strays;
+mod orphans;
 
 use std::{
     ffi::OsString,
@@ -21,25 +21,27 @@ use tokio::time::Instant;
 
 pub use self::confinement::{CommandBounds, CommandSandbox, Confinement};
 use self::{
-    capture::Capture,
-    child::{Connection, Input, Start, Started},
-    confinement::CommandScene,
+    capture::OutputCapture,
+    child::{CommandIo, CommandStart, InputMode, StartedCommand},
+    confinement::SandboxContext,
 };
 use super::{
-    Problem,
-    arguments::Arguments,
-    definition, finish, place,
-    process::{ProcessTable, Watch},
+    ToolError,
+    arguments::ToolArguments,
+    into_output,
+    process::{ProcessTable, ProcessWatch},
+    tool_definition,
 };
 use crate::{
-    approval::Holding,
+    approval::SandboxState,
     model::ToolDefinition,
     tool::{Tool, ToolContext, ToolOutput},
+    tools::path_access,
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(3);
 /// How long to wait for output after the command has ended.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+const OUTPUT_GRACE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone)]
 pub struct TerminalSettings {
@@ -74,7 +76,7 @@ impl TerminalSettings {
 
     /// Applies the machine owner's limits.
     #[must_use]
-    pub fn within(mut self, document: &Value, bounds: CommandBounds) -> Self {
+    pub fn with_bounds(mut self, document: &Value, bounds: CommandBounds) -> Self {
         self.confinement = Confinement::new(document, bounds);
         self
     }
@@ -85,31 +87,31 @@ pub(crate) fn child_environment(
     settings: &TerminalSettings,
     home: &Path,
 ) -> Vec<(OsString, OsString)> {
-    environment::for_child(settings, home, Connection::Pipes)
+    environment::child_variables(settings, home, CommandIo::Pipes)
 }
 
-pub struct Terminal {
+pub struct TerminalTool {
     settings: TerminalSettings,
     table: Arc<ProcessTable>,
 }
 
-impl Terminal {
+impl TerminalTool {
     /// Background processes go to the table.
     pub fn new(settings: TerminalSettings, table: Arc<ProcessTable>) -> Self {
         Self { settings, table }
     }
 }
 
-impl Tool for Terminal {
+impl Tool for TerminalTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "terminal",
             &format!(
                 "Runs a shell command and returns its output and exit code. Every command starts in the working \
                  directory of the session and has no input. Whatever it leaves running is ended with it: for servers \
                  and long tasks set background, then use the process tool. Use read_file, write_file, patch and \
                  search_files for files.{}",
-                self.about_sandbox()
+                self.sandbox_note()
             ),
             json!({
                 "command": {"type": "string", "description": "The command line"},
@@ -133,13 +135,18 @@ impl Tool for Terminal {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.run(&Arguments::new(arguments), context).await) })
+        Box::pin(async move {
+            into_output(
+                self.run_command(&ToolArguments::new(arguments), context)
+                    .await,
+            )
+        })
     }
 }
 
-impl Terminal {
+impl TerminalTool {
     /// Tells the model about the sandbox, so that it does not take it for a fault.
-    fn about_sandbox(&self) -> &'static str {
+    fn sandbox_note(&self) -> &'static str {
         match self.settings.confinement.level() {
             CommandSandbox::Off => "",
             CommandSandbox::Workspace => {
@@ -153,95 +160,100 @@ impl Terminal {
         }
     }
 
-    async fn run(
+    async fn run_command(
         &self,
-        arguments: &Arguments,
+        arguments: &ToolArguments,
         context: &ToolContext,
-    ) -> Result<ToolOutput, Problem> {
+    ) -> Result<ToolOutput, ToolError> {
         let command = arguments.required_text("command")?;
         let in_background = arguments.flag("background")?;
         let timeout = arguments
             .number("timeout")?
             .map_or(self.settings.timeout, |s| Duration::from_secs(s.max(1)));
         let connection = if arguments.flag("pty")? {
-            Connection::Terminal
+            CommandIo::Terminal
         } else {
-            Connection::Pipes
+            CommandIo::Pipes
         };
-        let watch = Watch {
-            tells_end: arguments.flag("notify_on_complete")?,
+        let watch = ProcessWatch {
+            notify_exit: arguments.flag("notify_on_complete")?,
             patterns: arguments.texts("watch_patterns")?,
         };
-        let directory = directory(arguments.text("workdir")?, context)?;
-        let scene = context.scene(directory.clone());
+        let directory = resolve_directory(arguments.text("workdir")?, context)?;
+        let scene = context.command_context(directory.clone());
         let holding = match self.settings.confinement.level() {
-            CommandSandbox::Off if self.settings.confinement.could_be_in_force() => {
-                Holding::RulesAlone
+            CommandSandbox::Off if self.settings.confinement.is_supported() => {
+                SandboxState::Available
             }
-            CommandSandbox::Off => Holding::Rules,
-            CommandSandbox::Workspace | CommandSandbox::Strict => Holding::Sandbox,
+            CommandSandbox::Off => SandboxState::Unavailable,
+            CommandSandbox::Workspace | CommandSandbox::Strict => SandboxState::Enforced,
         };
         context
             .approvals
-            .held_command("terminal", &command, &scene, holding, &context.cancel)
+            .check_command_in_sandbox("terminal", &command, &scene, holding, &context.cancel)
             .await?;
         let mut environment =
-            environment::for_child(&self.settings, context.home.path(), connection);
+            environment::child_variables(&self.settings, context.home.path(), connection);
         let user_home = std::env::home_dir();
-        let around = CommandScene {
+        let around = SandboxContext {
             root: &context.cwd,
             hermes_home: context.home.path(),
             user_home: user_home.as_deref(),
-            connection,
-            also_read: &[],
+            io: connection,
+            extra_readable: &[],
         };
         let sandbox = self
             .settings
             .confinement
-            .prepare(&around, &mut environment)
-            .map_err(|error| Problem::new(format!("the command was not started: {error}")))?;
-        let start = Start {
+            .prepare_sandbox(&around, &mut environment)
+            .map_err(|error| ToolError::new(format!("the command was not started: {error}")))?;
+        let start = CommandStart {
             command: &command,
             directory: &directory,
             environment: &environment,
-            connection,
+            io: connection,
             sandbox: sandbox.as_ref(),
         };
         if in_background {
-            let started = self.table.start(&start, watch).map_err(Problem::new)?;
+            let started = self.table.start(&start, watch).map_err(ToolError::new)?;
             return Ok(ToolOutput::json(&started));
         }
-        let started = Started::new(&start, Input::Closed)
-            .map_err(|error| Problem::new(format!("the command could not be started: {error}")))?;
-        Ok(wait(started, timeout, context).await)
+        let started = StartedCommand::new(&start, InputMode::Closed).map_err(|error| {
+            ToolError::new(format!("the command could not be started: {error}"))
+        })?;
+        Ok(wait_for_command(started, timeout, context).await)
     }
 }
 
-fn directory(workdir: Option<String>, context: &ToolContext) -> Result<PathBuf, Problem> {
+fn resolve_directory(workdir: Option<String>, context: &ToolContext) -> Result<PathBuf, ToolError> {
     let Some(workdir) = workdir.filter(|workdir| !workdir.is_empty()) else {
         return Ok(context.cwd.clone());
     };
-    match place::Map::of(context).locate(&workdir) {
+    match path_access::PathRules::from_context(context).locate(&workdir) {
         Ok(path) if path.is_dir() => Ok(path),
-        Ok(_) => Err(Problem::new(format!("{workdir} is not a directory"))),
-        Err(error) => Err(Problem::new(format!("{workdir}: {error}"))),
+        Ok(_) => Err(ToolError::new(format!("{workdir} is not a directory"))),
+        Err(error) => Err(ToolError::new(format!("{workdir}: {error}"))),
     }
 }
 
 /// How a command ended.
-enum End {
+enum CommandEnd {
     Exited,
     TimedOut,
     Interrupted,
 }
 
-async fn wait(started: Started, timeout: Duration, context: &ToolContext) -> ToolOutput {
-    let Started {
+async fn wait_for_command(
+    started: StartedCommand,
+    timeout: Duration,
+    context: &ToolContext,
+) -> ToolOutput {
+    let StartedCommand {
         mut child,
         mut output,
         ..
     } = started;
-    let mut capture = Capture::default();
+    let mut capture = OutputCapture::default();
     let mut buffer = vec![0; 16 * 1024];
     let mut is_open = true;
     let mut status = None;
@@ -249,7 +261,7 @@ async fn wait(started: Started, timeout: Duration, context: &ToolContext) -> Too
     let end = loop {
         tokio::select! {
             biased;
-            () = context.cancel.cancelled() => break End::Interrupted,
+            () = context.cancel.cancelled() => break CommandEnd::Interrupted,
             read = output.read(&mut buffer), if is_open => match read {
                 Ok(length) if length > 0 => capture.push(&buffer[..length]),
                 _ => is_open = false,
@@ -257,14 +269,14 @@ async fn wait(started: Started, timeout: Duration, context: &ToolContext) -> Too
             exited = child.wait(), if status.is_none() => {
                 status = Some(exited);
                 // A child process may hold the output open.
-                until = Instant::now() + LAST_WORDS;
+                until = Instant::now() + OUTPUT_GRACE;
             }
             () = tokio::time::sleep_until(until) => {
-                break if status.is_some() { End::Exited } else { End::TimedOut };
+                break if status.is_some() { CommandEnd::Exited } else { CommandEnd::TimedOut };
             }
         }
         if status.is_some() && !is_open {
-            break End::Exited;
+            break CommandEnd::Exited;
         }
     };
     let status = match status {
@@ -272,12 +284,12 @@ async fn wait(started: Started, timeout: Duration, context: &ToolContext) -> Too
             child.kill_group();
             status
         }
-        None => child.end().await,
+        None => child.terminate().await,
     };
     let text = capture.render();
     let (code, problem) = match end {
-        End::Exited => (status, None),
-        End::TimedOut => {
+        CommandEnd::Exited => (status, None),
+        CommandEnd::TimedOut => {
             let seconds = timeout.as_secs();
             (
                 Some(124),
@@ -286,7 +298,7 @@ async fn wait(started: Started, timeout: Duration, context: &ToolContext) -> Too
                 )),
             )
         }
-        End::Interrupted => (Some(130), Some("interrupted by the user".to_owned())),
+        CommandEnd::Interrupted => (Some(130), Some("interrupted by the user".to_owned())),
     };
     let mut result = json!({"output": text, "exit_code": code});
     if let Some(problem) = problem {

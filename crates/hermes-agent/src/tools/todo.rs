@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Problem, arguments::Arguments, definition, finish};
+use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     message::Message,
     model::ToolDefinition,
@@ -15,11 +15,11 @@ use crate::{
 
 const NAME: &str = "todo";
 const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
-const MOST_ITEMS: usize = 200;
+const MAX_ITEMS: usize = 200;
 
 /// The tool's result, as far as it is parsed again.
 #[derive(Deserialize)]
-struct Listed {
+struct TodoToolResult {
     todos: Vec<TodoItem>,
 }
 
@@ -65,10 +65,10 @@ impl TodoList {
     }
 
     /// Restores the list from the latest result of the tool in a conversation, if there is one.
-    pub(crate) fn recall(&self, messages: &[Message]) {
+    pub(crate) fn restore_from(&self, messages: &[Message]) {
         let latest = messages.iter().rev().find_map(|message| match message {
             Message::Tool(result) if result.name.as_deref() == Some(NAME) => {
-                let list: Listed = serde_json::from_str(&result.content.text()).ok()?;
+                let list: TodoToolResult = serde_json::from_str(&result.content.text()).ok()?;
                 Some(list.todos)
             }
             _ => None,
@@ -83,19 +83,19 @@ impl TodoList {
     }
 }
 
-pub struct Todo {
+pub struct TodoTool {
     list: Arc<TodoList>,
 }
 
-impl Todo {
+impl TodoTool {
     pub fn new(list: Arc<TodoList>) -> Self {
         Self { list }
     }
 }
 
-impl Tool for Todo {
+impl Tool for TodoTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             NAME,
             "The list of things to do in this session. Use it for work of three steps or more. Without todos it returns \
              the list. Keep one item in_progress, and mark items completed as soon as they are.",
@@ -128,23 +128,23 @@ impl Tool for Todo {
         arguments: Map<String, Value>,
         _context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(std::future::ready(finish(
-            self.update(&Arguments::new(arguments)),
+        Box::pin(std::future::ready(into_output(
+            self.update(&ToolArguments::new(arguments)),
         )))
     }
 }
 
-impl Todo {
-    fn update(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+impl TodoTool {
+    fn update(&self, arguments: &ToolArguments) -> Result<ToolOutput, ToolError> {
         let merge = arguments.flag("merge")?;
         if let Some(objects) = arguments.objects("todos")? {
             let mut items = if merge { self.list.items() } else { Vec::new() };
             for object in &objects {
-                put(&mut items, object)?;
+                upsert_item(&mut items, object)?;
             }
-            if items.len() > MOST_ITEMS {
-                return Err(Problem::new(format!(
-                    "the list holds {MOST_ITEMS} items at most"
+            if items.len() > MAX_ITEMS {
+                return Err(ToolError::new(format!(
+                    "the list holds {MAX_ITEMS} items at most"
                 )));
             }
             self.list.replace(items);
@@ -165,7 +165,7 @@ impl Todo {
 }
 
 /// Changes the item with the same id, or adds one.
-fn put(items: &mut Vec<TodoItem>, object: &Arguments) -> Result<(), Problem> {
+fn upsert_item(items: &mut Vec<TodoItem>, object: &ToolArguments) -> Result<(), ToolError> {
     let id = object.required_text("id")?;
     let content = object
         .text("content")?
@@ -181,7 +181,7 @@ fn put(items: &mut Vec<TodoItem>, object: &Arguments) -> Result<(), Problem> {
         return Ok(());
     }
     let content =
-        content.ok_or_else(|| Problem::new(format!("the item `{id}` needs a content")))?;
+        content.ok_or_else(|| ToolError::new(format!("the item `{id}` needs a content")))?;
     items.push(TodoItem {
         id,
         content,
@@ -194,8 +194,8 @@ fn put(items: &mut Vec<TodoItem>, object: &Arguments) -> Result<(), Problem> {
 mod tests {
     use super::*;
 
-    fn call(todo: &Todo, arguments: &Value) -> Result<Value, String> {
-        let arguments = Arguments::new(arguments.as_object().unwrap().clone());
+    fn call(todo: &TodoTool, arguments: &Value) -> Result<Value, String> {
+        let arguments = ToolArguments::new(arguments.as_object().unwrap().clone());
         let output = todo
             .update(&arguments)
             .map_err(|problem| problem.to_string())?;
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_new_list_replaces_the_old_one_and_merging_changes_it() {
-        let todo = Todo::new(Arc::default());
+        let todo = TodoTool::new(Arc::default());
         call(
             &todo,
             &json!({"todos": [{"id": "0", "content": "old", "status": "pending"}]}),
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_wrong_item_changes_nothing() {
-        let todo = Todo::new(Arc::default());
+        let todo = TodoTool::new(Arc::default());
         for wrong in [
             json!({"todos": [{"id": "1", "content": "a", "status": "pending"}, {"id": "2"}]}),
             json!({"todos": [{"id": "1", "content": "a", "status": "done"}]}),

@@ -6,52 +6,50 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Problem,
-    arguments::Arguments,
-    blocking, definition, finish,
-    place::{self, Purpose},
-    web::Web,
+    ToolError, arguments::ToolArguments, into_output, run_blocking, tool_definition, web::WebClient,
 };
 use crate::{
-    message::{Message, Part, image_type},
+    message::{Message, Part, detect_image_type},
     model::{Model, ModelRequest, ToolChoice, ToolDefinition},
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    tools::{path_access, path_access::AccessPurpose},
 };
 
 const NAME: &str = "vision_analyze";
 /// Larger images are refused by providers.
-const MOST_BYTES: usize = 10 << 20;
+const MAX_IMAGE_BYTES: usize = 10 << 20;
 
-pub struct VisionAnalyze {
+pub struct VisionAnalyzeTool {
     model: Arc<dyn Model>,
-    web: Arc<Web>,
+    web: Arc<WebClient>,
 }
 
-impl VisionAnalyze {
+impl VisionAnalyzeTool {
     /// Uses the model for `auxiliary.vision`.
-    pub fn new(model: Arc<dyn Model>, web: Arc<Web>) -> Self {
+    pub fn new(model: Arc<dyn Model>, web: Arc<WebClient>) -> Self {
         Self { model, web }
     }
 
-    async fn look(
+    async fn analyze_image(
         &self,
-        arguments: &Arguments,
+        arguments: &ToolArguments,
         context: &ToolContext,
-    ) -> Result<ToolOutput, Problem> {
+    ) -> Result<ToolOutput, ToolError> {
         let place = arguments.required_text("image_url")?;
         let question = arguments.required_text("question")?;
         let is_address = place.starts_with("http://") || place.starts_with("https://");
         let bytes = if is_address {
-            let fetched = self.web.fetch(&place, MOST_BYTES).await?;
+            let fetched = self.web.fetch(&place, MAX_IMAGE_BYTES).await?;
             if fetched.is_cut {
-                return Err(too_large(&place));
+                return Err(too_large_error(&place));
             }
             fetched.bytes
         } else {
-            read(&place, context).await?
+            read_image(&place, context).await?
         };
-        let kind = image_type(&bytes)
-            .ok_or_else(|| Problem::new(format!("{place} is not a PNG, JPEG, GIF or WebP image")))?;
+        let kind = detect_image_type(&bytes).ok_or_else(|| {
+            ToolError::new(format!("{place} is not a PNG, JPEG, GIF or WebP image"))
+        })?;
         let parts = vec![
             Part::from_text(question),
             Part::from_image_bytes(kind, &bytes),
@@ -65,49 +63,49 @@ impl VisionAnalyze {
         let mut nobody_listens = |_| {};
         let asked = self.model.complete(&request, &mut nobody_listens);
         let reply = tokio::select! {
-            reply = asked => reply.map_err(|error| Problem::new(format!(
+            reply = asked => reply.map_err(|error| ToolError::new(format!(
                 "the model `{}` could not analyse it: {error}. Set `auxiliary.vision` to a model that accepts images",
                 self.model.name()
             )))?,
-            () = context.cancel.cancelled() => return Err(Problem::new("interrupted by the user")),
+            () = context.cancel.cancelled() => return Err(ToolError::new("interrupted by the user")),
         };
         // Text in an image is untrusted.
-        Ok(ToolOutput::from_outside(NAME, reply.text))
+        Ok(ToolOutput::from_untrusted(NAME, reply.text))
     }
 }
 
 /// Reads an image file, subject to the path rules.
-async fn read(path: &str, context: &ToolContext) -> Result<Vec<u8>, Problem> {
+async fn read_image(path: &str, context: &ToolContext) -> Result<Vec<u8>, ToolError> {
     // Tools refer to saved images like this.
     let path = path.strip_prefix("MEDIA:").unwrap_or(path).to_owned();
-    let map = place::Map::of(context);
-    let real = place::enter(NAME, &path, Purpose::Read, &map, context).await?;
-    blocking(move || {
-        let failed = |error: std::io::Error| Problem::new(format!("{path}: {error}"));
+    let map = path_access::PathRules::from_context(context);
+    let real = path_access::authorize_path(NAME, &path, AccessPurpose::Read, &map, context).await?;
+    run_blocking(move || {
+        let failed = |error: std::io::Error| ToolError::new(format!("{path}: {error}"));
         let file = map.open(&real).map_err(failed)?;
         let mut bytes = Vec::new();
-        let most = u64::try_from(MOST_BYTES).unwrap_or(u64::MAX);
+        let most = u64::try_from(MAX_IMAGE_BYTES).unwrap_or(u64::MAX);
         file.take(most + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
-        if bytes.len() > MOST_BYTES {
-            return Err(too_large(&path));
+        if bytes.len() > MAX_IMAGE_BYTES {
+            return Err(too_large_error(&path));
         }
         Ok(bytes)
     })
     .await
 }
 
-fn too_large(place: &str) -> Problem {
-    let most = MOST_BYTES >> 20;
-    Problem::new(format!(
+fn too_large_error(place: &str) -> ToolError {
+    let most = MAX_IMAGE_BYTES >> 20;
+    ToolError::new(format!(
         "{place} has more than {most} MiB; make it smaller first"
     ))
 }
 
-impl Tool for VisionAnalyze {
+impl Tool for VisionAnalyzeTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             NAME,
             "Looks at an image and answers a question about it. Use it for every image you cannot see yourself, also \
              those that other tools saved (MEDIA: paths).",
@@ -123,8 +121,8 @@ impl Tool for VisionAnalyze {
         "vision"
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -132,6 +130,11 @@ impl Tool for VisionAnalyze {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.look(&Arguments::new(arguments), context).await) })
+        Box::pin(async move {
+            into_output(
+                self.analyze_image(&ToolArguments::new(arguments), context)
+                    .await,
+            )
+        })
     }
 }

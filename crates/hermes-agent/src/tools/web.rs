@@ -15,17 +15,17 @@ use reqwest::{Client, Response, StatusCode, header, redirect};
 use serde_json::Value;
 use url::Url;
 
-use super::Problem;
-use crate::ceiling::{InForce, Networks};
-use address::{PublicOnly, is_public_host};
+use super::ToolError;
+use crate::policy::{AllowedNetworks, PolicyHandle};
+use address::{PublicResolver, is_public_host};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For one URL, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(30);
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reach {
+pub enum AddressScope {
     /// Only public addresses: a page must not lead the agent into its user's own network.
     #[default]
     Public,
@@ -33,7 +33,7 @@ pub enum Reach {
     Any,
 }
 
-impl Reach {
+impl AddressScope {
     pub fn from_document(document: &Value) -> Self {
         let is_allowed = match &document["security"]["allow_private_urls"] {
             Value::Bool(flag) => *flag,
@@ -48,16 +48,16 @@ impl Reach {
 }
 
 #[derive(Debug, Default)]
-pub struct Web {
-    reach: Reach,
-    in_force: InForce,
+pub struct WebClient {
+    scope: AddressScope,
+    policy: PolicyHandle,
     /// For public addresses. Created at first use, since loading the system's certificates takes time.
     public: OnceLock<Client>,
     any: OnceLock<Client>,
 }
 
 #[derive(Debug)]
-pub(super) struct Fetched {
+pub(super) struct FetchedPage {
     pub(super) url: Url,
     /// Such as `text/html`, in lower case.
     pub(super) media_type: String,
@@ -66,84 +66,90 @@ pub(super) struct Fetched {
     pub(super) is_cut: bool,
 }
 
-impl Web {
-    pub fn new(reach: Reach) -> Arc<Self> {
-        Self::beneath(reach, InForce::default())
+impl WebClient {
+    pub fn new(reach: AddressScope) -> Arc<Self> {
+        Self::with_policy(reach, PolicyHandle::default())
     }
 
     /// Also applies the operator's policy.
-    pub fn beneath(reach: Reach, in_force: InForce) -> Arc<Self> {
+    pub fn with_policy(reach: AddressScope, in_force: PolicyHandle) -> Arc<Self> {
         Arc::new(Self {
-            reach,
-            in_force,
+            scope: reach,
+            policy: in_force,
             ..Self::default()
         })
     }
 
     /// The current scope.
-    fn reach(&self) -> Reach {
-        match self.in_force.ceiling().egress().networks() {
-            Networks::Public => Reach::Public,
-            Networks::All => self.reach,
+    fn scope(&self) -> AddressScope {
+        match self.policy.policy().egress().networks() {
+            AllowedNetworks::Public => AddressScope::Public,
+            AllowedNetworks::All => self.scope,
         }
     }
 
     /// Fetches at most `limit` bytes of a URL.
-    pub(super) async fn fetch(&self, url: &str, limit: usize) -> Result<Fetched, Problem> {
-        let fetched = tokio::time::timeout(TIMEOUT, self.follow(url, limit)).await;
+    pub(super) async fn fetch(&self, url: &str, limit: usize) -> Result<FetchedPage, ToolError> {
+        let fetched = tokio::time::timeout(TIMEOUT, self.fetch_with_redirects(url, limit)).await;
         fetched.unwrap_or_else(|_| {
             let seconds = TIMEOUT.as_secs();
-            Err(Problem::new(format!("{url}: timed out after {seconds} s")))
+            Err(ToolError::new(format!(
+                "{url}: timed out after {seconds} s"
+            )))
         })
     }
 
-    async fn follow(&self, url: &str, limit: usize) -> Result<Fetched, Problem> {
+    async fn fetch_with_redirects(
+        &self,
+        url: &str,
+        limit: usize,
+    ) -> Result<FetchedPage, ToolError> {
         let mut address = Url::parse(url)
-            .map_err(|error| Problem::new(format!("`{url}` is not a URL: {error}")))?;
-        for _ in 0..=MOST_REDIRECTS {
-            self.check(&address)?;
+            .map_err(|error| ToolError::new(format!("`{url}` is not a URL: {error}")))?;
+        for _ in 0..=MAX_REDIRECTS {
+            self.check_url(&address)?;
             let request = self.client()?.get(address.clone());
             let response = request
                 .header(header::ACCEPT, "text/html, text/*;q=0.9, */*;q=0.5")
                 .send()
                 .await
-                .map_err(|error| unreachable(&address, error))?;
-            match redirected(&response)? {
+                .map_err(|error| unreachable_error(&address, error))?;
+            match redirect_target(&response)? {
                 Some(next) => address = next,
-                None => return read(response, limit).await,
+                None => return read_body(response, limit).await,
             }
         }
-        Err(Problem::new(format!(
-            "{url} redirects more than {MOST_REDIRECTS} times"
+        Err(ToolError::new(format!(
+            "{url} redirects more than {MAX_REDIRECTS} times"
         )))
     }
 
     /// Checks a URL by its host. Host names are checked again when they are resolved.
-    fn check(&self, address: &Url) -> Result<(), Problem> {
+    fn check_url(&self, address: &Url) -> Result<(), ToolError> {
         if !matches!(address.scheme(), "http" | "https") {
-            return Err(Problem::new(format!(
+            return Err(ToolError::new(format!(
                 "{address}: only http and https addresses can be fetched"
             )));
         }
-        let ceiling = self.in_force.ceiling();
+        let ceiling = self.policy.policy();
         if let Err(reason) = ceiling.egress().check(address) {
-            return Err(Problem::new(format!("{address}: {reason}")));
+            return Err(ToolError::new(format!("{address}: {reason}")));
         }
         match address.host() {
-            Some(host) if self.reach() == Reach::Any || is_public_host(&host) => Ok(()),
-            Some(_) => Err(Problem::new(format!(
+            Some(host) if self.scope() == AddressScope::Any || is_public_host(&host) => Ok(()),
+            Some(_) => Err(ToolError::new(format!(
                 "{address} is in a private network; it cannot be reached unless the user sets \
                  `security.allow_private_urls: true`"
             ))),
-            None => Err(Problem::new(format!("{address} names no host"))),
+            None => Err(ToolError::new(format!("{address} names no host"))),
         }
     }
 
-    fn client(&self) -> Result<&Client, Problem> {
-        let reach = self.reach();
+    fn client(&self) -> Result<&Client, ToolError> {
+        let reach = self.scope();
         let place = match reach {
-            Reach::Public => &self.public,
-            Reach::Any => &self.any,
+            AddressScope::Public => &self.public,
+            AddressScope::Any => &self.any,
         };
         if let Some(client) = place.get() {
             return Ok(client);
@@ -154,18 +160,18 @@ impl Web {
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(redirect::Policy::none());
         let builder = match reach {
-            Reach::Any => builder,
+            AddressScope::Any => builder,
             // A proxy would resolve names itself.
-            Reach::Public => builder.no_proxy().dns_resolver(Arc::new(PublicOnly)),
+            AddressScope::Public => builder.no_proxy().dns_resolver(Arc::new(PublicResolver)),
         };
-        let client = builder
-            .build()
-            .map_err(|error| Problem::new(format!("the HTTP client cannot be created: {error}")))?;
+        let client = builder.build().map_err(|error| {
+            ToolError::new(format!("the HTTP client cannot be created: {error}"))
+        })?;
         Ok(place.get_or_init(|| client))
     }
 }
 
-fn redirected(response: &Response) -> Result<Option<Url>, Problem> {
+fn redirect_target(response: &Response) -> Result<Option<Url>, ToolError> {
     let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let place = response.headers().get(header::LOCATION);
     let Some(place) = place.filter(|_| is_redirect) else {
@@ -174,14 +180,14 @@ fn redirected(response: &Response) -> Result<Option<Url>, Problem> {
     let next = place.to_str().ok();
     let next = next.and_then(|place| response.url().join(place).ok());
     next.map(Some)
-        .ok_or_else(|| Problem::new(format!("{} redirects to an invalid URL", response.url())))
+        .ok_or_else(|| ToolError::new(format!("{} redirects to an invalid URL", response.url())))
 }
 
-async fn read(mut response: Response, limit: usize) -> Result<Fetched, Problem> {
+async fn read_body(mut response: Response, limit: usize) -> Result<FetchedPage, ToolError> {
     let url = response.url().clone();
     let status = response.status();
     if status != StatusCode::OK {
-        return Err(Problem::new(format!("{url}: HTTP {status}")));
+        return Err(ToolError::new(format!("{url}: HTTP {status}")));
     }
     let media_type = response.headers().get(header::CONTENT_TYPE);
     let media_type = media_type.and_then(|kind| kind.to_str().ok());
@@ -192,7 +198,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Fetched, Problem> 
     while let Some(chunk) = response
         .chunk()
         .await
-        .map_err(|error| unreachable(&url, error))?
+        .map_err(|error| unreachable_error(&url, error))?
     {
         let room = limit - bytes.len();
         bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
@@ -201,7 +207,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Fetched, Problem> 
             break;
         }
     }
-    Ok(Fetched {
+    Ok(FetchedPage {
         url,
         media_type,
         bytes,
@@ -210,11 +216,11 @@ async fn read(mut response: Response, limit: usize) -> Result<Fetched, Problem> 
 }
 
 /// Describes why a URL could not be reached, by the innermost cause.
-fn unreachable(address: &Url, error: reqwest::Error) -> Problem {
+fn unreachable_error(address: &Url, error: reqwest::Error) -> ToolError {
     let error = error.without_url();
     let mut cause: &dyn Error = &error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    Problem::new(format!("{address}: {cause}"))
+    ToolError::new(format!("{address}: {cause}"))
 }

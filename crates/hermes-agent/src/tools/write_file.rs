@@ -4,23 +4,24 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Problem,
-    arguments::Arguments,
-    blocking, definition, finish, path_company,
-    place::{self, Purpose},
-    store_file::{NewFile, store},
+    ToolError,
+    arguments::ToolArguments,
+    into_output, path_concurrency, run_blocking,
+    store_file::{NewFileMode, store_file},
+    tool_definition,
 };
 use crate::{
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    tools::{path_access, path_access::AccessPurpose},
 };
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct WriteFile;
+pub struct WriteFileTool;
 
-impl Tool for WriteFile {
+impl Tool for WriteFileTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             "write_file",
             "Writes a file, replacing all that was in it. Missing directories are made. To change a part of a file use \
              patch.",
@@ -36,8 +37,8 @@ impl Tool for WriteFile {
         "file"
     }
 
-    fn company(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Company {
-        path_company(arguments, context)
+    fn concurrency(&self, arguments: &Map<String, Value>, context: &ToolContext) -> Concurrency {
+        path_concurrency(arguments, context)
     }
 
     fn call<'a>(
@@ -45,21 +46,28 @@ impl Tool for WriteFile {
         arguments: Map<String, Value>,
         context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(write(&Arguments::new(arguments), context).await) })
+        Box::pin(async move {
+            into_output(write_whole_file(&ToolArguments::new(arguments), context).await)
+        })
     }
 }
 
-async fn write(arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, Problem> {
+async fn write_whole_file(
+    arguments: &ToolArguments,
+    context: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
     let path = arguments.required_text("path")?;
     let text = arguments
         .text("content")?
-        .ok_or_else(|| Problem::new("`content` is required"))?;
-    let map = place::Map::of(context);
-    let real = place::enter("write_file", &path, Purpose::Write, &map, context).await?;
-    blocking(move || {
+        .ok_or_else(|| ToolError::new("`content` is required"))?;
+    let map = path_access::PathRules::from_context(context);
+    let real =
+        path_access::authorize_path("write_file", &path, AccessPurpose::Write, &map, context)
+            .await?;
+    run_blocking(move || {
         let is_new = !real.exists();
-        store(&real, text.as_bytes(), NewFile::Ordinary)
-            .map_err(|error| Problem::new(format!("{path} cannot be written: {error}")))?;
+        store_file(&real, text.as_bytes(), NewFileMode::Ordinary)
+            .map_err(|error| ToolError::new(format!("{path} cannot be written: {error}")))?;
         Ok(ToolOutput::json(&json!({
             "path": real.display().to_string(),
             "bytes_written": text.len(),

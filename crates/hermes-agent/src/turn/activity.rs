@@ -23,7 +23,7 @@ impl Activity {
     }
 
     /// Resolves after this long without activity; never without a limit.
-    pub async fn silence(&self, patience: Option<Duration>) {
+    pub async fn wait_for_idle(&self, patience: Option<Duration>) {
         let Some(patience) = patience else {
             return std::future::pending().await;
         };

@@ -13,44 +13,44 @@ use tokio::sync::mpsc;
 use super::{Surface, Turn, TurnEvent};
 use crate::{
     message::ToolCall,
-    tool::{Company, ToolContext, ToolOutput},
+    tool::{Concurrency, ToolContext, ToolOutput},
     toolbox::Toolbox,
 };
 
 /// How many calls run at once.
-const AT_ONCE: usize = 8;
+const MAX_PARALLEL_CALLS: usize = 8;
 /// How long a cancelled call may take to end.
-const GRACE: Duration = Duration::from_millis(800);
+const CANCEL_GRACE: Duration = Duration::from_millis(800);
 
-pub(super) struct Batch<'a> {
+pub(super) struct CallBatch<'a> {
     turn: &'a Turn<'a>,
     /// The resolved calls, with the ids of the model's calls.
     calls: Vec<ToolCall>,
-    prepared: Vec<Prepared>,
+    prepared: Vec<PreparedCall>,
     /// Progress lines of all calls; only the turn's own task uses the surface.
-    lines: mpsc::UnboundedReceiver<Line>,
+    lines: mpsc::UnboundedReceiver<ProgressLine>,
 }
 
-struct Prepared {
+struct PreparedCall {
     /// `Err` says why they cannot be parsed.
     arguments: Result<Map<String, Value>, String>,
     context: ToolContext,
-    company: Company,
+    concurrency: Concurrency,
 }
 
 /// Who said it, and what.
-type Line = (Arc<str>, String);
+type ProgressLine = (Arc<str>, String);
 
-impl<'a> Batch<'a> {
+impl<'a> CallBatch<'a> {
     pub(super) fn new(turn: &'a Turn<'a>, calls: &[ToolCall]) -> Self {
         let (sender, lines) = mpsc::unbounded_channel();
         let calls: Vec<ToolCall> = calls
             .iter()
-            .map(|call| turn.toolbox.meant(call).into_owned())
+            .map(|call| turn.toolbox.resolve_call(call).into_owned())
             .collect();
         let prepared = calls
             .iter()
-            .map(|call| prepare(turn, call, &sender))
+            .map(|call| prepare_call(turn, call, &sender))
             .collect();
         Self {
             turn,
@@ -68,7 +68,7 @@ impl<'a> Batch<'a> {
                 Some(last)
                     if self.prepared[last.clone()]
                         .iter()
-                        .all(|other| call.company.mixes_with(&other.company)) =>
+                        .all(|other| call.concurrency.can_run_with(&other.concurrency)) =>
                 {
                     last.end = index + 1;
                 }
@@ -79,7 +79,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The resolved calls of a segment.
-    pub(super) fn meant(&self, segment: Range<usize>) -> &[ToolCall] {
+    pub(super) fn resolved_calls(&self, segment: Range<usize>) -> &[ToolCall] {
         &self.calls[segment]
     }
 
@@ -102,13 +102,13 @@ impl<'a> Batch<'a> {
         let mut waiting = 0..calls.len();
         let mut running = FuturesUnordered::new();
         loop {
-            while running.len() < AT_ONCE
+            while running.len() < MAX_PARALLEL_CALLS
                 && !turn.context.cancel.is_cancelled()
                 && let Some(index) = waiting.next()
             {
                 surface.show(TurnEvent::CallStarted(calls[index].clone()));
                 let (name, ready) = (&calls[index].name, &prepared[index]);
-                running.push(async move { (index, call(turn.toolbox, name, ready).await) });
+                running.push(async move { (index, run_call(turn.toolbox, name, ready).await) });
             }
             tokio::select! {
                 // Progress lines come before the end of their call.
@@ -132,7 +132,11 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn prepare(turn: &Turn<'_>, call: &ToolCall, lines: &mpsc::UnboundedSender<Line>) -> Prepared {
+fn prepare_call(
+    turn: &Turn<'_>,
+    call: &ToolCall,
+    lines: &mpsc::UnboundedSender<ProgressLine>,
+) -> PreparedCall {
     let id: Arc<str> = call.id.as_str().into();
     let (lines, line_id) = (lines.clone(), id.clone());
     let context = ToolContext {
@@ -146,17 +150,17 @@ fn prepare(turn: &Turn<'_>, call: &ToolCall, lines: &mpsc::UnboundedSender<Line>
     };
     let arguments = call.parse_arguments().map_err(|error| error.to_string());
     let company = match &arguments {
-        Ok(arguments) => turn.toolbox.company(&call.name, arguments, &context),
-        Err(_) => Company::Alone,
+        Ok(arguments) => turn.toolbox.concurrency(&call.name, arguments, &context),
+        Err(_) => Concurrency::Exclusive,
     };
-    Prepared {
+    PreparedCall {
         arguments,
         context,
-        company,
+        concurrency: company,
     }
 }
 
-async fn call(toolbox: &Toolbox, name: &str, ready: &Prepared) -> (ToolOutput, Duration) {
+async fn run_call(toolbox: &Toolbox, name: &str, ready: &PreparedCall) -> (ToolOutput, Duration) {
     let began = Instant::now();
     let arguments = match &ready.arguments {
         Ok(arguments) => arguments.clone(),
@@ -167,7 +171,7 @@ async fn call(toolbox: &Toolbox, name: &str, ready: &Prepared) -> (ToolOutput, D
     };
     let late = async {
         ready.context.cancel.cancelled().await;
-        tokio::time::sleep(GRACE).await;
+        tokio::time::sleep(CANCEL_GRACE).await;
     };
     let output = tokio::select! {
         output = toolbox.call(name, arguments, &ready.context) => output,

@@ -28,37 +28,37 @@ pub enum ClientToolChoice {
 
 impl ClientTools {
     /// Whether a call is for the client.
-    pub fn has(&self, call: &ToolCall) -> bool {
+    pub fn owns_call(&self, call: &ToolCall) -> bool {
         let is_it = |tool: &ToolDefinition| tool.name == call.name;
         self.definitions.iter().any(is_it)
     }
 }
 
 /// The tools of one request, and whether the model has to call one.
-pub(super) struct Offer<'a> {
+pub(super) struct ToolOffer<'a> {
     pub(super) tools: Cow<'a, [ToolDefinition]>,
     pub(super) choice: ToolChoice<'a>,
 }
 
 /// The tools of a request: the agent's own and those of the client. A client that requires a call of its own tools gets
 /// that in the first request, where nothing else is offered.
-pub(super) fn offer<'a>(
+pub(super) fn build_offer<'a>(
     own: &'a [ToolDefinition],
     client: Option<&'a ClientTools>,
     is_first: bool,
-) -> Offer<'a> {
+) -> ToolOffer<'a> {
     let Some(client) = client else {
-        return Offer {
+        return ToolOffer {
             tools: Cow::Borrowed(own),
             choice: ToolChoice::Auto,
         };
     };
     match &client.choice {
-        ClientToolChoice::Required if is_first => Offer {
+        ClientToolChoice::Required if is_first => ToolOffer {
             tools: Cow::Borrowed(&client.definitions),
             choice: ToolChoice::Required,
         },
-        ClientToolChoice::Tool(name) if is_first => Offer {
+        ClientToolChoice::Tool(name) if is_first => ToolOffer {
             tools: Cow::Borrowed(&client.definitions),
             choice: ToolChoice::Tool(name),
         },
@@ -68,7 +68,7 @@ pub(super) fn offer<'a>(
                 !names.any(|name| *name == tool.name)
             };
             let own = own.iter().filter(is_hidden);
-            Offer {
+            ToolOffer {
                 tools: own.chain(&client.definitions).cloned().collect(),
                 choice: ToolChoice::Auto,
             }

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{BoxFuture, ready};
 
 use crate::{
-    compact::{Compacted, Means, Reason, SummaryFailure},
+    compact::{Compacted, CompactionMethod, CompactionReason, SummaryFailure},
     message::{Message, ToolCall},
-    model::{AnsweredBy, ModelEvent, ShownText, Usage},
+    model::{AnsweredBy, ModelEvent, ShownText, TokenUsage},
     tool::ToolOutput,
 };
 
@@ -29,9 +29,9 @@ pub enum TurnEvent {
     /// The limit of model calls is reached: one last answer without tools follows.
     LimitReached,
     /// Compaction starts, which may take a while.
-    Compacting(Reason),
+    Compacting(CompactionReason),
     Compacted {
-        means: Means,
+        means: CompactionMethod,
         /// Its size before, in tokens.
         tokens_before: u64,
         tokens_after: u64,
@@ -45,7 +45,7 @@ pub enum TurnEvent {
 pub struct MessageDetail {
     /// The finish reason; `interrupted` if the user stopped it.
     pub finish: Option<String>,
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     pub model: Option<String>,
     pub answered_by: Option<AnsweredBy>,
 }
@@ -62,36 +62,36 @@ pub trait Surface: Send {
     }
 
     /// Stores a message before the turn continues.
-    fn keep<'a>(
+    fn store_message<'a>(
         &'a mut self,
         message: &'a Message,
         detail: MessageDetail,
-    ) -> BoxFuture<'a, Result<(), KeepError>>;
+    ) -> BoxFuture<'a, Result<(), PersistError>>;
 
     /// Whether the conversation may be replaced now; not while another process does so. The lease lasts until
-    /// [`Surface::end_replacing`].
-    fn begin_replacing(&mut self) -> BoxFuture<'_, Result<bool, KeepError>> {
+    /// [`Surface::end_replacement`].
+    fn begin_replacement(&mut self) -> BoxFuture<'_, Result<bool, PersistError>> {
         Box::pin(ready(Ok(true)))
     }
 
     /// Replaces the stored conversation by the compacted one, atomically.
-    fn replace<'a>(
+    fn replace_messages<'a>(
         &'a mut self,
         _old: &'a [Message],
         _new: &'a Compacted,
-    ) -> BoxFuture<'a, Result<(), KeepError>> {
+    ) -> BoxFuture<'a, Result<(), PersistError>> {
         Box::pin(ready(Ok(())))
     }
 
     /// Records a failed summary, so that other processes wait as well.
-    fn keep_failure<'a>(
+    fn record_summary_failure<'a>(
         &'a mut self,
         _failure: &'a SummaryFailure,
-    ) -> BoxFuture<'a, Result<(), KeepError>> {
+    ) -> BoxFuture<'a, Result<(), PersistError>> {
         Box::pin(ready(Ok(())))
     }
 
-    fn end_replacing(&mut self) -> BoxFuture<'_, Result<(), KeepError>> {
+    fn end_replacement(&mut self) -> BoxFuture<'_, Result<(), PersistError>> {
         Box::pin(ready(Ok(())))
     }
 }
@@ -99,4 +99,4 @@ pub trait Surface: Send {
 /// A message could not be stored: continuing would lose it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the conversation could not be stored: {0}")]
-pub struct KeepError(pub String);
+pub struct PersistError(pub String);

@@ -1,21 +1,22 @@
 //! Conversations as a whole: a scripted model, a real store, real tools.
 
 mod compaction;
-mod resuming;
+mod recorder;
+mod resume;
 #[cfg(unix)]
 mod servers;
 mod steering;
-mod storing;
-mod titles;
-mod toolsets;
+mod title;
+mod tool_selection;
 
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use hermes_agent::{
-    approval::{ApprovalRequest, Approver, Decision, NobodyDecides},
+    approval::{ApprovalRequest, Approver, Decision, DenyAllApprover},
     conversation::{
-        Agent, AgentParts, Answer, Consent, Conversation, ConversationError, Setup, Titles,
+        Agent, AgentParts, Consent, Conversation, ConversationError, ConversationSetup,
+        TitleSource, TurnOutcome,
     },
     turn::TurnEvent,
 };
@@ -23,25 +24,25 @@ use hermes_config::{Home, Settings, Variables};
 use hermes_store::{Access, SessionId, Store, StoredMessage};
 use hermes_testkit::{
     TemporaryHome,
-    model::{ModelServer, Script},
+    model::{ModelScript, ModelServer},
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// A home with a model, and the agent in it.
-struct Scene {
+struct ConversationFixture {
     home: TemporaryHome,
     server: ModelServer,
     agent: Agent,
 }
 
-impl Scene {
-    async fn new(script: Script) -> Self {
+impl ConversationFixture {
+    async fn new(script: ModelScript) -> Self {
         Self::with_config(script, "").await
     }
 
     /// With additional configuration.
-    async fn with_config(script: Script, config: &str) -> Self {
+    async fn with_config(script: ModelScript, config: &str) -> Self {
         let server = ModelServer::start(script);
         let home = TemporaryHome::with_config(&format!(
             "model: {{default: scripted, base_url: '{}', api_key: key-main}}\n{config}",
@@ -59,17 +60,17 @@ impl Scene {
         Home::at(self.home.path())
     }
 
-    fn setup(&self) -> Setup {
+    fn setup(&self) -> ConversationSetup {
         let work = self.home.path().join("work");
         std::fs::create_dir_all(&work).unwrap();
-        Setup {
-            titles: Titles::ByHand,
-            ..Setup::for_cli(work, Consent::Ask(Arc::new(NobodyDecides)))
+        ConversationSetup {
+            titles: TitleSource::Manual,
+            ..ConversationSetup::for_cli(work, Consent::Ask(Arc::new(DenyAllApprover)))
         }
     }
 
     fn begin(&self) -> Conversation {
-        Conversation::begin_cli(self.agent.clone(), self.setup())
+        Conversation::new_cli(self.agent.clone(), self.setup())
     }
 
     /// The messages of the requests so far, without system prompts.
@@ -123,10 +124,13 @@ fn settings(home: &Home) -> Settings {
     Settings::load_with(home, Variables::default(), Vec::new()).unwrap()
 }
 
-async fn say(conversation: &mut Conversation, text: &str) -> Result<Answer, ConversationError> {
+async fn send(
+    conversation: &mut Conversation,
+    text: &str,
+) -> Result<TurnOutcome, ConversationError> {
     let mut nobody = |_: TurnEvent| {};
     conversation
-        .say(text, &mut nobody, CancellationToken::new())
+        .send_user_message(text, &mut nobody, CancellationToken::new())
         .await
 }
 
@@ -138,12 +142,12 @@ fn pairs(texts: &[(String, String)]) -> Vec<(&str, &str)> {
 }
 
 /// Always gives the same decision, and records the requests.
-struct Decider {
+struct FixedApprover {
     decision: Decision,
     asked: Mutex<Vec<ApprovalRequest>>,
 }
 
-impl Decider {
+impl FixedApprover {
     fn new(decision: Decision) -> Arc<Self> {
         Arc::new(Self {
             decision,
@@ -152,8 +156,8 @@ impl Decider {
     }
 }
 
-impl Approver for Decider {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+impl Approver for FixedApprover {
+    fn request_approval(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         self.asked.lock().unwrap().push(request);
         Box::pin(std::future::ready(self.decision.clone()))
     }

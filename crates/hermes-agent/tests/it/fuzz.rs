@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_agent::approval::{Landmarks, Scene, Verdict, Written, classify};
+use hermes_agent::approval::{CommandContext, ProtectedPaths, Verdict, WrittenFiles, classify};
 
 /// Pieces that mean something to a shell.
 const PIECES: [&str; 72] = [
@@ -84,9 +84,9 @@ const PIECES: [&str; 72] = [
 ];
 
 /// Pseudo-random numbers from a seed.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -130,14 +130,14 @@ impl Chance {
     }
 }
 
-struct Fuzzing {
-    chance: Chance,
+struct FuzzRun {
+    chance: Random,
     end: Instant,
     rounds: u64,
 }
 
-impl Fuzzing {
-    fn begin(what: &str) -> Self {
+impl FuzzRun {
+    fn start(what: &str) -> Self {
         let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
         let seed = number("HERMES_FUZZ_SEED").unwrap_or_else(|| {
             let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
@@ -146,42 +146,42 @@ impl Fuzzing {
         println!("{what}: HERMES_FUZZ_SEED={seed}");
         let seconds = number("HERMES_FUZZ_SECONDS").unwrap_or(2);
         Self {
-            chance: Chance(seed),
+            chance: Random(seed),
             end: Instant::now() + Duration::from_secs(seconds),
             rounds: 0,
         }
     }
 
-    fn goes_on(&mut self) -> bool {
+    fn should_continue(&mut self) -> bool {
         self.rounds += 1;
         Instant::now() < self.end
     }
 }
 
-impl Drop for Fuzzing {
+impl Drop for FuzzRun {
     fn drop(&mut self) {
         println!("{} rounds", self.rounds);
     }
 }
 
-fn scene() -> Scene {
-    Scene {
+fn command_context() -> CommandContext {
+    CommandContext {
         directory: "/home/ann/project".into(),
-        landmarks: Landmarks {
+        protected_paths: ProtectedPaths {
             hermes_home: Some("/home/ann/.hermes".into()),
             user_home: Some("/home/ann".into()),
         },
-        written: Written::default(),
+        written_files: WrittenFiles::default(),
     }
 }
 
 #[test]
 fn no_line_makes_the_reader_panic_or_wait() {
-    let mut fuzzing = Fuzzing::begin("commands");
-    while fuzzing.goes_on() {
+    let mut fuzzing = FuzzRun::start("commands");
+    while fuzzing.should_continue() {
         let line = fuzzing.chance.line();
         let began = Instant::now();
-        let _ = classify(&line, &scene());
+        let _ = classify(&line, &command_context());
         let took = began.elapsed();
         assert!(took < Duration::from_secs(5), "{took:?} for {line:?}");
     }
@@ -189,17 +189,21 @@ fn no_line_makes_the_reader_panic_or_wait() {
 
 #[test]
 fn nothing_behind_a_line_hides_it() {
-    let mut fuzzing = Fuzzing::begin("lines behind");
-    while fuzzing.goes_on() {
+    let mut fuzzing = FuzzRun::start("lines behind");
+    while fuzzing.should_continue() {
         let line = format!("rm -rf /\n{}", fuzzing.chance.line());
-        assert_ne!(classify(&line, &scene()), Verdict::Fine, "{line:?}");
+        assert_ne!(
+            classify(&line, &command_context()),
+            Verdict::Allow,
+            "{line:?}"
+        );
     }
 }
 
 #[test]
 fn no_spelling_of_a_program_hides_it() {
-    let mut fuzzing = Fuzzing::begin("spellings");
-    while fuzzing.goes_on() {
+    let mut fuzzing = FuzzRun::start("spellings");
+    while fuzzing.should_continue() {
         let chance = &mut fuzzing.chance;
         let (rm, flag) = (chance.spelled("rm"), chance.spelled("-rf"));
         let before = [
@@ -211,6 +215,10 @@ fn no_spelling_of_a_program_hides_it() {
             "if true; then ",
         ][chance.below(6)];
         let line = format!("{before}{rm} {flag} /");
-        assert_ne!(classify(&line, &scene()), Verdict::Fine, "{line}");
+        assert_ne!(
+            classify(&line, &command_context()),
+            Verdict::Allow,
+            "{line}"
+        );
     }
 }

@@ -7,27 +7,27 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
-#[cfg(unix)]
-mod approvals;
 mod conversation;
 mod elicitation;
-mod files;
+mod file_tools;
 mod fuzz;
-mod home;
-mod mcp;
+mod home_tools;
+mod mcp_host;
 mod memory;
-mod mentions;
+mod mention;
 mod model;
 #[cfg(unix)]
 mod process;
-mod prompts;
-mod questions;
+mod prompt_command;
+#[cfg(unix)]
+mod published_approvals;
 mod real_servers;
-mod sampling;
-mod search;
-mod session;
+mod sampler;
+mod search_files;
 #[cfg(unix)]
 mod terminal;
+mod tool_deps;
+mod tool_session;
 mod turn;
 mod web;
 

@@ -2,19 +2,19 @@
 
 use std::fs;
 
-use hermes_agent::tools::memory::{Memories, Memory, MemoryLimits};
+use hermes_agent::tools::memory::{Memories, MemoryLimits, MemoryTool};
 use serde_json::{Value, json};
 
-use crate::session::Session;
+use crate::tool_session::ToolSession;
 
-async fn change(session: &Session, arguments: Value) -> Value {
-    let text = session.succeed(&Memory::default(), arguments).await;
+async fn change(session: &ToolSession, arguments: Value) -> Value {
+    let text = session.succeed(&MemoryTool::default(), arguments).await;
     serde_json::from_str(&text).unwrap()
 }
 
 #[tokio::test]
 async fn notes_are_added_replaced_and_removed() {
-    let session = Session::new();
+    let session = ToolSession::new();
     change(
         &session,
         json!({"action": "add", "target": "user", "content": "likes tea"}),
@@ -56,7 +56,7 @@ async fn notes_are_added_replaced_and_removed() {
 
 #[tokio::test]
 async fn several_changes_are_made_all_or_none() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let operations = json!([{"action": "add", "content": "a"}, {"action": "add", "content": "b"}]);
     change(
         &session,
@@ -67,7 +67,7 @@ async fn several_changes_are_made_all_or_none() {
         json!([{"action": "remove", "old_text": "a"}, {"action": "remove", "old_text": "missing"}]);
     let problem = session
         .fail(
-            &Memory::default(),
+            &MemoryTool::default(),
             json!({"target": "memory", "operations": operations}),
         )
         .await;
@@ -80,8 +80,8 @@ async fn several_changes_are_made_all_or_none() {
 
 #[tokio::test]
 async fn the_room_is_limited_and_a_list_too_long_may_shrink() {
-    let session = Session::new();
-    let tool = Memory::new(MemoryLimits {
+    let session = ToolSession::new();
+    let tool = MemoryTool::new(MemoryLimits {
         memory: 20,
         user: 20,
     });
@@ -121,8 +121,8 @@ async fn the_room_is_limited_and_a_list_too_long_may_shrink() {
 
 #[tokio::test]
 async fn changes_from_several_sides_are_all_kept() {
-    let session = Session::new();
-    let tool = Memory::default();
+    let session = ToolSession::new();
+    let tool = MemoryTool::default();
     let calls = (0..20).map(|number| {
         session.call(
             &tool,

@@ -1,10 +1,10 @@
 //! Models over real sockets, against a scripted server.
 
 mod auxiliary;
-mod detection;
+mod detect;
 mod failures;
 mod fallback;
-mod resolution;
+mod resolve;
 mod streaming;
 
 use std::{sync::Arc, time::Duration};
@@ -12,22 +12,22 @@ use std::{sync::Arc, time::Duration};
 use hermes_agent::{
     message::Message,
     model::{
-        Endpoint, HttpClients, HttpModel, Key, LocalServers, Model, ModelError, ModelEvent,
-        ModelRequest, Patience, Protocol, Reply, ResolveError, RetryPolicy, Retrying, Selection,
-        Surroundings, Wanted, resolve,
+        ApiKey, Endpoint, HttpClients, HttpModel, LocalServers, Model, ModelError, ModelEvent,
+        ModelOverrides, ModelReply, ModelRequest, ModelTimeouts, Protocol, ResolveContext,
+        ResolveError, RetryPolicy, RetryingModel, Selection, resolve_model,
     },
 };
 use hermes_config::{Home, Secret, Settings, Variables};
 use hermes_testkit::{
-    KeptPort,
-    model::{ModelServer, Script},
+    ReservedPort,
+    model::{ModelScript, ModelServer},
 };
 
 const BOTH: [Protocol; 2] = [Protocol::ChatCompletions, Protocol::AnthropicMessages];
 const KEY: &str = "key-0123456789";
 
 /// Far longer than anything here takes, so that a busy machine fails no test.
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn endpoint(server: &ModelServer, protocol: Protocol) -> Endpoint {
     let base_url = match protocol {
@@ -38,40 +38,43 @@ fn endpoint(server: &ModelServer, protocol: Protocol) -> Endpoint {
         provider: "scripted".into(),
         protocol,
         base_url: base_url.parse().unwrap(),
-        key: Key {
+        key: ApiKey {
             value: Some(Secret::new(KEY.into())),
-            place: "`SCRIPTED_KEY`".into(),
+            source: "`SCRIPTED_KEY`".into(),
         },
         model: "some-model".into(),
         context_length: None,
-        sees_images: false,
+        supports_images: false,
         extra_body: serde_json::Map::default(),
     }
 }
 
 /// A model that is asked once.
-fn once(server: &ModelServer, protocol: Protocol) -> HttpModel {
+fn single_attempt(server: &ModelServer, protocol: Protocol) -> HttpModel {
     HttpModel::new(endpoint(server, protocol), Arc::new(HttpClients::default()))
 }
 
 /// A model that is asked again, after pauses too short to wait for.
-fn patient(server: &ModelServer, protocol: Protocol) -> Retrying<HttpModel> {
+fn retrying(server: &ModelServer, protocol: Protocol) -> RetryingModel<HttpModel> {
     let policy = RetryPolicy {
         retries: 3,
-        first_pause: Duration::from_millis(5),
+        initial_pause: Duration::from_millis(5),
     };
-    Retrying::new(once(server, protocol), policy)
+    RetryingModel::new(single_attempt(server, protocol), policy)
 }
 
-fn quick(model: HttpModel) -> HttpModel {
-    model.with_patience(Patience {
+fn with_short_timeouts(model: HttpModel) -> HttpModel {
+    model.with_timeouts(ModelTimeouts {
         first_byte: Duration::from_secs(2),
         next_byte: Duration::from_secs(2),
     })
 }
 
 /// Sends a conversation of one message.
-async fn ask(model: &dyn Model, text: &str) -> (Result<Reply, ModelError>, Vec<ModelEvent>) {
+async fn send_prompt(
+    model: &dyn Model,
+    text: &str,
+) -> (Result<ModelReply, ModelError>, Vec<ModelEvent>) {
     let messages = [Message::user(text)];
     let request = ModelRequest {
         messages: &messages,
@@ -83,11 +86,11 @@ async fn ask(model: &dyn Model, text: &str) -> (Result<Reply, ModelError>, Vec<M
 async fn complete(
     model: &dyn Model,
     request: &ModelRequest<'_>,
-) -> (Result<Reply, ModelError>, Vec<ModelEvent>) {
+) -> (Result<ModelReply, ModelError>, Vec<ModelEvent>) {
     let mut events = Vec::new();
     let mut sink = |event| events.push(event);
     let asked = model.complete(request, &mut sink);
-    let result = tokio::time::timeout(SOON, asked).await;
+    let result = tokio::time::timeout(TIMEOUT, asked).await;
     (result.expect("no answer in time"), events)
 }
 
@@ -109,23 +112,23 @@ fn retries(events: &[ModelEvent]) -> usize {
 }
 
 /// A home with a configuration and variables, and its model.
-struct Setup {
+struct ModelFixture {
     home: Home,
     settings: Settings,
     local: LocalServers,
     clients: Arc<HttpClients>,
     /// Where nobody listens.
-    _nobody: [KeptPort; 4],
+    _nobody: [ReservedPort; 4],
     _directory: tempfile::TempDir,
 }
 
-impl Setup {
+impl ModelFixture {
     fn new(config: &str, variables: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let variables = Variables::from_pairs(variables.iter().copied());
         let settings = Settings::parse(config, variables).unwrap();
-        let nobody = std::array::from_fn(|_| KeptPort::take().unwrap());
-        let [ollama, lm_studio, vllm, llama_cpp] = nobody.each_ref().map(KeptPort::number);
+        let nobody = std::array::from_fn(|_| ReservedPort::reserve().unwrap());
+        let [ollama, lm_studio, vllm, llama_cpp] = nobody.each_ref().map(ReservedPort::number);
         Self {
             home: Home::at(directory.path()),
             settings,
@@ -134,7 +137,7 @@ impl Setup {
                 lm_studio,
                 vllm,
                 llama_cpp,
-                patience: Duration::from_secs(5),
+                timeout: Duration::from_secs(5),
             },
             clients: Arc::default(),
             _nobody: nobody,
@@ -142,20 +145,20 @@ impl Setup {
         }
     }
 
-    fn around(&self) -> Surroundings<'_> {
-        Surroundings {
+    fn resolve_context(&self) -> ResolveContext<'_> {
+        ResolveContext {
             local: self.local.clone(),
             clients: Arc::clone(&self.clients),
-            ..Surroundings::new(&self.home, &self.settings)
+            ..ResolveContext::new(&self.home, &self.settings)
         }
     }
 
-    async fn resolve(&self, wanted: &Wanted) -> Result<Selection, ResolveError> {
-        resolve(&self.around(), wanted).await
+    async fn resolve(&self, wanted: &ModelOverrides) -> Result<Selection, ResolveError> {
+        resolve_model(&self.resolve_context(), wanted).await
     }
 
     async fn configured(&self) -> Result<Selection, ResolveError> {
-        self.resolve(&Wanted::default()).await
+        self.resolve(&ModelOverrides::default()).await
     }
 }
 
@@ -167,5 +170,5 @@ fn error<T>(result: Result<T, ResolveError>) -> ResolveError {
 }
 
 fn echo() -> ModelServer {
-    ModelServer::start(Script::echo())
+    ModelServer::start(ModelScript::echo())
 }

@@ -6,31 +6,31 @@ use std::{
 };
 
 use hermes_agent::tools::{
-    process::{Notice, Process, ProcessTable},
-    terminal::{Terminal, TerminalSettings},
+    process::{ProcessNotice, ProcessTable, ProcessTool},
+    terminal::{TerminalSettings, TerminalTool},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    session::Session,
     terminal::{is_alive, wait_until_gone},
+    tool_session::ToolSession,
 };
 
-struct Background {
-    session: Session,
+struct BackgroundFixture {
+    session: ToolSession,
     table: Arc<ProcessTable>,
-    notices: Arc<Mutex<Vec<Notice>>>,
+    notices: Arc<Mutex<Vec<ProcessNotice>>>,
 }
 
-impl Background {
+impl BackgroundFixture {
     fn new() -> Self {
-        let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
+        let notices: Arc<Mutex<Vec<ProcessNotice>>> = Arc::default();
         let sink = notices.clone();
         let table = Arc::new(ProcessTable::with_listener(move |notice| {
             sink.lock().unwrap().push(notice);
         }));
         Self {
-            session: Session::new(),
+            session: ToolSession::new(),
             table,
             notices,
         }
@@ -39,7 +39,7 @@ impl Background {
     async fn start(&self, arguments: Value) -> String {
         let path = [("PATH".into(), std::env::var_os("PATH").unwrap())];
         let settings = TerminalSettings::from_document(&Value::Null, path);
-        let terminal = Terminal::new(settings, self.table.clone());
+        let terminal = TerminalTool::new(settings, self.table.clone());
         let mut arguments = arguments;
         arguments["background"] = true.into();
         let text = self.session.succeed(&terminal, arguments).await;
@@ -55,14 +55,14 @@ impl Background {
         }
         let text = self
             .session
-            .succeed(&Process::new(self.table.clone()), arguments)
+            .succeed(&ProcessTool::new(self.table.clone()), arguments)
             .await;
         serde_json::from_str(&text).unwrap()
     }
 
     async fn fail(&self, arguments: Value) -> String {
         self.session
-            .fail(&Process::new(self.table.clone()), arguments)
+            .fail(&ProcessTool::new(self.table.clone()), arguments)
             .await
     }
 
@@ -88,7 +88,7 @@ impl Background {
 
 #[tokio::test]
 async fn a_process_is_followed_to_its_end() {
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     let id = background
         .start(json!({"command": "echo one; sleep 0.2; echo two; exit 7"}))
         .await;
@@ -110,7 +110,7 @@ async fn a_process_is_followed_to_its_end() {
 
 #[tokio::test]
 async fn waiting_has_an_end() {
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     let id = background.start(json!({"command": "sleep 60"})).await;
     let result = background.act("wait", &id, json!({"timeout": 1})).await;
     assert_eq!(result["status"], "running");
@@ -119,7 +119,7 @@ async fn waiting_has_an_end() {
 
 #[tokio::test]
 async fn input_is_written_and_closed() {
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     let id = background
         .start(json!({"command": "read line; echo got $line; cat; echo end"}))
         .await;
@@ -141,8 +141,8 @@ async fn input_is_written_and_closed() {
 }
 
 #[tokio::test]
-async fn a_shell_in_the_background_is_no_way_around_approval() {
-    let background = Background::new();
+async fn a_shell_in_the_background_is_not_a_way_around_approval() {
+    let background = BackgroundFixture::new();
     let id = background.start(json!({"command": "bash"})).await;
     let danger = json!({"action": "submit", "session_id": id, "data": "rm -rf /"});
     assert!(background.fail(danger).await.contains("blocked"));
@@ -156,7 +156,7 @@ async fn a_shell_in_the_background_is_no_way_around_approval() {
 
 #[tokio::test]
 async fn a_terminal_takes_input_and_its_end() {
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     let id = background
         .start(json!({"command": "test -t 0 && cat && echo end", "pty": true}))
         .await;
@@ -171,7 +171,7 @@ async fn a_terminal_takes_input_and_its_end() {
 
 #[tokio::test]
 async fn kill_ends_the_whole_group() {
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     let id = background
         .start(json!({"command": "sh -c 'echo pid $$.; exec sleep 60' & wait"}))
         .await;
@@ -189,7 +189,7 @@ async fn kill_ends_the_whole_group() {
 
 #[tokio::test]
 async fn everything_ends_with_the_table() {
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     let mut pids = Vec::new();
     for _ in 0..2 {
         let id = background
@@ -207,7 +207,7 @@ async fn everything_ends_with_the_table() {
     let text = background
         .session
         .succeed(
-            &Process::new(background.table.clone()),
+            &ProcessTool::new(background.table.clone()),
             json!({"action": "list"}),
         )
         .await;
@@ -219,7 +219,7 @@ async fn everything_ends_with_the_table() {
     }
     drop(background);
 
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     let id = background
         .start(json!({"command": "echo pid $$.; sleep 60"}))
         .await;
@@ -235,7 +235,7 @@ async fn everything_ends_with_the_table() {
 
 #[tokio::test]
 async fn the_conversation_is_told_what_it_asked_for() {
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     let command = "echo starting; echo Listening on 80; sleep 0.1; exit 2";
     let arguments = json!({"command": command, "notify_on_complete": true, "watch_patterns": ["Listening", "error"]});
     let id = background.start(arguments).await;
@@ -246,12 +246,12 @@ async fn the_conversation_is_told_what_it_asked_for() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let notices = background.notices.lock().unwrap().clone();
-    let matched = Notice::Matched {
+    let matched = ProcessNotice::Matched {
         session_id: id.clone(),
         pattern: "Listening".into(),
         line: "Listening on 80".into(),
     };
-    let ended = Notice::Ended {
+    let ended = ProcessNotice::Ended {
         session_id: id,
         command: command.into(),
         exit_code: Some(2),
@@ -262,7 +262,7 @@ async fn the_conversation_is_told_what_it_asked_for() {
 
 #[tokio::test]
 async fn unknown_processes_and_actions_are_errors() {
-    let background = Background::new();
+    let background = BackgroundFixture::new();
     for arguments in [
         json!({"action": "poll", "session_id": "proc_x"}),
         json!({"action": "poll"}),

@@ -5,20 +5,21 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use hermes_agent::{
     elicitation::{
-        Answer, Field, FieldKind, FormRequest, LinkRequest, NotAsked, People, Person, Ways,
+        ElicitationAnswer, ElicitationModes, ElicitationRegistry, ElicitationUi,
+        ElicitationUnavailable, FieldKind, FormField, FormRequest, LinkRequest,
     },
-    inquiries::AgentInquiries,
-    mention::{Mentions, candidates},
-    model::Surroundings,
+    mention::{Mentions, complete_mention},
+    model::ResolveContext,
     prompt_command::PromptCommand,
     sampler::{AuxiliaryModels, Sampler},
+    server_requests::AgentRequestHandler,
 };
 use hermes_config::Redactor;
-use hermes_mcp::{CallOptions, inquiry::Conversation};
-use hermes_testkit::model::{Answer as Said, ModelServer, Script};
+use hermes_mcp::{CallOptions, server_request::ConversationId};
+use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 use serde_json::{Map, Value, json};
 
-use crate::mcp::{Place, Setup, eventually};
+use crate::mcp_host::{ConfiguredHome, RunningHost, eventually};
 
 /// Where an installed program is, or `None` when these tests are to be skipped.
 ///
@@ -43,10 +44,10 @@ fn installed(variable: &str, program: &str) -> Option<String> {
 }
 
 /// Fills in every field with its default, or with the first thing that fits.
-struct Agreeable;
+struct AcceptingUi;
 
-impl Agreeable {
-    fn value(field: &Field) -> Value {
+impl AcceptingUi {
+    fn value(field: &FormField) -> Value {
         if let Some(default) = &field.default {
             return default.clone();
         }
@@ -69,24 +70,29 @@ impl Agreeable {
     }
 }
 
-impl Person for Agreeable {
-    fn fill_in(
+impl ElicitationUi for AcceptingUi {
+    fn fill_form(
         &self,
         request: FormRequest,
-    ) -> BoxFuture<'_, Result<Answer<Map<String, Value>>, NotAsked>> {
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<Map<String, Value>>, ElicitationUnavailable>> {
         let fields = request.form.fields.iter();
         let answers = fields.map(|field| (field.name.clone(), Self::value(field)));
-        Box::pin(std::future::ready(Ok(Answer::Accepted(answers.collect()))))
+        Box::pin(std::future::ready(Ok(ElicitationAnswer::Accepted(
+            answers.collect(),
+        ))))
     }
 
-    fn visit(&self, request: LinkRequest) -> BoxFuture<'_, Result<Answer<()>, NotAsked>> {
+    fn confirm_link(
+        &self,
+        request: LinkRequest,
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
         assert_eq!(request.host, "example.com");
-        Box::pin(std::future::ready(Ok(Answer::Accepted(()))))
+        Box::pin(std::future::ready(Ok(ElicitationAnswer::Accepted(()))))
     }
 }
 
 /// Waits for a tool that the server offers once it knows its client, and calls it.
-async fn call(setup: &Setup, tool: &str, arguments: Value) -> String {
+async fn call(setup: &RunningHost, tool: &str, arguments: Value) -> String {
     let name = format!("mcp_s_{tool}");
     let is_there = || setup.host.registry().find(&name).is_some();
     eventually(&format!("{tool} is offered"), is_there).await;
@@ -103,18 +109,18 @@ async fn everything_is_answered() {
         return;
     };
     let node = installed("HERMES_TEST_NODE", "").unwrap();
-    let model = ModelServer::start(Script::new([Said::text("La la la.")]));
-    let place = Place::new(&json!({
+    let model = ModelServer::start(ModelScript::new([ScriptedAnswer::text("La la la.")]));
+    let place = ConfiguredHome::new(&json!({
         "model": { "default": "m", "base_url": model.base_url() },
         "mcp_servers": { "s": { "command": node, "args": [script] } },
     }));
-    let models = AuxiliaryModels::new(&Surroundings::new(&place.home, &place.settings));
-    let people = People::new(Ways::ALL);
-    let _present = people.join(Conversation("here".into()), Arc::new(Agreeable));
-    let inquiries = AgentInquiries::new(people)
+    let models = AuxiliaryModels::new(&ResolveContext::new(&place.home, &place.settings));
+    let people = ElicitationRegistry::new(ElicitationModes::ALL);
+    let _present = people.register(ConversationId("here".into()), Arc::new(AcceptingUi));
+    let inquiries = AgentRequestHandler::new(people)
         .with_sampler(Sampler::new(Arc::new(models), Redactor::default()))
         .with_directory("/srv/project".into());
-    let setup = place.host(Arc::new(inquiries)).await;
+    let setup = place.start_host(Arc::new(inquiries)).await;
 
     let said = call(
         &setup,
@@ -141,16 +147,16 @@ async fn everything_is_answered() {
     mentions(&setup).await;
 }
 
-async fn prompts(setup: &Setup) {
+async fn prompts(setup: &RunningHost) {
     let options = CallOptions::default();
     let limit = Duration::from_secs(30);
     let command = PromptCommand::find(&setup.host, "/mcp_s_args_prompt", limit)
         .await
         .unwrap();
-    let arguments = command.arguments("Bergen").unwrap();
+    let arguments = command.parse_arguments("Bergen").unwrap();
     assert_eq!(arguments.missing, []);
     let turn = command
-        .turn(&setup.host, &arguments, &options)
+        .render(&setup.host, &arguments, &options)
         .await
         .unwrap();
     assert_eq!(turn.text(), "What's weather in Bergen?");
@@ -158,9 +164,11 @@ async fn prompts(setup: &Setup) {
     let command = PromptCommand::find(&setup.host, "/mcp_s_resource_prompt", limit)
         .await
         .unwrap();
-    let arguments = command.arguments("resourceType=Text resourceId=1").unwrap();
+    let arguments = command
+        .parse_arguments("resourceType=Text resourceId=1")
+        .unwrap();
     let turn = command
-        .turn(&setup.host, &arguments, &options)
+        .render(&setup.host, &arguments, &options)
         .await
         .unwrap();
     let text = turn.text();
@@ -170,13 +178,15 @@ async fn prompts(setup: &Setup) {
     );
 }
 
-async fn mentions(setup: &Setup) {
+async fn mentions(setup: &RunningHost) {
     let mut mentions = Mentions::new(setup.host.clone());
     let message = "Look at @s:demo://resource/dynamic/text/3, please.";
-    let attached = mentions.attach(message, &CallOptions::default()).await;
+    let attached = mentions
+        .attach_resources(message, &CallOptions::default())
+        .await;
     assert_eq!(attached.warnings, Vec::<String>::new());
     let text = attached.text.unwrap();
     assert!(text.contains("Resource 3:"), "{text}");
-    let completed = candidates(&setup.host, "@s:demo://resource/dynamic/");
+    let completed = complete_mention(&setup.host, "@s:demo://resource/dynamic/");
     assert_eq!(completed.len(), 2, "{completed:?}");
 }

@@ -12,14 +12,14 @@ use hermes_agent::{
     tool::Tool,
     tools::{
         process::ProcessTable,
-        terminal::{Terminal, TerminalSettings},
+        terminal::{TerminalSettings, TerminalTool},
     },
 };
 use serde_json::{Value, json};
 
-use crate::session::Session;
+use crate::tool_session::ToolSession;
 
-fn terminal() -> Terminal {
+fn terminal() -> TerminalTool {
     let environment: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), std::env::var_os("PATH").unwrap()),
         ("HOME".into(), "/nowhere".into()),
@@ -29,10 +29,10 @@ fn terminal() -> Terminal {
     ];
     let document = json!({"terminal": {"env_passthrough": ["ALLOWED_TOKEN"]}});
     let settings = TerminalSettings::from_document(&document, environment);
-    Terminal::new(settings, Arc::new(ProcessTable::new()))
+    TerminalTool::new(settings, Arc::new(ProcessTable::new()))
 }
 
-async fn run(session: &Session, arguments: Value) -> Value {
+async fn run(session: &ToolSession, arguments: Value) -> Value {
     let output = session.call(&terminal(), arguments).await;
     serde_json::from_str(&output.text).unwrap()
 }
@@ -54,7 +54,7 @@ pub(crate) async fn wait_until_gone(pid: &str) {
 }
 
 /// Waits for a file with a process id that a command writes.
-async fn pid_in(session: &Session, path: &str) -> String {
+async fn pid_in(session: &ToolSession, path: &str) -> String {
     let began = Instant::now();
     loop {
         if let Ok(pid) = fs::read_to_string(session.path(path))
@@ -69,7 +69,7 @@ async fn pid_in(session: &Session, path: &str) -> String {
 
 #[tokio::test]
 async fn output_errors_and_exit_code_are_reported_in_order() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let result = run(
         &session,
         json!({"command": "echo one; echo two >&2; echo three; exit 3"}),
@@ -92,7 +92,7 @@ async fn output_errors_and_exit_code_are_reported_in_order() {
 
 #[tokio::test]
 async fn commands_run_in_the_session_or_where_they_are_told() {
-    let session = Session::new();
+    let session = ToolSession::new();
     session.write("sub/file", "");
     assert_eq!(
         run(&session, json!({"command": "ls"})).await["output"],
@@ -110,7 +110,7 @@ async fn commands_run_in_the_session_or_where_they_are_told() {
 
 #[tokio::test]
 async fn there_is_nothing_to_read_and_no_secret_in_the_environment() {
-    let session = Session::new();
+    let session = ToolSession::new();
     assert_eq!(
         run(&session, json!({"command": "cat; echo end"})).await["output"],
         "end\n"
@@ -128,7 +128,7 @@ async fn there_is_nothing_to_read_and_no_secret_in_the_environment() {
 
 #[tokio::test]
 async fn long_output_keeps_its_head_and_tail() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let result = run(
         &session,
         json!({"command": "echo BEGIN; yes | head -c 3000000; echo END"}),
@@ -146,7 +146,7 @@ async fn long_output_keeps_its_head_and_tail() {
 
 #[tokio::test]
 async fn a_timeout_ends_the_whole_group() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let began = Instant::now();
     let command =
         "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.1; done' & echo started; wait";
@@ -166,7 +166,7 @@ async fn a_timeout_ends_the_whole_group() {
 
 #[tokio::test]
 async fn an_interrupt_ends_it_within_a_second() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let cancel = session.context.cancel.clone();
     let command = json!({"command": "sh -c 'echo $$ > pid; exec sleep 60' & wait"});
     let tool = terminal();
@@ -191,7 +191,7 @@ async fn an_interrupt_ends_it_within_a_second() {
 
 #[tokio::test]
 async fn a_dropped_call_leaves_nothing_behind() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let tool = terminal();
     let call = session.call(
         &tool,
@@ -207,7 +207,7 @@ async fn a_dropped_call_leaves_nothing_behind() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_daemon_in_a_session_of_its_own_ends_too() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let command = "setsid sh -c 'echo $$ > pid; exec sleep 600' > /dev/null 2>&1 & \
                    while ! test -s pid; do sleep 0.05; done";
     let result = run(&session, json!({"command": command})).await;
@@ -217,7 +217,7 @@ async fn a_daemon_in_a_session_of_its_own_ends_too() {
 
 #[tokio::test]
 async fn what_a_command_leaves_running_ends_with_it() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let began = Instant::now();
     let result = run(
         &session,
@@ -232,7 +232,7 @@ async fn what_a_command_leaves_running_ends_with_it() {
 
 #[tokio::test]
 async fn a_program_that_insists_on_a_terminal_gets_one() {
-    let session = Session::new();
+    let session = ToolSession::new();
     let script = "test -t 0 && test -t 1 && test -t 2 && echo terminal || echo none";
     assert_eq!(
         run(&session, json!({"command": script})).await["output"],
@@ -256,14 +256,14 @@ async fn a_program_that_insists_on_a_terminal_gets_one() {
 
 #[tokio::test]
 async fn risky_commands_are_asked_about_and_the_worst_never_run() {
-    let session = Session::new();
+    let session = ToolSession::new();
     session.write("build/x", "");
     let denied = session
         .fail(&terminal(), json!({"command": "rm -r build"}))
         .await;
     assert!(denied.contains("not approved"), "{denied}");
     assert!(session.path("build/x").exists());
-    session.person.will_say(Decision::Once);
+    session.person.set_decision(Decision::Once);
     run(&session, json!({"command": "rm -r build"})).await;
     assert!(!session.path("build").exists());
     let never = session
@@ -274,7 +274,7 @@ async fn risky_commands_are_asked_about_and_the_worst_never_run() {
         .await;
     assert!(never.contains("blocked"), "{never}");
     let env = format!("cat {}/home/.env", session.root.display());
-    session.person.will_say(Decision::Denied {
+    session.person.set_decision(Decision::Denied {
         reason: Some("secrets".into()),
     });
     let denied = session.fail(&terminal(), json!({"command": env})).await;

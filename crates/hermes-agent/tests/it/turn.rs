@@ -2,10 +2,10 @@
 
 mod batches;
 mod calls;
+mod compaction;
 mod interrupts;
-mod large_results;
-mod long_conversations;
 mod mcp;
+mod result_budget;
 mod tool_search;
 
 use std::{
@@ -18,23 +18,25 @@ use hermes_agent::{
     compact::{Compacted, Compactor, SummaryFailure},
     message::{Message, ToolCall},
     model::{
-        FinishReason, Model, ModelError, ModelEvent, ModelRequest, Problem, Reply, Sink, Usage,
+        FinishReason, Model, ModelError, ModelEvent, ModelEventSink, ModelProblem, ModelReply,
+        ModelRequest, TokenUsage,
     },
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
     toolbox::Toolbox,
     turn::{
-        ClientTools, KeepError, Limits, MessageDetail, Surface, Turn, TurnEnd, TurnError, TurnEvent,
+        ClientTools, MessageDetail, PersistError, Surface, Turn, TurnEnd, TurnError, TurnEvent,
+        TurnLimits,
     },
 };
 use serde_json::{Map, Value, json};
 
-use crate::session::Session;
+use crate::tool_session::ToolSession;
 
 /// What a scripted model does when it is asked.
 pub(crate) enum Step {
     Say(&'static str),
     Call(Vec<ToolCall>),
-    Fail(Problem),
+    Fail(ModelProblem),
     /// Says something and never ends.
     Hang(&'static str),
     /// Says this and reports so many tokens.
@@ -42,20 +44,20 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     pub(crate) messages: Vec<Message>,
     pub(crate) tools: Vec<String>,
     pub(crate) may_call: bool,
 }
 
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedModel {
     steps: Mutex<VecDeque<Step>>,
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<RecordedRequest>>,
     pub(crate) context_length: Option<u32>,
     pub(crate) sees_images: bool,
 }
 
-impl Scripted {
+impl ScriptedModel {
     pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         Self {
             steps: Mutex::new(steps.into_iter().collect()),
@@ -65,13 +67,13 @@ impl Scripted {
         }
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<RecordedRequest> {
         self.asked.lock().unwrap().clone()
     }
 
-    async fn answer(&self, sink: Sink<'_>) -> Result<Reply, ModelError> {
+    async fn answer(&self, sink: ModelEventSink<'_>) -> Result<ModelReply, ModelError> {
         let step = self.steps.lock().unwrap().pop_front();
-        let reply = |text: &str, tool_calls: Vec<ToolCall>, usage| Reply {
+        let reply = |text: &str, tool_calls: Vec<ToolCall>, usage| ModelReply {
             text: text.to_owned(),
             finish: if tool_calls.is_empty() {
                 FinishReason::Stop
@@ -81,7 +83,7 @@ impl Scripted {
             tool_calls,
             model: "scripted".into(),
             usage,
-            ..Reply::default()
+            ..ModelReply::default()
         };
         match step.expect("the script is at its end") {
             Step::Say(text) => {
@@ -90,9 +92,9 @@ impl Scripted {
             }
             Step::Call(calls) => Ok(reply("", calls, None)),
             Step::Counted(calls, tokens) => {
-                let usage = Usage {
+                let usage = TokenUsage {
                     input_tokens: tokens,
-                    ..Usage::default()
+                    ..TokenUsage::default()
                 };
                 Ok(reply("", calls, Some(usage)))
             }
@@ -108,7 +110,7 @@ impl Scripted {
     }
 }
 
-impl Model for Scripted {
+impl Model for ScriptedModel {
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -121,16 +123,16 @@ impl Model for Scripted {
         self.context_length
     }
 
-    fn sees_images(&self) -> bool {
+    fn supports_images(&self) -> bool {
         self.sees_images
     }
 
     fn complete<'a>(
         &'a self,
         request: &'a ModelRequest<'a>,
-        sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        self.asked.lock().unwrap().push(Asked {
+        sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        self.asked.lock().unwrap().push(RecordedRequest {
             messages: request.messages.to_vec(),
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             may_call: request.tool_choice != hermes_agent::model::ToolChoice::None,
@@ -141,12 +143,12 @@ impl Model for Scripted {
 
 /// Records everything; storing fails after this many messages.
 #[derive(Default)]
-pub(crate) struct Recorder {
+pub(crate) struct RecordingSurface {
     pub(crate) events: Vec<TurnEvent>,
     pub(crate) kept: Vec<(Message, MessageDetail)>,
     pub(crate) replaced: Vec<Compacted>,
     pub(crate) failures: Vec<SummaryFailure>,
-    pub(crate) space: Option<usize>,
+    pub(crate) message_limit: Option<usize>,
     pub(crate) is_locked: bool,
     /// Is told about every event.
     pub(crate) watch: Option<Watcher>,
@@ -154,7 +156,7 @@ pub(crate) struct Recorder {
 
 type Watcher = Box<dyn FnMut(&TurnEvent) + Send>;
 
-impl Surface for Recorder {
+impl Surface for RecordingSurface {
     fn show(&mut self, event: TurnEvent) {
         if let Some(watch) = &mut self.watch {
             watch(&event);
@@ -162,32 +164,32 @@ impl Surface for Recorder {
         self.events.push(event);
     }
 
-    fn keep<'a>(
+    fn store_message<'a>(
         &'a mut self,
         message: &'a Message,
         detail: MessageDetail,
-    ) -> BoxFuture<'a, Result<(), KeepError>> {
-        let is_full = self.space == Some(self.kept.len());
+    ) -> BoxFuture<'a, Result<(), PersistError>> {
+        let is_full = self.message_limit == Some(self.kept.len());
         if !is_full {
             self.kept.push((message.clone(), detail));
         }
         let result = if is_full {
-            Err(KeepError("the disk is full".into()))
+            Err(PersistError("the disk is full".into()))
         } else {
             Ok(())
         };
         Box::pin(std::future::ready(result))
     }
 
-    fn begin_replacing(&mut self) -> BoxFuture<'_, Result<bool, KeepError>> {
+    fn begin_replacement(&mut self) -> BoxFuture<'_, Result<bool, PersistError>> {
         Box::pin(std::future::ready(Ok(!self.is_locked)))
     }
 
-    fn replace<'a>(
+    fn replace_messages<'a>(
         &'a mut self,
         old: &'a [Message],
         new: &'a Compacted,
-    ) -> BoxFuture<'a, Result<(), KeepError>> {
+    ) -> BoxFuture<'a, Result<(), PersistError>> {
         for (message, origin) in new.messages.iter().zip(&new.origins) {
             if let Some(origin) = origin {
                 // Only the results of tools change on the way.
@@ -202,16 +204,16 @@ impl Surface for Recorder {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn keep_failure<'a>(
+    fn record_summary_failure<'a>(
         &'a mut self,
         failure: &'a SummaryFailure,
-    ) -> BoxFuture<'a, Result<(), KeepError>> {
+    ) -> BoxFuture<'a, Result<(), PersistError>> {
         self.failures.push(failure.clone());
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-impl Recorder {
+impl RecordingSurface {
     /// The texts of the results that were kept, in order.
     pub(crate) fn results(&self) -> Vec<String> {
         let results = self.kept.iter().filter_map(|(message, _)| match message {
@@ -232,30 +234,30 @@ impl Recorder {
     }
 }
 
-pub(crate) struct Setup {
-    pub(crate) session: Session,
+pub(crate) struct TurnFixture {
+    pub(crate) session: ToolSession,
     pub(crate) toolbox: Toolbox,
-    pub(crate) limits: Limits,
+    pub(crate) limits: TurnLimits,
     pub(crate) compactor: Option<Compactor>,
     pub(crate) messages: Vec<Message>,
     pub(crate) client_tools: Option<ClientTools>,
-    pub(crate) surface: Recorder,
+    pub(crate) surface: RecordingSurface,
 }
 
-impl Setup {
+impl TurnFixture {
     pub(crate) fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
         Self {
-            session: Session::new(),
+            session: ToolSession::new(),
             toolbox: Toolbox::new(tools),
-            limits: Limits::default(),
+            limits: TurnLimits::default(),
             compactor: None,
             client_tools: None,
             messages: vec![Message::system("be brief"), Message::user("go")],
-            surface: Recorder::default(),
+            surface: RecordingSurface::default(),
         }
     }
 
-    pub(crate) async fn run(&mut self, model: &Scripted) -> Result<TurnEnd, TurnError> {
+    pub(crate) async fn run(&mut self, model: &ScriptedModel) -> Result<TurnEnd, TurnError> {
         let turn = Turn {
             model,
             toolbox: &self.toolbox,
@@ -267,7 +269,7 @@ impl Setup {
         };
         let result = turn.run(&mut self.messages, &mut self.surface).await;
         // A store that failed leaves open calls; nothing else does.
-        if !matches!(result, Err(TurnError::Keep(_))) {
+        if !matches!(result, Err(TurnError::Persist(_))) {
             assert_valid(&self.messages);
         }
         result
@@ -295,13 +297,13 @@ pub(crate) fn call(id: &str, name: &str, arguments: &Value) -> ToolCall {
     ToolCall::new(id, name, arguments.to_string())
 }
 
-pub(crate) struct Simple<F> {
+pub(crate) struct FunctionTool<F> {
     pub(crate) name: &'static str,
-    pub(crate) company: Company,
+    pub(crate) concurrency: Concurrency,
     pub(crate) run: F,
 }
 
-impl<F> Tool for Simple<F>
+impl<F> Tool for FunctionTool<F>
 where
     F: Fn(Map<String, Value>, &ToolContext) -> BoxFuture<'static, ToolOutput> + Send + Sync,
 {
@@ -317,8 +319,8 @@ where
         "test"
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        self.company.clone()
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        self.concurrency.clone()
     }
 
     fn call<'a>(
@@ -331,10 +333,10 @@ where
 }
 
 /// A tool that returns the `text` it is given, or that many letters.
-pub(crate) fn echo(company: Company) -> Arc<dyn Tool> {
-    Arc::new(Simple {
+pub(crate) fn echo(company: Concurrency) -> Arc<dyn Tool> {
+    Arc::new(FunctionTool {
         name: "echo",
-        company,
+        concurrency: company,
         run: |arguments: Map<String, Value>, _: &ToolContext| {
             let text = match (&arguments.get("text"), &arguments.get("length")) {
                 (Some(text), _) => text.as_str().unwrap().to_owned(),
@@ -350,9 +352,9 @@ pub(crate) fn echo(company: Company) -> Arc<dyn Tool> {
 
 /// A tool that always fails.
 pub(crate) fn failing() -> Arc<dyn Tool> {
-    Arc::new(Simple {
+    Arc::new(FunctionTool {
         name: "failing",
-        company: Company::Alone,
+        concurrency: Concurrency::Exclusive,
         run: |_: Map<String, Value>, _: &ToolContext| {
             Box::pin(std::future::ready(ToolOutput::error("it is broken"))) as BoxFuture<'static, _>
         },

@@ -8,29 +8,29 @@ use std::{
 };
 
 use hermes_agent::tools::{
-    Means, built_in,
-    vision_analyze::VisionAnalyze,
+    ToolDeps, built_in_tools,
+    vision_analyze::VisionAnalyzeTool,
     web::{
-        Reach, Web,
-        extract::WebExtract,
-        search::{SearchEngine, WebSearch},
+        AddressScope, WebClient,
+        extract::WebExtractTool,
+        search::{SearchEngine, WebSearchTool},
     },
 };
 use hermes_config::Variables;
 use serde_json::{Value, json};
 
 use crate::{
-    session::Session,
-    turn::{Scripted, Step},
+    tool_session::ToolSession,
+    turn::{ScriptedModel, Step},
 };
 
 /// Answers requests by their path, and remembers them.
-struct Server {
+struct PageServer {
     origin: String,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-impl Server {
+impl PageServer {
     /// `pages` gives status line, further headers and body for a path.
     fn start(pages: fn(&str) -> (&'static str, String, Vec<u8>)) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -62,7 +62,7 @@ impl Server {
         Self { origin, seen }
     }
 
-    fn at(&self, path: &str) -> String {
+    fn url(&self, path: &str) -> String {
         format!("{}{path}", self.origin)
     }
 
@@ -106,68 +106,80 @@ fn site(path: &str) -> (&'static str, String, Vec<u8>) {
     }
 }
 
-fn anywhere() -> WebExtract {
-    WebExtract::new(Web::new(Reach::Any))
+fn extract_any_network() -> WebExtractTool {
+    WebExtractTool::new(WebClient::new(AddressScope::Any))
 }
 
 #[tokio::test]
 async fn a_page_is_read_as_text() {
-    let (session, server) = (Session::new(), Server::start(site));
+    let (session, server) = (ToolSession::new(), PageServer::start(site));
     let output = session
-        .call(&anywhere(), json!({"urls": [server.at("/moved")]}))
+        .call(
+            &extract_any_network(),
+            json!({"urls": [server.url("/moved")]}),
+        )
         .await;
     assert!(!output.is_error, "{}", output.text);
-    assert_eq!(output.outside.as_deref(), Some("web_extract"));
+    assert_eq!(output.untrusted_source.as_deref(), Some("web_extract"));
     let expected = format!(
         "Address: {}\nTitle: Tea\n\n# On tea\n\nHot [cups]({}). Größe",
-        server.at("/page"),
-        server.at("/cup")
+        server.url("/page"),
+        server.url("/cup")
     );
     assert_eq!(output.text, expected);
 }
 
 #[tokio::test]
 async fn a_page_that_fails_does_not_take_the_others_down() {
-    let (session, server) = (Session::new(), Server::start(site));
-    let urls = json!({"urls": [server.at("/missing"), server.at("/latin")]});
-    let text = session.succeed(&anywhere(), urls).await;
+    let (session, server) = (ToolSession::new(), PageServer::start(site));
+    let urls = json!({"urls": [server.url("/missing"), server.url("/latin")]});
+    let text = session.succeed(&extract_any_network(), urls).await;
     assert!(text.contains("Not read") && text.contains("404"), "{text}");
     assert!(text.contains("Größe"), "{text}");
 }
 
 #[tokio::test]
 async fn large_pages_are_cut_and_other_files_are_not_read() {
-    let (session, server) = (Session::new(), Server::start(site));
+    let (session, server) = (ToolSession::new(), PageServer::start(site));
     let text = session
-        .succeed(&anywhere(), json!({"urls": server.at("/huge")}))
+        .succeed(&extract_any_network(), json!({"urls": server.url("/huge")}))
         .await;
     assert!(text.len() < 101_000 && text.ends_with("left out]"));
     let error = session
-        .fail(&anywhere(), json!({"urls": [server.at("/picture")]}))
+        .fail(
+            &extract_any_network(),
+            json!({"urls": [server.url("/picture")]}),
+        )
         .await;
     assert!(error.contains("image/png"), "{error}");
 }
 
 #[tokio::test]
 async fn redirects_are_looked_at_one_by_one() {
-    let (session, server) = (Session::new(), Server::start(site));
+    let (session, server) = (ToolSession::new(), PageServer::start(site));
     let error = session
-        .fail(&anywhere(), json!({"urls": [server.at("/round")]}))
+        .fail(
+            &extract_any_network(),
+            json!({"urls": [server.url("/round")]}),
+        )
         .await;
     assert!(error.contains("redirects more than 5 times"), "{error}");
     let error = session
-        .fail(&anywhere(), json!({"urls": [server.at("/file")]}))
+        .fail(
+            &extract_any_network(),
+            json!({"urls": [server.url("/file")]}),
+        )
         .await;
     assert!(error.contains("only http and https"), "{error}");
 }
 
 #[tokio::test]
 async fn the_own_network_is_out_of_reach() {
-    let (session, server) = (Session::new(), Server::start(site));
-    let public = WebExtract::new(Web::new(Reach::from_document(&json!({}))));
+    let (session, server) = (ToolSession::new(), PageServer::start(site));
+    let public = WebExtractTool::new(WebClient::new(AddressScope::from_document(&json!({}))));
     let port = server.origin.rsplit(':').next().unwrap();
     for url in [
-        server.at("/page"),
+        server.url("/page"),
         format!("http://localhost:{port}/page"),
         format!("http://[::ffff:127.0.0.1]:{port}/page"),
     ] {
@@ -179,20 +191,20 @@ async fn the_own_network_is_out_of_reach() {
     }
     assert!(server.seen().is_empty());
     for (flag, reach) in [
-        (json!(true), Reach::Any),
-        (json!("yes"), Reach::Any),
-        (json!("no"), Reach::Public),
+        (json!(true), AddressScope::Any),
+        (json!("yes"), AddressScope::Any),
+        (json!("no"), AddressScope::Public),
     ] {
         let document = json!({"security": {"allow_private_urls": flag}});
-        assert_eq!(Reach::from_document(&document), reach);
+        assert_eq!(AddressScope::from_document(&document), reach);
     }
 }
 
 #[tokio::test]
 async fn a_search_engine_is_asked() {
-    let (session, server) = (Session::new(), Server::start(site));
+    let (session, server) = (ToolSession::new(), PageServer::start(site));
     let variables = Variables::from_pairs([("SEARXNG_URL", format!("{}/", server.origin))]);
-    let search = WebSearch::new(SearchEngine::from_variables(&variables).unwrap());
+    let search = WebSearchTool::new(SearchEngine::from_variables(&variables).unwrap());
     let text = session
         .succeed(&search, json!({"query": "green tea", "limit": 2}))
         .await;
@@ -208,15 +220,15 @@ async fn a_search_engine_is_asked() {
 
 #[tokio::test]
 async fn an_image_is_shown_to_a_model_with_the_question() {
-    let (session, server) = (Session::new(), Server::start(site));
+    let (session, server) = (ToolSession::new(), PageServer::start(site));
     let file = session.write("cup.png", PNG);
     for place in [
-        server.at("/picture"),
+        server.url("/picture"),
         "cup.png".into(),
         format!("MEDIA:{}", file.display()),
     ] {
-        let model = Arc::new(Scripted::new([Step::Say("a cup")]));
-        let tool = VisionAnalyze::new(model.clone(), Web::new(Reach::Any));
+        let model = Arc::new(ScriptedModel::new([Step::Say("a cup")]));
+        let tool = VisionAnalyzeTool::new(model.clone(), WebClient::new(AddressScope::Any));
         let question = json!({"image_url": place, "question": "What is it?"});
         assert_eq!(session.succeed(&tool, question).await, "a cup");
         let asked = serde_json::to_value(&model.asked()[0].messages).unwrap();
@@ -231,9 +243,12 @@ async fn an_image_is_shown_to_a_model_with_the_question() {
 
 #[tokio::test]
 async fn only_images_that_may_be_read_are_shown() {
-    let session = Session::new();
+    let session = ToolSession::new();
     session.write("text.png", "no image");
-    let tool = VisionAnalyze::new(Arc::new(Scripted::new([])), Web::new(Reach::Public));
+    let tool = VisionAnalyzeTool::new(
+        Arc::new(ScriptedModel::new([])),
+        WebClient::new(AddressScope::Public),
+    );
     let look = async |place: &str| {
         let question = json!({"image_url": place, "question": "?"});
         session.fail(&tool, question).await
@@ -250,12 +265,12 @@ async fn only_images_that_may_be_read_are_shown() {
 
 #[tokio::test]
 async fn a_session_has_these_tools_if_it_has_the_means() {
-    let means = Means {
-        web: Some(Web::new(Reach::Public)),
-        vision: Some(Arc::new(Scripted::new([]))),
-        ..Means::default()
+    let means = ToolDeps {
+        web: Some(WebClient::new(AddressScope::Public)),
+        vision: Some(Arc::new(ScriptedModel::new([]))),
+        ..ToolDeps::default()
     };
-    let names: Vec<String> = built_in(means)
+    let names: Vec<String> = built_in_tools(means)
         .iter()
         .map(|tool| tool.definition().name)
         .collect();

@@ -37,14 +37,14 @@ pub(super) fn remove(document: &mut Value, path: &[&str]) -> bool {
 }
 
 /// Whether two documents say the same. A mapping that lost its last key may read as null.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(super) fn is_equivalent(a: &Value, b: &Value) -> bool {
     let empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
     match (a, b) {
         (Value::Object(a), Value::Object(b)) if a.len() == b.len() => a
             .iter()
-            .all(|(key, value)| b.get(key).is_some_and(|other| same(value, other))),
+            .all(|(key, value)| b.get(key).is_some_and(|other| is_equivalent(value, other))),
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.iter().zip(b).all(|(a, b)| is_equivalent(a, b))
         }
         _ => a == b || (empty(a) && empty(b)),
     }

@@ -26,17 +26,17 @@ pub(super) fn set(
 ) -> Option<String> {
     let file = YamlFile::from_str(text).ok()?;
     let Some(mut mapping) = root(&file) else {
-        return append(text, &nested(path, value), rendering);
+        return append_mapping(text, &nest_value(path, value), rendering);
     };
     let (mut key, mut rest) = path.split_first()?;
     while let (Some(inner), Some((next, after))) = (mapping.get_mapping(*key), rest.split_first()) {
         (mapping, key, rest) = (inner, next, after);
     }
     let is_new = !mapping.contains_key(*key);
-    put(&mapping, key, &nested(rest, value), rendering)?;
+    set_entry(&mapping, key, &nest_value(rest, value), rendering)?;
     let edited = file.to_string();
     Some(if is_new {
-        lines::below_trailing(text, edited)
+        lines::move_below_comments(text, edited)
     } else {
         edited
     })
@@ -69,19 +69,20 @@ pub(super) fn change(
 
 /// The text without the entry at `path` and the comment lines directly above it.
 pub(super) fn remove(text: &str, path: &[&str]) -> Option<String> {
-    let mut wanted = yaml::read(text).ok()?;
+    let mut wanted = yaml::parse(text).ok()?;
     if !document::remove(&mut wanted, path) {
         return None;
     }
-    let as_wanted =
-        |text: &String| yaml::read(text).is_ok_and(|document| document::same(&document, &wanted));
+    let as_wanted = |text: &String| {
+        yaml::parse(text).is_ok_and(|document| document::is_equivalent(&document, &wanted))
+    };
     let (key, parents) = path.split_last()?;
     let file = YamlFile::from_str(text).ok()?;
     let parent = parents
         .iter()
         .try_fold(root(&file)?, |mapping, key| mapping.get_mapping(*key))?;
     if let YamlNode::Scalar(key) = parent.find_entry_by_key(*key)?.key_node()? {
-        let by_lines = lines::without_entry(text, key.byte_range().start as usize);
+        let by_lines = lines::remove_entry(text, key.byte_range().start as usize);
         if let Some(text) = by_lines.filter(as_wanted) {
             return Some(text);
         }
@@ -96,13 +97,13 @@ fn root(file: &YamlFile) -> Option<Mapping> {
 }
 
 /// `value` inside the mappings that `path` names.
-fn nested(path: &[&str], value: &Value) -> Value {
+fn nest_value(path: &[&str], value: &Value) -> Value {
     path.iter().rev().fold(value.clone(), |value, key| {
         Value::Object(Map::from_iter([((*key).to_owned(), value)]))
     })
 }
 
-fn put(mapping: &Mapping, key: &str, value: &Value, rendering: Rendering) -> Option<()> {
+fn set_entry(mapping: &Mapping, key: &str, value: &Value, rendering: Rendering) -> Option<()> {
     let document = Document::from_str(&render(value, rendering)?).ok()?;
     if let Some(value) = document.as_mapping() {
         mapping.set(key, value);
@@ -128,7 +129,7 @@ fn render(value: &Value, rendering: Rendering) -> Option<String> {
 }
 
 /// The text of a document without content, comments at most, with a mapping at its end.
-fn append(text: &str, value: &Value, rendering: Rendering) -> Option<String> {
+fn append_mapping(text: &str, value: &Value, rendering: Rendering) -> Option<String> {
     let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut added = render(value, rendering)?.replace('\n', ending);
     if !added.ends_with(ending) {

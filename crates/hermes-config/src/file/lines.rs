@@ -4,7 +4,7 @@
 /// does not begin its line.
 ///
 /// The entry goes on as long as lines are indented deeper than its key. Empty lines around it stay.
-pub(super) fn without_entry(text: &str, offset: usize) -> Option<String> {
+pub(super) fn remove_entry(text: &str, offset: usize) -> Option<String> {
     let key_line = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
     let column = offset - key_line;
     if !text[key_line..offset].trim().is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn without_entry(text: &str, offset: usize) -> Option<String> {
 /// Moves lines that were just added below the comment lines that follow them and belong to the entry above.
 ///
 /// Those are indented deeper than the new key; an empty line ends them.
-pub(super) fn below_trailing(before: &str, after: String) -> String {
+pub(super) fn move_below_comments(before: &str, after: String) -> String {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let new: Vec<&str> = after.split_inclusive('\n').collect();
     let Some(count) = new.len().checked_sub(old.len()).filter(|count| *count > 0) else {

@@ -10,15 +10,15 @@ fn file(text: &str) -> ConfigFile {
     ConfigFile {
         path: "config.yaml".into(),
         text: text.into(),
-        document: yaml::read(text).unwrap(),
-        failed: None,
+        document: yaml::parse(text).unwrap(),
+        failed_key: None,
     }
 }
 
 fn edited(text: &str, edit: impl FnOnce(&mut ConfigFile)) -> String {
     let mut file = file(text);
     edit(&mut file);
-    assert_eq!(file.failed, None, "{text}");
+    assert_eq!(file.failed_key, None, "{text}");
     file.text()
 }
 
@@ -108,7 +108,7 @@ fn the_mapping_is_made_where_it_is_missing() {
     ] {
         let result = set(text);
         assert!(result.ends_with("model: m\n"), "{result}");
-        assert_eq!(yaml::read(&result).unwrap()["mcp_servers"]["a"], entry);
+        assert_eq!(yaml::parse(&result).unwrap()["mcp_servers"]["a"], entry);
     }
 }
 
@@ -174,7 +174,7 @@ fn removing_the_only_server_leaves_a_loadable_file() {
         file.set_server("b", &json!({"command": "y"}));
     });
     assert_eq!(
-        yaml::read(&again).unwrap()["mcp_servers"],
+        yaml::parse(&again).unwrap()["mcp_servers"],
         json!({"b": {"command": "y"}})
     );
 }
@@ -302,13 +302,13 @@ fn references_and_odd_strings_survive_the_round_trip() {
     ] {
         let result = edited(text, |file| file.set_server("x.y:z", &entry));
         assert_eq!(
-            yaml::read(&result).unwrap()["mcp_servers"]["x.y:z"],
+            yaml::parse(&result).unwrap()["mcp_servers"]["x.y:z"],
             entry,
             "{result}"
         );
         let back = edited(&result, |file| assert!(file.remove_server("x.y:z")));
         assert!(
-            document::same(&yaml::read(&back).unwrap(), &yaml::read(text).unwrap())
+            document::is_equivalent(&yaml::parse(&back).unwrap(), &yaml::parse(text).unwrap())
                 || text.is_empty()
         );
     }
@@ -327,7 +327,7 @@ fn unusual_layouts_can_be_edited_too() {
         let rest = json!({"c": {"command": "y"}});
         let removed = edited(text, |file| assert!(file.remove_server("b")));
         assert_eq!(
-            yaml::read(&removed).unwrap()["mcp_servers"],
+            yaml::parse(&removed).unwrap()["mcp_servers"],
             rest,
             "{removed}"
         );
@@ -335,7 +335,7 @@ fn unusual_layouts_can_be_edited_too() {
             file.set_server_key("b", &["enabled"], json!(false));
             file.set_server("d", &json!({"url": "https://d.example"}));
         });
-        let servers = &yaml::read(&changed).unwrap()["mcp_servers"];
+        let servers = &yaml::parse(&changed).unwrap()["mcp_servers"];
         assert_eq!(servers["b"]["enabled"], json!(false), "{changed}");
         assert_eq!(servers["d"]["url"], json!("https://d.example"), "{changed}");
     }
@@ -348,7 +348,7 @@ fn top_level_keys_are_set_as_well() {
         file.set(&["agent", "disabled_toolsets"], json!(["web"]));
     });
     assert_eq!(
-        yaml::read(&text).unwrap()["agent"]["disabled_toolsets"],
+        yaml::parse(&text).unwrap()["agent"]["disabled_toolsets"],
         json!(["web"])
     );
     assert!(
@@ -384,5 +384,8 @@ fn a_mapping_is_not_forced_into_something_else() {
     let mut file = file("mcp_servers: hello\n");
     file.set_server("a", &json!({"command": "x"}));
     assert_eq!(file.text(), "mcp_servers: hello\n");
-    assert!(matches!(file.save(), Err(FileError::NotEditable { .. })));
+    assert!(matches!(
+        file.save(),
+        Err(ConfigFileError::NotEditable { .. })
+    ));
 }

@@ -2,8 +2,8 @@
 
 use crate::{Secret, Variables, settings::fields::Fields};
 
-const PORT: u32 = 8642;
-const CONCURRENT_RUNS: u32 = 10;
+const DEFAULT_PORT: u32 = 8642;
+const DEFAULT_CONCURRENT_RUNS: u32 = 10;
 
 /// What is set about the local HTTP API.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +30,14 @@ impl Default for ApiServerSettings {
             port: 8642,
             allow_http: false,
             allowed_hosts: Vec::new(),
-            max_concurrent_runs: CONCURRENT_RUNS,
+            max_concurrent_runs: DEFAULT_CONCURRENT_RUNS,
         }
     }
 }
 
 impl ApiServerSettings {
     /// Reads the settings from the places a platform's keys may stand in, the most important one first.
-    pub(super) fn read(parents: &[Fields], variables: &Variables) -> Self {
+    pub(super) fn from_sections(parents: &[Fields], variables: &Variables) -> Self {
         let default = Self::default();
         let places: Vec<Fields> = parents
             .iter()
@@ -62,19 +62,24 @@ impl ApiServerSettings {
         let is_enabled = with("enabled").is_none_or(|place| place.flag("enabled", true));
         let port = match variable("API_SERVER_PORT").and_then(|port| port.parse().ok()) {
             Some(port) => port,
-            None => with("port").map_or(PORT, |place| place.integer("port", PORT, 0)),
+            None => {
+                with("port").map_or(DEFAULT_PORT, |place| place.integer("port", DEFAULT_PORT, 0))
+            }
         };
         Self {
             key: variable("API_SERVER_KEY")
-                .or_else(|| super::text(&places, "key"))
+                .or_else(|| super::first_text(&places, "key"))
                 .filter(|_| is_enabled)
                 .map(Secret::new),
             host: variable("API_SERVER_HOST")
-                .or_else(|| super::text(&places, "host"))
+                .or_else(|| super::first_text(&places, "host"))
                 .unwrap_or(default.host),
             port: u16::try_from(port).unwrap_or_else(|_| {
                 if let Some(place) = with("port") {
-                    place.warn("port", format!("is not a port; {PORT} is used instead"));
+                    place.warn(
+                        "port",
+                        format!("is not a port; {DEFAULT_PORT} is used instead"),
+                    );
                 }
                 default.port
             }),
@@ -82,9 +87,10 @@ impl ApiServerSettings {
             allowed_hosts: with("allowed_hosts")
                 .and_then(|place| place.texts_or_warn("allowed_hosts"))
                 .unwrap_or_default(),
-            max_concurrent_runs: with("max_concurrent_runs").map_or(CONCURRENT_RUNS, |place| {
-                place.integer("max_concurrent_runs", CONCURRENT_RUNS, 1)
-            }),
+            max_concurrent_runs: with("max_concurrent_runs")
+                .map_or(DEFAULT_CONCURRENT_RUNS, |place| {
+                    place.integer("max_concurrent_runs", DEFAULT_CONCURRENT_RUNS, 1)
+                }),
         }
     }
 }

@@ -6,14 +6,14 @@ use super::{
     AgentSettings, ApiMode, AuxiliaryModel, AuxiliarySettings, AuxiliaryTask, CompressionSettings,
     LoopGuard, ModelChoice, ModelSettings, ProviderSettings,
 };
-use crate::{reference::Template, settings::fields::Fields};
+use crate::{reference::ReferenceTemplate, settings::fields::Fields};
 
 /// `model`: a name, or a mapping.
-pub(crate) fn model(root: &Fields) -> ModelSettings {
+pub(crate) fn parse_model(root: &Fields) -> ModelSettings {
     if root.get("model").is_some_and(Value::is_string) {
         return ModelSettings {
             choice: ModelChoice {
-                name: filled(root, "model"),
+                name: filled_text(root, "model"),
                 ..ModelChoice::default()
             },
             ..ModelSettings::default()
@@ -21,7 +21,7 @@ pub(crate) fn model(root: &Fields) -> ModelSettings {
     }
     let section = root.section("model");
     let mut choice = choice(&section);
-    choice.name = filled(&section, "default").or(choice.name);
+    choice.name = filled_text(&section, "default").or(choice.name);
     section.warn_mistyped(&[
         "default",
         "model",
@@ -43,7 +43,7 @@ pub(crate) fn model(root: &Fields) -> ModelSettings {
 }
 
 /// A text that is not empty, with `${VAR}` filled in.
-fn filled(section: &Fields, key: &str) -> Option<String> {
+fn filled_text(section: &Fields, key: &str) -> Option<String> {
     section
         .filled_text(key)
         .map(|text| text.trim().to_owned())
@@ -51,9 +51,9 @@ fn filled(section: &Fields, key: &str) -> Option<String> {
 }
 
 /// A key as it is written; a variable without a value is a warning.
-fn key_template(section: &Fields) -> Option<Template> {
+fn parse_key_template(section: &Fields) -> Option<ReferenceTemplate> {
     let text = section.text("api_key").filter(|text| !text.is_empty())?;
-    let template = Template::new(text);
+    let template = ReferenceTemplate::new(text);
     for variable in template.unset_variables(section.variables()) {
         section.warn(
             "api_key",
@@ -68,13 +68,14 @@ fn key_template(section: &Fields) -> Option<Template> {
 fn choice(section: &Fields) -> ModelChoice {
     let address = ["base_url", "api", "url"]
         .into_iter()
-        .find_map(|key| filled(section, key));
+        .find_map(|key| filled_text(section, key));
     ModelChoice {
-        name: filled(section, "model"),
-        provider: filled(section, "provider").filter(|name| !name.eq_ignore_ascii_case("auto")),
+        name: filled_text(section, "model"),
+        provider: filled_text(section, "provider")
+            .filter(|name| !name.eq_ignore_ascii_case("auto")),
         base_url: address,
-        key_env: filled(section, "key_env").or_else(|| filled(section, "api_key_env")),
-        api_key: key_template(section),
+        key_env: filled_text(section, "key_env").or_else(|| filled_text(section, "api_key_env")),
+        api_key: parse_key_template(section),
         api_mode: section.choice(
             "api_mode",
             &[
@@ -95,12 +96,12 @@ fn choice(section: &Fields) -> ModelChoice {
 }
 
 /// `providers` and `custom_providers`: mappings by name, or lists of entries that have one. The first of a name wins.
-pub(crate) fn providers(root: &Fields) -> Vec<ProviderSettings> {
+pub(crate) fn parse_providers(root: &Fields) -> Vec<ProviderSettings> {
     let mut providers: Vec<ProviderSettings> = Vec::new();
     for key in ["providers", "custom_providers"] {
         for (name, entry) in named_entries(root, key) {
             let mut choice = choice(&entry);
-            choice.name = choice.name.or_else(|| filled(&entry, "default_model"));
+            choice.name = choice.name.or_else(|| filled_text(&entry, "default_model"));
             if providers.iter().all(|known| known.name != name) {
                 providers.push(ProviderSettings { name, choice });
             }
@@ -115,7 +116,7 @@ fn named_entries<'a>(root: &Fields<'a>, key: &str) -> Vec<(String, Fields<'a>)> 
         for (index, item) in items.iter().enumerate() {
             let place = format!("{key}[{index}]");
             let entry = item.as_object().map(|map| root.mapping(&place, map));
-            match entry.and_then(|entry| Some((filled(&entry, "name")?, entry))) {
+            match entry.and_then(|entry| Some((filled_text(&entry, "name")?, entry))) {
                 Some(found) => named.push(found),
                 None => root.warn(&place, "must be a mapping with a `name`; it is ignored"),
             }
@@ -135,7 +136,7 @@ fn named_entries<'a>(root: &Fields<'a>, key: &str) -> Vec<(String, Fields<'a>)> 
 }
 
 /// `fallback_providers`: a list of mappings, or of names of providers.
-pub(crate) fn fallback_providers(root: &Fields) -> Vec<ModelChoice> {
+pub(crate) fn parse_fallback_providers(root: &Fields) -> Vec<ModelChoice> {
     let key = "fallback_providers";
     let items = match root.get(key) {
         None => return Vec::new(),
@@ -161,9 +162,9 @@ pub(crate) fn fallback_providers(root: &Fields) -> Vec<ModelChoice> {
 }
 
 /// `auxiliary`.
-pub(crate) fn auxiliary(root: &Fields) -> AuxiliarySettings {
+pub(crate) fn parse_auxiliary(root: &Fields) -> AuxiliarySettings {
     let section = root.section("auxiliary");
-    let task = |task: AuxiliaryTask| auxiliary_model(&section.section(task.key()), task);
+    let task = |task: AuxiliaryTask| parse_auxiliary_model(&section.section(task.key()), task);
     let default = AuxiliarySettings::default();
     AuxiliarySettings {
         compression: task(AuxiliaryTask::Compression),
@@ -175,7 +176,7 @@ pub(crate) fn auxiliary(root: &Fields) -> AuxiliarySettings {
     }
 }
 
-fn auxiliary_model(section: &Fields, task: AuxiliaryTask) -> AuxiliaryModel {
+fn parse_auxiliary_model(section: &Fields, task: AuxiliaryTask) -> AuxiliaryModel {
     section.warn_unknown(&[
         "provider",
         "model",
@@ -186,18 +187,18 @@ fn auxiliary_model(section: &Fields, task: AuxiliaryTask) -> AuxiliaryModel {
         "reasoning_effort",
     ]);
     AuxiliaryModel {
-        provider: filled(section, "provider").unwrap_or_else(|| "auto".into()),
-        model: filled(section, "model"),
-        base_url: filled(section, "base_url"),
-        api_key: key_template(section),
+        provider: filled_text(section, "provider").unwrap_or_else(|| "auto".into()),
+        model: filled_text(section, "model"),
+        base_url: filled_text(section, "base_url"),
+        api_key: parse_key_template(section),
         timeout: section.seconds("timeout", task.default_timeout()),
         extra_body: section.members("extra_body"),
-        reasoning_effort: filled(section, "reasoning_effort"),
+        reasoning_effort: filled_text(section, "reasoning_effort"),
     }
 }
 
 /// `agent`.
-pub(crate) fn agent(root: &Fields) -> AgentSettings {
+pub(crate) fn parse_agent(root: &Fields) -> AgentSettings {
     let section = root.section("agent");
     let default = AgentSettings::default();
     let guards = [
@@ -219,7 +220,7 @@ pub(crate) fn agent(root: &Fields) -> AgentSettings {
         max_turns: section.integer("max_turns", default.max_turns, 1),
         api_max_retries: section.integer("api_max_retries", default.api_max_retries, 0),
         loop_guard: section.choice("loop_guard", &guards, default.loop_guard),
-        reasoning_effort: filled(&section, "reasoning_effort"),
+        reasoning_effort: filled_text(&section, "reasoning_effort"),
         gateway_timeout: section.seconds_or_off("gateway_timeout", default.gateway_timeout),
         gateway_timeout_warning: section
             .seconds_or_off("gateway_timeout_warning", default.gateway_timeout_warning),
@@ -230,7 +231,7 @@ pub(crate) fn agent(root: &Fields) -> AgentSettings {
 }
 
 /// `compression`.
-pub(crate) fn compression(root: &Fields) -> CompressionSettings {
+pub(crate) fn parse_compression(root: &Fields) -> CompressionSettings {
     let section = root.section("compression");
     let default = CompressionSettings::default();
     section.warn_mistyped(&[

@@ -59,7 +59,7 @@ fn a_model_is_a_name_or_a_mapping() {
             provider: Some("Custom".into()),
             base_url: Some("http://box:8000/v1".into()),
             key_env: None,
-            api_key: Some(Template::new("${KEY}")),
+            api_key: Some(ReferenceTemplate::new("${KEY}")),
             api_mode: Some(ApiMode::AnthropicMessages),
             context_length: Some(32768),
             vision: Some(true),

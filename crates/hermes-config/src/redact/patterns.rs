@@ -16,7 +16,7 @@ macro_rules! secret_name {
 
 /// The group `value` is what has to go, or the whole match where there is none.
 /// The group `word` is asked about first by [`is_credential`].
-const SOURCES: [&str; 12] = [
+const PATTERN_SOURCES: [&str; 12] = [
     // GitHub
     r"(?:^|[^a-z0-9])(?<value>(?:gh[oprsu]_|github_pat_)\w+)",
     // OpenAI, Anthropic and their like
@@ -56,29 +56,30 @@ const SOURCES: [&str; 12] = [
 ///
 /// Classes are those of ASCII, as credentials are. With the tables of Unicode, building all patterns would take longer
 /// than many commands run. What is taken out still begins and ends beside an ASCII character, so no other is cut in two.
-static ANY: LazyLock<RegexSet> = LazyLock::new(|| {
-    let mut patterns = RegexSetBuilder::new(SOURCES);
+static ANY_PATTERN: LazyLock<RegexSet> = LazyLock::new(|| {
+    let mut patterns = RegexSetBuilder::new(PATTERN_SOURCES);
     patterns.unicode(false).case_insensitive(true);
-    built(patterns.build())
+    expect_valid(patterns.build())
 });
 
 /// Each by itself, built when a text has something for it.
-static EACH: [OnceLock<Regex>; SOURCES.len()] = [const { OnceLock::new() }; SOURCES.len()];
+static PATTERNS: [OnceLock<Regex>; PATTERN_SOURCES.len()] =
+    [const { OnceLock::new() }; PATTERN_SOURCES.len()];
 
 fn pattern(index: usize) -> &'static Regex {
-    EACH[index].get_or_init(|| {
-        let mut pattern = RegexBuilder::new(SOURCES[index]);
+    PATTERNS[index].get_or_init(|| {
+        let mut pattern = RegexBuilder::new(PATTERN_SOURCES[index]);
         pattern.unicode(false).case_insensitive(true);
-        built(pattern.build())
+        expect_valid(pattern.build())
     })
 }
 
-fn built<T>(pattern: Result<T, regex::Error>) -> T {
+fn expect_valid<T>(pattern: Result<T, regex::Error>) -> T {
     pattern.unwrap_or_else(|error| unreachable!("the patterns are constants: {error}"))
 }
 
 /// Every pattern needs one of these somewhere, in any case.
-const MARKS: [&str; 13] = [
+const HINTS: [&str; 13] = [
     "gh",
     "github_pat_",
     "sk-",
@@ -94,24 +95,24 @@ const MARKS: [&str; 13] = [
     "@",
 ];
 /// Up to this length, looking for marks is far quicker than building the automaton, which most commands never need.
-const SHORT: usize = 1024;
+const SHORT_TEXT_BYTES: usize = 1024;
 
 fn may_hold_credentials(text: &[u8]) -> bool {
     let begins_with = |rest: &[u8], mark: &str| {
         let part = rest.get(..mark.len());
         part.is_some_and(|part| part.eq_ignore_ascii_case(mark.as_bytes()))
     };
-    text.len() > SHORT
-        || (0..text.len()).any(|at| MARKS.iter().any(|mark| begins_with(&text[at..], mark)))
+    text.len() > SHORT_TEXT_BYTES
+        || (0..text.len()).any(|at| HINTS.iter().any(|mark| begins_with(&text[at..], mark)))
 }
 
 /// Where the credentials of a text are.
-pub(super) fn find(text: &str) -> Vec<Range<usize>> {
+pub(super) fn find_credentials(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     if !may_hold_credentials(text.as_bytes()) {
         return found;
     }
-    for index in ANY.matches(text.as_bytes()) {
+    for index in ANY_PATTERN.matches(text.as_bytes()) {
         for captures in pattern(index).captures_iter(text.as_bytes()) {
             let range = |name| captures.name(name).map(|part| part.range());
             let Some(whole) = captures.get(0).map(|whole| whole.range()) else {
@@ -127,7 +128,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Words that follow `Bearer` in messages and challenges, where no token is meant.
-const NO_TOKEN: [&str; 12] = [
+const NON_TOKEN_WORDS: [&str; 12] = [
     "token",
     "tokens",
     "auth",
@@ -146,15 +147,15 @@ const NO_TOKEN: [&str; 12] = [
 fn is_credential(whole: &str, word: &str) -> bool {
     if whole.as_bytes()[1].eq_ignore_ascii_case(&b'a') {
         // User and password in base64 hold a colon, which tells them from "basic usage". No common word is so long.
-        decoded(word).contains(&b':') || word.len() >= 16
+        decode_base64(word).contains(&b':') || word.len() >= 16
     } else {
         let word = word.trim_end_matches('.').to_ascii_lowercase();
-        !NO_TOKEN.contains(&word.as_str())
+        !NON_TOKEN_WORDS.contains(&word.as_str())
     }
 }
 
 /// The bytes of a base64 text, as far as it is one.
-fn decoded(base64: &str) -> Vec<u8> {
+fn decode_base64(base64: &str) -> Vec<u8> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits = base64
         .bytes()

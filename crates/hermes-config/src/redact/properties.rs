@@ -65,7 +65,7 @@ proptest! {
         let message = format!("{before}{text}{after}");
         let redactor = Redactor::default();
         let redacted = redactor.redact(&message).into_owned();
-        prop_assert!(redacted.contains(MARK), "{message} -> {redacted}");
+        prop_assert!(redacted.contains(REPLACEMENT), "{message} -> {redacted}");
         prop_assert!(!redacted.contains(&secret), "{message} -> {redacted}");
         prop_assert_eq!(&redactor.redact(&redacted), &redacted, "again changes nothing");
     }
@@ -82,7 +82,7 @@ proptest! {
             let spelling = if shout { spelling.to_ascii_uppercase() } else { spelling };
             let message = format!("{before} {spelling} {after}");
             let redacted = redactor.redact(&message).to_ascii_lowercase();
-            let rest = redacted.replace(&MARK.to_ascii_lowercase(), "\u{1}");
+            let rest = redacted.replace(&REPLACEMENT.to_ascii_lowercase(), "\u{1}");
             prop_assert!(
                 !rest.contains(&spelling.to_ascii_lowercase()),
                 "{message} -> {redacted}"

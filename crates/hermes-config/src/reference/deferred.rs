@@ -3,17 +3,17 @@
 use std::fmt;
 
 use super::{
-    ReferenceError, ReferencePolicy, Sources,
+    ReferenceError, ReferencePolicy, ReferenceSources,
     resolver::Resolver,
-    template::{self, Piece, Reference},
+    template::{self, Reference, TemplatePiece},
 };
 use crate::{Home, Secret, Variables};
 
 /// A text that may hold references. `Debug` shows nothing of it, since a secret may be written out in it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Template(String);
+pub struct ReferenceTemplate(String);
 
-impl Template {
+impl ReferenceTemplate {
     /// A text as it is written.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -21,10 +21,10 @@ impl Template {
 
     /// The variables it names that have no value.
     pub fn unset_variables(&self, variables: &Variables) -> Vec<String> {
-        template::pieces(&self.0)
+        template::parse_template(&self.0)
             .into_iter()
             .filter_map(|piece| match piece {
-                Piece::Reference {
+                TemplatePiece::Reference {
                     meaning: Reference::Variable(name),
                     ..
                 } => Some(name),
@@ -45,7 +45,7 @@ impl Template {
         policy: &ReferencePolicy,
     ) -> Result<Option<Secret<String>>, ReferenceError> {
         let mut resolver = Resolver {
-            sources: Sources {
+            sources: ReferenceSources {
                 home,
                 variables,
                 policy: policy.clone(),
@@ -53,13 +53,13 @@ impl Template {
             secrets: Vec::new(),
             warnings: Vec::new(),
         };
-        let text = resolver.text(key, &self.0)?;
+        let text = resolver.resolve_text(key, &self.0)?;
         let is_whole = resolver.warnings.is_empty() && !text.trim().is_empty();
         Ok(is_whole.then(|| Secret::new(text.trim().to_owned())))
     }
 }
 
-impl fmt::Debug for Template {
+impl fmt::Debug for ReferenceTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Template")
     }
@@ -74,8 +74,12 @@ mod tests {
         std::fs::write(directory.path().join("key"), "from file\n").unwrap();
         let home = Home::at(directory.path());
         let variables = Variables::from_pairs([("KEY", "k-1"), ("TRAP", "${cmd:echo no}")]);
-        let filled =
-            Template::new(text).fill("api_key", &home, &variables, &ReferencePolicy::tenant())?;
+        let filled = ReferenceTemplate::new(text).fill(
+            "api_key",
+            &home,
+            &variables,
+            &ReferencePolicy::tenant(),
+        )?;
         Ok(filled.map(|secret| secret.expose().clone()))
     }
 
@@ -91,7 +95,7 @@ mod tests {
     fn without_a_value_there_is_no_text() {
         assert_eq!(fill("a-${NOPE}").unwrap(), None);
         assert_eq!(fill("  ").unwrap(), None);
-        let template = Template::new("${KEY} ${NOPE} ${env:NOR}");
+        let template = ReferenceTemplate::new("${KEY} ${NOPE} ${env:NOR}");
         let variables = Variables::from_pairs([("KEY", "k")]);
         assert_eq!(template.unset_variables(&variables), ["NOPE", "NOR"]);
     }

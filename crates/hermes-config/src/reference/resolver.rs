@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::{
-    Reach, ReferenceError,
-    source::Sources,
-    template::{self, Piece},
+    ReferenceError, ReferenceScope,
+    source::ReferenceSources,
+    template::{self, TemplatePiece},
 };
 use crate::{
     Secret,
@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// Shorter values would take ordinary words out of messages.
-const SHORTEST_SECRET: usize = 6;
+const MIN_SECRET_LENGTH: usize = 6;
 
 /// Whether a header, variable or key of that name usually holds a secret.
-pub(super) fn names_a_secret(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "COOKIE"]
         .iter()
@@ -29,42 +29,42 @@ pub(super) fn names_a_secret(name: &str) -> bool {
 
 /// Fills in one entry and collects what it meets on the way.
 pub(super) struct Resolver<'a> {
-    pub(super) sources: Sources<'a>,
+    pub(super) sources: ReferenceSources<'a>,
     pub(super) secrets: Vec<Secret<String>>,
     pub(super) warnings: Vec<Warning>,
 }
 
 /// A text with its references filled in.
-struct Filled {
+struct FilledText {
     text: String,
     /// Whether any reference had a value.
     from_reference: bool,
 }
 
 impl Resolver<'_> {
-    fn fill(&mut self, key: &str, text: &str) -> Result<Filled, ReferenceError> {
-        let mut filled = Filled {
+    fn fill(&mut self, key: &str, text: &str) -> Result<FilledText, ReferenceError> {
+        let mut filled = FilledText {
             text: String::new(),
             from_reference: false,
         };
-        for piece in template::pieces(text) {
+        for piece in template::parse_template(text) {
             let (meaning, written) = match piece {
-                Piece::Text(text) => {
+                TemplatePiece::Text(text) => {
                     filled.text.push_str(text);
                     continue;
                 }
-                Piece::Reference { meaning, written } => (meaning, written),
+                TemplatePiece::Reference { meaning, written } => (meaning, written),
             };
-            if let Some(value) = self.sources.value(key, &meaning, written)? {
+            if let Some(value) = self.sources.lookup(key, &meaning, written)? {
                 if meaning.is_secret() {
-                    self.keep_secret(&value);
+                    self.record_secret(&value);
                 }
                 filled.text.push_str(&value);
                 filled.from_reference = true;
             } else {
                 self.warnings.push(Warning {
                     key: Some(key.to_owned()),
-                    message: meaning.unfilled(written),
+                    message: meaning.unresolved_message(written),
                 });
                 filled.text.push_str(written);
             }
@@ -72,31 +72,31 @@ impl Resolver<'_> {
         Ok(filled)
     }
 
-    pub(super) fn text(&mut self, key: &str, text: &str) -> Result<String, ReferenceError> {
+    pub(super) fn resolve_text(&mut self, key: &str, text: &str) -> Result<String, ReferenceError> {
         Ok(self.fill(key, text)?.text)
     }
 
-    fn optional(
+    fn resolve_optional(
         &mut self,
         key: &str,
         text: Option<&String>,
     ) -> Result<Option<String>, ReferenceError> {
-        text.map(|text| self.text(key, text)).transpose()
+        text.map(|text| self.resolve_text(key, text)).transpose()
     }
 
-    pub(super) fn list(
+    pub(super) fn resolve_list(
         &mut self,
         key: &str,
         list: &[String],
     ) -> Result<Vec<String>, ReferenceError> {
         list.iter()
             .enumerate()
-            .map(|(index, text)| self.text(&format!("{key}[{index}]"), text))
+            .map(|(index, text)| self.resolve_text(&format!("{key}[{index}]"), text))
             .collect()
     }
 
     /// Headers or variables: values that came from elsewhere, or are named so, are secrets.
-    fn pairs(
+    fn resolve_pairs(
         &mut self,
         key: &str,
         pairs: &[(String, String)],
@@ -104,10 +104,10 @@ impl Resolver<'_> {
         let mut resolved = Vec::with_capacity(pairs.len());
         for (name, text) in pairs {
             let value = self.fill(&format!("{key}.{name}"), text)?;
-            if value.from_reference || names_a_secret(name) {
-                self.keep_secret(&value.text);
-                if let Some(credentials) = without_scheme(&value.text) {
-                    self.keep_secret(credentials);
+            if value.from_reference || is_secret_name(name) {
+                self.record_secret(&value.text);
+                if let Some(credentials) = strip_auth_scheme(&value.text) {
+                    self.record_secret(credentials);
                 }
             }
             resolved.push((name.clone(), value.text));
@@ -115,67 +115,74 @@ impl Resolver<'_> {
         Ok(resolved)
     }
 
-    fn keep_secret(&mut self, value: &str) {
+    fn record_secret(&mut self, value: &str) {
         let value = value.trim();
         let known = self.secrets.iter().any(|secret| secret.expose() == value);
-        if value.chars().count() >= SHORTEST_SECRET && !known {
+        if value.chars().count() >= MIN_SECRET_LENGTH && !known {
             self.secrets.push(Secret::new(value.to_owned()));
         }
     }
 
-    pub(super) fn transport(
+    pub(super) fn resolve_transport(
         &mut self,
         transport: &TransportSettings,
     ) -> Result<TransportSettings, ReferenceError> {
         Ok(match transport {
-            TransportSettings::Stdio(stdio) => TransportSettings::Stdio(self.stdio(stdio)?),
-            TransportSettings::Http(http) => TransportSettings::Http(self.http(http)?),
-            TransportSettings::Sse(http) => TransportSettings::Sse(self.http(http)?),
+            TransportSettings::Stdio(stdio) => TransportSettings::Stdio(self.resolve_stdio(stdio)?),
+            TransportSettings::Http(http) => TransportSettings::Http(self.resolve_http(http)?),
+            TransportSettings::Sse(http) => TransportSettings::Sse(self.resolve_http(http)?),
         })
     }
 
-    fn stdio(&mut self, stdio: &StdioSettings) -> Result<StdioSettings, ReferenceError> {
+    fn resolve_stdio(&mut self, stdio: &StdioSettings) -> Result<StdioSettings, ReferenceError> {
         Ok(StdioSettings {
-            command: self.text("command", &stdio.command)?.trim().to_owned(),
-            args: self.list("args", &stdio.args)?,
-            env: self.pairs("env", &stdio.env)?,
-            cwd: self.optional("cwd", stdio.cwd.as_ref())?,
+            command: self
+                .resolve_text("command", &stdio.command)?
+                .trim()
+                .to_owned(),
+            args: self.resolve_list("args", &stdio.args)?,
+            env: self.resolve_pairs("env", &stdio.env)?,
+            cwd: self.resolve_optional("cwd", stdio.cwd.as_ref())?,
         })
     }
 
-    fn http(&mut self, http: &HttpSettings) -> Result<HttpSettings, ReferenceError> {
-        let url = self.text("url", &http.url)?.trim().to_owned();
-        if self.sources.policy.reach != Reach::Variables {
+    fn resolve_http(&mut self, http: &HttpSettings) -> Result<HttpSettings, ReferenceError> {
+        let url = self.resolve_text("url", &http.url)?.trim().to_owned();
+        if self.sources.policy.scope != ReferenceScope::Variables {
             check_url(&url).map_err(|reason| ReferenceError::Url { reason })?;
         }
         let verify = match &http.verify {
             TlsVerification::CaFile(path) => {
-                TlsVerification::CaFile(self.text("ssl_verify", path)?)
+                TlsVerification::CaFile(self.resolve_text("ssl_verify", path)?)
             }
             other => other.clone(),
         };
         let mut client_certificate = http.client_certificate.clone();
         if let Some(identity) = &mut client_certificate {
-            identity.certificate = self.text("client_cert", &identity.certificate)?;
-            identity.key = self.optional("client_key", identity.key.as_ref())?;
-            identity.passphrase = self.optional("client_cert", identity.passphrase.as_ref())?;
+            identity.certificate = self.resolve_text("client_cert", &identity.certificate)?;
+            identity.key = self.resolve_optional("client_key", identity.key.as_ref())?;
+            identity.passphrase =
+                self.resolve_optional("client_cert", identity.passphrase.as_ref())?;
             if let Some(passphrase) = &identity.passphrase {
-                self.keep_secret(passphrase);
+                self.record_secret(passphrase);
             }
         }
         Ok(HttpSettings {
             url,
-            headers: self.pairs("headers", &http.headers)?,
+            headers: self.resolve_pairs("headers", &http.headers)?,
             verify,
             client_certificate,
             skip_preflight: http.skip_preflight,
         })
     }
 
-    pub(super) fn oauth(&mut self, oauth: &OAuthSettings) -> Result<OAuthSettings, ReferenceError> {
+    pub(super) fn resolve_oauth(
+        &mut self,
+        oauth: &OAuthSettings,
+    ) -> Result<OAuthSettings, ReferenceError> {
         let enterprise = oauth.enterprise.as_ref().map(|enterprise| {
             let mut fill = |key: &str, text: Option<&String>| {
-                self.optional(&format!("oauth.enterprise.{key}"), text)
+                self.resolve_optional(&format!("oauth.enterprise.{key}"), text)
             };
             Ok(EnterpriseSettings {
                 issuer: fill("issuer", enterprise.issuer.as_ref())?,
@@ -187,7 +194,7 @@ impl Resolver<'_> {
         });
         let enterprise = enterprise.transpose()?;
         let mut fill =
-            |key: &str, text: Option<&String>| self.optional(&format!("oauth.{key}"), text);
+            |key: &str, text: Option<&String>| self.resolve_optional(&format!("oauth.{key}"), text);
         let resolved = OAuthSettings {
             client_id: fill("client_id", oauth.client_id.as_ref())?,
             client_secret: fill("client_secret", oauth.client_secret.as_ref())?,
@@ -216,30 +223,35 @@ impl Resolver<'_> {
         .into_iter()
         .flatten()
         {
-            self.keep_secret(secret);
+            self.record_secret(secret);
         }
         Ok(resolved)
     }
 
-    pub(super) fn sampling(
+    pub(super) fn resolve_sampling(
         &mut self,
         sampling: &SamplingPolicy,
     ) -> Result<SamplingPolicy, ReferenceError> {
         Ok(SamplingPolicy {
-            model: self.optional("sampling.model", sampling.model.as_ref())?,
-            allowed_models: self.list("sampling.allowed_models", &sampling.allowed_models)?,
+            model: self.resolve_optional("sampling.model", sampling.model.as_ref())?,
+            allowed_models: self
+                .resolve_list("sampling.allowed_models", &sampling.allowed_models)?,
             ..sampling.clone()
         })
     }
 
-    pub(super) fn sandbox(
+    pub(super) fn resolve_sandbox(
         &mut self,
         sandbox: &SandboxSettings,
     ) -> Result<SandboxSettings, ReferenceError> {
         let mut paths = |key: &str, paths: &[PathBuf]| {
             paths
                 .iter()
-                .map(|path| Ok(PathBuf::from(self.text(key, &path.to_string_lossy())?)))
+                .map(|path| {
+                    Ok(PathBuf::from(
+                        self.resolve_text(key, &path.to_string_lossy())?,
+                    ))
+                })
                 .collect::<Result<Vec<_>, ReferenceError>>()
         };
         Ok(SandboxSettings {
@@ -251,7 +263,7 @@ impl Resolver<'_> {
 }
 
 /// The credentials of `Bearer X` and its like.
-fn without_scheme(value: &str) -> Option<&str> {
+fn strip_auth_scheme(value: &str) -> Option<&str> {
     let (scheme, credentials) = value.trim().split_once(' ')?;
     ["bearer", "basic", "token"]
         .iter()

@@ -7,26 +7,26 @@ use std::{
     time::Duration,
 };
 
-use super::{Reach, Reference, ReferenceError, ReferencePolicy};
+use super::{Reference, ReferenceError, ReferencePolicy, ReferenceScope};
 use crate::{
     Home, SecretStore, Variables,
     home::expand_tilde,
-    program::{self, read_limited, text},
+    program::{self, decode_text, read_limited},
 };
 
-const COMMAND_LIMIT: Duration = Duration::from_secs(10);
-const FILE_LIMIT: u64 = 1024 * 1024;
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// A home's variables, files, commands and keyring, as far as the policy lets one reach.
-pub(super) struct Sources<'a> {
+pub(super) struct ReferenceSources<'a> {
     pub(super) home: &'a Home,
     pub(super) variables: &'a Variables,
     pub(super) policy: ReferencePolicy,
 }
 
-impl Sources<'_> {
+impl ReferenceSources<'_> {
     /// The value of a reference; `None` if it stays as written.
-    pub(super) fn value(
+    pub(super) fn lookup(
         &self,
         key: &str,
         meaning: &Reference,
@@ -42,21 +42,21 @@ impl Sources<'_> {
                 .filter(|value| !value.is_empty())
                 .map(str::to_owned)),
             // Nothing is read in this scope: these are taken to have a value.
-            _ if self.policy.reach == Reach::Variables => Ok(Some(reference)),
-            Reference::File(path) => match self.file(path) {
+            _ if self.policy.scope == ReferenceScope::Variables => Ok(Some(reference)),
+            Reference::File(path) => match self.read_file(path) {
                 Ok(text) => Ok(Some(text)),
-                Err(FileProblem::Outside) => Err(ReferenceError::Refused {
+                Err(FileReadError::Outside) => Err(ReferenceError::Refused {
                     key: key(),
                     reference,
                     reason: "only files inside the home can be read".into(),
                 }),
-                Err(FileProblem::Unreadable(reason)) => Err(ReferenceError::File {
+                Err(FileReadError::Unreadable(reason)) => Err(ReferenceError::File {
                     key: key(),
                     reference,
                     reason,
                 }),
             },
-            Reference::Command(_) if self.policy.reach == Reach::InsideHome => {
+            Reference::Command(_) if self.policy.scope == ReferenceScope::InsideHome => {
                 Err(ReferenceError::Refused {
                     key: key(),
                     reference,
@@ -64,7 +64,7 @@ impl Sources<'_> {
                 })
             }
             Reference::Command(line) => {
-                self.command(line)
+                self.run_command(line)
                     .map(Some)
                     .map_err(|reason| ReferenceError::Command {
                         key: key(),
@@ -72,7 +72,7 @@ impl Sources<'_> {
                         reason,
                     })
             }
-            Reference::Keyring(name) => match self.secrets().get(name) {
+            Reference::Keyring(name) => match self.secret_store().get(name) {
                 Ok(secret) => Ok(Some(secret.expose().clone())),
                 Err(error) => Err(ReferenceError::Keyring {
                     key: key(),
@@ -83,33 +83,35 @@ impl Sources<'_> {
         }
     }
 
-    fn secrets(&self) -> SecretStore {
-        match self.policy.reach {
-            Reach::Everything => SecretStore::of_user(self.home, self.variables),
+    fn secret_store(&self) -> SecretStore {
+        match self.policy.scope {
+            ReferenceScope::Everything => SecretStore::for_user(self.home, self.variables),
             // The system's keyring is that of whoever runs the process.
-            Reach::InsideHome | Reach::Variables => SecretStore::sealed(self.home),
+            ReferenceScope::InsideHome | ReferenceScope::Variables => {
+                SecretStore::file_only(self.home)
+            }
         }
     }
 
-    fn file(&self, path: &str) -> Result<String, FileProblem> {
+    fn read_file(&self, path: &str) -> Result<String, FileReadError> {
         let mut path = self.home.path().join(expand_tilde(Path::new(path)));
-        if self.policy.reach == Reach::InsideHome {
+        if self.policy.scope == ReferenceScope::InsideHome {
             // Links are followed first, so that one inside the home cannot lead out of it.
             let home = fs::canonicalize(self.home.path())?;
-            path = fs::canonicalize(&path).map_err(|_| FileProblem::Outside)?;
+            path = fs::canonicalize(&path).map_err(|_| FileReadError::Outside)?;
             if !path.starts_with(&home) {
-                return Err(FileProblem::Outside);
+                return Err(FileReadError::Outside);
             }
         }
         if !fs::metadata(&path)?.is_file() {
-            return Err(FileProblem::Unreadable("it is not a regular file".into()));
+            return Err(FileReadError::Unreadable("it is not a regular file".into()));
         }
-        let bytes = read_limited(fs::File::open(&path)?, FILE_LIMIT)?
-            .ok_or_else(|| FileProblem::Unreadable("it is larger than 1 MiB".into()))?;
-        text(bytes).map_err(FileProblem::Unreadable)
+        let bytes = read_limited(fs::File::open(&path)?, MAX_FILE_BYTES)?
+            .ok_or_else(|| FileReadError::Unreadable("it is larger than 1 MiB".into()))?;
+        decode_text(bytes).map_err(FileReadError::Unreadable)
     }
 
-    fn command(&self, line: &str) -> Result<String, String> {
+    fn run_command(&self, line: &str) -> Result<String, String> {
         let mut command = Command::new("sh");
         command
             .args(["-c", line])
@@ -118,16 +120,16 @@ impl Sources<'_> {
         if self.home.path().is_dir() {
             command.current_dir(self.home.path());
         }
-        program::run(&mut command, None, COMMAND_LIMIT)
+        program::run_program(&mut command, None, COMMAND_TIMEOUT)
     }
 }
 
-enum FileProblem {
+enum FileReadError {
     Outside,
     Unreadable(String),
 }
 
-impl From<io::Error> for FileProblem {
+impl From<io::Error> for FileReadError {
     fn from(error: io::Error) -> Self {
         Self::Unreadable(error.to_string())
     }

@@ -6,7 +6,7 @@ use regex::Regex;
 
 /// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'t> {
+pub(super) enum TemplatePiece<'t> {
     Text(&'t str),
     Reference {
         meaning: Reference<'t>,
@@ -30,14 +30,14 @@ impl Reference<'_> {
     /// Whether the value is a secret wherever it stands.
     pub(super) fn is_secret(&self) -> bool {
         match self {
-            Self::Variable(name) => super::resolver::names_a_secret(name),
+            Self::Variable(name) => super::resolver::is_secret_name(name),
             Self::File(_) | Self::Command(_) | Self::Keyring(_) => true,
             Self::Unknown => false,
         }
     }
 
     /// What to tell the user when the reference stays as written.
-    pub(super) fn unfilled(&self, written: &str) -> String {
+    pub(super) fn unresolved_message(&self, written: &str) -> String {
         match self {
             Self::Variable(name) => format!(
                 "`{written}` stays as written, as `{name}` is not set; set it in the home's `.env`"
@@ -48,7 +48,7 @@ impl Reference<'_> {
 }
 
 /// The parts in order; together they are the whole text.
-pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
+pub(super) fn parse_template(text: &str) -> Vec<TemplatePiece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find("${") {
@@ -56,15 +56,15 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
             break;
         };
         if start > 0 {
-            pieces.push(Piece::Text(&rest[..start]));
+            pieces.push(TemplatePiece::Text(&rest[..start]));
         }
         let written = &rest[start..start + length];
         let meaning = meaning(&written[2..length - 1]);
-        pieces.push(Piece::Reference { meaning, written });
+        pieces.push(TemplatePiece::Reference { meaning, written });
         rest = &rest[start + length..];
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest));
+        pieces.push(TemplatePiece::Text(rest));
     }
     pieces
 }
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
 
     fn only(text: &str) -> Reference<'_> {
-        match pieces(text).as_slice() {
-            [Piece::Reference { written, .. }] => assert_eq!(*written, text),
+        match parse_template(text).as_slice() {
+            [TemplatePiece::Reference { written, .. }] => assert_eq!(*written, text),
             other => panic!("{other:?}"),
         }
         meaning(&text[2..text.len() - 1])
@@ -141,25 +141,25 @@ mod tests {
 
     #[test]
     fn text_around_references_is_kept() {
-        let parts = pieces("Bearer ${A}-${B}!");
+        let parts = parse_template("Bearer ${A}-${B}!");
         assert_eq!(parts.len(), 5);
-        assert_eq!(parts[0], Piece::Text("Bearer "));
-        assert_eq!(parts[4], Piece::Text("!"));
+        assert_eq!(parts[0], TemplatePiece::Text("Bearer "));
+        assert_eq!(parts[4], TemplatePiece::Text("!"));
         assert_eq!(
-            pieces("$HOME {x} ${open"),
-            [Piece::Text("$HOME {x} ${open")]
+            parse_template("$HOME {x} ${open"),
+            [TemplatePiece::Text("$HOME {x} ${open")]
         );
-        assert_eq!(pieces(""), []);
+        assert_eq!(parse_template(""), []);
     }
 
     proptest! {
         #[test]
         fn the_pieces_make_up_the_text(text in r"[a${}: \n\PC]{0,40}") {
-            let whole: String = pieces(&text)
+            let whole: String = parse_template(&text)
                 .iter()
                 .map(|piece| match piece {
-                    Piece::Text(text) => *text,
-                    Piece::Reference { written, .. } => *written,
+                    TemplatePiece::Text(text) => *text,
+                    TemplatePiece::Reference { written, .. } => *written,
                 })
                 .collect();
             prop_assert_eq!(whole, text);

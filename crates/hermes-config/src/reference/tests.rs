@@ -45,11 +45,11 @@ impl Fixture {
         &self,
         template: Value,
         policy: ReferencePolicy,
-    ) -> Result<Resolved, ReferenceError> {
+    ) -> Result<ResolvedServer, ReferenceError> {
         server(template).resolve(&self.home, &self.variables, policy)
     }
 
-    fn owner(&self, template: Value) -> Resolved {
+    fn owner(&self, template: Value) -> ResolvedServer {
         self.resolve(template, ReferencePolicy::owner()).unwrap()
     }
 
@@ -65,7 +65,7 @@ impl Fixture {
     }
 }
 
-fn secrets(resolved: &Resolved) -> Vec<&str> {
+fn secrets(resolved: &ResolvedServer) -> Vec<&str> {
     resolved
         .secrets
         .iter()
@@ -276,7 +276,7 @@ fn commands_give_their_output() {
 #[test]
 fn kept_secrets_are_filled_in_and_known_as_secrets() {
     let fixture = fixture();
-    let store = SecretStore::sealed(&fixture.home);
+    let store = SecretStore::file_only(&fixture.home);
     store
         .set("github", &Secret::new("kept-safe".into()))
         .unwrap();

@@ -19,18 +19,21 @@ fn secret(text: &str) -> Secret<String> {
 #[test]
 fn a_secret_is_kept_replaced_listed_and_removed() {
     let (_directory, home) = home();
-    let store = SecretStore::sealed(&home);
+    let store = SecretStore::file_only(&home);
     assert_eq!(store.list().unwrap(), []);
-    assert_eq!(store.set("git", &secret("one")).unwrap(), SecretPlace::File);
+    assert_eq!(
+        store.set("git", &secret("one")).unwrap(),
+        SecretLocation::File
+    );
     store.set("api/work", &secret("two")).unwrap();
     store.set("git", &secret("three")).unwrap();
     assert_eq!(store.get("git").unwrap(), secret("three"));
     // Another process sees the same.
-    let other = SecretStore::sealed(&home);
+    let other = SecretStore::file_only(&home);
     assert_eq!(other.get("api/work").unwrap(), secret("two"));
     let names = [
-        ("api/work".to_owned(), SecretPlace::File),
-        ("git".to_owned(), SecretPlace::File),
+        ("api/work".to_owned(), SecretLocation::File),
+        ("git".to_owned(), SecretLocation::File),
     ];
     assert_eq!(store.list().unwrap(), names);
     assert!(store.remove("git").unwrap());
@@ -42,7 +45,7 @@ fn a_secret_is_kept_replaced_listed_and_removed() {
 #[test]
 fn files_are_private_and_hold_no_value() {
     let (_directory, home) = home();
-    let store = SecretStore::sealed(&home);
+    let store = SecretStore::file_only(&home);
     store.set("git", &secret("hunter2-hunter2")).unwrap();
     for path in [home.secrets_file(), home.secret_key_file()] {
         let text = fs::read_to_string(&path).unwrap();
@@ -56,7 +59,7 @@ fn files_are_private_and_hold_no_value() {
 #[test]
 fn a_value_opens_only_under_its_own_name_and_unchanged() {
     let (_directory, home) = home();
-    let store = SecretStore::sealed(&home);
+    let store = SecretStore::file_only(&home);
     store.set("one", &secret("first")).unwrap();
     store.set("two", &secret("second")).unwrap();
     let text = fs::read_to_string(home.secrets_file()).unwrap();
@@ -73,7 +76,7 @@ fn a_value_opens_only_under_its_own_name_and_unchanged() {
 #[test]
 fn a_lost_key_is_told_and_not_replaced() {
     let (_directory, home) = home();
-    let store = SecretStore::sealed(&home);
+    let store = SecretStore::file_only(&home);
     store.set("one", &secret("first")).unwrap();
     fs::remove_file(home.secret_key_file()).unwrap();
     for error in [
@@ -87,7 +90,10 @@ fn a_lost_key_is_told_and_not_replaced() {
     }
     fs::write(home.secret_key_file(), "not a key").unwrap();
     let error = store.get("one").unwrap_err();
-    assert!(matches!(error, SecretStoreError::NoKey { .. }), "{error}");
+    assert!(
+        matches!(error, SecretStoreError::InvalidKeyFile { .. }),
+        "{error}"
+    );
     // With nothing left that it would have opened, a new one is made.
     fs::remove_file(home.secret_key_file()).unwrap();
     store.remove("one").unwrap();
@@ -98,7 +104,7 @@ fn a_lost_key_is_told_and_not_replaced() {
 #[test]
 fn a_damaged_list_is_an_error_and_stays() {
     let (_directory, home) = home();
-    let store = SecretStore::sealed(&home);
+    let store = SecretStore::file_only(&home);
     home.create().unwrap();
     fs::write(home.secrets_file(), "{").unwrap();
     assert!(store.set("one", &secret("x")).is_err());
@@ -109,7 +115,7 @@ fn a_damaged_list_is_an_error_and_stays() {
 #[test]
 fn names_are_what_a_reference_can_hold() {
     let (_directory, home) = home();
-    let store = SecretStore::sealed(&home);
+    let store = SecretStore::file_only(&home);
     for name in ["", "a b", "a}", "ü", "a\n", &"x".repeat(129)] {
         let error = store.set(name, &secret("x")).unwrap_err();
         assert!(matches!(error, SecretStoreError::BadName { .. }), "{name}");
@@ -128,7 +134,7 @@ fn processes_that_write_at_once_lose_nothing() {
         for writer in 0..4 {
             let home = &home;
             scope.spawn(move || {
-                let store = SecretStore::sealed(home);
+                let store = SecretStore::file_only(home);
                 for number in 0..5 {
                     let name = format!("s{writer}-{number}");
                     store.set(&name, &secret(&name)).unwrap();
@@ -136,7 +142,7 @@ fn processes_that_write_at_once_lose_nothing() {
             });
         }
     });
-    let store = SecretStore::sealed(&home);
+    let store = SecretStore::file_only(&home);
     let names = store.list().unwrap();
     assert_eq!(names.len(), 20);
     for (name, _) in names {
@@ -152,7 +158,7 @@ proptest! {
         value in "\\PC{8,200}",
     ) {
         let (_directory, home) = home();
-        let store = SecretStore::sealed(&home);
+        let store = SecretStore::file_only(&home);
         store.set(&name, &Secret::new(value.clone())).unwrap();
         let kept = store.get(&name).unwrap();
         prop_assert_eq!(kept.expose(), &value);

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::{
     AuditLevel, Auth, CallOrder, ElicitationPolicy, PinTools, ProtocolChoice, RootsPolicy,
-    SamplingPolicy, SandboxSettings, Server, ServerEntry, ServerName, ServerProblem, ToolPolicy,
+    SamplingPolicy, SandboxSettings, Server, ServerEntry, ServerEntryError, ServerName, ToolPolicy,
     TransportSettings, suspicion,
 };
 use crate::{
     Variables,
     settings::{
         Warning,
-        fields::{BadValue, Fields, flag},
+        fields::{BadValue, Fields, parse_flag},
     },
 };
 
@@ -25,7 +25,7 @@ mod transport;
 
 pub(crate) use transport::check_url;
 
-const KEYS: [&str; 30] = [
+const ENTRY_KEYS: [&str; 30] = [
     "command",
     "args",
     "env",
@@ -67,7 +67,7 @@ impl ServerEntry {
                 let root = Fields::root(&template, variables, &warnings);
                 server(&ServerName::new(name), &root.mapping(name, map))
             }
-            _ => Err(ServerProblem::NoTransport),
+            _ => Err(ServerEntryError::NoTransport),
         };
         let entry = Self {
             name: ServerName::new(name),
@@ -79,14 +79,14 @@ impl ServerEntry {
 }
 
 /// Reads the keys of one entry.
-pub(crate) fn server(name: &ServerName, fields: &Fields) -> Result<Server, ServerProblem> {
-    fields.warn_unknown(&KEYS);
-    let transport = transport::read(fields)?;
+pub(crate) fn server(name: &ServerName, fields: &Fields) -> Result<Server, ServerEntryError> {
+    fields.warn_unknown(&ENTRY_KEYS);
+    let transport = transport::parse_transport(fields)?;
     if let TransportSettings::Stdio(stdio) = &transport {
-        suspicion::check(stdio).map_err(ServerProblem::Suspicious)?;
+        suspicion::check_command(stdio).map_err(ServerEntryError::Suspicious)?;
     }
     let auth = auth(fields, &transport);
-    let (idle_timeout, max_lifetime) = lifecycle(fields);
+    let (idle_timeout, max_lifetime) = parse_lifecycle(fields);
     let parallel = fields.flag("supports_parallel_tool_calls", false);
     let protocols = [
         ("auto", ProtocolChoice::Auto),
@@ -104,25 +104,25 @@ pub(crate) fn server(name: &ServerName, fields: &Fields) -> Result<Server, Serve
         } else {
             CallOrder::OneByOne
         },
-        tools: tools(fields)?,
+        tools: parse_tools(fields)?,
         protocol: fields.choice("protocol", &protocols, ProtocolChoice::Auto),
         auth,
-        oauth: oauth::read(&fields.section("oauth"))?,
-        sampling: sampling(&fields.section("sampling")),
-        elicitation: elicitation(&fields.section("elicitation")),
-        roots: roots(fields),
-        keepalive: keepalive(fields, &transport),
+        oauth: oauth::parse_oauth(&fields.section("oauth"))?,
+        sampling: parse_sampling(&fields.section("sampling")),
+        elicitation: parse_elicitation(&fields.section("elicitation")),
+        roots: parse_roots(fields),
+        keepalive: parse_keepalive(fields, &transport),
         idle_timeout,
         max_lifetime,
         lazy: fields.flag("lazy", false),
-        pin_tools: pin_tools(fields),
-        sandbox: sandbox(fields)?,
+        pin_tools: parse_pin_tools(fields),
+        sandbox: parse_sandbox(fields)?,
         transport,
     })
 }
 
-fn problem(prefix: &str, bad: &BadValue) -> ServerProblem {
-    ServerProblem::BadValue {
+fn bad_value_error(prefix: &str, bad: &BadValue) -> ServerEntryError {
+    ServerEntryError::BadValue {
         key: format!("{prefix}{}", bad.key),
         reason: bad.expected.into(),
     }
@@ -141,9 +141,9 @@ fn auth(fields: &Fields, transport: &TransportSettings) -> Option<Auth> {
     auth
 }
 
-fn tools(fields: &Fields) -> Result<ToolPolicy, ServerProblem> {
+fn parse_tools(fields: &Fields) -> Result<ToolPolicy, ServerEntryError> {
     if fields.get("tools").is_some_and(|tools| !tools.is_object()) {
-        return Err(ServerProblem::BadValue {
+        return Err(ServerEntryError::BadValue {
             key: "tools".into(),
             reason: "must be a mapping, such as `tools: {include: [name]}`".into(),
         });
@@ -152,7 +152,9 @@ fn tools(fields: &Fields) -> Result<ToolPolicy, ServerProblem> {
     tools.warn_unknown(&["include", "exclude", "resources", "prompts", "approve"]);
     // Filters apply without a reconnect, so their references are filled in here.
     let list = |key| {
-        let list = tools.texts(key).map_err(|bad| problem("tools.", &bad))?;
+        let list = tools
+            .texts(key)
+            .map_err(|bad| bad_value_error("tools.", &bad))?;
         Ok(list.map(|list| list.iter().map(|text| tools.fill(text)).collect()))
     };
     Ok(ToolPolicy {
@@ -164,7 +166,7 @@ fn tools(fields: &Fields) -> Result<ToolPolicy, ServerProblem> {
     })
 }
 
-fn sampling(fields: &Fields) -> SamplingPolicy {
+fn parse_sampling(fields: &Fields) -> SamplingPolicy {
     fields.warn_unknown(&[
         "enabled",
         "model",
@@ -194,7 +196,7 @@ fn sampling(fields: &Fields) -> SamplingPolicy {
     }
 }
 
-fn elicitation(fields: &Fields) -> ElicitationPolicy {
+fn parse_elicitation(fields: &Fields) -> ElicitationPolicy {
     fields.warn_unknown(&["enabled", "timeout"]);
     let default = ElicitationPolicy::default();
     ElicitationPolicy {
@@ -203,7 +205,7 @@ fn elicitation(fields: &Fields) -> ElicitationPolicy {
     }
 }
 
-fn roots(fields: &Fields) -> RootsPolicy {
+fn parse_roots(fields: &Fields) -> RootsPolicy {
     match fields.texts_or_warn("roots") {
         None => RootsPolicy::Auto,
         Some(list) => match list.as_slice() {
@@ -213,7 +215,7 @@ fn roots(fields: &Fields) -> RootsPolicy {
     }
 }
 
-fn keepalive(fields: &Fields, transport: &TransportSettings) -> Option<Duration> {
+fn parse_keepalive(fields: &Fields, transport: &TransportSettings) -> Option<Duration> {
     const KEY: &str = "keepalive_interval";
     const LEAST: Duration = Duration::from_secs(5);
     let default = match transport {
@@ -234,7 +236,7 @@ fn keepalive(fields: &Fields, transport: &TransportSettings) -> Option<Duration>
 }
 
 /// Both limits, written in the entry itself or under `lifecycle`.
-fn lifecycle(fields: &Fields) -> (Option<Duration>, Option<Duration>) {
+fn parse_lifecycle(fields: &Fields) -> (Option<Duration>, Option<Duration>) {
     let nested = fields.section("lifecycle");
     nested.warn_unknown(&["idle_timeout_seconds", "max_lifetime_seconds"]);
     let limit = |key| {
@@ -244,7 +246,7 @@ fn lifecycle(fields: &Fields) -> (Option<Duration>, Option<Duration>) {
     (limit("idle_timeout_seconds"), limit("max_lifetime_seconds"))
 }
 
-fn pin_tools(fields: &Fields) -> PinTools {
+fn parse_pin_tools(fields: &Fields) -> PinTools {
     let words = [
         ("off", PinTools::Off),
         ("warn", PinTools::Warn),
@@ -254,8 +256,8 @@ fn pin_tools(fields: &Fields) -> PinTools {
     fields.choice("pin_tools", &words, PinTools::Warn)
 }
 
-fn sandbox(fields: &Fields) -> Result<SandboxSettings, ServerProblem> {
-    let bad = |key: &str, reason: &str| ServerProblem::BadValue {
+fn parse_sandbox(fields: &Fields) -> Result<SandboxSettings, ServerEntryError> {
+    let bad = |key: &str, reason: &str| ServerEntryError::BadValue {
         key: key.into(),
         reason: reason.into(),
     };
@@ -263,8 +265,8 @@ fn sandbox(fields: &Fields) -> Result<SandboxSettings, ServerProblem> {
         Some(Value::Object(_)) | None => {}
         // `sandbox: true` leaves nothing to guess.
         Some(other) => {
-            let enabled =
-                flag(other).ok_or_else(|| bad("sandbox", "must be a mapping, or true or false"))?;
+            let enabled = parse_flag(other)
+                .ok_or_else(|| bad("sandbox", "must be a mapping, or true or false"))?;
             return Ok(SandboxSettings {
                 enabled,
                 ..SandboxSettings::default()
@@ -288,14 +290,13 @@ fn sandbox(fields: &Fields) -> Result<SandboxSettings, ServerProblem> {
     }
     let switch = |key: &'static str| match section.filled(key) {
         None => Ok(false),
-        Some(value) => {
-            flag(&value).ok_or_else(|| bad(&format!("sandbox.{key}"), "must be true or false"))
-        }
+        Some(value) => parse_flag(&value)
+            .ok_or_else(|| bad(&format!("sandbox.{key}"), "must be true or false")),
     };
     let paths = |key: &'static str| {
         let list = section
             .texts(key)
-            .map_err(|bad| problem("sandbox.", &bad))?;
+            .map_err(|bad| bad_value_error("sandbox.", &bad))?;
         Ok(list
             .unwrap_or_default()
             .into_iter()

@@ -6,14 +6,12 @@ use super::StdioSettings;
 
 /// Why an entry is refused. It names the rule and the word that broke it, never a whole value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Suspicion {
+pub enum SuspiciousEntry {
     /// Something that only a known attack uses.
     #[error(
         "refused: it holds a known indicator of compromise (`{word}`); remove the entry, and find out who wrote it"
     )]
-    Compromise {
-        word: &'static str,
-    },
+    Compromise { word: &'static str },
     /// A shell that reaches for the network.
     #[error(
         "refused: a shell that uses the network (`{word}`); let `command` name the server's own program"
@@ -102,26 +100,26 @@ const PERSISTENCE_PARTS: [&str; 20] = [
 ];
 
 /// Looks at how a local server is started.
-pub(crate) fn check(stdio: &StdioSettings) -> Result<(), Suspicion> {
+pub(crate) fn check_command(stdio: &StdioSettings) -> Result<(), SuspiciousEntry> {
     let values = stdio.env.iter().map(|(_, value)| value.as_str());
     let words =
         std::iter::once(stdio.command.as_str()).chain(stdio.args.iter().map(String::as_str));
     for text in words.chain(values) {
         if let Some(word) = INDICATORS.into_iter().find(|word| text.contains(word)) {
-            return Err(Suspicion::Compromise { word });
+            return Err(SuspiciousEntry::Compromise { word });
         }
     }
     let Some(script) = script(stdio) else {
         return Ok(());
     };
     let script = script.to_lowercase();
-    if let Some(word) = network(&script) {
-        return Err(Suspicion::Egress { word });
+    if let Some(word) = network_use(&script) {
+        return Err(SuspiciousEntry::Egress { word });
     }
     let mut parts = PERSISTENCE_PARTS.into_iter();
     let touched = parts.find(|part| script.contains(part));
     match touched {
-        Some(word) => Err(Suspicion::Persistence { word }),
+        Some(word) => Err(SuspiciousEntry::Persistence { word }),
         None => Ok(()),
     }
 }
@@ -131,7 +129,7 @@ fn script(stdio: &StdioSettings) -> Option<String> {
     // Some write the whole line into `command`.
     let mut words: Vec<&str> = stdio.command.split_whitespace().collect();
     words.extend(stdio.args.iter().map(String::as_str));
-    let is_wrapped = WRAPPERS.contains(&program(words.first()?).as_str());
+    let is_wrapped = WRAPPERS.contains(&program_name(words.first()?).as_str());
     let mut places = words.iter();
     let shell = if is_wrapped {
         places.position(|word| is_shell(word))?
@@ -142,18 +140,18 @@ fn script(stdio: &StdioSettings) -> Option<String> {
 }
 
 fn is_shell(word: &str) -> bool {
-    SHELLS.contains(&program(word).as_str())
+    SHELLS.contains(&program_name(word).as_str())
 }
 
 /// The name of a program, whatever its path.
-fn program(word: &str) -> String {
+fn program_name(word: &str) -> String {
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
     let name = name.to_lowercase();
     name.strip_suffix(".exe").unwrap_or(&name).to_owned()
 }
 
 /// The part of a script, in lower case, that uses the network.
-fn network(script: &str) -> Option<String> {
+fn network_use(script: &str) -> Option<String> {
     // `mcp-curl` and `curl.py` are other words.
     let is_of_word = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
     let mut words = script.split(|letter: char| !is_of_word(letter));
@@ -178,7 +176,7 @@ mod tests {
     }
 
     fn refused(command: &str, args: &[&str]) -> String {
-        let refusal = check(&entry(command, args));
+        let refusal = check_command(&entry(command, args));
         refusal.unwrap_err().to_string()
     }
 
@@ -189,7 +187,7 @@ mod tests {
         let mut planted = entry("node", &[]);
         let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICBoh1oDC4DnsO1m5mJ4yfEKrQebaFhxyz";
         planted.env = vec![("K".into(), key.into())];
-        assert!(check(&planted).is_err());
+        assert!(check_command(&planted).is_err());
     }
 
     #[test]
@@ -245,7 +243,7 @@ mod tests {
             ("docker", &["run", "-v", "/home/me/.ssh/:/x", "image"]),
             ("/opt/bash-server/start", &["curl"]),
         ] {
-            let outcome = check(&entry(command, args));
+            let outcome = check_command(&entry(command, args));
             assert_eq!(outcome, Ok(()), "{command} {args:?}");
         }
     }

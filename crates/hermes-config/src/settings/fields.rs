@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
     /// A mapping that is at hand already, under a key of this one.
     pub(crate) fn mapping(&self, key: &str, map: &'a Map<String, Value>) -> Self {
         Self {
-            path: self.dotted(key),
+            path: self.dotted_key(key),
             map: Some(map),
             variables: self.variables,
             warnings: self.warnings,
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
             }
         };
         Self {
-            path: self.dotted(key),
+            path: self.dotted_key(key),
             map,
             variables: self.variables,
             warnings: self.warnings,
@@ -85,12 +85,12 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn warn(&self, key: &str, message: impl Into<String>) {
-        let key = Some(self.dotted(key));
+        let key = Some(self.dotted_key(key));
         let message = message.into();
         self.warnings.borrow_mut().push(Warning { key, message });
     }
 
-    fn dotted(&self, key: &str) -> String {
+    fn dotted_key(&self, key: &str) -> String {
         match self.path.as_str() {
             "" => key.to_owned(),
             path => format!("{path}.{key}"),
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
     /// A text; numbers and booleans count as their spelling.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         let value = self.get(key)?;
-        let text = scalar(value);
+        let text = scalar_text(value);
         if text.is_none() {
             self.warn(key, "must be a string; it is ignored");
         }
@@ -138,7 +138,8 @@ impl<'a> Fields<'a> {
         let Some(value) = self.filled(key) else {
             return default;
         };
-        flag(&value).unwrap_or_else(|| self.fall_back(key, "true or false", default, default))
+        parse_flag(&value)
+            .unwrap_or_else(|| self.warn_default(key, "true or false", default, default))
     }
 
     /// A number, also in quotes; anything else is NaN.
@@ -153,7 +154,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Warns that a value makes no sense and gives the default.
-    fn fall_back<T>(&self, key: &str, expected: &str, shown: impl Display, default: T) -> T {
+    fn warn_default<T>(&self, key: &str, expected: &str, shown: impl Display, default: T) -> T {
         self.warn(key, format!("must be {expected}; {shown} is used instead"));
         default
     }
@@ -165,7 +166,7 @@ impl<'a> Fields<'a> {
             Some(number) if number.is_finite() && number >= least => number,
             Some(_) => {
                 let expected = format!("a number of at least {least}");
-                self.fall_back(key, &expected, default, default)
+                self.warn_default(key, &expected, default, default)
             }
         }
     }
@@ -185,7 +186,7 @@ impl<'a> Fields<'a> {
             return number as u32;
         }
         let expected = format!("a whole number of at least {least}");
-        self.fall_back(key, &expected, default, default)
+        self.warn_default(key, &expected, default, default)
     }
 
     /// A whole number of at least `least`, where there is no default.
@@ -206,7 +207,7 @@ impl<'a> Fields<'a> {
         match self.number(key) {
             None => default,
             Some(number) if number > 0.0 && number <= 1.0 => number,
-            Some(_) => self.fall_back(key, "a number above 0 and up to 1", default, default),
+            Some(_) => self.warn_default(key, "a number above 0 and up to 1", default, default),
         }
     }
 
@@ -220,11 +221,11 @@ impl<'a> Fields<'a> {
         let Some(number) = self.number(key) else {
             return default;
         };
-        duration(number)
+        parse_duration(number)
             .filter(|time| !time.is_zero())
             .unwrap_or_else(|| {
                 let expected = "a number of seconds above 0";
-                self.fall_back(key, expected, default.as_secs_f64(), default)
+                self.warn_default(key, expected, default.as_secs_f64(), default)
             })
     }
 
@@ -233,11 +234,11 @@ impl<'a> Fields<'a> {
         let Some(number) = self.number(key) else {
             return default;
         };
-        if let Some(time) = duration(number) {
+        if let Some(time) = parse_duration(number) {
             return Some(time).filter(|time| !time.is_zero());
         }
         let shown = default.unwrap_or_default().as_secs_f64();
-        self.fall_back(key, "a number of seconds, 0 for off", shown, default)
+        self.warn_default(key, "a number of seconds, 0 for off", shown, default)
     }
 
     /// One of a few words, in any case.
@@ -245,7 +246,7 @@ impl<'a> Fields<'a> {
         let Some(value) = self.filled(key) else {
             return default;
         };
-        let text = scalar(&value).unwrap_or_default();
+        let text = scalar_text(&value).unwrap_or_default();
         let found = words
             .iter()
             .find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
@@ -254,7 +255,7 @@ impl<'a> Fields<'a> {
         }
         let words: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
         let expected = format!("one of {}", words.join(", "));
-        self.fall_back(key, &expected, "the default", default)
+        self.warn_default(key, &expected, "the default", default)
     }
 
     /// A list of texts, or one text for a list of one. Null is absent, `[]` is an empty list.
@@ -266,9 +267,9 @@ impl<'a> Fields<'a> {
         match value {
             Value::Array(items) => items
                 .iter()
-                .map(|item| scalar(item).map(Cow::into_owned))
+                .map(|item| scalar_text(item).map(Cow::into_owned))
                 .collect::<Option<Vec<_>>>(),
-            other => scalar(other).map(|text| vec![text.into_owned()]),
+            other => scalar_text(other).map(|text| vec![text.into_owned()]),
         }
         .map(Some)
         .ok_or(BadValue { key, expected })
@@ -295,7 +296,7 @@ impl<'a> Fields<'a> {
                 self.warn(&format!("{key}.{name}"), "has no value and is left out");
                 continue;
             }
-            let text = scalar(value).ok_or(BadValue { key, expected })?;
+            let text = scalar_text(value).ok_or(BadValue { key, expected })?;
             pairs.push((name.clone(), text.into_owned()));
         }
         Ok(pairs)
@@ -310,7 +311,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn warn_mistyped(&self, known: &[&str]) {
         for (key, _) in self.entries() {
             if !known.contains(&key.as_str())
-                && let Some(near) = nearest(key, known)
+                && let Some(near) = nearest_key(key, known)
             {
                 self.warn(key, format!("is not a known key; did you mean `{near}`?"));
             }
@@ -323,7 +324,7 @@ impl<'a> Fields<'a> {
             if known.contains(&key.as_str()) {
                 continue;
             }
-            match nearest(key, known) {
+            match nearest_key(key, known) {
                 Some(near) => self.warn(key, format!("is not a known key; did you mean `{near}`?")),
                 None => self.warn(key, "is not a known key and has no effect"),
             }
@@ -332,7 +333,7 @@ impl<'a> Fields<'a> {
 }
 
 /// The spelling of a string, number or boolean.
-pub(crate) fn scalar(value: &Value) -> Option<Cow<'_, str>> {
+pub(crate) fn scalar_text(value: &Value) -> Option<Cow<'_, str>> {
     match value {
         Value::String(text) => Some(Cow::Borrowed(text)),
         Value::Number(number) => Some(Cow::Owned(number.to_string())),
@@ -342,8 +343,8 @@ pub(crate) fn scalar(value: &Value) -> Option<Cow<'_, str>> {
 }
 
 /// A boolean, or a word or number commonly meant as one.
-pub(crate) fn flag(value: &Value) -> Option<bool> {
-    let text = scalar(value)?.trim().to_ascii_lowercase();
+pub(crate) fn parse_flag(value: &Value) -> Option<bool> {
+    let text = scalar_text(value)?.trim().to_ascii_lowercase();
     match text.as_str() {
         "true" | "1" | "yes" | "on" => Some(true),
         "false" | "0" | "no" | "off" => Some(false),
@@ -352,7 +353,7 @@ pub(crate) fn flag(value: &Value) -> Option<bool> {
 }
 
 /// A time of 0 to 10 years: beyond that a deadline could not be counted, and nobody means it.
-fn duration(seconds: f64) -> Option<Duration> {
+fn parse_duration(seconds: f64) -> Option<Duration> {
     const TEN_YEARS: f64 = 10.0 * 365.0 * 24.0 * 3600.0;
     (0.0..=TEN_YEARS)
         .contains(&seconds)
@@ -360,7 +361,7 @@ fn duration(seconds: f64) -> Option<Duration> {
 }
 
 /// The known key a typing slip may have been meant for.
-pub(crate) fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(crate) fn nearest_key<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     let plain = |key: &str| key.to_ascii_lowercase().replace(['-', '_'], "");
     let written = plain(key);
     let (distance, near) = known
@@ -403,7 +404,7 @@ mod tests {
             json!(" on "),
             json!("1"),
         ] {
-            assert_eq!(flag(&yes), Some(true), "{yes}");
+            assert_eq!(parse_flag(&yes), Some(true), "{yes}");
         }
         for no in [
             json!(false),
@@ -413,22 +414,25 @@ mod tests {
             json!("off"),
             json!("0"),
         ] {
-            assert_eq!(flag(&no), Some(false), "{no}");
+            assert_eq!(parse_flag(&no), Some(false), "{no}");
         }
         for other in [json!("maybe"), json!(2), json!([]), json!("")] {
-            assert_eq!(flag(&other), None, "{other}");
+            assert_eq!(parse_flag(&other), None, "{other}");
         }
     }
 
     #[test]
     fn a_near_key_is_suggested_and_a_far_one_is_not() {
         let known = ["timeout", "connect_timeout", "headers", "env", "url"];
-        assert_eq!(nearest("timeuot", &known), Some("timeout"));
-        assert_eq!(nearest("connectTimeout", &known), Some("connect_timeout"));
-        assert_eq!(nearest("header", &known), Some("headers"));
-        assert_eq!(nearest("envs", &known), Some("env"));
-        assert_eq!(nearest("type", &known), None);
-        assert_eq!(nearest("description", &known), None);
+        assert_eq!(nearest_key("timeuot", &known), Some("timeout"));
+        assert_eq!(
+            nearest_key("connectTimeout", &known),
+            Some("connect_timeout")
+        );
+        assert_eq!(nearest_key("header", &known), Some("headers"));
+        assert_eq!(nearest_key("envs", &known), Some("env"));
+        assert_eq!(nearest_key("type", &known), None);
+        assert_eq!(nearest_key("description", &known), None);
     }
 
     #[test]

@@ -6,12 +6,12 @@ use crate::{
     Home,
     settings::{
         Warning,
-        fields::{Fields, nearest},
+        fields::{Fields, nearest_key},
     },
 };
 
 /// Top-level keys that are worth a guess when mistyped; all others may belong to other parts.
-const KNOWN: [&str; 9] = [
+const KNOWN_KEYS: [&str; 9] = [
     "auxiliary",
     "bridge",
     "compression",
@@ -25,16 +25,16 @@ const KNOWN: [&str; 9] = [
 
 const MCP_KEYS: [&str; 2] = ["tool_naming", "auto_reload_on_config_change"];
 
-pub(super) fn warn(root: &Fields) {
+pub(super) fn warn_misplaced(root: &Fields) {
     for (key, value) in root.entries() {
         match key.as_str() {
             "mcpServers" | "servers" if value.is_object() => root.warn(
                 key,
                 "is not read; MCP servers belong under `mcp_servers`, with the same keys",
             ),
-            key if KNOWN.contains(&key) => {}
+            key if KNOWN_KEYS.contains(&key) => {}
             key => {
-                if let Some(near) = nearest(key, &KNOWN) {
+                if let Some(near) = nearest_key(key, &KNOWN_KEYS) {
                     root.warn(key, format!("is not a known key; did you mean `{near}`?"));
                 }
             }
@@ -53,7 +53,7 @@ pub(super) fn warn_under_mcp(mcp: &Fields) {
                 key,
                 "is not read; MCP servers belong under `mcp_servers` at the top level",
             );
-        } else if let Some(near) = nearest(key, &MCP_KEYS) {
+        } else if let Some(near) = nearest_key(key, &MCP_KEYS) {
             mcp.warn(key, format!("is not a known key; did you mean `{near}`?"));
         } else {
             mcp.warn(key, "is not a known key and has no effect");
@@ -71,7 +71,7 @@ fn holds_servers(value: &Value) -> bool {
 }
 
 /// A file that looks like configuration and is none.
-pub(super) fn file_in(home: &Home) -> Option<Warning> {
+pub(super) fn find_misplaced_file(home: &Home) -> Option<Warning> {
     let path = home.path().join("mcp_servers.yaml");
     path.exists().then(|| Warning {
         key: None,

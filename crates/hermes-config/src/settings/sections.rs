@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The entries under `mcp_servers`; those that are not a mapping are left out with a warning.
-pub(super) fn servers(root: &Fields) -> Vec<ServerEntry> {
+pub(super) fn parse_servers(root: &Fields) -> Vec<ServerEntry> {
     let section = root.section("mcp_servers");
     let mut servers = Vec::new();
     for (name, template) in section.entries() {
@@ -33,7 +33,7 @@ pub(super) fn servers(root: &Fields) -> Vec<ServerEntry> {
     servers
 }
 
-pub(super) fn mcp(root: &Fields) -> McpSettings {
+pub(super) fn parse_mcp(root: &Fields) -> McpSettings {
     let default = McpSettings::default();
     let section = root.section("mcp");
     misplaced::warn_under_mcp(&section);
@@ -60,7 +60,7 @@ pub(super) fn mcp(root: &Fields) -> McpSettings {
     }
 }
 
-pub(super) fn toolsets(root: &Fields) -> ToolsetSettings {
+pub(super) fn parse_toolsets(root: &Fields) -> ToolsetSettings {
     let section = root.section("platform_toolsets");
     let mut platforms = Vec::new();
     for (platform, value) in section.entries() {
@@ -86,7 +86,7 @@ fn names(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-pub(super) fn tool_search(root: &Fields) -> ToolSearchSettings {
+pub(super) fn parse_tool_search(root: &Fields) -> ToolSearchSettings {
     let default = ToolSearchSettings::default();
     let section = root.section("tools").section("tool_search");
     let modes = [

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::server::ServerProblem;
+use crate::server::ServerEntryError;
 
 fn parse(text: &str) -> Settings {
     Settings::parse(text, Variables::from_pairs([("KEY", "k-123")])).unwrap()
@@ -65,11 +65,11 @@ fn one_bad_entry_does_not_hide_the_others() {
     assert_eq!(settings.servers.len(), 3);
     assert_eq!(
         settings.server("both").unwrap().server,
-        Err(ServerProblem::BothTransports)
+        Err(ServerEntryError::BothTransports)
     );
     assert_eq!(
         settings.server("none").unwrap().server,
-        Err(ServerProblem::NoTransport)
+        Err(ServerEntryError::NoTransport)
     );
     assert!(settings.server("good").unwrap().server.is_ok());
     assert_eq!(settings.warnings.len(), 1);
@@ -159,7 +159,7 @@ fn every_top_level_key_is_read() {
             provider: "openai".into(),
             model: Some("m".into()),
             base_url: Some("https://x".into()),
-            api_key: Some(crate::Template::new("${KEY}")),
+            api_key: Some(crate::ReferenceTemplate::new("${KEY}")),
             timeout: Duration::from_secs(9),
             extra_body: [("a".to_owned(), json!(1))].into_iter().collect(),
             reasoning_effort: Some("low".into()),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The text of a file: UTF-8 with or without a byte order mark, else latin-1.
-pub(super) fn decode(bytes: &[u8]) -> Cow<'_, str> {
+pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str) -> (Vec<(String, String)>, Vec<usize>) {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        match assignment(line) {
+        match parse_assignment(line) {
             Some((name, value)) => pairs.push((name.to_owned(), unquote(value))),
             None => bad_lines.push(index + 1),
         }
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> (Vec<(String, String)>, Vec<usize>) {
 }
 
 /// Name and raw value of a line, or nothing if it is not an assignment.
-fn assignment(line: &str) -> Option<(&str, &str)> {
+fn parse_assignment(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let line = match line.strip_prefix("export") {
         Some(rest) if rest.starts_with([' ', '\t']) => rest.trim_start(),
@@ -92,11 +92,11 @@ fn without_comment(value: &str) -> &str {
 }
 
 /// The text with `key` set: the last of its lines is replaced, since that is the one that counts.
-pub(super) fn set(text: &str, key: &str, value: &str) -> String {
+pub(super) fn set_assignment(text: &str, key: &str, value: &str) -> String {
     let ending = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let line = format!("{key}={}{ending}", quote(value));
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let Some(last) = lines.iter().rposition(|line| assigns(line, key)) else {
+    let Some(last) = lines.iter().rposition(|line| is_assignment_of(line, key)) else {
         let gap = if text.is_empty() || text.ends_with('\n') {
             ""
         } else {
@@ -111,15 +111,15 @@ pub(super) fn set(text: &str, key: &str, value: &str) -> String {
 }
 
 /// The text without any line that sets `key`.
-pub(super) fn remove(text: &str, key: &str) -> String {
+pub(super) fn remove_assignment(text: &str, key: &str) -> String {
     text.split_inclusive('\n')
-        .filter(|line| !assigns(line, key))
+        .filter(|line| !is_assignment_of(line, key))
         .collect()
 }
 
-fn assigns(line: &str, key: &str) -> bool {
+fn is_assignment_of(line: &str, key: &str) -> bool {
     !line.trim_start().starts_with('#')
-        && assignment(line.trim()).is_some_and(|(name, _)| name == key)
+        && parse_assignment(line.trim()).is_some_and(|(name, _)| name == key)
 }
 
 /// A value on one line, in quotes only where it would be read differently without them.
@@ -179,31 +179,34 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_and_latin_1_are_understood() {
-        assert_eq!(decode(b"\xEF\xBB\xBFA=1"), "A=1");
-        assert_eq!(decode(b"A=caf\xE9"), "A=café");
+        assert_eq!(decode_text(b"\xEF\xBB\xBFA=1"), "A=1");
+        assert_eq!(decode_text(b"A=caf\xE9"), "A=café");
     }
 
     #[test]
     fn setting_replaces_the_line_and_leaves_the_rest() {
         let text = "# head\nexport A=1\n\nB=2 # two\n";
-        assert_eq!(set(text, "A", "x"), "# head\nA=x\n\nB=2 # two\n");
-        assert_eq!(set(text, "C", "3"), format!("{text}C=3\n"));
-        assert_eq!(set("A=1", "B", "2"), "A=1\nB=2\n");
-        assert_eq!(set("", "B", "2"), "B=2\n");
-        assert_eq!(set("A=1\r\nB=2\r\n", "A", "3"), "A=3\r\nB=2\r\n");
-        assert_eq!(set("A=1\nA=2\n", "A", "3"), "A=1\nA=3\n");
-        assert_eq!(set("# A=1\n", "A", "3"), "# A=1\nA=3\n");
+        assert_eq!(set_assignment(text, "A", "x"), "# head\nA=x\n\nB=2 # two\n");
+        assert_eq!(set_assignment(text, "C", "3"), format!("{text}C=3\n"));
+        assert_eq!(set_assignment("A=1", "B", "2"), "A=1\nB=2\n");
+        assert_eq!(set_assignment("", "B", "2"), "B=2\n");
+        assert_eq!(set_assignment("A=1\r\nB=2\r\n", "A", "3"), "A=3\r\nB=2\r\n");
+        assert_eq!(set_assignment("A=1\nA=2\n", "A", "3"), "A=1\nA=3\n");
+        assert_eq!(set_assignment("# A=1\n", "A", "3"), "# A=1\nA=3\n");
     }
 
     #[test]
     fn removing_takes_every_line_of_the_key() {
-        assert_eq!(remove("A=1\n#A=0\nAB=2\nexport A=3\n", "A"), "#A=0\nAB=2\n");
+        assert_eq!(
+            remove_assignment("A=1\n#A=0\nAB=2\nexport A=3\n", "A"),
+            "#A=0\nAB=2\n"
+        );
     }
 
     proptest! {
         #[test]
         fn what_is_set_is_read_back_without_line_breaks(value in any::<String>()) {
-            let text = set("OTHER=1\n", "KEY", &value);
+            let text = set_assignment("OTHER=1\n", "KEY", &value);
             let (pairs, bad) = parse(&text);
             prop_assert!(bad.is_empty());
             let expected: String = value.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();

@@ -13,7 +13,7 @@ use crate::home;
 const CHILD: &str = "TEST_IS_CHILD";
 
 /// Runs the test of that name again, in a process with exactly these variables.
-fn again(test: &str, variables: &[(&str, &str)]) -> Output {
+fn rerun_in_child(test: &str, variables: &[(&str, &str)]) -> Output {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", &format!("environment::{test}"), "--nocapture"])
         .env_clear()
@@ -64,22 +64,22 @@ fn hermes_home_wins_over_the_user_directory() {
     if is_child() {
         return print_home();
     }
-    let output = again(
+    let output = rerun_in_child(
         "hermes_home_wins_over_the_user_directory",
         &[("HERMES_HOME", "/srv/hermes"), ("HOME", "/home/me")],
     );
     assert_eq!(line(&output, "home"), "/srv/hermes");
-    let output = again(
+    let output = rerun_in_child(
         "hermes_home_wins_over_the_user_directory",
         &[("HOME", "/home/me")],
     );
     assert_eq!(line(&output, "home"), "/home/me/.hermes");
-    let output = again(
+    let output = rerun_in_child(
         "hermes_home_wins_over_the_user_directory",
         &[("HERMES_HOME", ""), ("HOME", "/home/me")],
     );
     assert_eq!(line(&output, "home"), "/home/me/.hermes");
-    let output = again(
+    let output = rerun_in_child(
         "hermes_home_wins_over_the_user_directory",
         &[("HERMES_HOME", "~/h"), ("HOME", "/home/me")],
     );
@@ -94,10 +94,10 @@ fn a_profile_is_a_directory_below_the_home() {
     let (directory, _) = home(&[]);
     let root = directory.path().to_str().unwrap();
     let variables = [("HERMES_HOME", root), ("TEST_PROFILE", "work")];
-    let output = again("a_profile_is_a_directory_below_the_home", &variables);
+    let output = rerun_in_child("a_profile_is_a_directory_below_the_home", &variables);
     assert!(line(&output, "error").contains("no profile `work`"));
     fs::create_dir_all(directory.path().join("profiles/work")).unwrap();
-    let output = again("a_profile_is_a_directory_below_the_home", &variables);
+    let output = rerun_in_child("a_profile_is_a_directory_below_the_home", &variables);
     assert_eq!(line(&output, "home"), format!("{root}/profiles/work"));
 }
 
@@ -111,7 +111,7 @@ fn the_home_overrides_the_shell_and_the_project_fills_gaps() {
         ".env",
         "PROJECT_ONLY=project\nEVERYWHERE=project\nSHELL_PROJECT=project\n",
     )]);
-    let output = again(
+    let output = rerun_in_child(
         "the_home_overrides_the_shell_and_the_project_fills_gaps",
         &[
             ("HERMES_HOME", directory.path().to_str().unwrap()),

@@ -9,7 +9,7 @@
 mod documented;
 mod environment;
 mod examples;
-mod saving;
+mod file;
 
 use std::fs;
 

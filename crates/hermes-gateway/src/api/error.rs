@@ -8,10 +8,10 @@ use axum::{
 use hermes_store::{StoreError, cron::CronError};
 use serde_json::{Value, json};
 
-use crate::runs::{NotDecided, NotStarted, NotStopped};
+use crate::runs::{DecideError, StartError, StopError};
 
 /// `Retry-After` of temporary errors, in seconds.
-const RETRY_AFTER: &str = "1";
+const RETRY_AFTER_SECONDS: &str = "1";
 
 #[derive(Debug)]
 pub(super) struct ApiError {
@@ -48,7 +48,7 @@ impl ApiError {
     }
 
     /// A member of the request is invalid.
-    pub(super) fn member(param: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn invalid_member(param: &'static str, message: impl Into<String>) -> Self {
         Self {
             param: Some(param),
             ..Self::invalid("invalid_value", message)
@@ -104,7 +104,10 @@ impl IntoResponse for ApiError {
             self.status,
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
         ) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+            headers.insert(
+                header::RETRY_AFTER,
+                HeaderValue::from_static(RETRY_AFTER_SECONDS),
+            );
         }
         if self.status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer");
@@ -120,7 +123,9 @@ impl From<StoreError> for ApiError {
             StoreError::NoSuchSession { .. } => {
                 Self::not_found("session_not_found", error.to_string())
             }
-            StoreError::BadSessionId { .. } => Self::member("session_id", error.to_string()),
+            StoreError::BadSessionId { .. } => {
+                Self::invalid_member("session_id", error.to_string())
+            }
             error => {
                 tracing::error!(%error, "API request failed: store error");
                 Self::internal("the store cannot be used; see the gateway's log")
@@ -129,48 +134,48 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<NotStarted> for ApiError {
-    fn from(error: NotStarted) -> Self {
+impl From<StartError> for ApiError {
+    fn from(error: StartError) -> Self {
         let message = error.to_string();
         match error {
-            NotStarted::TooMany { .. } => Self::new(
+            StartError::TooMany { .. } => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "rate_limit_error",
                 "too_many_runs",
                 message,
             ),
-            NotStarted::KeyReused => Self::conflict("idempotency_key_reused", message),
-            NotStarted::Stopping => Self::new(
+            StartError::KeyReused => Self::conflict("idempotency_key_reused", message),
+            StartError::Stopping => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
                 "stopping",
                 message,
             ),
-            NotStarted::Store(error) => error.into(),
+            StartError::Store(error) => error.into(),
         }
     }
 }
 
-impl From<NotStopped> for ApiError {
-    fn from(error: NotStopped) -> Self {
+impl From<StopError> for ApiError {
+    fn from(error: StopError) -> Self {
         let message = error.to_string();
         match error {
-            NotStopped::NotFound => Self::not_found("run_not_found", message),
-            NotStopped::IsOver => Self::conflict("run_not_active", message),
-            NotStopped::Store(error) => error.into(),
+            StopError::NotFound => Self::not_found("run_not_found", message),
+            StopError::AlreadyEnded => Self::conflict("run_not_active", message),
+            StopError::Store(error) => error.into(),
         }
     }
 }
 
-impl From<NotDecided> for ApiError {
-    fn from(error: NotDecided) -> Self {
+impl From<DecideError> for ApiError {
+    fn from(error: DecideError) -> Self {
         let message = error.to_string();
         match error {
-            NotDecided::NotFound => Self::not_found("run_not_found", message),
-            NotDecided::NotActive => Self::conflict("approval_not_active", message),
-            NotDecided::NotPending => Self::conflict("approval_not_pending", message),
-            NotDecided::NotPermanent => Self::invalid("invalid_approval_choice", message),
-            NotDecided::Store(error) => error.into(),
+            DecideError::NotFound => Self::not_found("run_not_found", message),
+            DecideError::NotActive => Self::conflict("approval_not_active", message),
+            DecideError::NotPending => Self::conflict("approval_not_pending", message),
+            DecideError::NotPermanent => Self::invalid("invalid_approval_choice", message),
+            DecideError::Store(error) => error.into(),
         }
     }
 }
@@ -181,12 +186,12 @@ impl From<CronError> for ApiError {
         match error {
             CronError::NoSuchJob { .. } => Self::not_found("job_not_found", message),
             CronError::Ambiguous { .. } => Self::conflict("ambiguous_job", message),
-            CronError::BadId { .. } => Self::member("id", message),
+            CronError::BadId { .. } => Self::invalid_member("id", message),
             CronError::TooMany { .. } => Self::invalid("max_jobs", message),
             CronError::Schedule(_) | CronError::NoNextRun { .. } | CronError::TooOften { .. } => {
-                Self::member("schedule", message)
+                Self::invalid_member("schedule", message)
             }
-            CronError::NoScript => Self::member("script", message),
+            CronError::NoScript => Self::invalid_member("script", message),
             CronError::Io { .. } | CronError::Damaged { .. } => {
                 tracing::error!(%error, "API request failed: job file error");
                 Self::internal(message)

@@ -2,17 +2,17 @@
 
 use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
-const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 #[derive(Debug, Clone)]
-pub enum HostCheck {
+pub enum AllowedHosts {
     /// Any name: only this user's processes can connect.
     Any,
     /// Loopback names, and these.
     Names(Vec<String>),
 }
 
-impl HostCheck {
+impl AllowedHosts {
     /// Whether a request's host name is allowed.
     pub(super) fn allows(&self, headers: &HeaderMap, uri: &Uri) -> bool {
         let Self::Names(names) = self else {
@@ -26,7 +26,7 @@ impl HostCheck {
         };
         let name = without_port(host);
         let is_named = |known: &str| known.eq_ignore_ascii_case(name) || known == host;
-        THIS_MACHINE.into_iter().any(is_named) || names.iter().any(|known| is_named(known))
+        LOOPBACK_NAMES.into_iter().any(is_named) || names.iter().any(|known| is_named(known))
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
 
-    fn allows(check: &HostCheck, host: &'static str) -> bool {
+    fn allows(check: &AllowedHosts, host: &'static str) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, HeaderValue::from_static(host));
         check.allows(&headers, &Uri::from_static("/health"))
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn only_this_machine_and_listed_names_are_allowed() {
-        let check = HostCheck::Names(vec!["box.example".into()]);
+        let check = AllowedHosts::Names(vec!["box.example".into()]);
         for host in ["localhost:8642", "127.0.0.1", "[::1]:8642", "BOX.example:1"] {
             assert!(allows(&check, host), "{host}");
         }
@@ -59,6 +59,6 @@ mod tests {
             assert!(!allows(&check, host), "{host}");
         }
         assert!(!check.allows(&HeaderMap::new(), &Uri::from_static("/health")));
-        assert!(HostCheck::Any.allows(&HeaderMap::new(), &Uri::from_static("/health")));
+        assert!(AllowedHosts::Any.allows(&HeaderMap::new(), &Uri::from_static("/health")));
     }
 }

@@ -6,39 +6,40 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hermes_config::to_hex;
-use hermes_store::runtime::{Idempotency, Reply};
+use hermes_store::runtime::{IdempotencyKey, StoredReply};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Api, error::ApiError, payload::Payload};
+use super::{ApiState, error::ApiError, payload::Payload};
 
 const HEADER: &str = "idempotency-key";
 const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
-const LONGEST: usize = 128;
+const MAX_KEY_CHARS: usize = 128;
 
 /// The key of a request to a route, if there is one.
-pub(super) fn key(
+pub(super) fn parse_key(
     route: &str,
     headers: &HeaderMap,
     body: &Payload,
-) -> Result<Option<Idempotency>, ApiError> {
+) -> Result<Option<IdempotencyKey>, ApiError> {
     let Some(value) = headers.get(HEADER) else {
         return Ok(None);
     };
     let key = value.to_str().ok().filter(|key| !key.is_empty());
-    let Some(key) = key.filter(|key| key.len() <= LONGEST) else {
-        let message = format!("`Idempotency-Key` must have 1 to {LONGEST} printable characters");
+    let Some(key) = key.filter(|key| key.len() <= MAX_KEY_CHARS) else {
+        let message =
+            format!("`Idempotency-Key` must have 1 to {MAX_KEY_CHARS} printable characters");
         return Err(ApiError::invalid("invalid_idempotency_key", message));
     };
     let digest = Sha256::digest(&body.0);
-    Ok(Some(Idempotency {
+    Ok(Some(IdempotencyKey {
         key: format!("{route} {key}"),
         fingerprint: to_hex(&digest),
     }))
 }
 
 /// Identifies a request by key and body.
-pub(super) fn mark(key: &Idempotency) -> String {
+pub(super) fn request_marker(key: &IdempotencyKey) -> String {
     let digest = Sha256::digest(format!("{} {}", key.key, key.fingerprint));
     to_hex(&digest[..16])
 }
@@ -52,9 +53,9 @@ pub(super) fn mark_replay(response: &mut Response, is_replay: bool) {
 }
 
 /// Executes `make` once. The reply is stored, and replayed for the same request.
-pub(super) async fn once(
-    api: &Api,
-    key: Option<Idempotency>,
+pub(super) async fn run_once(
+    api: &ApiState,
+    key: Option<IdempotencyKey>,
     status: StatusCode,
     make: impl Future<Output = Result<Value, ApiError>>,
 ) -> Result<Response, ApiError> {
@@ -76,11 +77,11 @@ pub(super) async fn once(
         return Ok(response);
     }
     let answer = make.await?;
-    let reply = Reply {
+    let reply = StoredReply {
         fingerprint: key.fingerprint,
         status: status.as_u16(),
         body: answer.to_string(),
     };
-    store.keep_reply(&key.key, &reply).await?;
+    store.store_reply(&key.key, &reply).await?;
     Ok((status, Json(answer)).into_response())
 }

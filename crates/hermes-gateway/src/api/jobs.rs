@@ -8,52 +8,53 @@ use axum::{
 };
 use hermes_agent::cron::TickError;
 use hermes_store::cron::{
-    CHANGEABLE, CronError, CronFile, Job, JobChanges, LONGEST_NAME, LONGEST_PROMPT, NewJob, Repeat,
-    Schedule, time_zone,
+    CHANGEABLE_KEYS, CronError, CronFile, Job, JobChanges, MAX_NAME_LENGTH, MAX_PROMPT_LENGTH,
+    NewJob, Repeat, Schedule, time_zone,
 };
 use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
-use super::{Api, error::ApiError, idempotency, payload::Payload, query};
-use crate::runs::{Errand, NotStarted, Source, Started};
+use super::{ApiState, error::ApiError, idempotency, payload::Payload, query};
+use crate::runs::{RunInput, RunSource, StartError, StartedRun};
 
 /// The member of a job that identifies the request that created it.
-const MADE_BY: &str = "made_by_request";
+const MADE_BY_MEMBER: &str = "made_by_request";
 
 /// The job that a request has created.
-fn made_by<'f>(file: &'f CronFile, mark: &str) -> Option<&'f Job> {
-    let is_it = |job: &&Job| job.get(MADE_BY).and_then(Value::as_str) == Some(mark);
+fn find_made_by<'f>(file: &'f CronFile, mark: &str) -> Option<&'f Job> {
+    let is_it = |job: &&Job| job.get(MADE_BY_MEMBER).and_then(Value::as_str) == Some(mark);
     file.jobs.iter().find(is_it)
 }
 
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, ApiError> {
-    let all = query::flag(&uri, "include_disabled");
-    let file = load(&api).await?;
+pub(super) async fn list(State(api): State<ApiState>, uri: Uri) -> Result<Json<Value>, ApiError> {
+    let all = query::is_set(&uri, "include_disabled");
+    let file = load_jobs(&api).await?;
     let jobs = file.jobs.iter().filter(|job| all || job.is_enabled());
     let jobs: Vec<_> = jobs.map(Job::as_json).collect();
     Ok(Json(json!({"jobs": jobs})))
 }
 
 pub(super) async fn show(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let file = load(&api).await?;
-    Ok(answer(file.find(&id)?))
+    let file = load_jobs(&api).await?;
+    Ok(job_response(file.find(&id)?))
 }
 
 pub(super) async fn create(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     headers: HeaderMap,
     body: Payload,
 ) -> Result<Response, ApiError> {
-    let key = idempotency::key("/api/jobs", &headers, &body)?;
-    let mark = key.as_ref().map(idempotency::mark);
-    let wanted = members(&body)?;
-    let now = now(&api);
-    let mut wanted = Wanted::read(wanted, &now)?;
+    let key = idempotency::parse_key("/api/jobs", &headers, &body)?;
+    let mark = key.as_ref().map(idempotency::request_marker);
+    let wanted = parse_members(&body)?;
+    let now = zoned_now(&api);
+    let mut wanted = JobFields::parse(wanted, &now)?;
     let schedule = wanted.changes.schedule.take();
-    let schedule = schedule.ok_or_else(|| ApiError::member("schedule", "`schedule` is missing"))?;
+    let schedule =
+        schedule.ok_or_else(|| ApiError::invalid_member("schedule", "`schedule` is missing"))?;
     let make = async {
         let new = NewJob {
             id: wanted.id,
@@ -67,12 +68,14 @@ pub(super) async fn create(
         };
         let (mut changes, is_paused) = (wanted.changes, wanted.enabled == Some(false));
         if let Some(mark) = &mark {
-            changes.others.insert(MADE_BY.into(), mark.clone().into());
+            changes
+                .others
+                .insert(MADE_BY_MEMBER.into(), mark.clone().into());
         }
-        let limits = api.gateway.agent().ceiling().jobs();
-        let job = change(&api, move |file, now| {
+        let limits = api.gateway.agent().policy().job_limits();
+        let job = update_jobs(&api, move |file, now| {
             // The reply may be lost when the gateway is killed; the job shows that it was created.
-            let made = mark.as_ref().and_then(|mark| made_by(file, mark));
+            let made = mark.as_ref().and_then(|mark| find_made_by(file, mark));
             if let Some(made) = made {
                 return Ok(made.clone());
             }
@@ -87,33 +90,36 @@ pub(super) async fn create(
             }
             Ok(job)
         });
-        Ok(understood(&job.await?, &now))
+        Ok(job_with_schedule(&job.await?, &now))
     };
-    idempotency::once(&api, key, StatusCode::CREATED, make).await
+    idempotency::run_once(&api, key, StatusCode::CREATED, make).await
 }
 
 pub(super) async fn change_job(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
     body: Payload,
 ) -> Result<Json<Value>, ApiError> {
-    let wanted = members(&body)?;
+    let wanted = parse_members(&body)?;
     if wanted.is_empty() {
-        return Err(ApiError::invalid("empty_patch", "there is nothing to change"));
+        return Err(ApiError::invalid(
+            "empty_patch",
+            "there is nothing to change",
+        ));
     }
     let unknown = wanted
         .keys()
-        .find(|key| !CHANGEABLE.contains(&key.as_str()));
+        .find(|key| !CHANGEABLE_KEYS.contains(&key.as_str()));
     if let Some(key) = unknown {
         let message = format!(
             "`{key}` cannot be changed; these can: {}",
-            CHANGEABLE.join(", ")
+            CHANGEABLE_KEYS.join(", ")
         );
         return Err(ApiError::invalid("invalid_value", message));
     }
-    let wanted = Wanted::read(wanted, &now(&api))?;
-    let limits = api.gateway.agent().ceiling().jobs();
-    let job = change(&api, move |file, now| {
+    let wanted = JobFields::parse(wanted, &zoned_now(&api))?;
+    let limits = api.gateway.agent().policy().job_limits();
+    let job = update_jobs(&api, move |file, now| {
         if let (Some(limits), Some(schedule)) = (limits, &wanted.changes.schedule) {
             limits.check_schedule(schedule, now)?;
         }
@@ -124,15 +130,15 @@ pub(super) async fn change_job(
             _ => Ok(job),
         }
     });
-    Ok(Json(understood(&job.await?, &now(&api))))
+    Ok(Json(job_with_schedule(&job.await?, &zoned_now(&api))))
 }
 
 pub(super) async fn remove(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let home = api.gateway.home().clone();
-    change(&api, move |file, _| {
+    update_jobs(&api, move |file, _| {
         let job = file.remove(&id)?;
         CronFile::remove_output(&home, &job)?;
         Ok(job)
@@ -142,49 +148,49 @@ pub(super) async fn remove(
 }
 
 pub(super) async fn pause(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
     body: Payload,
 ) -> Result<Json<Value>, ApiError> {
     let said: Map<String, Value> = body.parse_or_default()?;
     let reason = text(&said, "reason");
-    let job = change(&api, move |file, now| {
+    let job = update_jobs(&api, move |file, now| {
         file.pause(&id, reason.as_deref(), now)
     });
-    Ok(answer(&job.await?))
+    Ok(job_response(&job.await?))
 }
 
 pub(super) async fn resume(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let job = change(&api, move |file, now| file.resume(&id, now));
-    Ok(answer(&job.await?))
+    let job = update_jobs(&api, move |file, now| file.resume(&id, now));
+    Ok(job_response(&job.await?))
 }
 
 pub(super) async fn run(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Payload,
 ) -> Result<Response, ApiError> {
-    let key = idempotency::key(&format!("/api/jobs/{id}/run"), &headers, &body)?;
+    let key = idempotency::parse_key(&format!("/api/jobs/{id}/run"), &headers, &body)?;
     let runs = api.gateway.runs();
     if let Some(key) = &key
-        && let Some(earlier) = runs.earlier(key).await?
+        && let Some(earlier) = runs.find_earlier(key).await?
     {
         // A job that ran once may be gone already.
-        let job = load(&api)
+        let job = load_jobs(&api)
             .await?
             .find(&id)
             .ok()
             .map(|job| job.as_json().clone());
-        return Ok(accepted(&json!(job), &earlier));
+        return Ok(accepted_response(&json!(job), &earlier));
     }
-    if !runs.takes_new() {
-        return Err(NotStarted::Stopping.into());
+    if !runs.accepts_new() {
+        return Err(StartError::Stopping.into());
     }
-    let claimed = api.gateway.runner().claim_now(&id, &now(&api)).await;
+    let claimed = api.gateway.runner().claim_now(&id, &zoned_now(&api)).await;
     let claimed = claimed.map_err(|error| match error {
         TickError::Jobs(error) => ApiError::from(error),
         TickError::Record(error) => error.into(),
@@ -193,12 +199,12 @@ pub(super) async fn run(
         .ok_or_else(|| ApiError::conflict("job_running", format!("the job `{id}` is running")))?;
     let job = Value::Object(claimed.job().as_json().clone());
     let input = json!({"job_id": claimed.job().id()});
-    let errand = Errand::Job(Box::new(claimed));
-    let started = runs.start(errand, Source::Cron, input, key).await?;
-    Ok(accepted(&job, &started))
+    let errand = RunInput::Job(Box::new(claimed));
+    let started = runs.start(errand, RunSource::Cron, input, key).await?;
+    Ok(accepted_response(&job, &started))
 }
 
-fn accepted(job: &Value, started: &Started) -> Response {
+fn accepted_response(job: &Value, started: &StartedRun) -> Response {
     let body = json!({"job": job, "run_id": started.id});
     let mut response = (StatusCode::ACCEPTED, Json(body)).into_response();
     idempotency::mark_replay(&mut response, started.is_replay);
@@ -206,20 +212,20 @@ fn accepted(job: &Value, started: &Started) -> Response {
 }
 
 /// A job, and how its schedule was understood.
-fn understood(job: &Job, now: &Zoned) -> Value {
-    let understood = job.understood(now).map(|understood| understood.to_json());
+fn job_with_schedule(job: &Job, now: &Zoned) -> Value {
+    let understood = job.explain(now).map(|understood| understood.to_json());
     json!({"job": job.as_json(), "understood": understood})
 }
 
-fn answer(job: &Job) -> Json<Value> {
+fn job_response(job: &Job) -> Json<Value> {
     Json(json!({"job": job.as_json()}))
 }
 
-fn now(api: &Api) -> Zoned {
+fn zoned_now(api: &ApiState) -> Zoned {
     Zoned::now().with_time_zone(time_zone(&api.gateway.agent().settings()))
 }
 
-async fn load(api: &Api) -> Result<CronFile, ApiError> {
+async fn load_jobs(api: &ApiState) -> Result<CronFile, ApiError> {
     let home = api.gateway.home().clone();
     let loaded = tokio::task::spawn_blocking(move || CronFile::load(&home)).await;
     let loaded = loaded.map_err(|error| ApiError::internal(error.to_string()))?;
@@ -227,11 +233,11 @@ async fn load(api: &Api) -> Result<CronFile, ApiError> {
 }
 
 /// Changes the job file on a blocking thread.
-async fn change(
-    api: &Api,
+async fn update_jobs(
+    api: &ApiState,
     change: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, CronError> + Send + 'static,
 ) -> Result<Job, ApiError> {
-    let (home, now) = (api.gateway.home().clone(), now(api));
+    let (home, now) = (api.gateway.home().clone(), zoned_now(api));
     let changed = tokio::task::spawn_blocking(move || {
         CronFile::change(&home, &now, |file| change(file, &now))
     });
@@ -241,7 +247,7 @@ async fn change(
 }
 
 /// The members of a job, bare or wrapped in `job`.
-fn members(body: &Payload) -> Result<Map<String, Value>, ApiError> {
+fn parse_members(body: &Payload) -> Result<Map<String, Value>, ApiError> {
     let mut members: Map<String, Value> = body.parse()?;
     if members.len() == 1
         && let Some(Value::Object(job)) = members.get_mut("job")
@@ -251,28 +257,28 @@ fn members(body: &Payload) -> Result<Map<String, Value>, ApiError> {
     Ok(members)
 }
 
-struct Wanted {
+struct JobFields {
     id: Option<String>,
     enabled: Option<bool>,
     changes: JobChanges,
 }
 
-impl Wanted {
-    fn read(mut members: Map<String, Value>, now: &Zoned) -> Result<Self, ApiError> {
+impl JobFields {
+    fn parse(mut members: Map<String, Value>, now: &Zoned) -> Result<Self, ApiError> {
         let mut taken = |key: &'static str, limit: usize| match members.remove(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.chars().count() <= limit => Ok(Some(text)),
-            Some(_) => Err(ApiError::member(
+            Some(_) => Err(ApiError::invalid_member(
                 key,
                 format!("`{key}` is a text of at most {limit} characters"),
             )),
         };
         let id = taken("id", 64)?;
-        let name = taken("name", LONGEST_NAME)?;
-        let prompt = taken("prompt", LONGEST_PROMPT)?;
+        let name = taken("name", MAX_NAME_LENGTH)?;
+        let prompt = taken("prompt", MAX_PROMPT_LENGTH)?;
         let schedule = match members.remove("schedule") {
             None | Some(Value::Null) => None,
-            Some(written) => Some(schedule(&written, now)?),
+            Some(written) => Some(parse_schedule(&written, now)?),
         };
         let repeat = members.remove("repeat").map(|repeat| {
             let times = repeat.get("times").unwrap_or(&repeat).as_u64();
@@ -284,7 +290,12 @@ impl Wanted {
         let enabled = match members.remove("enabled") {
             None | Some(Value::Null) => None,
             Some(Value::Bool(enabled)) => Some(enabled),
-            Some(_) => return Err(ApiError::member("enabled", "`enabled` is true or false")),
+            Some(_) => {
+                return Err(ApiError::invalid_member(
+                    "enabled",
+                    "`enabled` is true or false",
+                ));
+            }
         };
         if let Some(skill) = members.remove("skill")
             && !members.contains_key("skills")
@@ -307,7 +318,7 @@ impl Wanted {
 }
 
 /// A text, or the stored schedule object.
-fn schedule(written: &Value, now: &Zoned) -> Result<Schedule, ApiError> {
+fn parse_schedule(written: &Value, now: &Zoned) -> Result<Schedule, ApiError> {
     let parsed = match written {
         Value::String(text) => Schedule::parse(text, now),
         other => {
@@ -315,7 +326,7 @@ fn schedule(written: &Value, now: &Zoned) -> Result<Schedule, ApiError> {
             Schedule::from_json(other, now).map_or_else(|| Schedule::parse(text, now), Ok)
         }
     };
-    parsed.map_err(|error| ApiError::member("schedule", error.to_string()))
+    parsed.map_err(|error| ApiError::invalid_member("schedule", error.to_string()))
 }
 
 fn text(members: &Map<String, Value>, key: &str) -> Option<String> {

@@ -7,12 +7,12 @@ use hermes_config::ApiServerSettings;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
-use super::peer::{self, Peer};
+use super::peer::{self, PeerProcess};
 
 /// How long open requests may take at shutdown.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-pub enum Door {
+pub enum ApiListener {
     Tcp(TcpListener),
     /// A Unix socket, named or unnamed.
     Unix(UnixListener),
@@ -20,19 +20,19 @@ pub enum Door {
 
 /// Why the API cannot listen at the configured address.
 #[derive(Debug, thiserror::Error)]
-pub enum BadAddress {
+pub enum ListenAddressError {
     /// The key would be readable on the network.
     #[error(
         "`api_server.host` is `{0}`, which is not a loopback address, so the key would be sent unencrypted; \
          set `api_server.allow_http: true` if something else protects it"
     )]
-    BeyondThisMachine(String),
+    NotLoopback(String),
     #[error("`api_server.host` is `{0}`, which is not an IP address; use one such as 127.0.0.1")]
-    NoAddress(String),
+    InvalidAddress(String),
 }
 
 /// The address to listen on, if it is loopback or explicitly allowed.
-pub fn check_address(settings: &ApiServerSettings) -> Result<(IpAddr, u16), BadAddress> {
+pub fn check_address(settings: &ApiServerSettings) -> Result<(IpAddr, u16), ListenAddressError> {
     let host = settings.host.as_str();
     let address = match host {
         "localhost" => "127.0.0.1",
@@ -40,34 +40,38 @@ pub fn check_address(settings: &ApiServerSettings) -> Result<(IpAddr, u16), BadA
     };
     let address: IpAddr = address
         .parse()
-        .map_err(|_| BadAddress::NoAddress(host.to_owned()))?;
+        .map_err(|_| ListenAddressError::InvalidAddress(host.to_owned()))?;
     if !address.is_loopback() && !settings.allow_http {
-        return Err(BadAddress::BeyondThisMachine(host.to_owned()));
+        return Err(ListenAddressError::NotLoopback(host.to_owned()));
     }
     Ok((address, settings.port))
 }
 
 /// Serves until `stop` is cancelled.
-pub async fn serve(door: Door, router: Router, stop: CancellationToken) -> std::io::Result<()> {
+pub async fn serve(
+    door: ApiListener,
+    router: Router,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
     let overdue = {
         let stop = stop.clone();
         async move {
             stop.cancelled().await;
-            tokio::time::sleep(LAST_ANSWERS).await;
+            tokio::time::sleep(SHUTDOWN_GRACE).await;
         }
     };
     let serving = async {
         match door {
-            Door::Tcp(listener) => {
+            ApiListener::Tcp(listener) => {
                 // TCP_NODELAY: small event chunks must not wait for acknowledgements.
                 let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
                 axum::serve(listener, router)
                     .with_graceful_shutdown(stop.cancelled_owned())
                     .await
             }
-            Door::Unix(listener) => {
+            ApiListener::Unix(listener) => {
                 let router = peer::with_opener(router, &listener);
-                let service = router.into_make_service_with_connect_info::<Peer>();
+                let service = router.into_make_service_with_connect_info::<PeerProcess>();
                 axum::serve(listener, service)
                     .with_graceful_shutdown(stop.cancelled_owned())
                     .await
@@ -84,7 +88,7 @@ pub async fn serve(door: Door, router: Router, stop: CancellationToken) -> std::
 mod tests {
     use super::*;
 
-    fn check(host: &str, allow_http: bool) -> Result<(IpAddr, u16), BadAddress> {
+    fn check(host: &str, allow_http: bool) -> Result<(IpAddr, u16), ListenAddressError> {
         check_address(&ApiServerSettings {
             host: host.into(),
             allow_http,
@@ -99,12 +103,12 @@ mod tests {
         }
         assert!(matches!(
             check("0.0.0.0", false),
-            Err(BadAddress::BeyondThisMachine(_))
+            Err(ListenAddressError::NotLoopback(_))
         ));
         assert!(check("0.0.0.0", true).is_ok());
         assert!(matches!(
             check("box.example", true),
-            Err(BadAddress::NoAddress(_))
+            Err(ListenAddressError::InvalidAddress(_))
         ));
     }
 }

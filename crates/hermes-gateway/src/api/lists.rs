@@ -2,20 +2,20 @@
 
 use axum::{Json, extract::State};
 use hermes_agent::{
-    approval::NobodyDecides,
-    conversation::{Consent, Conversation, Setup, ToolsetKind},
+    approval::DenyAllApprover,
+    conversation::{Consent, Conversation, ConversationSetup, ToolsetKind},
 };
 use hermes_store::{NewSession, SessionId};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::{Api, error::ApiError, openai::MODEL};
+use super::{ApiState, error::ApiError, openai::MODEL};
 
-pub(super) async fn health(State(api): State<Api>) -> Json<Value> {
+pub(super) async fn health(State(api): State<ApiState>) -> Json<Value> {
     Json(api.gateway.health())
 }
 
-pub(super) async fn skills(State(api): State<Api>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn skills(State(api): State<ApiState>) -> Result<Json<Value>, ApiError> {
     let skills = api.gateway.agent().skills();
     let list = tokio::task::spawn_blocking(move || skills.list()).await;
     let list = list.map_err(|error| ApiError::internal(error.to_string()))?;
@@ -33,16 +33,16 @@ pub(super) async fn skills(State(api): State<Api>) -> Result<Json<Value>, ApiErr
     Ok(Json(json!({"object": "list", "skills": skills})))
 }
 
-pub(super) async fn toolsets(State(api): State<Api>) -> Json<Value> {
+pub(super) async fn toolsets(State(api): State<ApiState>) -> Json<Value> {
     let agent = api.gateway.agent();
-    let consent = Consent::Ask(std::sync::Arc::new(NobodyDecides));
-    let setup = Setup {
+    let consent = Consent::Ask(std::sync::Arc::new(DenyAllApprover));
+    let setup = ConversationSetup {
         platform: "api_server".into(),
-        ..Setup::for_cli(agent.home().path().to_owned(), consent)
+        ..ConversationSetup::for_cli(agent.home().path().to_owned(), consent)
     };
     // A conversation without messages is not stored.
     let row = NewSession::new(SessionId::for_gateway(&Zoned::now()), "api_server");
-    let conversation = Conversation::begin(agent.clone(), row, setup);
+    let conversation = Conversation::new(agent.clone(), row, setup);
     let toolsets: Vec<Value> = conversation
         .toolsets()
         .into_iter()

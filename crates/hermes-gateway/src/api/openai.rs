@@ -15,28 +15,28 @@ use jiff::Zoned;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Api, client_tools, error::ApiError, idempotency, payload::Payload, sse};
-use crate::runs::{Errand, Say, Source, Started, Watching};
+use super::{ApiState, client_tools, error::ApiError, idempotency, payload::Payload, sse};
+use crate::runs::{RunInput, RunSource, RunWatcher, StartedRun, TurnRequest};
 
 /// The agent's name as a model.
 pub(super) const MODEL: &str = "hermes-agent";
-const SESSION: HeaderName = HeaderName::from_static("x-hermes-session-id");
+const SESSION_HEADER: HeaderName = HeaderName::from_static("x-hermes-session-id");
 
 /// Parses the input: a text, or messages that end with the user's, or with the results of the client's own tools.
-pub(super) fn asked(
+pub(super) fn parse_input(
     input: Value,
     history: Option<Value>,
     session: Option<String>,
-) -> Result<Say, ApiError> {
+) -> Result<TurnRequest, ApiError> {
     let mut said = match history {
         None | Some(Value::Null) => Vec::new(),
-        Some(history) => messages("conversation_history", history)?,
+        Some(history) => parse_messages("conversation_history", history)?,
     };
     match input {
         Value::String(text) if !text.trim().is_empty() => said.push(Message::user(text)),
-        input @ Value::Array(_) => said.extend(messages("input", input)?),
+        input @ Value::Array(_) => said.extend(parse_messages("input", input)?),
         _ => {
-            return Err(ApiError::member(
+            return Err(ApiError::invalid_member(
                 "input",
                 "`input` is a text, or a list of messages that ends with the user's",
             ));
@@ -50,7 +50,7 @@ pub(super) fn asked(
         _ if !results.is_empty() => None,
         Some(Message::User { content }) => Some(content),
         _ => {
-            return Err(ApiError::member(
+            return Err(ApiError::invalid_member(
                 "input",
                 "the last message must be the user's, or the result of a tool",
             ));
@@ -60,7 +60,7 @@ pub(super) fn asked(
         Some(id) => SessionId::parse(&id)?,
         None => SessionId::for_gateway(&Zoned::now()),
     };
-    let mut asked = Say {
+    let mut asked = TurnRequest {
         input,
         results,
         client_tools: None,
@@ -80,13 +80,13 @@ pub(super) fn asked(
     Ok(asked)
 }
 
-fn messages(param: &'static str, value: Value) -> Result<Vec<Message>, ApiError> {
+fn parse_messages(param: &'static str, value: Value) -> Result<Vec<Message>, ApiError> {
     serde_json::from_value(value)
-        .map_err(|error| ApiError::member(param, format!("`{param}`: {error}")))
+        .map_err(|error| ApiError::invalid_member(param, format!("`{param}`: {error}")))
 }
 
 #[derive(Deserialize)]
-struct Completion {
+struct CompletionRequest {
     messages: Value,
     #[serde(default)]
     stream: bool,
@@ -97,13 +97,13 @@ struct Completion {
 }
 
 pub(super) async fn complete(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     headers: HeaderMap,
     body: Payload,
 ) -> Result<Response, ApiError> {
-    let key = idempotency::key("/v1/chat/completions", &headers, &body)?;
-    let completion: Completion = body.parse()?;
-    let session = match headers.get(&SESSION).map(HeaderValue::to_str) {
+    let key = idempotency::parse_key("/v1/chat/completions", &headers, &body)?;
+    let completion: CompletionRequest = body.parse()?;
+    let session = match headers.get(&SESSION_HEADER).map(HeaderValue::to_str) {
         None => None,
         Some(Ok(id)) => Some(id.to_owned()),
         Some(Err(_)) => {
@@ -112,50 +112,52 @@ pub(super) async fn complete(
         }
     };
     let input = completion.messages.clone();
-    let mut asked = asked(completion.messages, None, session)?;
-    asked.client_tools =
-        client_tools::read(completion.tools.as_ref(), completion.tool_choice.as_ref())?;
-    let errand = Errand::Say(Box::new(asked));
+    let mut asked = parse_input(completion.messages, None, session)?;
+    asked.client_tools = client_tools::parse_client_tools(
+        completion.tools.as_ref(),
+        completion.tool_choice.as_ref(),
+    )?;
+    let errand = RunInput::Turn(Box::new(asked));
     let runs = api.gateway.runs();
-    let started = runs.start(errand, Source::Chat, input, key).await?;
-    let waiting = Waiting::new(&api, &started, &headers).await?;
-    let frame = Frame::new(&started);
+    let started = runs.start(errand, RunSource::Chat, input, key).await?;
+    let waiting = RunWaiter::new(&api, &started, &headers).await?;
+    let frame = CompletionFrame::new(&started);
     let mut response = if completion.stream {
         let with_usage = completion.stream_options.get("include_usage") == Some(&Value::Bool(true));
-        sse::response(frame.chunks(waiting, with_usage))
+        sse::event_stream_response(frame.chunks(waiting, with_usage))
     } else {
-        let answer = waiting.answer().await?;
+        let answer = waiting.wait_for_answer().await?;
         Json(frame.whole(&answer)).into_response()
     };
     let session = started.session.map(|session| session.to_string());
     if let Some(Ok(value)) = session.map(|id| HeaderValue::from_str(&id)) {
-        response.headers_mut().insert(SESSION, value);
+        response.headers_mut().insert(SESSION_HEADER, value);
     }
     idempotency::mark_replay(&mut response, started.is_replay);
     Ok(response)
 }
 
 pub(super) async fn models() -> Json<Value> {
-    Json(json!({"object": "list", "data": [card()]}))
+    Json(json!({"object": "list", "data": [model_card()]}))
 }
 
 pub(super) async fn model() -> Json<Value> {
-    Json(card())
+    Json(model_card())
 }
 
-fn card() -> Value {
+fn model_card() -> Value {
     json!({"id": MODEL, "object": "model", "created": 0, "owned_by": "hermes"})
 }
 
 /// What came of a run that somebody waited for.
-pub(super) struct Answer {
+pub(super) struct RunAnswer {
     pub(super) output: String,
     pub(super) usage: Value,
     /// Calls that the client has to make, in the format of chat completions.
     pub(super) client_calls: Vec<Value>,
 }
 
-impl Answer {
+impl RunAnswer {
     fn finish_reason(&self) -> &'static str {
         if self.client_calls.is_empty() {
             "stop"
@@ -166,42 +168,42 @@ impl Answer {
 }
 
 /// Waits for a run to end. Dropping it stops the run, unless the request has an idempotency key.
-pub(super) struct Waiting {
-    api: Api,
+pub(super) struct RunWaiter {
+    api: ApiState,
     run: String,
-    watching: Watching,
-    stops: bool,
+    watcher: RunWatcher,
+    stops_on_drop: bool,
 }
 
-impl Waiting {
+impl RunWaiter {
     pub(super) async fn new(
-        api: &Api,
-        started: &Started,
+        api: &ApiState,
+        started: &StartedRun,
         headers: &HeaderMap,
     ) -> Result<Self, ApiError> {
-        let watching = api.gateway.runs().watch(&started.id, 0).await?;
+        let watching = api.gateway.runs().watch_events(&started.id, 0).await?;
         let watching = watching.ok_or_else(|| ApiError::internal("the run is gone"))?;
         Ok(Self {
             api: api.clone(),
             run: started.id.clone(),
-            watching,
-            stops: !headers.contains_key("idempotency-key"),
+            watcher: watching,
+            stops_on_drop: !headers.contains_key("idempotency-key"),
         })
     }
 
-    pub(super) async fn next(&mut self) -> Option<Result<Step, ApiError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<RunStep, ApiError>> {
         loop {
-            let event = match self.watching.next().await {
+            let event = match self.watcher.next().await {
                 Ok(Some(event)) => event.body,
                 Ok(None) => return None,
                 Err(error) => return Some(Err(error.into())),
             };
             let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
             match text("event") {
-                "message.delta" => return Some(Ok(Step::Text(text("delta").to_owned()))),
+                "message.delta" => return Some(Ok(RunStep::Text(text("delta").to_owned()))),
                 "run.completed" => {
-                    self.stops = false;
-                    return Some(Ok(Step::End(Answer {
+                    self.stops_on_drop = false;
+                    return Some(Ok(RunStep::End(RunAnswer {
                         output: text("output").to_owned(),
                         usage: event.get("usage").cloned().unwrap_or_default(),
                         client_calls: match event.get("tool_calls") {
@@ -211,11 +213,11 @@ impl Waiting {
                     })));
                 }
                 "run.failed" => {
-                    self.stops = false;
-                    return Some(Err(failure(&event["error"])));
+                    self.stops_on_drop = false;
+                    return Some(Err(run_failure(&event["error"])));
                 }
                 "run.cancelled" => {
-                    self.stops = false;
+                    self.stops_on_drop = false;
                     let message = "the run was stopped";
                     return Some(Err(ApiError::conflict("run_cancelled", message)));
                 }
@@ -224,9 +226,9 @@ impl Waiting {
         }
     }
 
-    pub(super) async fn answer(mut self) -> Result<Answer, ApiError> {
+    pub(super) async fn wait_for_answer(mut self) -> Result<RunAnswer, ApiError> {
         while let Some(step) = self.next().await {
-            if let Step::End(answer) = step? {
+            if let RunStep::End(answer) = step? {
                 return Ok(answer);
             }
         }
@@ -234,20 +236,20 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for RunWaiter {
     fn drop(&mut self) {
-        if self.stops {
+        if self.stops_on_drop {
             self.api.gateway.runs().abandon(&self.run);
         }
     }
 }
 
-pub(super) enum Step {
+pub(super) enum RunStep {
     Text(String),
-    End(Answer),
+    End(RunAnswer),
 }
 
-fn failure(error: &Value) -> ApiError {
+fn run_failure(error: &Value) -> ApiError {
     let message = error["message"].as_str().unwrap_or("the run failed");
     let (status, code) = match error["code"].as_str() {
         Some("model_error") => (StatusCode::BAD_GATEWAY, "model_error"),
@@ -259,13 +261,13 @@ fn failure(error: &Value) -> ApiError {
 }
 
 /// What all chunks of one completion share.
-struct Frame {
+struct CompletionFrame {
     id: String,
     created: u64,
 }
 
-impl Frame {
-    fn new(started: &Started) -> Self {
+impl CompletionFrame {
+    fn new(started: &StartedRun) -> Self {
         let digits = started.id.strip_prefix("run_").unwrap_or(&started.id);
         #[expect(
             clippy::cast_possible_truncation,
@@ -279,7 +281,7 @@ impl Frame {
         }
     }
 
-    fn whole(&self, answer: &Answer) -> Value {
+    fn whole(&self, answer: &RunAnswer) -> Value {
         let mut message = json!({"role": "assistant", "content": answer.output});
         if !answer.client_calls.is_empty() {
             message["tool_calls"] = json!(answer.client_calls);
@@ -298,7 +300,7 @@ impl Frame {
                 "logprobs": null,
                 "finish_reason": answer.finish_reason(),
             }],
-            "usage": usage(&answer.usage),
+            "usage": usage_json(&answer.usage),
         })
     }
 
@@ -323,11 +325,11 @@ impl Frame {
         format!("data: {chunk}\n\n")
     }
 
-    fn chunks(self, waiting: Waiting, with_usage: bool) -> impl Stream<Item = String> + Send {
+    fn chunks(self, waiting: RunWaiter, with_usage: bool) -> impl Stream<Item = String> + Send {
         let first = self.chunk(&json!({"role": "assistant", "content": ""}), None);
-        let state = Streaming {
+        let state = CompletionStream {
             frame: self,
-            waiting: Some(waiting),
+            waiter: Some(waiting),
             ready: VecDeque::from([first]),
             with_usage,
         };
@@ -339,27 +341,27 @@ impl Frame {
 }
 
 /// A streamed completion.
-struct Streaming {
-    frame: Frame,
-    waiting: Option<Waiting>,
+struct CompletionStream {
+    frame: CompletionFrame,
+    waiter: Option<RunWaiter>,
     ready: VecDeque<String>,
     with_usage: bool,
 }
 
-impl Streaming {
+impl CompletionStream {
     async fn next(&mut self) -> Option<String> {
         if let Some(line) = self.ready.pop_front() {
             return Some(line);
         }
-        let waiting = self.waiting.as_mut()?;
-        let Ok(step) = tokio::time::timeout(sse::KEEPALIVE, waiting.next()).await else {
-            return Some(sse::STILL_HERE.to_owned());
+        let waiting = self.waiter.as_mut()?;
+        let Ok(step) = tokio::time::timeout(sse::KEEPALIVE_INTERVAL, waiting.next()).await else {
+            return Some(sse::KEEPALIVE_COMMENT.to_owned());
         };
         match step {
-            Some(Ok(Step::Text(text))) => {
+            Some(Ok(RunStep::Text(text))) => {
                 return Some(self.frame.chunk(&json!({"content": text}), None));
             }
-            Some(Ok(Step::End(answer))) => {
+            Some(Ok(RunStep::End(answer))) => {
                 for (index, call) in answer.client_calls.iter().enumerate() {
                     let mut call = call.clone();
                     call["index"] = index.into();
@@ -369,7 +371,7 @@ impl Streaming {
                 let end = self.frame.chunk(&json!({}), Some(answer.finish_reason()));
                 self.ready.push_back(end);
                 if self.with_usage {
-                    let usage = usage(&answer.usage);
+                    let usage = usage_json(&answer.usage);
                     self.ready.push_back(self.frame.line(&json!([]), usage));
                 }
             }
@@ -377,12 +379,12 @@ impl Streaming {
             None => {}
         }
         self.ready.push_back("data: [DONE]\n\n".to_owned());
-        self.waiting = None;
+        self.waiter = None;
         self.ready.pop_front()
     }
 }
 
-fn usage(usage: &Value) -> Value {
+fn usage_json(usage: &Value) -> Value {
     let number = |key: &str| usage[key].as_u64().unwrap_or_default();
     json!({
         "prompt_tokens": number("input_tokens"),

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 
-const MOST_BYTES: usize = 10 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
 pub(super) struct Payload(pub(super) Bytes);
 
@@ -32,7 +32,7 @@ impl<S: Sync> FromRequest<S> for Payload {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        let body = to_bytes(request.into_body(), MOST_BYTES).await;
+        let body = to_bytes(request.into_body(), MAX_BODY_BYTES).await;
         body.map(Self).map_err(|error| {
             let is_large = std::error::Error::source(&error)
                 .is_some_and(|cause| cause.to_string().contains("length limit"));
@@ -41,7 +41,7 @@ impl<S: Sync> FromRequest<S> for Payload {
                     StatusCode::PAYLOAD_TOO_LARGE,
                     "invalid_request_error",
                     "body_too_large",
-                    format!("the body may have {MOST_BYTES} bytes at most"),
+                    format!("the body may have {MAX_BODY_BYTES} bytes at most"),
                 )
             } else {
                 ApiError::invalid("invalid_body", "the body could not be read")

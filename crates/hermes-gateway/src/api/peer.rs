@@ -13,13 +13,13 @@ use axum::{
 };
 use tokio::net::UnixListener;
 
-use super::{Api, error::ApiError};
+use super::{ApiState, error::ApiError};
 
 /// The process that connected, if the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Peer(Option<i32>);
+pub(super) struct PeerProcess(Option<i32>);
 
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+impl Connected<IncomingStream<'_, UnixListener>> for PeerProcess {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
         let credentials = stream.io().peer_cred().ok();
         Self(credentials.and_then(|credentials| credentials.pid()))
@@ -28,35 +28,45 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 
 /// The process that opened the listener, if the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Opener(Option<i32>);
+struct SocketOpener(Option<i32>);
 
 /// Adds the opener of the listener to all requests.
 pub(super) fn with_opener(router: Router, listener: &UnixListener) -> Router {
-    router.layer(Extension(opener(listener)))
+    router.layer(Extension(find_opener(listener)))
 }
 
 #[cfg(target_os = "linux")]
-fn opener(listener: &UnixListener) -> Opener {
+fn find_opener(listener: &UnixListener) -> SocketOpener {
     // For a listening socket, the kernel reports the process that called listen.
     let credentials = rustix::net::sockopt::socket_peercred(listener).ok();
-    Opener(credentials.map(|credentials| credentials.pid.as_raw_nonzero().get()))
+    SocketOpener(credentials.map(|credentials| credentials.pid.as_raw_nonzero().get()))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn opener(_: &UnixListener) -> Opener {
-    Opener(None)
+fn find_opener(_: &UnixListener) -> SocketOpener {
+    SocketOpener(None)
 }
 
-pub(super) async fn check_peer(State(_): State<Api>, request: Request, next: Next) -> Response {
+pub(super) async fn check_peer(
+    State(_): State<ApiState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let extensions = request.extensions();
-    let peer = extensions.get::<ConnectInfo<Peer>>().map(|peer| peer.0);
-    let opener = extensions.get::<Opener>().copied();
+    let peer = extensions
+        .get::<ConnectInfo<PeerProcess>>()
+        .map(|peer| peer.0);
+    let opener = extensions.get::<SocketOpener>().copied();
     if is_opener(peer, opener) {
         return next.run(request).await;
     }
     let pid = peer.and_then(|peer| peer.0).unwrap_or_default();
     let path = request.uri().path();
-    tracing::warn!(pid, path, "rejected a request from a process that is not the Hub");
+    tracing::warn!(
+        pid,
+        path,
+        "rejected a request from a process that is not the Hub"
+    );
     let error = ApiError::new(
         StatusCode::FORBIDDEN,
         "permission_error",
@@ -66,9 +76,9 @@ pub(super) async fn check_peer(State(_): State<Api>, request: Request, next: Nex
     error.into_response()
 }
 
-fn is_opener(peer: Option<Peer>, opener: Option<Opener>) -> bool {
+fn is_opener(peer: Option<PeerProcess>, opener: Option<SocketOpener>) -> bool {
     match (peer, opener) {
-        (Some(Peer(Some(peer))), Some(Opener(Some(opener)))) => peer == opener,
+        (Some(PeerProcess(Some(peer))), Some(SocketOpener(Some(opener)))) => peer == opener,
         // Other systems do not report the opener; there the key has to suffice.
         (Some(_), Some(_)) => cfg!(not(target_os = "linux")),
         // Under a Hub, a gateway is reachable only through its socket.
@@ -83,8 +93,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn nobody_but_the_process_that_opened_the_socket_is_let_in() {
-        let peer = |pid| Some(Peer(pid));
-        let opener = |pid| Some(Opener(pid));
+        let peer = |pid| Some(PeerProcess(pid));
+        let opener = |pid| Some(SocketOpener(pid));
         assert!(is_opener(peer(Some(7)), opener(Some(7))));
         for (other, hub) in [
             (peer(Some(8)), opener(Some(7))),

@@ -17,17 +17,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Api, client_tools,
+    ApiState, client_tools,
     error::ApiError,
     idempotency,
-    openai::{self, Answer, MODEL, Waiting},
+    openai::{self, MODEL, RunAnswer, RunWaiter},
     payload::Payload,
     runs, sse,
 };
-use crate::runs::{Errand, Source};
+use crate::runs::{RunInput, RunSource};
 
 #[derive(Deserialize)]
-struct NewResponse {
+struct CreateResponse {
     input: Value,
     instructions: Option<String>,
     previous_response_id: Option<String>,
@@ -40,44 +40,45 @@ struct NewResponse {
 }
 
 pub(super) async fn create(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     headers: HeaderMap,
     body: Payload,
 ) -> Result<Response, ApiError> {
-    let key = idempotency::key("/v1/responses", &headers, &body)?;
-    let new: NewResponse = body.parse()?;
+    let key = idempotency::parse_key("/v1/responses", &headers, &body)?;
+    let new: CreateResponse = body.parse()?;
     let session = match &new.previous_response_id {
-        Some(id) => Some(session_of(&api, id).await?),
+        Some(id) => Some(find_session(&api, id).await?),
         None => None,
     };
-    let mut asked = openai::asked(input::messages(&new.input)?, None, session)?;
+    let mut asked = openai::parse_input(input::to_messages(&new.input)?, None, session)?;
     asked.add_instructions(new.instructions.clone());
-    asked.client_tools = client_tools::read(new.tools.as_ref(), new.tool_choice.as_ref())?;
-    let errand = Errand::Say(Box::new(asked));
+    asked.client_tools =
+        client_tools::parse_client_tools(new.tools.as_ref(), new.tool_choice.as_ref())?;
+    let errand = RunInput::Turn(Box::new(asked));
     let runs = api.gateway.runs();
     let started = runs
-        .start(errand, Source::Chat, new.input.clone(), key)
+        .start(errand, RunSource::Chat, new.input.clone(), key)
         .await?;
-    let waiting = Waiting::new(&api, &started, &headers).await?;
-    let frame = ResponseHead::new(&started.id, new);
+    let waiting = RunWaiter::new(&api, &started, &headers).await?;
+    let frame = ResponseFrame::new(&started.id, new);
     let is_streamed = frame.request.stream;
     let mut response = if is_streamed {
-        sse::response(stream::events(frame, waiting))
+        sse::event_stream_response(stream::response_events(frame, waiting))
     } else {
-        let answer = waiting.answer().await?;
+        let answer = waiting.wait_for_answer().await?;
         let output = frame.output(&answer.output, &answer);
-        Json(frame.object("completed", &output, &usage(&answer))).into_response()
+        Json(frame.object("completed", &output, &usage_json(&answer))).into_response()
     };
     idempotency::mark_replay(&mut response, started.is_replay);
     Ok(response)
 }
 
-async fn session_of(api: &Api, id: &str) -> Result<String, ApiError> {
+async fn find_session(api: &ApiState, id: &str) -> Result<String, ApiError> {
     let run = id
         .strip_prefix("resp_")
         .map(|digits| format!("run_{digits}"));
     let session = match run {
-        Some(run) => runs::session_of(api, &run).await.ok(),
+        Some(run) => runs::find_session(api, &run).await.ok(),
         None => None,
     };
     session.ok_or_else(|| {
@@ -92,14 +93,14 @@ async fn session_of(api: &Api, id: &str) -> Result<String, ApiError> {
 }
 
 /// What all events of one response share.
-struct ResponseHead {
+struct ResponseFrame {
     digits: String,
     created: u64,
-    request: NewResponse,
+    request: CreateResponse,
 }
 
-impl ResponseHead {
-    fn new(run: &str, request: NewResponse) -> Self {
+impl ResponseFrame {
+    fn new(run: &str, request: CreateResponse) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -144,7 +145,7 @@ impl ResponseHead {
     }
 
     /// The output: the text, if any, and the calls that the client has to make.
-    fn output(&self, text: &str, answer: &Answer) -> Vec<Value> {
+    fn output(&self, text: &str, answer: &RunAnswer) -> Vec<Value> {
         let message = (!text.is_empty() || answer.client_calls.is_empty())
             .then(|| self.message("completed", &[text_part(text)]));
         let calls = answer.client_calls.iter().enumerate();
@@ -182,7 +183,7 @@ fn text_part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }
 
-fn usage(answer: &Answer) -> Value {
+fn usage_json(answer: &RunAnswer) -> Value {
     let number = |key: &str| answer.usage[key].as_u64().unwrap_or_default();
     json!({
         "input_tokens": number("input_tokens"),

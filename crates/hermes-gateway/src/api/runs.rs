@@ -7,24 +7,24 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures::stream;
-use hermes_store::runtime::{Answer, Run, RunEvent};
+use hermes_store::runtime::{ApprovalAnswer, Run, RunEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Api,
+    ApiState,
     error::ApiError,
     idempotency,
     openai::{self, MODEL},
     payload::Payload,
     query, sse,
 };
-use crate::runs::{Decision, Errand, Source, Watching, Which};
+use crate::runs::{ApprovalSelector, RunDecision, RunInput, RunSource, RunWatcher};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 
 #[derive(Deserialize)]
-struct NewRun {
+struct CreateRun {
     input: Value,
     instructions: Option<String>,
     conversation_history: Option<Value>,
@@ -34,24 +34,24 @@ struct NewRun {
 }
 
 pub(super) async fn create(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     headers: HeaderMap,
     body: Payload,
 ) -> Result<Response, ApiError> {
-    let key = idempotency::key("/v1/runs", &headers, &body)?;
-    let new: NewRun = body.parse()?;
+    let key = idempotency::parse_key("/v1/runs", &headers, &body)?;
+    let new: CreateRun = body.parse()?;
     let input = new.input.clone();
     let session = match (&new.session_id, &new.previous_response_id) {
         (Some(id), _) => Some(id.clone()),
-        (None, Some(run)) => Some(session_of(&api, run).await?),
+        (None, Some(run)) => Some(find_session(&api, run).await?),
         (None, None) => None,
     };
-    let mut asked = openai::asked(new.input, new.conversation_history, session)?;
+    let mut asked = openai::parse_input(new.input, new.conversation_history, session)?;
     asked.add_instructions(new.instructions);
     asked.model = new.model.filter(|model| model != MODEL);
-    let errand = Errand::Say(Box::new(asked));
+    let errand = RunInput::Turn(Box::new(asked));
     let runs = api.gateway.runs();
-    let started = runs.start(errand, Source::Api, input, key).await?;
+    let started = runs.start(errand, RunSource::Api, input, key).await?;
     let body = json!({
         "run_id": started.id,
         "status": "started",
@@ -63,22 +63,23 @@ pub(super) async fn create(
 }
 
 /// The session of an earlier run, to continue in.
-pub(super) async fn session_of(api: &Api, run: &str) -> Result<String, ApiError> {
-    let found = found(api, run).await?;
+pub(super) async fn find_session(api: &ApiState, run: &str) -> Result<String, ApiError> {
+    let found = find_run(api, run).await?;
     let session = found.session.map(|session| session.to_string());
-    session.ok_or_else(|| ApiError::member("previous_response_id", "that run has no session"))
+    session
+        .ok_or_else(|| ApiError::invalid_member("previous_response_id", "that run has no session"))
 }
 
-async fn found(api: &Api, id: &str) -> Result<Run, ApiError> {
-    let run = api.gateway.runs().run(id).await?;
+async fn find_run(api: &ApiState, id: &str) -> Result<Run, ApiError> {
+    let run = api.gateway.runs().find_run(id).await?;
     run.ok_or_else(|| ApiError::not_found("run_not_found", format!("there is no run `{id}`")))
 }
 
 pub(super) async fn show(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let run = found(&api, &id).await?;
+    let run = find_run(&api, &id).await?;
     Ok(Json(json!({
         "object": "hermes.run",
         "run_id": run.id,
@@ -97,7 +98,7 @@ pub(super) async fn show(
 }
 
 pub(super) async fn events(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
     headers: HeaderMap,
     uri: Uri,
@@ -107,27 +108,31 @@ pub(super) async fn events(
         .and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let after = match seen {
         Some(seen) => seen,
-        None => query::number(&uri, "after")?.unwrap_or(0),
+        None => query::parse_number(&uri, "after")?.unwrap_or(0),
     };
-    stream_of(&api, &id, after).await
+    stream_events(&api, &id, after).await
 }
 
 /// The events of a run after this one, as a stream.
-pub(super) async fn stream_of(api: &Api, id: &str, after: i64) -> Result<Response, ApiError> {
-    let watching = api.gateway.runs().watch(id, after).await?;
+pub(super) async fn stream_events(
+    api: &ApiState,
+    id: &str,
+    after: i64,
+) -> Result<Response, ApiError> {
+    let watching = api.gateway.runs().watch_events(id, after).await?;
     let watching = watching
         .ok_or_else(|| ApiError::not_found("run_not_found", format!("there is no run `{id}`")))?;
-    Ok(sse::response(stream(watching)))
+    Ok(sse::event_stream_response(event_stream(watching)))
 }
 
 /// The events of a watcher, until the run ends.
-fn stream(watching: Watching) -> impl futures::Stream<Item = String> + Send {
+fn event_stream(watching: RunWatcher) -> impl futures::Stream<Item = String> + Send {
     stream::unfold(Some(watching), async |watching| {
         let mut watching = watching?;
-        match tokio::time::timeout(sse::KEEPALIVE, watching.next()).await {
-            Err(_) => Some((sse::STILL_HERE.to_owned(), Some(watching))),
-            Ok(Ok(Some(event))) => Some((line(&event), Some(watching))),
-            Ok(Ok(None)) => Some((sse::CLOSED.to_owned(), None)),
+        match tokio::time::timeout(sse::KEEPALIVE_INTERVAL, watching.next()).await {
+            Err(_) => Some((sse::KEEPALIVE_COMMENT.to_owned(), Some(watching))),
+            Ok(Ok(Some(event))) => Some((format_event(&event), Some(watching))),
+            Ok(Ok(None)) => Some((sse::CLOSED_COMMENT.to_owned(), None)),
             Ok(Err(error)) => {
                 tracing::error!(%error, "reading the events of a run failed");
                 None
@@ -136,13 +141,13 @@ fn stream(watching: Watching) -> impl futures::Stream<Item = String> + Send {
     })
 }
 
-fn line(event: &RunEvent) -> String {
+fn format_event(event: &RunEvent) -> String {
     let body = Value::Object(event.body.clone());
     format!("id: {}\ndata: {body}\n\n", event.seq)
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct DecisionRequest {
     choice: String,
     approval_id: Option<String>,
     #[serde(default)]
@@ -151,19 +156,19 @@ struct Said {
 }
 
 pub(super) async fn decide(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
     body: Payload,
 ) -> Result<Json<Value>, ApiError> {
-    let said: Said = body.parse()?;
+    let said: DecisionRequest = body.parse()?;
     let choice = match said.choice.trim().to_lowercase().as_str() {
-        "once" | "approve" | "allow" => Answer::Once,
-        "session" => Answer::Session,
-        "always" => Answer::Always,
-        "deny" => Answer::Deny,
+        "once" | "approve" | "allow" => ApprovalAnswer::Once,
+        "session" => ApprovalAnswer::Session,
+        "always" => ApprovalAnswer::Always,
+        "deny" => ApprovalAnswer::Deny,
         _ => {
             // An unknown run is reported first.
-            found(&api, &id).await?;
+            find_run(&api, &id).await?;
             return Err(ApiError::invalid(
                 "invalid_approval_choice",
                 "`choice` must be one of once, session, always, deny",
@@ -171,11 +176,11 @@ pub(super) async fn decide(
         }
     };
     let which = match said.approval_id {
-        Some(id) => Which::Id(id),
-        None if said.all => Which::All,
-        None => Which::Oldest,
+        Some(id) => ApprovalSelector::Id(id),
+        None if said.all => ApprovalSelector::All,
+        None => ApprovalSelector::Oldest,
     };
-    let decision = Decision {
+    let decision = RunDecision {
         choice,
         which,
         reason: said.reason,
@@ -190,7 +195,7 @@ pub(super) async fn decide(
 }
 
 pub(super) async fn stop(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     api.gateway.runs().stop(&id).await?;

@@ -14,26 +14,26 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Api,
+    ApiState,
     error::ApiError,
     idempotency,
-    openai::{self, MODEL, Waiting},
+    openai::{self, MODEL, RunWaiter},
     payload::Payload,
     query, runs,
 };
-use crate::runs::{Errand, Source, Started};
+use crate::runs::{RunInput, RunSource, StartedRun};
 
-const USUAL_LIMIT: u32 = 50;
-const MOST: u32 = 500;
+const DEFAULT_LIMIT: u32 = 50;
+const MAX_LIMIT: u32 = 500;
 
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Json<Value>, ApiError> {
-    let limit = query::number(&uri, "limit")?.unwrap_or(USUAL_LIMIT);
-    let limit = limit.clamp(1, MOST);
-    let before: Option<f64> = query::number(&uri, "before")?;
-    let offset = query::number(&uri, "offset")?.unwrap_or(0);
+pub(super) async fn list(State(api): State<ApiState>, uri: Uri) -> Result<Json<Value>, ApiError> {
+    let limit = query::parse_number(&uri, "limit")?.unwrap_or(DEFAULT_LIMIT);
+    let limit = limit.clamp(1, MAX_LIMIT);
+    let before: Option<f64> = query::parse_number(&uri, "before")?;
+    let offset = query::parse_number(&uri, "offset")?.unwrap_or(0);
     let mut wanted = SessionQuery {
         order: SessionOrder::Active,
-        limit: MOST,
+        limit: MAX_LIMIT,
         offset,
         ..SessionQuery::default()
     };
@@ -41,20 +41,20 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Json<Value>
     let mut sessions = Vec::new();
     loop {
         let page = store.list_sessions(&wanted).await?;
-        let is_last = page.len() < MOST as usize;
+        let is_last = page.len() < MAX_LIMIT as usize;
         let is_before =
             |found: &SessionSummary| before.is_none_or(|before| found.last_active < before);
         sessions.extend(page.into_iter().filter(is_before));
         if is_last || sessions.len() >= limit as usize {
             break;
         }
-        wanted.offset += MOST;
+        wanted.offset += MAX_LIMIT;
     }
     sessions.truncate(limit as usize);
     let sessions: Vec<Value> = sessions
         .iter()
         .map(|found| {
-            let mut shown = shown(&found.session);
+            let mut shown = session_json(&found.session);
             shown["preview"] = json!(found.preview);
             shown["last_active"] = json!(found.last_active);
             shown
@@ -64,33 +64,33 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Json<Value>
 }
 
 pub(super) async fn show(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let session = found(&api, &id).await?;
-    Ok(Json(json!({"session": shown(&session)})))
+    let session = find_session(&api, &id).await?;
+    Ok(Json(json!({"session": session_json(&session)})))
 }
 
 pub(super) async fn messages(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, ApiError> {
-    let session = found(&api, &id).await?;
-    let limit = query::number(&uri, "limit")?.unwrap_or(USUAL_LIMIT);
+    let session = find_session(&api, &id).await?;
+    let limit = query::parse_number(&uri, "limit")?.unwrap_or(DEFAULT_LIMIT);
     let wanted = MessageQuery {
-        before: query::number(&uri, "before")?.map(MessageId),
-        limit: limit.clamp(1, MOST),
+        before: query::parse_number(&uri, "before")?.map(MessageId),
+        limit: limit.clamp(1, MAX_LIMIT),
         ..MessageQuery::default()
     };
     let store = api.gateway.agent().store();
     let messages = store.read_messages(&session.id, &wanted).await?;
-    let messages: Vec<Value> = messages.iter().map(message).collect();
+    let messages: Vec<Value> = messages.iter().map(message_json).collect();
     Ok(Json(json!({"messages": messages})))
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ChatRequest {
     #[serde(alias = "input")]
     message: Value,
     instructions: Option<String>,
@@ -98,14 +98,14 @@ struct Said {
 }
 
 pub(super) async fn chat(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Payload,
 ) -> Result<Response, ApiError> {
-    let started = say(&api, &id, "chat", &headers, &body).await?;
-    let waiting = Waiting::new(&api, &started, &headers).await?;
-    let answer = waiting.answer().await?;
+    let started = start_turn(&api, &id, "chat", &headers, &body).await?;
+    let waiting = RunWaiter::new(&api, &started, &headers).await?;
+    let answer = waiting.wait_for_answer().await?;
     let mut response = Json(json!({
         "object": "hermes.session.chat",
         "session_id": id,
@@ -119,37 +119,37 @@ pub(super) async fn chat(
 }
 
 pub(super) async fn chat_stream(
-    State(api): State<Api>,
+    State(api): State<ApiState>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Payload,
 ) -> Result<Response, ApiError> {
-    let started = say(&api, &id, "chat/stream", &headers, &body).await?;
-    let mut response = runs::stream_of(&api, &started.id, 0).await?;
+    let started = start_turn(&api, &id, "chat/stream", &headers, &body).await?;
+    let mut response = runs::stream_events(&api, &started.id, 0).await?;
     idempotency::mark_replay(&mut response, started.is_replay);
     Ok(response)
 }
 
-async fn say(
-    api: &Api,
+async fn start_turn(
+    api: &ApiState,
     id: &str,
     route: &str,
     headers: &HeaderMap,
     body: &Payload,
-) -> Result<Started, ApiError> {
-    let session = found(api, id).await?;
-    let key = idempotency::key(&format!("/api/sessions/{id}/{route}"), headers, body)?;
-    let said: Said = body.parse()?;
+) -> Result<StartedRun, ApiError> {
+    let session = find_session(api, id).await?;
+    let key = idempotency::parse_key(&format!("/api/sessions/{id}/{route}"), headers, body)?;
+    let said: ChatRequest = body.parse()?;
     let input = said.message.clone();
-    let mut asked = openai::asked(said.message, None, Some(session.id.to_string()))?;
+    let mut asked = openai::parse_input(said.message, None, Some(session.id.to_string()))?;
     asked.add_instructions(said.instructions);
     asked.model = said.model.filter(|model| model != MODEL);
-    let errand = Errand::Say(Box::new(asked));
+    let errand = RunInput::Turn(Box::new(asked));
     let runs = api.gateway.runs();
-    Ok(runs.start(errand, Source::Chat, input, key).await?)
+    Ok(runs.start(errand, RunSource::Chat, input, key).await?)
 }
 
-async fn found(api: &Api, id: &str) -> Result<Session, ApiError> {
+async fn find_session(api: &ApiState, id: &str) -> Result<Session, ApiError> {
     let missing =
         || ApiError::not_found("session_not_found", format!("there is no session `{id}`"));
     let id = SessionId::parse(id).map_err(|_| missing())?;
@@ -157,7 +157,7 @@ async fn found(api: &Api, id: &str) -> Result<Session, ApiError> {
     session.ok_or_else(missing)
 }
 
-fn shown(session: &Session) -> Value {
+fn session_json(session: &Session) -> Value {
     json!({
         "id": session.id.as_str(),
         "source": session.source,
@@ -175,7 +175,7 @@ fn shown(session: &Session) -> Value {
     })
 }
 
-fn message(message: &StoredMessage) -> Value {
+fn message_json(message: &StoredMessage) -> Value {
     let body = &message.body;
     json!({
         "id": message.id.0,

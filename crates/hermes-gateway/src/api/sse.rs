@@ -10,13 +10,15 @@ use axum::{
 use futures::Stream;
 
 /// How often a keepalive comment is sent.
-pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A comment: ignored by clients, but it keeps proxies from closing the stream.
-pub(super) const STILL_HERE: &str = ": keepalive\n\n";
-pub(super) const CLOSED: &str = ": stream closed\n\n";
+pub(super) const KEEPALIVE_COMMENT: &str = ": keepalive\n\n";
+pub(super) const CLOSED_COMMENT: &str = ": stream closed\n\n";
 
-pub(super) fn response(stream: impl Stream<Item = String> + Send + 'static) -> Response {
+pub(super) fn event_stream_response(
+    stream: impl Stream<Item = String> + Send + 'static,
+) -> Response {
     use futures::StreamExt as _;
     let bytes = stream.map(|text| Ok::<_, Infallible>(Bytes::from(text)));
     let mut response = Response::new(Body::from_stream(bytes));

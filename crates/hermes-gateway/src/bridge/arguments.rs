@@ -9,11 +9,11 @@ type Object = Map<String, Value>;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: ParameterKind,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum ParameterKind {
     /// A text that must be given.
     Text,
     /// A text, null or nothing.
@@ -26,21 +26,21 @@ impl Parameter {
     pub(super) const fn text(name: &'static str) -> Self {
         Self {
             name,
-            kind: Kind::Text,
+            kind: ParameterKind::Text,
         }
     }
 
     pub(super) const fn optional(name: &'static str) -> Self {
         Self {
             name,
-            kind: Kind::OptionalText,
+            kind: ParameterKind::OptionalText,
         }
     }
 
     pub(super) const fn integer(name: &'static str, default: i64, least: i64, most: i64) -> Self {
         Self {
             name,
-            kind: Kind::Integer {
+            kind: ParameterKind::Integer {
                 default,
                 least,
                 most,
@@ -50,32 +50,35 @@ impl Parameter {
 
     fn schema(self) -> Value {
         match self.kind {
-            Kind::Text => json!({"type": "string"}),
-            Kind::OptionalText => {
+            ParameterKind::Text => json!({"type": "string"}),
+            ParameterKind::OptionalText => {
                 json!({"anyOf": [{"type": "string"}, {"type": "null"}], "default": null})
             }
-            Kind::Integer { default, .. } => json!({"type": "integer", "default": default}),
+            ParameterKind::Integer { default, .. } => {
+                json!({"type": "integer", "default": default})
+            }
         }
     }
 
-    fn check(self, given: Option<&Value>) -> Result<Checked, String> {
+    fn check(self, given: Option<&Value>) -> Result<CheckedValue, String> {
         let wrong = |expected: &str| {
             let name = self.name;
             Err(match given {
-                Some(given) => format!("`{name}` must be {expected}, not {}", shown(given)),
+                Some(given) => format!("`{name}` must be {expected}, not {}", format_value(given)),
                 None => format!("`{name}` is required"),
             })
         };
         match (self.kind, given) {
-            (Kind::Text | Kind::OptionalText, Some(Value::String(text))) => {
-                Ok(Checked::Text(text.clone()))
+            (ParameterKind::Text | ParameterKind::OptionalText, Some(Value::String(text))) => {
+                Ok(CheckedValue::Text(text.clone()))
             }
-            (Kind::Text, _) => wrong("a string"),
-            (Kind::OptionalText, None | Some(Value::Null)) => Ok(Checked::Absent),
-            (Kind::OptionalText, Some(_)) => wrong("a string or null"),
-            (Kind::Integer { default, .. }, None) => Ok(Checked::Integer(default)),
-            (Kind::Integer { least, most, .. }, Some(value)) => match whole(value) {
-                Some(number) => Ok(Checked::Integer(number.clamp(least, most))),
+            (ParameterKind::Text, _) => wrong("a string"),
+            (ParameterKind::OptionalText, None | Some(Value::Null)) => Ok(CheckedValue::Absent),
+            (ParameterKind::OptionalText, Some(_)) => wrong("a string or null"),
+            (ParameterKind::Integer { default, .. }, None) => Ok(CheckedValue::Integer(default)),
+            (ParameterKind::Integer { least, most, .. }, Some(value)) => match parse_integer(value)
+            {
+                Some(number) => Ok(CheckedValue::Integer(number.clamp(least, most))),
                 None => wrong("an integer"),
             },
         }
@@ -83,7 +86,7 @@ impl Parameter {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Checked {
+enum CheckedValue {
     Text(String),
     Absent,
     Integer(i64),
@@ -91,7 +94,7 @@ enum Checked {
 
 /// The arguments of a call after the check.
 #[derive(Debug)]
-pub(super) struct Arguments(Vec<(&'static str, Checked)>);
+pub(super) struct Arguments(Vec<(&'static str, CheckedValue)>);
 
 impl Arguments {
     /// Validates the arguments in a tool's table; others are ignored. The error names tool and argument.
@@ -119,15 +122,15 @@ impl Arguments {
     /// A text; an empty one counts as missing.
     pub(super) fn optional(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
-            Checked::Text(text) if !text.is_empty() => Some(text),
-            Checked::Text(_) | Checked::Absent | Checked::Integer(_) => None,
+            CheckedValue::Text(text) if !text.is_empty() => Some(text),
+            CheckedValue::Text(_) | CheckedValue::Absent | CheckedValue::Integer(_) => None,
         }
     }
 
     /// A number; zero if the table has no such argument.
     pub(super) fn integer(&self, name: &str) -> i64 {
         match self.get(name) {
-            Some(Checked::Integer(number)) => *number,
+            Some(CheckedValue::Integer(number)) => *number,
             _ => 0,
         }
     }
@@ -136,20 +139,20 @@ impl Arguments {
         usize::try_from(self.integer(name)).unwrap_or_default()
     }
 
-    fn get(&self, name: &str) -> Option<&Checked> {
+    fn get(&self, name: &str) -> Option<&CheckedValue> {
         let mut named = self.0.iter().filter(|(known, _)| *known == name);
         named.next().map(|(_, checked)| checked)
     }
 }
 
-pub(super) fn schema(parameters: &[Parameter]) -> Object {
+pub(super) fn arguments_schema(parameters: &[Parameter]) -> Object {
     let properties: Object = parameters
         .iter()
         .map(|parameter| (parameter.name.to_owned(), parameter.schema()))
         .collect();
     let required: Vec<&str> = parameters
         .iter()
-        .filter(|parameter| matches!(parameter.kind, Kind::Text))
+        .filter(|parameter| matches!(parameter.kind, ParameterKind::Text))
         .map(|parameter| parameter.name)
         .collect();
     let mut schema = Object::new();
@@ -162,17 +165,19 @@ pub(super) fn schema(parameters: &[Parameter]) -> Object {
 }
 
 /// A whole number, as number or string.
-fn whole(value: &Value) -> Option<i64> {
+fn parse_integer(value: &Value) -> Option<i64> {
     match value {
-        Value::Number(number) => number.as_i64().or_else(|| saturating(number.as_f64()?)),
-        Value::String(text) => numeral(text.trim()),
+        Value::Number(number) => number
+            .as_i64()
+            .or_else(|| saturating_integer(number.as_f64()?)),
+        Value::String(text) => parse_numeral(text.trim()),
         Value::Bool(truth) => Some(i64::from(*truth)),
         _ => None,
     }
 }
 
 /// A whole number as a string: `5`, `-5`, `5.0` or `5_000`, but not `5e3`. Saturates.
-fn numeral(text: &str) -> Option<i64> {
+fn parse_numeral(text: &str) -> Option<i64> {
     let (number, zeros) = text.split_once('.').unwrap_or((text, "0"));
     let digits = number.strip_prefix(['+', '-']).unwrap_or(number);
     let is_number = digits.split('_').all(is_digits);
@@ -190,7 +195,7 @@ fn is_digits(text: &str) -> bool {
 }
 
 /// A whole number of any size, saturating.
-fn saturating(number: f64) -> Option<i64> {
+fn saturating_integer(number: f64) -> Option<i64> {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "beyond the bounds the nearest number is meant"
@@ -199,7 +204,7 @@ fn saturating(number: f64) -> Option<i64> {
 }
 
 /// A value for messages, shortened.
-fn shown(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".into(),
         Value::Array(_) => "an array".into(),
@@ -216,7 +221,7 @@ mod tests {
     const KEY: Parameter = Parameter::text("key");
     const PLATFORM: Parameter = Parameter::optional("platform");
 
-    fn check(parameter: Parameter, given: &Value) -> Result<Checked, String> {
+    fn check(parameter: Parameter, given: &Value) -> Result<CheckedValue, String> {
         let object = json!({parameter.name: given});
         Arguments::check("tool", &[parameter], object.as_object())
             .map(|checked| checked.0[0].1.clone())
@@ -243,7 +248,7 @@ mod tests {
         ] {
             assert_eq!(
                 check(LIMIT, &given),
-                Ok(Checked::Integer(number)),
+                Ok(CheckedValue::Integer(number)),
                 "{given}"
             );
         }
@@ -252,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_integer_is_refused() {
+    fn what_is_not_an_integer_is_refused() {
         for given in [
             json!("abc"),
             json!(1.5),
@@ -278,8 +283,8 @@ mod tests {
 
     #[test]
     fn texts_are_texts_and_only_optional_ones_may_be_null() {
-        assert_eq!(check(KEY, &json!("k")), Ok(Checked::Text("k".into())));
-        assert_eq!(check(PLATFORM, &json!(null)), Ok(Checked::Absent));
+        assert_eq!(check(KEY, &json!("k")), Ok(CheckedValue::Text("k".into())));
+        assert_eq!(check(PLATFORM, &json!(null)), Ok(CheckedValue::Absent));
         for given in [json!(null), json!(5), json!(["k"])] {
             assert!(
                 check(KEY, &given)
@@ -311,7 +316,7 @@ mod tests {
     #[test]
     fn the_schema_says_the_same() {
         assert_eq!(
-            Value::from(schema(&[KEY, PLATFORM, LIMIT])),
+            Value::from(arguments_schema(&[KEY, PLATFORM, LIMIT])),
             json!({
                 "type": "object",
                 "properties": {
@@ -323,7 +328,7 @@ mod tests {
             })
         );
         assert_eq!(
-            Value::from(schema(&[])),
+            Value::from(arguments_schema(&[])),
             json!({"type": "object", "properties": {}})
         );
     }

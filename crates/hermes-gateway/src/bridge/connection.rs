@@ -34,46 +34,46 @@ const INSTRUCTIONS: &str = "The conversations of this Hermes home on messaging p
 const CLAUDE_CHANNEL: &str = "claude/channel";
 
 #[derive(Debug)]
-pub struct Connection {
+pub struct BridgeConnection {
     bridge: Bridge,
-    beginning: Beginning,
+    event_start: EventStart,
     watched: Arc<Mutex<BTreeSet<String>>>,
     /// The end of the log when `subscriptions/listen` was accepted: events after the acknowledgement
     /// may arrive before listening starts.
     accepted: Mutex<VecDeque<Option<Cursor>>>,
     /// The tasks that notify the client. They end with the connection.
-    tellers: Mutex<Tellers>,
+    notifiers: Mutex<Notifiers>,
 }
 
 /// Where a connection's events start: with its MCP session, or with the process if it has none.
 #[derive(Debug, Default)]
-pub(super) struct Beginning(OnceLock<Cursor>);
+pub(super) struct EventStart(OnceLock<Cursor>);
 
-impl Beginning {
+impl EventStart {
     /// The cursor that stands for 0.
     pub(super) async fn cursor(&self, bridge: &Bridge) -> Result<Cursor, EventError> {
         match self.0.get() {
             Some(cursor) => Ok(*cursor),
-            None => bridge.beginning().await,
+            None => bridge.start_cursor().await,
         }
     }
 }
 
 #[derive(Debug, Default)]
-struct Tellers {
+struct Notifiers {
     tasks: JoinSet<()>,
-    tells_of_resources: bool,
+    notifies_resources: bool,
     pushes_messages: bool,
 }
 
-impl Connection {
+impl BridgeConnection {
     pub(super) fn new(bridge: Bridge) -> Self {
         Self {
             bridge,
-            beginning: Beginning::default(),
+            event_start: EventStart::default(),
             watched: Arc::default(),
             accepted: Mutex::default(),
-            tellers: Mutex::default(),
+            notifiers: Mutex::default(),
         }
     }
 
@@ -89,26 +89,28 @@ impl Connection {
         }
     }
 
-    fn tellers(&self) -> MutexGuard<'_, Tellers> {
-        self.tellers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn notifiers(&self) -> MutexGuard<'_, Notifiers> {
+        self.notifiers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn accepted(&self) -> MutexGuard<'_, VecDeque<Option<Cursor>>> {
+    fn lock_accepted(&self) -> MutexGuard<'_, VecDeque<Option<Cursor>>> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watched(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn lock_watched(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The current end of the log.
-    async fn now(&self) -> Result<Cursor, ErrorData> {
+    async fn log_end(&self) -> Result<Cursor, ErrorData> {
         let position = self.bridge.position().await;
         position.map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 }
 
-impl ServerHandler for Connection {
+impl ServerHandler for BridgeConnection {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools_with(tools_capability())
@@ -127,10 +129,10 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         // On stdio the session is the process. Over HTTP many sessions start in one process.
-        if Principal::of(&context.extensions).is_some()
+        if Principal::from_extensions(&context.extensions).is_some()
             && let Ok(position) = self.bridge.position().await
         {
-            let _ = self.beginning.0.set(position);
+            let _ = self.event_start.0.set(position);
         }
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
@@ -149,7 +151,7 @@ impl ServerHandler for Connection {
         // The task waits for a log that cannot be read yet.
         let from = self.bridge.position().await.ok();
         let feed = self.bridge.feed().await.clone();
-        let mut tellers = self.tellers();
+        let mut tellers = self.notifiers();
         if !std::mem::replace(&mut tellers.pushes_messages, true) {
             let push = follow::push_messages(self.bridge.clone(), feed, from, context.peer);
             tellers.tasks.spawn(push);
@@ -161,7 +163,7 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list(
+        Ok(ListToolsResult::with_all_items(tools::list_tools(
             self.bridge.access(),
         )))
     }
@@ -173,7 +175,8 @@ impl ServerHandler for Connection {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.as_ref();
         let name = &request.name;
-        let result = tools::call(&self.bridge, &self.beginning, name, arguments, &context).await;
+        let result =
+            tools::call_tool(&self.bridge, &self.event_start, name, arguments, &context).await;
         Ok(result.into())
     }
 
@@ -182,7 +185,7 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = resources::list(&self.bridge).await?;
+        let resources = resources::list_resources(&self.bridge).await?;
         Ok(ListResourcesResult::with_all_items(resources))
     }
 
@@ -192,7 +195,7 @@ impl ServerHandler for Connection {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         Ok(ListResourceTemplatesResult::with_all_items(
-            resources::templates(),
+            resources::list_templates(),
         ))
     }
 
@@ -201,7 +204,7 @@ impl ServerHandler for Connection {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&self.bridge, &request.uri)
+        resources::read_resource(&self.bridge, &request.uri)
             .await
             .map(Into::into)
     }
@@ -211,17 +214,17 @@ impl ServerHandler for Connection {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let uri = follow::canonical(&request.uri);
+        let uri = follow::canonical_uri(&request.uri);
         if !follow::can_be_watched(&uri) {
             return Err(resources::not_found(&uri));
         }
-        let from = self.now().await?;
+        let from = self.log_end().await?;
         let feed = self.bridge.feed().await.clone();
-        self.watched().insert(uri);
-        let mut tellers = self.tellers();
-        if !std::mem::replace(&mut tellers.tells_of_resources, true) {
+        self.lock_watched().insert(uri);
+        let mut tellers = self.notifiers();
+        if !std::mem::replace(&mut tellers.notifies_resources, true) {
             let watched = Arc::clone(&self.watched);
-            let tell = follow::tell_of_resources(feed, from, context.peer, watched);
+            let tell = follow::notify_resources(feed, from, context.peer, watched);
             tellers.tasks.spawn(tell);
         }
         Ok(())
@@ -232,7 +235,8 @@ impl ServerHandler for Connection {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.watched().remove(&follow::canonical(&request.uri));
+        self.lock_watched()
+            .remove(&follow::canonical_uri(&request.uri));
         Ok(())
     }
 
@@ -240,7 +244,7 @@ impl ServerHandler for Connection {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        self.accepted().push_back(self.bridge.known_position());
+        self.lock_accepted().push_back(self.bridge.known_position());
         let uris = requested.resource_subscriptions.iter().flatten();
         let uris: Vec<String> = uris
             .filter(|uri| follow::can_be_watched(uri))
@@ -254,12 +258,12 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let known = self.accepted().pop_front().flatten();
+        let known = self.lock_accepted().pop_front().flatten();
         let from = match known {
             Some(known) => known,
-            None => self.now().await?,
+            None => self.log_end().await?,
         };
-        follow::listen(self.bridge.feed().await.clone(), from, &context).await;
+        follow::serve_subscription(self.bridge.feed().await.clone(), from, &context).await;
         Ok(())
     }
 
@@ -268,7 +272,7 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(prompts::list()))
+        Ok(ListPromptsResult::with_all_items(prompts::list_prompts()))
     }
 
     async fn get_prompt(
@@ -277,7 +281,7 @@ impl ServerHandler for Connection {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.as_ref();
-        let prompt = prompts::get(&self.bridge, &request.name, arguments).await;
+        let prompt = prompts::render_prompt(&self.bridge, &request.name, arguments).await;
         prompt.map(Into::into)
     }
 

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 /// A tool's refusal: not a protocol error, but a document with the reason.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Refusal(pub(super) Value);
+pub(super) struct ToolRefusal(pub(super) Value);
 
-impl Refusal {
+impl ToolRefusal {
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self(json!({"error": reason.into()}))
     }
@@ -37,9 +37,9 @@ impl Refusal {
 
 /// A tool's answer: the text of a JSON document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Document(String);
+pub(super) struct JsonDocument(String);
 
-impl Document {
+impl JsonDocument {
     /// Indented. Serialised directly: an intermediate tree of a long list would cost more than its text.
     pub(super) fn indented(value: &impl Serialize) -> Self {
         Self(serde_json::to_string_pretty(value).unwrap_or_default())
@@ -54,16 +54,16 @@ impl Document {
     }
 }
 
-impl From<Value> for Document {
+impl From<Value> for JsonDocument {
     fn from(value: Value) -> Self {
         Self::indented(&value)
     }
 }
 
-pub(super) fn wrap(outcome: Result<Document, Refusal>) -> CallToolResult {
+pub(super) fn wrap_result(outcome: Result<JsonDocument, ToolRefusal>) -> CallToolResult {
     let text = match outcome {
-        Ok(Document(text)) => text,
-        Err(Refusal(document)) => document.to_string(),
+        Ok(JsonDocument(text)) => text,
+        Err(ToolRefusal(document)) => document.to_string(),
     };
     let mut result = CallToolResult::success(vec![ContentBlock::text(text.clone())]);
     result.structured_content = Some(json!({"result": text}));
@@ -71,7 +71,7 @@ pub(super) fn wrap(outcome: Result<Document, Refusal>) -> CallToolResult {
 }
 
 /// The answer to an invalid call.
-pub(super) fn misused(reason: String) -> CallToolResult {
+pub(super) fn invalid_call(reason: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason)])
 }
 

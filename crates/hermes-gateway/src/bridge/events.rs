@@ -18,37 +18,37 @@ mod files;
 mod tail;
 mod watcher;
 
-pub use event::{Cursor, Event, EventKind};
+pub use event::{ConversationEvent, Cursor, EventKind};
 
 use crate::platforms::ShownPlatforms;
-use tail::Tail;
-use watcher::Watcher;
+use tail::EventTail;
+use watcher::LogWatcher;
 
 /// How long a caller waits for a scan of the databases. After that it gets the last known state.
-const LOOK_PATIENCE: Duration = Duration::from_millis(500);
+const SCAN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long opening waits for the first scan, and requests wait for a log that is not open yet.
-const OPEN_PATIENCE: Duration = Duration::from_secs(2);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Requests that wait for the same scan. Further ones wait for a slot.
-const REQUESTS: usize = 64;
+const REQUEST_QUEUE: usize = 64;
 
 /// Retention of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventLimits {
-    pub most: usize,
+    pub max_events: usize,
     /// None older than this.
-    pub age: Duration,
+    pub max_age: Duration,
 }
 
 impl EventLimits {
     /// A smaller log would lose events between two polls.
-    pub const LEAST: usize = 1000;
+    pub const MIN_EVENTS: usize = 1000;
 }
 
 impl Default for EventLimits {
     fn default() -> Self {
         Self {
-            most: 10_000,
-            age: Duration::from_hours(7 * 24),
+            max_events: 10_000,
+            max_age: Duration::from_hours(7 * 24),
         }
     }
 }
@@ -67,9 +67,9 @@ pub enum EventError {
 
 /// Part of the log, and its bounds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page {
+pub struct EventPage {
     /// In the order of their cursors.
-    pub events: Vec<Event>,
+    pub events: Vec<ConversationEvent>,
     /// The lowest cursor in the log.
     pub oldest: Option<Cursor>,
     /// The highest cursor ever assigned; 0 if there was none.
@@ -81,7 +81,7 @@ pub struct Page {
 /// The events of a home. One per process; clones share it.
 #[derive(Debug, Clone)]
 pub struct EventFeed {
-    shared: Arc<Shared>,
+    shared: Arc<FeedState>,
     requests: mpsc::Sender<oneshot::Sender<()>>,
     tasks: TaskTracker,
     shown: Arc<ShownPlatforms>,
@@ -89,8 +89,8 @@ pub struct EventFeed {
 
 /// What the feed and its watcher share.
 #[derive(Debug)]
-struct Shared {
-    tail: Mutex<Tail>,
+struct FeedState {
+    tail: Mutex<EventTail>,
     /// The newest cursor; `None` before the log is open.
     newest: watch::Sender<Option<Cursor>>,
     changes: watch::Sender<Cursor>,
@@ -99,12 +99,12 @@ struct Shared {
     closing: CancellationToken,
 }
 
-impl Shared {
-    fn tail(&self) -> MutexGuard<'_, Tail> {
+impl FeedState {
+    fn lock_tail(&self) -> MutexGuard<'_, EventTail> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn log(&self) -> MutexGuard<'_, Option<RuntimeStore>> {
+    fn lock_log(&self) -> MutexGuard<'_, Option<RuntimeStore>> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,13 +113,17 @@ impl EventFeed {
     /// Starts following a home. Waits for the first scan, so that everything written from now on becomes an event,
     /// but not for long: a locked database is retried in the background.
     pub async fn open(home: &Home, limits: EventLimits) -> Self {
-        Self::showing(home, limits, ShownPlatforms::default()).await
+        Self::open_for_platforms(home, limits, ShownPlatforms::default()).await
     }
 
     /// Follows these platforms. Others are logged, but filtered when reading.
-    pub async fn showing(home: &Home, limits: EventLimits, shown: ShownPlatforms) -> Self {
-        let (requests, asked) = mpsc::channel(REQUESTS);
-        let shared = Arc::new(Shared {
+    pub async fn open_for_platforms(
+        home: &Home,
+        limits: EventLimits,
+        shown: ShownPlatforms,
+    ) -> Self {
+        let (requests, asked) = mpsc::channel(REQUEST_QUEUE);
+        let shared = Arc::new(FeedState {
             tail: Mutex::default(),
             newest: watch::Sender::new(None),
             changes: watch::Sender::new(Cursor::default()),
@@ -127,12 +131,12 @@ impl EventFeed {
             closing: CancellationToken::new(),
         });
         let limits = EventLimits {
-            most: limits.most.max(EventLimits::LEAST),
+            max_events: limits.max_events.max(EventLimits::MIN_EVENTS),
             ..limits
         };
         let tasks = TaskTracker::new();
-        let with_own = !shown.own().is_empty();
-        let watcher = Watcher::new(home.clone(), limits, with_own, Arc::clone(&shared), asked);
+        let with_own = !shown.own_platforms().is_empty();
+        let watcher = LogWatcher::new(home.clone(), limits, with_own, Arc::clone(&shared), asked);
         tasks.spawn(watcher.run());
         let feed = Self {
             shared,
@@ -141,14 +145,14 @@ impl EventFeed {
             shown: Arc::new(shown),
         };
         // Not being ready is told to whoever asks.
-        let _ = feed.ready().await;
+        let _ = feed.wait_until_ready().await;
         feed
     }
 
     /// The current end of the log. Waits while it cannot be opened, for example because it is locked.
     pub async fn position(&self) -> Cursor {
-        while let Err(EventError::NotReady) = self.look().await {}
-        self.shared.tail().last()
+        while let Err(EventError::NotReady) = self.request_scan().await {}
+        self.shared.lock_tail().last()
     }
 
     /// The newest known cursor, without a scan; `None` before the log is open.
@@ -163,14 +167,18 @@ impl EventFeed {
         after: Cursor,
         session_key: Option<&str>,
         limit: usize,
-    ) -> Result<Page, EventError> {
-        self.look().await?;
+    ) -> Result<EventPage, EventError> {
+        self.request_scan().await?;
         self.read(after, session_key, limit).await
     }
 
     /// Waits for the next event after a cursor, of one chat or of all. Dropping this ends the
     /// wait; the caller sets the timeout.
-    pub async fn wait(&self, after: Cursor, session_key: Option<&str>) -> Result<Page, EventError> {
+    pub async fn wait(
+        &self,
+        after: Cursor,
+        session_key: Option<&str>,
+    ) -> Result<EventPage, EventError> {
         let mut changes = self.changes();
         let mut page = self.poll(after, session_key, 1).await?;
         let mut seen = after;
@@ -182,7 +190,7 @@ impl EventFeed {
             }
             page = self.read(seen, session_key, 1).await?;
         }
-        page.dropped = dropped(after, page.oldest, page.last);
+        page.dropped = count_dropped(after, page.oldest, page.last);
         Ok(page)
     }
 
@@ -204,39 +212,42 @@ impl EventFeed {
         after: Cursor,
         session_key: Option<&str>,
         limit: usize,
-    ) -> Result<Page, EventError> {
-        let is_wanted = |event: &Event| {
+    ) -> Result<EventPage, EventError> {
+        let is_wanted = |event: &ConversationEvent| {
             session_key.is_none_or(|key| event.session_key == key)
-                && self.shown.has_key(&event.session_key)
+                && self.shown.shows_key(&event.session_key)
         };
-        if let Some(page) = self.shared.tail().page(after, is_wanted, limit) {
+        if let Some(page) = self.shared.lock_tail().page(after, is_wanted, limit) {
             return Ok(page);
         }
-        let log = self.shared.log().clone().ok_or(EventError::NotReady)?;
+        let log = self.shared.lock_log().clone().ok_or(EventError::NotReady)?;
         let mut events = Vec::new();
         let mut from = after.into_stored();
         loop {
             let page = log.events_after(from, session_key, limit).await?;
-            let (oldest, last) = (page.oldest.map(Cursor::stored), Cursor::stored(page.last));
+            let (oldest, last) = (
+                page.oldest.map(Cursor::from_stored),
+                Cursor::from_stored(page.last),
+            );
             let is_end = page.events.len() < limit;
             from = page.events.last().map_or(from, |event| event.cursor);
-            let read = event::read_all(page.events).into_iter();
+            let read = event::parse_events(page.events).into_iter();
             events.extend(read.filter(is_wanted));
             if is_end || events.len() >= limit {
                 events.truncate(limit);
-                return Ok(Page {
+                return Ok(EventPage {
                     events,
                     oldest,
                     last,
-                    dropped: dropped(after, oldest, last),
+                    dropped: count_dropped(after, oldest, last),
                 });
             }
         }
     }
 
     /// Requests a scan, so that the answer is not older than the request.
-    async fn look(&self) -> Result<(), EventError> {
-        self.ready().await?;
+    async fn request_scan(&self) -> Result<(), EventError> {
+        self.wait_until_ready().await?;
         let (done, looked) = oneshot::channel();
         let look = async {
             if self.requests.send(done).await.is_ok() {
@@ -245,16 +256,16 @@ impl EventFeed {
             }
         };
         tokio::select! {
-            _ = tokio::time::timeout(LOOK_PATIENCE, look) => Ok(()),
+            _ = tokio::time::timeout(SCAN_TIMEOUT, look) => Ok(()),
             () = self.shared.closing.cancelled() => Err(EventError::Closed),
         }
     }
 
-    async fn ready(&self) -> Result<(), EventError> {
+    async fn wait_until_ready(&self) -> Result<(), EventError> {
         let mut newest = self.shared.newest.subscribe();
         let ready = async { newest.wait_for(Option::is_some).await.is_ok() };
         tokio::select! {
-            ready = tokio::time::timeout(OPEN_PATIENCE, ready) => match ready {
+            ready = tokio::time::timeout(OPEN_TIMEOUT, ready) => match ready {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(EventError::Closed),
                 Err(_) => Err(EventError::NotReady),
@@ -265,7 +276,7 @@ impl EventFeed {
 }
 
 /// How many events after a cursor were dropped: they are dropped from the start, and cursors have no gaps.
-fn dropped(after: Cursor, oldest: Option<Cursor>, last: Cursor) -> u64 {
+fn count_dropped(after: Cursor, oldest: Option<Cursor>, last: Cursor) -> u64 {
     let next = oldest.map_or(last.0 + 1, |oldest| oldest.0);
     next.saturating_sub(after.0 + 1)
 }

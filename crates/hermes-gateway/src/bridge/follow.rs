@@ -16,25 +16,25 @@ use serde_json::{Value, json};
 
 use super::{
     Bridge,
-    events::{Cursor, Event, EventError, EventFeed, EventKind},
-    resources::{self, Address},
+    events::{ConversationEvent, Cursor, EventError, EventFeed, EventKind},
+    resources::{self, ResourceAddress},
     tools,
 };
 
 /// Events read at once.
-const AT_ONCE: usize = 200;
+const BATCH_SIZE: usize = 200;
 /// The pause after a failed read.
-const AFTER_FAILURE: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Reads the log from a cursor on.
-struct Follower {
+struct LogFollower {
     feed: EventFeed,
     after: Cursor,
 }
 
-impl Follower {
+impl LogFollower {
     /// Waits for the next events. `None` when the log is closed.
-    async fn next(&mut self) -> Option<Vec<Event>> {
+    async fn next(&mut self) -> Option<Vec<ConversationEvent>> {
         loop {
             match self.read().await {
                 Ok(events) => {
@@ -45,21 +45,21 @@ impl Follower {
                 // The client does not ask again, so a failed read must be retried.
                 Err(error) => {
                     tracing::warn!(%error, "reading the event log failed; retrying");
-                    tokio::time::sleep(AFTER_FAILURE).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    async fn read(&self) -> Result<Vec<Event>, EventError> {
+    async fn read(&self) -> Result<Vec<ConversationEvent>, EventError> {
         self.feed.wait(self.after, None).await?;
-        let page = self.feed.poll(self.after, None, AT_ONCE).await?;
+        let page = self.feed.poll(self.after, None, BATCH_SIZE).await?;
         Ok(page.events)
     }
 }
 
 /// The resources that a batch of events changes, without duplicates.
-fn changed(events: &[Event]) -> BTreeSet<String> {
+fn changed_resources(events: &[ConversationEvent]) -> BTreeSet<String> {
     let mut uris = BTreeSet::new();
     for event in events {
         uris.insert(resources::CONVERSATIONS.to_owned());
@@ -72,29 +72,29 @@ fn changed(events: &[Event]) -> BTreeSet<String> {
 
 pub(super) fn can_be_watched(uri: &str) -> bool {
     matches!(
-        Address::parse(uri),
-        Some(Address::Conversations | Address::Conversation(_))
+        ResourceAddress::parse(uri),
+        Some(ResourceAddress::Conversations | ResourceAddress::Conversation(_))
     )
 }
 
 /// The canonical form of a URI, for comparison.
-pub(super) fn canonical(uri: &str) -> String {
-    match Address::parse(uri) {
-        Some(Address::Conversation(key)) => resources::conversation_uri(&key),
+pub(super) fn canonical_uri(uri: &str) -> String {
+    match ResourceAddress::parse(uri) {
+        Some(ResourceAddress::Conversation(key)) => resources::conversation_uri(&key),
         _ => uri.to_owned(),
     }
 }
 
 /// Notifies a client of changes of its subscribed resources.
-pub(super) async fn tell_of_resources(
+pub(super) async fn notify_resources(
     feed: EventFeed,
     from: Cursor,
     peer: Peer<RoleServer>,
     watched: Arc<Mutex<BTreeSet<String>>>,
 ) {
-    let mut follower = Follower { feed, after: from };
+    let mut follower = LogFollower { feed, after: from };
     while let Some(events) = follower.next().await {
-        let changed = changed(&events);
+        let changed = changed_resources(&events);
         let interesting: Vec<String> = {
             let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
             watched.intersection(&changed).cloned().collect()
@@ -109,15 +109,19 @@ pub(super) async fn tell_of_resources(
 }
 
 /// Serves one `subscriptions/listen` until it is cancelled.
-pub(super) async fn listen(feed: EventFeed, from: Cursor, context: &SubscriptionContext) {
+pub(super) async fn serve_subscription(
+    feed: EventFeed,
+    from: Cursor,
+    context: &SubscriptionContext,
+) {
     let accepted = context.accepted().resource_subscriptions.clone();
     let accepted = accepted.unwrap_or_default();
-    let mut follower = Follower { feed, after: from };
+    let mut follower = LogFollower { feed, after: from };
     let told = async {
         while let Some(events) = follower.next().await {
-            let changed = changed(&events);
+            let changed = changed_resources(&events);
             for uri in &accepted {
-                if changed.contains(&canonical(uri))
+                if changed.contains(&canonical_uri(uri))
                     && context.sink().notify_resource_updated(uri).await.is_err()
                 {
                     return;
@@ -142,10 +146,10 @@ pub(super) async fn push_messages(
         Some(from) => from,
         None => feed.position().await,
     };
-    let mut follower = Follower { feed, after };
+    let mut follower = LogFollower { feed, after };
     while let Some(events) = follower.next().await {
         for event in &events {
-            let Some(params) = pushed(&bridge, event).await else {
+            let Some(params) = push_payload(&bridge, event).await else {
                 continue;
             };
             let notification =
@@ -159,7 +163,7 @@ pub(super) async fn push_messages(
 }
 
 /// The payload for an event: a user message and its origin, as strings.
-async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
+async fn push_payload(bridge: &Bridge, event: &ConversationEvent) -> Option<Value> {
     let EventKind::Message {
         role,
         content,
@@ -176,7 +180,7 @@ async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
     // The conversation may have ended meanwhile.
     let conversation = tools::find_conversation(bridge, key).await.ok();
     let whole = match &conversation {
-        Some(conversation) => whole_text(bridge, &conversation.session_id, message_id).await,
+        Some(conversation) => read_full_text(bridge, &conversation.session_id, message_id).await,
         None => None,
     };
     let (platform, chat, user) = conversation.map_or_else(Default::default, |conversation| {
@@ -199,7 +203,7 @@ async fn pushed(bridge: &Bridge, event: &Event) -> Option<Value> {
 }
 
 /// The full text of a message, which an event may have truncated.
-async fn whole_text(bridge: &Bridge, session: &str, id: &str) -> Option<String> {
+async fn read_full_text(bridge: &Bridge, session: &str, id: &str) -> Option<String> {
     let store = bridge.databases().conversations().await.ok()??;
     let session = SessionId::parse(session).ok()?;
     let message = tools::find_message(&store, &session, id).await.ok()?;
@@ -217,7 +221,7 @@ mod tests {
     use crate::bridge::events::EventLimits;
 
     #[tokio::test]
-    async fn a_log_that_can_not_be_read_for_a_while_is_followed_later() {
+    async fn a_log_that_cannot_be_read_for_a_while_is_followed_later() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
         let store = Store::open(&home, Access::ReadWrite).await.unwrap();
@@ -225,9 +229,9 @@ mod tests {
         let mut new = NewSession::new(session.clone(), "telegram");
         new.session_key = Some(SessionKey::new("agent:main:telegram:dm:1"));
         store.create_session(&new).await.unwrap();
-        let locker = DatabaseLock::take(&directory.path().join("runtime.db"));
+        let locker = DatabaseLock::acquire(&directory.path().join("runtime.db"));
         let feed = EventFeed::open(&home, EventLimits::default()).await;
-        let mut follower = Follower {
+        let mut follower = LogFollower {
             feed: feed.clone(),
             after: Cursor::default(),
         };

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{
     Bridge,
-    envelope::{Document, Refusal},
+    envelope::{JsonDocument, ToolRefusal},
     tools::{self, Attachment, ConversationFilter},
 };
 
@@ -25,9 +25,9 @@ const CONVERSATION_PREFIX: &str = "hermes://conversations/";
 const MESSAGE_PREFIX: &str = "hermes://messages/";
 const JSON: &str = "application/json";
 /// How many conversations are listed, and how many messages of one are shown.
-const MOST_CONVERSATIONS: usize = 200;
-const MOST_MESSAGES: usize = 50;
-const MOST_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_CONVERSATIONS: usize = 200;
+const MAX_MESSAGES: usize = 50;
+const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Characters that are escaped in a segment of a URI.
 const RESERVED: &AsciiSet = &CONTROLS
@@ -45,7 +45,7 @@ const RESERVED: &AsciiSet = &CONTROLS
     .add(b'}');
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Address<'a> {
+pub(super) enum ResourceAddress<'a> {
     Conversations,
     /// One, by its key.
     Conversation(Cow<'a, str>),
@@ -56,13 +56,13 @@ pub(super) enum Address<'a> {
     },
 }
 
-impl<'a> Address<'a> {
+impl<'a> ResourceAddress<'a> {
     pub(super) fn parse(uri: &'a str) -> Option<Self> {
         if uri == CONVERSATIONS {
             return Some(Self::Conversations);
         }
         if let Some(key) = uri.strip_prefix(CONVERSATION_PREFIX) {
-            let key = decoded(key)?;
+            let key = decode_segment(key)?;
             return (!key.is_empty()).then_some(Self::Conversation(key));
         }
         let mut segments = uri.strip_prefix(MESSAGE_PREFIX)?.split('/');
@@ -70,14 +70,14 @@ impl<'a> Address<'a> {
         let is_attachment = segments.next() == Some("attachments");
         let position = segments.next()?.parse().ok()?;
         (is_attachment && segments.next().is_none()).then_some(Self::Attachment {
-            session: decoded(session)?,
-            message: decoded(message)?,
+            session: decode_segment(session)?,
+            message: decode_segment(message)?,
             position,
         })
     }
 }
 
-fn decoded(segment: &str) -> Option<Cow<'_, str>> {
+fn decode_segment(segment: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(segment).decode_utf8().ok()
 }
 
@@ -96,14 +96,14 @@ pub(super) fn attachment_uri(session: &str, message: &str, position: usize) -> S
 }
 
 /// The resources there are: the list, and each conversation.
-pub(super) async fn list(bridge: &Bridge) -> Result<Vec<Resource>, ErrorData> {
+pub(super) async fn list_resources(bridge: &Bridge) -> Result<Vec<Resource>, ErrorData> {
     let all = Resource::new(CONVERSATIONS, "conversations")
         .with_title("Conversations")
         .with_description("The open conversations, most recently active first")
         .with_mime_type(JSON);
     let mut resources = vec![all];
-    let entries = bridge.conversations().await.map_err(refused)?;
-    for entry in entries.iter().take(MOST_CONVERSATIONS) {
+    let entries = bridge.conversations().await.map_err(refusal_error)?;
+    for entry in entries.iter().take(MAX_CONVERSATIONS) {
         let names = [&entry.display_name, &entry.chat_name, &entry.session_key];
         let title = names.into_iter().find(|name| !name.is_empty());
         let resource = Resource::new(conversation_uri(&entry.session_key), &*entry.session_key)
@@ -118,7 +118,7 @@ pub(super) async fn list(bridge: &Bridge) -> Result<Vec<Resource>, ErrorData> {
     Ok(resources)
 }
 
-pub(super) fn templates() -> Vec<ResourceTemplate> {
+pub(super) fn list_templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new("hermes://conversations/{session_key}", "conversation")
             .with_title("Conversation")
@@ -138,64 +138,68 @@ pub(super) fn not_found(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(problem, Some(json!({"uri": uri})))
 }
 
-pub(super) async fn read(bridge: &Bridge, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read_resource(
+    bridge: &Bridge,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
     let not_found = || not_found(uri);
-    let contents = match Address::parse(uri).ok_or_else(not_found)? {
-        Address::Conversations => {
-            let list = tools::list_conversations(
-                bridge,
-                ConversationFilter::default(),
-                MOST_CONVERSATIONS,
-            );
-            document(uri, list.await.map_err(refused)?)
+    let contents = match ResourceAddress::parse(uri).ok_or_else(not_found)? {
+        ResourceAddress::Conversations => {
+            let list =
+                tools::list_conversations(bridge, ConversationFilter::default(), MAX_CONVERSATIONS);
+            document_contents(uri, list.await.map_err(refusal_error)?)
         }
-        Address::Conversation(key) => {
-            let transcript = tools::recent(bridge, &key, MOST_MESSAGES).await;
-            let transcript = transcript.map_err(refused)?;
-            document(uri, transcript.document())
+        ResourceAddress::Conversation(key) => {
+            let transcript = tools::read_transcript(bridge, &key, MAX_MESSAGES).await;
+            let transcript = transcript.map_err(refusal_error)?;
+            document_contents(uri, transcript.document())
         }
-        Address::Attachment {
+        ResourceAddress::Attachment {
             session,
             message,
             position,
         } => {
             let session = SessionId::parse(&session).map_err(|_| not_found())?;
             let store = bridge.databases().conversations().await;
-            let store = store.map_err(|error| refused(Refusal::unavailable(&error)))?;
+            let store = store.map_err(|error| refusal_error(ToolRefusal::unavailable(&error)))?;
             let store = store.ok_or_else(not_found)?;
             let message = tools::find_message(&store, &session, &message).await;
-            let message = message.map_err(refused)?;
+            let message = message.map_err(refusal_error)?;
             let mut attachments = tools::attachments_of(&message);
             if position >= attachments.len() {
                 return Err(not_found());
             }
-            let (kind, bytes) = bytes_of(bridge, attachments.swap_remove(position)).await?;
+            let (kind, bytes) = attachment_bytes(bridge, attachments.swap_remove(position)).await?;
             ResourceContents::blob(BASE64_STANDARD.encode(bytes), uri).with_mime_type(kind)
         }
     };
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-fn document(uri: &str, document: Document) -> ResourceContents {
+fn document_contents(uri: &str, document: JsonDocument) -> ResourceContents {
     ResourceContents::text(document.into_text(), uri).with_mime_type(JSON)
 }
 
 /// The error with a tool's reason.
-fn refused(refusal: Refusal) -> ErrorData {
+fn refusal_error(refusal: ToolRefusal) -> ErrorData {
     refusal.into_error(ErrorCode::RESOURCE_NOT_FOUND)
 }
 
 /// The bytes of a local attachment, and their media type.
-async fn bytes_of(bridge: &Bridge, attachment: Attachment) -> Result<(String, Vec<u8>), ErrorData> {
+async fn attachment_bytes(
+    bridge: &Bridge,
+    attachment: Attachment,
+) -> Result<(String, Vec<u8>), ErrorData> {
     let elsewhere =
         |what: &str| ErrorData::invalid_params(format!("This attachment is {what}"), None);
     match attachment {
-        Attachment::Image { url } => in_data_url(&url)
+        Attachment::Image { url } => decode_data_url(&url)
             .ok_or_else(|| elsewhere("on the web; attachments_fetch returns its URL")),
         Attachment::Part { .. } => Err(elsewhere("not a file; attachments_fetch returns it")),
         Attachment::Media { path } => {
             let cache = bridge.home().cache_dir();
-            let read = tokio::task::spawn_blocking(move || in_cache(&cache, Path::new(&path)));
+            let read =
+                tokio::task::spawn_blocking(move || read_cached_file(&cache, Path::new(&path)));
             let read = read.await.ok().flatten();
             read.ok_or_else(|| elsewhere("not in the cache of this home, or too large"))
         }
@@ -203,7 +207,7 @@ async fn bytes_of(bridge: &Bridge, attachment: Attachment) -> Result<(String, Ve
 }
 
 /// What a `data:` address holds.
-fn in_data_url(url: &str) -> Option<(String, Vec<u8>)> {
+fn decode_data_url(url: &str) -> Option<(String, Vec<u8>)> {
     let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
     let kind = head.split(';').next().filter(|kind| !kind.is_empty());
     let kind = kind.unwrap_or("text/plain").to_owned();
@@ -215,11 +219,11 @@ fn in_data_url(url: &str) -> Option<(String, Vec<u8>)> {
 }
 
 /// Reads a file below the cache, without following links out of it.
-fn in_cache(cache: &Path, path: &Path) -> Option<(String, Vec<u8>)> {
+fn read_cached_file(cache: &Path, path: &Path) -> Option<(String, Vec<u8>)> {
     let cache = cache.canonicalize().ok()?;
     let path: PathBuf = path.canonicalize().ok()?;
     let metadata = path.metadata().ok()?;
-    if !path.starts_with(&cache) || !metadata.is_file() || metadata.len() > MOST_BYTES {
+    if !path.starts_with(&cache) || !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
         return None;
     }
     let kind = media_type(path.extension().and_then(|extension| extension.to_str()));
@@ -254,18 +258,18 @@ mod tests {
         for key in ["agent:main:telegram:dm:123456", "a/b c%?#ä", "x"] {
             let uri = conversation_uri(key);
             assert_eq!(
-                Address::parse(&uri),
-                Some(Address::Conversation(key.into())),
+                ResourceAddress::parse(&uri),
+                Some(ResourceAddress::Conversation(key.into())),
                 "{uri}"
             );
         }
         let uri = attachment_uri("2026_a b", "7", 3);
-        let address = Address::Attachment {
+        let address = ResourceAddress::Attachment {
             session: "2026_a b".into(),
             message: "7".into(),
             position: 3,
         };
-        assert_eq!(Address::parse(&uri), Some(address));
+        assert_eq!(ResourceAddress::parse(&uri), Some(address));
         assert_eq!(conversation_uri("a:b"), "hermes://conversations/a:b");
         for strange in [
             "hermes://conversations/",
@@ -275,17 +279,17 @@ mod tests {
             "https://conversations",
             "",
         ] {
-            assert_eq!(Address::parse(strange), None, "{strange}");
+            assert_eq!(ResourceAddress::parse(strange), None, "{strange}");
         }
     }
 
     #[test]
     fn a_data_url_holds_its_bytes() {
-        let png = in_data_url("data:image/png;base64,AQID").unwrap();
+        let png = decode_data_url("data:image/png;base64,AQID").unwrap();
         assert_eq!(png, ("image/png".into(), vec![1, 2, 3]));
-        assert_eq!(in_data_url("data:,a%20b").unwrap().1, b"a b");
-        assert!(in_data_url("https://x").is_none());
-        assert!(in_data_url("data:image/png;base64,%%").is_none());
+        assert_eq!(decode_data_url("data:,a%20b").unwrap().1, b"a b");
+        assert!(decode_data_url("https://x").is_none());
+        assert!(decode_data_url("data:image/png;base64,%%").is_none());
     }
 
     #[test]
@@ -300,7 +304,7 @@ mod tests {
         std::fs::write(&outside, "secret").unwrap();
         let link = cache.join("link.png");
         std::os::unix::fs::symlink(&outside, &link).unwrap();
-        assert_eq!(in_cache(&cache, &inside).unwrap().0, "image/png");
+        assert_eq!(read_cached_file(&cache, &inside).unwrap().0, "image/png");
         for refused in [
             &outside,
             &link,
@@ -308,7 +312,11 @@ mod tests {
             &cache,
             &cache.join("none"),
         ] {
-            assert!(in_cache(&cache, refused).is_none(), "{}", refused.display());
+            assert!(
+                read_cached_file(&cache, refused).is_none(),
+                "{}",
+                refused.display()
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use rmcp::{
 use super::{
     Bridge, ToolAccess,
     arguments::{self, Arguments, Parameter},
-    connection::Beginning,
+    connection::EventStart,
     envelope,
 };
 
@@ -24,13 +24,11 @@ mod messages;
 mod send;
 
 pub(super) use attachments::{Attachment, attachments_of, find_message};
-pub(super) use conversations::{
-    Filter as ConversationFilter, find as find_conversation, list as list_conversations,
-};
-pub(super) use messages::{Transcript, recent};
+pub(super) use conversations::{ConversationFilter, find_conversation, list_conversations};
+pub(super) use messages::{Transcript, read_transcript};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Name {
+enum ToolId {
     ConversationsList,
     ConversationGet,
     MessagesRead,
@@ -49,8 +47,8 @@ enum Effect {
     Writes,
 }
 
-struct Specification {
-    tool: Name,
+struct ToolSpec {
+    tool: ToolId,
     name: &'static str,
     title: &'static str,
     description: &'static str,
@@ -58,17 +56,17 @@ struct Specification {
     effect: Effect,
 }
 
-const MOST_CURSOR: i64 = 1_000_000_000_000_000_000;
+const MAX_CURSOR: i64 = 1_000_000_000_000_000_000;
 
 const SESSION_KEY: Parameter = Parameter::text("session_key");
-const AFTER_CURSOR: Parameter = Parameter::integer("after_cursor", 0, 0, MOST_CURSOR);
-const ONE_SESSION: Parameter = Parameter::optional("session_key");
+const AFTER_CURSOR: Parameter = Parameter::integer("after_cursor", 0, 0, MAX_CURSOR);
+const OPTIONAL_SESSION_KEY: Parameter = Parameter::optional("session_key");
 const PLATFORM: Parameter = Parameter::optional("platform");
 
 /// In the order they are listed.
-const TOOLS: [Specification; 10] = [
-    Specification {
-        tool: Name::ConversationsList,
+const TOOLS: [ToolSpec; 10] = [
+    ToolSpec {
+        tool: ToolId::ConversationsList,
         name: "conversations_list",
         title: "List conversations",
         description: "List the open conversations on messaging platforms, most recently active first. `platform` keeps \
@@ -81,8 +79,8 @@ const TOOLS: [Specification; 10] = [
         ],
         effect: Effect::Reads,
     },
-    Specification {
-        tool: Name::ConversationGet,
+    ToolSpec {
+        tool: ToolId::ConversationGet,
         name: "conversation_get",
         title: "Show a conversation",
         description: "Show one conversation: who and where it is, when it began and was last active, and the tokens it \
@@ -90,8 +88,8 @@ const TOOLS: [Specification; 10] = [
         parameters: &[SESSION_KEY],
         effect: Effect::Reads,
     },
-    Specification {
-        tool: Name::MessagesRead,
+    ToolSpec {
+        tool: ToolId::MessagesRead,
         name: "messages_read",
         title: "Read messages",
         description: "Read the latest messages of a conversation, oldest first: what people and the assistant said, \
@@ -99,8 +97,8 @@ const TOOLS: [Specification; 10] = [
         parameters: &[SESSION_KEY, Parameter::integer("limit", 50, 1, 200)],
         effect: Effect::Reads,
     },
-    Specification {
-        tool: Name::AttachmentsFetch,
+    ToolSpec {
+        tool: ToolId::AttachmentsFetch,
         name: "attachments_fetch",
         title: "List attachments",
         description: "List what a message carries besides text: images, and files that the platform has stored. \
@@ -108,34 +106,34 @@ const TOOLS: [Specification; 10] = [
         parameters: &[SESSION_KEY, Parameter::text("message_id")],
         effect: Effect::Reads,
     },
-    Specification {
-        tool: Name::EventsPoll,
+    ToolSpec {
+        tool: ToolId::EventsPoll,
         name: "events_poll",
         title: "Poll for events",
         description: "Return at once what has happened after a cursor: messages, and approvals that were asked for or \
             decided. Pass the returned `next_cursor` next time; 0 means since this connection began.",
         parameters: &[
             AFTER_CURSOR,
-            ONE_SESSION,
+            OPTIONAL_SESSION_KEY,
             Parameter::integer("limit", 20, 1, 200),
         ],
         effect: Effect::Reads,
     },
-    Specification {
-        tool: Name::EventsWait,
+    ToolSpec {
+        tool: ToolId::EventsWait,
         name: "events_wait",
         title: "Wait for an event",
         description: "Wait for the next event after a cursor, at most `timeout_ms` (up to 300000). Pass the event's \
             cursor to wait for the one after it.",
         parameters: &[
             AFTER_CURSOR,
-            ONE_SESSION,
+            OPTIONAL_SESSION_KEY,
             Parameter::integer("timeout_ms", 30_000, 0, 300_000),
         ],
         effect: Effect::Reads,
     },
-    Specification {
-        tool: Name::MessagesSend,
+    ToolSpec {
+        tool: ToolId::MessagesSend,
         name: "messages_send",
         title: "Send a message",
         description: "Send a text as the bot. `target` is `platform:chat`, such as `telegram:123456`, \
@@ -144,24 +142,24 @@ const TOOLS: [Specification; 10] = [
         parameters: &[Parameter::text("target"), Parameter::text("message")],
         effect: Effect::Writes,
     },
-    Specification {
-        tool: Name::ChannelsList,
+    ToolSpec {
+        tool: ToolId::ChannelsList,
         name: "channels_list",
         title: "List channels",
         description: "List the chats and channels that messages_send can reach, each with its `target`.",
         parameters: &[PLATFORM],
         effect: Effect::Reads,
     },
-    Specification {
-        tool: Name::PermissionsListOpen,
+    ToolSpec {
+        tool: ToolId::PermissionsListOpen,
         name: "permissions_list_open",
         title: "List open approvals",
         description: "List what the agent wants to do and waits for a decision on, oldest first.",
         parameters: &[],
         effect: Effect::Reads,
     },
-    Specification {
-        tool: Name::PermissionsRespond,
+    ToolSpec {
+        tool: ToolId::PermissionsRespond,
         name: "permissions_respond",
         title: "Decide on an approval",
         description: "Decide on an open approval: `decision` is `allow-once`, `allow-always` or `deny`. The answer \
@@ -171,10 +169,10 @@ const TOOLS: [Specification; 10] = [
     },
 ];
 
-pub(super) fn list(access: ToolAccess) -> Vec<Tool> {
+pub(super) fn list_tools(access: ToolAccess) -> Vec<Tool> {
     let output = envelope::output_schema();
-    let describe = |tool: &Specification| {
-        let input: JsonObject = arguments::schema(tool.parameters);
+    let describe = |tool: &ToolSpec| {
+        let input: JsonObject = arguments::arguments_schema(tool.parameters);
         let mut annotations = ToolAnnotations::with_title(tool.title);
         if tool.effect == Effect::Reads {
             annotations = annotations.read_only(true);
@@ -183,47 +181,46 @@ pub(super) fn list(access: ToolAccess) -> Vec<Tool> {
             .with_raw_output_schema(Arc::clone(&output))
             .with_annotations(annotations)
     };
-    offered(access).map(describe).collect()
+    offered_tools(access).map(describe).collect()
 }
 
-fn offered(access: ToolAccess) -> impl Iterator<Item = &'static Specification> {
-    let is_offered = move |tool: &&Specification| {
-        access == ToolAccess::Everything || tool.effect == Effect::Reads
-    };
+fn offered_tools(access: ToolAccess) -> impl Iterator<Item = &'static ToolSpec> {
+    let is_offered =
+        move |tool: &&ToolSpec| access == ToolAccess::All || tool.effect == Effect::Reads;
     TOOLS.iter().filter(is_offered)
 }
 
-pub(super) async fn call(
+pub(super) async fn call_tool(
     bridge: &Bridge,
-    beginning: &Beginning,
+    beginning: &EventStart,
     name: &str,
     given: Option<&JsonObject>,
     context: &RequestContext<RoleServer>,
 ) -> CallToolResult {
-    let Some(tool) = offered(bridge.access()).find(|tool| tool.name == name) else {
-        return envelope::misused(format!("Unknown tool: {name}"));
+    let Some(tool) = offered_tools(bridge.access()).find(|tool| tool.name == name) else {
+        return envelope::invalid_call(format!("Unknown tool: {name}"));
     };
     let arguments = match Arguments::check(tool.name, tool.parameters, given) {
         Ok(arguments) => arguments,
-        Err(problem) => return envelope::misused(problem),
+        Err(problem) => return envelope::invalid_call(problem),
     };
     let arguments = &arguments;
     tracing::debug!(tool = tool.name, id = %context.id, "bridge tool called");
     let outcome = match tool.tool {
-        Name::ConversationsList => conversations::conversations_list(bridge, arguments).await,
-        Name::ConversationGet => conversations::conversation_get(bridge, arguments).await,
-        Name::MessagesRead => messages::messages_read(bridge, arguments).await,
-        Name::AttachmentsFetch => attachments::attachments_fetch(bridge, arguments).await,
-        Name::EventsPoll => events::events_poll(bridge, beginning, arguments).await,
-        Name::EventsWait => events::events_wait(bridge, beginning, arguments, context).await,
-        Name::MessagesSend => send::messages_send(bridge, arguments).await,
-        Name::ChannelsList => channels::channels_list(bridge, arguments).await,
-        Name::PermissionsListOpen => approvals::permissions_list_open(bridge).await,
-        Name::PermissionsRespond => approvals::permissions_respond(bridge, arguments).await,
+        ToolId::ConversationsList => conversations::conversations_list(bridge, arguments).await,
+        ToolId::ConversationGet => conversations::conversation_get(bridge, arguments).await,
+        ToolId::MessagesRead => messages::messages_read(bridge, arguments).await,
+        ToolId::AttachmentsFetch => attachments::attachments_fetch(bridge, arguments).await,
+        ToolId::EventsPoll => events::events_poll(bridge, beginning, arguments).await,
+        ToolId::EventsWait => events::events_wait(bridge, beginning, arguments, context).await,
+        ToolId::MessagesSend => send::messages_send(bridge, arguments).await,
+        ToolId::ChannelsList => channels::channels_list(bridge, arguments).await,
+        ToolId::PermissionsListOpen => approvals::permissions_list_open(bridge).await,
+        ToolId::PermissionsRespond => approvals::permissions_respond(bridge, arguments).await,
     };
     let is_refused = outcome.is_err();
     tracing::debug!(tool = tool.name, id = %context.id, is_refused, "bridge tool answered");
-    envelope::wrap(outcome)
+    envelope::wrap_result(outcome)
 }
 
 #[cfg(test)]
@@ -235,10 +232,10 @@ mod tests {
     #[test]
     fn there_are_ten_in_their_order_and_eight_that_only_read() {
         let names = |access| -> Vec<_> {
-            let tools = list(access).into_iter();
+            let tools = list_tools(access).into_iter();
             tools.map(|tool| tool.name.into_owned()).collect()
         };
-        let all = names(ToolAccess::Everything);
+        let all = names(ToolAccess::All);
         assert_eq!(
             all,
             [
@@ -257,7 +254,7 @@ mod tests {
         let mut reading = all.clone();
         reading.retain(|name| name != "messages_send" && name != "permissions_respond");
         assert_eq!(names(ToolAccess::ReadOnly), reading);
-        for tool in list(ToolAccess::Everything) {
+        for tool in list_tools(ToolAccess::All) {
             let hint = tool.annotations.unwrap().read_only_hint;
             assert_eq!(
                 hint == Some(true),
@@ -268,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_schemas_are_exact() {
-        let tools = list(ToolAccess::Everything);
+        let tools = list_tools(ToolAccess::All);
         let input = |name: &str| {
             let tool = tools.iter().find(|tool| tool.name == name).unwrap();
             serde_json::to_value(&*tool.input_schema).unwrap()

@@ -1,32 +1,32 @@
 //! Decisions about approvals of runs.
 
-use hermes_agent::approval::{Given, Taken};
-use hermes_store::{StoreError, runtime::Answer};
+use hermes_agent::approval::{SubmitOutcome, SubmittedDecision};
+use hermes_store::{StoreError, runtime::ApprovalAnswer};
 
 use super::Runs;
 
 /// Recorded as answerer.
-const BY: &str = "api";
+const ANSWERED_BY: &str = "api";
 /// Longest reason for the agent, in characters.
-const LONGEST_REASON: usize = 280;
+const MAX_REASON_CHARS: usize = 280;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum ApprovalSelector {
     Oldest,
     All,
     Id(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    pub choice: Answer,
-    pub which: Which,
+pub struct RunDecision {
+    pub choice: ApprovalAnswer,
+    pub which: ApprovalSelector,
     /// For the agent.
     pub reason: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum NotDecided {
+pub enum DecideError {
     #[error("unknown run")]
     NotFound,
     #[error("the run has ended; nothing can be decided any more")]
@@ -41,37 +41,37 @@ pub enum NotDecided {
 
 impl Runs {
     /// Decides pending approvals of a run. The first answer counts. Returns how many were decided.
-    pub async fn decide(&self, run: &str, decision: &Decision) -> Result<usize, NotDecided> {
+    pub async fn decide(&self, run: &str, decision: &RunDecision) -> Result<usize, DecideError> {
         let store = &self.inner.parts.store;
-        let found = store.run(run).await?.ok_or(NotDecided::NotFound)?;
+        let found = store.run(run).await?.ok_or(DecideError::NotFound)?;
         if found.status.is_final() {
-            return Err(NotDecided::NotActive);
+            return Err(DecideError::NotActive);
         }
         let mut open = store.open_approvals_of_run(run).await?;
         match &decision.which {
-            Which::All => {}
-            Which::Oldest => open.truncate(1),
-            Which::Id(id) => open.retain(|question| question.id == *id),
+            ApprovalSelector::All => {}
+            ApprovalSelector::Oldest => open.truncate(1),
+            ApprovalSelector::Id(id) => open.retain(|question| question.id == *id),
         }
         let reason = decision
             .reason
             .as_deref()
-            .map(|reason| reason.chars().take(LONGEST_REASON).collect::<String>());
+            .map(|reason| reason.chars().take(MAX_REASON_CHARS).collect::<String>());
         let mut decided = 0;
         for question in open {
-            let given = Given {
+            let given = SubmittedDecision {
                 answer: decision.choice,
-                by: BY.to_owned(),
+                by: ANSWERED_BY.to_owned(),
                 reason: reason.clone(),
             };
-            match self.inner.decisions.decide(&question.id, given) {
-                Taken::Accepted => decided += 1,
-                Taken::NotPermanent => return Err(NotDecided::NotPermanent),
-                Taken::NotWaiting | Taken::Refused => {}
+            match self.inner.decisions.submit(&question.id, given) {
+                SubmitOutcome::Accepted => decided += 1,
+                SubmitOutcome::NotPermanent => return Err(DecideError::NotPermanent),
+                SubmitOutcome::NotWaiting | SubmitOutcome::Refused => {}
             }
         }
         if decided == 0 {
-            return Err(NotDecided::NotPending);
+            return Err(DecideError::NotPending);
         }
         Ok(decided)
     }

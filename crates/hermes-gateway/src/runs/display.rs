@@ -1,7 +1,7 @@
 //! Converts the events of a turn to events of its run.
 
 use hermes_agent::{
-    conversation::Display,
+    conversation::TurnDisplay,
     message::ToolCall,
     model::{ModelEvent, ShownText},
     turn::{Activity, TurnEvent},
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::log::RunLog;
 
 /// Longest preview of a call, in characters.
-const LONGEST_PREVIEW: usize = 200;
+const MAX_PREVIEW_CHARS: usize = 200;
 /// The arguments shown in a preview, in order of preference.
-const TELLING: [&str; 7] = [
+const PREVIEW_ARGUMENTS: [&str; 7] = [
     "command", "path", "pattern", "query", "url", "name", "question",
 ];
 
@@ -22,7 +22,7 @@ const TELLING: [&str; 7] = [
 pub(super) struct LogDisplay {
     log: RunLog,
     redactor: Redactor,
-    thoughts: String,
+    reasoning: String,
     activity: Activity,
 }
 
@@ -32,13 +32,13 @@ impl LogDisplay {
             activity,
             log,
             redactor,
-            thoughts: String::new(),
+            reasoning: String::new(),
         }
     }
 
     /// Logs reasoning as one event, when it is complete.
-    pub(super) fn tell_thoughts(&mut self) {
-        let thoughts = std::mem::take(&mut self.thoughts);
+    pub(super) fn flush_reasoning(&mut self) {
+        let thoughts = std::mem::take(&mut self.reasoning);
         if !thoughts.trim().is_empty() {
             self.log
                 .event("reasoning.available", json!({"text": thoughts}));
@@ -47,27 +47,27 @@ impl LogDisplay {
 
     fn preview(&self, call: &ToolCall) -> String {
         let arguments = call.parse_arguments().unwrap_or_default();
-        let telling = TELLING
+        let telling = PREVIEW_ARGUMENTS
             .iter()
             .find_map(|key| arguments.get(*key).and_then(Value::as_str));
         let text = telling.unwrap_or(&call.arguments);
         let line: String = text
             .chars()
             .map(|letter| if letter.is_control() { ' ' } else { letter })
-            .take(LONGEST_PREVIEW)
+            .take(MAX_PREVIEW_CHARS)
             .collect();
         self.redactor.redact(&line).into_owned()
     }
 }
 
-impl Display for LogDisplay {
+impl TurnDisplay for LogDisplay {
     fn show(&mut self, event: TurnEvent) {
         self.activity.touch();
         if let TurnEvent::Model(ModelEvent::ReasoningDelta(text)) = &event {
-            self.thoughts.push_str(text);
+            self.reasoning.push_str(text);
             return;
         }
-        self.tell_thoughts();
+        self.flush_reasoning();
         match event {
             TurnEvent::Model(ModelEvent::TextDelta(text)) => self.log.text(text),
             TurnEvent::CallStarted(call) => self.log.event(

@@ -3,25 +3,26 @@
 use std::sync::{Mutex, PoisonError};
 
 use hermes_agent::{
-    conversation::Display as _,
-    cron::Claimed,
+    conversation::TurnDisplay as _,
+    cron::ClaimedRun,
     turn::{Activity, TurnEvent},
 };
 use hermes_store::SessionId;
 use serde_json::json;
 
-use super::{Inner, Live, display::LogDisplay, log::RunLog, outcome::Outcome, say::too_long};
+use super::{LiveRun, RunsInner, display::LogDisplay, log::RunLog, outcome::RunOutcome};
+use crate::runs::turn::wait_for_max_run_time;
 
-impl Inner {
+impl RunsInner {
     /// Executes it when a turn is free. A claimed run is always finished, or it would stay claimed.
-    pub(super) async fn job(
+    pub(super) async fn execute_job(
         &self,
-        live: &Live,
+        live: &LiveRun,
         log: &RunLog,
-        claimed: Claimed,
-    ) -> (Outcome, Option<SessionId>) {
+        claimed: ClaimedRun,
+    ) -> (RunOutcome, Option<SessionId>) {
         let _turn = tokio::select! {
-            turn = self.turns.take() => Some(turn),
+            turn = self.turn_slots.acquire() => Some(turn),
             () = live.stop.cancelled() => None,
         };
         log.started(None);
@@ -47,7 +48,7 @@ impl Inner {
         ));
         let (ran, overdue) = tokio::select! {
             ran = &mut running => (ran, None),
-            failure = too_long(parts.agent.ceiling().longest_run()) => {
+            failure = wait_for_max_run_time(parts.agent.policy().max_run_time()) => {
                 stop.cancel();
                 (running.await, Some(failure))
             }
@@ -55,8 +56,8 @@ impl Inner {
         let session = ran.session.and_then(|id| SessionId::parse(&id).ok());
         let outcome = match (overdue, ran.error) {
             (Some(overdue), _) => overdue,
-            (None, Some(error)) => self.redacted(Outcome::failed("job_failed", error)),
-            (None, None) => Outcome::Completed {
+            (None, Some(error)) => self.redact_outcome(RunOutcome::failed("job_failed", error)),
+            (None, None) => RunOutcome::Completed {
                 output: ran.text,
                 usage: json!(null),
                 client_calls: Vec::new(),

@@ -1,6 +1,6 @@
 //! The event log of a run: written to the store, and from there to watchers.
 //!
-//! A turn must not wait for a disk, so it passes events to a [`Writer`], which stores them in order and then announces
+//! A turn must not wait for a disk, so it passes events to a [`EventWriter`], which stores them in order and then announces
 //! them. Text deltas in quick succession are joined to one event.
 
 use std::{
@@ -21,16 +21,16 @@ use tokio::{
     time::Instant,
 };
 
-const JOINING: Duration = Duration::from_millis(25);
+const TEXT_JOIN_WINDOW: Duration = Duration::from_millis(25);
 
 /// How much of a run is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct RunProgress {
     pub(super) last: i64,
     pub(super) is_over: bool,
 }
 
-enum Entry {
+enum LogEntry {
     Text(String),
     Event(Map<String, Value>, Option<RunStatus>),
     End,
@@ -41,23 +41,23 @@ enum Entry {
 pub(super) struct RunLog {
     run: Arc<str>,
     /// Unbounded, since a turn cannot wait here: the output of a model and its tools is the bound.
-    entries: mpsc::UnboundedSender<Entry>,
+    entries: mpsc::UnboundedSender<LogEntry>,
     waiting: Arc<AtomicUsize>,
 }
 
 /// The receiving side: stores events.
-pub(super) struct Writer {
+pub(super) struct EventWriter {
     run: Arc<str>,
     store: RuntimeStore,
-    entries: mpsc::UnboundedReceiver<Entry>,
-    progress: watch::Sender<Progress>,
+    entries: mpsc::UnboundedReceiver<LogEntry>,
+    progress: watch::Sender<RunProgress>,
 }
 
-pub(super) fn new(
+pub(super) fn new_log(
     run: &str,
     store: RuntimeStore,
-    progress: watch::Sender<Progress>,
-) -> (RunLog, Writer) {
+    progress: watch::Sender<RunProgress>,
+) -> (RunLog, EventWriter) {
     // See `RunLog::entries`.
     let (sender, entries) = mpsc::unbounded_channel();
     let run: Arc<str> = run.into();
@@ -66,7 +66,7 @@ pub(super) fn new(
         entries: sender,
         waiting: Arc::default(),
     };
-    let writer = Writer {
+    let writer = EventWriter {
         run,
         store,
         entries,
@@ -75,7 +75,7 @@ pub(super) fn new(
     (log, writer)
 }
 
-pub(super) fn event(run: &str, name: &str, members: Value) -> Map<String, Value> {
+pub(super) fn event_body(run: &str, name: &str, members: Value) -> Map<String, Value> {
     let mut event = Map::new();
     event.insert("event".into(), name.into());
     event.insert("run_id".into(), run.into());
@@ -88,51 +88,54 @@ pub(super) fn event(run: &str, name: &str, members: Value) -> Map<String, Value>
 
 impl RunLog {
     pub(super) fn text(&self, text: String) {
-        self.put(Entry::Text(text));
+        self.push(LogEntry::Text(text));
     }
 
     pub(super) fn event(&self, name: &str, members: Value) {
-        self.put(Entry::Event(event(&self.run, name, members), None));
+        self.push(LogEntry::Event(event_body(&self.run, name, members), None));
     }
 
     pub(super) fn started(&self, session: Option<&str>) {
-        let event = event(&self.run, "run.started", json!({"session_id": session}));
-        self.put(Entry::Event(event, Some(RunStatus::Running)));
+        let event = event_body(&self.run, "run.started", json!({"session_id": session}));
+        self.push(LogEntry::Event(event, Some(RunStatus::Running)));
     }
 
-    pub(super) fn asked(&self, members: Value) {
+    pub(super) fn approval_requested(&self, members: Value) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let event = event(&self.run, "approval.request", members);
-        self.put(Entry::Event(event, Some(RunStatus::WaitingForApproval)));
+        let event = event_body(&self.run, "approval.request", members);
+        self.push(LogEntry::Event(event, Some(RunStatus::WaitingForApproval)));
     }
 
-    pub(super) fn decided(&self, members: Value) {
+    pub(super) fn approval_decided(&self, members: Value) {
         let is_last = self.waiting.fetch_sub(1, Ordering::Relaxed) == 1;
-        let event = event(&self.run, "approval.responded", members);
-        self.put(Entry::Event(event, is_last.then_some(RunStatus::Running)));
+        let event = event_body(&self.run, "approval.responded", members);
+        self.push(LogEntry::Event(
+            event,
+            is_last.then_some(RunStatus::Running),
+        ));
     }
 
     pub(super) fn end(&self) {
-        self.put(Entry::End);
+        self.push(LogEntry::End);
     }
 
-    fn put(&self, entry: Entry) {
+    fn push(&self, entry: LogEntry) {
         // Events after the end are dropped.
         let _ = self.entries.send(entry);
     }
 }
 
-impl Writer {
+impl EventWriter {
     /// Stores what comes until the end.
     pub(super) async fn run(mut self) -> Result<(), StoreError> {
         let mut is_open = true;
         while is_open {
-            let mut batch = Batch::default();
+            let mut batch = EventBatch::default();
             let Some(first) = self.entries.recv().await else {
                 break;
             };
-            let mut joining = matches!(first, Entry::Text(_));
-            let deadline = Instant::now() + JOINING;
+            let mut joining = matches!(first, LogEntry::Text(_));
+            let deadline = Instant::now() + TEXT_JOIN_WINDOW;
             is_open = batch.add(first);
             while is_open {
                 let next = if joining {
@@ -144,7 +147,7 @@ impl Writer {
                     self.entries.try_recv().ok()
                 };
                 let Some(next) = next else { break };
-                joining &= matches!(next, Entry::Text(_));
+                joining &= matches!(next, LogEntry::Text(_));
                 is_open = batch.add(next);
             }
             self.store(batch).await?;
@@ -152,13 +155,15 @@ impl Writer {
         Ok(())
     }
 
-    async fn store(&self, batch: Batch) -> Result<(), StoreError> {
+    async fn store(&self, batch: EventBatch) -> Result<(), StoreError> {
         let events: Vec<_> = batch
             .events
             .into_iter()
             .map(|piece| match piece {
-                Piece::Text(text) => event(&self.run, "message.delta", json!({"delta": text})),
-                Piece::Event(event) => event,
+                EventPiece::Text(text) => {
+                    event_body(&self.run, "message.delta", json!({"delta": text}))
+                }
+                EventPiece::Event(event) => event,
             })
             .collect();
         if events.is_empty() {
@@ -175,26 +180,26 @@ impl Writer {
 
 /// What is stored at once.
 #[derive(Default)]
-struct Batch {
-    events: Vec<Piece>,
+struct EventBatch {
+    events: Vec<EventPiece>,
     status: Option<RunStatus>,
 }
 
-enum Piece {
+enum EventPiece {
     Text(String),
     Event(Map<String, Value>),
 }
 
-impl Batch {
-    fn add(&mut self, entry: Entry) -> bool {
+impl EventBatch {
+    fn add(&mut self, entry: LogEntry) -> bool {
         match (entry, self.events.last_mut()) {
-            (Entry::Text(text), Some(Piece::Text(before))) => before.push_str(&text),
-            (Entry::Text(text), _) => self.events.push(Piece::Text(text)),
-            (Entry::Event(event, status), _) => {
-                self.events.push(Piece::Event(event));
+            (LogEntry::Text(text), Some(EventPiece::Text(before))) => before.push_str(&text),
+            (LogEntry::Text(text), _) => self.events.push(EventPiece::Text(text)),
+            (LogEntry::Event(event, status), _) => {
+                self.events.push(EventPiece::Event(event));
                 self.status = status.or(self.status);
             }
-            (Entry::End, _) => return false,
+            (LogEntry::End, _) => return false,
         }
         true
     }

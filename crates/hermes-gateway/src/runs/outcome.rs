@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hermes_agent::{
-    conversation::{ConversationError, Tally},
+    conversation::{ConversationError, TurnUsage},
     message::ToolCall,
     turn::TurnError,
 };
@@ -13,9 +13,9 @@ use hermes_store::{
 };
 use serde_json::{Value, json};
 
-use super::{Live, log};
+use super::{LiveRun, log};
 
-pub(super) enum Outcome {
+pub(super) enum RunOutcome {
     Completed {
         output: String,
         usage: Value,
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
     Cancelled,
 }
 
-impl Outcome {
+impl RunOutcome {
     pub(super) fn failed(code: &'static str, message: impl Into<String>) -> Self {
         Self::Failed {
             code,
@@ -40,24 +40,24 @@ impl Outcome {
     }
 
     /// The outcome of a conversation error, with advice for the operator if there is a tenant.
-    pub(super) fn of_error(error: &ConversationError, tenant: Option<&str>) -> Self {
+    pub(super) fn from_error(error: &ConversationError, tenant: Option<&str>) -> Self {
         let code = match error {
             ConversationError::NoModel(_) => "no_model",
             ConversationError::Turn(TurnError::Model(_)) => "model_error",
-            ConversationError::Turn(TurnError::Keep(_)) | ConversationError::Store(_) => {
+            ConversationError::Turn(TurnError::Persist(_)) | ConversationError::Store(_) => {
                 "store_error"
             }
             ConversationError::NoSuchSession { .. } | ConversationError::NothingToContinue => {
                 "session_not_found"
             }
             ConversationError::Skill(_) => "skill_not_found",
-            ConversationError::Broken(_) => "internal",
+            ConversationError::Internal(_) => "internal",
         };
         Self::failed(code, error.advise(tenant))
     }
 
     /// Applies the cause of a stop: a user cancels, a gateway shutdown interrupts.
-    pub(super) fn considering(self, live: &Live, is_closing: bool) -> Self {
+    pub(super) fn with_stop_cause(self, live: &LiveRun, is_closing: bool) -> Self {
         let was_told = live.is_stopped.load(Ordering::Acquire);
         match self {
             Self::Interrupted | Self::Failed { .. } if was_told => Self::Cancelled,
@@ -70,14 +70,14 @@ impl Outcome {
         }
     }
 
-    pub(super) fn end(self, run: &str, session: Option<SessionId>) -> RunEnd {
+    pub(super) fn into_run_end(self, run: &str, session: Option<SessionId>) -> RunEnd {
         let mut end = RunEnd {
             status: RunStatus::Cancelled,
             session,
             output: None,
             usage: None,
             error: None,
-            event: log::event(run, "run.cancelled", Value::Null),
+            event: log::event_body(run, "run.cancelled", Value::Null),
         };
         match self {
             Self::Completed {
@@ -90,14 +90,14 @@ impl Outcome {
                     members["tool_calls"] = json!(client_calls);
                 }
                 end.status = RunStatus::Completed;
-                end.event = log::event(run, "run.completed", members);
+                end.event = log::event_body(run, "run.completed", members);
                 end.output = Some(output);
                 end.usage = Some(usage);
             }
             Self::Failed { code, message } => {
                 let error = json!({"code": code, "message": message});
                 end.status = RunStatus::Failed;
-                end.event = log::event(run, "run.failed", json!({"error": error}));
+                end.event = log::event_body(run, "run.failed", json!({"error": error}));
                 end.error = Some(error);
             }
             Self::Interrupted | Self::Cancelled => {}
@@ -107,8 +107,8 @@ impl Outcome {
 }
 
 /// The usage of a turn, as JSON for clients.
-pub(super) fn usage(tally: &Tally) -> Value {
-    let usage = tally.usage;
+pub(super) fn usage_json(tally: &TurnUsage) -> Value {
+    let usage = tally.tokens;
     json!({
         "input_tokens": usage.prompt_tokens(),
         "output_tokens": usage.output_tokens,

@@ -7,24 +7,24 @@ use super::markdown;
 
 /// How long a message may be on a platform.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit {
-    pub(super) most: usize,
+pub(super) struct LengthLimit {
+    pub(super) max: usize,
     /// The length in the platform's units; at least one per character.
     pub(super) measure: fn(&str) -> usize,
 }
 
 /// Room for ` (1/2)`.
-const RESERVE: usize = 10;
-const CLOSING: &str = "\n```";
+const NUMBER_RESERVE: usize = 10;
+const CLOSING_FENCE: &str = "\n```";
 
-impl Limit {
-    pub(super) fn holds(&self, text: &str) -> bool {
-        (self.measure)(text) <= self.most
+impl LengthLimit {
+    pub(super) fn fits(&self, text: &str) -> bool {
+        (self.measure)(text) <= self.max
     }
 }
 
 /// The number at the end of a part; empty if there is only one.
-pub(super) fn number(part: usize, parts: usize) -> String {
+pub(super) fn part_number(part: usize, parts: usize) -> String {
     match parts {
         1 => String::new(),
         _ => format!(" ({part}/{parts})"),
@@ -32,18 +32,18 @@ pub(super) fn number(part: usize, parts: usize) -> String {
 }
 
 /// Splits a text so that every part with its number is within the limit.
-pub(super) fn split(text: &str, limit: &Limit) -> Vec<String> {
-    if limit.holds(text) {
+pub(super) fn split_text(text: &str, limit: &LengthLimit) -> Vec<String> {
+    if limit.fits(text) {
         return vec![text.to_owned()];
     }
-    let mut reserve = RESERVE;
+    let mut reserve = NUMBER_RESERVE;
     loop {
-        let room = Limit {
-            most: limit.most.saturating_sub(reserve),
+        let room = LengthLimit {
+            max: limit.max.saturating_sub(reserve),
             ..*limit
         };
-        let parts = parts(text, &room);
-        let widest = (limit.measure)(&number(parts.len(), parts.len()));
+        let parts = cut_parts(text, &room);
+        let widest = (limit.measure)(&part_number(parts.len(), parts.len()));
         if widest <= reserve {
             return parts;
         }
@@ -51,14 +51,14 @@ pub(super) fn split(text: &str, limit: &Limit) -> Vec<String> {
     }
 }
 
-fn parts(text: &str, limit: &Limit) -> Vec<String> {
+fn cut_parts(text: &str, limit: &LengthLimit) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest = text;
     // The language of the code block that the last part ended in.
     let mut open: Option<String> = None;
     while !rest.trim().is_empty() {
         let language = open.take();
-        let cut = Cut {
+        let cut = CutSearch {
             rest,
             open: language.as_deref(),
             limit,
@@ -85,21 +85,21 @@ fn parts(text: &str, limit: &Limit) -> Vec<String> {
 }
 
 /// The search for a cut position.
-struct Cut<'t> {
+struct CutSearch<'t> {
     rest: &'t str,
     /// The language of the code block that is open at the start.
     open: Option<&'t str>,
-    limit: &'t Limit,
+    limit: &'t LengthLimit,
 }
 
-struct Part {
+struct TextPart {
     text: String,
     open: Option<String>,
 }
 
-impl Cut<'_> {
+impl CutSearch<'_> {
     /// The part for a cut at this position.
-    fn part(&self, end: usize) -> Part {
+    fn part(&self, end: usize) -> TextPart {
         let body = &self.rest[..end];
         let mut text = match self.open {
             Some(language) => format!("```{language}\n{body}"),
@@ -107,19 +107,19 @@ impl Cut<'_> {
         };
         let open = open_fence(self.open, body).map(str::to_owned);
         if open.is_some() {
-            text.push_str(CLOSING);
+            text.push_str(CLOSING_FENCE);
         }
-        Part { text, open }
+        TextPart { text, open }
     }
 
     fn fits(&self, end: usize) -> bool {
-        self.limit.holds(&self.part(end).text)
+        self.limit.fits(&self.part(end).text)
     }
 
     /// The cut position: the end, if everything fits.
     fn end(&self) -> usize {
         // A character has four bytes at most, so no more than this can fit.
-        let most = self.limit.most.saturating_mul(4);
+        let most = self.limit.max.saturating_mul(4);
         if self.rest.len() <= most && self.fits(self.rest.len()) {
             return self.rest.len();
         }
@@ -150,7 +150,7 @@ impl Cut<'_> {
             }
         }
         let fits = self.rest.floor_char_boundary(fits);
-        whole_graphemes(self.rest, fits)
+        grapheme_boundary(self.rest, fits)
     }
 
     /// If nothing else fits, one character at a time.
@@ -160,7 +160,7 @@ impl Cut<'_> {
 }
 
 /// The last grapheme boundary up to here; `end` itself if the first grapheme is longer.
-fn whole_graphemes(text: &str, end: usize) -> usize {
+fn grapheme_boundary(text: &str, end: usize) -> usize {
     let mut cursor = GraphemeCursor::new(end, text.len(), true);
     match cursor.is_boundary(text, 0) {
         Ok(false) => match cursor.prev_boundary(text, 0) {
@@ -175,8 +175,8 @@ fn whole_graphemes(text: &str, end: usize) -> usize {
 fn open_fence<'t>(mut open: Option<&'t str>, text: &'t str) -> Option<&'t str> {
     for line in text.split('\n') {
         open = match open {
-            Some(_) if markdown::closes(line) => None,
-            None => markdown::fence(line),
+            Some(_) if markdown::closes_fence(line) => None,
+            None => markdown::fence_language(line),
             still => still,
         };
     }
@@ -194,7 +194,7 @@ fn break_point(open: Option<&str>, window: &str) -> usize {
     let last_line = &window[line_start..end];
     if open_fence(open, &window[..end]).is_some() {
         // A code block that starts on the last line moves to the next part.
-        let begins_here = markdown::fence(last_line).is_some();
+        let begins_here = markdown::fence_language(last_line).is_some();
         return if begins_here && line_start > 1 {
             line_start - 1
         } else {

@@ -1,53 +1,57 @@
 //! Delivery of a message: split into pieces, which are posted in order until one fails.
 
 use super::{
-    chunk::{self, Limit},
-    error::Failure,
-    media::File,
-    target::Chat,
+    chunk::{self, LengthLimit},
+    error::PlatformFailure,
+    media::MediaFile,
+    target::ChatTarget,
 };
 
 /// A platform's size limits.
-pub(super) struct Limits {
-    pub(super) message: Limit,
-    pub(super) caption: Limit,
+pub(super) struct MessageLimits {
+    pub(super) message: LengthLimit,
+    pub(super) caption: LengthLimit,
 }
 
 /// One post: text, a file, or a file with a text.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct MessagePiece {
     pub(super) text: String,
     /// ` (1/2)`, appended to the text.
     pub(super) number: String,
-    pub(super) file: Option<File>,
+    pub(super) file: Option<MediaFile>,
 }
 
 /// A platform's reply to a posted piece.
 #[derive(Debug)]
-pub(super) struct Receipt {
+pub(super) struct PostReceipt {
     pub(super) message_id: String,
     /// The chat's own id, if the platform returns it.
     pub(super) chat_id: Option<String>,
 }
 
 /// A chat of a platform that pieces can be posted to.
-pub(super) trait Channel {
-    async fn post(&mut self, piece: &Piece) -> Result<Receipt, Failure>;
+pub(super) trait PlatformChannel {
+    async fn post(&mut self, piece: &MessagePiece) -> Result<PostReceipt, PlatformFailure>;
 
     /// The chat that was posted to, and warnings.
-    fn into_parts(self) -> (Chat, Vec<String>);
+    fn into_parts(self) -> (ChatTarget, Vec<String>);
 }
 
-pub(super) struct Delivered {
-    pub(super) chat: Chat,
-    pub(super) receipt: Receipt,
+pub(super) struct DeliveredMessage {
+    pub(super) chat: ChatTarget,
+    pub(super) receipt: PostReceipt,
     pub(super) warnings: Vec<String>,
 }
 
 /// Splits a message into pieces.
-pub(super) fn pieces(text: &str, mut files: Vec<File>, limits: &Limits) -> Vec<Piece> {
-    if files.len() == 1 && limits.caption.holds(text) {
-        return vec![Piece {
+pub(super) fn split_message(
+    text: &str,
+    mut files: Vec<MediaFile>,
+    limits: &MessageLimits,
+) -> Vec<MessagePiece> {
+    if files.len() == 1 && limits.caption.fits(text) {
+        return vec![MessagePiece {
             text: text.to_owned(),
             number: String::new(),
             file: files.pop(),
@@ -55,15 +59,18 @@ pub(super) fn pieces(text: &str, mut files: Vec<File>, limits: &Limits) -> Vec<P
     }
     let parts = match text.trim() {
         "" => Vec::new(),
-        _ => chunk::split(text, &limits.message),
+        _ => chunk::split_text(text, &limits.message),
     };
     let count = parts.len();
-    let texts = parts.into_iter().enumerate().map(|(index, text)| Piece {
-        text,
-        number: chunk::number(index + 1, count),
-        file: None,
-    });
-    let files = files.into_iter().map(|file| Piece {
+    let texts = parts
+        .into_iter()
+        .enumerate()
+        .map(|(index, text)| MessagePiece {
+            text,
+            number: chunk::part_number(index + 1, count),
+            file: None,
+        });
+    let files = files.into_iter().map(|file| MessagePiece {
         text: String::new(),
         number: String::new(),
         file: Some(file),
@@ -72,11 +79,11 @@ pub(super) fn pieces(text: &str, mut files: Vec<File>, limits: &Limits) -> Vec<P
 }
 
 /// Posts the pieces in order. An error comes with the number of posted pieces.
-pub(super) async fn deliver(
-    mut channel: impl Channel,
-    pieces: &[Piece],
-) -> Result<Delivered, (Failure, usize)> {
-    let mut receipt = Receipt {
+pub(super) async fn post_pieces(
+    mut channel: impl PlatformChannel,
+    pieces: &[MessagePiece],
+) -> Result<DeliveredMessage, (PlatformFailure, usize)> {
+    let mut receipt = PostReceipt {
         message_id: String::new(),
         chat_id: None,
     };
@@ -87,7 +94,7 @@ pub(super) async fn deliver(
             .map_err(|failure| (failure, sent))?;
     }
     let (chat, warnings) = channel.into_parts();
-    Ok(Delivered {
+    Ok(DeliveredMessage {
         chat,
         receipt,
         warnings,

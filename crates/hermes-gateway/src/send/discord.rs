@@ -7,81 +7,91 @@ use reqwest::{
 use serde_json::{Value, json};
 
 use super::{
-    chunk::Limit,
-    delivery::{Channel, Limits, Piece, Receipt},
-    error::Failure,
-    http::{Answer, Api, Body},
-    multipart::Form,
-    target::Chat,
+    chunk::LengthLimit,
+    delivery::{MessageLimits, MessagePiece, PlatformChannel, PostReceipt},
+    error::PlatformFailure,
+    http::{PlatformApi, PlatformReply, RequestBody},
+    multipart::MultipartForm,
+    target::ChatTarget,
 };
 
 /// Channels that hold threads only, and files only.
-const FORUM: [u64; 2] = [15, 16];
-const LONGEST_TITLE: usize = 100;
+const FORUM_TYPES: [u64; 2] = [15, 16];
+const MAX_TITLE_CHARS: usize = 100;
 
-const LIMIT: Limit = Limit {
-    most: 2000,
-    measure: length,
+const LIMIT: LengthLimit = LengthLimit {
+    max: 2000,
+    measure: count_chars,
 };
 
-pub(super) const LIMITS: Limits = Limits {
+pub(super) const LIMITS: MessageLimits = MessageLimits {
     message: LIMIT,
     caption: LIMIT,
 };
 
-fn length(text: &str) -> usize {
+fn count_chars(text: &str) -> usize {
     text.chars().count()
 }
 
 /// A channel with the bot in it.
-pub(super) struct Discord<'a> {
-    api: &'a Api<'a>,
+pub(super) struct DiscordChannel<'a> {
+    api: &'a PlatformApi<'a>,
     headers: HeaderMap,
-    chat: Chat,
-    place: Place,
+    chat: ChatTarget,
+    target: PostTarget,
 }
 
-enum Place {
+enum PostTarget {
     Channel(String),
     /// A forum, in which the message opens a thread.
     Forum(String),
 }
 
-impl<'a> Discord<'a> {
+impl<'a> DiscordChannel<'a> {
     /// Checks the type of the channel.
-    pub(super) async fn open(api: &'a Api<'a>, chat: Chat) -> Result<Self, Failure> {
+    pub(super) async fn open(
+        api: &'a PlatformApi<'a>,
+        chat: ChatTarget,
+    ) -> Result<Self, PlatformFailure> {
         let mut headers = HeaderMap::new();
         let token = HeaderValue::try_from(format!("Bot {}", api.token.expose()));
         let mut token = token.map_err(|_| api.refused("the token has invalid characters"))?;
         token.set_sensitive(true);
         headers.insert(AUTHORIZATION, token);
         let mut discord = Self {
-            place: Place::Channel(chat.thread.clone().unwrap_or_else(|| chat.id.clone())),
+            target: PostTarget::Channel(chat.thread.clone().unwrap_or_else(|| chat.id.clone())),
             api,
             headers,
             chat,
         };
         if discord.chat.thread.is_none() {
             let path = format!("/channels/{}", discord.chat.id);
-            let channel = discord.call(Method::GET, &path, &Body::Nothing).await?;
+            let channel = discord
+                .call(Method::GET, &path, &RequestBody::Nothing)
+                .await?;
             let kind = channel["type"].as_u64().unwrap_or_default();
-            if FORUM.contains(&kind) {
-                discord.place = Place::Forum(discord.chat.id.clone());
+            if FORUM_TYPES.contains(&kind) {
+                discord.target = PostTarget::Forum(discord.chat.id.clone());
             }
         }
         Ok(discord)
     }
 
-    async fn call(&self, method: Method, path: &str, body: &Body<'_>) -> Result<Value, Failure> {
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: &RequestBody<'_>,
+    ) -> Result<Value, PlatformFailure> {
         let url = format!("{}{path}", self.api.base_url());
         let answer = self
             .api
             .call(method, &url, &self.headers, body, &[])
             .await?;
-        self.checked(answer)
+        self.check_reply(answer)
     }
 
-    fn checked(&self, answer: Answer) -> Result<Value, Failure> {
+    fn check_reply(&self, answer: PlatformReply) -> Result<Value, PlatformFailure> {
         if answer.is_success() && answer.body.is_object() {
             return Ok(answer.body);
         }
@@ -89,53 +99,56 @@ impl<'a> Discord<'a> {
     }
 }
 
-impl Channel for Discord<'_> {
-    async fn post(&mut self, piece: &Piece) -> Result<Receipt, Failure> {
+impl PlatformChannel for DiscordChannel<'_> {
+    async fn post(&mut self, piece: &MessagePiece) -> Result<PostReceipt, PlatformFailure> {
         let mut message = json!({"content": format!("{}{}", piece.text, piece.number)});
         if let Some(file) = &piece.file {
             message["attachments"] = json!([{"id": 0, "filename": file.name}]);
         }
-        let (path, body) = match &self.place {
-            Place::Channel(id) => (format!("/channels/{id}/messages"), message),
-            Place::Forum(id) => {
-                let body = json!({"name": title(piece), "message": message});
+        let (path, body) = match &self.target {
+            PostTarget::Channel(id) => (format!("/channels/{id}/messages"), message),
+            PostTarget::Forum(id) => {
+                let body = json!({"name": thread_title(piece), "message": message});
                 (format!("/channels/{id}/threads"), body)
             }
         };
         let made = match &piece.file {
-            None => self.call(Method::POST, &path, &Body::Json(&body)).await?,
+            None => {
+                self.call(Method::POST, &path, &RequestBody::Json(&body))
+                    .await?
+            }
             Some(file) => {
-                let mut form = Form::new();
-                form.text("payload_json", &body.to_string());
-                form.file("files[0]", &file.name, &file.content);
+                let mut form = MultipartForm::new();
+                form.add_text("payload_json", &body.to_string());
+                form.add_file("files[0]", &file.name, &file.content);
                 let form = form.finish();
-                self.call(Method::POST, &path, &Body::Multipart(&form))
+                self.call(Method::POST, &path, &RequestBody::Multipart(&form))
                     .await?
             }
         };
         let id = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut message_id = id(&made["id"]);
-        if let Place::Forum(_) = self.place {
+        if let PostTarget::Forum(_) = self.target {
             // The reply is the thread, and its first message has the same id.
             self.chat.thread = Some(message_id.clone());
-            self.place = Place::Channel(message_id.clone());
+            self.target = PostTarget::Channel(message_id.clone());
             if made["message"]["id"].is_string() {
                 message_id = id(&made["message"]["id"]);
             }
         }
-        Ok(Receipt {
+        Ok(PostReceipt {
             message_id,
             chat_id: None,
         })
     }
 
-    fn into_parts(self) -> (Chat, Vec<String>) {
+    fn into_parts(self) -> (ChatTarget, Vec<String>) {
         (self.chat, Vec::new())
     }
 }
 
 /// The title of a thread: the first line of the message.
-fn title(piece: &Piece) -> String {
+fn thread_title(piece: &MessagePiece) -> String {
     let mut lines = piece
         .text
         .lines()
@@ -144,6 +157,6 @@ fn title(piece: &Piece) -> String {
     let name = line.or(piece.file.as_ref().map(|file| file.name.as_str()));
     name.unwrap_or("New post")
         .chars()
-        .take(LONGEST_TITLE)
+        .take(MAX_TITLE_CHARS)
         .collect()
 }

@@ -20,40 +20,29 @@ pub enum SendError {
         reference: String,
     },
     #[error("Unknown platform: {platform}")]
-    UnknownPlatform {
-        platform: String,
-    },
+    UnknownPlatform { platform: String },
     /// The platform has no token, or cannot be used yet.
     #[error(
         "Platform '{platform}' is not configured. Set up credentials in ~/.hermes/config.yaml or environment variables."
     )]
-    NotConfigured {
-        platform: String,
-    },
+    NotConfigured { platform: String },
     /// No chat was named and there is none by default.
     #[error(
         "No home channel set for {} to determine where to send the message. Name a chat as '{}:CHAT', or set {} to the one to use.",
         platform.name(), platform.name(), platform.variable("HOME_CHANNEL")
     )]
-    NoHome {
-        platform: Platform,
-    },
+    NoHomeChannel { platform: Platform },
     /// Neither text nor a file remains to be sent.
-    #[error("No deliverable text or media remained{}", listed(warnings))]
-    Nothing {
-        warnings: Vec<String>,
-    },
+    #[error("No deliverable text or media remained{}", format_warnings(warnings))]
+    NothingToSend { warnings: Vec<String> },
     /// The platform's address cannot be used.
     #[error("The address of {platform} cannot be used: {reason}")]
-    BadAddress {
-        platform: Platform,
-        reason: String,
-    },
+    BadAddress { platform: Platform, reason: String },
     /// The platform did not take the message.
     #[error("{}", failure.describe(*platform))]
     Failed {
         platform: Platform,
-        failure: Failure,
+        failure: PlatformFailure,
         /// Parts of the message that were sent before.
         sent_chunks: usize,
     },
@@ -64,53 +53,45 @@ pub enum SendError {
 
 /// What a platform did instead of taking a message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Failure {
+pub enum PlatformFailure {
     Refused {
         /// The HTTP status; `None` if a successful response contains the error.
         status: Option<u16>,
         reason: String,
     },
     /// Rate-limited for longer than we wait.
-    Limited {
-        wait: Duration,
-    },
+    RateLimited { wait: Duration },
     /// Timed out. The message may have arrived.
-    NoAnswer {
-        waited: Duration,
-    },
+    TimedOut { waited: Duration },
     /// There was no connection, or it broke.
-    Unreachable {
-        reason: String,
-    },
+    Unreachable { reason: String },
     /// The reply is not from the platform.
-    Unintelligible {
-        status: u16,
-    },
+    InvalidReply { status: u16 },
 }
 
-impl Failure {
+impl PlatformFailure {
     fn describe(&self, platform: Platform) -> String {
         match self {
             Self::Refused { status, reason } => match status {
                 Some(status) => format!("{platform} API error ({status}): {reason}"),
                 None => format!("{platform} API error: {reason}"),
             },
-            Self::Limited { wait } => format!(
+            Self::RateLimited { wait } => format!(
                 "{platform} accepts no more messages for {} s; retry after that",
                 wait.as_secs().max(1)
             ),
-            Self::NoAnswer { waited } => format!(
+            Self::TimedOut { waited } => format!(
                 "{platform} did not answer within {} s; the message may have arrived anyway",
                 waited.as_secs_f32()
             ),
             Self::Unreachable { reason } => format!("{platform} could not be reached: {reason}"),
-            Self::Unintelligible { status } => format!(
+            Self::InvalidReply { status } => format!(
                 "{platform} returned an unexpected reply (HTTP {status}); is a proxy in between?"
             ),
         }
     }
 
-    fn is_about_the_token(&self, platform: Platform) -> bool {
+    fn is_token_problem(&self, platform: Platform) -> bool {
         let Self::Refused { status, reason } = self else {
             return false;
         };
@@ -154,7 +135,7 @@ impl SendError {
             }),
             Self::Failed {
                 platform, failure, ..
-            } if failure.is_about_the_token(*platform) => {
+            } if failure.is_token_problem(*platform) => {
                 Some(format!("check `{}`", platform.variable("BOT_TOKEN")))
             }
             _ => None,
@@ -174,7 +155,7 @@ impl Serialize for SendError {
     }
 }
 
-fn listed(warnings: &[String]) -> String {
+fn format_warnings(warnings: &[String]) -> String {
     if warnings.is_empty() {
         String::new()
     } else {

@@ -13,29 +13,29 @@ use serde_json::Value;
 use url::{Host, Url};
 
 use super::{
-    error::{Failure, SendError},
+    error::{PlatformFailure, SendError},
     multipart::Multipart,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Attempts per request.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// A longer requested wait is an error.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 /// Uploads may take this many times longer than other requests.
 const UPLOAD_FACTOR: u32 = 10;
-const REPLY_LIMIT: usize = 4 << 20;
+const MAX_REPLY_BYTES: usize = 4 << 20;
 
 /// A platform's API with the token it wants.
-pub(super) struct Api<'a> {
+pub(super) struct PlatformApi<'a> {
     pub(super) settings: &'a PlatformSettings,
     pub(super) token: &'a Secret<String>,
     pub(super) client: &'a Client,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) redactor: &'a Redactor,
 }
 
-pub(super) enum Body<'b> {
+pub(super) enum RequestBody<'b> {
     Nothing,
     Json(&'b Value),
     /// Names and values, as web forms send them.
@@ -44,16 +44,19 @@ pub(super) enum Body<'b> {
     Bytes(Bytes),
 }
 
-pub(super) struct Answer {
+pub(super) struct PlatformReply {
     pub(super) status: u16,
     pub(super) body: Value,
     wait: Option<Duration>,
 }
 
 /// Builds the client of a platform. Done at first use, since loading the system's certificates takes time.
-pub(super) fn client(platform: Platform, settings: &PlatformSettings) -> Result<Client, SendError> {
+pub(super) fn build_client(
+    platform: Platform,
+    settings: &PlatformSettings,
+) -> Result<Client, SendError> {
     let bad = |reason: String| SendError::BadAddress { platform, reason };
-    let address = check(&settings.base_url, settings.allow_http).map_err(bad)?;
+    let address = check_url(&settings.base_url, settings.allow_http).map_err(bad)?;
     let mut builder = Client::builder()
         .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
@@ -67,17 +70,21 @@ pub(super) fn client(platform: Platform, settings: &PlatformSettings) -> Result<
     if is_loopback(&address) {
         builder = builder.no_proxy();
     } else if let Some(proxy) = &settings.proxy {
-        let proxy = reqwest::Proxy::all(proxy)
-            .map_err(|_| bad(format!("`{}` is not a proxy URL", platform.variable("PROXY"))))?;
+        let proxy = reqwest::Proxy::all(proxy).map_err(|_| {
+            bad(format!(
+                "`{}` is not a proxy URL",
+                platform.variable("PROXY")
+            ))
+        })?;
         builder = builder.proxy(proxy);
     }
     builder
         .build()
-        .map_err(|error| bad(innermost(&error.without_url())))
+        .map_err(|error| bad(root_cause(&error.without_url())))
 }
 
 /// Parses a URL, if a token may be sent there.
-fn check(address: &str, allow_http: bool) -> Result<Url, String> {
+fn check_url(address: &str, allow_http: bool) -> Result<Url, String> {
     let url = Url::parse(address).map_err(|error| format!("it is not a URL ({error})"))?;
     match url.scheme() {
         "https" => Ok(url),
@@ -99,19 +106,17 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-impl Api<'_> {
+impl PlatformApi<'_> {
     /// Without a trailing slash.
     pub(super) fn base_url(&self) -> &str {
         self.settings.base_url.trim_end_matches('/')
     }
 
     /// Checks a URL that the platform returned.
-    pub(super) fn check(&self, address: &str) -> Result<(), Failure> {
-        match check(address, self.settings.allow_http) {
+    pub(super) fn check_url(&self, address: &str) -> Result<(), PlatformFailure> {
+        match check_url(address, self.settings.allow_http) {
             Ok(_) => Ok(()),
-            Err(reason) => {
-                Err(self.unreachable(&format!("it returned an unusable URL: {reason}")))
-            }
+            Err(reason) => Err(self.unreachable(&format!("it returned an unusable URL: {reason}"))),
         }
     }
 
@@ -121,12 +126,12 @@ impl Api<'_> {
         method: Method,
         url: &str,
         headers: &HeaderMap,
-        body: &Body<'_>,
+        body: &RequestBody<'_>,
         again: &[u16],
-    ) -> Result<Answer, Failure> {
+    ) -> Result<PlatformReply, PlatformFailure> {
         let mut attempt = 1;
         loop {
-            let answer = self.once(method.clone(), url, headers, body).await?;
+            let answer = self.send_once(method.clone(), url, headers, body).await?;
             let is_limited = answer.status == 429;
             if !is_limited && !again.contains(&answer.status) {
                 return Ok(answer);
@@ -135,10 +140,10 @@ impl Api<'_> {
                 Some(wait) if is_limited => wait,
                 _ => Duration::from_millis(500) * attempt,
             };
-            if is_limited && (attempt == ATTEMPTS || wait > LONGEST_WAIT) {
-                return Err(Failure::Limited { wait });
+            if is_limited && (attempt == MAX_ATTEMPTS || wait > MAX_WAIT) {
+                return Err(PlatformFailure::RateLimited { wait });
             }
-            if attempt == ATTEMPTS {
+            if attempt == MAX_ATTEMPTS {
                 return Ok(answer);
             }
             attempt += 1;
@@ -146,24 +151,24 @@ impl Api<'_> {
         }
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         method: Method,
         url: &str,
         headers: &HeaderMap,
-        body: &Body<'_>,
-    ) -> Result<Answer, Failure> {
+        body: &RequestBody<'_>,
+    ) -> Result<PlatformReply, PlatformFailure> {
         let patience = match body {
-            Body::Multipart(_) | Body::Bytes(_) => self.patience * UPLOAD_FACTOR,
-            _ => self.patience,
+            RequestBody::Multipart(_) | RequestBody::Bytes(_) => self.timeout * UPLOAD_FACTOR,
+            _ => self.timeout,
         };
         let request = self.client.request(method, url).headers(headers.clone());
-        let request = with_body(request, body).timeout(patience);
+        let request = add_body(request, body).timeout(patience);
         let read = async {
             let response = request.send().await?;
             let status = response.status().as_u16();
-            let header = retry_after(response.headers());
-            let bytes = content(response).await?;
+            let header = parse_retry_after(response.headers());
+            let bytes = read_body(response).await?;
             Ok((status, header, bytes))
         };
         let (status, header, bytes) = read.await.map_err(|error: reqwest::Error| {
@@ -171,8 +176,8 @@ impl Api<'_> {
             let error = error.without_url();
             match (error.is_timeout(), error.is_connect()) {
                 (true, true) => self.unreachable("connecting timed out"),
-                (true, false) => Failure::NoAnswer { waited: patience },
-                _ => self.unreachable(&innermost(&error)),
+                (true, false) => PlatformFailure::TimedOut { waited: patience },
+                _ => self.unreachable(&root_cause(&error)),
             }
         })?;
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -180,74 +185,74 @@ impl Api<'_> {
             let said = body
                 .pointer("/parameters/retry_after")
                 .or(body.get("retry_after"));
-            seconds(said?.as_f64()?)
+            to_duration(said?.as_f64()?)
         });
-        Ok(Answer { status, body, wait })
+        Ok(PlatformReply { status, body, wait })
     }
 
-    fn unreachable(&self, reason: &str) -> Failure {
+    fn unreachable(&self, reason: &str) -> PlatformFailure {
         let reason = self.redactor.redact(reason).into_owned();
-        Failure::Unreachable { reason }
+        PlatformFailure::Unreachable { reason }
     }
 
     /// The failure of an error reply.
-    pub(super) fn refusal(&self, answer: &Answer, reason: Option<&str>) -> Failure {
+    pub(super) fn refusal(&self, answer: &PlatformReply, reason: Option<&str>) -> PlatformFailure {
         let status = answer.status;
         match reason {
-            Some(reason) => Failure::Refused {
+            Some(reason) => PlatformFailure::Refused {
                 status: Some(status),
                 reason: self.redactor.redact(reason).into_owned(),
             },
-            None if status >= 400 => Failure::Refused {
+            None if status >= 400 => PlatformFailure::Refused {
                 status: Some(status),
                 reason: "no reason given".into(),
             },
-            None => Failure::Unintelligible { status },
+            None => PlatformFailure::InvalidReply { status },
         }
     }
 
     /// A refusal in the platform's own words, without a status.
-    pub(super) fn refused(&self, reason: &str) -> Failure {
-        Failure::Refused {
+    pub(super) fn refused(&self, reason: &str) -> PlatformFailure {
+        PlatformFailure::Refused {
             status: None,
             reason: self.redactor.redact(reason).into_owned(),
         }
     }
 }
 
-impl Answer {
+impl PlatformReply {
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }
 
-fn with_body(request: RequestBuilder, body: &Body<'_>) -> RequestBuilder {
+fn add_body(request: RequestBuilder, body: &RequestBody<'_>) -> RequestBuilder {
     match body {
-        Body::Nothing => request,
-        Body::Json(value) => request
+        RequestBody::Nothing => request,
+        RequestBody::Json(value) => request
             .header(CONTENT_TYPE, "application/json")
             .body(value.to_string()),
-        Body::Fields(fields) => {
+        RequestBody::Fields(fields) => {
             let mut encoded = url::form_urlencoded::Serializer::new(String::new());
             encoded.extend_pairs(fields.iter());
             request
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(encoded.finish())
         }
-        Body::Multipart(form) => request
+        RequestBody::Multipart(form) => request
             .header(CONTENT_TYPE, &form.content_type)
             .body(form.content.clone()),
-        Body::Bytes(bytes) => request
+        RequestBody::Bytes(bytes) => request
             .header(CONTENT_TYPE, "application/octet-stream")
             .body(bytes.clone()),
     }
 }
 
 /// The body, up to the size limit.
-async fn content(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
+async fn read_body(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
-        if bytes.len() + chunk.len() > REPLY_LIMIT {
+        if bytes.len() + chunk.len() > MAX_REPLY_BYTES {
             break;
         }
         bytes.extend_from_slice(&chunk);
@@ -255,17 +260,17 @@ async fn content(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
     Ok(bytes)
 }
 
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    seconds(text.trim().parse().ok()?)
+    to_duration(text.trim().parse().ok()?)
 }
 
-fn seconds(number: f64) -> Option<Duration> {
+fn to_duration(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok()
 }
 
 /// The innermost cause of an error.
-fn innermost(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -11,10 +11,10 @@ pub(super) enum Dialect {
 }
 
 /// Longer words after a fence are not a language.
-const LONGEST_LANGUAGE: usize = 30;
+const MAX_LANGUAGE_CHARS: usize = 30;
 
 /// The language of a line that opens or closes a block of code; empty where it names none.
-pub(super) fn fence(line: &str) -> Option<&str> {
+pub(super) fn fence_language(line: &str) -> Option<&str> {
     let after = line.trim_start().strip_prefix("```")?;
     // "```x```" is inline code.
     if after.contains('`') {
@@ -22,17 +22,17 @@ pub(super) fn fence(line: &str) -> Option<&str> {
     }
     let language = after.split_whitespace().next().unwrap_or_default();
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_+-#.".contains(c);
-    let is_language = language.len() <= LONGEST_LANGUAGE && language.chars().all(is_name);
+    let is_language = language.len() <= MAX_LANGUAGE_CHARS && language.chars().all(is_name);
     Some(if is_language { language } else { "" })
 }
 
 /// Whether a line closes an open code block. Platforms close it at any fence.
-pub(super) fn closes(line: &str) -> bool {
+pub(super) fn closes_fence(line: &str) -> bool {
     line.trim_start().starts_with("```")
 }
 
-pub(super) fn render(text: &str, dialect: Dialect) -> String {
-    let mut renderer = Renderer {
+pub(super) fn render_markdown(text: &str, dialect: Dialect) -> String {
+    let mut renderer = MarkdownRenderer {
         dialect,
         out: String::with_capacity(text.len() + text.len() / 8),
     };
@@ -41,21 +41,21 @@ pub(super) fn render(text: &str, dialect: Dialect) -> String {
         if index > 0 {
             renderer.out.push('\n');
         }
-        if is_code && closes(line) {
+        if is_code && closes_fence(line) {
             is_code = false;
             renderer.out.push_str("```");
             let after = line.trim_start().trim_start_matches('`');
-            renderer.inline(after, Around::default());
+            renderer.render_inline(after, SpanContext::default());
         } else if is_code {
             renderer.code(line);
-        } else if let Some(language) = fence(line) {
+        } else if let Some(language) = fence_language(line) {
             is_code = true;
             renderer.out.push_str("```");
             if dialect == Dialect::Telegram {
                 renderer.out.push_str(language);
             }
         } else {
-            renderer.line(line);
+            renderer.render_line(line);
         }
     }
     if is_code {
@@ -66,7 +66,7 @@ pub(super) fn render(text: &str, dialect: Dialect) -> String {
 
 /// The enclosing styles; Telegram rejects bold within bold and italic within italic.
 #[derive(Debug, Clone, Copy, Default)]
-struct Around {
+struct SpanContext {
     is_bold: bool,
     is_italic: bool,
 }
@@ -86,41 +86,41 @@ enum Span<'t> {
     Token(&'t str),
 }
 
-struct Renderer {
+struct MarkdownRenderer {
     dialect: Dialect,
     out: String,
 }
 
-impl Renderer {
-    fn line(&mut self, line: &str) {
+impl MarkdownRenderer {
+    fn render_line(&mut self, line: &str) {
         let title = line.trim_start_matches('#');
         let level = line.len() - title.len();
         if (1..=6).contains(&level) && title.starts_with(' ') && !title.trim().is_empty() {
             self.out.push('*');
-            let around = Around {
+            let around = SpanContext {
                 is_bold: true,
-                ..Around::default()
+                ..SpanContext::default()
             };
-            self.inline(title.trim(), around);
+            self.render_inline(title.trim(), around);
             self.out.push('*');
         } else if let Some(quoted) = line.strip_prefix('>') {
             self.out.push('>');
-            self.inline(quoted, Around::default());
+            self.render_inline(quoted, SpanContext::default());
         } else {
-            self.inline(line, Around::default());
+            self.render_inline(line, SpanContext::default());
         }
     }
 
-    fn inline(&mut self, text: &str, around: Around) {
+    fn render_inline(&mut self, text: &str, around: SpanContext) {
         let mut rest = text;
         let mut before = None;
         while let Some(character) = rest.chars().next() {
             let after_character = &rest[character.len_utf8()..];
             if let Some((span, length)) = self.span(rest, before, around) {
-                self.write(&span, around);
+                self.write_span(&span, around);
                 before = rest[..length].chars().next_back();
                 rest = &rest[length..];
-            } else if let Some(escaped) = escaped(rest) {
+            } else if let Some(escaped) = parse_escape(rest) {
                 self.text(escaped);
                 before = Some(escaped);
                 rest = &rest[1 + escaped.len_utf8()..];
@@ -137,18 +137,18 @@ impl Renderer {
         &self,
         rest: &'t str,
         before: Option<char>,
-        around: Around,
+        around: SpanContext,
     ) -> Option<(Span<'t>, usize)> {
         let is_in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
         match rest.as_bytes()[0] {
-            b'`' => code(rest),
+            b'`' => parse_code(rest),
             b'*' if rest.starts_with("**") => {
                 let inner = between(rest, "**")?;
                 Some((Span::Bold(inner), inner.len() + 4))
             }
             // Within words, as in `snake_case` and `2*3*4`, they are not markup.
             mark @ (b'*' | b'_') if !is_in_word && !around.is_italic => {
-                let inner = lone(rest, char::from(mark))?;
+                let inner = between_single(rest, char::from(mark))?;
                 let next = rest[inner.len() + 2..].chars().next();
                 let ends_word = next.is_none_or(|c| !c.is_alphanumeric());
                 ends_word.then_some((Span::Italic(inner), inner.len() + 2))
@@ -161,31 +161,31 @@ impl Renderer {
                 let inner = between(rest, "||")?;
                 Some((Span::Spoiler(inner), inner.len() + 4))
             }
-            b'[' => link(rest),
-            b'<' if self.dialect == Dialect::Slack => token(rest),
+            b'[' => parse_link(rest),
+            b'<' if self.dialect == Dialect::Slack => parse_token(rest),
             _ => None,
         }
         // Two underscores in a row would underline on Telegram.
         .filter(|(span, _)| !(matches!(span, Span::Italic(_)) && self.out.ends_with('_')))
     }
 
-    fn write(&mut self, span: &Span, around: Around) {
+    fn write_span(&mut self, span: &Span, around: SpanContext) {
         match *span {
             Span::Code(code) => {
                 self.out.push('`');
                 self.code(code);
                 self.out.push('`');
             }
-            Span::Bold(inner) if around.is_bold => self.inline(inner, around),
+            Span::Bold(inner) if around.is_bold => self.render_inline(inner, around),
             Span::Bold(inner) => {
-                let around = Around {
+                let around = SpanContext {
                     is_bold: true,
                     ..around
                 };
                 self.wrapped("*", inner, around);
             }
             Span::Italic(inner) => {
-                let around = Around {
+                let around = SpanContext {
                     is_italic: true,
                     ..around
                 };
@@ -198,17 +198,17 @@ impl Renderer {
         }
     }
 
-    fn wrapped(&mut self, mark: &str, inner: &str, around: Around) {
+    fn wrapped(&mut self, mark: &str, inner: &str, around: SpanContext) {
         self.out.push_str(mark);
-        self.inline(inner, around);
+        self.render_inline(inner, around);
         self.out.push_str(mark);
     }
 
-    fn link(&mut self, label: &str, address: &str, around: Around) {
+    fn link(&mut self, label: &str, address: &str, around: SpanContext) {
         match self.dialect {
             Dialect::Telegram => {
                 self.out.push('[');
-                self.inline(label, around);
+                self.render_inline(label, around);
                 self.out.push_str("](");
                 for character in address.chars() {
                     if matches!(character, ')' | '\\') {
@@ -255,12 +255,12 @@ impl Renderer {
     }
 }
 
-fn escaped(rest: &str) -> Option<char> {
+fn parse_escape(rest: &str) -> Option<char> {
     let next = rest.strip_prefix('\\')?.chars().next()?;
     next.is_ascii_punctuation().then_some(next)
 }
 
-fn code(rest: &str) -> Option<(Span<'_>, usize)> {
+fn parse_code(rest: &str) -> Option<(Span<'_>, usize)> {
     let inner = rest.trim_start_matches('`');
     let mark = &rest[..rest.len() - inner.len()];
     let end = inner.find(mark)?;
@@ -276,7 +276,7 @@ fn between<'t>(rest: &'t str, mark: &str) -> Option<&'t str> {
 }
 
 /// The text between two single marks; doubled ones are skipped.
-fn lone(rest: &str, mark: char) -> Option<&str> {
+fn between_single(rest: &str, mark: char) -> Option<&str> {
     let inner = &rest[1..];
     let mut previous = mark;
     let mut characters = inner.char_indices().peekable();
@@ -298,7 +298,7 @@ fn is_tight(inner: &str) -> bool {
         && !inner.ends_with('\\')
 }
 
-fn link(rest: &str) -> Option<(Span<'_>, usize)> {
+fn parse_link(rest: &str) -> Option<(Span<'_>, usize)> {
     let (label, after) = rest[1..].split_once("](")?;
     let mut depth = 0;
     let end = after.find(|c| {
@@ -317,7 +317,7 @@ fn link(rest: &str) -> Option<(Span<'_>, usize)> {
     is_link.then_some((Span::Link { label, address }, 1 + label.len() + 2 + end + 1))
 }
 
-fn token(rest: &str) -> Option<(Span<'_>, usize)> {
+fn parse_token(rest: &str) -> Option<(Span<'_>, usize)> {
     let end = rest.find('>')?;
     let is_token = ["@", "#", "!", "http://", "https://", "mailto:"]
         .iter()

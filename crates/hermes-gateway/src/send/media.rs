@@ -11,7 +11,7 @@ use regex::Regex;
 
 mod gate;
 
-pub(super) use gate::Gate;
+pub(super) use gate::MediaGate;
 
 /// How `MEDIA:` tags and directives in double brackets are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum MediaPolicy {
 
 /// How a platform should show a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MediaKind {
     Image,
     Video,
     Audio,
@@ -33,15 +33,15 @@ pub(super) enum Kind {
 
 /// A file, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct File {
+pub(super) struct MediaFile {
     pub(super) path: PathBuf,
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: MediaKind,
     pub(super) content: Bytes,
 }
 
 /// Larger files are not sent. No platform accepts more from a bot.
-const MOST_BYTES: u64 = 128 << 20;
+const MAX_FILE_BYTES: u64 = 128 << 20;
 
 const AS_DOCUMENT: &str = "[[as_document]]";
 const AS_VOICE: &str = "[[audio_as_voice]]";
@@ -50,7 +50,7 @@ const AS_VOICE: &str = "[[audio_as_voice]]";
 const EXTENSIONS: &str = "png|jpe?g|gif|webp|bmp|tiff|svg|mp4|mov|avi|mkv|webm|mp3|wav|ogg|opus|m4a|flac|pdf|docx?|odt|\
     rtf|txt|md|epub|xlsx?|ods|csv|tsv|json|xml|ya?ml|pptx?|odp|key|zip|tar|gz|tgz|bz2|xz|7z|rar|apk|ipa|html?";
 
-static TAG: LazyLock<Regex> = LazyLock::new(|| {
+static MEDIA_TAG: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = format!(
         r#"MEDIA:[ \t]*(?<path>(?:~/|/|[A-Za-z]:[/\\])[^\n`"]*?\.(?i:{EXTENSIONS}))(?:[\s`"',;:)\]}}!?]|\.\s|\.?$)"#
     );
@@ -58,7 +58,7 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Extracted {
+pub(super) struct ExtractedMedia {
     pub(super) text: String,
     /// The files, as they are written.
     pub(super) paths: Vec<String>,
@@ -66,11 +66,11 @@ pub(super) struct Extracted {
     audio_as_voice: bool,
 }
 
-pub(super) fn extract(message: &str) -> Extracted {
+pub(super) fn extract_media(message: &str) -> ExtractedMedia {
     let mut taken: Vec<Range<usize>> = Vec::new();
     let mut paths = Vec::new();
     let mut from = 0;
-    while let Some(found) = TAG.captures_at(message, from) {
+    while let Some(found) = MEDIA_TAG.captures_at(message, from) {
         let (Some(whole), Some(path)) = (found.get(0), found.name("path")) else {
             break;
         };
@@ -92,8 +92,8 @@ pub(super) fn extract(message: &str) -> Extracted {
     let images_as_documents = has(AS_DOCUMENT);
     let audio_as_voice = has(AS_VOICE);
     taken.sort_by_key(|range| range.start);
-    Extracted {
-        text: without(message, &taken),
+    ExtractedMedia {
+        text: remove_ranges(message, &taken),
         paths,
         images_as_documents,
         audio_as_voice,
@@ -116,7 +116,7 @@ fn is_protected(message: &str, place: usize) -> bool {
 }
 
 /// The text without these ranges, and without the empty lines they leave.
-fn without(text: &str, places: &[Range<usize>]) -> String {
+fn remove_ranges(text: &str, places: &[Range<usize>]) -> String {
     if places.is_empty() {
         return text.to_owned();
     }
@@ -133,7 +133,7 @@ fn without(text: &str, places: &[Range<usize>]) -> String {
     left.trim().to_owned()
 }
 
-impl Extracted {
+impl ExtractedMedia {
     pub(super) fn literal(message: &str) -> Self {
         Self {
             text: message.to_owned(),
@@ -144,11 +144,11 @@ impl Extracted {
     }
 
     /// Reads the files. One that may not be sent, or cannot be read, becomes a warning.
-    pub(super) async fn read(&self, gate: &Gate) -> (Vec<File>, Vec<String>) {
+    pub(super) async fn read_files(&self, gate: &MediaGate) -> (Vec<MediaFile>, Vec<String>) {
         let mut files = Vec::new();
         let mut warnings = Vec::new();
         for path in &self.paths {
-            match self.read_one(path, gate).await {
+            match self.read_file(path, gate).await {
                 Ok(file) => files.push(file),
                 Err(reason) => warnings.push(format!("`{path}` was not sent: {reason}")),
             }
@@ -156,18 +156,18 @@ impl Extracted {
         (files, warnings)
     }
 
-    async fn read_one(&self, path: &str, gate: &Gate) -> Result<File, String> {
-        let path = gate.admit(path)?;
+    async fn read_file(&self, path: &str, gate: &MediaGate) -> Result<MediaFile, String> {
+        let path = gate.check_path(path)?;
         let no_file = |error: std::io::Error| error.to_string();
         let metadata = tokio::fs::metadata(&path).await.map_err(no_file)?;
         if !metadata.is_file() {
             return Err("it is not a file".into());
         }
-        if metadata.len() > MOST_BYTES {
-            return Err(format!("it is larger than {} MiB", MOST_BYTES >> 20));
+        if metadata.len() > MAX_FILE_BYTES {
+            return Err(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20));
         }
         let content = tokio::fs::read(&path).await.map_err(no_file)?;
-        Ok(File {
+        Ok(MediaFile {
             name: path
                 .file_name()
                 .unwrap_or_default()
@@ -179,14 +179,14 @@ impl Extracted {
         })
     }
 
-    fn kind(&self, path: &Path) -> Kind {
+    fn kind(&self, path: &Path) -> MediaKind {
         let extension = path.extension().unwrap_or_default().to_string_lossy();
         match extension.to_ascii_lowercase().as_str() {
-            "png" | "jpg" | "jpeg" | "webp" if !self.images_as_documents => Kind::Image,
-            "mp4" | "mov" => Kind::Video,
-            "ogg" | "opus" if self.audio_as_voice => Kind::Voice,
-            "mp3" | "m4a" => Kind::Audio,
-            _ => Kind::Document,
+            "png" | "jpg" | "jpeg" | "webp" if !self.images_as_documents => MediaKind::Image,
+            "mp4" | "mov" => MediaKind::Video,
+            "ogg" | "opus" if self.audio_as_voice => MediaKind::Voice,
+            "mp3" | "m4a" => MediaKind::Audio,
+            _ => MediaKind::Document,
         }
     }
 }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn extracted(message: &str) -> (String, Vec<String>) {
-        let extracted = extract(message);
+        let extracted = extract_media(message);
         (extracted.text, extracted.paths)
     }
 
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn words_in_brackets_change_how_files_are_shown() {
-        use Kind::{Audio, Document, Image, Video, Voice};
+        use MediaKind::{Audio, Document, Image, Video, Voice};
         let kinds = |message: &str| {
-            let extracted = extract(message);
+            let extracted = extract_media(message);
             let paths = extracted.paths.iter();
             paths
                 .map(|path| extracted.kind(Path::new(path)))
@@ -256,6 +256,9 @@ mod tests {
         assert_eq!(kinds(files), [Image, Document, Audio, Video, Document]);
         assert_eq!(kinds(&format!("[[as_document]] {files}"))[0], Document);
         assert_eq!(kinds(&format!("{files} [[audio_as_voice]]"))[1], Voice);
-        assert_eq!(extract("[[as_document]] [[audio_as_voice]] x").text, "x");
+        assert_eq!(
+            extract_media("[[as_document]] [[audio_as_voice]] x").text,
+            "x"
+        );
     }
 }

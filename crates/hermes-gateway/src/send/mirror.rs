@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_store::{Access, Chat, NewMessage, Role, SessionId, Store, StoreError};
+use hermes_store::{Access, ChatSession, NewMessage, Role, SessionId, Store, StoreError};
 
 /// Another process may be writing, but the caller should not wait long.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MIRROR_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A message that was sent, and where.
-pub(super) struct Sending<'s> {
+pub(super) struct MirroredMessage<'s> {
     pub(super) platform: &'s str,
     /// The possible ids of the chat in the store.
     pub(super) chats: Vec<&'s str>,
@@ -19,23 +19,21 @@ pub(super) struct Sending<'s> {
 }
 
 /// Appends a message to the session of its chat, and returns whether it did. A failure does not fail the sending.
-pub(super) async fn append(home: &Home, sending: &Sending<'_>) -> bool {
-    match tokio::time::timeout(PATIENCE, try_append(home, sending)).await {
+pub(super) async fn append_to_session(home: &Home, sending: &MirroredMessage<'_>) -> bool {
+    match tokio::time::timeout(MIRROR_TIMEOUT, try_append(home, sending)).await {
         Ok(Ok(is_done)) => is_done,
         Ok(Err(error)) => {
             tracing::warn!(%error, "adding a sent message to its conversation failed");
             false
         }
         Err(_) => {
-            tracing::warn!(
-                "adding a sent message to its conversation timed out"
-            );
+            tracing::warn!("adding a sent message to its conversation timed out");
             false
         }
     }
 }
 
-async fn try_append(home: &Home, sending: &Sending<'_>) -> Result<bool, StoreError> {
+async fn try_append(home: &Home, sending: &MirroredMessage<'_>) -> Result<bool, StoreError> {
     // Read-only is enough for most chats, and creates no file.
     let store = match Store::open(home, Access::ReadOnly).await {
         Err(StoreError::Absent { .. }) => return Ok(false),
@@ -43,7 +41,7 @@ async fn try_append(home: &Home, sending: &Sending<'_>) -> Result<bool, StoreErr
     };
     let chats = store.chats().await;
     store.close().await;
-    let Some(session) = session(&chats?, sending) else {
+    let Some(session) = find_session(&chats?, sending) else {
         return Ok(false);
     };
     let store = Store::open(home, Access::ReadWrite).await?;
@@ -55,9 +53,9 @@ async fn try_append(home: &Home, sending: &Sending<'_>) -> Result<bool, StoreErr
 }
 
 /// The newest session of the chat and thread, unless several users have one.
-fn session(chats: &[Chat], sending: &Sending) -> Option<SessionId> {
+fn find_session(chats: &[ChatSession], sending: &MirroredMessage) -> Option<SessionId> {
     let thread = sending.thread.unwrap_or_default();
-    let is_there = |chat: &&Chat| {
+    let is_there = |chat: &&ChatSession| {
         let id = chat.chat_id.as_deref().unwrap_or_default();
         chat.source.eq_ignore_ascii_case(sending.platform)
             && sending.chats.contains(&id)

@@ -12,12 +12,12 @@ pub(super) struct Multipart {
 }
 
 /// Builds a multipart body.
-pub(super) struct Form {
+pub(super) struct MultipartForm {
     boundary: String,
     content: Vec<u8>,
 }
 
-impl Form {
+impl MultipartForm {
     pub(super) fn new() -> Self {
         let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         Self {
@@ -27,24 +27,24 @@ impl Form {
         }
     }
 
-    pub(super) fn text(&mut self, name: &str, value: &str) {
-        self.part(
+    pub(super) fn add_text(&mut self, name: &str, value: &str) {
+        self.add_part(
             &format!("name=\"{}\"", quoted(name)),
             None,
             value.as_bytes(),
         );
     }
 
-    pub(super) fn file(&mut self, name: &str, file_name: &str, content: &[u8]) {
+    pub(super) fn add_file(&mut self, name: &str, file_name: &str, content: &[u8]) {
         let disposition = format!(
             "name=\"{}\"; filename=\"{}\"",
             quoted(name),
             quoted(file_name)
         );
-        self.part(&disposition, Some("application/octet-stream"), content);
+        self.add_part(&disposition, Some("application/octet-stream"), content);
     }
 
-    fn part(&mut self, disposition: &str, content_type: Option<&str>, content: &[u8]) {
+    fn add_part(&mut self, disposition: &str, content_type: Option<&str>, content: &[u8]) {
         let mut head = format!(
             "--{}\r\nContent-Disposition: form-data; {disposition}\r\n",
             self.boundary
@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn names_stay_within_their_quotes() {
-        let mut form = Form::new();
-        form.file("f", "a\"; name=\"b\r\nX: y", b"content");
+        let mut form = MultipartForm::new();
+        form.add_file("f", "a\"; name=\"b\r\nX: y", b"content");
         let text = String::from_utf8(form.finish().content.to_vec()).unwrap();
         assert!(
             text.contains("filename=\"a%22; name=%22b%0D%0AX: y\"\r\n"),
@@ -92,6 +92,6 @@ mod tests {
 
     #[test]
     fn no_two_forms_have_the_same_boundary() {
-        assert_ne!(Form::new().boundary, Form::new().boundary);
+        assert_ne!(MultipartForm::new().boundary, MultipartForm::new().boundary);
     }
 }

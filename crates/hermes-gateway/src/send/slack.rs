@@ -7,40 +7,43 @@ use reqwest::{
 use serde_json::{Value, json};
 
 use super::{
-    chunk::Limit,
-    delivery::{Channel, Limits, Piece, Receipt},
-    error::Failure,
-    http::{Api, Body},
-    markdown::{Dialect, render},
-    media::File,
-    target::Chat,
+    chunk::LengthLimit,
+    delivery::{MessageLimits, MessagePiece, PlatformChannel, PostReceipt},
+    error::PlatformFailure,
+    http::{PlatformApi, RequestBody},
+    markdown::{Dialect, render_markdown},
+    media::MediaFile,
+    target::ChatTarget,
 };
 
-const LIMIT: Limit = Limit {
-    most: 39_000,
-    measure: length,
+const LIMIT: LengthLimit = LengthLimit {
+    max: 39_000,
+    measure: count_chars,
 };
 
-pub(super) const LIMITS: Limits = Limits {
+pub(super) const LIMITS: MessageLimits = MessageLimits {
     message: LIMIT,
     caption: LIMIT,
 };
 
 /// The length in characters, with markup or without, whichever is more.
-fn length(text: &str) -> usize {
-    let rendered = render(text, Dialect::Slack);
+fn count_chars(text: &str) -> usize {
+    let rendered = render_markdown(text, Dialect::Slack);
     text.chars().count().max(rendered.chars().count())
 }
 
-pub(super) struct Slack<'a> {
-    api: &'a Api<'a>,
+pub(super) struct SlackChannel<'a> {
+    api: &'a PlatformApi<'a>,
     headers: HeaderMap,
-    chat: Chat,
+    chat: ChatTarget,
 }
 
-impl<'a> Slack<'a> {
+impl<'a> SlackChannel<'a> {
     /// Opens the conversation with a user, if one is named.
-    pub(super) async fn open(api: &'a Api<'a>, chat: Chat) -> Result<Self, Failure> {
+    pub(super) async fn open(
+        api: &'a PlatformApi<'a>,
+        chat: ChatTarget,
+    ) -> Result<Self, PlatformFailure> {
         let mut headers = HeaderMap::new();
         let token = HeaderValue::try_from(format!("Bearer {}", api.token.expose()));
         let mut token = token.map_err(|_| api.refused("the token has invalid characters"))?;
@@ -49,7 +52,9 @@ impl<'a> Slack<'a> {
         let mut slack = Self { api, headers, chat };
         if slack.chat.id.starts_with('U') {
             let body = json!({"users": slack.chat.id});
-            let opened = slack.call("conversations.open", &Body::Json(&body)).await?;
+            let opened = slack
+                .call("conversations.open", &RequestBody::Json(&body))
+                .await?;
             let id = opened["channel"]["id"].as_str();
             slack.chat.id = id
                 .ok_or_else(|| api.refused("channel_not_found"))?
@@ -58,7 +63,7 @@ impl<'a> Slack<'a> {
         Ok(slack)
     }
 
-    async fn call(&self, method: &str, body: &Body<'_>) -> Result<Value, Failure> {
+    async fn call(&self, method: &str, body: &RequestBody<'_>) -> Result<Value, PlatformFailure> {
         let url = format!("{}/{method}", self.api.base_url());
         let answer = self
             .api
@@ -72,16 +77,20 @@ impl<'a> Slack<'a> {
     }
 
     /// Requests an upload URL, uploads the file, and shares it in the conversation.
-    async fn upload(&self, file: &File, comment: &str) -> Result<Receipt, Failure> {
+    async fn upload(
+        &self,
+        file: &MediaFile,
+        comment: &str,
+    ) -> Result<PostReceipt, PlatformFailure> {
         let length = file.content.len().to_string();
         let fields = [("filename", file.name.clone()), ("length", length)];
         let place = self
-            .call("files.getUploadURLExternal", &Body::Fields(&fields))
+            .call("files.getUploadURLExternal", &RequestBody::Fields(&fields))
             .await?;
         let text = |name: &str| place[name].as_str().unwrap_or_default().to_owned();
         let (url, id) = (text("upload_url"), text("file_id"));
-        self.api.check(&url)?;
-        let content = Body::Bytes(file.content.clone());
+        self.api.check_url(&url)?;
+        let content = RequestBody::Bytes(file.content.clone());
         // The URL itself is secret; the token must not be sent to it.
         let answer = self
             .api
@@ -100,18 +109,18 @@ impl<'a> Slack<'a> {
         if let Some(thread) = &self.chat.thread {
             body["thread_ts"] = json!(thread);
         }
-        self.call("files.completeUploadExternal", &Body::Json(&body))
+        self.call("files.completeUploadExternal", &RequestBody::Json(&body))
             .await?;
-        Ok(Receipt {
+        Ok(PostReceipt {
             message_id: id,
             chat_id: None,
         })
     }
 }
 
-impl Channel for Slack<'_> {
-    async fn post(&mut self, piece: &Piece) -> Result<Receipt, Failure> {
-        let text = render(&piece.text, Dialect::Slack) + &piece.number;
+impl PlatformChannel for SlackChannel<'_> {
+    async fn post(&mut self, piece: &MessagePiece) -> Result<PostReceipt, PlatformFailure> {
+        let text = render_markdown(&piece.text, Dialect::Slack) + &piece.number;
         if let Some(file) = &piece.file {
             return self.upload(file, &text).await;
         }
@@ -119,14 +128,16 @@ impl Channel for Slack<'_> {
         if let Some(thread) = &self.chat.thread {
             body["thread_ts"] = json!(thread);
         }
-        let posted = self.call("chat.postMessage", &Body::Json(&body)).await?;
-        Ok(Receipt {
+        let posted = self
+            .call("chat.postMessage", &RequestBody::Json(&body))
+            .await?;
+        Ok(PostReceipt {
             message_id: posted["ts"].as_str().unwrap_or_default().to_owned(),
             chat_id: None,
         })
     }
 
-    fn into_parts(self) -> (Chat, Vec<String>) {
+    fn into_parts(self) -> (ChatTarget, Vec<String>) {
         (self.chat, Vec::new())
     }
 }

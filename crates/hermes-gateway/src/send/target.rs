@@ -6,7 +6,7 @@ use hermes_store::mirror::{Channel, ChannelDirectory};
 use super::error::SendError;
 
 /// All known platform names, whether messages can be sent there or not.
-const KNOWN: [&str; 24] = [
+const PLATFORM_NAMES: [&str; 24] = [
     "local",
     "telegram",
     "discord",
@@ -35,25 +35,25 @@ const KNOWN: [&str; 24] = [
 
 /// Whether this is a platform name, supported here or not.
 pub(crate) fn is_platform(name: &str) -> bool {
-    KNOWN.contains(&name)
+    PLATFORM_NAMES.contains(&name)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) platform: Platform,
-    pub(super) chat: Chat,
+    pub(super) chat: ChatTarget,
     /// Whether it is the configured home channel.
     pub(super) is_home: bool,
 }
 
 /// A chat, and a thread or topic in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chat {
+pub(super) struct ChatTarget {
     pub(super) id: String,
     pub(super) thread: Option<String>,
 }
 
-impl Chat {
+impl ChatTarget {
     fn new(id: &str, thread: Option<&str>) -> Self {
         Self {
             id: id.to_owned(),
@@ -62,7 +62,7 @@ impl Chat {
     }
 }
 
-pub(super) fn resolve(
+pub(super) fn resolve_target(
     home: &Home,
     settings: &GatewaySettings,
     target: &str,
@@ -74,9 +74,9 @@ pub(super) fn resolve(
     let name = platform.trim().to_lowercase();
     let named = match reference {
         "" => None,
-        reference => Some(named(home, &name, reference)?),
+        reference => Some(resolve_name(home, &name, reference)?),
     };
-    if !KNOWN.contains(&name.as_str()) {
+    if !PLATFORM_NAMES.contains(&name.as_str()) {
         return Err(SendError::UnknownPlatform { platform: name });
     }
     let usable =
@@ -92,9 +92,9 @@ pub(super) fn resolve(
         });
     }
     let set = settings.platform(platform).home_channel.as_ref();
-    let set = set.ok_or(SendError::NoHome { platform })?;
-    let mut chat =
-        explicit(platform.name(), &set.chat_id).unwrap_or_else(|| Chat::new(&set.chat_id, None));
+    let set = set.ok_or(SendError::NoHomeChannel { platform })?;
+    let mut chat = parse_chat_id(platform.name(), &set.chat_id)
+        .unwrap_or_else(|| ChatTarget::new(&set.chat_id, None));
     if set.thread_id.is_some() {
         chat.thread.clone_from(&set.thread_id);
     }
@@ -105,29 +105,29 @@ pub(super) fn resolve(
     })
 }
 
-fn named(home: &Home, platform: &str, reference: &str) -> Result<Chat, SendError> {
-    if let Some(chat) = explicit(platform, reference) {
+fn resolve_name(home: &Home, platform: &str, reference: &str) -> Result<ChatTarget, SendError> {
+    if let Some(chat) = parse_chat_id(platform, reference) {
         return Ok(chat);
     }
     let unresolved = || SendError::Unresolved {
         platform: platform.to_owned(),
         reference: reference.to_owned(),
     };
-    let directory = ChannelDirectory::for_look_up(home).unwrap_or_else(|error| {
+    let directory = ChannelDirectory::load_for_lookup(home).unwrap_or_else(|error| {
         tracing::warn!(%error, "reading the channel directory failed");
         ChannelDirectory::default()
     });
     let channel =
-        look_up(platform, directory.platform(platform), reference).ok_or_else(unresolved)?;
+        find_channel(platform, directory.platform(platform), reference).ok_or_else(unresolved)?;
     let id = channel.id.as_deref().ok_or_else(unresolved)?;
-    let mut chat = explicit(platform, id).unwrap_or_else(|| Chat::new(id, None));
+    let mut chat = parse_chat_id(platform, id).unwrap_or_else(|| ChatTarget::new(id, None));
     if chat.thread.is_none() {
         chat.thread.clone_from(&channel.thread_id);
     }
     Ok(chat)
 }
 
-fn explicit(platform: &str, reference: &str) -> Option<Chat> {
+fn parse_chat_id(platform: &str, reference: &str) -> Option<ChatTarget> {
     let (id, thread) = match reference.split_once(':') {
         Some((id, thread)) => (id, Some(thread)),
         None => (reference, None),
@@ -142,7 +142,7 @@ fn explicit(platform: &str, reference: &str) -> Option<Chat> {
         // A number is an id on every platform, so that an unsupported platform is reported as such.
         _ => is_telegram_id(reference),
     };
-    is_valid.then(|| Chat::new(id, thread))
+    is_valid.then(|| ChatTarget::new(id, thread))
 }
 
 fn is_number(text: &str) -> bool {
@@ -175,16 +175,21 @@ fn is_thread(text: &str) -> bool {
 }
 
 /// Finds a channel: by id, by name or label, by server and name, or by a unique prefix.
-fn look_up<'c>(platform: &str, channels: &'c [Channel], reference: &str) -> Option<&'c Channel> {
+fn find_channel<'c>(
+    platform: &str,
+    channels: &'c [Channel],
+    reference: &str,
+) -> Option<&'c Channel> {
     if let Some(found) = channels
         .iter()
         .find(|channel| channel.id.as_deref() == Some(reference))
     {
         return Some(found);
     }
-    let wanted = plain(reference);
+    let wanted = normalize_name(reference);
     let is_named = |channel: &&Channel| {
-        plain(&channel.name) == wanted || plain(&label(platform, channel)) == wanted
+        normalize_name(&channel.name) == wanted
+            || normalize_name(&channel_label(platform, channel)) == wanted
     };
     if let Some(found) = channels.iter().find(is_named) {
         return Some(found);
@@ -192,7 +197,8 @@ fn look_up<'c>(platform: &str, channels: &'c [Channel], reference: &str) -> Opti
     if let Some((guild, name)) = wanted.rsplit_once('/') {
         let is_there = |channel: &&Channel| {
             let theirs = channel.guild.as_deref().unwrap_or_default();
-            theirs.trim().to_lowercase() == guild && plain(&channel.name) == plain(name)
+            theirs.trim().to_lowercase() == guild
+                && normalize_name(&channel.name) == normalize_name(name)
         };
         if let Some(found) = channels.iter().find(is_there) {
             return Some(found);
@@ -200,19 +206,19 @@ fn look_up<'c>(platform: &str, channels: &'c [Channel], reference: &str) -> Opti
     }
     let mut beginnings = channels
         .iter()
-        .filter(|channel| plain(&channel.name).starts_with(&wanted));
+        .filter(|channel| normalize_name(&channel.name).starts_with(&wanted));
     beginnings
         .next()
         .filter(|_| beginnings.next().is_none() && !wanted.is_empty())
 }
 
-fn plain(name: &str) -> String {
+fn normalize_name(name: &str) -> String {
     let name = name.trim();
     name.strip_prefix('#').unwrap_or(name).trim().to_lowercase()
 }
 
 /// What a channel is called in lists.
-fn label(platform: &str, channel: &Channel) -> String {
+fn channel_label(platform: &str, channel: &Channel) -> String {
     match platform {
         "discord" if channel.guild.is_some() => format!("#{}", channel.name),
         _ if channel.kind.is_empty() => channel.name.clone(),
@@ -239,8 +245,8 @@ mod tests {
             ("whatsapp", "123", "123", None),
         ] {
             assert_eq!(
-                explicit(platform, reference),
-                Some(Chat::new(id, thread)),
+                parse_chat_id(platform, reference),
+                Some(ChatTarget::new(id, thread)),
                 "{platform}:{reference}"
             );
         }
@@ -260,7 +266,7 @@ mod tests {
             ("whatsapp", "1:2"),
         ] {
             assert_eq!(
-                explicit(platform, reference),
+                parse_chat_id(platform, reference),
                 None,
                 "{platform}:{reference}"
             );
@@ -300,7 +306,7 @@ mod tests {
             ("#", None),
             ("nobody", None),
         ] {
-            let found = look_up("discord", &channels, reference);
+            let found = find_channel("discord", &channels, reference);
             assert_eq!(
                 found.and_then(|found| found.id.as_deref()),
                 id,

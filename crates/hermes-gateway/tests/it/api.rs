@@ -14,18 +14,18 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt as _;
 use hermes_agent::{
     conversation::{Agent, AgentParts},
-    elicitation::People,
+    elicitation::ElicitationRegistry,
 };
 use hermes_config::{Home, Secret, Settings};
 use hermes_gateway::{
-    api::{self, Door, HostCheck},
-    gateway::{Direction, Gateway, GatewayParts},
+    api::{self, AllowedHosts, ApiListener},
+    gateway::{ControlMode, Gateway, GatewayParts},
     instance::Instance,
 };
 use hermes_store::{Access, Store};
 use hermes_testkit::{
     TemporaryHome,
-    model::{ModelServer, Script},
+    model::{ModelScript, ModelServer},
 };
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
@@ -36,11 +36,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const KEY: &str = "0123456789abcdef";
 
 /// A gateway with its API on a free port, until it is dropped.
-struct Service {
+struct ApiFixture {
     home: TemporaryHome,
     model: ModelServer,
     gateway: Gateway,
@@ -49,12 +49,12 @@ struct Service {
     _tasks: JoinSet<()>,
 }
 
-impl Service {
-    async fn start(script: Script) -> Self {
-        Self::start_with(script, "", Direction::Own).await
+impl ApiFixture {
+    async fn start(script: ModelScript) -> Self {
+        Self::start_with(script, "", ControlMode::Own).await
     }
 
-    async fn start_with(script: Script, more: &str, direction: Direction) -> Self {
+    async fn start_with(script: ModelScript, more: &str, direction: ControlMode) -> Self {
         let model = ModelServer::start(script);
         let config = format!(
             "model: {{default: m, provider: custom, base_url: '{}'}}\nagent: {{api_max_retries: 0}}\n{more}\n",
@@ -67,32 +67,36 @@ impl Service {
         let agent = Agent::new(AgentParts::new(home.clone(), store), settings);
         let gateway = Gateway::open(GatewayParts {
             agent,
-            instance: Arc::new(Instance::take(&home).unwrap()),
-            direction: direction.clone(),
+            instance: Arc::new(Instance::acquire(&home).unwrap()),
+            control_mode: direction.clone(),
             directory: temporary.path().to_owned(),
-            people: People::nobody(),
+            elicitation: ElicitationRegistry::unavailable(),
         })
         .await
         .unwrap();
         let client = Client::builder().no_proxy();
         let (door, origin, client) = match direction {
-            Direction::Own => {
+            ControlMode::Own => {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let origin = format!("http://{}", listener.local_addr().unwrap());
-                (Door::Tcp(listener), origin, client)
+                (ApiListener::Tcp(listener), origin, client)
             }
             // A Hub connects through a Unix socket, from the process that opened it.
-            Direction::Hub { .. } => {
+            ControlMode::Hub { .. } => {
                 let socket = temporary.path().join("agent.sock");
                 let listener = UnixListener::bind(&socket).unwrap();
                 let client = client.unix_socket(socket);
-                (Door::Unix(listener), "http://127.0.0.1".into(), client)
+                (
+                    ApiListener::Unix(listener),
+                    "http://127.0.0.1".into(),
+                    client,
+                )
             }
         };
         let router = api::router(
             gateway.clone(),
             &Secret::new(KEY.to_owned()),
-            HostCheck::Names(Vec::new()),
+            AllowedHosts::Names(Vec::new()),
         );
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -113,15 +117,15 @@ impl Service {
         let request = self
             .client
             .request(method, format!("{}{path}", self.origin));
-        request.bearer_auth(KEY).timeout(PATIENCE)
+        request.bearer_auth(KEY).timeout(TIMEOUT)
     }
 
     async fn get(&self, path: &str) -> Value {
-        answer(self.request(Method::GET, path)).await.1
+        send(self.request(Method::GET, path)).await.1
     }
 
     async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
-        answer(self.request(Method::POST, path).body(body.to_string())).await
+        send(self.request(Method::POST, path).body(body.to_string())).await
     }
 
     /// Starts a run and gives back its name.
@@ -132,24 +136,24 @@ impl Service {
         started["run_id"].as_str().unwrap().to_owned()
     }
 
-    async fn ended(&self, run: &str) -> Value {
+    async fn wait_for_end(&self, run: &str) -> Value {
         self.events(run, 0).await;
         self.get(&format!("/v1/runs/{run}")).await
     }
 
     /// All events of a run after one, until it is over.
     async fn events(&self, run: &str, after: i64) -> Vec<(i64, Value)> {
-        self.watch(run, after).await.rest().await
+        self.watch(run, after).await.read_rest().await
     }
 
-    async fn watch(&self, run: &str, after: i64) -> Watcher {
+    async fn watch(&self, run: &str, after: i64) -> EventReader {
         let request = self.request(Method::GET, &format!("/v1/runs/{run}/events"));
         let request = request.header("Last-Event-ID", after.to_string());
-        Watcher::of(request.send().await.unwrap())
+        EventReader::new(request.send().await.unwrap())
     }
 
     /// Waits until a run has this many pending approvals, and returns them.
-    async fn asked(&self, run: &str, count: usize) -> Vec<Value> {
+    async fn wait_for_approvals(&self, run: &str, count: usize) -> Vec<Value> {
         let mut watcher = self.watch(run, 0).await;
         let mut asked = Vec::new();
         while asked.len() < count {
@@ -168,7 +172,7 @@ impl Service {
     }
 }
 
-async fn answer(request: RequestBuilder) -> (StatusCode, Value) {
+async fn send(request: RequestBuilder) -> (StatusCode, Value) {
     let response = request.send().await.unwrap();
     let status = response.status();
     let text = response.text().await.unwrap();
@@ -177,14 +181,14 @@ async fn answer(request: RequestBuilder) -> (StatusCode, Value) {
 }
 
 /// Reads a stream of events.
-struct Watcher {
+struct EventReader {
     response: futures::stream::BoxStream<'static, String>,
     read: String,
     comments: Vec<String>,
 }
 
-impl Watcher {
-    fn of(response: Response) -> Self {
+impl EventReader {
+    fn new(response: Response) -> Self {
         assert_eq!(response.status(), StatusCode::OK);
         let pieces = response.bytes_stream().map(|piece| {
             let piece = piece.unwrap();
@@ -205,7 +209,7 @@ impl Watcher {
                 self.read = rest;
                 return Some(block);
             }
-            let piece = tokio::time::timeout(PATIENCE, self.response.next()).await;
+            let piece = tokio::time::timeout(TIMEOUT, self.response.next()).await;
             self.read.push_str(&piece.unwrap()?);
         }
     }
@@ -225,7 +229,7 @@ impl Watcher {
         }
     }
 
-    async fn rest(mut self) -> Vec<(i64, Value)> {
+    async fn read_rest(mut self) -> Vec<(i64, Value)> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);

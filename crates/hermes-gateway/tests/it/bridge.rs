@@ -1,13 +1,13 @@
 //! The bridge over MCP.
 
 mod approvals;
+mod errors;
 mod events;
-mod faults;
 mod http;
-mod offers;
-mod own;
-mod reading;
-mod sending;
+mod own_platforms;
+mod resources;
+mod send;
+mod tools;
 
 use std::time::Duration;
 
@@ -29,17 +29,17 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const KEY: &str = "agent:main:telegram:dm:1";
 const SESSION: &str = "20260101_010101_0badcafe";
 
 /// A home without a database.
-struct Place {
+struct BridgeFixture {
     _directory: TempDir,
     home: Home,
 }
 
-impl Place {
+impl BridgeFixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
@@ -58,17 +58,22 @@ impl Place {
     }
 
     fn bridge_with(&self, config: &str, options: BridgeOptions) -> Bridge {
-        self.bridge_among(config, Variables::default(), options)
+        self.bridge_with_variables(config, Variables::default(), options)
     }
 
-    fn bridge_among(&self, config: &str, variables: Variables, options: BridgeOptions) -> Bridge {
+    fn bridge_with_variables(
+        &self,
+        config: &str,
+        variables: Variables,
+        options: BridgeOptions,
+    ) -> Bridge {
         let settings = Settings::parse(config, variables).unwrap();
         assert_eq!(settings.warnings, []);
         Bridge::new(self.home.clone(), settings, options)
     }
 
     async fn client(&self) -> Client {
-        Client::of(&self.bridge(BridgeOptions::default())).await
+        Client::legacy(&self.bridge(BridgeOptions::default())).await
     }
 }
 
@@ -96,8 +101,8 @@ async fn add_chat_on(store: &Store, platform: &str, session: &str, key: &str, ch
     store.create_session(&new).await.unwrap();
 }
 
-async fn with_chat() -> (Place, Store) {
-    let place = Place::new();
+async fn with_chat() -> (BridgeFixture, Store) {
+    let place = BridgeFixture::new();
     let store = place.store().await;
     add_chat(&store, SESSION, KEY, "1").await;
     (place, store)
@@ -113,7 +118,7 @@ fn assistant(text: &str) -> NewMessage {
 
 /// A notification to a client.
 #[derive(Debug)]
-enum Told {
+enum Notification {
     Progress(ProgressNotificationParam),
     Updated(String),
     Custom(CustomNotification),
@@ -121,7 +126,7 @@ enum Told {
 
 struct Listener {
     name: &'static str,
-    told: mpsc::UnboundedSender<Told>,
+    notifications: mpsc::UnboundedSender<Notification>,
 }
 
 impl ClientHandler for Listener {
@@ -137,7 +142,9 @@ impl ClientHandler for Listener {
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        self.told.send(Told::Progress(params)).unwrap();
+        self.notifications
+            .send(Notification::Progress(params))
+            .unwrap();
     }
 
     async fn on_resource_updated(
@@ -145,7 +152,9 @@ impl ClientHandler for Listener {
         params: ResourceUpdatedNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        self.told.send(Told::Updated(params.uri)).unwrap();
+        self.notifications
+            .send(Notification::Updated(params.uri))
+            .unwrap();
     }
 
     async fn on_custom_notification(
@@ -153,26 +162,28 @@ impl ClientHandler for Listener {
         notification: CustomNotification,
         _context: NotificationContext<RoleClient>,
     ) {
-        self.told.send(Told::Custom(notification)).unwrap();
+        self.notifications
+            .send(Notification::Custom(notification))
+            .unwrap();
     }
 }
 
 /// A client that is connected to a bridge.
 struct Client {
     running: RunningService<RoleClient, Listener>,
-    told: mpsc::UnboundedReceiver<Told>,
+    notifications: mpsc::UnboundedReceiver<Notification>,
     _server: JoinSet<()>,
 }
 
 impl Client {
-    async fn of(bridge: &Bridge) -> Self {
+    async fn legacy(bridge: &Bridge) -> Self {
         Self::connect(bridge, "test", ClientLifecycleMode::Initialize).await
     }
 
     async fn connect(bridge: &Bridge, name: &'static str, era: ClientLifecycleMode) -> Self {
         let (client, server) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(server);
-        let connection = bridge.connection();
+        let connection = bridge.new_connection();
         bridge.open_log().await;
         let mut task = JoinSet::new();
         task.spawn(async move {
@@ -181,11 +192,14 @@ impl Client {
             bridging.await.unwrap();
         });
         let (sender, told) = mpsc::unbounded_channel();
-        let listener = Listener { name, told: sender };
+        let listener = Listener {
+            name,
+            notifications: sender,
+        };
         let running = listener.serve_with_lifecycle(client, era).await.unwrap();
         Self {
             running,
-            told,
+            notifications: told,
             _server: task,
         }
     }
@@ -193,12 +207,12 @@ impl Client {
     async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
         let params = CallToolRequestParams::new(tool.to_owned())
             .with_arguments(arguments.as_object().unwrap().clone());
-        let called = tokio::time::timeout(PATIENCE, self.running.call_tool(params)).await;
+        let called = tokio::time::timeout(TIMEOUT, self.running.call_tool(params)).await;
         called.unwrap().unwrap()
     }
 
     /// The document a tool answers with, after checking its envelope.
-    async fn ask(&self, tool: &str, arguments: Value) -> Value {
+    async fn call_document(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         let text = only_text(&result);
         assert_eq!(result.is_error, Some(false), "{text}");
@@ -206,8 +220,8 @@ impl Client {
         serde_json::from_str(text).unwrap()
     }
 
-    async fn next(&mut self) -> Told {
-        let told = tokio::time::timeout(PATIENCE, self.told.recv()).await;
+    async fn next(&mut self) -> Notification {
+        let told = tokio::time::timeout(TIMEOUT, self.notifications.recv()).await;
         told.unwrap().unwrap()
     }
 }

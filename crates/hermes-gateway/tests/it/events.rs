@@ -1,19 +1,19 @@
 //! The event log and the conversation index, on real files and with other processes that write them.
 
-mod index;
+mod conversation_index;
 mod processes;
 
 use std::{fs, time::Duration};
 
 use hermes_config::Home;
 use hermes_gateway::bridge::events::{
-    Cursor, Event, EventError, EventFeed, EventKind, EventLimits,
+    ConversationEvent, Cursor, EventError, EventFeed, EventKind, EventLimits,
 };
 use hermes_store::{Access, NewMessage, NewSession, Origin, Role, SessionId, SessionKey, Store};
 use tempfile::TempDir;
 
 /// Long enough for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const KEY: &str = "agent:main:telegram:dm:1";
 
 fn empty_home() -> (TempDir, Home) {
@@ -57,7 +57,7 @@ fn user(text: &str) -> NewMessage {
 }
 
 /// What messages say; of other events, their type.
-fn texts(events: &[Event]) -> Vec<String> {
+fn texts(events: &[ConversationEvent]) -> Vec<String> {
     events
         .iter()
         .map(|event| match &event.kind {
@@ -93,7 +93,7 @@ async fn what_is_said_after_the_start_is_an_event() {
 async fn whoever_waits_is_woken_by_a_message() {
     let (_directory, home, store, session) = with_chat().await;
     let feed = feed(&home).await;
-    let waiting = tokio::time::timeout(PATIENCE, feed.wait(Cursor(0), Some(KEY)));
+    let waiting = tokio::time::timeout(TIMEOUT, feed.wait(Cursor(0), Some(KEY)));
     let speech = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         store.append(&session, &user("hello")).await.unwrap();
@@ -109,7 +109,7 @@ async fn whoever_waits_is_woken_by_a_message() {
 async fn a_store_that_appears_later_wakes_whoever_waits() {
     let (_directory, home) = empty_home();
     let feed = feed(&home).await;
-    let waiting = tokio::time::timeout(PATIENCE, feed.wait(Cursor(0), None));
+    let waiting = tokio::time::timeout(TIMEOUT, feed.wait(Cursor(0), None));
     let speech = async {
         let store = Store::open(&home, Access::ReadWrite).await.unwrap();
         let session = chat(&store, "s1", KEY).await;
@@ -133,7 +133,7 @@ async fn a_store_that_takes_the_place_of_another_wakes_whoever_waits() {
     let store = Store::open(&other, Access::ReadWrite).await.unwrap();
     chat(&store, "s9", "another chat").await;
     store.close().await;
-    let waiting = tokio::time::timeout(PATIENCE, feed.wait(old.last, None));
+    let waiting = tokio::time::timeout(TIMEOUT, feed.wait(old.last, None));
     let replacement = async {
         for suffix in ["-wal", "-shm"] {
             let _ = fs::remove_file(home.path().join(format!("state.db{suffix}")));
@@ -174,14 +174,14 @@ async fn an_older_cursor_is_answered_from_the_database() {
 async fn what_is_gone_from_a_trimmed_log_is_counted_exactly() {
     let (_directory, home, store, session) = with_chat().await;
     let limits = EventLimits {
-        most: 1,
+        max_events: 1,
         ..EventLimits::default()
     };
     let feed = EventFeed::open(&home, limits).await;
     let many: Vec<_> = (0..1205).map(|n| user(&format!("{n}"))).collect();
     store.append_all(&session, &many).await.unwrap();
     let mut changes = feed.changes();
-    let logged = tokio::time::timeout(PATIENCE, changes.wait_for(|last| *last == Cursor(1205)));
+    let logged = tokio::time::timeout(TIMEOUT, changes.wait_for(|last| *last == Cursor(1205)));
     logged.await.unwrap().unwrap();
     let page = feed.poll(Cursor(5), None, 2).await.unwrap();
     assert_eq!(
@@ -220,7 +220,7 @@ async fn changes_tell_the_newest_cursor() {
     let feed = feed(&home).await;
     let mut changes = feed.changes();
     store.append(&session, &user("one")).await.unwrap();
-    let newest = tokio::time::timeout(PATIENCE, changes.wait_for(|newest| *newest == Cursor(1)));
+    let newest = tokio::time::timeout(TIMEOUT, changes.wait_for(|newest| *newest == Cursor(1)));
     assert_eq!(*newest.await.unwrap().unwrap(), Cursor(1));
     feed.close().await;
     store.close().await;
@@ -249,7 +249,7 @@ async fn a_log_that_was_deleted_begins_anew_and_its_cursors_go_on() {
     ] {
         store.append(&session, &user("before")).await.unwrap();
         for feed in [&one, &other] {
-            let page = tokio::time::timeout(PATIENCE, feed.wait(known, None));
+            let page = tokio::time::timeout(TIMEOUT, feed.wait(known, None));
             assert_eq!(texts(&page.await.unwrap().unwrap().events), ["before"]);
         }
         known = Cursor(known.0 + 1);
@@ -260,7 +260,7 @@ async fn a_log_that_was_deleted_begins_anew_and_its_cursors_go_on() {
         }
         store.append(&session, &user(text)).await.unwrap();
         for feed in [&one, &other] {
-            let page = tokio::time::timeout(PATIENCE, feed.wait(known, None));
+            let page = tokio::time::timeout(TIMEOUT, feed.wait(known, None));
             let page = page.await.unwrap().unwrap();
             assert_eq!(texts(&page.events), [text]);
             assert_eq!((page.events[0].cursor.0, page.dropped), (known.0 + 1, 0));
@@ -310,7 +310,7 @@ async fn a_locked_log_delays_events_and_loses_none() {
     assert_eq!(all(&feed).await, [""; 0]);
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    let page = tokio::time::timeout(PATIENCE, feed.wait(Cursor(0), None));
+    let page = tokio::time::timeout(TIMEOUT, feed.wait(Cursor(0), None));
     assert_eq!(texts(&page.await.unwrap().unwrap().events), ["late"]);
     feed.close().await;
     store.close().await;

@@ -1,28 +1,28 @@
 //! Sending to fake platforms, over real sockets.
 
 mod discord;
-mod faults;
+mod failures;
 mod media;
 mod mirror;
 mod slack;
-mod targets;
+mod target;
 mod telegram;
 
 use hermes_config::{Home, Settings, Variables};
-use hermes_gateway::send::{MediaPolicy, SendError, Sender, Sent};
+use hermes_gateway::send::{MediaPolicy, MessageSender, SendError, SentMessage};
 use hermes_testkit::{TemporaryHome, platform::PlatformServer};
 use serde_json::{Value, json};
 
 const TOKEN: &str = "123456:AAF-very-secret-token";
 
 /// A home with one fake platform.
-struct Place {
+struct SendFixture {
     home: TemporaryHome,
     server: PlatformServer,
     variables: Vec<(String, String)>,
 }
 
-impl Place {
+impl SendFixture {
     fn telegram() -> Self {
         Self::new("TELEGRAM", PlatformServer::telegram(TOKEN))
     }
@@ -56,14 +56,14 @@ impl Place {
         Home::at(self.home.path())
     }
 
-    fn sender(&self) -> Sender {
+    fn sender(&self) -> MessageSender {
         let home = self.home();
         let variables = Variables::from_pairs(self.variables.clone());
         let settings = Settings::load_with(&home, variables, Vec::new()).unwrap();
-        Sender::new(&home, &settings)
+        MessageSender::new(&home, &settings)
     }
 
-    async fn try_send(&self, target: &str, message: &str) -> Result<Sent, SendError> {
+    async fn try_send(&self, target: &str, message: &str) -> Result<SentMessage, SendError> {
         self.sender()
             .send(target, message, MediaPolicy::Upload)
             .await

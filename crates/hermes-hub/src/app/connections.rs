@@ -16,34 +16,39 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
-use tokio::{net::UnixListener, net::UnixStream, task::JoinSet};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    task::JoinSet,
+};
 
 use super::{
     ClientAddress,
     open_connections::{ConnectionLimits, ConnectionPhase, OpenConnections, Peer, SharedPhase},
-    watched::{WatchedBody, WatchedSocket},
 };
-use crate::metrics::Metrics;
+use crate::{
+    app::tracked_io::{TrackedBody, TrackedSocket},
+    metrics::Metrics,
+};
 
-pub(super) struct Reception {
+pub(super) struct AcceptOptions {
     pub(super) limits: ConnectionLimits,
     pub(super) metrics: Arc<Metrics>,
 }
 
 /// Serves connections until `stop`, then waits for requests in progress.
-pub(super) async fn serve<L>(
+pub(super) async fn serve_connections<L>(
     mut listener: L,
     router: Router,
-    reception: Reception,
+    reception: AcceptOptions,
     who: impl Fn(&L::Addr) -> (Peer, Option<ClientAddress>),
     stop: impl Future<Output = ()>,
 ) where
     L: Listener,
 {
-    let Reception { limits, metrics } = reception;
+    let AcceptOptions { limits, metrics } = reception;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(limits.idle);
+        .header_read_timeout(limits.idle_timeout);
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     let open = Arc::new(OpenConnections::default());
@@ -56,20 +61,20 @@ pub(super) async fn serve<L>(
         };
         let (peer, address) = who(&address);
         let Some(admitted) = open.admit(peer, &limits) else {
-            metrics.count("connections_refused_total", "", 1);
+            metrics.increment("connections_refused_total", "", 1);
             continue;
         };
-        let answers = Answers {
+        let answers = ConnectionService {
             router: TowerToHyperService::new(router.clone()),
             address,
             phase: admitted.phase.clone(),
         };
-        let socket = WatchedSocket::new(io, admitted.phase.clone(), limits.head);
+        let socket = TrackedSocket::new(io, admitted.phase.clone(), limits.header_timeout);
         let connection = http.serve_connection(TokioIo::new(socket), answers);
         let connection = graceful.watch(connection);
         connections.spawn(async move {
             tokio::select! {
-                () = admitted.ended.cancelled() => {}
+                () = admitted.evicted.cancelled() => {}
                 ended = connection => if let Err(error) = ended {
                     tracing::trace!(%error, "connection closed");
                 }
@@ -81,16 +86,16 @@ pub(super) async fn serve<L>(
 }
 
 /// The router for the requests of one connection.
-struct Answers {
+struct ConnectionService {
     router: TowerToHyperService<Router>,
     address: Option<ClientAddress>,
     phase: SharedPhase,
 }
 
-type Answering = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+type RouterFuture = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
 
-impl Service<Request<Incoming>> for Answers {
-    type Response = http::Response<WatchedBody>;
+impl Service<Request<Incoming>> for ConnectionService {
+    type Response = http::Response<TrackedBody>;
     type Error = std::convert::Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -100,10 +105,10 @@ impl Service<Request<Incoming>> for Answers {
             request.extensions_mut().insert(ConnectInfo(address));
         }
         let phase = self.phase.clone();
-        let answering: Answering = self.router.call(request);
+        let answering: RouterFuture = self.router.call(request);
         Box::pin(async move {
             let answer: Response = answering.await?;
-            Ok(answer.map(|body| WatchedBody::new(body, phase)))
+            Ok(answer.map(|body| TrackedBody::new(body, phase)))
         })
     }
 }
@@ -151,7 +156,7 @@ impl Listener for LocalListener {
 }
 
 /// The peer of a network connection.
-pub(super) fn over_network(
+pub(super) fn network_peer(
     is_proxy: impl Fn(std::net::IpAddr) -> bool,
 ) -> impl Fn(&SocketAddr) -> (Peer, Option<ClientAddress>) {
     move |address| {
@@ -159,7 +164,7 @@ pub(super) fn over_network(
         let peer = if is_proxy(ip) {
             Peer::Proxy
         } else {
-            Peer::at(ip)
+            Peer::from_address(ip)
         };
         (peer, Some(ClientAddress(*address)))
     }
@@ -180,10 +185,10 @@ mod tests {
 
     const QUICK: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const LIMITS: ConnectionLimits = ConnectionLimits {
-        head: Duration::from_millis(500),
-        idle: Duration::from_mins(1),
-        all: 100,
-        each: 100,
+        header_timeout: Duration::from_millis(500),
+        idle_timeout: Duration::from_mins(1),
+        total: 100,
+        per_peer: 100,
     };
 
     /// Serves with these limits while something is tried.
@@ -201,14 +206,14 @@ mod tests {
             .route("/", get(async || "here"))
             .route("/slow", get(slow));
         let stop = CancellationToken::new();
-        let reception = Reception {
+        let reception = AcceptOptions {
             limits,
             metrics: Arc::default(),
         };
         let stopped = stop.clone().cancelled_owned();
-        let who = over_network(|_| false);
+        let who = network_peer(|_| false);
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, router, reception, who, stopped));
+        serving.spawn(serve_connections(listener, router, reception, who, stopped));
         let result = attempt(address, stop.clone()).await;
         stop.cancel();
         let ended = tokio::time::timeout(Duration::from_mins(1), serving.join_next()).await;
@@ -264,7 +269,7 @@ mod tests {
             let mut silent = connect(address).await;
             let closed = tokio::time::timeout(Duration::from_secs(30), silent.read(&mut [0])).await;
             assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
-            assert!(begun.elapsed() >= LIMITS.head);
+            assert!(begun.elapsed() >= LIMITS.header_timeout);
             kept.write_all(QUICK).await.unwrap();
             answer(&mut kept, "here").await;
         })
@@ -274,9 +279,9 @@ mod tests {
     #[tokio::test]
     async fn those_who_ask_for_nothing_keep_nobody_out() {
         let limits = ConnectionLimits {
-            head: Duration::from_mins(5),
-            all: 8,
-            each: 4,
+            header_timeout: Duration::from_mins(5),
+            total: 8,
+            per_peer: 4,
             ..LIMITS
         };
         tried(limits, async |address, _| {

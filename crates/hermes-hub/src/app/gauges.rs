@@ -1,17 +1,17 @@
 //! Gauges for Prometheus.
 
 use super::Hub;
-use crate::state::Owner;
+use crate::state::UsageOwner;
 
 /// Most tenants that get a label of their own with `metrics.per_tenant`.
-const MOST_NAMED: u32 = 10_000;
+const MAX_TENANT_LABELS: u32 = 10_000;
 
 /// Name, labels and value.
 type Gauge = (&'static str, String, u64);
 
 impl Hub {
     /// All gauges. Those that the database cannot answer are left out.
-    pub(super) async fn gauges(&self) -> Vec<Gauge> {
+    pub(super) async fn collect_gauges(&self) -> Vec<Gauge> {
         let state = self.state();
         let plain = String::new;
         let mut gauges = Vec::new();
@@ -53,22 +53,22 @@ impl Hub {
             }
         }
         if self.settings().metrics.per_tenant {
-            gauges.extend(self.gauges_by_tenant().await);
+            gauges.extend(self.collect_tenant_gauges().await);
         }
         gauges
     }
 
-    async fn gauges_by_tenant(&self) -> Vec<Gauge> {
-        let Ok(usages) = self.state().usages(MOST_NAMED).await else {
+    async fn collect_tenant_gauges(&self) -> Vec<Gauge> {
+        let Ok(usages) = self.state().usages(MAX_TENANT_LABELS).await else {
             return Vec::new();
         };
         let named = usages.into_iter().filter_map(|(owner, used)| match owner {
-            Owner::Tenant(tenant) => Some((
+            UsageOwner::Tenant(tenant) => Some((
                 "tenant_used_bytes",
                 format!("tenant=\"{tenant}\""),
                 used.bytes,
             )),
-            Owner::Group(_) => None,
+            UsageOwner::Group(_) => None,
         });
         named.collect()
     }

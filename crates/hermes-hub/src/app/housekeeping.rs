@@ -6,27 +6,27 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::Hub;
 use crate::{
+    api_types::Time,
     files,
-    shapes::Time,
     state::{AUDIT_PORTION, StateError},
 };
 
-const DAY: u64 = 24 * 60 * 60;
+const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// Runs until the Hub stops.
-pub(super) async fn run(hub: Hub) {
+pub(super) async fn run_housekeeping(hub: Hub) {
     let mut minutes = interval(Duration::from_mins(1));
     minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut count: u64 = 0;
     loop {
         tokio::select! {
-            () = hub.stop().cancelled() => return,
+            () = hub.shutdown().cancelled() => return,
             _ = minutes.tick() => {}
         }
         let done = async {
-            every_minute(&hub).await?;
+            run_minutely(&hub).await?;
             if count.is_multiple_of(60) {
-                every_hour(&hub).await?;
+                run_hourly(&hub).await?;
             }
             Ok::<_, StateError>(())
         };
@@ -37,20 +37,21 @@ pub(super) async fn run(hub: Hub) {
     }
 }
 
-async fn every_minute(hub: &Hub) -> Result<(), StateError> {
-    hub.write_down_left_out();
-    hub.authenticator().write_down_use().await?;
+async fn run_minutely(hub: &Hub) -> Result<(), StateError> {
+    hub.log_suppressed_refusals();
+    hub.authenticator().store_last_used().await?;
     hub.state().record_heads().await?;
     let idle = Duration::from_secs(hub.settings().mcp.session_idle_seconds);
     hub.state()
         .end_idle_mcp_sessions(Time::now().before(idle))
         .await?;
-    hub.state().file_audit(AUDIT_PORTION).await
+    hub.state().index_audit(AUDIT_PORTION).await
 }
 
-async fn every_hour(hub: &Hub) -> Result<(), StateError> {
+async fn run_hourly(hub: &Hub) -> Result<(), StateError> {
     let settings = hub.settings();
-    let days_ago = |days: u64| Time::now().before(Duration::from_secs(days.saturating_mul(DAY)));
+    let days_ago =
+        |days: u64| Time::now().before(Duration::from_secs(days.saturating_mul(DAY_SECONDS)));
     hub.state().forget_keys(days_ago(1)).await?;
     hub.state()
         .prune_audit(days_ago(settings.audit.retention_days))

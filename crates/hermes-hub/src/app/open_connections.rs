@@ -15,53 +15,53 @@ use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 
 /// Most client connections, whatever the file limit is.
-const MOST_PUBLIC: usize = 16_384;
-const MOST_PRIVATE: usize = 1_024;
-const MOST_METRICS: usize = 64;
+const MAX_PUBLIC: usize = 16_384;
+const MAX_PRIVATE: usize = 1_024;
+const MAX_METRICS: usize = 64;
 /// How long request headers may take, from the start of the connection or from their first byte.
-const HEAD: Duration = Duration::from_secs(15);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a connection may be idle: longer than clients keep unused connections, so that it is not closed just when
 /// they use it.
-const IDLE: Duration = Duration::from_mins(2);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionLimits {
-    pub(super) head: Duration,
-    pub(super) idle: Duration,
-    pub(super) all: usize,
-    pub(super) each: usize,
+    pub(super) header_timeout: Duration,
+    pub(super) idle_timeout: Duration,
+    pub(super) total: usize,
+    pub(super) per_peer: usize,
 }
 
 impl ConnectionLimits {
-    fn of(all: usize, each: usize) -> Self {
+    fn with_counts(all: usize, each: usize) -> Self {
         Self {
-            head: HEAD,
-            idle: IDLE,
-            all: all.max(1),
-            each: each.max(1),
+            header_timeout: HEADER_TIMEOUT,
+            idle_timeout: IDLE_TIMEOUT,
+            total: all.max(1),
+            per_peer: each.max(1),
         }
     }
 
     /// For clients: half of the file limit, so that the Hub keeps the other half.
     pub(super) fn public() -> Self {
-        let all = (open_files() / 2).min(MOST_PUBLIC);
-        Self::of(all, all / 2)
+        let all = (max_open_files() / 2).min(MAX_PUBLIC);
+        Self::with_counts(all, all / 2)
     }
 
     /// For tenants' agents.
     pub(super) fn private() -> Self {
-        let all = (open_files() / 8).min(MOST_PRIVATE);
-        Self::of(all, all / 4)
+        let all = (max_open_files() / 8).min(MAX_PRIVATE);
+        Self::with_counts(all, all / 4)
     }
 
     /// For scrapers of metrics.
     pub(super) fn metrics() -> Self {
-        Self::of(MOST_METRICS, MOST_METRICS)
+        Self::with_counts(MAX_METRICS, MAX_METRICS)
     }
 }
 
 /// The process's limit of open files.
-fn open_files() -> usize {
+fn max_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile).current;
     limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
@@ -81,7 +81,7 @@ pub(super) enum Peer {
 
 impl Peer {
     /// A /64 counts as one peer: that is what one IPv6 subscriber gets.
-    pub(super) fn at(address: IpAddr) -> Self {
+    pub(super) fn from_address(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
             IpAddr::V4(address) => address.into(),
             IpAddr::V6(address) => {
@@ -97,7 +97,7 @@ pub(super) enum ConnectionPhase {
     /// No request yet.
     New,
     /// Part of the headers of another request has arrived.
-    Head,
+    Header,
     Idle,
     /// A request is in progress.
     Request,
@@ -115,7 +115,7 @@ impl SharedPhase {
     pub(super) fn get(&self) -> ConnectionPhase {
         match self.0.load(Ordering::Relaxed) {
             0 => ConnectionPhase::New,
-            1 => ConnectionPhase::Head,
+            1 => ConnectionPhase::Header,
             2 => ConnectionPhase::Idle,
             _ => ConnectionPhase::Request,
         }
@@ -130,11 +130,11 @@ impl SharedPhase {
 struct OpenConnection {
     peer: Peer,
     phase: SharedPhase,
-    ended: CancellationToken,
+    evicted: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct Registered {
+struct ConnectionTable {
     next: u64,
     /// Oldest first.
     open: BTreeMap<u64, OpenConnection>,
@@ -142,16 +142,16 @@ struct Registered {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct OpenConnections(Mutex<Registered>);
+pub(super) struct OpenConnections(Mutex<ConnectionTable>);
 
 /// A connection that is counted while this lives.
 #[derive(Debug)]
 pub(super) struct AdmittedConnection {
-    among: Arc<OpenConnections>,
+    connections: Arc<OpenConnections>,
     number: u64,
     pub(super) phase: SharedPhase,
     /// Cancelled when it is evicted.
-    pub(super) ended: CancellationToken,
+    pub(super) evicted: CancellationToken,
 }
 
 impl OpenConnections {
@@ -161,12 +161,12 @@ impl OpenConnections {
         peer: Peer,
         limits: &ConnectionLimits,
     ) -> Option<AdmittedConnection> {
-        let mut registered = self.registered();
+        let mut registered = self.lock();
         let of_peer = registered.by_peer.get(&peer).copied().unwrap_or_default();
-        if of_peer >= limits.each && peer != Peer::Proxy {
-            registered.end_one(|open| open.peer == peer)?;
-        } else if registered.open.len() >= limits.all {
-            registered.end_one(|_| true)?;
+        if of_peer >= limits.per_peer && peer != Peer::Proxy {
+            registered.evict_one(|open| open.peer == peer)?;
+        } else if registered.open.len() >= limits.total {
+            registered.evict_one(|_| true)?;
         }
         let number = registered.next;
         registered.next += 1;
@@ -175,38 +175,38 @@ impl OpenConnections {
         let open = OpenConnection {
             peer,
             phase: phase.clone(),
-            ended: ended.clone(),
+            evicted: ended.clone(),
         };
         registered.open.insert(number, open);
         Some(AdmittedConnection {
-            among: Arc::clone(self),
+            connections: Arc::clone(self),
             number,
             phase,
-            ended,
+            evicted: ended,
         })
     }
 
-    fn registered(&self) -> MutexGuard<'_, Registered> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Registered {
+impl ConnectionTable {
     /// Evicts the oldest connection that has never sent a request, or else the one idle for longest.
-    fn end_one(&mut self, is_meant: impl Fn(&OpenConnection) -> bool) -> Option<()> {
-        use ConnectionPhase::{Head, Idle, New};
+    fn evict_one(&mut self, is_meant: impl Fn(&OpenConnection) -> bool) -> Option<()> {
+        use ConnectionPhase::{Header, Idle, New};
         let among = |phases: &[ConnectionPhase]| {
             let mut open = self.open.iter();
             let found = open.find(|(_, open)| is_meant(open) && phases.contains(&open.phase.get()));
             found.map(|(number, _)| *number)
         };
-        let number = among(&[New, Head]).or_else(|| among(&[Idle]))?;
-        let open = self.forget(number)?;
-        open.ended.cancel();
+        let number = among(&[New, Header]).or_else(|| among(&[Idle]))?;
+        let open = self.remove(number)?;
+        open.evicted.cancel();
         Some(())
     }
 
-    fn forget(&mut self, number: u64) -> Option<OpenConnection> {
+    fn remove(&mut self, number: u64) -> Option<OpenConnection> {
         let open = self.open.remove(&number)?;
         if let Some(count) = self.by_peer.get_mut(&open.peer) {
             *count -= 1;
@@ -220,7 +220,7 @@ impl Registered {
 
 impl Drop for AdmittedConnection {
     fn drop(&mut self) {
-        self.among.registered().forget(self.number);
+        self.connections.lock().remove(self.number);
     }
 }
 
@@ -231,11 +231,11 @@ mod tests {
     use super::*;
 
     fn peer(number: u32) -> Peer {
-        Peer::at(Ipv4Addr::from_bits(number).into())
+        Peer::from_address(Ipv4Addr::from_bits(number).into())
     }
 
     fn limits(all: usize, each: usize) -> ConnectionLimits {
-        ConnectionLimits::of(all, each)
+        ConnectionLimits::with_counts(all, each)
     }
 
     #[test]
@@ -247,14 +247,14 @@ mod tests {
         let waiting = open.admit(peer(1), &limits).unwrap();
         let other = open.admit(peer(2), &limits).unwrap();
         let third = open.admit(peer(1), &limits).unwrap();
-        assert!(waiting.ended.is_cancelled());
-        assert!(!busy.ended.is_cancelled() && !other.ended.is_cancelled());
+        assert!(waiting.evicted.is_cancelled());
+        assert!(!busy.evicted.is_cancelled() && !other.evicted.is_cancelled());
         third.phase.set(ConnectionPhase::Request);
         assert!(open.admit(peer(1), &limits).is_none());
         drop(busy);
         assert!(open.admit(peer(1), &limits).is_some());
         drop((waiting, other, third));
-        assert!(open.registered().open.is_empty() && open.registered().by_peer.is_empty());
+        assert!(open.lock().open.is_empty() && open.lock().by_peer.is_empty());
     }
 
     #[test]
@@ -268,10 +268,10 @@ mod tests {
         busy.phase.set(ConnectionPhase::Request);
         let fourth = open.admit(peer(4), &limits).unwrap();
         fourth.phase.set(ConnectionPhase::Request);
-        assert!(new.ended.is_cancelled() && !idle.ended.is_cancelled());
+        assert!(new.evicted.is_cancelled() && !idle.evicted.is_cancelled());
         let fifth = open.admit(peer(5), &limits).unwrap();
         fifth.phase.set(ConnectionPhase::Request);
-        assert!(idle.ended.is_cancelled());
+        assert!(idle.evicted.is_cancelled());
         assert!(open.admit(peer(6), &limits).is_none());
     }
 
@@ -281,8 +281,8 @@ mod tests {
         let limits = limits(10, 1);
         let one = open.admit(Peer::Proxy, &limits).unwrap();
         let _other = open.admit(Peer::Proxy, &limits).unwrap();
-        assert!(!one.ended.is_cancelled());
-        let at = |address: &str| Peer::at(address.parse().unwrap());
+        assert!(!one.evicted.is_cancelled());
+        let at = |address: &str| Peer::from_address(address.parse().unwrap());
         assert_eq!(at("2001:db8::1"), at("2001:db8::ffff:1"));
         assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));
         assert_eq!(at("::ffff:1.2.3.4"), at("1.2.3.4"));

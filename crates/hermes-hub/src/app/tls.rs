@@ -18,20 +18,20 @@ use tokio_rustls::{
 };
 
 use super::ServeError;
-use crate::settings::Tls;
+use crate::settings::TlsSettings;
 
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most handshakes at once; beyond that the oldest is aborted.
-const MOST_HANDSHAKES: usize = 256;
+const MAX_HANDSHAKES: usize = 256;
 /// How long to wait after `accept` failed, for example without free descriptors.
-const REST: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) SocketAddr);
 
 /// Disables Nagle's algorithm: events are small and must not wait for acknowledgements.
-fn send_at_once(stream: &mut TcpStream) {
+fn set_nodelay(stream: &mut TcpStream) {
     let _ = stream.set_nodelay(true);
 }
 
@@ -43,7 +43,7 @@ impl Listener for PlainListener {
 
     async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         let (mut stream, address) = Listener::accept(&mut self.0).await;
-        send_at_once(&mut stream);
+        set_nodelay(&mut stream);
         (stream, address)
     }
 
@@ -58,11 +58,11 @@ pub(super) struct TlsListener {
     acceptor: TlsAcceptor,
     handshakes: JoinSet<Option<(TlsStream<TcpStream>, SocketAddr)>>,
     /// Oldest first; some may have finished.
-    begun: VecDeque<AbortHandle>,
+    abort_handles: VecDeque<AbortHandle>,
 }
 
 impl TlsListener {
-    pub(super) fn new(socket: TcpListener, tls: &Tls) -> Result<Self, ServeError> {
+    pub(super) fn new(socket: TcpListener, tls: &TlsSettings) -> Result<Self, ServeError> {
         let unusable = |path: &Path, reason: String| ServeError::Certificate {
             path: path.display().to_string(),
             reason,
@@ -80,26 +80,27 @@ impl TlsListener {
             socket,
             acceptor: TlsAcceptor::from(Arc::new(config)),
             handshakes: JoinSet::new(),
-            begun: VecDeque::new(),
+            abort_handles: VecDeque::new(),
         })
     }
 
-    fn shake_hands(&mut self, mut stream: TcpStream, address: SocketAddr) {
-        send_at_once(&mut stream);
+    fn start_handshake(&mut self, mut stream: TcpStream, address: SocketAddr) {
+        set_nodelay(&mut stream);
         let acceptor = self.acceptor.clone();
-        self.begun.retain(|handshake| !handshake.is_finished());
-        if self.begun.len() >= MOST_HANDSHAKES
-            && let Some(oldest) = self.begun.pop_front()
+        self.abort_handles
+            .retain(|handshake| !handshake.is_finished());
+        if self.abort_handles.len() >= MAX_HANDSHAKES
+            && let Some(oldest) = self.abort_handles.pop_front()
         {
             oldest.abort();
         }
         let handshake = self.handshakes.spawn(async move {
-            match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => Some((stream, address)),
                 _ => None,
             }
         });
-        self.begun.push_back(handshake);
+        self.abort_handles.push_back(handshake);
     }
 }
 
@@ -111,8 +112,8 @@ impl Listener for TlsListener {
         loop {
             tokio::select! {
                 accepted = self.socket.accept() => match accepted {
-                    Ok((stream, address)) => self.shake_hands(stream, address),
-                    Err(_) => tokio::time::sleep(REST).await,
+                    Ok((stream, address)) => self.start_handshake(stream, address),
+                    Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
                 },
                 Some(done) = self.handshakes.join_next() => {
                     if let Ok(Some(connection)) = done {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Members sorted, no spaces. Numbers must be integers; serde_json escapes strings as the RFC requires.
-pub(crate) fn canonical(value: &Value) -> String {
+pub(crate) fn canonical_json(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
     text
@@ -53,12 +53,12 @@ mod tests {
             "\u{1f600}": "Smiley", "\u{80}": "Control", "\u{f6}": "O",
         });
         assert_eq!(
-            canonical(&value),
+            canonical_json(&value),
             "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u{80}\":\"Control\",\"\u{f6}\":\"O\",\
              \"\u{20ac}\":\"Euro Sign\",\"\u{1f600}\":\"Smiley\",\"\u{fb33}\":\"Dalet\"}"
         );
         assert_eq!(
-            canonical(&json!(["\u{f}\n\"\\/", 56, true, null])),
+            canonical_json(&json!(["\u{f}\n\"\\/", 56, true, null])),
             "[\"\\u000f\\n\\\"\\\\/\",56,true,null]"
         );
     }

@@ -3,37 +3,37 @@
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::NewEntry;
+use super::NewAuditEntry;
 use crate::{
+    api_types::{AuditEntry, AuditPhase, Decision, Time, Via},
     ids::hex,
-    shapes::{AuditEntry, AuditPhase, Decision, Time, Via},
 };
 
 /// The previous hash of the first entry.
-pub const ORIGIN: [u8; 32] = [0; 32];
+pub const ORIGIN_HASH: [u8; 32] = [0; 32];
 
 /// The position in a chain after which the next entry comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct ChainPosition {
     /// Number of the last entry, 0 before the first.
     pub seq: u64,
     pub hash: [u8; 32],
 }
 
-impl Link {
+impl ChainPosition {
     /// Before the first entry.
     pub fn origin() -> Self {
         Self {
             seq: 0,
-            hash: ORIGIN,
+            hash: ORIGIN_HASH,
         }
     }
 
     /// Appends an entry and advances to it. Also returns the hashed text, which is what is stored.
-    pub(crate) fn add(
+    pub(crate) fn append(
         &mut self,
         chain: &str,
-        entry: NewEntry,
+        entry: NewAuditEntry,
         phase: Option<AuditPhase>,
         intent: Option<u64>,
     ) -> Result<(AuditEntry, String), serde_json::Error> {
@@ -59,25 +59,26 @@ impl Link {
             prev_hash: hex(&self.hash),
             hash: String::new(),
         };
-        let text = text_of(&entry)?;
-        self.hash = hash(&self.hash, &text);
+        let text = canonical_text(&entry)?;
+        self.hash = chain_hash(&self.hash, &text);
         self.seq = entry.seq;
         entry.hash = hex(&self.hash);
         Ok((entry, text))
     }
 
     /// Verifies the next stored entry and advances to it. The error says what is wrong with it.
-    pub(crate) fn follow(
+    pub(crate) fn verify_next(
         &mut self,
         chain: &str,
         text: &str,
         stored: &[u8],
     ) -> Result<AuditEntry, String> {
-        let expected = hash(&self.hash, text);
+        let expected = chain_hash(&self.hash, text);
         if stored != expected {
             return Err("its hash does not match its content and the previous entry".into());
         }
-        let entry = parse(text, stored).map_err(|error| format!("it cannot be read: {error}"))?;
+        let entry =
+            parse_entry(text, stored).map_err(|error| format!("it cannot be read: {error}"))?;
         if entry.seq != self.seq + 1 || entry.chain != chain {
             return Err(format!(
                 "it is entry {} of `{}`, not entry {} of `{chain}`",
@@ -96,19 +97,19 @@ impl Link {
 }
 
 /// An entry from its stored text and hash.
-pub(crate) fn parse(text: &str, hash: &[u8]) -> Result<AuditEntry, serde_json::Error> {
+pub(crate) fn parse_entry(text: &str, hash: &[u8]) -> Result<AuditEntry, serde_json::Error> {
     let mut value: serde_json::Value = serde_json::from_str(text)?;
     value["hash"] = hex(hash).into();
     serde_json::from_value(value)
 }
 
-const COMMON_LENGTH: usize = 640;
+const TYPICAL_ENTRY_BYTES: usize = 640;
 
 /// The members of an entry in canonical order, without its hash. Declared in order, because every read over MCP makes
 /// one and sorting took longer than all the rest.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Sorted<'a> {
+struct CanonicalEntry<'a> {
     action: &'a str,
     actor: &'a str,
     arg_names: &'a [String],
@@ -131,9 +132,9 @@ struct Sorted<'a> {
     via: Via,
 }
 
-fn text_of(entry: &AuditEntry) -> Result<String, serde_json::Error> {
-    let mut text = Vec::with_capacity(COMMON_LENGTH);
-    let sorted = Sorted {
+fn canonical_text(entry: &AuditEntry) -> Result<String, serde_json::Error> {
+    let mut text = Vec::with_capacity(TYPICAL_ENTRY_BYTES);
+    let sorted = CanonicalEntry {
         action: &entry.action,
         actor: &entry.actor,
         arg_names: &entry.arg_names,
@@ -157,7 +158,7 @@ fn text_of(entry: &AuditEntry) -> Result<String, serde_json::Error> {
     String::from_utf8(text).map_err(serde::ser::Error::custom)
 }
 
-fn hash(before: &[u8; 32], text: &str) -> [u8; 32] {
+fn chain_hash(before: &[u8; 32], text: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(before);
     hash.update(text.as_bytes());
@@ -167,15 +168,15 @@ fn hash(before: &[u8; 32], text: &str) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::canonical::canonical;
+    use crate::audit::canonical::canonical_json;
 
     fn chain(length: usize) -> Vec<(AuditEntry, String)> {
-        let mut link = Link::origin();
+        let mut link = ChainPosition::origin();
         (0..length)
             .map(|number| {
-                let entry = NewEntry::new("tok_7", Via::Mcp, "write_share_file")
-                    .to(format!("division1:notes/{number}.md"));
-                link.add("n1", entry, None, None).unwrap()
+                let entry = NewAuditEntry::new("tok_7", Via::Mcp, "write_share_file")
+                    .with_target(format!("division1:notes/{number}.md"));
+                link.append("n1", entry, None, None).unwrap()
             })
             .collect()
     }
@@ -189,9 +190,9 @@ mod tests {
 
     #[test]
     fn a_chain_can_be_followed_from_its_origin() {
-        let mut link = Link::origin();
+        let mut link = ChainPosition::origin();
         for (entry, text) in chain(3) {
-            let read = link.follow("n1", &text, &bytes(&entry.hash)).unwrap();
+            let read = link.verify_next("n1", &text, &bytes(&entry.hash)).unwrap();
             assert_eq!(read, entry);
         }
         assert_eq!(link.seq, 3);
@@ -203,12 +204,20 @@ mod tests {
         let (first, text) = &entries[0];
         let changed = text.replace("notes/0", "notes/9");
         let hash = bytes(&first.hash);
-        assert!(Link::origin().follow("n1", &changed, &hash).is_err());
-        assert!(Link::origin().follow("n2", text, &hash).is_err());
+        assert!(
+            ChainPosition::origin()
+                .verify_next("n1", &changed, &hash)
+                .is_err()
+        );
+        assert!(
+            ChainPosition::origin()
+                .verify_next("n2", text, &hash)
+                .is_err()
+        );
         let (second, text) = &entries[1];
         assert!(
-            Link::origin()
-                .follow("n1", text, &bytes(&second.hash))
+            ChainPosition::origin()
+                .verify_next("n1", text, &bytes(&second.hash))
                 .is_err()
         );
     }
@@ -228,7 +237,7 @@ mod tests {
         for entry in [plain, full] {
             let mut value = serde_json::to_value(&entry).unwrap();
             value.as_object_mut().unwrap().shift_remove("hash");
-            assert_eq!(text_of(&entry).unwrap(), canonical(&value));
+            assert_eq!(canonical_text(&entry).unwrap(), canonical_json(&value));
         }
     }
 

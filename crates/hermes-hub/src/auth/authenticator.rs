@@ -9,24 +9,24 @@ use std::{
 };
 
 use super::{
-    KeyHash, KeyKind, NewKey, Principal, TokenRequest, check_change, check_request, read_key,
+    KeyHash, KeyKind, NewKey, Principal, TokenRequest, check_change, check_request, parse_key,
 };
 use crate::{
-    Code, Problem, TenantId, TokenId,
-    audit::NewEntry,
-    shapes::{MintedToken, Time},
+    Problem, ProblemCode, TenantId, TokenId,
+    api_types::{MintedToken, Time},
+    audit::NewAuditEntry,
     state::{NewSecret, State, StateError},
 };
 
 /// Other nodes notice a revocation within this time.
-const MEMORY: Duration = Duration::from_secs(1);
-const ROOM: usize = 1024;
+const CACHE_TTL: Duration = Duration::from_secs(1);
+const MAX_CACHED: usize = 1024;
 /// How long an old secret may stay valid after a rotation.
-pub const LONGEST_GRACE: Duration = Duration::from_hours(24);
+pub const MAX_GRACE: Duration = Duration::from_hours(24);
 
 /// An authenticated token.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct Identity {
     pub principal: Arc<Principal>,
     /// Hash of the presented key, to check later whether it is still valid.
     pub key: KeyHash,
@@ -34,13 +34,13 @@ pub struct Caller {
 
 /// Why a request is not authenticated.
 #[derive(Debug)]
-pub enum Refusal {
-    NoKey,
+pub enum AuthError {
+    MissingKey,
     /// Not a key, or revoked.
-    Unknown,
+    UnknownKey,
     Expired,
     /// The token may not be used from this address.
-    Address {
+    AddressNotAllowed {
         token: TokenId,
     },
     /// A tenant's runtime key, which has probably leaked.
@@ -52,49 +52,49 @@ pub enum Refusal {
     State(StateError),
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
-        let nobody = |message: &str| Problem::new(Code::Unauthenticated, message);
+impl From<AuthError> for Problem {
+    fn from(refusal: AuthError) -> Self {
+        let nobody = |message: &str| Problem::new(ProblemCode::Unauthenticated, message);
         match refusal {
-            Refusal::NoKey => nobody("send a management token: `Authorization: Bearer hub_mgmt_...`"),
-            Refusal::Unknown => nobody("the token is unknown or was revoked; use another"),
-            Refusal::Expired => nobody("the token has expired; use another"),
-            Refusal::Address { .. } => {
-                Problem::denied("the token may not be used from this address").because("cidr")
+            AuthError::MissingKey => nobody("send a management token: `Authorization: Bearer hub_mgmt_...`"),
+            AuthError::UnknownKey => nobody("the token is unknown or was revoked; use another"),
+            AuthError::Expired => nobody("the token has expired; use another"),
+            AuthError::AddressNotAllowed { .. } => {
+                Problem::denied("the token may not be used from this address").with_reason("cidr")
             }
-            Refusal::RuntimeKey { .. } => Problem::denied(
+            AuthError::RuntimeKey { .. } => Problem::denied(
                 "a tenant's runtime key is not for this interface; rotate it if it leaked, and use a management token",
             )
-            .because("runtime_key"),
-            Refusal::ManagementToken => Problem::denied(
+            .with_reason("runtime_key"),
+            AuthError::ManagementToken => Problem::denied(
                 "a management token is not for the private routes of tenants; use `/v1`",
             )
-            .because("management_token"),
-            Refusal::State(error) => error.into(),
+            .with_reason("management_token"),
+            AuthError::State(error) => error.into(),
         }
     }
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct CachedIdentity {
     principal: Arc<Principal>,
     /// When the grace period of an old secret ends.
-    until: Option<Time>,
+    grace_until: Option<Time>,
     looked_up: Instant,
 }
 
 #[derive(Default)]
-struct Memory {
-    known: HashMap<KeyHash, Known>,
+struct AuthCache {
+    identities: HashMap<KeyHash, CachedIdentity>,
     /// Incremented by each invalidation, so that a lookup that started before it is not cached.
-    forgotten: u64,
-    used: HashMap<TokenId, Time>,
+    invalidations: u64,
+    last_used: HashMap<TokenId, Time>,
 }
 
 /// Authenticates keys, and creates, rotates and revokes tokens.
 pub struct Authenticator {
     state: Arc<dyn State>,
-    memory: Mutex<Memory>,
+    cache: Mutex<AuthCache>,
 }
 
 impl std::fmt::Debug for Authenticator {
@@ -107,50 +107,62 @@ impl Authenticator {
     pub fn new(state: Arc<dyn State>) -> Self {
         Self {
             state,
-            memory: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
     /// Authenticates a management token that is used from this address.
-    pub async fn authenticate(&self, key: Option<&str>, from: IpAddr) -> Result<Caller, Refusal> {
-        let (kind, key) = read_key(key.ok_or(Refusal::NoKey)?).ok_or(Refusal::Unknown)?;
+    pub async fn authenticate(
+        &self,
+        key: Option<&str>,
+        from: IpAddr,
+    ) -> Result<Identity, AuthError> {
+        let (kind, key) =
+            parse_key(key.ok_or(AuthError::MissingKey)?).ok_or(AuthError::UnknownKey)?;
         if kind == KeyKind::Runtime {
             let tenant = self.state.tenant_of_key(&key).await;
-            let tenant = tenant.map_err(Refusal::State)?;
-            return Err(Refusal::RuntimeKey { tenant });
+            let tenant = tenant.map_err(AuthError::State)?;
+            return Err(AuthError::RuntimeKey { tenant });
         }
-        self.recognize(&key, from).await
+        self.authenticate_hash(&key, from).await
     }
 
     /// Authenticates a runtime key. A management token is refused.
-    pub async fn tenant(&self, key: Option<&str>) -> Result<TenantId, Refusal> {
-        let (kind, key) = read_key(key.ok_or(Refusal::NoKey)?).ok_or(Refusal::Unknown)?;
+    pub async fn authenticate_tenant(&self, key: Option<&str>) -> Result<TenantId, AuthError> {
+        let (kind, key) =
+            parse_key(key.ok_or(AuthError::MissingKey)?).ok_or(AuthError::UnknownKey)?;
         if kind == KeyKind::Management {
-            return Err(Refusal::ManagementToken);
+            return Err(AuthError::ManagementToken);
         }
         let tenant = self.state.tenant_of_key(&key).await;
-        tenant.map_err(Refusal::State)?.ok_or(Refusal::Unknown)
+        tenant
+            .map_err(AuthError::State)?
+            .ok_or(AuthError::UnknownKey)
     }
 
     /// Authenticates a key by its hash: streams check every second whether their token is still valid.
-    pub async fn recognize(&self, key: &KeyHash, from: IpAddr) -> Result<Caller, Refusal> {
-        let known = match self.recall(key) {
+    pub async fn authenticate_hash(
+        &self,
+        key: &KeyHash,
+        from: IpAddr,
+    ) -> Result<Identity, AuthError> {
+        let known = match self.cached(key) {
             Some(known) => known,
             None => self.look_up(key).await?,
         };
         let now = Time::now();
         if known.principal.is_expired(now) {
-            return Err(Refusal::Expired);
+            return Err(AuthError::Expired);
         }
-        if known.until.is_some_and(|until| until <= now) {
-            return Err(Refusal::Unknown);
+        if known.grace_until.is_some_and(|until| until <= now) {
+            return Err(AuthError::UnknownKey);
         }
         let token = known.principal.token.clone();
-        if !known.principal.may_come_from(from) {
-            return Err(Refusal::Address { token });
+        if !known.principal.allows_address(from) {
+            return Err(AuthError::AddressNotAllowed { token });
         }
-        self.memory().used.insert(token, now);
-        Ok(Caller {
+        self.lock_cache().last_used.insert(token, now);
+        Ok(Identity {
             principal: known.principal,
             key: *key,
         })
@@ -160,7 +172,7 @@ impl Authenticator {
         &self,
         by: &Principal,
         request: TokenRequest,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<MintedToken, Problem> {
         check_request(by, &request)?;
         let key = NewKey::random(KeyKind::Management).map_err(|error| Problem::internal(&error))?;
@@ -170,7 +182,7 @@ impl Authenticator {
             last4: key.last4,
             grace_until: None,
         };
-        let entry = entry.to(id.as_str());
+        let entry = entry.with_target(id.as_str());
         let record = self
             .state
             .create_token(request.into_token(id, secret), entry)
@@ -187,13 +199,13 @@ impl Authenticator {
         by: &Principal,
         id: &TokenId,
         grace: Duration,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<MintedToken, Problem> {
-        if grace > LONGEST_GRACE {
-            return Err(
-                Problem::invalid("the old secret can stay valid for at most 86400 seconds")
-                    .at("grace", "too long"),
-            );
+        if grace > MAX_GRACE {
+            return Err(Problem::invalid(
+                "the old secret can stay valid for at most 86400 seconds",
+            )
+            .with_detail("grace", "too long"));
         }
         let record = self.state.token(id).await?;
         let record = record.ok_or(StateError::NotFound { what: "token" })?;
@@ -206,9 +218,9 @@ impl Authenticator {
         };
         let rotated = self
             .state
-            .rotate_token(id, secret, entry.to(id.as_str()))
+            .rotate_token(id, secret, entry.with_target(id.as_str()))
             .await;
-        self.forget(id);
+        self.invalidate(id);
         Ok(MintedToken {
             token: rotated?.token,
             secret: key.secret,
@@ -220,19 +232,22 @@ impl Authenticator {
         &self,
         by: &Principal,
         id: &TokenId,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<(), Problem> {
         let record = self.state.token(id).await?;
         let record = record.ok_or(StateError::NotFound { what: "token" })?;
         check_change(by, &record.token)?;
-        let revoked = self.state.revoke_token(id, entry.to(id.as_str())).await;
-        self.forget(id);
+        let revoked = self
+            .state
+            .revoke_token(id, entry.with_target(id.as_str()))
+            .await;
+        self.invalidate(id);
         Ok(revoked?)
     }
 
     /// Stores when tokens were last used. Called periodically and at shutdown.
-    pub async fn write_down_use(&self) -> Result<(), StateError> {
-        let used: Vec<_> = std::mem::take(&mut self.memory().used)
+    pub async fn store_last_used(&self) -> Result<(), StateError> {
+        let used: Vec<_> = std::mem::take(&mut self.lock_cache().last_used)
             .into_iter()
             .collect();
         if used.is_empty() {
@@ -241,47 +256,53 @@ impl Authenticator {
         self.state.touch_tokens(&used).await
     }
 
-    fn recall(&self, key: &KeyHash) -> Option<Known> {
-        let memory = self.memory();
-        let known = memory.known.get(key)?;
-        (known.looked_up.elapsed() < MEMORY).then(|| known.clone())
+    fn cached(&self, key: &KeyHash) -> Option<CachedIdentity> {
+        let memory = self.lock_cache();
+        let known = memory.identities.get(key)?;
+        (known.looked_up.elapsed() < CACHE_TTL).then(|| known.clone())
     }
 
-    async fn look_up(&self, key: &KeyHash) -> Result<Known, Refusal> {
-        let forgotten = self.memory().forgotten;
+    async fn look_up(&self, key: &KeyHash) -> Result<CachedIdentity, AuthError> {
+        let forgotten = self.lock_cache().invalidations;
         let looked_up = Instant::now();
-        let record = self.state.token_of_key(key).await.map_err(Refusal::State)?;
-        let record = record.ok_or(Refusal::Unknown)?;
+        let record = self
+            .state
+            .token_of_key(key)
+            .await
+            .map_err(AuthError::State)?;
+        let record = record.ok_or(AuthError::UnknownKey)?;
         let until = match record.old {
             _ if record.hash == *key => None,
             Some((_, until)) => Some(until),
-            None => return Err(Refusal::Unknown),
+            None => return Err(AuthError::UnknownKey),
         };
-        let known = Known {
+        let known = CachedIdentity {
             principal: Arc::new(Principal::from(&record.token)),
-            until,
+            grace_until: until,
             looked_up,
         };
-        let mut memory = self.memory();
-        if memory.forgotten == forgotten {
-            if memory.known.len() >= ROOM {
+        let mut memory = self.lock_cache();
+        if memory.invalidations == forgotten {
+            if memory.identities.len() >= MAX_CACHED {
                 memory
-                    .known
-                    .retain(|_, known| known.looked_up.elapsed() < MEMORY);
+                    .identities
+                    .retain(|_, known| known.looked_up.elapsed() < CACHE_TTL);
             }
-            memory.known.insert(*key, known.clone());
+            memory.identities.insert(*key, known.clone());
         }
         Ok(known)
     }
 
-    fn forget(&self, id: &TokenId) {
-        let mut memory = self.memory();
-        memory.forgotten += 1;
-        memory.known.retain(|_, known| known.principal.token != *id);
-        memory.used.remove(id);
+    fn invalidate(&self, id: &TokenId) {
+        let mut memory = self.lock_cache();
+        memory.invalidations += 1;
+        memory
+            .identities
+            .retain(|_, known| known.principal.token != *id);
+        memory.last_used.remove(id);
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> MutexGuard<'_, AuthCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

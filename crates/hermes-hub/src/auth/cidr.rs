@@ -14,7 +14,7 @@ pub struct Cidr {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an address range; write `10.0.0.0/8` or `2001:db8::/32`")]
-pub struct NoCidr(String);
+pub struct InvalidCidr(String);
 
 impl Cidr {
     /// Whether the address is in the range. IPv4-mapped IPv6 addresses count as IPv4.
@@ -34,16 +34,16 @@ impl Cidr {
         }
     }
 
-    pub fn within(&self, other: &Self) -> bool {
+    pub fn is_within(&self, other: &Self) -> bool {
         self.bits >= other.bits && other.contains(self.address)
     }
 }
 
 impl FromStr for Cidr {
-    type Err = NoCidr;
+    type Err = InvalidCidr;
 
-    fn from_str(text: &str) -> Result<Self, NoCidr> {
-        let none = || NoCidr(text.chars().take(80).collect());
+    fn from_str(text: &str) -> Result<Self, InvalidCidr> {
+        let none = || InvalidCidr(text.chars().take(80).collect());
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn a_smaller_range_lies_within_a_larger_one() {
-        assert!(cidr("10.1.0.0/16").within(&cidr("10.0.0.0/8")));
-        assert!(!cidr("10.0.0.0/8").within(&cidr("10.1.0.0/16")));
-        assert!(!cidr("11.0.0.0/16").within(&cidr("10.0.0.0/8")));
+        assert!(cidr("10.1.0.0/16").is_within(&cidr("10.0.0.0/8")));
+        assert!(!cidr("10.0.0.0/8").is_within(&cidr("10.1.0.0/16")));
+        assert!(!cidr("11.0.0.0/16").is_within(&cidr("10.0.0.0/8")));
     }
 
     #[test]

@@ -7,10 +7,10 @@ use sha2::{Digest, Sha256};
 
 use crate::ids::random_hex;
 
-const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const BASE62_DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Digits for 32 bytes.
-const BODY: usize = 43;
-const CHECKSUM: usize = 6;
+const BODY_DIGITS: usize = 43;
+const CHECKSUM_DIGITS: usize = 6;
 
 /// What a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl KeyKind {
 pub struct KeyHash([u8; 32]);
 
 impl KeyHash {
-    pub fn of(key: &str) -> Self {
+    pub fn from_key(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
@@ -43,7 +43,7 @@ impl KeyHash {
         Self(bytes)
     }
 
-    pub fn bytes(&self) -> &[u8; 32] {
+    pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
@@ -87,10 +87,10 @@ impl NewKey {
     pub fn random(kind: KeyKind) -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)?;
-        let head = format!("{}{}", kind.prefix(), base62::<BODY>(&bytes));
+        let head = format!("{}{}", kind.prefix(), base62::<BODY_DIGITS>(&bytes));
         let key = format!("{head}_{}", checksum(&head));
         Ok(Self {
-            hash: KeyHash::of(&key),
+            hash: KeyHash::from_key(&key),
             last4: key[key.len() - 4..].to_owned(),
             secret: Secret::new(key),
         })
@@ -99,16 +99,16 @@ impl NewKey {
 
 /// The kind and hash of a key; `None` if the text is not a key. The checksum detects mistyped and truncated keys
 /// without a database lookup.
-pub fn read_key(text: &str) -> Option<(KeyKind, KeyHash)> {
+pub fn parse_key(text: &str) -> Option<(KeyKind, KeyHash)> {
     let kind = [KeyKind::Management, KeyKind::Runtime]
         .into_iter()
         .find(|kind| text.starts_with(kind.prefix()))?;
     let (head, sum) = text.rsplit_once('_')?;
     let body = head.strip_prefix(kind.prefix())?;
-    let well_formed = body.len() == BODY
+    let well_formed = body.len() == BODY_DIGITS
         && body.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && sum == checksum(head);
-    well_formed.then(|| (kind, KeyHash::of(text)))
+    well_formed.then(|| (kind, KeyHash::from_key(text)))
 }
 
 /// Tells a tenant from an earlier one with the same name.
@@ -124,7 +124,7 @@ pub fn last4(value: &str) -> Option<String> {
 
 fn checksum(head: &str) -> String {
     let hash = Sha256::digest(head.as_bytes());
-    base62::<CHECKSUM>(&hash[..4])
+    base62::<CHECKSUM_DIGITS>(&hash[..4])
 }
 
 fn base62<const LENGTH: usize>(bytes: &[u8]) -> String {
@@ -138,7 +138,7 @@ fn base62<const LENGTH: usize>(bytes: &[u8]) -> String {
             *byte = u8::try_from(value / 62).unwrap_or_default();
             rest = value % 62;
         }
-        *digit = DIGITS[rest];
+        *digit = BASE62_DIGITS[rest];
     }
     digits.iter().map(|digit| char::from(*digit)).collect()
 }
@@ -159,7 +159,7 @@ mod tests {
             assert!(text.starts_with(prefix));
             assert_eq!(text.len(), prefix.len() + 43 + 1 + 6);
             assert!(text.ends_with(&key.last4));
-            assert_eq!(read_key(text), Some((kind, key.hash)));
+            assert_eq!(parse_key(text), Some((kind, key.hash)));
         }
     }
 
@@ -171,11 +171,11 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             bytes[at] = if bytes[at] == b'a' { b'b' } else { b'a' };
             let changed = String::from_utf8(bytes).unwrap();
-            assert_eq!(read_key(&changed), None, "at {at}");
+            assert_eq!(parse_key(&changed), None, "at {at}");
         }
-        assert_eq!(read_key(&text[..text.len() - 1]), None);
-        assert_eq!(read_key(""), None);
-        assert_eq!(read_key("hub_mgmt_"), None);
+        assert_eq!(parse_key(&text[..text.len() - 1]), None);
+        assert_eq!(parse_key(""), None);
+        assert_eq!(parse_key("hub_mgmt_"), None);
     }
 
     #[test]
@@ -183,7 +183,10 @@ mod tests {
         let key = NewKey::random(KeyKind::Runtime).unwrap();
         let printed = format!("{key:?}");
         assert!(!printed.contains(&key.secret.expose()[8..20]), "{printed}");
-        assert!(!printed.contains(&hex(&key.hash.bytes()[..8])), "{printed}");
+        assert!(
+            !printed.contains(&hex(&key.hash.as_bytes()[..8])),
+            "{printed}"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::{net::IpAddr, sync::Arc};
 
 use crate::{
     Problem, TenantId, TokenId,
+    api_types::{Time, Token},
     auth::{Cidr, Scope, Scopes},
-    shapes::{Time, Token},
 };
 
 /// The holder of a management token.
@@ -28,7 +28,7 @@ impl From<&Token> for Principal {
             token: token.id.clone(),
             name: token.name.clone(),
             scopes: match token.role {
-                Some(role) => scopes.and(role.scopes()),
+                Some(role) => scopes.union(role.scopes()),
                 None => scopes,
             },
             tenants: token.tenants.as_deref().map(Into::into),
@@ -41,16 +41,16 @@ impl From<&Token> for Principal {
 impl Principal {
     /// Requires a scope; the error names it.
     pub fn require(&self, scope: Scope) -> Result<(), Problem> {
-        if self.scopes.has(scope) {
+        if self.scopes.contains(scope) {
             return Ok(());
         }
         Err(Problem::denied(format!(
             "this token lacks the scope `{scope}`; use one that has it"
         ))
-        .because("scope"))
+        .with_reason("scope"))
     }
 
-    pub fn covers(&self, tenant: &TenantId) -> bool {
+    pub fn covers_tenant(&self, tenant: &TenantId) -> bool {
         self.tenants
             .as_deref()
             .is_none_or(|tenants| tenants.contains(tenant))
@@ -64,14 +64,14 @@ impl Principal {
         Err(Problem::denied(
             "this token is for some tenants, and this changes the whole Hub; use a token without a list of tenants",
         )
-        .because("tenants"))
+        .with_reason("tenants"))
     }
 
-    pub fn only(&self) -> Option<Vec<TenantId>> {
+    pub fn visible_tenants(&self) -> Option<Vec<TenantId>> {
         self.tenants.as_deref().map(<[TenantId]>::to_vec)
     }
 
-    pub fn may_come_from(&self, address: IpAddr) -> bool {
+    pub fn allows_address(&self, address: IpAddr) -> bool {
         self.cidrs.is_empty() || self.cidrs.iter().any(|cidr| cidr.contains(address))
     }
 
@@ -81,8 +81,8 @@ impl Principal {
 
     /// Checks that the other has no rights beyond this one: scopes, tenants, expiry and addresses. The error names the
     /// field.
-    pub fn encloses(&self, other: &Self) -> Result<(), &'static str> {
-        if !other.scopes.within(self.scopes) {
+    pub fn check_encloses(&self, other: &Self) -> Result<(), &'static str> {
+        if !other.scopes.is_subset_of(self.scopes) {
             return Err("scopes");
         }
         let tenants = match (&self.tenants, &other.tenants) {
@@ -106,7 +106,7 @@ impl Principal {
                 && other
                     .cidrs
                     .iter()
-                    .all(|cidr| self.cidrs.iter().any(|own| cidr.within(own))));
+                    .all(|cidr| self.cidrs.iter().any(|own| cidr.is_within(own))));
         if places { Ok(()) } else { Err("cidrs") }
     }
 }

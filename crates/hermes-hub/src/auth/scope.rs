@@ -1,6 +1,6 @@
 //! Scopes, and roles as names for sets of them.
 
-use crate::shapes::vocabulary;
+use crate::api_types::vocabulary;
 
 vocabulary! {
     /// A thing a token may do.
@@ -104,7 +104,7 @@ impl Role {
 
 impl Scope {
     pub fn is_read(self) -> bool {
-        self.word().ends_with(":read")
+        self.as_str().ends_with(":read")
     }
 
     fn bit(self) -> u32 {
@@ -116,16 +116,16 @@ impl Scope {
 pub struct Scopes(u32);
 
 impl Scopes {
-    pub fn has(self, scope: Scope) -> bool {
+    pub fn contains(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }
 
-    pub fn within(self, other: Self) -> bool {
+    pub fn is_subset_of(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }
 
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -134,7 +134,7 @@ impl Scopes {
         Scope::ALL
             .iter()
             .copied()
-            .filter(move |scope| self.has(*scope))
+            .filter(move |scope| self.contains(*scope))
     }
 }
 
@@ -158,11 +158,11 @@ mod tests {
     #[test]
     fn an_operator_neither_deletes_nor_rules() {
         let operator = Role::Operator.scopes();
-        assert!(Role::Viewer.scopes().within(operator));
+        assert!(Role::Viewer.scopes().is_subset_of(operator));
         let missing: Vec<_> = Scope::ALL
             .iter()
-            .filter(|scope| !operator.has(**scope))
-            .map(|scope| scope.word())
+            .filter(|scope| !operator.contains(**scope))
+            .map(|scope| scope.as_str())
             .collect();
         assert_eq!(
             missing,
@@ -181,8 +181,8 @@ mod tests {
         assert!(
             Scope::ALL
                 .iter()
-                .all(|scope| Role::Admin.scopes().has(*scope))
+                .all(|scope| Role::Admin.scopes().contains(*scope))
         );
-        assert!(!Role::Admin.scopes().within(Role::Operator.scopes()));
+        assert!(!Role::Admin.scopes().is_subset_of(Role::Operator.scopes()));
     }
 }

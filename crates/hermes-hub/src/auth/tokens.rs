@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{Cidr, Principal, Role, Scope};
 use crate::{
     Problem, TenantId, TokenId,
-    shapes::{Time, Token},
+    api_types::{Time, Token},
     state::{NewSecret, NewToken},
 };
 
@@ -55,14 +55,19 @@ pub fn check_request(maker: &Principal, request: &TokenRequest) -> Result<(), Pr
     let length = request.name.chars().count();
     if !(1..=200).contains(&length) {
         return Err(
-            Problem::invalid("a token needs a name of 1 to 200 characters").at("name", "length"),
+            Problem::invalid("a token needs a name of 1 to 200 characters")
+                .with_detail("name", "length"),
         );
     }
     if request.role.is_none() && request.scopes.is_empty() {
-        return Err(Problem::invalid("a token needs a role or scopes").at("role", "required"));
+        return Err(
+            Problem::invalid("a token needs a role or scopes").with_detail("role", "required")
+        );
     }
     if request.expires_at.is_some_and(|end| end <= Time::now()) {
-        return Err(Problem::invalid("the token would already be expired").at("expiresAt", "past"));
+        return Err(
+            Problem::invalid("the token would already be expired").with_detail("expiresAt", "past")
+        );
     }
     let token = Token {
         id: maker.token.clone(),
@@ -75,23 +80,23 @@ pub fn check_request(maker: &Principal, request: &TokenRequest) -> Result<(), Pr
         expires_at: request.expires_at,
         last_used_at: None,
     };
-    enclosed(maker, &token, "the token would go")
+    check_enclosed(maker, &token, "the token would go")
 }
 
 /// Refuses to rotate or revoke a token that has more rights than the caller.
 pub fn check_change(by: &Principal, token: &Token) -> Result<(), Problem> {
     by.require(Scope::TokensAdmin)?;
     by.require_whole_hub()?;
-    enclosed(by, token, "the token goes")
+    check_enclosed(by, token, "the token goes")
 }
 
-fn enclosed(by: &Principal, token: &Token, goes: &str) -> Result<(), Problem> {
-    by.encloses(&Principal::from(token)).map_err(|field| {
+fn check_enclosed(by: &Principal, token: &Token, goes: &str) -> Result<(), Problem> {
+    by.check_encloses(&Principal::from(token)).map_err(|field| {
         Problem::denied(format!(
             "{goes} beyond your own in `{field}`; ask for less, or use a stronger token"
         ))
-        .because("beyond_own_token")
-        .at(field, "beyond your own token")
+        .with_reason("beyond_own_token")
+        .with_detail(field, "beyond your own token")
     })
 }
 

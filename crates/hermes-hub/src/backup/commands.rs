@@ -6,14 +6,14 @@ use std::{fs::File, io::Read, path::Path};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{BackupError, Content, Manifest, file_error};
+use super::{BackupContent, BackupError, BackupManifest, file_error};
 
-const COMMAND: &str = "${cmd:";
+const COMMAND_PREFIX: &str = "${cmd:";
 /// File names that may contain references.
-const NAMES: [&str; 2] = ["hub.yaml", "config.yaml"];
-const LARGEST: u64 = 4 * 1024 * 1024;
-const LONGEST: usize = 500;
-const MOST: usize = 1_000;
+const CONFIG_FILE_NAMES: [&str; 2] = ["hub.yaml", "config.yaml"];
+const MAX_CONFIG_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_SHOWN_CHARS: usize = 500;
+const MAX_COMMANDS: usize = 1_000;
 
 /// A command that a restored file would run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,22 +25,28 @@ pub struct RestoredCommand {
 }
 
 /// Finds the commands in the unpacked files of an archive.
-pub(super) fn find(stage: &Path, manifest: &Manifest) -> Result<Vec<RestoredCommand>, BackupError> {
+pub(super) fn find_commands(
+    stage: &Path,
+    manifest: &BackupManifest,
+) -> Result<Vec<RestoredCommand>, BackupError> {
     let mut commands = Vec::new();
     for file in &manifest.files {
         let name = file.path.rsplit('/').next().unwrap_or_default();
-        let is_file = matches!(file.content, Content::File { .. });
-        let Some(place) = file.place().filter(|_| is_file && NAMES.contains(&name)) else {
+        let is_file = matches!(file.content, BackupContent::File { .. });
+        let Some(place) = file
+            .original_path()
+            .filter(|_| is_file && CONFIG_FILE_NAMES.contains(&name))
+        else {
             continue;
         };
         let path = stage.join(place);
         let mut text = Vec::new();
         let opened = File::open(&path).map_err(file_error(&path))?;
-        let read = opened.take(LARGEST).read_to_end(&mut text);
+        let read = opened.take(MAX_CONFIG_BYTES).read_to_end(&mut text);
         read.map_err(file_error(&path))?;
-        for command in in_text(&String::from_utf8_lossy(&text)) {
-            if commands.len() < MOST {
-                let file = shown(&file.path);
+        for command in find_in_text(&String::from_utf8_lossy(&text)) {
+            if commands.len() < MAX_COMMANDS {
+                let file = printable(&file.path);
                 commands.push(RestoredCommand { file, command });
             }
         }
@@ -49,35 +55,35 @@ pub(super) fn find(stage: &Path, manifest: &Manifest) -> Result<Vec<RestoredComm
 }
 
 /// Finds the commands that a configuration refers to. In a damaged file, comments are searched too.
-fn in_text(text: &str) -> Vec<String> {
+fn find_in_text(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     match hermes_config::read_yaml(text) {
-        Ok(document) => in_value(&document, &mut found),
-        Err(_) => in_string(text, &mut found),
+        Ok(document) => find_in_value(&document, &mut found),
+        Err(_) => find_in_string(text, &mut found),
     }
     found
 }
 
-fn in_value(value: &Value, found: &mut Vec<String>) {
+fn find_in_value(value: &Value, found: &mut Vec<String>) {
     match value {
-        Value::String(text) => in_string(text, found),
-        Value::Array(items) => items.iter().for_each(|item| in_value(item, found)),
-        Value::Object(members) => members.values().for_each(|item| in_value(item, found)),
+        Value::String(text) => find_in_string(text, found),
+        Value::Array(items) => items.iter().for_each(|item| find_in_value(item, found)),
+        Value::Object(members) => members.values().for_each(|item| find_in_value(item, found)),
         _ => {}
     }
 }
 
-fn in_string(text: &str, found: &mut Vec<String>) {
+fn find_in_string(text: &str, found: &mut Vec<String>) {
     let mut rest = text;
-    while let Some(at) = rest.find(COMMAND) {
-        rest = &rest[at + COMMAND.len()..];
-        let end = closing_brace(rest);
-        found.push(shown(&rest[..end]));
+    while let Some(at) = rest.find(COMMAND_PREFIX) {
+        rest = &rest[at + COMMAND_PREFIX.len()..];
+        let end = find_closing_brace(rest);
+        found.push(printable(&rest[..end]));
     }
 }
 
 /// The index of the brace that closes the one before this text, or the end of the text.
-fn closing_brace(text: &str) -> usize {
+fn find_closing_brace(text: &str) -> usize {
     let mut depth = 1_usize;
     for (at, letter) in text.char_indices() {
         match letter {
@@ -91,12 +97,12 @@ fn closing_brace(text: &str) -> usize {
 }
 
 /// Removes control characters from an untrusted text.
-fn shown(text: &str) -> String {
+fn printable(text: &str) -> String {
     let plain = text.chars().map(|letter| match letter {
         letter if letter.is_control() => '\u{fffd}',
         letter => letter,
     });
-    plain.take(LONGEST).collect()
+    plain.take(MAX_SHOWN_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -106,8 +112,8 @@ mod tests {
     #[test]
     fn commands_are_found_wherever_they_stand() {
         let text = "# ${cmd:no}\na: x${cmd:echo '{a}' | cat}y\nb: [{c: \"${cmd:b\\e]52}\"}]\nd: ${env:X}\n";
-        assert_eq!(in_text(text), ["echo '{a}' | cat", "b\u{fffd}]52"]);
-        assert_eq!(in_text("a: [\n# ${cmd:maybe}"), ["maybe"]);
-        assert!(in_text("a: 1\n").is_empty());
+        assert_eq!(find_in_text(text), ["echo '{a}' | cat", "b\u{fffd}]52"]);
+        assert_eq!(find_in_text("a: [\n# ${cmd:maybe}"), ["maybe"]);
+        assert!(find_in_text("a: 1\n").is_empty());
     }
 }

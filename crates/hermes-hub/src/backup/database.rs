@@ -19,29 +19,29 @@ use rustix::{
 };
 use tokio::task::spawn_blocking;
 
-use super::find::directory_of;
+use crate::backup::scan::open_parent;
 
 /// The files of a SQLite database.
 const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// An agent may start or stop during a copy.
-const ATTEMPTS: u32 = 5;
+const MAX_COPY_ATTEMPTS: u32 = 5;
 
 /// A database hard-linked into the Hub's directory.
-struct Linked {
+struct LinkedDatabase {
     /// Its directory in the home.
     home: OwnedFd,
     name: std::ffi::OsString,
-    path: PathBuf,
+    link_path: PathBuf,
 }
 
 /// Copies the database at a path below the root to a new file in a directory of the Hub.
-pub(super) async fn copy(root: &Path, path: &Path, copy: &Path) -> io::Result<()> {
-    for _ in 0..ATTEMPTS {
+pub(super) async fn copy_database(root: &Path, path: &Path, copy: &Path) -> io::Result<()> {
+    for _ in 0..MAX_COPY_ATTEMPTS {
         let (root, path) = (root.to_owned(), path.to_owned());
         let second = copy.with_extension("link");
-        let link = spawn_blocking(move || Linked::new(&root, &path, second));
+        let link = spawn_blocking(move || LinkedDatabase::new(&root, &path, second));
         let linked = link.await.map_err(io::Error::other)??;
-        let copied = db::copy_database(&linked.path, copy).await;
+        let copied = db::copy_database(&linked.link_path, copy).await;
         if linked.is_unchanged() {
             return copied.map_err(io::Error::other);
         }
@@ -50,15 +50,15 @@ pub(super) async fn copy(root: &Path, path: &Path, copy: &Path) -> io::Result<()
     Err(io::Error::other("it keeps being replaced"))
 }
 
-impl Linked {
+impl LinkedDatabase {
     fn new(root: &Path, path: &Path, second: PathBuf) -> io::Result<Self> {
         let linked = Self {
-            home: directory_of(root, path)?,
+            home: open_parent(root, path)?,
             name: path.file_name().unwrap_or_default().to_owned(),
-            path: second,
+            link_path: second,
         };
         for suffix in SUFFIXES {
-            let (from, to) = (linked.first(suffix), linked.second(suffix));
+            let (from, to) = (linked.name_in_home(suffix), linked.linked_path(suffix));
             match linkat(&linked.home, &from, CWD, &to, AtFlags::empty()) {
                 Err(Errno::NOENT) if !suffix.is_empty() => continue,
                 made => made?,
@@ -71,14 +71,14 @@ impl Linked {
         Ok(linked)
     }
 
-    fn first(&self, suffix: &str) -> std::ffi::OsString {
+    fn name_in_home(&self, suffix: &str) -> std::ffi::OsString {
         let mut name = self.name.clone();
         name.push(suffix);
         name
     }
 
-    fn second(&self, suffix: &str) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
+    fn linked_path(&self, suffix: &str) -> PathBuf {
+        let mut path = self.link_path.clone().into_os_string();
         path.push(suffix);
         path.into()
     }
@@ -86,8 +86,8 @@ impl Linked {
     /// Whether database and log are still the linked files. The locks of a log created since would not be seen here.
     fn is_unchanged(&self) -> bool {
         ["", "-wal", "-journal"].iter().all(|suffix| {
-            let there = file_at(&self.home, self.first(suffix));
-            let here = fs::symlink_metadata(self.second(suffix)).ok();
+            let there = file_identity(&self.home, self.name_in_home(suffix));
+            let here = fs::symlink_metadata(self.linked_path(suffix)).ok();
             let here = here.map(|found| (found.dev(), found.ino()));
             // SQLite creates an empty log for a reader if there is none.
             there == here || there.is_none() && *suffix == "-wal"
@@ -95,16 +95,16 @@ impl Linked {
     }
 }
 
-impl Drop for Linked {
+impl Drop for LinkedDatabase {
     fn drop(&mut self) {
         for suffix in SUFFIXES {
-            let _ = fs::remove_file(self.second(suffix));
+            let _ = fs::remove_file(self.linked_path(suffix));
         }
     }
 }
 
 /// Device and inode of a file, if it exists.
-fn file_at(directory: impl AsFd, name: impl Arg) -> Option<(u64, u64)> {
+fn file_identity(directory: impl AsFd, name: impl Arg) -> Option<(u64, u64)> {
     let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(found.st_mode).is_file();
     is_file.then_some((found.st_dev, found.st_ino))
@@ -114,21 +114,21 @@ fn file_at(directory: impl AsFd, name: impl Arg) -> Option<(u64, u64)> {
 mod tests {
     use std::{os::unix::fs::symlink, time::Duration};
 
-    use hermes_store::db::{Database, Durability, Opening};
+    use hermes_store::db::{Database, DatabaseOptions, Durability};
 
     use super::*;
 
-    const OPENING: Opening<'static> = Opening {
+    const OPENING: DatabaseOptions<'static> = DatabaseOptions {
         steps: &["CREATE TABLE said (x INTEGER)"],
         durability: Durability::Process,
-        patience: Duration::from_secs(2),
+        write_timeout: Duration::from_secs(2),
     };
 
     async fn say(database: &Database) {
         let mut write = database.begin().await.unwrap();
         let insert = sqlx::query("INSERT INTO said VALUES (1)");
         insert.execute(&mut *write).await.unwrap();
-        write.commit_at_once().await.unwrap();
+        write.commit_without_checkpoint().await.unwrap();
     }
 
     async fn rows(path: &Path) -> i64 {
@@ -148,11 +148,15 @@ mod tests {
         let database = Database::open(&path, OPENING).await.unwrap();
         say(&database).await;
         let within = Path::new("tenants/a/home/state.db");
-        copy(root, within, &root.join("1.db")).await.unwrap();
+        copy_database(root, within, &root.join("1.db"))
+            .await
+            .unwrap();
         assert_eq!(rows(&root.join("1.db")).await, 1);
         say(&database).await;
         database.close().await;
-        copy(root, within, &root.join("2.db")).await.unwrap();
+        copy_database(root, within, &root.join("2.db"))
+            .await
+            .unwrap();
         assert_eq!(rows(&root.join("2.db")).await, 2);
         assert_eq!(fs::metadata(&path).unwrap().nlink(), 1);
         assert_eq!(rows(&path).await, 2);
@@ -173,7 +177,7 @@ mod tests {
         for path in ["tenants/a/home/state.db", "tenants/a/home/deeper/state.db"] {
             let target = root.join("copy.db");
             assert!(
-                copy(root, Path::new(path), &target).await.is_err(),
+                copy_database(root, Path::new(path), &target).await.is_err(),
                 "{path}"
             );
             assert!(!target.exists(), "{path}");

@@ -11,22 +11,22 @@ use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{
-    BackupError, Content, FILES, FORM_WITH_BYTES, KEYS, MANIFEST, Manifest, RestoredCommand, TREES,
-    commands, file_error, write::Hashing,
+    BackupContent, BackupError, BackupManifest, FORMAT_VERSION_RAW_NAMES, MANIFEST_NAME,
+    RestoredCommand, SECRET_FILES, SINGLE_FILES, TREES, commands, file_error, write::HashingReader,
 };
 use crate::{
-    audit::NewEntry,
-    data_dir::{DataDir, make_private},
+    audit::NewAuditEntry,
+    data_dir::{DataDir, create_private_dir},
     ids::hex,
     state::{SqliteState, State},
 };
 
 /// Enough for a million files.
-const LONGEST_MANIFEST: u64 = 512 * 1024 * 1024;
+const MAX_MANIFEST_BYTES: u64 = 512 * 1024 * 1024;
 
 #[derive(Debug)]
-pub struct Restored {
-    pub manifest: Manifest,
+pub struct RestoreReport {
+    pub manifest: BackupManifest,
     /// Whether the database has secrets and the key that decrypts them is missing: put the key file there, or set them
     /// again.
     pub is_key_missing: bool,
@@ -35,22 +35,22 @@ pub struct Restored {
 
 /// Restores an archive into a directory, which must be empty or missing. It stays so unless the whole archive matches
 /// its manifest.
-pub async fn restore(
+pub async fn restore_backup(
     archive: impl Read + Send + 'static,
     target: &Path,
-) -> Result<Restored, BackupError> {
+) -> Result<RestoreReport, BackupError> {
     let target = target.to_path_buf();
     let (stage, manifest, commands) = spawn_blocking(move || {
-        let stage = Stage::new(target)?;
-        let manifest = unpack(archive, &stage.path)?;
-        let commands = commands::find(&stage.path, &manifest)?;
+        let stage = StagingDir::new(target)?;
+        let manifest = unpack_archive(archive, &stage.path)?;
+        let commands = commands::find_commands(&stage.path, &manifest)?;
         Ok::<_, BackupError>((stage, manifest, commands))
     })
     .await
-    .map_err(|_| BackupError::CutOff)??;
-    let has_sealed = migrate(&stage.path).await?;
+    .map_err(|_| BackupError::Interrupted)??;
+    let has_sealed = migrate_database(&stage.path).await?;
     let directory = stage.finish()?;
-    Ok(Restored {
+    Ok(RestoreReport {
         is_key_missing: has_sealed && !directory.secret_key().exists(),
         manifest,
         commands,
@@ -58,10 +58,10 @@ pub async fn restore(
 }
 
 /// Migrates the database; returns whether it has secrets.
-async fn migrate(stage: &Path) -> Result<bool, BackupError> {
+async fn migrate_database(stage: &Path) -> Result<bool, BackupError> {
     let path = stage.join("hub.db");
     let database = SqliteState::open(&path, "restore").await?;
-    let has_sealed = database.has_sealed().await;
+    let has_sealed = database.has_encrypted().await;
     database.close().await;
     has_sealed.map_err(|error| BackupError::Damaged(error.to_string()))
 }
@@ -70,19 +70,19 @@ async fn migrate(stage: &Path) -> Result<bool, BackupError> {
 /// agents get new keys.
 pub async fn forget_secrets(directory: &Path) -> Result<(), BackupError> {
     let database = SqliteState::open(&directory.join("hub.db"), "restore").await?;
-    let entry = NewEntry::by_hub("forget_secrets");
-    let forgotten = database.forget_sealed(entry).await;
+    let entry = NewAuditEntry::by_hub("forget_secrets");
+    let forgotten = database.delete_encrypted(entry).await;
     database.close().await;
     forgotten.map_err(|error| BackupError::Damaged(error.to_string()))
 }
 
 /// The directory for unpacked files until all of them are verified.
-struct Stage {
+struct StagingDir {
     target: PathBuf,
     path: PathBuf,
 }
 
-impl Stage {
+impl StagingDir {
     fn new(target: PathBuf) -> Result<Self, BackupError> {
         match fs::read_dir(&target) {
             Ok(mut entries) => {
@@ -93,9 +93,9 @@ impl Stage {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(file_error(&target)(error)),
         }
-        make_private(&target)?;
+        create_private_dir(&target)?;
         let path = target.join(".restoring");
-        make_private(&path)?;
+        create_private_dir(&path)?;
         Ok(Self { target, path })
     }
 
@@ -110,13 +110,13 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for StagingDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-fn unpack(archive: impl Read, stage: &Path) -> Result<Manifest, BackupError> {
+fn unpack_archive(archive: impl Read, stage: &Path) -> Result<BackupManifest, BackupError> {
     let damaged = |error: io::Error| BackupError::Damaged(error.to_string());
     let decoder = zstd::Decoder::new(archive).map_err(damaged)?;
     let mut archive = tar::Archive::new(decoder);
@@ -131,13 +131,13 @@ fn unpack(archive: impl Read, stage: &Path) -> Result<Manifest, BackupError> {
                 "something follows the manifest".into(),
             ));
         }
-        if path == Path::new(MANIFEST) {
+        if path == Path::new(MANIFEST_NAME) {
             manifest = Some(read_manifest(entry)?);
             continue;
         }
-        let name = checked(&path)?;
-        check_place(&name, entry.header().entry_type())?;
-        let content = unpack_one(entry, stage, &name, &mut links)?;
+        let name = checked_path(&path)?;
+        check_entry(&name, entry.header().entry_type())?;
+        let content = unpack_entry(entry, stage, &name, &mut links)?;
         if found.insert(name.clone(), content).is_some() {
             let shown = name.display();
             return Err(BackupError::Damaged(format!("`{shown}` occurs twice")));
@@ -146,27 +146,27 @@ fn unpack(archive: impl Read, stage: &Path) -> Result<Manifest, BackupError> {
     // Read to the end, or the checksum of the stream is not verified.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;
     let manifest = manifest.ok_or_else(|| BackupError::Damaged("it is truncated".into()))?;
-    compare(&manifest, found)?;
+    compare_with_manifest(&manifest, found)?;
     for (path, target) in links {
         make_link(&target, &stage.join(&path)).map_err(file_error(&path))?;
     }
     Ok(manifest)
 }
 
-fn read_manifest(entry: impl Read) -> Result<Manifest, BackupError> {
+fn read_manifest(entry: impl Read) -> Result<BackupManifest, BackupError> {
     let damaged = |error: serde_json::Error| BackupError::Damaged(error.to_string());
     let value: serde_json::Value =
-        serde_json::from_reader(entry.take(LONGEST_MANIFEST)).map_err(damaged)?;
+        serde_json::from_reader(entry.take(MAX_MANIFEST_BYTES)).map_err(damaged)?;
     let form = value["form"].as_u64().unwrap_or_default();
-    if form > u64::from(FORM_WITH_BYTES) {
+    if form > u64::from(FORMAT_VERSION_RAW_NAMES) {
         let form = u32::try_from(form).unwrap_or(u32::MAX);
-        return Err(BackupError::Newer { form });
+        return Err(BackupError::NewerFormat { form });
     }
     serde_json::from_value(value).map_err(damaged)
 }
 
 /// Refuses a path that leaves the directory.
-fn checked(path: &Path) -> Result<PathBuf, BackupError> {
+fn checked_path(path: &Path) -> Result<PathBuf, BackupError> {
     let is_plain = |part| matches!(part, Component::Normal(_));
     // Rebuilt from components, so that there is no trailing slash.
     let plain: PathBuf = path.components().collect();
@@ -181,7 +181,7 @@ fn checked(path: &Path) -> Result<PathBuf, BackupError> {
 
 /// Refuses entries that no backup has: unknown names and file types at the top, and links instead of the Hub's own
 /// directories.
-fn check_place(name: &Path, kind: tar::EntryType) -> Result<(), BackupError> {
+fn check_entry(name: &Path, kind: tar::EntryType) -> Result<(), BackupError> {
     let mut parts = name.components();
     let top = parts.next().map(Component::as_os_str);
     let depth = parts.count();
@@ -195,7 +195,7 @@ fn check_place(name: &Path, kind: tar::EntryType) -> Result<(), BackupError> {
             _ => depth > 0,
         }
     } else {
-        let is_known = is("hub.db") || FILES.into_iter().chain(KEYS).any(is);
+        let is_known = is("hub.db") || SINGLE_FILES.into_iter().chain(SECRET_FILES).any(is);
         is_known && depth == 0 && kind == tar::EntryType::Regular
     };
     if is_expected {
@@ -206,39 +206,39 @@ fn check_place(name: &Path, kind: tar::EntryType) -> Result<(), BackupError> {
 }
 
 /// Writes a file or directory. Links are created last, so that nothing is written through one.
-fn unpack_one(
+fn unpack_entry(
     entry: tar::Entry<'_, impl Read>,
     stage: &Path,
     name: &Path,
     links: &mut Vec<(PathBuf, PathBuf)>,
-) -> Result<Content, BackupError> {
+) -> Result<BackupContent, BackupError> {
     let damaged = |error: io::Error| BackupError::Damaged(error.to_string());
     let path = stage.join(name);
     match entry.header().entry_type() {
         tar::EntryType::Directory => {
-            make_private(&path)?;
-            Ok(Content::Dir)
+            create_private_dir(&path)?;
+            Ok(BackupContent::Dir)
         }
         tar::EntryType::Symlink => {
             let target = entry.link_name().map_err(damaged)?.unwrap_or_default();
             links.push((name.into(), target.to_path_buf()));
-            Ok(Content::Symlink {
+            Ok(BackupContent::Symlink {
                 target: target.to_string_lossy().into_owned(),
             })
         }
         tar::EntryType::Regular => {
             let mode = entry.header().mode().map_err(damaged)? & 0o777;
             if let Some(parent) = path.parent() {
-                make_private(parent)?;
+                create_private_dir(parent)?;
             }
-            let mut file = create(&path, mode).map_err(file_error(&path))?;
-            let mut content = Hashing {
+            let mut file = create_file(&path, mode).map_err(file_error(&path))?;
+            let mut content = HashingReader {
                 inner: entry,
                 hash: Sha256::new(),
             };
             let size = io::copy(&mut content, &mut file).map_err(damaged)?;
             file.sync_all().map_err(file_error(&path))?;
-            Ok(Content::File {
+            Ok(BackupContent::File {
                 size,
                 sha256: hex(&content.hash.finalize()),
                 mode,
@@ -252,9 +252,12 @@ fn unpack_one(
 }
 
 /// Checks that the unpacked files are exactly those of the manifest.
-fn compare(manifest: &Manifest, mut found: BTreeMap<PathBuf, Content>) -> Result<(), BackupError> {
+fn compare_with_manifest(
+    manifest: &BackupManifest,
+    mut found: BTreeMap<PathBuf, BackupContent>,
+) -> Result<(), BackupError> {
     for file in &manifest.files {
-        match file.place().and_then(|place| found.remove(&place)) {
+        match file.original_path().and_then(|place| found.remove(&place)) {
             Some(content) if content == file.content => {}
             Some(_) => {
                 let message = format!("`{}` does not match the manifest", file.path);
@@ -275,7 +278,7 @@ fn compare(manifest: &Manifest, mut found: BTreeMap<PathBuf, Content>) -> Result
     Ok(())
 }
 
-fn create(path: &Path, mode: u32) -> io::Result<fs::File> {
+fn create_file(path: &Path, mode: u32) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

@@ -10,14 +10,22 @@ use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{
-    BackedUp, BackupError, Content, FORM, FORM_WITH_BYTES, MANIFEST, Manifest, database,
-    file_error,
-    find::{self, Findings, Found},
+    BackedUpFile, BackupContent, BackupError, BackupManifest, FORMAT_VERSION,
+    FORMAT_VERSION_RAW_NAMES, MANIFEST_NAME, database, file_error,
 };
-use crate::{data_dir::DataDir, ids::hex, shapes::Time, state::SqliteState};
+use crate::{
+    api_types::Time,
+    backup::{
+        scan,
+        scan::{BackupScan, FoundFile},
+    },
+    data_dir::DataDir,
+    ids::hex,
+    state::SqliteState,
+};
 
 /// Fast, and a third of the size.
-const LEVEL: i32 = 3;
+const COMPRESSION_LEVEL: i32 = 3;
 
 /// Whether a backup includes the keys that decrypt its secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,28 +35,31 @@ pub enum KeyInBackup {
     Without,
 }
 
-pub async fn write(
+pub async fn write_backup(
     directory: &DataDir,
     state: &SqliteState,
     key: KeyInBackup,
     out: impl Write + Send + 'static,
-) -> Result<Manifest, BackupError> {
-    let scratch = Scratch::new(directory)?;
+) -> Result<BackupManifest, BackupError> {
+    let scratch = ScratchDir::new(directory)?;
     // The database first: the directories then contain everything it refers to, and possibly more.
     let copy = scratch.path.join("hub.db");
     state.copy_to(&copy).await?;
-    let mut sources = vec![Source {
+    let mut sources = vec![BackupSource {
         path: "hub.db".into(),
         copy: Some(copy),
     }];
     let root = directory.path().to_path_buf();
-    let Findings { found, unreadable } = find::find(root.clone(), key).await?;
-    for (number, Found { path, is_database }) in found.into_iter().enumerate() {
-        let mut source = Source { path, copy: None };
+    let BackupScan {
+        files: found,
+        unreadable,
+    } = scan::scan_data_dir(root.clone(), key).await?;
+    for (number, FoundFile { path, is_database }) in found.into_iter().enumerate() {
+        let mut source = BackupSource { path, copy: None };
         if is_database {
             // A running agent may write to it, so SQLite makes a consistent copy.
             let copy = scratch.path.join(format!("{number}.db"));
-            match database::copy(&root, &source.path, &copy).await {
+            match database::copy_database(&root, &source.path, &copy).await {
                 Ok(()) => source.copy = Some(copy),
                 Err(error) => {
                     tracing::warn!(%error, "SQLite cannot open a database; copying the file as it is");
@@ -58,67 +69,67 @@ pub async fn write(
         sources.push(source);
     }
     spawn_blocking(move || {
-        let manifest = pack(&root, sources, unreadable, key, out);
+        let manifest = pack_files(&root, sources, unreadable, key, out);
         drop(scratch);
         manifest
     })
     .await
-    .map_err(|_| BackupError::CutOff)?
+    .map_err(|_| BackupError::Interrupted)?
 }
 
-struct Source {
+struct BackupSource {
     /// Relative to the data directory, in the archive too.
     path: PathBuf,
     /// A copy to be packed instead.
     copy: Option<PathBuf>,
 }
 
-impl Source {
+impl BackupSource {
     fn open(&self, root: &Path) -> io::Result<fs::File> {
         match &self.copy {
             Some(copy) => fs::File::open(copy),
-            None => find::open_below(root, &self.path),
+            None => scan::open_below(root, &self.path),
         }
     }
 }
 
 /// A directory for copies, removed on drop.
-struct Scratch {
+struct ScratchDir {
     path: PathBuf,
 }
 
-impl Scratch {
+impl ScratchDir {
     fn new(directory: &DataDir) -> Result<Self, BackupError> {
         let path = directory
             .path()
             .join(format!(".backup-{}", std::process::id()));
         // Left by a process that was killed.
         let _ = fs::remove_dir_all(&path);
-        crate::data_dir::make_private(&path)?;
+        crate::data_dir::create_private_dir(&path)?;
         Ok(Self { path })
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-fn pack(
+fn pack_files(
     root: &Path,
-    sources: Vec<Source>,
+    sources: Vec<BackupSource>,
     mut unreadable: Vec<PathBuf>,
     key: KeyInBackup,
     out: impl Write,
-) -> Result<Manifest, BackupError> {
-    let mut encoder = zstd::Encoder::new(out, LEVEL).map_err(BackupError::Archive)?;
+) -> Result<BackupManifest, BackupError> {
+    let mut encoder = zstd::Encoder::new(out, COMPRESSION_LEVEL).map_err(BackupError::Archive)?;
     encoder
         .include_checksum(true)
         .map_err(BackupError::Archive)?;
     let mut archive = tar::Builder::new(encoder);
-    let mut manifest = Manifest {
-        form: FORM,
+    let mut manifest = BackupManifest {
+        form: FORMAT_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         created_at: Time::now(),
         has_key: key == KeyInBackup::With,
@@ -126,21 +137,23 @@ fn pack(
         left_out: Vec::new(),
     };
     for source in sources {
-        match pack_one(&mut archive, root, &source)? {
-            Packed::As(content) => manifest.files.push(BackedUp::new(&source.path, content)),
-            Packed::Gone => {}
-            Packed::Unreadable => unreadable.push(source.path),
+        match pack_file(&mut archive, root, &source)? {
+            PackOutcome::Added(content) => manifest
+                .files
+                .push(BackedUpFile::new(&source.path, content)),
+            PackOutcome::Gone => {}
+            PackOutcome::Unreadable => unreadable.push(source.path),
         }
     }
     if manifest.files.iter().any(|file| file.bytes.is_some()) {
-        manifest.form = FORM_WITH_BYTES;
+        manifest.form = FORMAT_VERSION_RAW_NAMES;
     }
     let left_out = unreadable.iter().map(|path| path.to_string_lossy());
     manifest.left_out = left_out.map(Into::into).collect();
     let text = serde_json::to_vec(&manifest).map_err(|error| BackupError::Archive(error.into()))?;
     let mut header = header(tar::EntryType::Regular, text.len() as u64, 0o600);
     archive
-        .append_data(&mut header, MANIFEST, text.as_slice())
+        .append_data(&mut header, MANIFEST_NAME, text.as_slice())
         .map_err(BackupError::Archive)?;
     archive
         .into_inner()
@@ -150,8 +163,8 @@ fn pack(
     Ok(manifest)
 }
 
-enum Packed {
-    As(Content),
+enum PackOutcome {
+    Added(BackupContent),
     /// Removed, or replaced by something that is not backed up.
     Gone,
     /// No permission.
@@ -159,58 +172,58 @@ enum Packed {
 }
 
 /// The outcome for a source that cannot be opened or read.
-fn without(path: &Path, error: io::Error) -> Result<Packed, BackupError> {
+fn outcome_for_error(path: &Path, error: io::Error) -> Result<PackOutcome, BackupError> {
     use io::ErrorKind;
     let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
     match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(Packed::Gone),
-        _ if is_link => Ok(Packed::Gone),
-        ErrorKind::PermissionDenied | ErrorKind::InvalidFilename => Ok(Packed::Unreadable),
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(PackOutcome::Gone),
+        _ if is_link => Ok(PackOutcome::Gone),
+        ErrorKind::PermissionDenied | ErrorKind::InvalidFilename => Ok(PackOutcome::Unreadable),
         _ => Err(file_error(path)(error)),
     }
 }
 
-fn pack_one(
+fn pack_file(
     archive: &mut tar::Builder<impl Write>,
     root: &Path,
-    source: &Source,
-) -> Result<Packed, BackupError> {
+    source: &BackupSource,
+) -> Result<PackOutcome, BackupError> {
     let path = source.path.as_path();
     let from = source.copy.clone().unwrap_or_else(|| root.join(path));
     let metadata = match fs::symlink_metadata(&from) {
         Ok(metadata) => metadata,
-        Err(error) => return without(&from, error),
+        Err(error) => return outcome_for_error(&from, error),
     };
     if metadata.is_dir() {
         let mut header = header(tar::EntryType::Directory, 0, 0o700);
         archive
             .append_data(&mut header, path, io::empty())
             .map_err(BackupError::Archive)?;
-        return Ok(Packed::As(Content::Dir));
+        return Ok(PackOutcome::Added(BackupContent::Dir));
     }
     if metadata.is_symlink() {
         let target = match fs::read_link(&from) {
             Ok(target) => target,
-            Err(error) => return without(&from, error),
+            Err(error) => return outcome_for_error(&from, error),
         };
         let mut header = header(tar::EntryType::Symlink, 0, 0o777);
         archive
             .append_link(&mut header, path, &target)
             .map_err(BackupError::Archive)?;
         let target = target.to_string_lossy().into_owned();
-        return Ok(Packed::As(Content::Symlink { target }));
+        return Ok(PackOutcome::Added(BackupContent::Symlink { target }));
     }
     let file = match source.open(root) {
         Ok(file) => file,
-        Err(error) => return without(&from, error),
+        Err(error) => return outcome_for_error(&from, error),
     };
     // The open file may differ from the one that was listed; its own type and size count.
     let metadata = file.metadata().map_err(file_error(&from))?;
     if !metadata.is_file() {
-        return Ok(Packed::Gone);
+        return Ok(PackOutcome::Gone);
     }
-    let (size, mode) = (metadata.len(), mode(&metadata));
-    let mut content = Hashing {
+    let (size, mode) = (metadata.len(), permissions(&metadata));
+    let mut content = HashingReader {
         inner: file.chain(io::repeat(0)).take(size),
         hash: Sha256::new(),
     };
@@ -218,7 +231,7 @@ fn pack_one(
     archive
         .append_data(&mut header, path, &mut content)
         .map_err(BackupError::Archive)?;
-    Ok(Packed::As(Content::File {
+    Ok(PackOutcome::Added(BackupContent::File {
         size,
         sha256: hex(&content.hash.finalize()),
         mode,
@@ -234,21 +247,21 @@ fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {
 }
 
 #[cfg(unix)]
-fn mode(metadata: &fs::Metadata) -> u32 {
+fn permissions(metadata: &fs::Metadata) -> u32 {
     std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777
 }
 
 #[cfg(not(unix))]
-fn mode(_: &fs::Metadata) -> u32 {
+fn permissions(_: &fs::Metadata) -> u32 {
     0o600
 }
 
-pub(super) struct Hashing<R> {
+pub(super) struct HashingReader<R> {
     pub(super) inner: R,
     pub(super) hash: Sha256,
 }
 
-impl<R: Read> Read for Hashing<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.hash.update(&buffer[..count]);

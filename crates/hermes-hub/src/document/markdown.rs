@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::operations::{Access, Effect, Operation, Output, Place, Repetition, Toolset, table};
+use crate::operations::{
+    ArgumentLocation, Effect, Idempotency, Operation, Output, RequiredAccess, Toolset, table,
+};
 
 pub fn reference() -> String {
     let mut text = String::from("# Operations of the Hub\n");
@@ -20,7 +22,7 @@ fn write_operation(text: &mut String, operation: &Operation) {
         "\n## `{}`\n\n{}\n",
         operation.name, operation.description
     ));
-    let verbs: Vec<_> = operation.verbs.iter().map(|verb| verb.word()).collect();
+    let verbs: Vec<_> = operation.methods.iter().map(|verb| verb.as_str()).collect();
     line(format_args!(
         "- REST: `{} {}`",
         verbs.join("`, `"),
@@ -34,8 +36,8 @@ fn write_operation(text: &mut String, operation: &Operation) {
     if let Some(command) = operation.command {
         line(format_args!("- Command: `hermes {command}`"));
     }
-    line(format_args!("- Scope: {}", scope(operation)));
-    line(format_args!("- Effect: {}", effect(operation)));
+    line(format_args!("- Scope: {}", scope_text(operation)));
+    line(format_args!("- Effect: {}", effect_text(operation)));
     let success: Vec<_> = operation.success.iter().map(ToString::to_string).collect();
     let errors: Vec<_> = operation.errors.iter().map(ToString::to_string).collect();
     let errors = if errors.is_empty() {
@@ -51,18 +53,18 @@ fn write_operation(text: &mut String, operation: &Operation) {
         Output::Bytes(media) => media.join(" or "),
     };
     line(format_args!("- Reply: {reply}"));
-    if operation.input.members.is_empty() {
+    if operation.input.arguments.is_empty() {
         return;
     }
     line(format_args!("\n| argument | over REST | |\n|---|---|---|"));
-    for member in &operation.input.members {
-        let place = match member.place {
-            Place::Path => "in the route".to_owned(),
-            Place::Query => format!("query `{}`", member.rest_name),
-            Place::Body if operation.input.whole_body == Some(member.name.as_str()) => {
+    for member in &operation.input.arguments {
+        let place = match member.location {
+            ArgumentLocation::Path => "in the route".to_owned(),
+            ArgumentLocation::Query => format!("query `{}`", member.rest_name),
+            ArgumentLocation::Body if operation.input.whole_body == Some(member.name.as_str()) => {
                 "the body".to_owned()
             }
-            Place::Body => format!("body `{}`", member.rest_name),
+            ArgumentLocation::Body => format!("body `{}`", member.rest_name),
         };
         let need = if member.is_required { "Required. " } else { "" };
         let only = if member.is_for_tools {
@@ -83,20 +85,20 @@ fn write_operation(text: &mut String, operation: &Operation) {
     }
 }
 
-pub(super) fn scope(operation: &Operation) -> String {
+pub(super) fn scope_text(operation: &Operation) -> String {
     match operation.access {
-        Access::Open => "none; no token needed".into(),
-        Access::AnyToken => "any token".into(),
-        Access::Scope(scope) => format!("`{scope}`"),
+        RequiredAccess::Public => "none; no token needed".into(),
+        RequiredAccess::AnyToken => "any token".into(),
+        RequiredAccess::Scope(scope) => format!("`{scope}`"),
     }
 }
 
-pub(super) fn effect(operation: &Operation) -> &'static str {
-    match (operation.effect, operation.repetition) {
-        (Effect::Reads, _) => "reads only",
-        (Effect::Changes, Repetition::Adds) => "changes",
-        (Effect::Changes, Repetition::AddsNothing) => "changes; may be repeated",
-        (Effect::Destroys, Repetition::Adds) => "may replace or remove",
-        (Effect::Destroys, Repetition::AddsNothing) => "may replace or remove; may be repeated",
+pub(super) fn effect_text(operation: &Operation) -> &'static str {
+    match (operation.effect, operation.idempotency) {
+        (Effect::Read, _) => "reads only",
+        (Effect::Change, Idempotency::NotIdempotent) => "changes",
+        (Effect::Change, Idempotency::Idempotent) => "changes; may be repeated",
+        (Effect::Destroy, Idempotency::NotIdempotent) => "may replace or remove",
+        (Effect::Destroy, Idempotency::Idempotent) => "may replace or remove; may be repeated",
     }
 }

@@ -3,17 +3,20 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Code,
-    operations::{Access, Effect, Kind, Operation, Output, Place, USUAL_ERRORS, Verb, table},
+    ProblemCode,
+    operations::{
+        ArgumentKind, ArgumentLocation, COMMON_ERRORS, Effect, HttpMethod, Operation, Output,
+        RequiredAccess, table,
+    },
 };
 
-pub fn document(public_url: &str) -> Value {
+pub fn build_document(public_url: &str) -> Value {
     let mut paths = Map::new();
     for operation in table().rows() {
         let path = operation.path.replace("{*", "{");
         let item = paths.entry(path).or_insert_with(|| json!({}));
-        for verb in operation.verbs {
-            item[verb.word().to_lowercase()] = describe(operation, *verb);
+        for verb in operation.methods {
+            item[verb.as_str().to_lowercase()] = describe_operation(operation, *verb);
         }
     }
     json!({
@@ -34,33 +37,33 @@ pub fn document(public_url: &str) -> Value {
     })
 }
 
-fn describe(operation: &Operation, verb: Verb) -> Value {
-    let suffix = if verb == operation.verb() {
+fn describe_operation(operation: &Operation, verb: HttpMethod) -> Value {
+    let suffix = if verb == operation.method() {
         String::new()
     } else {
-        format!("_{}", verb.word().to_lowercase())
+        format!("_{}", verb.as_str().to_lowercase())
     };
     let mut described = json!({
         "operationId": format!("{}{suffix}", operation.name),
         "summary": operation.title,
         "description": operation.description,
-        "tags": [tag(operation)],
+        "tags": [operation_tag(operation)],
         "parameters": parameters(operation, verb),
         "responses": responses(operation, verb),
     });
-    if let Some(body) = body(operation, verb) {
+    if let Some(body) = request_body(operation, verb) {
         described["requestBody"] = body;
     }
     match operation.access {
-        Access::Open => described["security"] = json!([]),
-        Access::AnyToken => {}
-        Access::Scope(scope) => described["x-scope"] = scope.word().into(),
+        RequiredAccess::Public => described["security"] = json!([]),
+        RequiredAccess::AnyToken => {}
+        RequiredAccess::Scope(scope) => described["x-scope"] = scope.as_str().into(),
     }
     described
 }
 
 /// The first literal part of the route.
-fn tag(operation: &Operation) -> &str {
+fn operation_tag(operation: &Operation) -> &str {
     let parts: Vec<&str> = operation
         .path
         .split('/')
@@ -73,23 +76,27 @@ fn tag(operation: &Operation) -> &str {
     }
 }
 
-fn place(operation: &Operation, verb: Verb, place: Place) -> Place {
+fn argument_location(
+    operation: &Operation,
+    verb: HttpMethod,
+    place: ArgumentLocation,
+) -> ArgumentLocation {
     match place {
-        Place::Path => Place::Path,
-        _ if verb == operation.verb() => place,
-        _ if verb.has_body() => Place::Body,
-        _ => Place::Query,
+        ArgumentLocation::Path => ArgumentLocation::Path,
+        _ if verb == operation.method() => place,
+        _ if verb.has_body() => ArgumentLocation::Body,
+        _ => ArgumentLocation::Query,
     }
 }
 
-fn parameters(operation: &Operation, verb: Verb) -> Vec<Value> {
-    let members = operation.input.members.iter();
+fn parameters(operation: &Operation, verb: HttpMethod) -> Vec<Value> {
+    let members = operation.input.arguments.iter();
     let mut parameters: Vec<Value> = members
         .filter_map(|member| {
-            let (location, name) = match place(operation, verb, member.place) {
-                Place::Path => ("path", &member.name),
-                Place::Query => ("query", &member.rest_name),
-                Place::Body => return None,
+            let (location, name) = match argument_location(operation, verb, member.location) {
+                ArgumentLocation::Path => ("path", &member.name),
+                ArgumentLocation::Query => ("query", &member.rest_name),
+                ArgumentLocation::Body => return None,
             };
             let mut parameter = json!({
                 "name": name,
@@ -97,7 +104,7 @@ fn parameters(operation: &Operation, verb: Verb) -> Vec<Value> {
                 "required": location == "path" || member.is_required,
                 "schema": member.schema,
             });
-            if member.kind == Kind::List {
+            if member.kind == ArgumentKind::List {
                 parameter["explode"] = false.into();
             }
             if let Some(description) = member.schema.get("description") {
@@ -111,11 +118,11 @@ fn parameters(operation: &Operation, verb: Verb) -> Vec<Value> {
 }
 
 /// Headers that the operation uses.
-fn headers(operation: &Operation, verb: Verb) -> Vec<Value> {
+fn headers(operation: &Operation, verb: HttpMethod) -> Vec<Value> {
     let takes = |name: &str, schema: Value, description: &str| json!({"name": name, "in": "header", "required": false, "schema": schema, "description": description});
     let text = || json!({"type": "string"});
     let mut headers = Vec::new();
-    if keeps_replies(operation, verb) {
+    if accepts_idempotency_key(operation, verb) {
         let schema = json!({"type": "string", "minLength": 1, "maxLength": 128});
         let description = "The same key gives the same reply; the request happens once.";
         headers.push(takes("Idempotency-Key", schema, description));
@@ -149,19 +156,21 @@ fn headers(operation: &Operation, verb: Verb) -> Vec<Value> {
     headers
 }
 
-fn keeps_replies(operation: &Operation, verb: Verb) -> bool {
-    verb == Verb::Post && operation.effect != Effect::Reads
+fn accepts_idempotency_key(operation: &Operation, verb: HttpMethod) -> bool {
+    verb == HttpMethod::Post && operation.effect != Effect::Read
 }
 
-fn body(operation: &Operation, verb: Verb) -> Option<Value> {
+fn request_body(operation: &Operation, verb: HttpMethod) -> Option<Value> {
     if !verb.has_body() {
         return None;
     }
     let members: Vec<_> = operation
         .input
-        .members
+        .arguments
         .iter()
-        .filter(|member| place(operation, verb, member.place) == Place::Body)
+        .filter(|member| {
+            argument_location(operation, verb, member.location) == ArgumentLocation::Body
+        })
         .collect();
     if members.is_empty() {
         return None;
@@ -186,27 +195,27 @@ fn body(operation: &Operation, verb: Verb) -> Option<Value> {
     )
 }
 
-fn responses(operation: &Operation, verb: Verb) -> Value {
+fn responses(operation: &Operation, verb: HttpMethod) -> Value {
     let mut responses = Map::new();
     for status in operation.success {
-        let mut response = json!({"description": phrase(*status)});
-        if let Some(content) = content(operation) {
+        let mut response = json!({"description": reason_phrase(*status)});
+        if let Some(content) = response_content(operation) {
             response["content"] = content;
         }
         responses.insert(status.to_string(), response);
     }
     if operation.is_versioned {
-        responses.insert("304".into(), json!({"description": phrase(304)}));
+        responses.insert("304".into(), json!({"description": reason_phrase(304)}));
     }
-    for status in errors(operation, verb) {
+    for status in error_statuses(operation, verb) {
         let problem = json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
-        let response = json!({"description": phrase(status), "content": problem});
+        let response = json!({"description": reason_phrase(status), "content": problem});
         responses.entry(status.to_string()).or_insert(response);
     }
     Value::Object(responses)
 }
 
-fn content(operation: &Operation) -> Option<Value> {
+fn response_content(operation: &Operation) -> Option<Value> {
     let mut content = match &operation.output {
         Output::Empty => return None,
         Output::Json(schema) => json!({"application/json": {"schema": schema}}),
@@ -222,28 +231,28 @@ fn content(operation: &Operation) -> Option<Value> {
     Some(content)
 }
 
-fn errors(operation: &Operation, verb: Verb) -> Vec<u16> {
-    let usual: &[u16] = if operation.access == Access::Open {
+fn error_statuses(operation: &Operation, verb: HttpMethod) -> Vec<u16> {
+    let usual: &[u16] = if operation.access == RequiredAccess::Public {
         &[400, 403, 500]
     } else {
-        &USUAL_ERRORS
+        &COMMON_ERRORS
     };
     let of_body: &[u16] = if verb.has_body() { &[408, 415] } else { &[] };
-    let of_key: &[u16] = if keeps_replies(operation, verb) {
+    let of_key: &[u16] = if accepts_idempotency_key(operation, verb) {
         &[409]
     } else {
         &[]
     };
     let of_change: &[u16] = match operation.effect {
-        Effect::Reads => &[],
-        Effect::Changes | Effect::Destroys => &[507],
+        Effect::Read => &[],
+        Effect::Change | Effect::Destroy => &[507],
     };
     let mut errors = [usual, of_body, of_key, of_change, operation.errors].concat();
     errors.sort_unstable();
     errors
 }
 
-fn phrase(status: u16) -> &'static str {
+fn reason_phrase(status: u16) -> &'static str {
     let status = http::StatusCode::from_u16(status).ok();
     status
         .and_then(|status| status.canonical_reason())
@@ -252,27 +261,27 @@ fn phrase(status: u16) -> &'static str {
 
 fn problem_schema() -> Value {
     let codes = [
-        Code::InvalidArgument,
-        Code::Unauthenticated,
-        Code::PermissionDenied,
-        Code::NotFound,
-        Code::AlreadyExists,
-        Code::FailedPrecondition,
-        Code::PreconditionFailed,
-        Code::PayloadTooLarge,
-        Code::UnsupportedMediaType,
-        Code::Unprocessable,
-        Code::ResourceExhausted,
-        Code::Internal,
-        Code::Unimplemented,
-        Code::Unavailable,
-        Code::DeadlineExceeded,
+        ProblemCode::InvalidArgument,
+        ProblemCode::Unauthenticated,
+        ProblemCode::PermissionDenied,
+        ProblemCode::NotFound,
+        ProblemCode::AlreadyExists,
+        ProblemCode::FailedPrecondition,
+        ProblemCode::PreconditionFailed,
+        ProblemCode::PayloadTooLarge,
+        ProblemCode::UnsupportedMediaType,
+        ProblemCode::Unprocessable,
+        ProblemCode::ResourceExhausted,
+        ProblemCode::Internal,
+        ProblemCode::Unimplemented,
+        ProblemCode::Unavailable,
+        ProblemCode::DeadlineExceeded,
     ];
     json!({
         "type": "object",
         "required": ["code", "message", "status"],
         "properties": {
-            "code": {"type": "string", "enum": codes.map(Code::word)},
+            "code": {"type": "string", "enum": codes.map(ProblemCode::as_str)},
             "message": {"type": "string"},
             "status": {"type": "integer"},
             "reason": {"type": ["string", "null"]},

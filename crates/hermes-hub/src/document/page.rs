@@ -2,20 +2,20 @@
 
 use std::{fmt::Write, sync::LazyLock};
 
-use super::markdown::{effect, scope};
+use super::markdown::{effect_text, scope_text};
 use crate::operations::{Operation, Toolset, table};
 
-pub(crate) const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-pub(crate) const STYLE: &str = include_str!("reference.css");
+pub(crate) const STYLESHEET: &str = include_str!("reference.css");
 
-static PAGE: LazyLock<String> = LazyLock::new(make);
+static PAGE: LazyLock<String> = LazyLock::new(render_page);
 
-pub(crate) fn html() -> &'static str {
+pub(crate) fn reference_html() -> &'static str {
     &PAGE
 }
 
-fn make() -> String {
+fn render_page() -> String {
     let mut page = String::from(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>Hermes Hub</title>\n\
@@ -29,26 +29,26 @@ fn make() -> String {
     }
     page.push_str("</ul></nav>\n");
     for operation in table().rows() {
-        section(&mut page, operation);
+        render_section(&mut page, operation);
     }
     page.push_str("</main>\n</html>\n");
     page
 }
 
-fn section(page: &mut String, operation: &Operation) {
+fn render_section(page: &mut String, operation: &Operation) {
     let mut line = |arguments: std::fmt::Arguments<'_>| {
         let _ = writeln!(page, "{arguments}");
     };
     line(format_args!(
         "<section id=\"{0}\">\n<h2>{0}</h2>\n<p>{1}</p>\n<dl>",
         operation.name,
-        prose(operation.description)
+        render_prose(operation.description)
     ));
-    for verb in operation.verbs {
-        let path = escaped(&operation.path.replace("{*", "{"));
+    for verb in operation.methods {
+        let path = escape_html(&operation.path.replace("{*", "{"));
         line(format_args!(
             "<dt>REST</dt><dd><code>{} {path}</code></dd>",
-            verb.word()
+            verb.as_str()
         ));
     }
     match operation.toolset {
@@ -69,17 +69,17 @@ fn section(page: &mut String, operation: &Operation) {
     }
     line(format_args!(
         "<dt>Scope</dt><dd>{}</dd>",
-        prose(&scope(operation))
+        render_prose(&scope_text(operation))
     ));
     line(format_args!(
         "<dt>Effect</dt><dd>{}</dd>\n</dl>",
-        effect(operation)
+        effect_text(operation)
     ));
-    if !operation.input.members.is_empty() {
+    if !operation.input.arguments.is_empty() {
         line(format_args!(
             "<table><thead><tr><th>argument</th><th></th></tr></thead><tbody>"
         ));
-        for member in &operation.input.members {
+        for member in &operation.input.arguments {
             let need = if member.is_required { "Required. " } else { "" };
             let description = member
                 .schema
@@ -88,8 +88,8 @@ fn section(page: &mut String, operation: &Operation) {
                 .unwrap_or_default();
             line(format_args!(
                 "<tr><td><code>{}</code></td><td>{need}{}</td></tr>",
-                escaped(&member.name),
-                prose(description)
+                escape_html(&member.name),
+                render_prose(description)
             ));
         }
         line(format_args!("</tbody></table>"));
@@ -98,9 +98,9 @@ fn section(page: &mut String, operation: &Operation) {
 }
 
 /// Escapes a text and turns backticks into `<code>`.
-fn prose(text: &str) -> String {
+fn render_prose(text: &str) -> String {
     let mut html = String::new();
-    for (number, part) in escaped(text).split('`').enumerate() {
+    for (number, part) in escape_html(text).split('`').enumerate() {
         if number > 0 {
             html.push_str(if number % 2 == 1 { "<code>" } else { "</code>" });
         }
@@ -109,7 +109,7 @@ fn prose(text: &str) -> String {
     html
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -122,8 +122,11 @@ mod tests {
 
     #[test]
     fn what_stands_between_backticks_is_code_and_every_one_is_closed() {
-        assert_eq!(prose("say `a<b` & go"), "say <code>a&lt;b</code> &amp; go");
-        let page = html();
+        assert_eq!(
+            render_prose("say `a<b` & go"),
+            "say <code>a&lt;b</code> &amp; go"
+        );
+        let page = reference_html();
         assert!(page.contains("<code>deleted</code>") && !page.contains('`'));
         let count = |tag: &str| page.matches(tag).count();
         assert_eq!(count("<code>"), count("</code>"));

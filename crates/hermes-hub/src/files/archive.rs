@@ -18,23 +18,23 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     EntryType, SharePath, Workspace,
-    beneath::{Links, READ, open_beneath},
-    directory::blocking,
-    faults,
-    path::DEEPEST,
-    tree::{self, Name, Tree},
+    beneath::{READ_FLAGS, SymlinkPolicy, open_beneath},
+    directory::run_blocking,
+    path::MAX_SEGMENTS,
+    tree,
+    tree::{DirectoryEntry, Tree},
 };
-use crate::Problem;
+use crate::{Problem, files::problems};
 
-const PIECE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
-const WAITING: usize = 4;
+const MAX_PENDING_CHUNKS: usize = 4;
 
 /// Fast, and much smaller for text.
-const LEVEL: i32 = 3;
+const COMPRESSION_LEVEL: i32 = 3;
 
 /// Chunks of an archive. Dropping it stops the packing.
-pub type Pieces = mpsc::Receiver<io::Result<Bytes>>;
+pub type ArchiveChunks = mpsc::Receiver<io::Result<Bytes>>;
 
 impl Workspace {
     /// Packs a directory or a single file as a `tar.zst`. `held` is dropped when that is done.
@@ -43,14 +43,14 @@ impl Workspace {
         path: &SharePath,
         tasks: &TaskTracker,
         held: impl Send + 'static,
-    ) -> Result<Pieces, Problem> {
+    ) -> Result<ArchiveChunks, Problem> {
         let (tree, path) = (self.tree(), path.clone());
-        let start = blocking(move || open(&tree, &path)).await?;
-        let (sender, pieces) = mpsc::channel(WAITING);
+        let start = run_blocking(move || open_root(&tree, &path)).await?;
+        let (sender, pieces) = mpsc::channel(MAX_PENDING_CHUNKS);
         // If the receiver is dropped, sending the next chunk fails and the task ends.
         tasks.spawn_blocking(move || {
             let _held = held;
-            if let Err(error) = pack(start, Sink::new(sender.clone())) {
+            if let Err(error) = pack_archive(start, ChunkWriter::new(sender.clone())) {
                 // The stream ends with an error, so that a part is not taken for the whole.
                 let _ = sender.blocking_send(Err(error));
             }
@@ -59,57 +59,57 @@ impl Workspace {
     }
 }
 
-enum Start {
+enum ArchiveRoot {
     File(String, OwnedFd, Stat),
     Directory(OwnedFd),
 }
 
-fn open(tree: &Tree, path: &SharePath) -> Result<Start, Problem> {
+fn open_root(tree: &Tree, path: &SharePath) -> Result<ArchiveRoot, Problem> {
     let opened = open_beneath(
         tree.root(),
         path.as_str(),
-        READ,
+        READ_FLAGS,
         Mode::empty(),
-        Links::Refuse,
+        SymlinkPolicy::Refuse,
     );
     let opened = match opened {
-        Err(Errno::NOTDIR) => return Err(faults::missing(path)),
-        other => other.map_err(|error| faults::problem(error, path))?,
+        Err(Errno::NOTDIR) => return Err(problems::path_not_found(path)),
+        other => other.map_err(|error| problems::problem_from_errno(error, path))?,
     };
-    let stat = fstat(&opened).map_err(|error| faults::problem(error, path))?;
+    let stat = fstat(&opened).map_err(|error| problems::problem_from_errno(error, path))?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => Ok(Start::Directory(opened)),
+        FileType::Directory => Ok(ArchiveRoot::Directory(opened)),
         FileType::RegularFile => {
             let name = path.as_str().rsplit('/').next().unwrap_or_default();
-            Ok(Start::File(name.to_owned(), opened, stat))
+            Ok(ArchiveRoot::File(name.to_owned(), opened, stat))
         }
-        _ => Err(faults::special(path)),
+        _ => Err(problems::special_file(path)),
     }
 }
 
-type Builder = tar::Builder<zstd::stream::write::Encoder<'static, Sink>>;
+type ArchiveBuilder = tar::Builder<zstd::stream::write::Encoder<'static, ChunkWriter>>;
 
-fn pack(what: Start, sink: Sink) -> io::Result<()> {
-    let encoder = zstd::stream::write::Encoder::new(sink, LEVEL)?;
+fn pack_archive(what: ArchiveRoot, sink: ChunkWriter) -> io::Result<()> {
+    let encoder = zstd::stream::write::Encoder::new(sink, COMPRESSION_LEVEL)?;
     let mut builder = tar::Builder::new(encoder);
     match what {
-        Start::File(name, file, stat) => add_file(&mut builder, &name, file, &stat)?,
-        Start::Directory(directory) => add_directory(&mut builder, directory)?,
+        ArchiveRoot::File(name, file, stat) => add_file(&mut builder, &name, file, &stat)?,
+        ArchiveRoot::Directory(directory) => add_directory(&mut builder, directory)?,
     }
     builder.into_inner()?.finish()?.finish()
 }
 
 /// One level of the walk.
-struct Level {
+struct DirectoryLevel {
     directory: Dir,
     /// Entries still to be packed, the next one last.
-    names: Vec<Name>,
+    names: Vec<DirectoryEntry>,
     path: String,
 }
 
-impl Level {
+impl DirectoryLevel {
     fn new(directory: OwnedFd, path: String) -> io::Result<Self> {
-        let (directory, mut names) = tree::names(Dir::new(directory)?)?;
+        let (directory, mut names) = tree::read_entries(Dir::new(directory)?)?;
         names.retain(|name| name.text().is_some());
         names.sort_unstable_by(|one, other| other.name.cmp(&one.name));
         Ok(Self {
@@ -120,8 +120,8 @@ impl Level {
     }
 }
 
-fn add_directory(builder: &mut Builder, directory: OwnedFd) -> io::Result<()> {
-    let mut levels = vec![Level::new(directory, String::new())?];
+fn add_directory(builder: &mut ArchiveBuilder, directory: OwnedFd) -> io::Result<()> {
+    let mut levels = vec![DirectoryLevel::new(directory, String::new())?];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.names.pop() else {
             levels.pop();
@@ -135,7 +135,7 @@ fn add_directory(builder: &mut Builder, directory: OwnedFd) -> io::Result<()> {
         let parent = level.directory.fd()?;
         match name.kind {
             Some(EntryType::File) => {
-                let Some((file, stat)) = gone_or(open_name(parent, &name, READ))? else {
+                let Some((file, stat)) = skip_missing(open_name(parent, &name, READ_FLAGS))? else {
                     continue;
                 };
                 // It may have been replaced since.
@@ -144,15 +144,15 @@ fn add_directory(builder: &mut Builder, directory: OwnedFd) -> io::Result<()> {
                 }
             }
             Some(EntryType::Dir) => {
-                let opened = open_name(parent, &name, super::beneath::DIRECTORY);
-                let Some((directory, stat)) = gone_or(opened)? else {
+                let opened = open_name(parent, &name, super::beneath::DIRECTORY_FLAGS);
+                let Some((directory, stat)) = skip_missing(opened)? else {
                     continue;
                 };
                 let mut header = header(&stat, tar::EntryType::Directory);
                 header.set_size(0);
                 builder.append_data(&mut header, format!("{path}/"), io::empty())?;
-                if levels.len() < DEEPEST {
-                    levels.push(Level::new(directory, path)?);
+                if levels.len() < MAX_SEGMENTS {
+                    levels.push(DirectoryLevel::new(directory, path)?);
                 }
             }
             Some(EntryType::Symlink) | None => {}
@@ -161,20 +161,24 @@ fn add_directory(builder: &mut Builder, directory: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn open_name(parent: impl AsFd, name: &Name, flags: OFlags) -> Result<(OwnedFd, Stat), Errno> {
+fn open_name(
+    parent: impl AsFd,
+    name: &DirectoryEntry,
+    flags: OFlags,
+) -> Result<(OwnedFd, Stat), Errno> {
     let opened = open_beneath(
         parent,
         name.text().unwrap_or_default(),
         flags,
         Mode::empty(),
-        Links::Refuse,
+        SymlinkPolicy::Refuse,
     )?;
     let stat = fstat(&opened)?;
     Ok((opened, stat))
 }
 
 /// The agent works there at the same time: entries that have been removed or replaced by a link are left out.
-fn gone_or<T>(opened: Result<T, Errno>) -> io::Result<Option<T>> {
+fn skip_missing<T>(opened: Result<T, Errno>) -> io::Result<Option<T>> {
     match opened {
         Ok(opened) => Ok(Some(opened)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::NXIO) => Ok(None),
@@ -182,11 +186,16 @@ fn gone_or<T>(opened: Result<T, Errno>) -> io::Result<Option<T>> {
     }
 }
 
-fn add_file(builder: &mut Builder, path: &str, file: OwnedFd, stat: &Stat) -> io::Result<()> {
+fn add_file(
+    builder: &mut ArchiveBuilder,
+    path: &str,
+    file: OwnedFd,
+    stat: &Stat,
+) -> io::Result<()> {
     let mut header = header(stat, tar::EntryType::Regular);
-    let size = tree::size(stat);
+    let size = tree::file_size(stat);
     header.set_size(size);
-    let content = Exactly {
+    let content = FixedLengthReader {
         file: file.into(),
         left: size,
     };
@@ -204,12 +213,12 @@ fn header(stat: &Stat, kind: tar::EntryType) -> tar::Header {
 }
 
 /// Reads as many bytes as the header says, even if the file changes: truncated, or padded with zeros.
-struct Exactly {
+struct FixedLengthReader {
     file: std::fs::File,
     left: u64,
 }
 
-impl Read for Exactly {
+impl Read for FixedLengthReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left)
             .unwrap_or(usize::MAX)
@@ -228,40 +237,40 @@ impl Read for Exactly {
 }
 
 /// Sends what is written in chunks.
-struct Sink {
+struct ChunkWriter {
     sender: mpsc::Sender<io::Result<Bytes>>,
-    piece: Vec<u8>,
+    chunk: Vec<u8>,
 }
 
-impl Sink {
+impl ChunkWriter {
     fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> Self {
         Self {
             sender,
-            piece: Vec::with_capacity(PIECE),
+            chunk: Vec::with_capacity(CHUNK_BYTES),
         }
     }
 
-    fn send(&mut self) -> io::Result<()> {
-        if self.piece.is_empty() {
+    fn send_chunk(&mut self) -> io::Result<()> {
+        if self.chunk.is_empty() {
             return Ok(());
         }
-        let piece = mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
+        let piece = mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK_BYTES));
         self.sender
             .blocking_send(Ok(piece.into()))
             .map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     fn finish(mut self) -> io::Result<()> {
-        self.send()
+        self.send_chunk()
     }
 }
 
-impl Write for Sink {
+impl Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(PIECE - self.piece.len());
-        self.piece.extend_from_slice(&bytes[..taken]);
-        if self.piece.len() == PIECE {
-            self.send()?;
+        let taken = bytes.len().min(CHUNK_BYTES - self.chunk.len());
+        self.chunk.extend_from_slice(&bytes[..taken]);
+        if self.chunk.len() == CHUNK_BYTES {
+            self.send_chunk()?;
         }
         Ok(taken)
     }

@@ -10,18 +10,18 @@ use rustix::{
 
 /// How symbolic links are treated, in the last segment too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Links {
+pub(crate) enum SymlinkPolicy {
     /// Followed as long as they stay beneath the directory.
     Follow,
     Refuse,
 }
 
 /// For reading: does not block on a pipe, and never acquires a controlling terminal.
-pub(crate) const READ: OFlags = OFlags::RDONLY
+pub(crate) const READ_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
-pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY
+pub(crate) const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
@@ -31,7 +31,7 @@ pub(crate) fn open_beneath(
     path: &str,
     flags: OFlags,
     mode: Mode,
-    links: Links,
+    links: SymlinkPolicy,
 ) -> Result<OwnedFd, Errno> {
     let directory = directory.as_fd();
     let path = if path.is_empty() { "." } else { path };
@@ -39,7 +39,7 @@ pub(crate) fn open_beneath(
     {
         use rustix::fs::{ResolveFlags, openat2};
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if links == Links::Refuse {
+        if links == SymlinkPolicy::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
         // The kernel returns EAGAIN when something was renamed during the lookup.
@@ -76,7 +76,7 @@ fn open_by_steps(
         current = Some(openat(
             from,
             segment,
-            DIRECTORY | OFlags::NOFOLLOW,
+            DIRECTORY_FLAGS | OFlags::NOFOLLOW,
             Mode::empty(),
         )?);
     }
@@ -114,9 +114,9 @@ mod tests {
     fn links_out_of_the_root_lead_nowhere_however_files_are_opened() {
         let (_directory, root) = scene();
         let openers: [Opener; 3] = [
-            |root, path| open_beneath(root, path, READ, Mode::empty(), Links::Follow),
-            |root, path| open_beneath(root, path, READ, Mode::empty(), Links::Refuse),
-            |root, path| open_by_steps(root, path, READ, Mode::empty()),
+            |root, path| open_beneath(root, path, READ_FLAGS, Mode::empty(), SymlinkPolicy::Follow),
+            |root, path| open_beneath(root, path, READ_FLAGS, Mode::empty(), SymlinkPolicy::Refuse),
+            |root, path| open_by_steps(root, path, READ_FLAGS, Mode::empty()),
         ];
         for open in openers {
             assert!(open(&root, "out").is_err());
@@ -128,11 +128,11 @@ mod tests {
     #[test]
     fn links_within_the_root_are_followed_only_on_request() {
         let (_directory, root) = scene();
-        let open = |links| open_beneath(&root, "in/a", READ, Mode::empty(), links);
-        assert_eq!(read(open(Links::Refuse)).unwrap_err(), Errno::LOOP);
+        let open = |links| open_beneath(&root, "in/a", READ_FLAGS, Mode::empty(), links);
+        assert_eq!(read(open(SymlinkPolicy::Refuse)).unwrap_err(), Errno::LOOP);
         if cfg!(target_os = "linux") {
-            assert_eq!(read(open(Links::Follow)).unwrap(), "inside");
+            assert_eq!(read(open(SymlinkPolicy::Follow)).unwrap(), "inside");
         }
-        assert!(open_by_steps(&root, "in/a", READ, Mode::empty()).is_err());
+        assert!(open_by_steps(&root, "in/a", READ_FLAGS, Mode::empty()).is_err());
     }
 }

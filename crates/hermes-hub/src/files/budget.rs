@@ -4,25 +4,25 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-const FILES: u64 = 200_000;
-const BYTES: u64 = 2 << 30;
+const MAX_FILES: u64 = 200_000;
+const MAX_BYTES: u64 = 2 << 30;
 /// The line being searched may take up to a second more, and the total limit is five.
-const TIME: Duration = Duration::from_secs(4);
+const TIME_LIMIT: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct SearchBudget {
     files: u64,
     bytes: u64,
-    end: Instant,
+    deadline: Instant,
     cancel: CancellationToken,
 }
 
-impl Budget {
+impl SearchBudget {
     pub(crate) fn new(cancel: CancellationToken) -> Self {
         Self {
-            files: FILES,
-            bytes: BYTES,
-            end: Instant::now() + TIME,
+            files: MAX_FILES,
+            bytes: MAX_BYTES,
+            deadline: Instant::now() + TIME_LIMIT,
             cancel,
         }
     }
@@ -47,7 +47,7 @@ impl Budget {
 
     /// Whether time is up or the search was cancelled.
     pub(crate) fn is_over(&self) -> bool {
-        self.cancel.is_cancelled() || Instant::now() >= self.end
+        self.cancel.is_cancelled() || Instant::now() >= self.deadline
     }
 }
 
@@ -55,22 +55,22 @@ impl Budget {
 mod tests {
     use super::*;
 
-    fn budget(files: u64, bytes: u64, time: Duration) -> Budget {
-        Budget {
+    fn budget(files: u64, bytes: u64, time: Duration) -> SearchBudget {
+        SearchBudget {
             files,
             bytes,
-            end: Instant::now() + time,
+            deadline: Instant::now() + time,
             cancel: CancellationToken::new(),
         }
     }
 
     #[test]
     fn each_measure_ends_the_search_by_itself() {
-        let mut few = budget(1, 100, TIME);
+        let mut few = budget(1, 100, TIME_LIMIT);
         assert!(few.take_file() && !few.take_file());
         assert!(few.take_bytes(100) && !few.take_bytes(1));
         assert!(!budget(1, 1, Duration::ZERO).take_file());
-        let cancelled = budget(1, 1, TIME);
+        let cancelled = budget(1, 1, TIME_LIMIT);
         cancelled.cancel.cancel();
         assert!(cancelled.is_over());
     }

@@ -24,25 +24,26 @@ use rustix::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    FileEntry, FileLimits, FileText, Files, Find, IfMatch, Lines, Listing, Matches, Paths, Placed,
-    Removal, Search, SharePath, Used, WriteMode, Written, beneath::DIRECTORY, budget::Budget,
-    faults, find, quota::Quota, search, text, tree::Tree,
+    CreateOutcome, FileEntry, FileLimits, FileText, Files, FindQuery, FindResult, GrepQuery,
+    GrepResult, IfMatch, LineRange, Listing, RemoveMode, SharePath, TreeUsage, WriteMode,
+    WrittenFile, beneath::DIRECTORY_FLAGS, budget::SearchBudget, find, quota::Quota, search, text,
+    tree::Tree,
 };
-use crate::Problem;
+use crate::{Problem, files::problems};
 pub use remove::empty_trash;
 
 #[derive(Debug, Clone)]
-pub struct DirectoryFiles(Arc<Share>);
+pub struct DirectoryFiles(Arc<SharedDirectory>);
 
 #[derive(Debug)]
-struct Share {
+struct SharedDirectory {
     tree: Tree,
     trash: OwnedFd,
     limits: RwLock<FileLimits>,
     quota: Quota,
     /// Held shared by writers of single files, exclusively for moving, removing or counting whole trees.
-    structure: RwLock<()>,
-    paths: PathLocks,
+    tree_lock: RwLock<()>,
+    path_locks: PathLocks,
 }
 
 impl DirectoryFiles {
@@ -52,45 +53,46 @@ impl DirectoryFiles {
     /// There must be one such object per share: its clones share locks and quota, a second one would not.
     pub fn open(root: &Path, trash: &Path, limits: FileLimits) -> io::Result<Self> {
         let tree = Tree::open(root)?;
-        let trash = open(trash, DIRECTORY, Mode::empty())?;
+        let trash = open(trash, DIRECTORY_FLAGS, Mode::empty())?;
         if fstat(tree.root())?.st_dev != fstat(&trash)?.st_dev {
             return Err(io::Error::other(
                 "the trash must be on the same file system as the shares",
             ));
         }
-        Ok(Self(Arc::new(Share {
+        Ok(Self(Arc::new(SharedDirectory {
             tree,
             trash,
             limits: RwLock::new(limits),
             quota: Quota::default(),
-            structure: RwLock::new(()),
-            paths: PathLocks::default(),
+            tree_lock: RwLock::new(()),
+            path_locks: PathLocks::default(),
         })))
     }
 
     /// Removes temporary files of interrupted writes from a directory, while nobody writes.
-    pub(crate) async fn clear_drafts(&self, path: &SharePath) -> Result<(), Problem> {
+    pub(crate) async fn remove_temp_files(&self, path: &SharePath) -> Result<(), Problem> {
         let path = path.clone();
-        self.run(move |share| share.clear_drafts(&path)).await
+        self.run_blocking(move |share| share.remove_temp_files(&path))
+            .await
     }
 
     /// Counts the usage again, and removes temporary files of interrupted writes.
-    pub async fn recount(&self) -> Result<Used, Problem> {
-        self.run(Share::recount).await
+    pub async fn recount(&self) -> Result<TreeUsage, Problem> {
+        self.run_blocking(SharedDirectory::recount).await
     }
 
     /// Runs blocking work on a blocking thread. Work that has started is completed.
-    async fn run<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Share) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&SharedDirectory) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let share = Arc::clone(&self.0);
-        blocking(move || work(&share)).await
+        run_blocking(move || work(&share)).await
     }
 }
 
 /// Runs blocking work; a panic becomes an internal problem.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
@@ -103,34 +105,48 @@ pub(crate) async fn blocking<T: Send + 'static>(
 impl Files for DirectoryFiles {
     async fn list(&self, path: &SharePath) -> Result<Listing, Problem> {
         let path = path.clone();
-        self.run(move |share| share.tree.list(&path, share.limits().list_entries))
+        self.run_blocking(move |share| share.tree.list(&path, share.limits().list_entries))
             .await
     }
 
-    async fn read(&self, path: &SharePath, lines: Lines) -> Result<FileText, Problem> {
+    async fn read(&self, path: &SharePath, lines: LineRange) -> Result<FileText, Problem> {
         let path = path.clone();
-        self.run(move |share| text::read(&share.tree, &path, lines, share.limits().read_bytes))
-            .await
+        self.run_blocking(move |share| {
+            text::read_lines(&share.tree, &path, lines, share.limits().read_bytes)
+        })
+        .await
     }
 
     async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem> {
         let path = path.clone();
-        self.run(move |share| share.tree.stat(&path)).await
+        self.run_blocking(move |share| share.tree.stat(&path)).await
     }
 
-    async fn grep(&self, search: Search, cancel: CancellationToken) -> Result<Matches, Problem> {
+    async fn grep(
+        &self,
+        search: GrepQuery,
+        cancel: CancellationToken,
+    ) -> Result<GrepResult, Problem> {
         // The search is cancelled when the caller goes away.
         let cancel = cancel.child_token();
         let _guard = cancel.clone().drop_guard();
-        self.run(move |share| search::search(&share.tree, &search, Budget::new(cancel)))
-            .await
+        self.run_blocking(move |share| {
+            search::search_tree(&share.tree, &search, SearchBudget::new(cancel))
+        })
+        .await
     }
 
-    async fn find(&self, find: Find, cancel: CancellationToken) -> Result<Paths, Problem> {
+    async fn find(
+        &self,
+        find: FindQuery,
+        cancel: CancellationToken,
+    ) -> Result<FindResult, Problem> {
         let cancel = cancel.child_token();
         let _guard = cancel.clone().drop_guard();
-        self.run(move |share| find::find(&share.tree, &find, Budget::new(cancel)))
-            .await
+        self.run_blocking(move |share| {
+            find::find_paths(&share.tree, &find, SearchBudget::new(cancel))
+        })
+        .await
     }
 
     async fn write(
@@ -139,15 +155,15 @@ impl Files for DirectoryFiles {
         content: Bytes,
         mode: WriteMode,
         condition: Option<IfMatch>,
-    ) -> Result<(Placed, Written), Problem> {
+    ) -> Result<(CreateOutcome, WrittenFile), Problem> {
         let path = path.clone();
-        self.run(move |share| share.write(&path, &content, mode, condition.as_ref()))
+        self.run_blocking(move |share| share.write(&path, &content, mode, condition.as_ref()))
             .await
     }
 
-    async fn make_dir(&self, path: &SharePath) -> Result<(Placed, FileEntry), Problem> {
+    async fn make_dir(&self, path: &SharePath) -> Result<(CreateOutcome, FileEntry), Problem> {
         let path = path.clone();
-        self.run(move |share| share.make_dir(&path)).await
+        self.run_blocking(move |share| share.make_dir(&path)).await
     }
 
     async fn relocate(
@@ -157,23 +173,23 @@ impl Files for DirectoryFiles {
         condition: Option<IfMatch>,
     ) -> Result<FileEntry, Problem> {
         let (from, to) = (from.clone(), to.clone());
-        self.run(move |share| share.relocate(&from, &to, condition.as_ref()))
+        self.run_blocking(move |share| share.relocate(&from, &to, condition.as_ref()))
             .await
     }
 
     async fn remove(
         &self,
         path: &SharePath,
-        removal: Removal,
+        removal: RemoveMode,
         condition: Option<IfMatch>,
     ) -> Result<(), Problem> {
         let path = path.clone();
-        self.run(move |share| share.remove(&path, removal, condition.as_ref()))
+        self.run_blocking(move |share| share.remove(&path, removal, condition.as_ref()))
             .await
     }
 
-    async fn used(&self) -> Result<Used, Problem> {
-        self.run(Share::used).await
+    async fn usage(&self) -> Result<TreeUsage, Problem> {
+        self.run_blocking(SharedDirectory::usage).await
     }
 
     fn set_limits(&self, limits: FileLimits) {
@@ -185,13 +201,13 @@ impl Files for DirectoryFiles {
     }
 }
 
-impl Share {
+impl SharedDirectory {
     fn limits(&self) -> FileLimits {
         *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fault(path: &SharePath) -> impl Fn(Errno) -> Problem + '_ {
-        move |error| faults::problem(error, path)
+    fn problem_for(path: &SharePath) -> impl Fn(Errno) -> Problem + '_ {
+        move |error| problems::problem_from_errno(error, path)
     }
 }
 

@@ -5,16 +5,16 @@ use std::ops::ControlFlow;
 use rustix::fs::{AtFlags, statat};
 
 use super::{
-    beneath::Links, budget::Budget, faults, go_glob::GoGlob, search::clamp, tree, tree::Tree,
-    walk::walk,
+    beneath::SymlinkPolicy, budget::SearchBudget, go_glob::GoGlob, search::clamp_max_results, tree,
+    tree::Tree, walk::walk_tree,
 };
 use crate::{
     Problem,
-    files::{Paths, SharePath},
+    files::{FindResult, SharePath, problems},
 };
 
 #[derive(Debug, Clone, Default)]
-pub struct Find {
+pub struct FindQuery {
     pub path: Option<SharePath>,
     /// A pattern in the syntax of Go's `path.Match`; all files if absent.
     pub name: Option<String>,
@@ -22,17 +22,21 @@ pub struct Find {
     pub max: Option<u64>,
 }
 
-pub(crate) fn find(tree: &Tree, find: &Find, mut budget: Budget) -> Result<Paths, Problem> {
+pub(crate) fn find_paths(
+    tree: &Tree,
+    find: &FindQuery,
+    mut budget: SearchBudget,
+) -> Result<FindResult, Problem> {
     let glob = find.name.as_deref().map(GoGlob::compile).transpose()?;
-    let most = clamp(find.max);
+    let most = clamp_max_results(find.max);
     let root = SharePath::root();
     let path = find.path.as_ref().unwrap_or(&root);
-    let directory = match tree.directory(path, Links::Follow) {
+    let directory = match tree.open_dir(path, SymlinkPolicy::Follow) {
         Err(rustix::io::Errno::NOTDIR) => {
             tree.stat(path)?;
-            return Err(faults::not_directory(path));
+            return Err(problems::not_a_directory(path));
         }
-        other => other.map_err(|error| faults::problem(error, path))?,
+        other => other.map_err(|error| problems::problem_from_errno(error, path))?,
     };
     let prefix = if path.is_root() {
         0
@@ -40,7 +44,7 @@ pub(crate) fn find(tree: &Tree, find: &Find, mut budget: Budget) -> Result<Paths
         path.as_str().len() + 1
     };
     let mut paths = Vec::new();
-    let flow = walk(directory, path.as_str(), &mut |found| {
+    let flow = walk_tree(directory, path.as_str(), &mut |found| {
         if !budget.take_file() {
             return ControlFlow::Break(());
         }
@@ -56,11 +60,11 @@ pub(crate) fn find(tree: &Tree, find: &Find, mut budget: Budget) -> Result<Paths
         let stat = statat(found.directory, found.name, AtFlags::SYMLINK_NOFOLLOW);
         paths.extend(
             stat.ok()
-                .and_then(|stat| tree::entry(found.path.to_owned(), &stat)),
+                .and_then(|stat| tree::file_entry(found.path.to_owned(), &stat)),
         );
         ControlFlow::Continue(())
     });
-    Ok(Paths {
+    Ok(FindResult {
         paths,
         truncated: flow.is_break(),
     })

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::Problem;
 
-const LONGEST: usize = 1024;
+const MAX_PATTERN_BYTES: usize = 1024;
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]
@@ -20,10 +20,10 @@ pub struct GoGlob {
 impl GoGlob {
     /// Compiles a pattern; the error of a malformed one has the position.
     pub fn compile(pattern: &str) -> Result<Self, Problem> {
-        if pattern.len() > LONGEST {
-            return Err(malformed("it has more than 1024 bytes", 0));
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(invalid_pattern("it has more than 1024 bytes", 0));
         }
-        let mut translation = Translation {
+        let mut translation = GlobTranslator {
             pattern,
             rest: pattern,
             expression: String::from(r"(?s)\A"),
@@ -31,7 +31,7 @@ impl GoGlob {
         translation.run()?;
         translation.expression.push_str(r"\z");
         let expression = Regex::new(&translation.expression)
-            .map_err(|_| malformed("it is too large once compiled", 0))?;
+            .map_err(|_| invalid_pattern("it is too large once compiled", 0))?;
         Ok(Self {
             expression,
             has_slash: pattern.contains('/'),
@@ -50,13 +50,13 @@ impl GoGlob {
     }
 }
 
-struct Translation<'a> {
+struct GlobTranslator<'a> {
     pattern: &'a str,
     rest: &'a str,
     expression: String,
 }
 
-impl Translation<'_> {
+impl GlobTranslator<'_> {
     fn run(&mut self) -> Result<(), Problem> {
         let crosses = self.pattern.contains('/');
         loop {
@@ -83,7 +83,7 @@ impl Translation<'_> {
                 Some('\\') => {
                     let literal = self
                         .next()
-                        .ok_or_else(|| self.fault("`\\` has nothing after it"))?;
+                        .ok_or_else(|| self.error_here("`\\` has nothing after it"))?;
                     self.literal(literal);
                 }
                 Some(literal) => self.literal(literal),
@@ -131,10 +131,10 @@ impl Translation<'_> {
     /// A character of a class. Go requires something after it: at least the closing bracket.
     fn member(&mut self) -> Result<char, Problem> {
         let character = match self.next() {
-            None => return Err(self.fault("a `[` is not closed")),
+            None => return Err(self.error_here("a `[` is not closed")),
             Some('-' | ']') => {
                 return Err(
-                    self.fault("a class needs a character here; write `\\` before `-` or `]`")
+                    self.error_here("a class needs a character here; write `\\` before `-` or `]`")
                 );
             }
             Some('\\') => self.next(),
@@ -142,7 +142,7 @@ impl Translation<'_> {
         };
         match character {
             Some(character) if !self.rest.is_empty() => Ok(character),
-            _ => Err(self.fault("a `[` is not closed")),
+            _ => Err(self.error_here("a `[` is not closed")),
         }
     }
 
@@ -162,16 +162,16 @@ impl Translation<'_> {
         self.pattern.len() - self.rest.len()
     }
 
-    fn fault(&self, reason: &str) -> Problem {
-        malformed(reason, self.pattern[..self.position()].chars().count())
+    fn error_here(&self, reason: &str) -> Problem {
+        invalid_pattern(reason, self.pattern[..self.position()].chars().count())
     }
 }
 
-fn malformed(reason: &str, position: usize) -> Problem {
+fn invalid_pattern(reason: &str, position: usize) -> Problem {
     Problem::invalid(format!(
         "the name pattern is malformed at character {position}: {reason}"
     ))
-    .at("name", reason)
+    .with_detail("name", reason)
 }
 
 #[cfg(test)]

@@ -17,14 +17,14 @@ use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use crate::Problem;
 pub(crate) use translate::translate;
 
-const LONGEST: usize = 1024;
-const PROGRAM_BYTES: usize = 1 << 20;
-const TABLE_BYTES: usize = 2 << 20;
+const MAX_PATTERN_BYTES: usize = 1024;
+const MAX_PROGRAM_BYTES: usize = 1 << 20;
+const MAX_TABLE_BYTES: usize = 2 << 20;
 /// Never reached: the translator has a lower limit.
 const NEST_LIMIT: u32 = 1000;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Case {
+pub enum CaseMatching {
     #[default]
     Exact,
     Ignore,
@@ -38,12 +38,12 @@ pub struct GoRegex {
 }
 
 impl GoRegex {
-    pub fn compile(pattern: &str, case: Case) -> Result<Self, Problem> {
-        if pattern.len() > LONGEST {
-            return Err(refused("it has more than 1024 bytes"));
+    pub fn compile(pattern: &str, case: CaseMatching) -> Result<Self, Problem> {
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(invalid_pattern("it has more than 1024 bytes"));
         }
         let translation = translate(pattern).map_err(|fault| {
-            refused(&format!(
+            invalid_pattern(&format!(
                 "{} at character {}",
                 fault.reason, fault.character
             ))
@@ -51,9 +51,9 @@ impl GoRegex {
         let mut builder = RegexMatcherBuilder::new();
         builder
             .multi_line(true)
-            .case_insensitive(case == Case::Ignore)
-            .size_limit(PROGRAM_BYTES)
-            .dfa_size_limit(TABLE_BYTES)
+            .case_insensitive(case == CaseMatching::Ignore)
+            .size_limit(MAX_PROGRAM_BYTES)
+            .dfa_size_limit(MAX_TABLE_BYTES)
             .nest_limit(NEST_LIMIT)
             .line_terminator(Some(b'\n'));
         let built = match builder.build(&translation.expression) {
@@ -63,7 +63,8 @@ impl GoRegex {
             }
             other => other,
         };
-        let matcher = built.map_err(|_| refused("it is too large once compiled: repeat less"))?;
+        let matcher =
+            built.map_err(|_| invalid_pattern("it is too large once compiled: repeat less"))?;
         Ok(Self {
             matcher,
             weight: translation.weight.max(1),
@@ -89,6 +90,6 @@ impl GoRegex {
     }
 }
 
-fn refused(reason: &str) -> Problem {
-    Problem::invalid(format!("the pattern is refused: {reason}")).at("pattern", reason)
+fn invalid_pattern(reason: &str) -> Problem {
+    Problem::invalid(format!("the pattern is refused: {reason}")).with_detail("pattern", reason)
 }

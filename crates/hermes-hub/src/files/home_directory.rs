@@ -19,17 +19,17 @@ use rustix::{
 };
 
 use super::{
-    beneath::{DIRECTORY, Links, READ, open_beneath},
+    beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath},
     directory::{
-        atomic::{Draft, FILE_MODE},
-        count::clear,
+        atomic::{FILE_MODE, TempFile},
+        count::remove_temp_files,
     },
-    tree::{Tree, names, open_directory},
+    tree::{Tree, open_directory, read_entries},
 };
 
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// Deeper than anything that an agent creates.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// A directory of a home, or the home itself.
 #[derive(Debug)]
@@ -38,11 +38,11 @@ pub(crate) struct HomeDirectory {
 }
 
 /// Modification time and size, to notice changes.
-pub(crate) type Version = (SystemTime, u64);
+pub(crate) type HomeFileVersion = (SystemTime, u64);
 
 impl HomeDirectory {
     /// Opens the home itself. The operator controls its path.
-    pub(crate) fn home(home: &Path) -> Result<Self, Errno> {
+    pub(crate) fn open_home(home: &Path) -> Result<Self, Errno> {
         let directory = Tree::open(home)?.into_root();
         Ok(Self { directory })
     }
@@ -54,12 +54,12 @@ impl HomeDirectory {
     }
 
     /// Opens a directory of the home, created if missing.
-    pub(crate) fn make(home: &Path, name: &str) -> Result<Self, Errno> {
-        let around = Self::home(home)?;
+    pub(crate) fn open_or_create(home: &Path, name: &str) -> Result<Self, Errno> {
+        let around = Self::open_home(home)?;
         match mkdirat(&around.directory, name, Mode::RWXU) {
             Ok(()) => {
                 let made = open_directory(&around.directory, name)?;
-                around.give_to_owner(made.as_fd())?;
+                around.set_owner(made.as_fd())?;
             }
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
@@ -69,7 +69,7 @@ impl HomeDirectory {
 
     /// The text of a file; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<String>> {
-        self.read_up_to(name, LARGEST)
+        self.read_up_to(name, MAX_FILE_BYTES)
     }
 
     /// The text of a file of settings, unless it is larger than one can be: then nothing of it is read.
@@ -78,7 +78,13 @@ impl HomeDirectory {
     }
 
     fn read_up_to(&self, name: &str, most: u64) -> io::Result<Option<String>> {
-        let opened = open_beneath(&self.directory, name, READ, Mode::empty(), Links::Refuse);
+        let opened = open_beneath(
+            &self.directory,
+            name,
+            READ_FLAGS,
+            Mode::empty(),
+            SymlinkPolicy::Refuse,
+        );
         let file = match opened {
             Err(Errno::NOENT) => return Ok(None),
             other => File::from(other?),
@@ -96,8 +102,14 @@ impl HomeDirectory {
     }
 
     /// The version of a file; `None` if it does not exist.
-    pub(crate) fn version(&self, name: &str) -> Option<Version> {
-        let opened = open_beneath(&self.directory, name, READ, Mode::empty(), Links::Refuse);
+    pub(crate) fn version(&self, name: &str) -> Option<HomeFileVersion> {
+        let opened = open_beneath(
+            &self.directory,
+            name,
+            READ_FLAGS,
+            Mode::empty(),
+            SymlinkPolicy::Refuse,
+        );
         let found = File::from(opened.ok()?).metadata().ok()?;
         Some((found.modified().ok()?, found.len()))
     }
@@ -114,28 +126,28 @@ impl HomeDirectory {
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        self.give_to_owner(file.as_fd())?;
-        hermes_store::lock_within(&file, patience)?;
+        self.set_owner(file.as_fd())?;
+        hermes_store::lock_with_timeout(&file, patience)?;
         Ok(file)
     }
 
     /// Replaces a file atomically, or whatever is in its place, a link too.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let mut draft = Draft::create(self.directory.as_fd())?;
-        self.give_to_owner(draft.file.as_fd())?;
+        let mut draft = TempFile::create(self.directory.as_fd())?;
+        self.set_owner(draft.file.as_fd())?;
         draft.file.write_all(content)?;
-        draft.place(name)?;
+        draft.persist(name)?;
         Ok(())
     }
 
     /// Removes temporary files of a Hub that was killed.
-    pub(crate) fn clear_drafts(&self) -> Result<(), Errno> {
-        clear(self.directory.as_fd(), None)
+    pub(crate) fn remove_temp_files(&self) -> Result<(), Errno> {
+        remove_temp_files(self.directory.as_fd(), None)
     }
 
     /// Removes temporary files last written before a moment: others may be writing now.
-    pub(crate) fn clear_drafts_before(&self, moment: SystemTime) -> Result<(), Errno> {
-        clear(self.directory.as_fd(), Some(moment))
+    pub(crate) fn remove_temp_files_before(&self, moment: SystemTime) -> Result<(), Errno> {
+        remove_temp_files(self.directory.as_fd(), Some(moment))
     }
 
     /// Removes a directory and its contents, if it exists.
@@ -147,19 +159,19 @@ impl HomeDirectory {
         let opened = open_beneath(
             &self.directory,
             &parents,
-            DIRECTORY,
+            DIRECTORY_FLAGS,
             Mode::empty(),
-            Links::Refuse,
+            SymlinkPolicy::Refuse,
         );
         let name = CString::new(*name).map_err(|_| Errno::INVAL)?;
-        match opened.and_then(|parent| remove_below(parent.as_fd(), &name, 0)) {
+        match opened.and_then(|parent| remove_tree(parent.as_fd(), &name, 0)) {
             Err(Errno::NOENT) => Ok(()),
             other => other,
         }
     }
 
     /// Gives what root creates here to the directory's owner.
-    fn give_to_owner(&self, made: BorrowedFd<'_>) -> Result<(), Errno> {
+    fn set_owner(&self, made: BorrowedFd<'_>) -> Result<(), Errno> {
         let (owner, own) = (fstat(&self.directory)?, fstat(made)?);
         let is_plain =
             FileType::from_raw_mode(own.st_mode) == FileType::Directory || own.st_nlink == 1;
@@ -171,18 +183,18 @@ impl HomeDirectory {
     }
 }
 
-fn remove_below(directory: BorrowedFd<'_>, name: &CString, depth: usize) -> Result<(), Errno> {
+fn remove_tree(directory: BorrowedFd<'_>, name: &CString, depth: usize) -> Result<(), Errno> {
     let found = statat(directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
         return unlinkat(directory, name.as_c_str(), AtFlags::empty());
     }
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(Errno::NAMETOOLONG);
     }
     let inside = open_directory(directory, name.as_c_str())?;
-    let (_, below) = names(Dir::read_from(&inside)?)?;
+    let (_, below) = read_entries(Dir::read_from(&inside)?)?;
     for entry in below {
-        match remove_below(inside.as_fd(), &entry.name, depth + 1) {
+        match remove_tree(inside.as_fd(), &entry.name, depth + 1) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error),
         }
@@ -206,8 +218,8 @@ mod tests {
         symlink(&outside, home.join("cron")).unwrap();
         symlink(outside.join("jobs.json"), home.join("config.yaml")).unwrap();
         assert!(HomeDirectory::open(&home, "cron").is_err());
-        assert!(HomeDirectory::make(&home, "cron").is_err());
-        let itself = HomeDirectory::home(&home).unwrap();
+        assert!(HomeDirectory::open_or_create(&home, "cron").is_err());
+        let itself = HomeDirectory::open_home(&home).unwrap();
         assert!(itself.read("config.yaml").is_err());
         assert!(itself.lock("config.yaml", Duration::ZERO).is_err());
         assert!(itself.remove_all(&["cron", "output", "job"]).is_err());
@@ -233,17 +245,17 @@ mod tests {
             0,
         )
         .unwrap();
-        let home = HomeDirectory::home(ground.path()).unwrap();
+        let home = HomeDirectory::open_home(ground.path()).unwrap();
         assert!(home.read("config.yaml").is_err());
     }
 
     #[test]
     fn what_was_left_half_written_is_cleared() {
         let ground = tempfile::tempdir().unwrap();
-        let cron = HomeDirectory::make(ground.path(), "cron").unwrap();
-        std::mem::forget(Draft::create(cron.directory.as_fd()).unwrap());
+        let cron = HomeDirectory::open_or_create(ground.path(), "cron").unwrap();
+        std::mem::forget(TempFile::create(cron.directory.as_fd()).unwrap());
         cron.replace("jobs.json", b"{}").unwrap();
-        cron.clear_drafts().unwrap();
+        cron.remove_temp_files().unwrap();
         assert_eq!(fs::read_dir(ground.path().join("cron")).unwrap().count(), 1);
     }
 }

@@ -9,11 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::Problem;
 
 /// The limit of file systems.
-const LONGEST_SEGMENT: usize = 255;
-const LONGEST_PATH: usize = 4096;
-pub(crate) const DEEPEST: usize = 64;
+const MAX_SEGMENT_BYTES: usize = 255;
+const MAX_PATH_BYTES: usize = 4096;
+pub(crate) const MAX_SEGMENTS: usize = 64;
 /// Prefix of temporary files. No path may contain it.
-pub(crate) const TEMPORARY: &str = ".hub-tmp-";
+pub(crate) const TEMP_PREFIX: &str = ".hub-tmp-";
 
 /// A path below the root of a share, workspace or sync destination: normal segments, separated by `/`. The root is the
 /// empty path.
@@ -28,11 +28,11 @@ impl SharePath {
     /// Parses a path. Empty segments and `.` are dropped; anything that could mean another file on some system, or look
     /// like another name to a reader, is refused.
     pub fn parse(text: &str) -> Result<Self, Problem> {
-        if text.len() > LONGEST_PATH {
-            return Err(refused("a path has at most 4096 bytes"));
+        if text.len() > MAX_PATH_BYTES {
+            return Err(invalid_path("a path has at most 4096 bytes"));
         }
         if text.starts_with('/') {
-            return Err(refused(
+            return Err(invalid_path(
                 "a path is relative: leave out the `/` at its start",
             ));
         }
@@ -40,11 +40,11 @@ impl SharePath {
             .split('/')
             .filter(|segment| !segment.is_empty() && *segment != ".")
             .collect();
-        if segments.len() > DEEPEST {
-            return Err(refused("a path has at most 64 segments"));
+        if segments.len() > MAX_SEGMENTS {
+            return Err(invalid_path("a path has at most 64 segments"));
         }
         for segment in &segments {
-            check_segment(segment).map_err(refused)?;
+            check_segment(segment).map_err(invalid_path)?;
         }
         Ok(Self(Arc::from(segments.join("/"))))
     }
@@ -88,7 +88,7 @@ impl SharePath {
     }
 
     /// The path of an entry whose name is known to be valid.
-    pub(crate) fn joined(&self, name: &str) -> String {
+    pub(crate) fn join(&self, name: &str) -> String {
         if self.is_root() {
             name.to_owned()
         } else {
@@ -119,7 +119,7 @@ impl JsonSchema for SharePath {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "maxLength": LONGEST_PATH})
+        json_schema!({"type": "string", "maxLength": MAX_PATH_BYTES})
     }
 }
 
@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for SharePath {
 }
 
 /// A name from the disk as a segment of a path, if it is valid.
-pub(crate) fn segment_of(name: &[u8]) -> Option<&str> {
+pub(crate) fn parse_segment(name: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(name).ok()?;
     check_segment(name).is_ok().then_some(name)
 }
@@ -140,19 +140,23 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
     if matches!(segment, "" | "." | "..") {
         return Err("`..` is not allowed in a path: name the target itself");
     }
-    if segment.len() > LONGEST_SEGMENT {
+    if segment.len() > MAX_SEGMENT_BYTES {
         return Err("a segment of a path has at most 255 bytes");
     }
-    if segment.starts_with(TEMPORARY) {
+    if segment.starts_with(TEMP_PREFIX) {
         return Err("names that begin with `.hub-tmp-` are the Hub's own");
     }
     for character in segment.chars() {
         match character {
             '\\' => return Err("`\\` is not a separator and not allowed in a name: write `/`"),
-            ':' => return Err("`:` is not allowed in a name: drives and streams do not exist here"),
+            ':' => {
+                return Err("`:` is not allowed in a name: drives and streams do not exist here");
+            }
             '/' => return Err("`/` separates segments"),
-            _ if is_unseen(character) => {
-                return Err("control, direction and zero-width characters are not allowed in a name");
+            _ if is_invisible(character) => {
+                return Err(
+                    "control, direction and zero-width characters are not allowed in a name",
+                );
             }
             _ => {}
         }
@@ -161,7 +165,7 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
 }
 
 /// Characters that are invisible, or change how others are displayed.
-fn is_unseen(character: char) -> bool {
+fn is_invisible(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();
     }
@@ -180,8 +184,8 @@ fn is_unseen(character: char) -> bool {
         )
 }
 
-fn refused(reason: &'static str) -> Problem {
-    Problem::invalid(format!("the path is refused: {reason}")).at("path", reason)
+fn invalid_path(reason: &'static str) -> Problem {
+    Problem::invalid(format!("the path is refused: {reason}")).with_detail("path", reason)
 }
 
 #[cfg(test)]
@@ -283,7 +287,7 @@ mod tests {
                 prop_assert!(!path.as_str().starts_with('/'));
                 for segment in path.segments() {
                     prop_assert!(!matches!(segment, "." | ".."));
-                    prop_assert!(segment.len() <= LONGEST_SEGMENT);
+                    prop_assert!(segment.len() <= MAX_SEGMENT_BYTES);
                     prop_assert!(!segment.contains(['/', '\\', '\0', ':']));
                 }
             }

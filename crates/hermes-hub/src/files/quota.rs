@@ -3,52 +3,52 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Code, Problem, files::Used};
+use crate::{Problem, ProblemCode, files::TreeUsage};
 
 /// The limits of a share; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Allowance {
+pub struct QuotaLimits {
     pub bytes: Option<u64>,
     pub files: Option<u64>,
 }
 
 /// Used and reserved space.
 #[derive(Debug, Default)]
-pub(crate) struct Quota(Mutex<Account>);
+pub(crate) struct Quota(Mutex<QuotaAccount>);
 
 #[derive(Debug, Default)]
-struct Account {
+struct QuotaAccount {
     /// `None` until it was counted.
-    used: Option<Used>,
-    reserved: Used,
+    used: Option<TreeUsage>,
+    reserved: TreeUsage,
     /// Number of counts.
-    counts: u64,
+    recounts: u64,
 }
 
 impl Quota {
-    fn account(&self) -> MutexGuard<'_, Account> {
+    fn lock(&self) -> MutexGuard<'_, QuotaAccount> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn used(&self) -> Option<Used> {
-        self.account().used
+    pub(crate) fn used(&self) -> Option<TreeUsage> {
+        self.lock().used
     }
 
-    pub(crate) fn set_used(&self, used: Used) {
-        let mut account = self.account();
+    pub(crate) fn set_used(&self, used: TreeUsage) {
+        let mut account = self.lock();
         account.used = Some(used);
-        account.counts += 1;
+        account.recounts += 1;
     }
 
-    /// Number of counts, for [`Self::release_unless_counted`].
-    pub(crate) fn counts(&self) -> u64 {
-        self.account().counts
+    /// Number of counts, for [`Self::release_unless_recounted`].
+    pub(crate) fn recounts(&self) -> u64 {
+        self.lock().recounts
     }
 
     /// Frees space, unless a count since then has already seen that it is free.
-    pub(crate) fn release_unless_counted(&self, freed: Used, counts: u64) {
-        let mut account = self.account();
-        if account.counts == counts {
+    pub(crate) fn release_unless_recounted(&self, freed: TreeUsage, counts: u64) {
+        let mut account = self.lock();
+        if account.recounts == counts {
             account.release(freed);
         }
     }
@@ -56,18 +56,18 @@ impl Quota {
     /// Reserves space, or fails. A change that needs no more space always succeeds.
     pub(crate) fn reserve(
         &self,
-        need: Used,
-        allowance: Allowance,
+        need: TreeUsage,
+        allowance: QuotaLimits,
     ) -> Result<Reservation<'_>, Problem> {
-        let mut account = self.account();
+        let mut account = self.lock();
         let used = account.used.unwrap_or_default();
-        let bytes = room(used.bytes, account.reserved.bytes, allowance.bytes);
-        let files = room(used.files, account.reserved.files, allowance.files);
+        let bytes = remaining(used.bytes, account.reserved.bytes, allowance.bytes);
+        let files = remaining(used.files, account.reserved.files, allowance.files);
         if need.bytes > 0 && need.bytes > bytes {
-            return Err(full(&format!("{bytes} bytes"), need.bytes));
+            return Err(quota_exceeded(&format!("{bytes} bytes"), need.bytes));
         }
         if need.files > 0 && need.files > files {
-            return Err(full(&format!("{files} files"), need.files));
+            return Err(quota_exceeded(&format!("{files} files"), need.files));
         }
         account.reserved.bytes += need.bytes;
         account.reserved.files += need.files;
@@ -78,13 +78,13 @@ impl Quota {
         })
     }
 
-    pub(crate) fn release(&self, freed: Used) {
-        self.account().release(freed);
+    pub(crate) fn release(&self, freed: TreeUsage) {
+        self.lock().release(freed);
     }
 }
 
-impl Account {
-    fn release(&mut self, freed: Used) {
+impl QuotaAccount {
+    fn release(&mut self, freed: TreeUsage) {
         if let Some(used) = &mut self.used {
             used.bytes = used.bytes.saturating_sub(freed.bytes);
             used.files = used.files.saturating_sub(freed.files);
@@ -92,31 +92,31 @@ impl Account {
     }
 }
 
-fn room(used: u64, reserved: u64, limit: Option<u64>) -> u64 {
+fn remaining(used: u64, reserved: u64, limit: Option<u64>) -> u64 {
     limit.map_or(u64::MAX, |limit| {
         limit.saturating_sub(used.saturating_add(reserved))
     })
 }
 
-fn full(left: &str, need: u64) -> Problem {
+fn quota_exceeded(left: &str, need: u64) -> Problem {
     Problem::new(
-        Code::OutOfSpace,
+        ProblemCode::OutOfSpace,
         format!("the share's quota has room for {left}, and this needs {need}: remove something, or raise the quota"),
     )
-    .because("quota")
+    .with_reason("quota")
 }
 
 /// Space reserved for one writer, released on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     quota: &'a Quota,
-    reserved: Used,
+    reserved: TreeUsage,
 }
 
 impl Reservation<'_> {
     /// Settles the reservation: what was added, and what is gone.
-    pub(crate) fn settle(self, added: Used, gone: Used) {
-        if let Some(used) = &mut self.quota.account().used {
+    pub(crate) fn commit(self, added: TreeUsage, gone: TreeUsage) {
+        if let Some(used) = &mut self.quota.lock().used {
             used.bytes = (used.bytes + added.bytes).saturating_sub(gone.bytes);
             used.files = (used.files + added.files).saturating_sub(gone.files);
         }
@@ -125,7 +125,7 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        let mut account = self.quota.account();
+        let mut account = self.quota.lock();
         account.reserved.bytes -= self.reserved.bytes;
         account.reserved.files -= self.reserved.files;
     }
@@ -135,12 +135,12 @@ impl Drop for Reservation<'_> {
 mod tests {
     use super::*;
 
-    fn used(bytes: u64, files: u64) -> Used {
-        Used { bytes, files }
+    fn used(bytes: u64, files: u64) -> TreeUsage {
+        TreeUsage { bytes, files }
     }
 
-    fn allowance(bytes: u64, files: u64) -> Allowance {
-        Allowance {
+    fn allowance(bytes: u64, files: u64) -> QuotaLimits {
+        QuotaLimits {
             bytes: Some(bytes),
             files: Some(files),
         }
@@ -167,7 +167,7 @@ mod tests {
         let quota = Quota::default();
         quota.set_used(used(50, 1));
         let room = quota.reserve(used(40, 2), allowance(100, 10)).unwrap();
-        room.settle(used(40, 1), used(15, 0));
+        room.commit(used(40, 1), used(15, 0));
         assert_eq!(quota.used(), Some(used(75, 2)));
         quota.release(used(75, 3));
         assert_eq!(quota.used(), Some(used(0, 0)));
@@ -177,11 +177,11 @@ mod tests {
     fn room_that_a_count_found_free_is_not_given_back_again() {
         let quota = Quota::default();
         quota.set_used(used(50, 5));
-        let counts = quota.counts();
-        quota.release_unless_counted(used(10, 1), counts);
+        let counts = quota.recounts();
+        quota.release_unless_recounted(used(10, 1), counts);
         assert_eq!(quota.used(), Some(used(40, 4)));
         quota.set_used(used(30, 3));
-        quota.release_unless_counted(used(10, 1), counts);
+        quota.release_unless_recounted(used(10, 1), counts);
         assert_eq!(quota.used(), Some(used(30, 3)));
     }
 

@@ -5,52 +5,49 @@ use std::{
     io::{self, Read},
 };
 
-use super::{
-    faults,
-    tree::{Tree, etag, size},
-};
+use super::tree::{Tree, file_etag, file_size};
 use crate::{
-    Code, Problem,
-    files::{FileText, SharePath},
+    Problem, ProblemCode,
+    files::{FileText, SharePath, problems},
 };
 
 /// How far a file is searched for a NUL byte before it counts as text.
-pub(crate) const SNIFF: usize = 8 * 1024;
-const BUFFER: usize = 64 * 1024;
+pub(crate) const BINARY_SNIFF_BYTES: usize = 8 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Which lines of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct LineRange {
     pub offset: u64,
     /// 0 is as many as fit.
     pub limit: u64,
 }
 
 /// Reads as many whole lines as fit into `most` bytes.
-pub(crate) fn read(
+pub(crate) fn read_lines(
     tree: &Tree,
     path: &SharePath,
-    lines: Lines,
+    lines: LineRange,
     most: usize,
 ) -> Result<FileText, Problem> {
-    let (file, stat) = tree.file(path)?;
-    let size = size(&stat);
-    let mut part = Part::new(lines, most);
+    let (file, stat) = tree.open_file(path)?;
+    let size = file_size(&stat);
+    let mut part = LineCollector::new(lines, most);
     // What is appended during the read belongs to the next version.
-    scan(file.take(size), &mut part).map_err(|fault| match fault {
-        Fault::Binary => faults::binary(path),
-        Fault::Io(error) => faults::io_problem(&error, path),
+    scan_lines(file.take(size), &mut part).map_err(|fault| match fault {
+        TextError::Binary => problems::binary_file(path),
+        TextError::Io(error) => problems::problem_from_io(&error, path),
     })?;
     if part.lines == 0 && part.is_full {
         return Err(Problem::new(
-            Code::PayloadTooLarge,
+            ProblemCode::PayloadTooLarge,
             format!(
                 "the line at offset {} of `{path}` exceeds the read limit ({most} bytes): continue with the next",
                 lines.offset
             ),
         ));
     }
-    let content = String::from_utf8(part.content).map_err(|_| faults::binary(path))?;
+    let content = String::from_utf8(part.content).map_err(|_| problems::binary_file(path))?;
     let next = lines.offset.saturating_add(part.lines);
     let truncated = next < part.total;
     Ok(FileText {
@@ -62,18 +59,18 @@ pub(crate) fn read(
         size,
         truncated,
         next_offset: truncated.then_some(next),
-        etag: etag(&stat),
+        etag: file_etag(&stat),
     })
 }
 
-enum Fault {
+enum TextError {
     Binary,
     Io(io::Error),
 }
 
 /// Reads a file once: checks that it is text, and collects the requested lines.
-fn scan(mut file: io::Take<File>, part: &mut Part) -> Result<(), Fault> {
-    let mut buffer = vec![0; BUFFER];
+fn scan_lines(mut file: io::Take<File>, part: &mut LineCollector) -> Result<(), TextError> {
+    let mut buffer = vec![0; BUFFER_BYTES];
     // Bytes of an incomplete character.
     let mut held = 0;
     let mut seen = 0;
@@ -81,83 +78,83 @@ fn scan(mut file: io::Take<File>, part: &mut Part) -> Result<(), Fault> {
         let read = match file.read(&mut buffer[held..]) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Fault::Io(error)),
+            Err(error) => return Err(TextError::Io(error)),
         };
         if read == 0 {
             break;
         }
         let new = &buffer[held..held + read];
-        let sniffed = SNIFF.saturating_sub(seen).min(new.len());
+        let sniffed = BINARY_SNIFF_BYTES.saturating_sub(seen).min(new.len());
         if memchr::memchr(0, &new[..sniffed]).is_some() {
-            return Err(Fault::Binary);
+            return Err(TextError::Binary);
         }
         seen += read;
         let filled = held + read;
         let whole = match std::str::from_utf8(&buffer[..filled]) {
             Ok(_) => filled,
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            Err(_) => return Err(Fault::Binary),
+            Err(_) => return Err(TextError::Binary),
         };
-        part.take(&buffer[..whole]);
+        part.push(&buffer[..whole]);
         buffer.copy_within(whole..filled, 0);
         held = filled - whole;
     }
     if held > 0 {
-        return Err(Fault::Binary);
+        return Err(TextError::Binary);
     }
-    part.end();
+    part.finish();
     Ok(())
 }
 
 /// Collects the requested lines while a file is read.
-struct Part {
-    wanted: Lines,
-    most: usize,
+struct LineCollector {
+    wanted: LineRange,
+    max_bytes: usize,
     /// Complete lines so far.
     total: u64,
     /// Whether there are bytes after the last line end.
     is_open: bool,
     content: Vec<u8>,
     /// Length of the complete lines in `content`.
-    whole: usize,
+    complete: usize,
     lines: u64,
     is_full: bool,
 }
 
-impl Part {
-    fn new(wanted: Lines, most: usize) -> Self {
+impl LineCollector {
+    fn new(wanted: LineRange, most: usize) -> Self {
         Self {
             wanted,
-            most,
+            max_bytes: most,
             total: 0,
             is_open: false,
             content: Vec::new(),
-            whole: 0,
+            complete: 0,
             lines: 0,
             is_full: false,
         }
     }
 
     /// Whether the current line is requested.
-    fn wants(&self) -> bool {
+    fn is_in_range(&self) -> bool {
         !self.is_full
             && self.total >= self.wanted.offset
             && (self.wanted.limit == 0 || self.lines < self.wanted.limit)
     }
 
-    fn take(&mut self, mut bytes: &[u8]) {
+    fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            if !self.wants() && self.total >= self.wanted.offset {
+            if !self.is_in_range() && self.total >= self.wanted.offset {
                 self.total += memchr::memchr_iter(b'\n', bytes).count() as u64;
                 self.is_open = bytes.last() != Some(&b'\n');
                 return;
             }
             let end = memchr::memchr(b'\n', bytes).map(|at| at + 1);
             let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-            if self.wants() {
-                if self.content.len() + line.len() > self.most {
+            if self.is_in_range() {
+                if self.content.len() + line.len() > self.max_bytes {
                     self.is_full = true;
-                    self.content.truncate(self.whole);
+                    self.content.truncate(self.complete);
                 } else {
                     self.content.extend_from_slice(line);
                 }
@@ -171,15 +168,15 @@ impl Part {
     }
 
     fn end_line(&mut self) {
-        if self.wants() {
+        if self.is_in_range() {
             self.lines += 1;
-            self.whole = self.content.len();
+            self.complete = self.content.len();
         }
         self.total += 1;
     }
 
     /// Counts a last line without a line end.
-    fn end(&mut self) {
+    fn finish(&mut self) {
         if self.is_open {
             self.end_line();
         }
@@ -203,7 +200,7 @@ mod tests {
 
     fn part(content: &str, offset: u64, limit: u64, most: usize) -> FileText {
         let (_directory, tree, path) = tree_with(content.as_bytes());
-        read(&tree, &path, Lines { offset, limit }, most).unwrap()
+        read_lines(&tree, &path, LineRange { offset, limit }, most).unwrap()
     }
 
     #[test]
@@ -234,7 +231,7 @@ mod tests {
     fn a_line_beyond_the_cap_is_too_large_but_only_when_asked_for() {
         let long = format!("a\n{}\nb\n", "x".repeat(200_000));
         let (_directory, tree, path) = tree_with(long.as_bytes());
-        let read = |offset, limit| read(&tree, &path, Lines { offset, limit }, 1000);
+        let read = |offset, limit| read_lines(&tree, &path, LineRange { offset, limit }, 1000);
         assert_eq!(read(0, 0).unwrap().next_offset, Some(1));
         assert_eq!(read(1, 1).unwrap_err().code.status(), 413);
         assert_eq!(read(2, 1).unwrap().content, "b\n");
@@ -244,18 +241,18 @@ mod tests {
     fn binary_content_is_no_text_wherever_it_stands() {
         let mut late = vec![b'a'; 200_000];
         late.push(0xff);
-        let mut cut = vec![b'a'; BUFFER];
+        let mut cut = vec![b'a'; BUFFER_BYTES];
         cut.extend_from_slice(&"ä".as_bytes()[..1]);
         for content in [&b"a\0b"[..], &b"\xff"[..], &late, &cut] {
             let (_directory, tree, path) = tree_with(content);
-            let problem = read(&tree, &path, Lines::default(), 1 << 20).unwrap_err();
+            let problem = read_lines(&tree, &path, LineRange::default(), 1 << 20).unwrap_err();
             assert_eq!(problem.code.status(), 415);
         }
         // A character across two reads is none of that.
-        let mut across = vec![b'a'; BUFFER - 1];
+        let mut across = vec![b'a'; BUFFER_BYTES - 1];
         across.extend_from_slice("ä".as_bytes());
         let (_directory, tree, path) = tree_with(&across);
-        assert!(read(&tree, &path, Lines::default(), 1 << 20).is_ok());
+        assert!(read_lines(&tree, &path, LineRange::default(), 1 << 20).is_ok());
     }
 
     proptest! {
@@ -267,7 +264,7 @@ mod tests {
             let mut joined = String::new();
             let mut offset = 0;
             loop {
-                let text = read(&tree, &path, Lines { offset, limit }, most).unwrap();
+                let text = read_lines(&tree, &path, LineRange { offset, limit }, most).unwrap();
                 prop_assert_eq!(text.total_lines, content.split_inclusive('\n').count() as u64);
                 joined.push_str(&text.content);
                 match text.next_offset {

@@ -14,13 +14,12 @@ use rustix::{
 };
 
 use super::{
-    beneath::{DIRECTORY, Links, READ, open_beneath},
-    faults,
-    path::{TEMPORARY, segment_of},
+    beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath},
+    path::{TEMP_PREFIX, parse_segment},
 };
 use crate::{
     Problem,
-    files::{EntryType, FileEntry, Listing, SharePath},
+    files::{EntryType, FileEntry, Listing, SharePath, problems},
 };
 
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Opens the root. The operator controls the path, so links are followed.
     pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
-        let root = open(path, DIRECTORY, Mode::empty())?;
+        let root = open(path, DIRECTORY_FLAGS, Mode::empty())?;
         Ok(Self { root })
     }
 
@@ -39,7 +38,13 @@ impl Tree {
     /// could lead to files that the tenant may not read.
     pub(crate) fn open_in(parent: &Path, name: &str) -> Result<Self, Errno> {
         let parent = Self::open(parent)?;
-        let root = open_beneath(&parent.root, name, DIRECTORY, Mode::empty(), Links::Refuse)?;
+        let root = open_beneath(
+            &parent.root,
+            name,
+            DIRECTORY_FLAGS,
+            Mode::empty(),
+            SymlinkPolicy::Refuse,
+        )?;
         Ok(Self { root })
     }
 
@@ -52,29 +57,39 @@ impl Tree {
     }
 
     /// Opens a directory of the tree.
-    pub(crate) fn directory(&self, path: &SharePath, links: Links) -> Result<OwnedFd, Errno> {
-        open_beneath(&self.root, path.as_str(), DIRECTORY, Mode::empty(), links)
+    pub(crate) fn open_dir(
+        &self,
+        path: &SharePath,
+        links: SymlinkPolicy,
+    ) -> Result<OwnedFd, Errno> {
+        open_beneath(
+            &self.root,
+            path.as_str(),
+            DIRECTORY_FLAGS,
+            Mode::empty(),
+            links,
+        )
     }
 
     /// Opens a regular file to read it.
-    pub(crate) fn file(&self, path: &SharePath) -> Result<(File, Stat), Problem> {
+    pub(crate) fn open_file(&self, path: &SharePath) -> Result<(File, Stat), Problem> {
         let opened = open_beneath(
             &self.root,
             path.as_str(),
-            READ,
+            READ_FLAGS,
             Mode::empty(),
-            Links::Follow,
+            SymlinkPolicy::Follow,
         );
         let file = match opened {
             // For a client, a path through a file does not exist.
-            Err(Errno::NOTDIR) => return Err(faults::missing(path)),
-            other => other.map_err(|error| faults::problem(error, path))?,
+            Err(Errno::NOTDIR) => return Err(problems::path_not_found(path)),
+            other => other.map_err(|error| problems::problem_from_errno(error, path))?,
         };
-        let stat = fstat(&file).map_err(|error| faults::problem(error, path))?;
+        let stat = fstat(&file).map_err(|error| problems::problem_from_errno(error, path))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok((File::from(file), stat)),
-            FileType::Directory => Err(faults::is_directory(path)),
-            _ => Err(faults::special(path)),
+            FileType::Directory => Err(problems::is_a_directory(path)),
+            _ => Err(problems::special_file(path)),
         }
     }
 
@@ -83,31 +98,31 @@ impl Tree {
         let stat = match path.split() {
             None => fstat(&self.root),
             Some((parent, name)) => self
-                .directory(&parent, Links::Follow)
+                .open_dir(&parent, SymlinkPolicy::Follow)
                 .and_then(|parent| statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)),
         };
         let stat = match stat {
-            Err(Errno::NOTDIR) => return Err(faults::missing(path)),
-            other => other.map_err(|error| faults::problem(error, path))?,
+            Err(Errno::NOTDIR) => return Err(problems::path_not_found(path)),
+            other => other.map_err(|error| problems::problem_from_errno(error, path))?,
         };
-        entry(path.as_str().to_owned(), &stat).ok_or_else(|| faults::special(path))
+        file_entry(path.as_str().to_owned(), &stat).ok_or_else(|| problems::special_file(path))
     }
 
     /// One level: directories first, in byte order. Names that are not valid in a path are left out.
     pub(crate) fn list(&self, path: &SharePath, most: usize) -> Result<Listing, Problem> {
-        let fault = |error| faults::problem(error, path);
-        let directory = match self.directory(path, Links::Follow) {
+        let fault = |error| problems::problem_from_errno(error, path);
+        let directory = match self.open_dir(path, SymlinkPolicy::Follow) {
             Err(Errno::NOTDIR) => {
                 // Distinguishes a file from a path through a file.
                 self.stat(path)?;
-                return Err(faults::not_directory(path));
+                return Err(problems::not_a_directory(path));
             }
             other => Dir::new(other.map_err(fault)?).map_err(fault)?,
         };
-        let (directory, mut names) = names(directory).map_err(fault)?;
+        let (directory, mut names) = read_entries(directory).map_err(fault)?;
         names.retain(|name| name.kind.is_some() && name.text().is_some());
         names.sort_unstable_by(|a, b| {
-            let is_file = |name: &Name| name.kind != Some(EntryType::Dir);
+            let is_file = |name: &DirectoryEntry| name.kind != Some(EntryType::Dir);
             (is_file(a), &a.name).cmp(&(is_file(b), &b.name))
         });
         let truncated = names.len() > most;
@@ -118,7 +133,7 @@ impl Tree {
             .filter_map(|name| {
                 let stat = statat(directory, name.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
                 // Entries removed since are left out.
-                entry(path.joined(name.text()?), &stat.ok()?)
+                file_entry(path.join(name.text()?), &stat.ok()?)
             })
             .collect();
         Ok(Listing {
@@ -134,30 +149,35 @@ pub(crate) fn open_directory(
     directory: impl AsFd,
     name: impl rustix::path::Arg,
 ) -> Result<OwnedFd, Errno> {
-    openat(directory, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+    openat(
+        directory,
+        name,
+        DIRECTORY_FLAGS | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )
 }
 
 #[derive(Debug)]
-pub(crate) struct Name {
+pub(crate) struct DirectoryEntry {
     pub(crate) name: CString,
     /// `None` for pipes, sockets and devices.
     pub(crate) kind: Option<EntryType>,
 }
 
-impl Name {
+impl DirectoryEntry {
     /// The name as a segment of a path, if it is valid.
     pub(crate) fn text(&self) -> Option<&str> {
-        segment_of(self.name.to_bytes())
+        parse_segment(self.name.to_bytes())
     }
 
     /// Whether it is a temporary file of a write.
     pub(crate) fn is_temporary(&self) -> bool {
-        self.name.to_bytes().starts_with(TEMPORARY.as_bytes())
+        self.name.to_bytes().starts_with(TEMP_PREFIX.as_bytes())
     }
 }
 
 /// Reads all entries of a directory, unordered.
-pub(crate) fn names(mut directory: Dir) -> Result<(Dir, Vec<Name>), Errno> {
+pub(crate) fn read_entries(mut directory: Dir) -> Result<(Dir, Vec<DirectoryEntry>), Errno> {
     let mut names = Vec::new();
     while let Some(entry) = directory.read() {
         let entry = entry?;
@@ -165,11 +185,11 @@ pub(crate) fn names(mut directory: Dir) -> Result<(Dir, Vec<Name>), Errno> {
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        names.push(Name {
+        names.push(DirectoryEntry {
             name: name.to_owned(),
             kind: match entry.file_type() {
-                FileType::Unknown => kind_of(directory.fd()?, name)?,
-                known => kind(known),
+                FileType::Unknown => stat_entry_type(directory.fd()?, name)?,
+                known => entry_type(known),
             },
         });
     }
@@ -177,15 +197,15 @@ pub(crate) fn names(mut directory: Dir) -> Result<(Dir, Vec<Name>), Errno> {
 }
 
 /// For file systems that do not report types in listings.
-fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<EntryType>, Errno> {
+fn stat_entry_type(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<EntryType>, Errno> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(kind(FileType::from_raw_mode(stat.st_mode))),
+        Ok(stat) => Ok(entry_type(FileType::from_raw_mode(stat.st_mode))),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-pub(crate) fn kind(file_type: FileType) -> Option<EntryType> {
+pub(crate) fn entry_type(file_type: FileType) -> Option<EntryType> {
     match file_type {
         FileType::RegularFile => Some(EntryType::File),
         FileType::Directory => Some(EntryType::Dir),
@@ -195,26 +215,26 @@ pub(crate) fn kind(file_type: FileType) -> Option<EntryType> {
 }
 
 /// The entry for clients; `None` for pipes, sockets and devices.
-pub(crate) fn entry(path: String, stat: &Stat) -> Option<FileEntry> {
-    let entry_type = kind(FileType::from_raw_mode(stat.st_mode))?;
+pub(crate) fn file_entry(path: String, stat: &Stat) -> Option<FileEntry> {
+    let entry_type = entry_type(FileType::from_raw_mode(stat.st_mode))?;
     let is_file = entry_type == EntryType::File;
     Some(FileEntry {
         name: path.rsplit('/').next().unwrap_or_default().to_owned(),
         entry_type,
-        size: if is_file { size(stat) } else { 0 },
+        size: if is_file { file_size(stat) } else { 0 },
         modified_at: modified_at(stat),
-        etag: is_file.then(|| etag(stat)),
+        etag: is_file.then(|| file_etag(stat)),
         path,
     })
 }
 
-pub(crate) fn size(stat: &Stat) -> u64 {
+pub(crate) fn file_size(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
 /// The version of a file: every write by the Hub gives it a new inode or a new modification time, which are never
 /// reused.
-pub(crate) fn etag(stat: &Stat) -> String {
+pub(crate) fn file_etag(stat: &Stat) -> String {
     format!(
         "\"{:x}-{:x}-{:x}.{:x}-{:x}.{:x}\"",
         stat.st_ino,

@@ -10,13 +10,13 @@ use std::{
 use rustix::fs::{Dir, Mode};
 
 use super::{
-    beneath::{DIRECTORY, Links, open_beneath},
-    path::DEEPEST,
-    tree::{Name, names},
+    beneath::{DIRECTORY_FLAGS, SymlinkPolicy, open_beneath},
+    path::MAX_SEGMENTS,
+    tree::{DirectoryEntry, read_entries},
 };
 use crate::files::EntryType;
 
-pub(crate) struct Found<'a> {
+pub(crate) struct WalkEntry<'a> {
     pub(crate) directory: BorrowedFd<'a>,
     pub(crate) name: &'a CStr,
     pub(crate) path: &'a str,
@@ -25,10 +25,10 @@ pub(crate) struct Found<'a> {
 
 /// Visits everything below a directory whose path from the root is `path`, until `visit` breaks. Invalid names, entries
 /// other than files, directories and links, and entries that cannot be opened are skipped.
-pub(crate) fn walk(
+pub(crate) fn walk_tree(
     directory: OwnedFd,
     path: &str,
-    visit: &mut dyn FnMut(&Found<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let depth = path.split('/').filter(|part| !part.is_empty()).count();
     let mut path = path.to_owned();
@@ -36,13 +36,13 @@ pub(crate) fn walk(
 }
 
 /// A directory appears twice in the order: itself, and, as if its name ended with `/`, its contents.
-struct Stop<'a> {
-    name: &'a Name,
+struct WalkItem<'a> {
+    name: &'a DirectoryEntry,
     text: &'a str,
     goes_down: bool,
 }
 
-impl Stop<'_> {
+impl WalkItem<'_> {
     fn byte(&self, at: usize) -> Option<u8> {
         let bytes = self.text.as_bytes();
         bytes
@@ -64,9 +64,9 @@ fn descend(
     directory: OwnedFd,
     path: &mut String,
     depth: usize,
-    visit: &mut dyn FnMut(&Found<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let Ok((directory, names)) = Dir::new(directory).and_then(names) else {
+    let Ok((directory, names)) = Dir::new(directory).and_then(read_entries) else {
         return ControlFlow::Continue(());
     };
     let Ok(descriptor) = directory.fd() else {
@@ -78,10 +78,10 @@ fn descend(
             continue;
         };
         for goes_down in [false, true] {
-            if !goes_down || (entry_type == EntryType::Dir && depth + 1 < DEEPEST) {
+            if !goes_down || (entry_type == EntryType::Dir && depth + 1 < MAX_SEGMENTS) {
                 stops.push((
                     entry_type,
-                    Stop {
+                    WalkItem {
                         name,
                         text,
                         goes_down,
@@ -101,15 +101,15 @@ fn descend(
             match open_beneath(
                 descriptor,
                 stop.text,
-                DIRECTORY,
+                DIRECTORY_FLAGS,
                 Mode::empty(),
-                Links::Refuse,
+                SymlinkPolicy::Refuse,
             ) {
                 Ok(below) => descend(below, path, depth + 1, visit),
                 Err(_) => ControlFlow::Continue(()),
             }
         } else {
-            visit(&Found {
+            visit(&WalkEntry {
                 directory: descriptor,
                 name: &stop.name.name,
                 path,
@@ -139,10 +139,10 @@ mod tests {
         }
         let tree = Tree::open(directory.path()).unwrap();
         let root = tree
-            .directory(&crate::files::SharePath::root(), Links::Refuse)
+            .open_dir(&crate::files::SharePath::root(), SymlinkPolicy::Refuse)
             .unwrap();
         let mut paths = Vec::new();
-        let flow = walk(root, "", &mut |found| {
+        let flow = walk_tree(root, "", &mut |found| {
             paths.push(found.path.to_owned());
             ControlFlow::Continue(())
         });

@@ -9,10 +9,10 @@ use std::{
 };
 
 use super::{
-    FileEntry, FileLimits, FileText, Lines, Listing, SharePath, directory::blocking, faults, text,
+    FileEntry, FileLimits, FileText, LineRange, Listing, SharePath, directory::run_blocking, text,
     tree, tree::Tree,
 };
-use crate::{Code, Problem};
+use crate::{Problem, ProblemCode, files::problems};
 
 #[derive(Debug, Clone)]
 pub struct Workspace {
@@ -45,7 +45,7 @@ impl ByteRange {
     }
 
     /// Start and length in a file of that size; `None` if it is outside.
-    pub fn within(self, size: u64) -> Option<(u64, u64)> {
+    pub fn resolve(self, size: u64) -> Option<(u64, u64)> {
         match self {
             Self::From(first, last) if first < size => {
                 let last = last.unwrap_or(u64::MAX).min(size - 1);
@@ -85,18 +85,18 @@ impl Workspace {
     /// Lists one level.
     pub async fn list(&self, path: &SharePath) -> Result<Listing, Problem> {
         let (tree, path, most) = (self.tree.clone(), path.clone(), self.limits.list_entries);
-        blocking(move || tree.list(&path, most)).await
+        run_blocking(move || tree.list(&path, most)).await
     }
 
     pub async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem> {
         let (tree, path) = (self.tree.clone(), path.clone());
-        blocking(move || tree.stat(&path)).await
+        run_blocking(move || tree.stat(&path)).await
     }
 
     /// Reads lines of a text file.
-    pub async fn read(&self, path: &SharePath, lines: Lines) -> Result<FileText, Problem> {
+    pub async fn read(&self, path: &SharePath, lines: LineRange) -> Result<FileText, Problem> {
         let (tree, path, most) = (self.tree.clone(), path.clone(), self.limits.read_bytes);
-        blocking(move || text::read(&tree, &path, lines, most)).await
+        run_blocking(move || text::read_lines(&tree, &path, lines, most)).await
     }
 
     pub async fn download(
@@ -105,7 +105,8 @@ impl Workspace {
         range: Option<ByteRange>,
     ) -> Result<Download, Problem> {
         let (tree, path) = (self.tree.clone(), path.clone());
-        let (entry, start, length, file) = blocking(move || open_part(&tree, &path, range)).await?;
+        let (entry, start, length, file) =
+            run_blocking(move || open_part(&tree, &path, range)).await?;
         Ok(Download {
             entry,
             start,
@@ -120,22 +121,22 @@ fn open_part(
     path: &SharePath,
     range: Option<ByteRange>,
 ) -> Result<(FileEntry, u64, u64, File), Problem> {
-    let (mut file, found) = tree.file(path)?;
-    let entry =
-        tree::entry(path.as_str().to_owned(), &found).ok_or_else(|| faults::special(path))?;
+    let (mut file, found) = tree.open_file(path)?;
+    let entry = tree::file_entry(path.as_str().to_owned(), &found)
+        .ok_or_else(|| problems::special_file(path))?;
     let (start, length) = match range {
         None => (0, entry.size),
-        Some(range) => range.within(entry.size).ok_or_else(|| {
+        Some(range) => range.resolve(entry.size).ok_or_else(|| {
             Problem::new(
-                Code::InvalidArgument,
+                ProblemCode::InvalidArgument,
                 format!("`{path}` has {} bytes; the range lies outside", entry.size),
             )
-            .because("range")
-            .at("Range", "outside of the file")
+            .with_reason("range")
+            .with_detail("Range", "outside of the file")
         })?,
     };
     file.seek(SeekFrom::Start(start))
-        .map_err(|error| faults::io_problem(&error, path))?;
+        .map_err(|error| problems::problem_from_io(&error, path))?;
     Ok((entry, start, length, file))
 }
 
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_to_the_file() {
-        let within = |header: &str, size| ByteRange::parse(header).unwrap().within(size);
+        let within = |header: &str, size| ByteRange::parse(header).unwrap().resolve(size);
         assert_eq!(within("bytes=0-99", 10), Some((0, 10)));
         assert_eq!(within("bytes=2-3", 10), Some((2, 2)));
         assert_eq!(within("bytes=9-", 10), Some((9, 1)));

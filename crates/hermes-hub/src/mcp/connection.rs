@@ -18,13 +18,15 @@ use rmcp::{
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::{answer::Answer, tools};
+use super::tools;
 use crate::{
     Hub, Problem,
-    dispatch::{self, Arguments, Visitor, dispatch},
-    operations::{Naming, Operation},
+    api_types::Via,
+    dispatch,
+    dispatch::{Caller, RequestArguments, dispatch},
+    mcp::tool_result::ToolResult,
+    operations::{NamingStyle, Operation},
     rest::RequestId,
-    shapes::Via,
 };
 
 const INSTRUCTIONS: &str = "Manages the tenants of a Hermes Hub: their agents, skills, shared files and cron jobs, and \
@@ -35,47 +37,50 @@ const INSTRUCTIONS: &str = "Manages the tenants of a Hermes Hub: their agents, s
 /// How long clients may cache the list of tools.
 const LIST_TTL_MS: u64 = 60_000;
 /// How often an open stream checks that its token is still valid.
-const TOKEN_CHECK: Duration = Duration::from_secs(1);
+const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const IDEMPOTENCY_KEY: &str = "hermes.hub/idempotencyKey";
 
-pub(super) struct Connection {
+pub(super) struct McpConnection {
     hub: Hub,
     /// Notifies the client of changed tools; ends with the connection.
-    teller: Mutex<JoinSet<()>>,
+    tool_change_task: Mutex<JoinSet<()>>,
 }
 
-impl Connection {
+impl McpConnection {
     pub(super) fn new(hub: Hub) -> Self {
         Self {
             hub,
-            teller: Mutex::default(),
+            tool_change_task: Mutex::default(),
         }
     }
 }
 
 /// Calls a tool. The middleware has put the caller into the HTTP request's extensions.
-pub(super) async fn call(
+pub(super) async fn call_operation(
     hub: &Hub,
     operation: &'static Operation,
     arguments: JsonObject,
     idempotency_key: Option<String>,
     door: &::http::Extensions,
-) -> Answer {
+) -> ToolResult {
     let id = door
         .get::<RequestId>()
         .map_or_else(|| Arc::from(""), |id| Arc::clone(&id.0));
-    let Some(visitor) = door.get::<Visitor>().cloned() else {
-        return Answer::failure(&Problem::internal(&"tool call without an authenticated caller"), &id);
+    let Some(caller) = door.get::<Caller>().cloned() else {
+        return ToolResult::failure(
+            &Problem::internal(&"tool call without an authenticated caller"),
+            &id,
+        );
     };
-    let request = dispatch::Request {
+    let request = dispatch::OperationRequest {
         operation,
-        visitor,
+        caller,
         via: Via::Mcp,
         id: Arc::clone(&id),
-        arguments: Arguments {
-            known: arguments,
-            all: None,
-            naming: Naming::Tool,
+        arguments: RequestArguments {
+            available: arguments,
+            pending: None,
+            naming: NamingStyle::Tool,
         },
         if_match: None,
         last_event_id: None,
@@ -83,18 +88,18 @@ pub(super) async fn call(
         idempotency_key,
     };
     match dispatch(hub, request).await {
-        Ok(dispatched) => Answer::success(operation, dispatched.reply.body),
-        Err(problem) => Answer::failure(&problem, &id),
+        Ok(dispatched) => ToolResult::success(operation, dispatched.reply.body),
+        Err(problem) => ToolResult::failure(&problem, &id),
     }
 }
 
-fn parts(extensions: &Extensions) -> Result<&Parts, ErrorData> {
+fn http_parts(extensions: &Extensions) -> Result<&Parts, ErrorData> {
     extensions
         .get::<Parts>()
         .ok_or_else(|| ErrorData::internal_error("tool call without HTTP headers", None))
 }
 
-impl ServerHandler for Connection {
+impl ServerHandler for McpConnection {
     fn get_info(&self) -> ServerConfig {
         let mut changing = ToolsCapability::default();
         changing.list_changed = Some(true);
@@ -110,8 +115,11 @@ impl ServerHandler for Connection {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let mut changes = self.hub.tool_set();
-        let mut teller = self.teller.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = self.hub.tools_version();
+        let mut teller = self
+            .tool_change_task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if !teller.is_empty() {
             return;
         }
@@ -129,11 +137,11 @@ impl ServerHandler for Connection {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let visitor = parts(&context.extensions)?.extensions.get::<Visitor>();
-        let scopes = visitor
-            .map(|visitor| visitor.principal.scopes)
+        let caller = http_parts(&context.extensions)?.extensions.get::<Caller>();
+        let scopes = caller
+            .map(|caller| caller.principal.scopes)
             .unwrap_or_default();
-        let tools = tools::list(&self.hub.settings().mcp, scopes);
+        let tools = tools::list_tools(&self.hub.settings().mcp, scopes);
         Ok(ListToolsResult::with_all_items(tools)
             .with_ttl_ms(LIST_TTL_MS)
             .with_cache_scope(CacheScope::Private))
@@ -144,21 +152,21 @@ impl ServerHandler for Connection {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(operation) = tools::find(&request.name, &self.hub.settings().mcp) else {
+        let Some(operation) = tools::find_tool(&request.name, &self.hub.settings().mcp) else {
             let name: String = request.name.chars().take(80).collect();
             return Err(ErrorData::invalid_params(
                 format!("unknown tool: {name}"),
                 None,
             ));
         };
-        let parts = parts(&context.extensions)?;
+        let parts = http_parts(&context.extensions)?;
         let key = context
             .meta
             .get(IDEMPOTENCY_KEY)
             .and_then(Value::as_str)
             .map(str::to_owned);
         let arguments = request.arguments.unwrap_or_default();
-        let answer = call(&self.hub, operation, arguments, key, &parts.extensions).await;
+        let answer = call_operation(&self.hub, operation, arguments, key, &parts.extensions).await;
         Ok(answer.to_result().into())
     }
 
@@ -176,12 +184,12 @@ impl ServerHandler for Connection {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.hub.tool_set();
-        let visitor = context
+        let mut changes = self.hub.tools_version();
+        let caller = context
             .request_context()
             .extensions
             .get::<Parts>()
-            .and_then(|parts| parts.extensions.get::<Visitor>())
+            .and_then(|parts| parts.extensions.get::<Caller>())
             .cloned();
         let told = async {
             while changes.changed().await.is_ok() {
@@ -193,8 +201,8 @@ impl ServerHandler for Connection {
         tokio::select! {
             () = told => {}
             () = context.cancelled() => {}
-            () = self.hub.stop().cancelled() => {}
-            () = token_ends(&self.hub, visitor.as_ref()) => {}
+            () = self.hub.shutdown().cancelled() => {}
+            () = wait_for_token_end(&self.hub, caller.as_ref()) => {}
         }
         Ok(())
     }
@@ -214,16 +222,15 @@ impl ServerHandler for Connection {
 }
 
 /// Returns when a token is revoked, expired or no longer allowed from its address.
-pub(crate) async fn token_ends(hub: &Hub, visitor: Option<&Visitor>) {
-    let Some((key, address)) = visitor.and_then(|visitor| Some((visitor.key?, visitor.address)))
-    else {
+pub(crate) async fn wait_for_token_end(hub: &Hub, caller: Option<&Caller>) {
+    let Some((key, address)) = caller.and_then(|caller| Some((caller.key?, caller.address))) else {
         return std::future::pending().await;
     };
     loop {
-        tokio::time::sleep(TOKEN_CHECK).await;
-        match hub.authenticator().recognize(&key, address).await {
+        tokio::time::sleep(TOKEN_CHECK_INTERVAL).await;
+        match hub.authenticator().authenticate_hash(&key, address).await {
             // If the database is unavailable, the token stays valid.
-            Ok(_) | Err(crate::auth::Refusal::State(_)) => {}
+            Ok(_) | Err(crate::auth::AuthError::State(_)) => {}
             Err(_) => return,
         }
     }

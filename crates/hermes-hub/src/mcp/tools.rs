@@ -7,29 +7,29 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     auth::Scopes,
-    operations::{Access, Effect, Operation, Output, Repetition, Toolset, table},
-    settings::{Mcp, ToolChoice},
+    operations::{Effect, Idempotency, Operation, Output, RequiredAccess, Toolset, table},
+    settings::{McpSettings, ToolChoice},
 };
 
-struct Offered {
+struct OfferedTool {
     operation: &'static Operation,
     tool: Tool,
 }
 
-static TOOLS: LazyLock<Vec<Offered>> = LazyLock::new(|| {
+static TOOLS: LazyLock<Vec<OfferedTool>> = LazyLock::new(|| {
     let tools = table()
         .rows()
         .filter(|operation| operation.toolset != Toolset::None);
     tools
-        .map(|operation| Offered {
+        .map(|operation| OfferedTool {
             operation,
-            tool: describe(operation),
+            tool: describe_tool(operation),
         })
         .collect()
 });
 
 /// The tools that a caller may use, in the order of the table.
-pub(super) fn list(mcp: &Mcp, scopes: Scopes) -> Vec<Tool> {
+pub(super) fn list_tools(mcp: &McpSettings, scopes: Scopes) -> Vec<Tool> {
     TOOLS
         .iter()
         .filter(|offered| {
@@ -40,34 +40,34 @@ pub(super) fn list(mcp: &Mcp, scopes: Scopes) -> Vec<Tool> {
 }
 
 /// The operation of a tool, whatever the caller's rights are.
-pub(super) fn find(name: &str, mcp: &Mcp) -> Option<&'static Operation> {
+pub(super) fn find_tool(name: &str, mcp: &McpSettings) -> Option<&'static Operation> {
     table()
         .find(name)
         .filter(|operation| is_offered(operation, mcp))
 }
 
-fn is_offered(operation: &Operation, mcp: &Mcp) -> bool {
+fn is_offered(operation: &Operation, mcp: &McpSettings) -> bool {
     let is_chosen = match operation.toolset {
         Toolset::None => false,
         Toolset::Standard => true,
         Toolset::Extended => mcp.tools == ToolChoice::Extended,
     };
-    is_chosen && (!mcp.read_only || operation.effect == Effect::Reads)
+    is_chosen && (!mcp.read_only || operation.effect == Effect::Read)
 }
 
 fn is_allowed(operation: &Operation, scopes: Scopes) -> bool {
     match operation.access {
-        Access::Scope(scope) => scopes.has(scope),
-        Access::Open | Access::AnyToken => true,
+        RequiredAccess::Scope(scope) => scopes.contains(scope),
+        RequiredAccess::Public | RequiredAccess::AnyToken => true,
     }
 }
 
-fn describe(operation: &Operation) -> Tool {
+fn describe_tool(operation: &Operation) -> Tool {
     let annotations = ToolAnnotations::from_raw(
         Some(operation.title.to_owned()),
-        Some(operation.effect == Effect::Reads),
-        Some(operation.effect == Effect::Destroys),
-        Some(operation.repetition == Repetition::AddsNothing),
+        Some(operation.effect == Effect::Read),
+        Some(operation.effect == Effect::Destroy),
+        Some(operation.idempotency == Idempotency::Idempotent),
         Some(operation.is_open_world),
     );
     let mut tool = Tool::new(

@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{Verb, schema};
+use super::{HttpMethod, schema};
 use crate::Problem;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Naming {
+pub enum NamingStyle {
     /// Snake case, for tools.
     Tool,
     /// Camel case, for REST.
@@ -18,14 +18,14 @@ pub enum Naming {
 
 /// The location of an argument in a REST request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ArgumentLocation {
     Path,
     Query,
     Body,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     Text,
     Integer,
     Boolean,
@@ -36,29 +36,29 @@ pub enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Member {
+pub struct Argument {
     /// Its name in tools.
     pub name: String,
     /// Its name in REST.
     pub rest_name: String,
-    pub kind: Kind,
+    pub kind: ArgumentKind,
     pub is_required: bool,
-    pub place: Place,
+    pub location: ArgumentLocation,
     pub is_for_tools: bool,
     pub schema: Value,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Input {
-    pub members: Vec<Member>,
+pub struct OperationInput {
+    pub arguments: Vec<Argument>,
     /// The argument that is the whole REST body.
     pub whole_body: Option<&'static str>,
     tool_schema: Map<String, Value>,
 }
 
-impl Input {
-    pub(super) fn of<I: JsonSchema>(path: &str, verb: Verb) -> Self {
-        let tool_schema = closed(schema::input::<I>());
+impl OperationInput {
+    pub(super) fn for_type<I: JsonSchema>(path: &str, verb: HttpMethod) -> Self {
+        let tool_schema = close_schema(schema::input_schema::<I>());
         let required: Vec<&str> = tool_schema
             .get("required")
             .and_then(Value::as_array)
@@ -70,18 +70,18 @@ impl Input {
         let members = properties
             .into_iter()
             .flatten()
-            .map(|(name, schema)| Member {
-                rest_name: camel(name),
-                kind: kind(schema),
+            .map(|(name, schema)| Argument {
+                rest_name: to_camel_case(name),
+                kind: argument_kind(schema),
                 is_required: required.contains(&name.as_str()),
-                place: if path.contains(&format!("{{{name}}}"))
+                location: if path.contains(&format!("{{{name}}}"))
                     || path.contains(&format!("{{*{name}}}"))
                 {
-                    Place::Path
+                    ArgumentLocation::Path
                 } else if verb.has_body() {
-                    Place::Body
+                    ArgumentLocation::Body
                 } else {
-                    Place::Query
+                    ArgumentLocation::Query
                 },
                 is_for_tools: true,
                 schema: schema.clone(),
@@ -89,22 +89,22 @@ impl Input {
             })
             .collect();
         Self {
-            members,
+            arguments: members,
             whole_body: None,
             tool_schema,
         }
     }
 
     pub(super) fn move_to_query(&mut self, names: &[&str]) {
-        for member in &mut self.members {
+        for member in &mut self.arguments {
             if names.contains(&member.name.as_str()) {
-                member.place = Place::Query;
+                member.location = ArgumentLocation::Query;
             }
         }
     }
 
     pub(super) fn hide_from_tools(&mut self, names: &[&str]) {
-        for member in &mut self.members {
+        for member in &mut self.arguments {
             member.is_for_tools &= !names.contains(&member.name.as_str());
         }
         if let Some(properties) = self
@@ -120,55 +120,57 @@ impl Input {
         &self.tool_schema
     }
 
-    pub(crate) fn by_rest_name(&self, name: &str) -> Option<&Member> {
-        self.members.iter().find(|member| member.rest_name == name)
+    pub(crate) fn by_rest_name(&self, name: &str) -> Option<&Argument> {
+        self.arguments
+            .iter()
+            .find(|member| member.rest_name == name)
     }
 
     /// Refuses unknown, missing and wrongly typed arguments.
     pub(crate) fn check(
         &self,
         arguments: &Map<String, Value>,
-        naming: Naming,
+        naming: NamingStyle,
     ) -> Result<(), Problem> {
-        let spelled = |member: &Member| match naming {
-            Naming::Tool => member.name.clone(),
-            Naming::Rest => member.rest_name.clone(),
+        let spelled = |member: &Argument| match naming {
+            NamingStyle::Tool => member.name.clone(),
+            NamingStyle::Rest => member.rest_name.clone(),
         };
         for (name, value) in arguments {
-            let member = self.members.iter().find(|member| member.name == *name);
+            let member = self.arguments.iter().find(|member| member.name == *name);
             let Some(member) =
-                member.filter(|member| member.is_for_tools || naming == Naming::Rest)
+                member.filter(|member| member.is_for_tools || naming == NamingStyle::Rest)
             else {
-                return Err(self.unknown(name, naming));
+                return Err(self.unknown_argument(name, naming));
             };
-            if let Some(wanted) = wrong_kind(member, value) {
+            if let Some(wanted) = kind_mismatch(member, value) {
                 let name = spelled(member);
                 return Err(Problem::invalid(format!("`{name}` must be {wanted}"))
-                    .at(name, format!("must be {wanted}")));
+                    .with_detail(name, format!("must be {wanted}")));
             }
         }
-        let is_missing = |member: &&Member| {
+        let is_missing = |member: &&Argument| {
             member.is_required && arguments.get(&member.name).is_none_or(Value::is_null)
         };
-        match self.members.iter().find(is_missing) {
+        match self.arguments.iter().find(is_missing) {
             Some(member) => {
                 let name = spelled(member);
-                Err(Problem::invalid(format!("`{name}` is required")).at(name, "required"))
+                Err(Problem::invalid(format!("`{name}` is required")).with_detail(name, "required"))
             }
             None => Ok(()),
         }
     }
 
     /// The problem of an unknown argument, with the nearest name.
-    pub(crate) fn unknown(&self, name: &str, naming: Naming) -> Problem {
-        let names = self.members.iter().filter(|member| match naming {
-            Naming::Tool => member.is_for_tools,
-            Naming::Rest => member.place != Place::Path,
+    pub(crate) fn unknown_argument(&self, name: &str, naming: NamingStyle) -> Problem {
+        let names = self.arguments.iter().filter(|member| match naming {
+            NamingStyle::Tool => member.is_for_tools,
+            NamingStyle::Rest => member.location != ArgumentLocation::Path,
         });
         let names: Vec<String> = names
             .map(|member| match naming {
-                Naming::Tool => member.name.clone(),
-                Naming::Rest => member.rest_name.clone(),
+                NamingStyle::Tool => member.name.clone(),
+                NamingStyle::Rest => member.rest_name.clone(),
             })
             .collect();
         unknown_member(name, &names)
@@ -190,16 +192,18 @@ pub(crate) fn unknown_member(name: &str, known: &[String]) -> Problem {
                 .join(", ")
         ),
     };
-    Problem::invalid(format!("unknown member `{short}`{advice}")).at(short, "unknown")
+    Problem::invalid(format!("unknown member `{short}`{advice}")).with_detail(short, "unknown")
 }
 
-pub(super) fn read<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, Problem> {
+pub(super) fn deserialize_arguments<I: DeserializeOwned>(
+    arguments: Map<String, Value>,
+) -> Result<I, Problem> {
     serde_json::from_value(Value::Object(arguments))
-        .map_err(|error| Problem::invalid(without_values(&error.to_string())))
+        .map_err(|error| Problem::invalid(strip_values(&error.to_string())))
 }
 
 /// Removes values that the caller sent from an error message of serde: they may be secrets.
-pub(crate) fn without_values(message: &str) -> String {
+pub(crate) fn strip_values(message: &str) -> String {
     for (start, end, instead) in [
         ("string \"", "\", expected", "a string"),
         ("unknown variant `", "`, expected", "unknown value"),
@@ -214,7 +218,7 @@ pub(crate) fn without_values(message: &str) -> String {
 }
 
 /// `tenant_id` as `tenantId`.
-pub(crate) fn camel(name: &str) -> String {
+pub(crate) fn to_camel_case(name: &str) -> String {
     let mut spelled = String::with_capacity(name.len());
     let mut raises = false;
     for letter in name.chars() {
@@ -228,7 +232,7 @@ pub(crate) fn camel(name: &str) -> String {
 }
 
 /// Sets `additionalProperties: false`.
-fn closed(mut schema: Map<String, Value>) -> Map<String, Value> {
+fn close_schema(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema.entry("type").or_insert_with(|| "object".into());
     schema
         .entry("properties")
@@ -237,7 +241,7 @@ fn closed(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-fn kind(schema: &Value) -> Kind {
+fn argument_kind(schema: &Value) -> ArgumentKind {
     let word = match schema.get("type") {
         Some(Value::String(word)) => Some(word.as_str()),
         Some(Value::Array(words)) => words
@@ -247,32 +251,32 @@ fn kind(schema: &Value) -> Kind {
         _ => None,
     };
     match word {
-        Some("string") => Kind::Text,
-        Some("integer") => Kind::Integer,
-        Some("boolean") => Kind::Boolean,
-        Some("array") => Kind::List,
-        Some("object") => Kind::Object,
-        _ => Kind::Any,
+        Some("string") => ArgumentKind::Text,
+        Some("integer") => ArgumentKind::Integer,
+        Some("boolean") => ArgumentKind::Boolean,
+        Some("array") => ArgumentKind::List,
+        Some("object") => ArgumentKind::Object,
+        _ => ArgumentKind::Any,
     }
 }
 
 /// The expected type, if the value does not have it.
-fn wrong_kind(member: &Member, value: &Value) -> Option<&'static str> {
+fn kind_mismatch(member: &Argument, value: &Value) -> Option<&'static str> {
     let fits = match member.kind {
         _ if value.is_null() => true,
-        Kind::Text => value.is_string(),
-        Kind::Integer => value.is_u64() || value.is_i64(),
-        Kind::Boolean => value.is_boolean(),
-        Kind::List => value.is_array(),
-        Kind::Object => value.is_object(),
-        Kind::Any => true,
+        ArgumentKind::Text => value.is_string(),
+        ArgumentKind::Integer => value.is_u64() || value.is_i64(),
+        ArgumentKind::Boolean => value.is_boolean(),
+        ArgumentKind::List => value.is_array(),
+        ArgumentKind::Object => value.is_object(),
+        ArgumentKind::Any => true,
     };
     (!fits).then_some(match member.kind {
-        Kind::Text => "a string",
-        Kind::Integer => "an integer",
-        Kind::Boolean => "a boolean",
-        Kind::List => "an array",
-        Kind::Object | Kind::Any => "an object",
+        ArgumentKind::Text => "a string",
+        ArgumentKind::Integer => "an integer",
+        ArgumentKind::Boolean => "a boolean",
+        ArgumentKind::List => "an array",
+        ArgumentKind::Object | ArgumentKind::Any => "an object",
     })
 }
 
@@ -282,18 +286,18 @@ mod tests {
 
     #[test]
     fn names_are_spelled_in_two_ways() {
-        assert_eq!(camel("ignore_case"), "ignoreCase");
-        assert_eq!(camel("displayName"), "displayName");
-        assert_eq!(camel("path"), "path");
+        assert_eq!(to_camel_case("ignore_case"), "ignoreCase");
+        assert_eq!(to_camel_case("displayName"), "displayName");
+        assert_eq!(to_camel_case("path"), "path");
     }
 
     #[test]
     fn what_the_caller_sent_is_not_in_the_message() {
-        let told = without_values("invalid type: string \"hunter2 \\\"x\\\"\", expected u64");
+        let told = strip_values("invalid type: string \"hunter2 \\\"x\\\"\", expected u64");
         assert_eq!(told, "invalid type: a string, expected u64");
-        assert_eq!(without_values("missing field `a`"), "missing field `a`");
-        assert!(!without_values("invalid value: string \"hunter2").contains("hunter"));
-        let told = without_values("unknown variant `hunter2`, expected `a` or `b`");
+        assert_eq!(strip_values("missing field `a`"), "missing field `a`");
+        assert!(!strip_values("invalid value: string \"hunter2").contains("hunter"));
+        let told = strip_values("unknown variant `hunter2`, expected `a` or `b`");
         assert_eq!(told, "unknown value, expected `a` or `b`");
     }
 }

@@ -6,21 +6,21 @@
 
 use serde_json::{Map, Value};
 
-use super::{Gate, Operation, Place, Verb, table};
+use super::{ArgumentLocation, Gate, HttpMethod, Operation, table};
 use crate::{
     Problem,
     auth::{Principal, Scope},
 };
 
-use MemberRight::{Of, Own, Parts, Scoped, WholeHub};
+use MemberRight::{Inherited, Parts, SameAs, Scoped, WholeHub};
 
 /// The right that a member needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberRight {
     /// The right of its own operation.
-    Own,
+    Inherited,
     /// The right of this operation, which does the same.
-    Of(&'static str),
+    SameAs(&'static str),
     Scoped(Scope),
     /// A token that is not limited to some tenants.
     WholeHub,
@@ -30,199 +30,234 @@ pub enum MemberRight {
 
 /// The settings of an agent. Tokens limited to some tenants may not change time zone and limits.
 const AGENT: MemberRight = Parts(&[
-    ("model", Own),
+    ("model", Inherited),
     ("timezone", WholeHub),
-    ("autoStart", Own),
+    ("autoStart", Inherited),
     ("idleStopSeconds", WholeHub),
     ("maxConcurrentRuns", WholeHub),
 ]);
 const STORAGE: MemberRight = Parts(&[("quotaBytes", WholeHub), ("filesQuota", WholeHub)]);
-const BROWSER: MemberRight = Parts(&[("enabled", Own), ("mode", Own), ("maxTabs", WholeHub)]);
-const PAGE: &[(&str, MemberRight)] = &[("limit", Own), ("cursor", Own)];
+const BROWSER: MemberRight = Parts(&[
+    ("enabled", Inherited),
+    ("mode", Inherited),
+    ("maxTabs", WholeHub),
+]);
+const PAGE_MEMBERS: &[(&str, MemberRight)] = &[("limit", Inherited), ("cursor", Inherited)];
 
 /// By operation and member.
 const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
     (
         "list_tenants",
         &[
-            ("status", Own),
-            ("search", Own),
-            ("limit", Own),
-            ("cursor", Own),
+            ("status", Inherited),
+            ("search", Inherited),
+            ("limit", Inherited),
+            ("cursor", Inherited),
         ],
     ),
     (
         "create_tenant",
         &[
-            ("id", Own),
-            ("displayName", Own),
+            ("id", Inherited),
+            ("displayName", Inherited),
             ("agent", AGENT),
             ("storage", STORAGE),
             ("browser", BROWSER),
             ("flavor", WholeHub),
-            ("groups", Of("put_member")),
-            ("env", Of("set_env")),
-            ("labels", Own),
-            ("start", Of("start_tenant_agent")),
+            ("groups", SameAs("put_member")),
+            ("env", SameAs("set_env")),
+            ("labels", Inherited),
+            ("start", SameAs("start_tenant_agent")),
         ],
     ),
     (
         "update_tenant",
         &[
-            ("displayName", Own),
+            ("displayName", Inherited),
             ("agent", AGENT),
             ("storage", STORAGE),
             ("browser", BROWSER),
             ("flavor", WholeHub),
-            ("groups", Of("put_member")),
-            ("env", Of("set_env")),
-            ("labels", Own),
+            ("groups", SameAs("put_member")),
+            ("env", SameAs("set_env")),
+            ("labels", Inherited),
         ],
     ),
-    ("delete_tenant", &[("purge", Own)]),
+    ("delete_tenant", &[("purge", Inherited)]),
     (
         "set_tenant_access",
-        &[("status", Own), ("message", Own), ("reason", Own)],
+        &[
+            ("status", Inherited),
+            ("message", Inherited),
+            ("reason", Inherited),
+        ],
     ),
-    ("rotate_runtime_key", &[("grace", Own)]),
-    ("set_skill_state", &[("enabled", Own), ("pinned", Own)]),
-    ("set_env", &[("value", Own)]),
-    ("list_files", &[("path", Own)]),
+    ("rotate_runtime_key", &[("grace", Inherited)]),
+    (
+        "set_skill_state",
+        &[("enabled", Inherited), ("pinned", Inherited)],
+    ),
+    ("set_env", &[("value", Inherited)]),
+    ("list_files", &[("path", Inherited)]),
     (
         "read_file",
-        &[("path", Own), ("offset", Own), ("limit", Own)],
+        &[
+            ("path", Inherited),
+            ("offset", Inherited),
+            ("limit", Inherited),
+        ],
     ),
-    ("download_file", &[("path", Own), ("format", Own)]),
-    ("list_share_files", &[("path", Own)]),
+    (
+        "download_file",
+        &[("path", Inherited), ("format", Inherited)],
+    ),
+    ("list_share_files", &[("path", Inherited)]),
     (
         "read_share_file",
-        &[("path", Own), ("offset", Own), ("limit", Own)],
+        &[
+            ("path", Inherited),
+            ("offset", Inherited),
+            ("limit", Inherited),
+        ],
     ),
-    ("stat_share_path", &[("path", Own)]),
+    ("stat_share_path", &[("path", Inherited)]),
     (
         "grep_share",
         &[
-            ("pattern", Own),
-            ("path", Own),
-            ("max", Own),
-            ("ignore_case", Own),
+            ("pattern", Inherited),
+            ("path", Inherited),
+            ("max", Inherited),
+            ("ignore_case", Inherited),
         ],
     ),
     (
         "find_share_files",
-        &[("path", Own), ("name", Own), ("max", Own)],
+        &[("path", Inherited), ("name", Inherited), ("max", Inherited)],
     ),
     (
         "write_share_file",
-        &[("path", Own), ("content", Own), ("mode", Own)],
+        &[
+            ("path", Inherited),
+            ("content", Inherited),
+            ("mode", Inherited),
+        ],
     ),
-    ("make_share_dir", &[("path", Own)]),
-    ("move_share_path", &[("from", Own), ("to", Own)]),
-    ("remove_share_path", &[("path", Own), ("recursive", Own)]),
+    ("make_share_dir", &[("path", Inherited)]),
+    ("move_share_path", &[("from", Inherited), ("to", Inherited)]),
+    (
+        "remove_share_path",
+        &[("path", Inherited), ("recursive", Inherited)],
+    ),
     (
         "sync_context",
         &[
-            ("destination", Own),
-            ("dry_run", Own),
+            ("destination", Inherited),
+            ("dry_run", Inherited),
             ("delete", Scoped(Scope::SyncDelete)),
         ],
     ),
-    ("create_tenant_cron", &[("job", Own)]),
-    ("update_tenant_cron", &[("patch", Own)]),
-    ("pause_tenant_cron", &[("reason", Own)]),
-    ("patch_tenant_impact_config", &[("patch", Own)]),
-    ("put_agent_policy", &[("policy", Own)]),
-    ("put_agent_specialization", &[("content", Own)]),
-    ("list_policy_revisions", PAGE),
-    ("list_impact_revisions", PAGE),
-    ("list_specialization_revisions", PAGE),
-    ("explain_policy", &[("tenant_id", Own), ("tool", Own)]),
+    ("create_tenant_cron", &[("job", Inherited)]),
+    ("update_tenant_cron", &[("patch", Inherited)]),
+    ("pause_tenant_cron", &[("reason", Inherited)]),
+    ("patch_tenant_impact_config", &[("patch", Inherited)]),
+    ("put_agent_policy", &[("policy", Inherited)]),
+    ("put_agent_specialization", &[("content", Inherited)]),
+    ("list_policy_revisions", PAGE_MEMBERS),
+    ("list_impact_revisions", PAGE_MEMBERS),
+    ("list_specialization_revisions", PAGE_MEMBERS),
+    (
+        "explain_policy",
+        &[("tenant_id", Inherited), ("tool", Inherited)],
+    ),
     (
         "create_run",
         &[
-            ("input", Own),
-            ("instructions", Own),
-            ("session_id", Own),
-            ("conversation_history", Own),
-            ("metadata", Own),
-            ("timeout_seconds", Own),
-            ("retry_interrupted", Own),
+            ("input", Inherited),
+            ("instructions", Inherited),
+            ("session_id", Inherited),
+            ("conversation_history", Inherited),
+            ("metadata", Inherited),
+            ("timeout_seconds", Inherited),
+            ("retry_interrupted", Inherited),
         ],
     ),
     (
         "list_runs",
         &[
-            ("status", Own),
-            ("trigger", Own),
-            ("limit", Own),
-            ("cursor", Own),
+            ("status", Inherited),
+            ("trigger", Inherited),
+            ("limit", Inherited),
+            ("cursor", Inherited),
         ],
     ),
-    ("watch_run", &[("after", Own)]),
+    ("watch_run", &[("after", Inherited)]),
     (
         "decide_run",
         &[
-            ("choice", Own),
-            ("approval_id", Own),
-            ("all", Own),
-            ("reason", Own),
+            ("choice", Inherited),
+            ("approval_id", Inherited),
+            ("all", Inherited),
+            ("reason", Inherited),
         ],
     ),
-    ("list_approvals", PAGE),
-    ("respond_approval", &[("choice", Own), ("reason", Own)]),
-    ("list_groups", PAGE),
+    ("list_approvals", PAGE_MEMBERS),
+    (
+        "respond_approval",
+        &[("choice", Inherited), ("reason", Inherited)],
+    ),
+    ("list_groups", PAGE_MEMBERS),
     (
         "create_group",
         &[
-            ("id", Own),
-            ("displayName", Own),
-            ("kind", Own),
+            ("id", Inherited),
+            ("displayName", Inherited),
+            ("kind", Inherited),
             ("quotaBytes", WholeHub),
         ],
     ),
     (
         "update_group",
         &[
-            ("displayName", Own),
-            ("kind", Own),
+            ("displayName", Inherited),
+            ("kind", Inherited),
             ("quotaBytes", WholeHub),
         ],
     ),
-    ("delete_group", &[("force", Own)]),
-    ("list_members", PAGE),
-    ("put_member", &[("access", Own)]),
-    ("list_tokens", PAGE),
+    ("delete_group", &[("force", Inherited)]),
+    ("list_members", PAGE_MEMBERS),
+    ("put_member", &[("access", Inherited)]),
+    ("list_tokens", PAGE_MEMBERS),
     // The rights a token may grant depend on values: `auth::check_request` compares them.
     (
         "create_token",
         &[
-            ("name", Own),
-            ("role", Own),
-            ("scopes", Own),
-            ("tenants", Own),
-            ("cidrs", Own),
-            ("expiresAt", Own),
+            ("name", Inherited),
+            ("role", Inherited),
+            ("scopes", Inherited),
+            ("tenants", Inherited),
+            ("cidrs", Inherited),
+            ("expiresAt", Inherited),
         ],
     ),
-    ("rotate_token", &[("grace", Own)]),
+    ("rotate_token", &[("grace", Inherited)]),
     (
         "list_audit",
         &[
-            ("tenant", Own),
-            ("actor", Own),
-            ("action", Own),
-            ("decision", Own),
-            ("request_id", Own),
-            ("since", Own),
-            ("until", Own),
-            ("format", Own),
-            ("limit", Own),
-            ("cursor", Own),
+            ("tenant", Inherited),
+            ("actor", Inherited),
+            ("action", Inherited),
+            ("decision", Inherited),
+            ("request_id", Inherited),
+            ("since", Inherited),
+            ("until", Inherited),
+            ("format", Inherited),
+            ("limit", Inherited),
+            ("cursor", Inherited),
         ],
     ),
 ];
 
-pub(super) fn of(operation: &str) -> &'static [(&'static str, MemberRight)] {
+pub(super) fn member_rights(operation: &str) -> &'static [(&'static str, MemberRight)] {
     let found = RIGHTS.iter().find(|(name, _)| *name == operation);
     found.map_or(&[], |(_, members)| members)
 }
@@ -230,7 +265,7 @@ pub(super) fn of(operation: &str) -> &'static [(&'static str, MemberRight)] {
 impl Operation {
     /// The right of a member of the input; `None` if it is not in the table.
     pub fn member_right(&self, name: &str) -> Option<MemberRight> {
-        find(self.rights, name)
+        find_right(self.rights, name)
     }
 
     pub(crate) fn check_rights(
@@ -240,10 +275,10 @@ impl Operation {
     ) -> Result<(), Problem> {
         for (name, value) in arguments {
             match self.member_right(name) {
-                Some(right) if is_asked_for(self.verb(), value) => {
-                    check(principal, name, right, Some(value))?;
+                Some(right) if is_requested(self.method(), value) => {
+                    check_member(principal, name, right, Some(value))?;
                 }
-                None if self.is_in_no_route(name) => {
+                None if self.is_outside_route(name) => {
                     let error = format!("`{}.{name}` is missing in the table of rights", self.name);
                     return Err(Problem::internal(&error));
                 }
@@ -253,39 +288,39 @@ impl Operation {
         Ok(())
     }
 
-    fn is_in_no_route(&self, name: &str) -> bool {
-        let mut members = self.input.members.iter();
-        members.any(|member| member.name == name && member.place != Place::Path)
+    fn is_outside_route(&self, name: &str) -> bool {
+        let mut members = self.input.arguments.iter();
+        members.any(|member| member.name == name && member.location != ArgumentLocation::Path)
     }
 }
 
 /// Whether a member requests something. In a patch, `null` and `false` do.
-fn is_asked_for(verb: Verb, value: &Value) -> bool {
-    verb == Verb::Patch || !matches!(value, Value::Null | Value::Bool(false))
+fn is_requested(verb: HttpMethod, value: &Value) -> bool {
+    verb == HttpMethod::Patch || !matches!(value, Value::Null | Value::Bool(false))
 }
 
-fn find(members: &[(&str, MemberRight)], name: &str) -> Option<MemberRight> {
+fn find_right(members: &[(&str, MemberRight)], name: &str) -> Option<MemberRight> {
     let found = members.iter().find(|(known, _)| *known == name);
     found.map(|(_, right)| *right)
 }
 
 /// Checks a member. Without a value, or with one that is not an object, all its parts are checked.
-fn check(
+fn check_member(
     principal: &Principal,
     name: &str,
     right: MemberRight,
     value: Option<&Value>,
 ) -> Result<(), Problem> {
     match right {
-        Own => Ok(()),
-        Scoped(scope) => require(principal, name, scope),
+        Inherited => Ok(()),
+        Scoped(scope) => require_scope(principal, name, scope),
         WholeHub => require_whole_hub(principal, name),
-        Of(operation) => {
+        SameAs(operation) => {
             let Some(operation) = table().find(operation) else {
                 return Err(Problem::internal(&format!("there is no `{operation}`")));
             };
-            if let Some(scope) = operation.needed_scope() {
-                require(principal, name, scope)?;
+            if let Some(scope) = operation.required_scope() {
+                require_scope(principal, name, scope)?;
             }
             match operation.gate {
                 Gate::WholeHub => require_whole_hub(principal, name),
@@ -301,23 +336,23 @@ fn check(
                     },
                     _ => None,
                 };
-                check(principal, &format!("{name}.{part}"), *right, value)?;
+                check_member(principal, &format!("{name}.{part}"), *right, value)?;
             }
             Ok(())
         }
     }
 }
 
-fn require(principal: &Principal, name: &str, scope: Scope) -> Result<(), Problem> {
-    if principal.scopes.has(scope) {
+fn require_scope(principal: &Principal, name: &str, scope: Scope) -> Result<(), Problem> {
+    if principal.scopes.contains(scope) {
         return Ok(());
     }
     let message = format!(
         "`{name}` needs the scope `{scope}`, which this token lacks; use one that has it, or leave `{name}` out"
     );
     Err(Problem::denied(message)
-        .because("scope")
-        .at(name, format!("needs `{scope}`")))
+        .with_reason("scope")
+        .with_detail(name, format!("needs `{scope}`")))
 }
 
 fn require_whole_hub(principal: &Principal, name: &str) -> Result<(), Problem> {
@@ -328,6 +363,6 @@ fn require_whole_hub(principal: &Principal, name: &str) -> Result<(), Problem> {
         "`{name}` is not for a token with a list of tenants; use one without, or leave `{name}` out"
     );
     Err(Problem::denied(message)
-        .because("tenants")
-        .at(name, "needs a token without a list of tenants"))
+        .with_reason("tenants")
+        .with_detail(name, "needs a token without a list of tenants"))
 }

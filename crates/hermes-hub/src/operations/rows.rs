@@ -10,7 +10,7 @@ mod hub;
 mod shares;
 mod tenants;
 
-pub(super) fn all() -> Vec<Operation> {
+pub(super) fn all_operations() -> Vec<Operation> {
     let tools = [
         tenants::tools(),
         shares::tools(),

@@ -58,7 +58,7 @@ fn every_row_is_complete_and_its_own() {
     for operation in table().rows() {
         let name = operation.name;
         assert!(names.insert(name), "{name} occurs twice");
-        for verb in operation.verbs {
+        for verb in operation.methods {
             assert!(
                 routes.insert((*verb, operation.path)),
                 "{name} shares its route"
@@ -77,16 +77,16 @@ fn every_row_is_complete_and_its_own() {
                 .find(name)
                 .is_some_and(|found| std::ptr::eq(found, operation))
         );
-        let reads = operation.effect == Effect::Reads;
+        let reads = operation.effect == Effect::Read;
         assert!(
-            !reads || operation.repetition == Repetition::AddsNothing,
+            !reads || operation.idempotency == Idempotency::Idempotent,
             "{name}"
         );
         // A token that may only look must not come by anything that changes something.
         assert!(
             reads
                 || operation
-                    .needed_scope()
+                    .required_scope()
                     .is_some_and(|scope| !scope.is_read()),
             "{name}"
         );
@@ -104,16 +104,16 @@ fn every_argument_in_a_route_is_an_argument_and_all_are_described() {
             .collect();
         let placed: Vec<_> = operation
             .input
-            .members
+            .arguments
             .iter()
-            .filter(|member| member.place == Place::Path)
+            .filter(|member| member.location == ArgumentLocation::Path)
             .map(|member| member.name.as_str())
             .collect();
         let (mut one, mut other) = (in_route.clone(), placed.clone());
         one.sort_unstable();
         other.sort_unstable();
         assert_eq!(one, other, "{}", operation.name);
-        for member in &operation.input.members {
+        for member in &operation.input.arguments {
             let described = member
                 .schema
                 .get("description")
@@ -128,7 +128,7 @@ fn tools_have_no_arguments_of_rest_alone() {
     let tool = table().find("delete_tenant").unwrap();
     assert!(
         tool.input
-            .members
+            .arguments
             .iter()
             .any(|member| member.name == "purge")
     );
@@ -136,8 +136,8 @@ fn tools_have_no_arguments_of_rest_alone() {
     assert_eq!(properties.keys().collect::<Vec<_>>(), ["tenant_id"]);
     let arguments = serde_json::json!({"tenant_id": "a", "purge": true});
     let arguments = arguments.as_object().unwrap();
-    assert!(tool.input.check(arguments, Naming::Tool).is_err());
-    assert!(tool.input.check(arguments, Naming::Rest).is_ok());
+    assert!(tool.input.check(arguments, NamingStyle::Tool).is_err());
+    assert!(tool.input.check(arguments, NamingStyle::Rest).is_ok());
 }
 
 #[test]
@@ -159,10 +159,10 @@ fn every_schema_stands_alone() {
 #[test]
 fn every_member_of_an_input_has_its_right_in_the_table() {
     for operation in table().rows() {
-        for member in &operation.input.members {
+        for member in &operation.input.arguments {
             let told = format!("{}.{}", operation.name, member.name);
             let right = operation.member_right(&member.name);
-            if member.place == Place::Path {
+            if member.location == ArgumentLocation::Path {
                 assert_eq!(right, None, "{told} is in the route");
                 continue;
             }
@@ -181,7 +181,7 @@ fn every_member_of_an_input_has_its_right_in_the_table() {
                 (_, Some(_)) => assert!(is_document, "{told} has parts of its own"),
                 (_, None) => {}
             }
-            if let MemberRight::Of(name) = right {
+            if let MemberRight::SameAs(name) = right {
                 assert!(table().find(name).is_some(), "{told} names `{name}`");
             }
         }
@@ -192,18 +192,18 @@ fn every_member_of_an_input_has_its_right_in_the_table() {
 fn members_of_one_name_take_one_right_wherever_that_name_is() {
     let mut rights: HashMap<&str, MemberRight> = HashMap::new();
     for operation in table().rows() {
-        for member in &operation.input.members {
+        for member in &operation.input.arguments {
             let name = member.name.as_str();
             let right = operation.member_right(name);
-            if let Some(right) = right.filter(|right| *right != MemberRight::Own) {
+            if let Some(right) = right.filter(|right| *right != MemberRight::Inherited) {
                 let known = *rights.entry(name).or_insert(right);
                 assert_eq!(known, right, "{}.{name}", operation.name);
             }
         }
     }
     for operation in table().rows() {
-        for member in &operation.input.members {
-            let is_own = operation.member_right(&member.name) == Some(MemberRight::Own);
+        for member in &operation.input.arguments {
+            let is_own = operation.member_right(&member.name) == Some(MemberRight::Inherited);
             let elsewhere = rights.get(member.name.as_str());
             assert!(
                 !is_own || elsewhere.is_none(),

@@ -8,7 +8,7 @@ use crate::{app::ClientAddress, auth::Cidr};
 
 /// Proxies append the address they see to `X-Forwarded-For`; the last address that is not a trusted proxy is the
 /// client.
-pub(super) fn of(request: &Request, trusted: &[Cidr]) -> IpAddr {
+pub(super) fn client_address(request: &Request, trusted: &[Cidr]) -> IpAddr {
     let connected = request.extensions().get::<ConnectInfo<ClientAddress>>();
     let connected = connected.map_or(
         Ipv4Addr::LOCALHOST.into(),
@@ -55,7 +55,7 @@ mod tests {
                 .append("x-forwarded-for", value.parse().unwrap());
         }
         let trusted: Vec<Cidr> = trusted.iter().map(|range| range.parse().unwrap()).collect();
-        of(&request, &trusted).to_string()
+        client_address(&request, &trusted).to_string()
     }
 
     #[test]

@@ -13,53 +13,53 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::{
-    Code, Problem, json,
-    operations::{Kind, Member, Naming, Operation, Place, Verb},
+    Problem, ProblemCode, json,
+    operations::{Argument, ArgumentKind, ArgumentLocation, HttpMethod, NamingStyle, Operation},
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads all arguments, by their tool names.
-pub(crate) async fn of(
+pub(crate) async fn read_arguments(
     most_bytes: usize,
     operation: &Operation,
-    verb: Verb,
+    verb: HttpMethod,
     mut arguments: Map<String, Value>,
     request: Request,
 ) -> Result<Map<String, Value>, Problem> {
     let query = request.uri().query().unwrap_or_default().to_owned();
-    take_query(operation, verb, &query, &mut arguments)?;
+    add_query(operation, verb, &query, &mut arguments)?;
     if !verb.has_body() {
         return Ok(arguments);
     }
     let is_json = is_json(request.headers());
-    let body = read(request.into_body(), most_bytes).await?;
+    let body = read_body(request.into_body(), most_bytes).await?;
     if body.is_empty() {
         return Ok(arguments);
     }
     if !is_json {
         return Err(Problem::new(
-            Code::UnsupportedMediaType,
+            ProblemCode::UnsupportedMediaType,
             "send the body as `Content-Type: application/json`",
         ));
     }
-    let Value::Object(members) = json::parse(&body)? else {
+    let Value::Object(members) = json::parse_strict(&body)? else {
         return Err(Problem::invalid("the body must be a JSON object"));
     };
-    take_body(operation, verb, members, &mut arguments)?;
+    add_body(operation, verb, members, &mut arguments)?;
     Ok(arguments)
 }
 
-pub(crate) fn in_path(operation: &Operation, path: &RawPathParams) -> Map<String, Value> {
+pub(crate) fn path_arguments(operation: &Operation, path: &RawPathParams) -> Map<String, Value> {
     let known = operation
         .input
-        .members
+        .arguments
         .iter()
-        .filter(|member| member.place == Place::Path);
+        .filter(|member| member.location == ArgumentLocation::Path);
     known
         .filter_map(|member| {
             let (_, value) = path.iter().find(|(name, _)| *name == member.name)?;
-            let value = if member.kind == Kind::Integer {
+            let value = if member.kind == ArgumentKind::Integer {
                 value
                     .parse::<u64>()
                     .map_or_else(|_| value.into(), Value::from)
@@ -72,16 +72,16 @@ pub(crate) fn in_path(operation: &Operation, path: &RawPathParams) -> Map<String
 }
 
 /// Reads a body with a size limit and a timeout.
-pub(crate) async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
-    let collected = tokio::time::timeout(PATIENCE, Limited::new(body, most).collect()).await;
+pub(crate) async fn read_body(body: Body, most: usize) -> Result<Bytes, Problem> {
+    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, most).collect()).await;
     match collected {
         Err(_) => Err(Problem::new(
-            Code::RequestTimeout,
+            ProblemCode::RequestTimeout,
             "the body did not arrive in time; send it faster",
         )),
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
-            Code::PayloadTooLarge,
+            ProblemCode::PayloadTooLarge,
             format!("the body is larger than {most} bytes (`limits.body_bytes`)"),
         )),
         Ok(Err(_)) => Err(Problem::invalid("the body ended too early")),
@@ -102,33 +102,36 @@ fn is_json(headers: &HeaderMap) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
-fn take_query(
+fn add_query(
     operation: &Operation,
-    verb: Verb,
+    verb: HttpMethod,
     query: &str,
     arguments: &mut Map<String, Value>,
 ) -> Result<(), Problem> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (decoded(name)?, decoded(value)?);
+        let (name, value) = (decode_component(name)?, decode_component(value)?);
         // A route with two methods has its arguments in the query of one and in the body of the other.
-        let fits = |member: &&Member| {
-            member.place == Place::Query || (member.place == Place::Body && !verb.has_body())
+        let fits = |member: &&Argument| {
+            member.location == ArgumentLocation::Query
+                || (member.location == ArgumentLocation::Body && !verb.has_body())
         };
         let Some(member) = operation.input.by_rest_name(&name).filter(fits) else {
-            return Err(operation.input.unknown(&name, Naming::Rest));
+            return Err(operation.input.unknown_argument(&name, NamingStyle::Rest));
         };
-        let value = value_of(member, &value)?;
+        let value = parse_query_value(member, &value)?;
         if arguments.insert(member.name.clone(), value).is_some() {
-            return Err(Problem::invalid(format!("`{name}` occurs twice")).at(name, "twice"));
+            return Err(
+                Problem::invalid(format!("`{name}` occurs twice")).with_detail(name, "twice")
+            );
         }
     }
     Ok(())
 }
 
-fn take_body(
+fn add_body(
     operation: &Operation,
-    verb: Verb,
+    verb: HttpMethod,
     mut members: Map<String, Value>,
     arguments: &mut Map<String, Value>,
 ) -> Result<(), Problem> {
@@ -143,12 +146,12 @@ fn take_body(
         return Ok(());
     }
     for (name, value) in members {
-        let fits = |member: &&Member| {
-            member.place == Place::Body
-                || (member.place == Place::Query && verb != operation.verb())
+        let fits = |member: &&Argument| {
+            member.location == ArgumentLocation::Body
+                || (member.location == ArgumentLocation::Query && verb != operation.method())
         };
         let Some(member) = operation.input.by_rest_name(&name).filter(fits) else {
-            return Err(operation.input.unknown(&name, Naming::Rest));
+            return Err(operation.input.unknown_argument(&name, NamingStyle::Rest));
         };
         arguments.insert(member.name.clone(), value);
     }
@@ -156,32 +159,33 @@ fn take_body(
 }
 
 /// Parses a query value as the type of its argument.
-fn value_of(member: &Member, text: &str) -> Result<Value, Problem> {
+fn parse_query_value(member: &Argument, text: &str) -> Result<Value, Problem> {
     let wrong = |wanted: &str| {
         let name = member.rest_name.clone();
-        Problem::invalid(format!("`{name}` must be {wanted}")).at(name, format!("must be {wanted}"))
+        Problem::invalid(format!("`{name}` must be {wanted}"))
+            .with_detail(name, format!("must be {wanted}"))
     };
     match member.kind {
-        Kind::Integer => text
+        ArgumentKind::Integer => text
             .parse::<i64>()
             .map(Value::from)
             .map_err(|_| wrong("an integer")),
-        Kind::Boolean => match text {
+        ArgumentKind::Boolean => match text {
             "true" | "1" | "" => Ok(true.into()),
             "false" | "0" => Ok(false.into()),
             _ => Err(wrong("a boolean")),
         },
-        Kind::List => Ok(text
+        ArgumentKind::List => Ok(text
             .split(',')
             .map(str::trim)
             .filter(|item| !item.is_empty())
             .collect()),
-        Kind::Text | Kind::Object | Kind::Any => Ok(text.into()),
+        ArgumentKind::Text | ArgumentKind::Object | ArgumentKind::Any => Ok(text.into()),
     }
 }
 
 /// Percent-decodes a part of a query, once.
-fn decoded(text: &str) -> Result<String, Problem> {
+fn decode_component(text: &str) -> Result<String, Problem> {
     let spaced = text.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8();
     decoded

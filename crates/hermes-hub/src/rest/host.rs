@@ -7,7 +7,11 @@ use crate::{Problem, settings::Settings};
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Refuses requests with an unknown host or origin.
-pub(super) fn check(settings: &Settings, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn check_host_and_origin(
+    settings: &Settings,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
@@ -27,11 +31,11 @@ pub(super) fn check(settings: &Settings, uri: &Uri, headers: &HeaderMap) -> Resu
                 .iter()
                 .map(String::as_str)
                 .chain([settings.public_host()]);
-            LOOPBACK.contains(&name_of(named))
+            LOOPBACK.contains(&host_name(named))
                 || known.into_iter().any(|known| is_same_host(known, named))
         });
     if !is_known {
-        return Err(refused(
+        return Err(forbidden(
             "the Hub is not known by this name; add it to `allowed_hosts`",
         ));
     }
@@ -51,14 +55,14 @@ pub(super) fn check(settings: &Settings, uri: &Uri, headers: &HeaderMap) -> Resu
     if is_known {
         Ok(())
     } else {
-        Err(refused(
+        Err(forbidden(
             "this page may not call the Hub; add its origin to `allowed_origins`",
         ))
     }
 }
 
-fn refused(message: &str) -> Problem {
-    Problem::denied(message).because("origin")
+fn forbidden(message: &str) -> Problem {
+    Problem::denied(message).with_reason("origin")
 }
 
 /// Whether an origin is a page that a local Hub serves itself.
@@ -71,13 +75,13 @@ fn is_own_page(origin: &str, settings: &Settings) -> bool {
             .rsplit_once(':')
             .map(|(_, port)| port)
             .filter(|port| port.parse::<u16>().is_ok());
-        LOOPBACK.contains(&name_of(host))
+        LOOPBACK.contains(&host_name(host))
             && port == Some(settings.listen.port().to_string().as_str())
     })
 }
 
 /// `host` without its port.
-fn name_of(host: &str) -> &str {
+fn host_name(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
         _ => host,
@@ -87,7 +91,7 @@ fn name_of(host: &str) -> &str {
 /// A name without a port matches every port.
 fn is_same_host(known: &str, named: &str) -> bool {
     known.eq_ignore_ascii_case(named)
-        || (name_of(known) == known && known.eq_ignore_ascii_case(name_of(named)))
+        || (host_name(known) == known && known.eq_ignore_ascii_case(host_name(named)))
 }
 
 /// `scheme://host:port`, with `*` for any port.
@@ -112,7 +116,7 @@ mod tests {
     use super::*;
 
     fn is_allowed(host: &str, origin: Option<&str>) -> bool {
-        let mut settings = Settings::in_directory(Path::new("/nowhere")).unwrap();
+        let mut settings = Settings::for_directory(Path::new("/nowhere")).unwrap();
         settings.public_url = "https://hub.example".into();
         settings.allowed_hosts = vec!["other.example:8080".into()];
         settings.allowed_origins =
@@ -122,18 +126,18 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
-        check(&settings, &Uri::from_static("/v1/version"), &headers).is_ok()
+        check_host_and_origin(&settings, &Uri::from_static("/v1/version"), &headers).is_ok()
     }
 
     #[test]
     fn a_request_has_one_host_and_no_other_in_its_address() {
-        let settings = Settings::in_directory(Path::new("/nowhere")).unwrap();
+        let settings = Settings::for_directory(Path::new("/nowhere")).unwrap();
         let checked = |uri: &'static str, hosts: &[&str]| {
             let mut headers = HeaderMap::new();
             for host in hosts {
                 headers.append(header::HOST, host.parse().unwrap());
             }
-            let refused = check(&settings, &Uri::from_static(uri), &headers).err();
+            let refused = check_host_and_origin(&settings, &Uri::from_static(uri), &headers).err();
             refused.map(|problem| problem.code.status())
         };
         assert_eq!(checked("/v1/version", &["localhost"]), None);

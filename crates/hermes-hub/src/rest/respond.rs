@@ -9,12 +9,12 @@ use futures::StreamExt;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::{
-    call::{Body, names_version},
-    dispatch::Dispatched,
+    call::{ReplyBody, etag_matches},
+    dispatch::DispatchedReply,
 };
 
-pub(super) fn reply(
-    dispatched: Dispatched,
+pub(super) fn build_response(
+    dispatched: DispatchedReply,
     if_none_match: Option<&str>,
     is_head: bool,
 ) -> Response {
@@ -24,22 +24,22 @@ pub(super) fn reply(
         .as_deref()
         .and_then(|etag| HeaderValue::from_str(etag).ok());
     let is_known = match (if_none_match, &reply.etag) {
-        (Some(known), Some(etag)) => reply.status == 200 && names_version(known, etag),
+        (Some(known), Some(etag)) => reply.status == 200 && etag_matches(known, etag),
         _ => false,
     };
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
     let mut response = match reply.body {
         _ if is_known => StatusCode::NOT_MODIFIED.into_response(),
-        Body::Empty => status.into_response(),
-        Body::Json(document) => {
+        ReplyBody::Empty => status.into_response(),
+        ReplyBody::Json(document) => {
             let text = document.get().to_owned();
             (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
-        Body::Events(_) if is_head => events(HttpBody::empty()),
-        Body::Events(stream) => events(HttpBody::from_stream(
+        ReplyBody::Events(_) if is_head => event_stream_response(HttpBody::empty()),
+        ReplyBody::Events(stream) => event_stream_response(HttpBody::from_stream(
             stream.map(Ok::<Bytes, std::convert::Infallible>),
         )),
-        Body::Bytes(headers, body) => {
+        ReplyBody::Bytes(headers, body) => {
             let mut response = (status, body).into_response();
             response.headers_mut().extend(headers);
             response
@@ -56,7 +56,7 @@ pub(super) fn reply(
     response
 }
 
-fn events(body: HttpBody) -> Response {
+fn event_stream_response(body: HttpBody) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::HeaderName::from_static("x-accel-buffering"), "no"),

@@ -8,49 +8,51 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
-    carry_out::Work,
-    decisions::{Waiting, new_approval},
-    ending,
-    joining::Joining,
-    request::errand,
-    translate::{self, translate},
+    decisions::{PendingApproval, new_approval},
+    request::run_input,
+    translate,
+    translate::translate_event,
 };
 use crate::{
-    agents::Terms,
-    runtime::{AgentEvent, AgentRun, RuntimeError},
-    shapes::{RunError, RunStatus},
+    agents::AgentSpec,
+    api_types::{RunError, RunStatus},
+    runs::{coalesce::TextCoalescer, execute::ActiveRun, tenant_stop},
+    runtime::{AgentEvent, AgentRunId, RuntimeError},
     state::{NewEvent, RunChange, RunUpdate, StateError},
 };
 
 /// How long an agent may take to stop a run.
-const STOPPING: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-const BATCH: usize = 200;
+const MAX_EVENT_BATCH: usize = 200;
 
-pub(super) enum End {
+pub(super) enum AttemptEnd {
     /// The run has ended and its end is stored.
-    Over,
+    Finished,
     /// The agent no longer works on it, and it has no final event.
-    CutOff,
+    Interrupted,
     /// The connection or the agent failed.
-    Lost(String),
+    Disconnected(String),
 }
 
-type Events = BoxStream<'static, Result<AgentEvent, RuntimeError>>;
+type AgentEvents = BoxStream<'static, Result<AgentEvent, RuntimeError>>;
 
-enum Step {
+enum AttemptStep {
     Event(Option<Result<AgentEvent, RuntimeError>>),
     Flush,
     Stop,
-    Overdue,
-    TooSlow,
+    TimedOut,
+    StopTimedOut,
     Decided,
 }
 
-impl Work<'_> {
+impl ActiveRun<'_> {
     /// Follows the run's events after the last stored one.
-    pub(super) async fn attempt(&mut self, terms: &Terms) -> Result<End, StateError> {
-        let run = match self.agent_run().await? {
+    pub(super) async fn follow_events(
+        &mut self,
+        spec: &AgentSpec,
+    ) -> Result<AttemptEnd, StateError> {
+        let run = match self.ensure_agent_run().await? {
             Ok(run) => run,
             Err(end) => return Ok(end),
         };
@@ -59,53 +61,61 @@ impl Work<'_> {
         let mut events = match runtime.events(&self.tenant, &run, after).await {
             Ok(events) => events,
             // The agent has lost its journal.
-            Err(RuntimeError::Unknown(_)) => return Ok(End::CutOff),
-            Err(error) => return Ok(End::Lost(error.to_string())),
+            Err(RuntimeError::Unknown(_)) => return Ok(AttemptEnd::Interrupted),
+            Err(error) => return Ok(AttemptEnd::Disconnected(error.to_string())),
         };
-        let secrets = terms.launch.env.values().cloned();
-        let mut telling = Telling {
-            redactor: Redactor::new(secrets.chain([terms.launch.runtime_key.clone()])),
-            home: terms.launch.home.display().to_string(),
-            joining: Joining::default(),
-            approval_timeout: Duration::from_secs(terms.launch.directives.approval_timeout_seconds),
+        let secrets = spec.launch.env.values().cloned();
+        let mut writer = EventWriter {
+            redactor: Redactor::new(secrets.chain([spec.launch.runtime_key.clone()])),
+            home: spec.launch.home.display().to_string(),
+            coalescer: TextCoalescer::default(),
+            approval_timeout: Duration::from_secs(spec.launch.directives.approval_timeout_seconds),
         };
-        let deadline = Instant::now() + self.time_left(terms);
+        let deadline = Instant::now() + self.time_left(spec);
         let mut told_to_stop: Option<Instant> = None;
         loop {
             match self
-                .step(&mut events, &telling, deadline, told_to_stop)
+                .next_step(&mut events, &writer, deadline, told_to_stop)
                 .await
             {
-                None => return self.lost(&mut telling, "the Hub is shutting down").await,
-                Some(Step::Event(None)) => {
-                    return self.lost(&mut telling, "the event stream ended").await;
+                None => {
+                    return self
+                        .handle_disconnect(&mut writer, "the Hub is shutting down")
+                        .await;
                 }
-                Some(Step::Event(Some(Err(error)))) => {
-                    return self.lost(&mut telling, &error.to_string()).await;
+                Some(AttemptStep::Event(None)) => {
+                    return self
+                        .handle_disconnect(&mut writer, "the event stream ended")
+                        .await;
                 }
-                Some(Step::Event(Some(Ok(first)))) => {
-                    let batch = take_ready(first, &mut events);
-                    if let Some(end) = self.take_in(batch, &mut telling).await? {
+                Some(AttemptStep::Event(Some(Err(error)))) => {
+                    return self
+                        .handle_disconnect(&mut writer, &error.to_string())
+                        .await;
+                }
+                Some(AttemptStep::Event(Some(Ok(first)))) => {
+                    let batch = drain_ready(first, &mut events);
+                    if let Some(end) = self.ingest(batch, &mut writer).await? {
                         return Ok(end);
                     }
                 }
-                Some(Step::Flush) => self.flush(&mut telling).await?,
-                Some(step @ (Step::Stop | Step::Overdue)) => {
-                    self.is_overdue |= matches!(step, Step::Overdue);
-                    told_to_stop = Some(Instant::now() + STOPPING);
+                Some(AttemptStep::Flush) => self.flush(&mut writer).await?,
+                Some(step @ (AttemptStep::Stop | AttemptStep::TimedOut)) => {
+                    self.has_timed_out |= matches!(step, AttemptStep::TimedOut);
+                    told_to_stop = Some(Instant::now() + STOP_TIMEOUT);
                     if let Err(error) = runtime.stop_run(&self.tenant, &run).await {
                         tracing::debug!(run = %self.id, %error, "failed to stop a run");
                     }
                 }
-                Some(Step::TooSlow) => {
-                    if self.is_overdue {
-                        self.fail("timeout", OVERDUE.into()).await?;
+                Some(AttemptStep::StopTimedOut) => {
+                    if self.has_timed_out {
+                        self.fail("timeout", TIMEOUT_MESSAGE.into()).await?;
                     } else {
                         self.cancel().await?;
                     }
-                    return Ok(End::Over);
+                    return Ok(AttemptEnd::Finished);
                 }
-                Some(Step::Decided) => {
+                Some(AttemptStep::Decided) => {
                     if let Some(lost) = self.deliver_decisions(&run).await? {
                         return Ok(lost);
                     }
@@ -115,14 +125,18 @@ impl Work<'_> {
     }
 
     /// The stream was disconnected. Received events are stored, and the next attempt continues after them.
-    async fn lost(&mut self, telling: &mut Telling, reason: &str) -> Result<End, StateError> {
-        self.flush(telling).await?;
-        Ok(End::Lost(reason.to_owned()))
+    async fn handle_disconnect(
+        &mut self,
+        writer: &mut EventWriter,
+        reason: &str,
+    ) -> Result<AttemptEnd, StateError> {
+        self.flush(writer).await?;
+        Ok(AttemptEnd::Disconnected(reason.to_owned()))
     }
 
     /// Stores the text so far, except what may be the beginning of a secret.
-    async fn flush(&mut self, telling: &mut Telling) -> Result<(), StateError> {
-        match telling.settled() {
+    async fn flush(&mut self, writer: &mut EventWriter) -> Result<(), StateError> {
+        match writer.take_safe_text() {
             Some(joined) => {
                 let update = RunUpdate {
                     events: vec![joined],
@@ -135,40 +149,40 @@ impl Work<'_> {
     }
 
     /// Waits for the next step; `None` at shutdown.
-    async fn step(
+    async fn next_step(
         &self,
-        events: &mut Events,
-        telling: &Telling,
+        events: &mut AgentEvents,
+        writer: &EventWriter,
         deadline: Instant,
         told_to_stop: Option<Instant>,
-    ) -> Option<Step> {
+    ) -> Option<AttemptStep> {
         let is_told = told_to_stop.is_some();
-        let is_waiting = !self.waiting.is_empty();
+        let is_waiting = !self.pending_approvals.is_empty();
         tokio::select! {
-            event = events.next() => Some(Step::Event(event)),
-            () = until(telling.joining.deadline()) => Some(Step::Flush),
-            () = self.handle.stop.cancelled(), if !is_told => Some(Step::Stop),
-            () = tokio::time::sleep_until(deadline), if !is_told => Some(Step::Overdue),
-            () = until(told_to_stop) => Some(Step::TooSlow),
-            () = self.handle.decided.notified(), if is_waiting => Some(Step::Decided),
-            () = tokio::time::sleep(self.until_next_look()), if is_waiting => Some(Step::Decided),
+            event = events.next() => Some(AttemptStep::Event(event)),
+            () = sleep_until(writer.coalescer.deadline()) => Some(AttemptStep::Flush),
+            () = self.handle.stop.cancelled(), if !is_told => Some(AttemptStep::Stop),
+            () = tokio::time::sleep_until(deadline), if !is_told => Some(AttemptStep::TimedOut),
+            () = sleep_until(told_to_stop) => Some(AttemptStep::StopTimedOut),
+            () = self.handle.decision_made.notified(), if is_waiting => Some(AttemptStep::Decided),
+            () = tokio::time::sleep(self.time_until_poll()), if is_waiting => Some(AttemptStep::Decided),
             () = self.runs.closing.cancelled() => None,
         }
     }
 
     /// The agent's id of the run, which is started if it has none yet.
-    async fn agent_run(&mut self) -> Result<Result<AgentRun, End>, StateError> {
+    async fn ensure_agent_run(&mut self) -> Result<Result<AgentRunId, AttemptEnd>, StateError> {
         if let Some(run) = &self.record.agent_run {
             return Ok(Ok(run.clone()));
         }
         if self.handle.stop.is_cancelled() {
             self.cancel().await?;
-            return Ok(Err(End::Over));
+            return Ok(Err(AttemptEnd::Finished));
         }
         let runtime = self.runs.agents.runtime();
         let attempt = self.record.run.attempt;
         let started = runtime
-            .run(&self.tenant, &self.id, attempt, &errand(&self.record))
+            .run(&self.tenant, &self.id, attempt, &run_input(&self.record))
             .await;
         let (code, message) = match started {
             Ok(run) => {
@@ -185,64 +199,67 @@ impl Work<'_> {
             }
             Err(
                 error @ (RuntimeError::Unreachable(_)
-                | RuntimeError::NoStart(_)
-                | RuntimeError::Died(_)),
+                | RuntimeError::StartFailed(_)
+                | RuntimeError::Exited(_)),
             ) => {
-                return Ok(Err(End::Lost(error.to_string())));
+                return Ok(Err(AttemptEnd::Disconnected(error.to_string())));
             }
             Err(RuntimeError::Unknown(message)) => ("not_found", message),
             Err(RuntimeError::Refused(message)) => ("refused", message),
-            Err(RuntimeError::Unable(message)) => ("unimplemented", message),
+            Err(RuntimeError::Unsupported(message)) => ("unimplemented", message),
         };
         self.fail(code, message).await?;
-        Ok(Err(End::Over))
+        Ok(Err(AttemptEnd::Finished))
     }
 
     /// Stores events in one transaction; returns whether the run is over.
-    async fn take_in(
+    async fn ingest(
         &mut self,
         batch: Vec<AgentEvent>,
-        telling: &mut Telling,
-    ) -> Result<Option<End>, StateError> {
-        self.fruitless = 0;
+        writer: &mut EventWriter,
+    ) -> Result<Option<AttemptEnd>, StateError> {
+        self.empty_attempts = 0;
         let mut update = RunUpdate::default();
         let mut end = None;
         for event in batch {
-            if telling.joining.add(&event) {
+            if writer.coalescer.add(&event) {
                 continue;
             }
-            let Some((name, members)) = translate(&event, &telling.redactor) else {
+            let Some((name, members)) = translate_event(&event, &writer.redactor) else {
                 continue;
             };
-            update.events.extend(telling.joined());
+            update.events.extend(writer.take_text());
             end = self
-                .take_in_one(&mut update, name, members, &event, telling)
+                .ingest_event(&mut update, name, members, &event, writer)
                 .await?;
             if end.is_some() {
                 break;
             }
         }
-        if matches!(end, Some(End::CutOff)) {
-            update.events.extend(telling.joined());
+        if matches!(end, Some(AttemptEnd::Interrupted)) {
+            update.events.extend(writer.take_text());
         }
-        let is_decided = update.asked.iter().any(|asked| asked.carried.is_some());
+        let is_decided = update
+            .new_approvals
+            .iter()
+            .any(|asked| asked.carried.is_some());
         if !update.events.is_empty() || update.change.status.is_some() {
             self.store(update).await?;
         }
         if is_decided {
-            self.handle.decided.notify_one();
+            self.handle.decision_made.notify_one();
         }
         Ok(end)
     }
 
-    async fn take_in_one(
+    async fn ingest_event(
         &mut self,
         update: &mut RunUpdate,
         name: &'static str,
         mut members: Map<String, Value>,
         event: &AgentEvent,
-        telling: &Telling,
-    ) -> Result<Option<End>, StateError> {
+        writer: &EventWriter,
+    ) -> Result<Option<AttemptEnd>, StateError> {
         let mut name = name;
         let mut end = None;
         let change = &mut update.change;
@@ -253,14 +270,15 @@ impl Work<'_> {
             }
             "tool.completed" => self.ended_calls += 1,
             "approval.request" => {
-                let mut asked = new_approval(&members, telling.approval_timeout)?;
-                asked.carried = self.carry(&asked);
+                let mut asked = new_approval(&members, writer.approval_timeout)?;
+                asked.carried = self.carry_decision(&asked);
                 members.insert("approvalId".into(), json!(asked.id));
-                self.waiting.push(Waiting::of_new(&asked));
+                self.pending_approvals
+                    .push(PendingApproval::from_new(&asked));
                 if let Some(agent) = &asked.agent_id {
-                    self.names.insert(agent.clone(), asked.id.clone());
+                    self.approval_ids.insert(agent.clone(), asked.id.clone());
                 }
-                update.asked.push(asked);
+                update.new_approvals.push(asked);
                 change.status = Some(RunStatus::WaitingForApproval);
                 // The only tool call so far is the one that waits for approval.
                 if self.started_calls == 1 && self.ended_calls == 0 {
@@ -268,8 +286,8 @@ impl Work<'_> {
                 }
             }
             "approval.responded" => {
-                self.settle_approval(&mut members).await?;
-                if self.waiting.is_empty() {
+                self.close_approval(&mut members).await?;
+                if self.pending_approvals.is_empty() {
                     change.status = Some(RunStatus::Running);
                 }
                 if self.started_calls > 0 {
@@ -280,20 +298,20 @@ impl Work<'_> {
                 change.status = Some(RunStatus::Completed);
                 let output = members.get("output").and_then(Value::as_str);
                 change.output = output.map(str::to_owned);
-                change.usage = translate::usage(&members);
-                end = Some(End::Over);
+                change.usage = translate::parse_usage(&members);
+                end = Some(AttemptEnd::Finished);
             }
             "run.failed" | "run.cancelled" => {
-                translate::hide_home(&mut members, &telling.home);
-                let error = (name == "run.failed").then(|| translate::error(&members));
+                translate::hide_home(&mut members, &writer.home);
+                let error = (name == "run.failed").then(|| translate::parse_error(&members));
                 let is_cut_off = error
                     .as_ref()
                     .is_some_and(|error| error.code == "interrupted");
-                if is_cut_off && !self.handle.stop.is_cancelled() && !self.is_overdue {
-                    return Ok(Some(End::CutOff));
+                if is_cut_off && !self.handle.stop.is_cancelled() && !self.has_timed_out {
+                    return Ok(Some(AttemptEnd::Interrupted));
                 }
-                name = self.note_end(change, &mut members, error);
-                end = Some(End::Over);
+                name = self.record_end(change, &mut members, error);
+                end = Some(AttemptEnd::Finished);
             }
             _ => {}
         }
@@ -306,16 +324,16 @@ impl Work<'_> {
     }
 
     /// The final event of a run without output: it depends on who stopped it.
-    fn note_end(
+    fn record_end(
         &self,
         change: &mut RunChange,
         members: &mut Map<String, Value>,
         error: Option<RunError>,
     ) -> &'static str {
-        let error = if self.is_overdue {
+        let error = if self.has_timed_out {
             Some(RunError {
                 code: "timeout".into(),
-                message: OVERDUE.into(),
+                message: TIMEOUT_MESSAGE.into(),
             })
         } else {
             error.filter(|_| !self.handle.stop.is_cancelled())
@@ -324,7 +342,7 @@ impl Work<'_> {
             members.clear();
             change.status = Some(RunStatus::Cancelled);
             if let Some(cause) = self.handle.cause.get() {
-                *members = ending::members(&cause.code, cause);
+                *members = tenant_stop::error_members(&cause.code, cause);
                 change.error = Some(cause.clone());
             }
             return "run.cancelled";
@@ -337,33 +355,33 @@ impl Work<'_> {
     }
 }
 
-const OVERDUE: &str = "the run exceeded its time limit";
+const TIMEOUT_MESSAGE: &str = "the run exceeded its time limit";
 
 /// Prepares events for storage: redacts secrets and coalesces text.
-struct Telling {
+struct EventWriter {
     redactor: Redactor,
     /// The home's path, which is removed from events.
     home: String,
-    joining: Joining,
+    coalescer: TextCoalescer,
     approval_timeout: Duration,
 }
 
-impl Telling {
+impl EventWriter {
     /// The text so far as one redacted event.
-    fn joined(&mut self) -> Option<NewEvent> {
-        self.joining.take(&self.redactor)
+    fn take_text(&mut self) -> Option<NewEvent> {
+        self.coalescer.take(&self.redactor)
     }
 
     /// The same, except what may be the beginning of a secret.
-    fn settled(&mut self) -> Option<NewEvent> {
-        self.joining.take_settled(&self.redactor)
+    fn take_safe_text(&mut self) -> Option<NewEvent> {
+        self.coalescer.take_safe(&self.redactor)
     }
 }
 
 /// An event and those that have already arrived after it.
-fn take_ready(first: AgentEvent, events: &mut Events) -> Vec<AgentEvent> {
+fn drain_ready(first: AgentEvent, events: &mut AgentEvents) -> Vec<AgentEvent> {
     let mut batch = vec![first];
-    while batch.len() < BATCH {
+    while batch.len() < MAX_EVENT_BATCH {
         match events.next().now_or_never() {
             Some(Some(Ok(event))) => batch.push(event),
             // An error is seen again on the next poll, since an ended stream stays ended.
@@ -374,7 +392,7 @@ fn take_ready(first: AgentEvent, events: &mut Events) -> Vec<AgentEvent> {
 }
 
 /// Sleeps until a moment, or forever.
-async fn until(moment: Option<Instant>) {
+async fn sleep_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,

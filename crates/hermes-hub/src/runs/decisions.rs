@@ -5,22 +5,26 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{Runs, attempt::End, carry_out::Work};
+use super::{Runs, attempt::AttemptEnd};
 use crate::{
     ApprovalId, Problem, RunId, TenantId,
-    audit::NewEntry,
-    runtime::{AgentRun, Decision, RuntimeError},
-    shapes::{Approval, ApprovalState, Time},
-    state::{ApprovalQuery, Carried, Choice, NewApproval, Page, RunChange, RunUpdate, StateError},
+    api_types::{Approval, ApprovalState, Time},
+    audit::NewAuditEntry,
+    runs::execute::ActiveRun,
+    runtime::{AgentRunId, ApprovalDecision, RuntimeError},
+    state::{
+        ApprovalChoice, ApprovalQuery, CarriedDecision, NewApproval, Page, RunChange, RunUpdate,
+        StateError,
+    },
 };
 
 /// How often a waiting run checks for decisions made on another node.
-const ROUND: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-const LONGEST: usize = 16 * 1024;
+const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 #[derive(Debug, Clone, Default)]
-pub struct Answer {
+pub struct DecisionRequest {
     /// `once`, `session`, `always` or `deny`; `approve`, `approved` and `allow` mean `once`.
     pub choice: String,
     /// Which approval; the oldest that waits, if absent.
@@ -31,26 +35,26 @@ pub struct Answer {
     pub by: String,
 }
 
-pub(super) struct Waiting {
+pub(super) struct PendingApproval {
     pub(super) id: ApprovalId,
     /// The agent's id.
-    pub(super) agent: Option<String>,
+    pub(super) agent_id: Option<String>,
     expires_at: Option<Time>,
 }
 
-impl Waiting {
+impl PendingApproval {
     pub(super) fn new(approval: &Approval, agent: Option<String>) -> Self {
         Self {
             id: approval.approval_id.clone(),
-            agent,
+            agent_id: agent,
             expires_at: approval.expires_at,
         }
     }
 
-    pub(super) fn of_new(asked: &NewApproval) -> Self {
+    pub(super) fn from_new(asked: &NewApproval) -> Self {
         Self {
             id: asked.id.clone(),
-            agent: asked.agent_id.clone(),
+            agent_id: asked.agent_id.clone(),
             expires_at: asked.expires_at,
         }
     }
@@ -62,10 +66,10 @@ impl Runs {
         &self,
         tenant: &TenantId,
         run: &RunId,
-        answer: Answer,
-        entry: NewEntry,
+        answer: DecisionRequest,
+        entry: NewAuditEntry,
     ) -> Result<Vec<Approval>, Problem> {
-        let choice = normalized(&answer.choice)?;
+        let choice = normalize_choice(&answer.choice)?;
         if self.state.run(tenant, run).await?.is_none() {
             return Err(Problem::not_found("there is no such run"));
         }
@@ -86,7 +90,7 @@ impl Runs {
         let mut entry = entry;
         let mut decided = Vec::new();
         for approval in pending {
-            let choice = Choice {
+            let choice = ApprovalChoice {
                 choice: choice.to_owned(),
                 by: Some(answer.by.clone()),
                 reason: answer.reason.clone(),
@@ -112,7 +116,7 @@ impl Runs {
             return Err(not_pending());
         }
         if let Some(handle) = self.handle(run) {
-            handle.decided.notify_one();
+            handle.decision_made.notify_one();
         }
         Ok(decided)
     }
@@ -121,13 +125,13 @@ impl Runs {
     pub async fn decide_approval(
         &self,
         id: &ApprovalId,
-        answer: Answer,
-        entry: NewEntry,
+        answer: DecisionRequest,
+        entry: NewAuditEntry,
     ) -> Result<Approval, Problem> {
         let Some(approval) = self.state.approval(id).await? else {
             return Err(Problem::not_found("there is no such approval"));
         };
-        let answer = Answer {
+        let answer = DecisionRequest {
             approval_id: Some(id.clone()),
             all: false,
             ..answer
@@ -141,7 +145,7 @@ impl Runs {
     fn count_decision(&self, approval: &Approval) {
         let label = format!("state=\"{}\"", approval.state);
         let metrics = self.agents.metrics();
-        metrics.count("approvals_total", label, 1);
+        metrics.increment("approvals_total", label, 1);
     }
 }
 
@@ -149,10 +153,10 @@ fn not_pending() -> Problem {
     Problem::precondition(
         "nothing waits for that decision; it was made already, or the run has ended",
     )
-    .because("approval_not_pending")
+    .with_reason("approval_not_pending")
 }
 
-fn normalized(choice: &str) -> Result<&'static str, Problem> {
+fn normalize_choice(choice: &str) -> Result<&'static str, Problem> {
     match choice {
         "once" | "approve" | "approved" | "allow" => Ok("once"),
         "session" => Ok("session"),
@@ -160,7 +164,7 @@ fn normalized(choice: &str) -> Result<&'static str, Problem> {
         "deny" => Ok("deny"),
         _ => {
             let message = "`choice` is `once`, `session`, `always` or `deny`";
-            Err(Problem::invalid(message).at("choice", "invalid"))
+            Err(Problem::invalid(message).with_detail("choice", "invalid"))
         }
     }
 }
@@ -171,7 +175,7 @@ pub(super) fn new_approval(
 ) -> Result<NewApproval, StateError> {
     let text = |member: &str| {
         let text = members.get(member).and_then(Value::as_str);
-        text.map(|text| text.chars().take(LONGEST).collect::<String>())
+        text.map(|text| text.chars().take(MAX_TEXT_BYTES).collect::<String>())
     };
     Ok(NewApproval {
         id: ApprovalId::random().map_err(StateError::broken)?,
@@ -183,7 +187,7 @@ pub(super) fn new_approval(
     })
 }
 
-fn called_tool(called: bool) -> RunUpdate {
+fn tool_called_update(called: bool) -> RunUpdate {
     RunUpdate {
         change: RunChange {
             called_tool: Some(called),
@@ -193,51 +197,51 @@ fn called_tool(called: bool) -> RunUpdate {
     }
 }
 
-impl Work<'_> {
+impl ActiveRun<'_> {
     /// Time until an approval expires, or the next check for decisions made elsewhere.
-    pub(super) fn until_next_look(&self) -> Duration {
+    pub(super) fn time_until_poll(&self) -> Duration {
         let now = Time::now().millis();
         let first = self
-            .waiting
+            .pending_approvals
             .iter()
             .filter_map(|waiting| waiting.expires_at)
             .min();
         let left = first.map_or(i64::MAX, |first| first.millis() - now);
-        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(ROUND)
+        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(POLL_INTERVAL)
     }
 
     /// Delivers decisions to the agent, and denies expired approvals.
     pub(super) async fn deliver_decisions(
         &mut self,
-        run: &AgentRun,
-    ) -> Result<Option<End>, StateError> {
+        run: &AgentRunId,
+    ) -> Result<Option<AttemptEnd>, StateError> {
         let runtime = Arc::clone(self.runs.agents.runtime());
         let mut at = 0;
-        while let Some(waiting) = self.waiting.get(at) {
-            let Some(approval) = self.decided(&waiting.id, waiting.expires_at).await? else {
+        while let Some(waiting) = self.pending_approvals.get(at) {
+            let Some(approval) = self.load_decision(&waiting.id, waiting.expires_at).await? else {
                 at += 1;
                 continue;
             };
-            let decision = Decision {
+            let decision = ApprovalDecision {
                 choice: approval.choice.clone().unwrap_or_else(|| "deny".into()),
-                approval_id: waiting.agent.clone(),
+                approval_id: waiting.agent_id.clone(),
                 all: false,
                 reason: approval.reason.clone(),
             };
             let had_called = self.record.called_tool;
             if decision.choice != "deny" {
                 // From here on a tool may have an effect.
-                self.store(called_tool(true)).await?;
+                self.store(tool_called_update(true)).await?;
             }
             match runtime.decide(&self.tenant, run, &decision).await {
-                Err(error @ (RuntimeError::Unreachable(_) | RuntimeError::NoStart(_))) => {
-                    return Ok(Some(End::Lost(error.to_string())));
+                Err(error @ (RuntimeError::Unreachable(_) | RuntimeError::StartFailed(_))) => {
+                    return Ok(Some(AttemptEnd::Disconnected(error.to_string())));
                 }
                 Err(error) => {
                     tracing::debug!(run = %self.id, %error, "agent did not accept a decision");
                     // The decision was not delivered, so nothing was done and the run may be retried.
                     if self.record.called_tool != had_called {
-                        self.store(called_tool(had_called)).await?;
+                        self.store(tool_called_update(had_called)).await?;
                     }
                 }
                 // Any other decision stays valid if the run is retried.
@@ -249,13 +253,13 @@ impl Work<'_> {
                 }
                 Ok(()) => {}
             }
-            self.waiting.remove(at);
+            self.pending_approvals.remove(at);
         }
         Ok(None)
     }
 
     /// An approval if it is decided; an expired one is denied.
-    async fn decided(
+    async fn load_decision(
         &self,
         id: &ApprovalId,
         expires_at: Option<Time>,
@@ -271,13 +275,13 @@ impl Work<'_> {
         if expires_at.is_none_or(|end| end > Time::now()) {
             return Ok(None);
         }
-        let choice = Choice {
+        let choice = ApprovalChoice {
             choice: "deny".into(),
             by: None,
             reason: Some("nobody decided in time".into()),
         };
         match state
-            .decide(id, choice, self.entry("approval_timeout", id))
+            .decide(id, choice, self.audit_entry("approval_timeout", id))
             .await
         {
             Ok(approval) => {
@@ -289,44 +293,49 @@ impl Work<'_> {
         }
     }
 
-    fn entry(&self, action: &str, id: &ApprovalId) -> NewEntry {
-        NewEntry::by_hub(action).of(&self.tenant).to(id.as_str())
+    fn audit_entry(&self, action: &str, id: &ApprovalId) -> NewAuditEntry {
+        NewAuditEntry::by_hub(action)
+            .for_tenant(&self.tenant)
+            .with_target(id.as_str())
     }
 
     /// The agent reports that an approval is over: it was decided, or the agent did not wait.
-    pub(super) async fn settle_approval(
+    pub(super) async fn close_approval(
         &mut self,
         members: &mut Map<String, Value>,
     ) -> Result<(), StateError> {
         let agent = members.get("approvalId").and_then(Value::as_str);
-        let Some(id) = agent.and_then(|agent| self.names.get(agent)).cloned() else {
+        let Some(id) = agent
+            .and_then(|agent| self.approval_ids.get(agent))
+            .cloned()
+        else {
             return Ok(());
         };
         let choice = members.get("choice").and_then(Value::as_str);
-        let choice = Choice {
+        let choice = ApprovalChoice {
             choice: choice.unwrap_or("deny").to_owned(),
             by: None,
             reason: None,
         };
-        let entry = self.entry("approval_ended", &id);
+        let entry = self.audit_entry("approval_ended", &id);
         match self.runs.state.decide(&id, choice, entry).await {
             // Decided earlier, or requested and decided before it was stored.
             Ok(_) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
-        self.waiting.retain(|waiting| waiting.id != id);
+        self.pending_approvals.retain(|waiting| waiting.id != id);
         members.insert("approvalId".into(), json!(id));
         Ok(())
     }
 
     /// A decision of an interrupted attempt on the same command is valid for this one. It is stored with the approval,
     /// so that nobody is asked again.
-    pub(super) fn carry(&mut self, asked: &NewApproval) -> Option<Carried> {
+    pub(super) fn carry_decision(&mut self, asked: &NewApproval) -> Option<CarriedDecision> {
         let same = |earlier: &Approval| earlier.command == asked.command;
-        let at = self.carried.iter().position(same)?;
-        Some(Carried {
-            from: self.carried.remove(at).approval_id,
-            entry: self.entry("approval_carried", &asked.id),
+        let at = self.carried_decisions.iter().position(same)?;
+        Some(CarriedDecision {
+            from: self.carried_decisions.remove(at).approval_id,
+            entry: self.audit_entry("approval_carried", &asked.id),
         })
     }
 
@@ -334,9 +343,9 @@ impl Work<'_> {
     pub(super) async fn await_decisions(&mut self) -> Result<bool, StateError> {
         loop {
             let mut is_open = false;
-            for waiting in &self.waiting {
+            for waiting in &self.pending_approvals {
                 is_open |= self
-                    .decided(&waiting.id, waiting.expires_at)
+                    .load_decision(&waiting.id, waiting.expires_at)
                     .await?
                     .is_none();
             }
@@ -344,8 +353,8 @@ impl Work<'_> {
                 return Ok(true);
             }
             tokio::select! {
-                () = self.handle.decided.notified() => {}
-                () = tokio::time::sleep(self.until_next_look()) => {}
+                () = self.handle.decision_made.notified() => {}
+                () = tokio::time::sleep(self.time_until_poll()) => {}
                 () = self.runs.closing.cancelled() => return Ok(false),
                 () = self.handle.stop.cancelled() => {
                     self.cancel().await?;

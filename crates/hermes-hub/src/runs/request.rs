@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Problem, runtime::Errand, state::RunRecord};
+use crate::{Problem, runtime::RunInput, state::RunRecord};
 
 /// What a client wants run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ pub struct RunRequest {
 
 impl RunRequest {
     /// Validates the request and returns it as stored.
-    pub(super) fn stored(mut self) -> Result<Value, Problem> {
+    pub(super) fn into_stored(mut self) -> Result<Value, Problem> {
         let is_said = match &self.input {
             Value::String(text) => !text.trim().is_empty(),
             Value::Array(messages) => messages
@@ -45,11 +45,11 @@ impl RunRequest {
         if !is_said {
             let message =
                 "`input` is a text, or a list of messages of which the last has the role `user`";
-            return Err(Problem::invalid(message).at("input", "invalid"));
+            return Err(Problem::invalid(message).with_detail("input", "invalid"));
         }
         if self.timeout_seconds == Some(0) {
             let message = "`timeoutSeconds` is 1 or more";
-            return Err(Problem::invalid(message).at("timeoutSeconds", "invalid"));
+            return Err(Problem::invalid(message).with_detail("timeoutSeconds", "invalid"));
         }
         // They have columns of their own.
         self.metadata = Map::new();
@@ -63,12 +63,12 @@ impl RunRequest {
 }
 
 /// The input for the agent from a stored run.
-pub(super) fn errand(record: &RunRecord) -> Errand {
+pub(super) fn run_input(record: &RunRecord) -> RunInput {
     if let Some(job) = &record.job {
-        return Errand::Job(job.clone());
+        return RunInput::Job(job.clone());
     }
     let request: RunRequest = serde_json::from_value(record.request.clone()).unwrap_or_default();
-    Errand::Input {
+    RunInput::Prompt {
         input: request.input,
         instructions: request.instructions,
         session_id: request.session_id,
@@ -90,7 +90,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(request.timeout_seconds, Some(600));
-        let stored = request.stored().unwrap();
+        let stored = request.into_stored().unwrap();
         assert_eq!(
             stored,
             json!({"input": "Hi", "sessionId": "s1", "metadata": {}, "retryInterrupted": false})
@@ -104,7 +104,7 @@ mod tests {
             ..RunRequest::default()
         };
         let said = json!([{"role": "user", "content": "Hi"}]);
-        assert!(request(said).stored().is_ok());
+        assert!(request(said).into_stored().is_ok());
         for input in [
             json!(null),
             json!(""),
@@ -112,7 +112,7 @@ mod tests {
             json!([{"role": "assistant", "content": "Hi"}]),
         ] {
             assert!(
-                request(input.clone()).stored().is_err(),
+                request(input.clone()).into_stored().is_err(),
                 "{input} was taken"
             );
         }

@@ -4,12 +4,12 @@ use hermes_config::Redactor;
 use serde_json::{Map, Value};
 
 use crate::{
+    api_types::{RunError, RunUsage},
     runtime::AgentEvent,
-    shapes::{RunError, RunUsage},
 };
 
 /// Known event names. Others are dropped.
-const KNOWN: [&str; 11] = [
+const KNOWN_EVENTS: [&str; 11] = [
     "run.started",
     "run.requeued",
     "message.delta",
@@ -23,19 +23,19 @@ const KNOWN: [&str; 11] = [
     "run.cancelled",
 ];
 
-const OWN: [&str; 5] = ["id", "event", "run_id", "time", "timestamp"];
+const HUB_MEMBERS: [&str; 5] = ["id", "event", "run_id", "time", "timestamp"];
 
 /// Name and members of an event, if it is known.
-pub(super) fn translate(
+pub(super) fn translate_event(
     event: &AgentEvent,
     redactor: &Redactor,
 ) -> Option<(&'static str, Map<String, Value>)> {
     let name = event.body.get("event").and_then(Value::as_str)?;
-    let name = KNOWN.into_iter().find(|known| *known == name)?;
+    let name = KNOWN_EVENTS.into_iter().find(|known| *known == name)?;
     let members = event
         .body
         .iter()
-        .filter(|(member, _)| !OWN.contains(&member.as_str()))
+        .filter(|(member, _)| !HUB_MEMBERS.contains(&member.as_str()))
         .map(|(member, value)| {
             let value = match (member.as_str(), value) {
                 ("usage", Value::Object(usage)) => Value::Object(
@@ -44,7 +44,7 @@ pub(super) fn translate(
                         .map(|(member, count)| (camel_case(member), count.clone()))
                         .collect(),
                 ),
-                _ => redact(value, redactor),
+                _ => redact_value(value, redactor),
             };
             (camel_case(member), value)
         })
@@ -52,13 +52,16 @@ pub(super) fn translate(
     Some((name, members))
 }
 
-fn redact(value: &Value, redactor: &Redactor) -> Value {
+fn redact_value(value: &Value, redactor: &Redactor) -> Value {
     match value {
         Value::String(text) => redactor.redact(text).into_owned().into(),
-        Value::Array(items) => items.iter().map(|item| redact(item, redactor)).collect(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| redact_value(item, redactor))
+            .collect(),
         Value::Object(members) => members
             .iter()
-            .map(|(member, value)| (member.clone(), redact(value, redactor)))
+            .map(|(member, value)| (member.clone(), redact_value(value, redactor)))
             .collect(),
         other => other.clone(),
     }
@@ -91,11 +94,11 @@ pub(super) fn hide_home(members: &mut Map<String, Value>, home: &str) {
     }
 }
 
-pub(super) fn usage(members: &Map<String, Value>) -> Option<RunUsage> {
+pub(super) fn parse_usage(members: &Map<String, Value>) -> Option<RunUsage> {
     serde_json::from_value(members.get("usage")?.clone()).ok()
 }
 
-pub(super) fn error(members: &Map<String, Value>) -> RunError {
+pub(super) fn parse_error(members: &Map<String, Value>) -> RunError {
     let error = members.get("error").unwrap_or(&Value::Null);
     let text = |member: &str| error.get(member).and_then(Value::as_str);
     RunError {
@@ -119,7 +122,7 @@ mod tests {
             sequence: 1,
             body: body.as_object().unwrap().clone(),
         };
-        translate(&event, &redactor).map(|(name, members)| (name, Value::Object(members)))
+        translate_event(&event, &redactor).map(|(name, members)| (name, Value::Object(members)))
     }
 
     #[test]
@@ -142,7 +145,7 @@ mod tests {
             "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
         }))
         .unwrap();
-        let usage = usage(members.as_object().unwrap()).unwrap();
+        let usage = parse_usage(members.as_object().unwrap()).unwrap();
         assert_eq!((usage.input_tokens, usage.total_tokens), (1, 3));
     }
 
@@ -168,12 +171,12 @@ mod tests {
     #[test]
     fn an_error_is_read_as_text_or_as_object() {
         let members = json!({"error": {"code": "interrupted", "message": "m"}});
-        let read = error(members.as_object().unwrap());
+        let read = parse_error(members.as_object().unwrap());
         assert_eq!(
             (read.code.as_str(), read.message.as_str()),
             ("interrupted", "m")
         );
         let members = json!({"error": "m"});
-        assert_eq!(error(members.as_object().unwrap()).message, "m");
+        assert_eq!(parse_error(members.as_object().unwrap()).message, "m");
     }
 }

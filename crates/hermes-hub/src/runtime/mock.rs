@@ -11,12 +11,12 @@ use futures::{StreamExt, stream::BoxStream};
 use serde_json::{Map, Value, json};
 
 use super::{
-    AgentEvent, AgentRun, Confinement, Decision, Directives, Errand, Launch, Life, Runtime,
-    RuntimeError,
+    AgentEvent, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives, ProcessStatus,
+    RunInput, Runtime, RuntimeError,
 };
 use crate::{RunId, TenantId};
 
-pub const ANSWER: &str = "This Hub runs no agents (`runtime: mock`).";
+pub const FIXED_OUTPUT: &str = "This Hub runs no agents (`runtime: mock`).";
 
 #[derive(Debug, Default)]
 pub struct MockRuntime {
@@ -33,8 +33,8 @@ fn events() -> Vec<AgentEvent> {
     let usage = json!({"input_tokens": 0, "output_tokens": 0, "total_tokens": 0});
     [
         json!({"event": "run.started"}),
-        json!({"event": "message.delta", "delta": ANSWER}),
-        json!({"event": "run.completed", "output": ANSWER, "usage": usage}),
+        json!({"event": "message.delta", "delta": FIXED_OUTPUT}),
+        json!({"event": "run.completed", "output": FIXED_OUTPUT, "usage": usage}),
     ]
     .into_iter()
     .zip(1..)
@@ -50,7 +50,7 @@ fn events() -> Vec<AgentEvent> {
 
 #[async_trait]
 impl Runtime for MockRuntime {
-    async fn start(&self, launch: Launch) -> Result<Vec<Confinement>, RuntimeError> {
+    async fn start(&self, launch: AgentLaunch) -> Result<Vec<Confinement>, RuntimeError> {
         self.awake().insert(launch.tenant);
         Ok(vec![Confinement {
             means: "Sandboxed",
@@ -63,11 +63,11 @@ impl Runtime for MockRuntime {
         self.awake().remove(tenant);
     }
 
-    async fn life(&self, tenant: &TenantId) -> Life {
+    async fn status(&self, tenant: &TenantId) -> ProcessStatus {
         if self.awake().contains(tenant) {
-            Life::Running { pid: None }
+            ProcessStatus::Running { pid: None }
         } else {
-            Life::Stopped
+            ProcessStatus::Stopped
         }
     }
 
@@ -80,15 +80,15 @@ impl Runtime for MockRuntime {
         _: &TenantId,
         run: &RunId,
         attempt: u32,
-        _: &Errand,
-    ) -> Result<AgentRun, RuntimeError> {
-        Ok(AgentRun(format!("{run}-{attempt}")))
+        _: &RunInput,
+    ) -> Result<AgentRunId, RuntimeError> {
+        Ok(AgentRunId(format!("{run}-{attempt}")))
     }
 
     async fn events(
         &self,
         _: &TenantId,
-        _: &AgentRun,
+        _: &AgentRunId,
         after: u64,
     ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
         let rest = events()
@@ -98,11 +98,16 @@ impl Runtime for MockRuntime {
         Ok(futures::stream::iter(rest).boxed())
     }
 
-    async fn decide(&self, _: &TenantId, _: &AgentRun, _: &Decision) -> Result<(), RuntimeError> {
+    async fn decide(
+        &self,
+        _: &TenantId,
+        _: &AgentRunId,
+        _: &ApprovalDecision,
+    ) -> Result<(), RuntimeError> {
         Err(RuntimeError::Refused("nothing waits for a decision".into()))
     }
 
-    async fn stop_run(&self, _: &TenantId, _: &AgentRun) -> Result<(), RuntimeError> {
+    async fn stop_run(&self, _: &TenantId, _: &AgentRunId) -> Result<(), RuntimeError> {
         Ok(())
     }
 }
@@ -116,13 +121,13 @@ mod tests {
         let mock = MockRuntime::default();
         let tenant = TenantId::parse("a").unwrap();
         let run = RunId::random().unwrap();
-        let job = Errand::Job(crate::JobId::parse("j").unwrap());
+        let job = RunInput::Job(crate::JobId::parse("j").unwrap());
         let run = mock.run(&tenant, &run, 1, &job).await.unwrap();
         for after in [0, 2] {
             let events = mock.events(&tenant, &run, after).await.unwrap();
             let events: Vec<_> = events.map(Result::unwrap).collect().await;
             assert_eq!(events.len() as u64, 3 - after);
-            assert_eq!(events.last().unwrap().body["output"], ANSWER);
+            assert_eq!(events.last().unwrap().body["output"], FIXED_OUTPUT);
         }
     }
 }

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::OfTenant;
+use super::TenantRef;
 use crate::{
     Problem, TenantId,
+    api_types::AccessStatus,
     call::{Call, Reply},
-    shapes::AccessStatus,
-    state::NewAccess,
+    state::AccessChange,
 };
 
 /// A change of access.
@@ -27,7 +27,7 @@ pub(crate) struct SetAccess {
     reason: Option<String>,
 }
 
-pub(crate) async fn get(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+pub(crate) async fn get(call: Call, _: TenantRef) -> Result<Reply, Problem> {
     Reply::json(&call.tenant()?.access)
 }
 
@@ -39,13 +39,13 @@ pub(crate) async fn set(call: Call, input: SetAccess) -> Result<Reply, Problem> 
         {
             return Err(
                 Problem::invalid(format!("`{name}` may have 1000 characters at most"))
-                    .at(name, "too long"),
+                    .with_detail(name, "too long"),
             );
         }
     }
     let usual = || {
-        let standing = call.hub.standing();
-        let rules = standing.section("access");
+        let effective_documents = call.hub.effective_documents();
+        let rules = effective_documents.section("access");
         let message = rules.get("blockedMessage").and_then(Value::as_str);
         message.map(str::to_owned)
     };
@@ -53,7 +53,7 @@ pub(crate) async fn set(call: Call, input: SetAccess) -> Result<Reply, Problem> 
         AccessStatus::Blocked => input.message.or_else(usual),
         AccessStatus::Active => input.message,
     };
-    let access = NewAccess {
+    let access = AccessChange {
         status: input.status,
         message,
         reason: input.reason,

@@ -6,11 +6,11 @@ use http::{HeaderMap, HeaderValue, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Nothing, page};
+use super::{NoInput, page_request};
 use crate::{
     Problem, TenantId,
-    call::{Body, Call, Reply},
-    shapes::{AuditEntry, Decision, Time},
+    api_types::{AuditEntry, Decision, Time},
+    call::{Call, Reply, ReplyBody},
     state::{AuditOrder, AuditQuery, Page},
 };
 
@@ -60,7 +60,7 @@ pub(crate) struct AuditList {
 
 pub(crate) async fn list(call: Call, input: ListAudit) -> Result<Reply, Problem> {
     let mut query = AuditQuery {
-        only: call.principal().only(),
+        only: call.principal().visible_tenants(),
         tenant: input.tenant,
         actor: input.actor,
         action: input.action,
@@ -72,9 +72,9 @@ pub(crate) async fn list(call: Call, input: ListAudit) -> Result<Reply, Problem>
     };
     if input.format == Some(AuditFormat::Ndjson) {
         query.order = AuditOrder::OldestFirst;
-        return Ok(export(&call, query));
+        return Ok(export_entries(&call, query));
     }
-    let page = page(input.limit, input.cursor)?;
+    let page = page_request(input.limit, input.cursor)?;
     let found = call.hub.state().audit(&query, &page).await?;
     Reply::json(&AuditList {
         entries: found.items,
@@ -83,7 +83,7 @@ pub(crate) async fn list(call: Call, input: ListAudit) -> Result<Reply, Problem>
 }
 
 /// Streams all entries as lines, read page by page.
-fn export(call: &Call, query: AuditQuery) -> Reply {
+fn export_entries(call: &Call, query: AuditQuery) -> Reply {
     let state = call.hub.shared_state();
     let pieces = stream::unfold(Some(Page::first(500)), move |page| {
         let (state, query) = (state.clone(), query.clone());
@@ -92,7 +92,12 @@ fn export(call: &Call, query: AuditQuery) -> Reply {
             let found = state.audit(&query, &page).await;
             Some(match found {
                 Ok(found) => {
-                    let lines: Vec<u8> = found.items.iter().filter_map(line).flatten().collect();
+                    let lines: Vec<u8> = found
+                        .items
+                        .iter()
+                        .filter_map(entry_line)
+                        .flatten()
+                        .collect();
                     (
                         Ok(Bytes::from(lines)),
                         found.next.map(|next| Page::after(500, next)),
@@ -109,11 +114,11 @@ fn export(call: &Call, query: AuditQuery) -> Reply {
     Reply {
         status: 200,
         etag: None,
-        body: Body::Bytes(headers, axum::body::Body::from_stream(pieces.boxed())),
+        body: ReplyBody::Bytes(headers, axum::body::Body::from_stream(pieces.boxed())),
     }
 }
 
-fn line(entry: &AuditEntry) -> Option<Vec<u8>> {
+fn entry_line(entry: &AuditEntry) -> Option<Vec<u8>> {
     let mut line = serde_json::to_vec(entry).ok()?;
     line.push(b'\n');
     Some(line)
@@ -141,7 +146,7 @@ pub(crate) struct ChainReport {
     reason: Option<String>,
 }
 
-pub(crate) async fn verify(call: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn verify(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let checks = call.hub.state().verify_audit().await?;
     let chains: Vec<_> = checks
         .into_iter()

@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{OfTenant, blocking, recorded, tenants};
+use super::{TenantRef, run_blocking, run_recorded, tenants};
 use crate::{
-    Code, JobId, Problem, TenantId,
+    JobId, Problem, ProblemCode, TenantId,
     call::{Call, Reply},
-    clock::files,
     ids::hex,
+    scheduler::job_files,
     state::{Page, RunQuery},
 };
 
 mod fields;
 
-const SHOWN: u32 = 10;
+const SHOWN_EXECUTIONS: u32 = 10;
 
 /// A job as the agent keeps it; members it does not know are kept, too.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -34,16 +34,16 @@ pub(crate) struct JobList {
 
 /// A job.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct OneJob {
+pub(crate) struct JobReply {
     job: JobRecord,
     /// What its schedule was understood to mean.
     #[serde(skip_serializing_if = "Option::is_none")]
-    understood: Option<UnderstoodSchedule>,
+    understood: Option<ScheduleSummary>,
 }
 
 /// What a schedule means.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct UnderstoodSchedule {
+pub(crate) struct ScheduleSummary {
     /// In words.
     words: String,
     /// When the job runs next, in the tenant's zone; at most three times, and none while it is paused.
@@ -65,9 +65,9 @@ pub(crate) struct Execution {
     run_id: Option<crate::RunId>,
     status: String,
     /// When it was due; absent if somebody ran it by hand.
-    due_at: Option<crate::shapes::Time>,
-    created_at: crate::shapes::Time,
-    updated_at: crate::shapes::Time,
+    due_at: Option<crate::api_types::Time>,
+    created_at: crate::api_types::Time,
+    updated_at: crate::api_types::Time,
     /// Why it did not run, or failed.
     error: Option<String>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Execution {
 /// A job of a tenant.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfJob {
+pub(crate) struct JobRef {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
@@ -91,7 +91,7 @@ pub(crate) struct CreateJob {
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
     /// The job.
-    #[schemars(with = "fields::JobGiven")]
+    #[schemars(with = "fields::JobInput")]
     job: Map<String, Value>,
 }
 
@@ -122,95 +122,101 @@ pub(crate) struct PauseJob {
     reason: Option<String>,
 }
 
-pub(crate) async fn list(call: Call, _: OfTenant) -> Result<Reply, Problem> {
-    let jobs = load(&call).await?.jobs.iter().map(record).collect();
+pub(crate) async fn list(call: Call, _: TenantRef) -> Result<Reply, Problem> {
+    let jobs = load_jobs(&call)
+        .await?
+        .jobs
+        .iter()
+        .map(job_record)
+        .collect();
     Reply::json(&JobList { jobs })
 }
 
-pub(crate) async fn get(call: Call, input: OfJob) -> Result<Reply, Problem> {
-    let file = load(&call).await?;
-    let job = find(&file, &input.job_id)?;
-    let executions = executions(&call, &input.job_id).await?;
+pub(crate) async fn get(call: Call, input: JobRef) -> Result<Reply, Problem> {
+    let file = load_jobs(&call).await?;
+    let job = find_job(&file, &input.job_id)?;
+    let executions = list_executions(&call, &input.job_id).await?;
     Ok(Reply::json(&JobDetails {
-        job: record(job),
+        job: job_record(job),
         executions,
     })?
-    .etag(version(job)))
+    .etag(job_etag(job)))
 }
 
 pub(crate) async fn create(call: Call, input: CreateJob) -> Result<Reply, Problem> {
-    let standing = call.hub.standing();
-    let job = change(&call, move |file, now| {
-        let (new, others) = fields::new_job(input.job, now)?;
-        let limits = standing.policy().cron.job_limits();
+    let effective_documents = call.hub.effective_documents();
+    let job = edit_jobs(&call, move |file, now| {
+        let (new, others) = fields::parse_new_job(input.job, now)?;
+        let limits = effective_documents.policy().cron.job_limits();
         limits
             .check_new(file, &new.schedule, now)
-            .map_err(refused)?;
+            .map_err(cron_problem)?;
         let is_enabled = others.get("enabled").and_then(Value::as_bool) != Some(false);
         if let Some(id) = &new.id
             && file.jobs.iter().any(|job| job.id() == id)
         {
             return Err(Problem::new(
-                Code::AlreadyExists,
+                ProblemCode::AlreadyExists,
                 format!("the job `{id}` exists already; choose another id"),
             ));
         }
-        let job = file.create(new, now).map_err(refused)?;
+        let job = file.create(new, now).map_err(cron_problem)?;
         let changes = JobChanges {
             others,
             ..JobChanges::default()
         };
-        let job = file.update(job.id(), changes, now).map_err(refused)?;
+        let job = file.update(job.id(), changes, now).map_err(cron_problem)?;
         if is_enabled {
             Ok(job)
         } else {
-            file.pause(job.id(), None, now).map_err(refused)
+            file.pause(job.id(), None, now).map_err(cron_problem)
         }
     })
     .await?;
-    Ok(show(&call, &job)?.status(201))
+    Ok(job_reply(&call, &job)?.status(201))
 }
 
 pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Problem> {
     if input.patch.is_empty() {
         return Err(
-            Problem::invalid("the patch is empty; name what is to change").at("patch", "empty"),
+            Problem::invalid("the patch is empty; name what is to change")
+                .with_detail("patch", "empty"),
         );
     }
-    let standing = call.hub.standing();
+    let effective_documents = call.hub.effective_documents();
     let wanted = call.if_match.clone();
-    let job = change(&call, move |file, now| {
-        let before = find(file, &input.job_id)?;
-        if wanted.is_some_and(|wanted| !crate::call::names_version(&wanted, &version(before))) {
-            return Err(crate::call::changed_meanwhile());
+    let job = edit_jobs(&call, move |file, now| {
+        let before = find_job(file, &input.job_id)?;
+        if wanted.is_some_and(|wanted| !crate::call::etag_matches(&wanted, &job_etag(before))) {
+            return Err(crate::call::version_conflict());
         }
         let id = input.job_id.as_str();
-        let (changes, enabled) = fields::changes(input.patch, now)?;
+        let (changes, enabled) = fields::parse_changes(input.patch, now)?;
         if let Some(schedule) = &changes.schedule {
-            let limits = standing.policy().cron.job_limits();
-            limits.check_schedule(schedule, now).map_err(refused)?;
+            let limits = effective_documents.policy().cron.job_limits();
+            limits.check_schedule(schedule, now).map_err(cron_problem)?;
         }
-        let job = file.update(id, changes, now).map_err(refused)?;
+        let job = file.update(id, changes, now).map_err(cron_problem)?;
         match enabled {
-            Some(false) => file.pause(id, None, now).map_err(refused),
-            Some(true) if !job.is_enabled() => file.resume(id, now).map_err(refused),
+            Some(false) => file.pause(id, None, now).map_err(cron_problem),
+            Some(true) if !job.is_enabled() => file.resume(id, now).map_err(cron_problem),
             _ => Ok(job),
         }
     })
     .await?;
-    show(&call, &job)
+    job_reply(&call, &job)
 }
 
-pub(crate) async fn delete(call: Call, input: OfJob) -> Result<Reply, Problem> {
+pub(crate) async fn delete(call: Call, input: JobRef) -> Result<Reply, Problem> {
     let home = call.hub.home(call.tenant()?);
     let id = input.job_id.clone();
-    change(&call, move |file, _| {
-        find(file, &id)?;
-        file.remove(id.as_str()).map_err(refused)
+    edit_jobs(&call, move |file, _| {
+        find_job(file, &id)?;
+        file.remove(id.as_str()).map_err(cron_problem)
     })
     .await?;
-    blocking(move || {
-        files::remove_output_of(&home, &input.job_id);
+    run_blocking(move || {
+        job_files::remove_job_output(&home, &input.job_id);
         Ok(())
     })
     .await?;
@@ -218,22 +224,23 @@ pub(crate) async fn delete(call: Call, input: OfJob) -> Result<Reply, Problem> {
 }
 
 pub(crate) async fn pause(call: Call, input: PauseJob) -> Result<Reply, Problem> {
-    let job = change(&call, move |file, now| {
-        find(file, &input.job_id)?;
+    let job = edit_jobs(&call, move |file, now| {
+        find_job(file, &input.job_id)?;
         file.pause(input.job_id.as_str(), input.reason.as_deref(), now)
-            .map_err(refused)
+            .map_err(cron_problem)
     })
     .await?;
-    show(&call, &job)
+    job_reply(&call, &job)
 }
 
-pub(crate) async fn resume(call: Call, input: OfJob) -> Result<Reply, Problem> {
-    let job = change(&call, move |file, now| {
-        find(file, &input.job_id)?;
-        file.resume(input.job_id.as_str(), now).map_err(refused)
+pub(crate) async fn resume(call: Call, input: JobRef) -> Result<Reply, Problem> {
+    let job = edit_jobs(&call, move |file, now| {
+        find_job(file, &input.job_id)?;
+        file.resume(input.job_id.as_str(), now)
+            .map_err(cron_problem)
     })
     .await?;
-    show(&call, &job)
+    job_reply(&call, &job)
 }
 
 /// A job that runs now.
@@ -244,10 +251,10 @@ pub(crate) struct JobStarted {
     run_id: crate::RunId,
 }
 
-pub(crate) async fn run(call: Call, input: OfJob) -> Result<Reply, Problem> {
-    let file = load(&call).await?;
-    let job = record(find(&file, &input.job_id)?);
-    call.hub.ensure_room(call.tenant()?).await?;
+pub(crate) async fn run(call: Call, input: JobRef) -> Result<Reply, Problem> {
+    let file = load_jobs(&call).await?;
+    let job = job_record(find_job(&file, &input.job_id)?);
+    call.hub.check_quota(call.tenant()?).await?;
     let run = call
         .hub
         .runs()
@@ -260,25 +267,25 @@ pub(crate) async fn run(call: Call, input: OfJob) -> Result<Reply, Problem> {
     .status(202))
 }
 
-fn record(job: &Job) -> JobRecord {
+fn job_record(job: &Job) -> JobRecord {
     JobRecord(job.as_json().clone())
 }
 
-fn show(call: &Call, job: &Job) -> Result<Reply, Problem> {
-    let zone = tenants::zone(call.tenant()?, &call.hub.standing());
-    let understood = job.understood(&Zoned::now().with_time_zone(zone));
-    let shown = OneJob {
-        job: record(job),
-        understood: understood.map(|understood| UnderstoodSchedule {
+fn job_reply(call: &Call, job: &Job) -> Result<Reply, Problem> {
+    let zone = tenants::time_zone(call.tenant()?, &call.hub.effective_documents());
+    let understood = job.explain(&Zoned::now().with_time_zone(zone));
+    let shown = JobReply {
+        job: job_record(job),
+        understood: understood.map(|understood| ScheduleSummary {
             next: understood.times(),
             words: understood.words,
         }),
     };
-    Ok(Reply::json(&shown)?.etag(version(job)))
+    Ok(Reply::json(&shown)?.etag(job_etag(job)))
 }
 
 /// Members that runs and the scheduler change, but no client.
-const OBSERVED: [&str; 11] = [
+const RUNTIME_MEMBERS: [&str; 11] = [
     "fire_claim",
     "last_delivery_error",
     "last_error",
@@ -293,9 +300,9 @@ const OBSERVED: [&str; 11] = [
 ];
 
 /// Changes only when a client changes the job.
-fn version(job: &Job) -> String {
+fn job_etag(job: &Job) -> String {
     let mut members = job.as_json().clone();
-    members.retain(|name, _| !OBSERVED.contains(&name.as_str()));
+    members.retain(|name, _| !RUNTIME_MEMBERS.contains(&name.as_str()));
     // A part of these members belongs to the client.
     let times = job.get("repeat").and_then(|repeat| repeat.get("times"));
     members.insert("repeat".into(), times.cloned().unwrap_or_default());
@@ -304,36 +311,36 @@ fn version(job: &Job) -> String {
 }
 
 /// By its id only, since names are not unique.
-fn find<'f>(file: &'f CronFile, id: &JobId) -> Result<&'f Job, Problem> {
+fn find_job<'f>(file: &'f CronFile, id: &JobId) -> Result<&'f Job, Problem> {
     let found = file.jobs.iter().find(|job| job.id() == id.as_str());
     found.ok_or_else(|| Problem::not_found(format!("there is no cron job `{id}`")))
 }
 
-async fn load(call: &Call) -> Result<CronFile, Problem> {
+async fn load_jobs(call: &Call) -> Result<CronFile, Problem> {
     let home = call.hub.home(call.tenant()?);
-    blocking(move || files::read_jobs_of(&home).map_err(refused)).await
+    run_blocking(move || job_files::read_home_jobs(&home).map_err(cron_problem)).await
 }
 
 /// Edits the file, with an audit entry before and after.
-async fn change(
+async fn edit_jobs(
     call: &Call,
     edit: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, Problem> + Send + 'static,
 ) -> Result<Job, Problem> {
     let record = call.tenant()?;
     let home = call.hub.home(record);
-    let zone = tenants::zone(record, &call.hub.standing());
-    let edited = blocking(move || {
+    let zone = tenants::time_zone(record, &call.hub.effective_documents());
+    let edited = run_blocking(move || {
         let now = Zoned::now().with_time_zone(zone);
-        files::change_jobs_of(&home, &now, |file| edit(file, &now), refused)
+        job_files::edit_home_jobs(&home, &now, |file| edit(file, &now), cron_problem)
     });
-    let result = recorded(call, edited).await;
+    let result = run_recorded(call, edited).await;
     if result.is_ok() {
         call.hub.jobs_changed(&record.id);
     }
     result
 }
 
-async fn executions(call: &Call, job: &JobId) -> Result<Vec<Execution>, Problem> {
+async fn list_executions(call: &Call, job: &JobId) -> Result<Vec<Execution>, Problem> {
     let tenant = call.tenant_id()?;
     let state = call.hub.state();
     let query = RunQuery {
@@ -341,8 +348,14 @@ async fn executions(call: &Call, job: &JobId) -> Result<Vec<Execution>, Problem>
         job: Some(job.clone()),
         ..RunQuery::default()
     };
-    let runs = state.runs(&query, &Page::first(SHOWN)).await?.items;
-    let fires = state.fires(tenant, job, &Page::first(SHOWN)).await?.items;
+    let runs = state
+        .runs(&query, &Page::first(SHOWN_EXECUTIONS))
+        .await?
+        .items;
+    let fires = state
+        .fires(tenant, job, &Page::first(SHOWN_EXECUTIONS))
+        .await?
+        .items;
     let mut executions: Vec<Execution> = runs
         .into_iter()
         .map(|run| Execution {
@@ -367,46 +380,48 @@ async fn executions(call: &Call, job: &JobId) -> Result<Vec<Execution>, Problem>
         error: fire.skipped,
     }));
     executions.sort_by_key(|execution| std::cmp::Reverse(execution.created_at));
-    executions.truncate(SHOWN as usize);
+    executions.truncate(SHOWN_EXECUTIONS as usize);
     Ok(executions)
 }
 
-fn refused(error: CronError) -> Problem {
+fn cron_problem(error: CronError) -> Problem {
     match error {
         CronError::NoSuchJob { .. } => Problem::not_found(error.to_string()),
         CronError::Damaged { .. } => {
             tracing::warn!("{error}");
             Problem::new(
-                Code::Unavailable,
+                ProblemCode::Unavailable,
                 "the tenant's `cron/jobs.json` is damaged; correct it or move it away",
             )
-            .because("damaged")
+            .with_reason("damaged")
         }
         CronError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
             Problem::new(
-                Code::OutOfSpace,
+                ProblemCode::OutOfSpace,
                 "the Hub's disk is full; its operator must make room",
             )
-            .because("disk_full")
+            .with_reason("disk_full")
         }
         CronError::Io { source, .. } if source.kind() == std::io::ErrorKind::WouldBlock => {
             Problem::new(
-                Code::Unavailable,
+                ProblemCode::Unavailable,
                 "the tenant's agent holds its cron jobs; try again in a moment",
             )
-            .because("busy")
+            .with_reason("busy")
         }
         CronError::Io { .. } => Problem::internal(&error),
         CronError::BadId { .. }
         | CronError::Schedule(_)
         | CronError::NoScript
         | CronError::Ambiguous { .. } => Problem::invalid(error.to_string()),
-        CronError::NoNextRun { .. } => Problem::invalid(error.to_string()).at("schedule", "over"),
-        CronError::TooMany { .. } => Problem::new(Code::Unprocessable, error.to_string())
-            .because("max_jobs")
-            .at("/cron/maxJobs", "reached"),
-        CronError::TooOften { .. } => Problem::new(Code::Unprocessable, error.to_string())
-            .because("min_interval")
-            .at("schedule", "too often"),
+        CronError::NoNextRun { .. } => {
+            Problem::invalid(error.to_string()).with_detail("schedule", "over")
+        }
+        CronError::TooMany { .. } => Problem::new(ProblemCode::Unprocessable, error.to_string())
+            .with_reason("max_jobs")
+            .with_detail("/cron/maxJobs", "reached"),
+        CronError::TooOften { .. } => Problem::new(ProblemCode::Unprocessable, error.to_string())
+            .with_reason("min_interval")
+            .with_detail("schedule", "too often"),
     }
 }

@@ -4,25 +4,26 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Nothing, page, tenants};
+use super::{NoInput, page_request, tenants};
 use crate::{
-    Code, Hub, Problem, TenantId,
+    Hub, Problem, ProblemCode, TenantId,
+    api_types::Time,
     call::{Call, Reply, etag},
-    shapes::Time,
     state::{Document, DocumentKind},
 };
 
 mod check;
+mod effective;
 mod impact;
 mod merge;
 mod policy;
 mod specialization;
-mod standing;
 
-pub(crate) use policy::{Decision, decide, matches};
-pub(crate) use specialization::Specialization;
-pub(crate) use specialization::{get as get_specialization, put as put_specialization};
-pub(crate) use standing::{Baseline, Standing};
+pub(crate) use crate::service::documents::effective::{DocumentDefaults, EffectiveDocuments};
+pub(crate) use policy::{ToolDecision, decide_tool, matches_pattern};
+pub(crate) use specialization::{
+    Specialization, get as get_specialization, put as put_specialization,
+};
 
 /// The policy and which version it is.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -46,7 +47,7 @@ pub(crate) struct PutPolicy {
     policy: Map<String, Value>,
 }
 
-pub(crate) async fn get_policy(call: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn get_policy(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let document = call.hub.state().document(DocumentKind::Policy).await?;
     policy_reply(&call, document, None)
 }
@@ -63,7 +64,7 @@ fn policy_reply(
             ..
         }) => (policy, revision),
         _ => (
-            policy::default_document(Baseline::of(&call.hub.settings())),
+            policy::default_document(DocumentDefaults::from_settings(&call.hub.settings())),
             0,
         ),
     };
@@ -78,9 +79,9 @@ fn policy_reply(
 }
 
 pub(crate) async fn put_policy(call: Call, input: PutPolicy) -> Result<Reply, Problem> {
-    policy::check(&input.policy)?;
-    let affected = tenants::count(&call.hub).await?;
-    let document = put(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
+    policy::check_policy(&input.policy)?;
+    let affected = tenants::count_tenants(&call.hub).await?;
+    let document = store_document(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
     policy_reply(&call, Some(document), Some(affected))
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct ExplainPolicy {
 
 pub(crate) async fn explain_policy(call: Call, input: ExplainPolicy) -> Result<Reply, Problem> {
     let gone = || Problem::not_found(format!("there is no tenant `{}`", input.tenant_id));
-    if !call.principal().covers(&input.tenant_id) {
+    if !call.principal().covers_tenant(&input.tenant_id) {
         return Err(gone());
     }
     call.hub
@@ -104,7 +105,10 @@ pub(crate) async fn explain_policy(call: Call, input: ExplainPolicy) -> Result<R
         .await?
         .filter(|tenant| tenant.deleted_at.is_none())
         .ok_or_else(gone)?;
-    Reply::json(&decide(call.hub.standing().policy(), &input.tool))
+    Reply::json(&decide_tool(
+        call.hub.effective_documents().policy(),
+        &input.tool,
+    ))
 }
 
 /// The tenant-impact configuration.
@@ -135,7 +139,7 @@ pub(crate) struct PatchImpact {
     patch: Map<String, Value>,
 }
 
-pub(crate) async fn get_impact(call: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn get_impact(call: Call, _: NoInput) -> Result<Reply, Problem> {
     impact_reply(
         call.hub
             .state()
@@ -151,7 +155,7 @@ fn impact_reply(
     changed: Option<Vec<String>>,
     restart_tenants: Option<Vec<TenantId>>,
 ) -> Result<Reply, Problem> {
-    let (config, revision) = impact::content(document);
+    let (config, revision) = impact::content_or_default(document);
     let version = etag(revision);
     let reply = ImpactReply {
         config,
@@ -173,10 +177,10 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
             .state()
             .document(DocumentKind::TenantImpact)
             .await?;
-        let (before, revision) = impact::content(stored);
+        let (before, revision) = impact::content_or_default(stored);
         call.check_version(&etag(revision))?;
-        let after = merge::merged(before.clone(), input.patch.clone());
-        impact::check(&after)?;
+        let after = merge::apply_merge_patch(before.clone(), input.patch.clone());
+        impact::check_config(&after)?;
         let changed = merge::changed_paths(&before, &after);
         let content = Value::Object(after);
         let put = call.hub.state().put_document(
@@ -188,7 +192,7 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
         );
         match put.await {
             Ok(document) => {
-                take_up(&call).await;
+                apply_documents(&call).await;
                 let restart = if changed.iter().any(|path| impact::needs_restart(path)) {
                     call.hub.agents().awake()
                 } else {
@@ -201,14 +205,18 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
         }
     }
     Err(Problem::new(
-        Code::Unavailable,
+        ProblemCode::Unavailable,
         "the configuration keeps being changed by others; try again",
     )
-    .retry_after(1000))
+    .with_retry_after(1000))
 }
 
 /// Stores a document and applies it.
-async fn put(call: &Call, kind: DocumentKind, content: Value) -> Result<Document, Problem> {
+async fn store_document(
+    call: &Call,
+    kind: DocumentKind,
+    content: Value,
+) -> Result<Document, Problem> {
     let state = call.hub.state();
     let mut expected = None;
     if call.if_match.is_some() {
@@ -223,23 +231,25 @@ async fn put(call: &Call, kind: DocumentKind, content: Value) -> Result<Document
     let document = state
         .put_document(kind, content, by, expected, call.entry.clone())
         .await?;
-    take_up(call).await;
+    apply_documents(call).await;
     Ok(document)
 }
 
 /// Applies stored documents, at once or as soon as they can be read.
-async fn take_up(call: &Call) {
+async fn apply_documents(call: &Call) {
     let load = |hub: Hub| async move {
-        let had_messaging = hub.standing().policy().has_messaging();
-        let baseline = Baseline::of(&hub.settings());
-        hub.set_standing(Standing::load(hub.state(), baseline).await?);
+        let had_messaging = hub.effective_documents().policy().has_messaging();
+        let baseline = DocumentDefaults::from_settings(&hub.settings());
+        hub.set_effective_documents(EffectiveDocuments::load(hub.state(), baseline).await?);
         hub.directives_changed();
         if !had_messaging {
-            hub.start_listeners();
+            hub.spawn_always_on_agents();
         }
         Ok(())
     };
-    call.hub.see_to("applying a changed document", load).await;
+    call.hub
+        .retry_until_stored("applying a changed document", load)
+        .await;
 }
 
 /// Which revisions to list.
@@ -282,12 +292,12 @@ impl From<Document> for Revision {
     }
 }
 
-async fn revisions(
+async fn list_revisions(
     call: &Call,
     kind: DocumentKind,
     input: ListRevisions,
 ) -> Result<Reply, Problem> {
-    let page = page(input.limit, input.cursor)?;
+    let page = page_request(input.limit, input.cursor)?;
     let found = call
         .hub
         .state()
@@ -308,7 +318,7 @@ pub(crate) struct RestoreRevision {
     revision: u64,
 }
 
-async fn restore(
+async fn restore_revision(
     call: &Call,
     kind: DocumentKind,
     input: &RestoreRevision,
@@ -320,37 +330,37 @@ async fn restore(
         .await?;
     let found = found
         .ok_or_else(|| Problem::not_found(format!("there is no revision {}", input.revision)))?;
-    let document = put(call, kind, found.content).await?;
+    let document = store_document(call, kind, found.content).await?;
     let version = etag(document.revision);
     Ok(Reply::json(&Revision::from(document))?.etag(version))
 }
 
 pub(crate) async fn policy_revisions(call: Call, input: ListRevisions) -> Result<Reply, Problem> {
-    revisions(&call, DocumentKind::Policy, input).await
+    list_revisions(&call, DocumentKind::Policy, input).await
 }
 
 pub(crate) async fn restore_policy(call: Call, input: RestoreRevision) -> Result<Reply, Problem> {
-    restore(&call, DocumentKind::Policy, &input).await
+    restore_revision(&call, DocumentKind::Policy, &input).await
 }
 
 pub(crate) async fn impact_revisions(call: Call, input: ListRevisions) -> Result<Reply, Problem> {
-    revisions(&call, DocumentKind::TenantImpact, input).await
+    list_revisions(&call, DocumentKind::TenantImpact, input).await
 }
 
 pub(crate) async fn restore_impact(call: Call, input: RestoreRevision) -> Result<Reply, Problem> {
-    restore(&call, DocumentKind::TenantImpact, &input).await
+    restore_revision(&call, DocumentKind::TenantImpact, &input).await
 }
 
 pub(crate) async fn specialization_revisions(
     call: Call,
     input: ListRevisions,
 ) -> Result<Reply, Problem> {
-    revisions(&call, DocumentKind::Specialization, input).await
+    list_revisions(&call, DocumentKind::Specialization, input).await
 }
 
 pub(crate) async fn restore_specialization(
     call: Call,
     input: RestoreRevision,
 ) -> Result<Reply, Problem> {
-    restore(&call, DocumentKind::Specialization, &input).await
+    restore_revision(&call, DocumentKind::Specialization, &input).await
 }

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{OfTenant, documents::matches};
+use super::{TenantRef, documents::matches_pattern};
 use crate::{
-    Code, Hub, Problem, TenantId,
+    Hub, Problem, ProblemCode, TenantId,
+    api_types::EnvVariable,
     auth::last4,
     call::{Call, Reply},
-    seal::Place,
-    shapes::EnvVariable,
+    encryption::EncryptionContext,
     state::NewVariable,
 };
 
 mod reserved;
 
-pub(crate) use reserved::{Reserved, reserved};
+pub(crate) use reserved::{ReservedVariable, classify_variable};
 
-const LARGEST: usize = 32 * 1024;
+const MAX_VALUE_BYTES: usize = 32 * 1024;
 
 /// The variables of a tenant.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -51,20 +51,21 @@ pub(crate) struct UnsetVariable {
     name: String,
 }
 
-pub(crate) async fn list(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+pub(crate) async fn list(call: Call, _: TenantRef) -> Result<Reply, Problem> {
     let env = call.hub.state().env(call.tenant_id()?).await?;
     Reply::json(&EnvList { env })
 }
 
 pub(crate) async fn set(call: Call, input: SetVariable) -> Result<Reply, Problem> {
     let record = call.tenant()?;
-    let variable = sealed(
+    let variable = encrypt_variables(
         &call.hub,
         &record.uid,
         BTreeMap::from([(input.name, input.value)]),
     )?
     .pop();
-    let variable = variable.ok_or_else(|| Problem::internal(&"a variable is missing after it was encrypted"))?;
+    let variable = variable
+        .ok_or_else(|| Problem::internal(&"a variable is missing after it was encrypted"))?;
     call.hub
         .state()
         .set_env(&record.id, variable, call.entry.clone())
@@ -75,7 +76,7 @@ pub(crate) async fn set(call: Call, input: SetVariable) -> Result<Reply, Problem
 
 pub(crate) async fn unset(call: Call, input: UnsetVariable) -> Result<Reply, Problem> {
     let record = call.tenant()?;
-    check_form(&input.name)?;
+    check_name_format(&input.name)?;
     call.hub
         .state()
         .unset_env(&record.id, &input.name, call.entry.clone())
@@ -85,35 +86,35 @@ pub(crate) async fn unset(call: Call, input: UnsetVariable) -> Result<Reply, Pro
 }
 
 /// Validates variables and encrypts their values.
-pub(crate) fn sealed(
+pub(crate) fn encrypt_variables(
     hub: &Hub,
     uid: &str,
     variables: BTreeMap<String, String>,
 ) -> Result<Vec<NewVariable>, Problem> {
-    let standing = hub.standing();
+    let effective_documents = hub.effective_documents();
     variables
         .into_iter()
         .map(|(name, value)| {
-            check_name(&name, &standing.policy().env.deny)?;
-            if value.len() > LARGEST {
+            check_name(&name, &effective_documents.policy().env.deny)?;
+            if value.len() > MAX_VALUE_BYTES {
                 return Err(Problem::new(
-                    Code::PayloadTooLarge,
+                    ProblemCode::PayloadTooLarge,
                     format!("the value of `{name}` is larger than 32 KiB"),
                 )
-                .at(name, "too long"));
+                .with_detail(name, "too long"));
             }
             if value.contains('\0') {
                 return Err(Problem::invalid(format!(
                     "the value of `{name}` holds a NUL character"
                 ))
-                .at(name, "NUL"));
+                .with_detail(name, "NUL"));
             }
             let sealed = hub
                 .key()
-                .seal(&Place::variable(uid, &name), &value)
+                .encrypt(&EncryptionContext::variable(uid, &name), &value)
                 .map_err(|error| Problem::internal(&error))?;
             Ok(NewVariable {
-                sealed,
+                encrypted: sealed,
                 last4: last4(&value),
                 name,
             })
@@ -121,7 +122,7 @@ pub(crate) fn sealed(
         .collect()
 }
 
-fn check_form(name: &str) -> Result<(), Problem> {
+fn check_name_format(name: &str) -> Result<(), Problem> {
     let is_head = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
     let is_well_formed = (1..=128).contains(&name.len())
         && name.bytes().next().is_some_and(is_head)
@@ -134,32 +135,32 @@ fn check_form(name: &str) -> Result<(), Problem> {
     Err(Problem::invalid(
         "a variable has 1 to 128 capitals, digits and underscores, and begins with no digit",
     )
-    .at("name", "form"))
+    .with_detail("name", "form"))
 }
 
 fn check_name(name: &str, denied: &[String]) -> Result<(), Problem> {
-    check_form(name)?;
-    let refused = match reserved(name) {
-        Some(Reserved::OfTheHub) => {
+    check_name_format(name)?;
+    let refused = match classify_variable(name) {
+        Some(ReservedVariable::SetByHub) => {
             Some(format!("`{name}` is the Hub's to set; choose another name"))
         }
-        Some(Reserved::LoadsCode(who)) => Some(format!(
+        Some(ReservedVariable::LoadsCode(who)) => Some(format!(
             "`{name}` decides what code is loaded or run ({who}), which is not for variables of tenants; choose \
              another name, or set it in the command that needs it"
         )),
         None => None,
     };
     if let Some(message) = refused {
-        return Err(Problem::new(Code::Unprocessable, message)
-            .because("reserved_variable")
-            .at("name", "reserved"));
+        return Err(Problem::new(ProblemCode::Unprocessable, message)
+            .with_reason("reserved_variable")
+            .with_detail("name", "reserved"));
     }
-    if denied.iter().any(|pattern| matches(pattern, name)) {
+    if denied.iter().any(|pattern| matches_pattern(pattern, name)) {
         let problem = Problem::new(
-            Code::Unprocessable,
+            ProblemCode::Unprocessable,
             format!("the policy does not allow `{name}` (`env.deny`)"),
         );
-        return Err(problem.at("name", "denied by policy"));
+        return Err(problem.with_detail("name", "denied by policy"));
     }
     Ok(())
 }
@@ -182,14 +183,14 @@ mod tests {
         ] {
             assert_eq!(
                 check_name(name, &[]).unwrap_err().code,
-                Code::Unprocessable,
+                ProblemCode::Unprocessable,
                 "{name}"
             );
         }
         for name in ["", "a", "1A", "A-B", "A=B", "Ä"] {
             assert_eq!(
                 check_name(name, &[]).unwrap_err().code,
-                Code::InvalidArgument,
+                ProblemCode::InvalidArgument,
                 "{name}"
             );
         }

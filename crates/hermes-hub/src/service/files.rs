@@ -6,11 +6,11 @@ use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
-use super::{blocking, not_opened};
+use super::{directory_problem, run_blocking};
 use crate::{
-    Code, Problem, TenantId,
-    call::{Body, Call, Reply},
-    files::{ByteRange, Lines, SharePath, Workspace},
+    Problem, ProblemCode, TenantId,
+    call::{Call, Reply, ReplyBody},
+    files::{ByteRange, LineRange, SharePath, Workspace},
 };
 
 /// A directory of a workspace.
@@ -49,12 +49,12 @@ pub(crate) struct DownloadFile {
     /// The file; with `tar.zst` also a directory, or nothing for the whole workspace.
     path: String,
     /// `raw`, or `tar.zst` for an archive without links.
-    format: Option<Format>,
+    format: Option<DownloadFormat>,
 }
 
 /// How it is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-pub(crate) enum Format {
+pub(crate) enum DownloadFormat {
     /// As it is.
     #[default]
     #[serde(rename = "raw")]
@@ -64,35 +64,35 @@ pub(crate) enum Format {
     Archive,
 }
 
-async fn open(call: &Call) -> Result<Workspace, Problem> {
+async fn open_workspace(call: &Call) -> Result<Workspace, Problem> {
     let home = call.hub.home(call.tenant()?);
     let limits = call.hub.file_limits();
     let open = move || Workspace::open(home.path(), "workspace", limits);
-    blocking(move || open().map_err(|error| not_opened(&error, "workspace"))).await
+    run_blocking(move || open().map_err(|error| directory_problem(&error, "workspace"))).await
 }
 
 pub(crate) async fn list(call: Call, input: ListWorkspace) -> Result<Reply, Problem> {
     let path = SharePath::parse(input.path.as_deref().unwrap_or_default())?;
-    Reply::json(&open(&call).await?.list(&path).await?)
+    Reply::json(&open_workspace(&call).await?.list(&path).await?)
 }
 
 pub(crate) async fn read(call: Call, input: ReadWorkspaceFile) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let lines = Lines {
+    let lines = LineRange {
         offset: input.offset.unwrap_or(0),
         limit: input.limit.unwrap_or(0),
     };
-    let text = open(&call).await?.read(&path, lines).await?;
+    let text = open_workspace(&call).await?.read(&path, lines).await?;
     Ok(Reply::json(&text)?.etag(text.etag))
 }
 
 pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    if input.format == Some(Format::Archive) {
-        return archive(&call, &path).await;
+    if input.format == Some(DownloadFormat::Archive) {
+        return stream_archive(&call, &path).await;
     }
     let range = call.range.as_deref().and_then(ByteRange::parse);
-    let download = open(&call).await?.download(&path, range).await?;
+    let download = open_workspace(&call).await?.download(&path, range).await?;
     let mut headers = HeaderMap::new();
     headers.insert(
         header::CONTENT_TYPE,
@@ -118,22 +118,22 @@ pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, P
     Ok(Reply {
         status: if is_part { 206 } else { 200 },
         etag: download.entry.etag,
-        body: Body::Bytes(headers, body),
+        body: ReplyBody::Bytes(headers, body),
     })
 }
 
-async fn archive(call: &Call, path: &SharePath) -> Result<Reply, Problem> {
+async fn stream_archive(call: &Call, path: &SharePath) -> Result<Reply, Problem> {
     let place = call.hub.archives().try_acquire_owned().map_err(|_| {
         Problem::new(
-            Code::ResourceExhausted,
+            ProblemCode::ResourceExhausted,
             "too many archives are being packed; try again in a moment",
         )
-        .because("concurrency")
-        .retry_after(5000)
+        .with_reason("concurrency")
+        .with_retry_after(5000)
     })?;
-    let pieces = open(call)
+    let pieces = open_workspace(call)
         .await?
-        .archive(path, call.hub.work(), place)
+        .archive(path, call.hub.tasks(), place)
         .await?;
     let pieces = futures::stream::unfold(pieces, |mut pieces| async move {
         let piece = pieces.recv().await?;
@@ -152,6 +152,6 @@ async fn archive(call: &Call, path: &SharePath) -> Result<Reply, Problem> {
     Ok(Reply {
         status: 200,
         etag: None,
-        body: Body::Bytes(headers, axum::body::Body::from_stream(pieces)),
+        body: ReplyBody::Bytes(headers, axum::body::Body::from_stream(pieces)),
     })
 }

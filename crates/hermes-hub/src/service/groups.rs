@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::page;
+use super::page_request;
 use crate::{
     GroupId, Problem, TenantId,
+    api_types::{Group, GroupKind, GroupMember, MemberAccess},
     call::{Call, Reply, etag},
-    shapes::{Group, GroupKind, Member, MemberAccess},
-    state::{Emptiness, GroupChange, GroupRecord},
+    state::{GroupChange, GroupDeletion, GroupRecord},
 };
 
 /// A page of a list.
@@ -46,7 +46,7 @@ pub(crate) struct CreateGroup {
 /// A group.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfGroup {
+pub(crate) struct GroupRef {
     /// The group's id.
     group_id: GroupId,
 }
@@ -77,7 +77,7 @@ pub(crate) struct DeleteGroup {
 }
 
 pub(crate) async fn list(call: Call, input: ListGroups) -> Result<Reply, Problem> {
-    let page = page(input.limit, input.cursor)?;
+    let page = page_request(input.limit, input.cursor)?;
     let found = call.hub.state().groups(&page).await?;
     let groups = found.items.into_iter().map(|record| record.group).collect();
     Reply::json(&GroupList {
@@ -86,17 +86,17 @@ pub(crate) async fn list(call: Call, input: ListGroups) -> Result<Reply, Problem
     })
 }
 
-fn show(record: &GroupRecord) -> Result<Reply, Problem> {
+fn group_reply(record: &GroupRecord) -> Result<Reply, Problem> {
     Ok(Reply::json(&record.group)?.etag(etag(record.revision)))
 }
 
-async fn find(call: &Call, id: &GroupId) -> Result<GroupRecord, Problem> {
+async fn find_group(call: &Call, id: &GroupId) -> Result<GroupRecord, Problem> {
     let found = call.hub.state().group(id).await?;
     found.ok_or_else(|| Problem::not_found(format!("there is no group `{id}`")))
 }
 
-pub(crate) async fn get(call: Call, input: OfGroup) -> Result<Reply, Problem> {
-    show(&find(&call, &input.group_id).await?)
+pub(crate) async fn get(call: Call, input: GroupRef) -> Result<Reply, Problem> {
+    group_reply(&find_group(&call, &input.group_id).await?)
 }
 
 pub(crate) async fn create(call: Call, input: CreateGroup) -> Result<Reply, Problem> {
@@ -113,14 +113,14 @@ pub(crate) async fn create(call: Call, input: CreateGroup) -> Result<Reply, Prob
         .state()
         .create_group(group, call.entry.clone())
         .await?;
-    Ok(show(&record)?.status(201))
+    Ok(group_reply(&record)?.status(201))
 }
 
 pub(crate) async fn update(call: Call, input: UpdateGroup) -> Result<Reply, Problem> {
     if let Some(name) = &input.display_name {
         check_name(name)?;
     }
-    let before = find(&call, &input.group_id).await?;
+    let before = find_group(&call, &input.group_id).await?;
     call.check_version(&etag(before.revision))?;
     let change = GroupChange {
         display_name: input.display_name,
@@ -134,16 +134,16 @@ pub(crate) async fn update(call: Call, input: UpdateGroup) -> Result<Reply, Prob
         .update_group(&input.group_id, change, expected, call.entry.clone())
         .await?;
     call.hub.share_changed(&input.group_id);
-    show(&record)
+    group_reply(&record)
 }
 
 pub(crate) async fn delete(call: Call, input: DeleteGroup) -> Result<Reply, Problem> {
-    let before = find(&call, &input.group_id).await?;
+    let before = find_group(&call, &input.group_id).await?;
     call.check_version(&etag(before.revision))?;
     let emptiness = if input.force == Some(true) {
-        Emptiness::Forced
+        GroupDeletion::Force
     } else {
-        Emptiness::Required
+        GroupDeletion::OnlyIfEmpty
     };
     let expected = call.if_match.is_some().then_some(before.revision);
     call.hub
@@ -151,7 +151,7 @@ pub(crate) async fn delete(call: Call, input: DeleteGroup) -> Result<Reply, Prob
         .delete_group(&input.group_id, emptiness, expected, call.entry.clone())
         .await?;
     call.hub.share_changed(&input.group_id);
-    super::shares::discard(&call.hub, &input.group_id).await;
+    super::shares::trash_share(&call.hub, &input.group_id).await;
     Ok(Reply::empty())
 }
 
@@ -159,7 +159,10 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if (1..=200).contains(&name.chars().count()) {
         return Ok(());
     }
-    Err(Problem::invalid("`displayName` must have 1 to 200 characters").at("displayName", "length"))
+    Err(
+        Problem::invalid("`displayName` must have 1 to 200 characters")
+            .with_detail("displayName", "length"),
+    )
 }
 
 /// A page of a group's members.
@@ -178,7 +181,7 @@ pub(crate) struct ListMembers {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MemberList {
-    members: Vec<Member>,
+    members: Vec<GroupMember>,
     next_cursor: Option<String>,
 }
 
@@ -197,20 +200,20 @@ pub(crate) struct PutMember {
 /// A member.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfMember {
+pub(crate) struct MemberRef {
     /// The group's id.
     group_id: GroupId,
     /// The tenant's id.
     member_id: TenantId,
 }
 
-pub(crate) async fn members(call: Call, input: ListMembers) -> Result<Reply, Problem> {
-    find(&call, &input.group_id).await?;
-    let page = page(input.limit, input.cursor)?;
+pub(crate) async fn list_members(call: Call, input: ListMembers) -> Result<Reply, Problem> {
+    find_group(&call, &input.group_id).await?;
+    let page = page_request(input.limit, input.cursor)?;
     let mut found = call.hub.state().members(&input.group_id, &page).await?;
     found
         .items
-        .retain(|member| call.principal().covers(&member.tenant_id));
+        .retain(|member| call.principal().covers_tenant(&member.tenant_id));
     Reply::json(&MemberList {
         members: found.items,
         next_cursor: found.next,
@@ -218,7 +221,7 @@ pub(crate) async fn members(call: Call, input: ListMembers) -> Result<Reply, Pro
 }
 
 pub(crate) async fn put_member(call: Call, input: PutMember) -> Result<Reply, Problem> {
-    let entry = call.entry.clone().of(&input.member_id);
+    let entry = call.entry.clone().for_tenant(&input.member_id);
     let member = call
         .hub
         .state()
@@ -228,9 +231,9 @@ pub(crate) async fn put_member(call: Call, input: PutMember) -> Result<Reply, Pr
     Reply::json(&member)
 }
 
-pub(crate) async fn remove_member(call: Call, input: OfMember) -> Result<Reply, Problem> {
-    find(&call, &input.group_id).await?;
-    let entry = call.entry.clone().of(&input.member_id);
+pub(crate) async fn remove_member(call: Call, input: MemberRef) -> Result<Reply, Problem> {
+    find_group(&call, &input.group_id).await?;
+    let entry = call.entry.clone().for_tenant(&input.member_id);
     call.hub
         .state()
         .remove_member(&input.group_id, &input.member_id, entry)

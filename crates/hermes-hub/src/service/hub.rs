@@ -6,13 +6,13 @@ use http::{HeaderMap, HeaderValue, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Nothing;
+use super::NoInput;
 use crate::{
-    Code, Problem, TenantId, TokenId,
+    Problem, ProblemCode, TenantId, TokenId,
+    api_types::Time,
     auth::Scope,
-    call::{Body, Call, Reply},
+    call::{Call, Reply, ReplyBody},
     document,
-    shapes::Time,
 };
 
 /// That it runs.
@@ -21,7 +21,7 @@ pub(crate) struct Health {
     status: &'static str,
 }
 
-pub(crate) async fn healthz(_: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn healthz(_: Call, _: NoInput) -> Result<Reply, Problem> {
     Reply::json(&Health { status: "ok" })
 }
 
@@ -34,12 +34,13 @@ pub(crate) struct Readiness {
     disk: bool,
 }
 
-pub(crate) async fn readyz(call: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn readyz(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let database = call.hub.state().ping().await.is_ok();
     let data_dir = call.hub.settings().data_dir.clone();
-    let (objects, disk) =
-        super::blocking(move || Ok((data_dir.join("shares").is_dir(), has_room(&data_dir))))
-            .await?;
+    let (objects, disk) = super::run_blocking(move || {
+        Ok((data_dir.join("shares").is_dir(), has_free_space(&data_dir)))
+    })
+    .await?;
     let is_ready = database && objects && disk && !call.hub.is_draining();
     let reply = Readiness {
         status: if is_ready { "ready" } else { "not ready" },
@@ -50,11 +51,11 @@ pub(crate) async fn readyz(call: Call, _: Nothing) -> Result<Reply, Problem> {
     Ok(Reply::json(&reply)?.status(if is_ready {
         200
     } else {
-        Code::Unavailable.status()
+        ProblemCode::Unavailable.status()
     }))
 }
 
-fn has_room(directory: &Path) -> bool {
+fn has_free_space(directory: &Path) -> bool {
     const LEAST: u64 = 16 << 20;
     rustix::fs::statvfs(directory)
         .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= LEAST)
@@ -64,7 +65,7 @@ fn has_room(directory: &Path) -> bool {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "the names clients see")]
-pub(crate) struct Version {
+pub(crate) struct HubVersion {
     name: &'static str,
     version: &'static str,
     node: String,
@@ -75,7 +76,7 @@ pub(crate) struct Version {
     started_at: Time,
 }
 
-pub(crate) async fn version(call: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn version(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let settings = call.hub.settings();
     let mut features = vec!["rest", "openapi"];
     if settings.mcp.enabled {
@@ -85,7 +86,7 @@ pub(crate) async fn version(call: Call, _: Nothing) -> Result<Reply, Problem> {
         .iter()
         .map(ToString::to_string)
         .collect();
-    Reply::json(&Version {
+    Reply::json(&HubVersion {
         name: "hermes-hub",
         version: env!("CARGO_PKG_VERSION"),
         node: call.hub.node().to_owned(),
@@ -108,7 +109,7 @@ pub(crate) struct WhoAmI {
     expires_at: Option<Time>,
 }
 
-pub(crate) async fn whoami(call: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn whoami(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let principal = call.principal();
     Reply::json(&WhoAmI {
         token_id: principal.token.clone(),
@@ -116,14 +117,14 @@ pub(crate) async fn whoami(call: Call, _: Nothing) -> Result<Reply, Problem> {
         scopes: Scope::ALL
             .iter()
             .copied()
-            .filter(|scope| principal.scopes.has(*scope))
+            .filter(|scope| principal.scopes.contains(*scope))
             .collect(),
-        tenants: principal.only(),
+        tenants: principal.visible_tenants(),
         expires_at: principal.expires_at,
     })
 }
 
-pub(crate) async fn openapi(call: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn openapi(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let text = document::openapi_text(&call.hub.settings().public_url);
     let headers = HeaderMap::from_iter([(
         header::CONTENT_TYPE,
@@ -132,6 +133,6 @@ pub(crate) async fn openapi(call: Call, _: Nothing) -> Result<Reply, Problem> {
     Ok(Reply {
         status: 200,
         etag: None,
-        body: Body::Bytes(headers, axum::body::Body::from(text)),
+        body: ReplyBody::Bytes(headers, axum::body::Body::from(text)),
     })
 }

@@ -8,18 +8,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::page;
+use super::page_request;
 use crate::{
     ApprovalId, Hub, Problem, RunId, TenantId,
-    call::{Body, Call, Reply},
-    dispatch::Visitor,
-    mcp::token_ends,
-    runs::{Answer, RunRequest, Watched, Watching},
-    shapes::{Approval, Run, RunStatus, RunTrigger, Via},
+    api_types::{Approval, Run, RunStatus, RunTrigger, Via},
+    call::{Call, Reply, ReplyBody},
+    dispatch::Caller,
+    mcp::wait_for_token_end,
+    runs::{DecisionRequest, RunEventStream, RunRequest, RunStreamItem},
     state::{ApprovalQuery, RunQuery},
 };
 
-const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// What to run.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -72,7 +72,7 @@ pub(crate) struct RunList {
 /// A run of a tenant.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfRun {
+pub(crate) struct RunRef {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
@@ -171,7 +171,7 @@ pub(crate) async fn create(call: Call, input: CreateRun) -> Result<Reply, Proble
     } else {
         RunTrigger::Api
     };
-    call.hub.ensure_room(call.tenant()?).await?;
+    call.hub.check_quota(call.tenant()?).await?;
     let run = call
         .hub
         .runs()
@@ -190,7 +190,7 @@ pub(crate) async fn list(call: Call, input: ListRuns) -> Result<Reply, Problem> 
     let found = call
         .hub
         .state()
-        .runs(&query, &page(input.limit, input.cursor)?)
+        .runs(&query, &page_request(input.limit, input.cursor)?)
         .await?;
     Reply::json(&RunList {
         runs: found.items,
@@ -198,19 +198,19 @@ pub(crate) async fn list(call: Call, input: ListRuns) -> Result<Reply, Problem> 
     })
 }
 
-async fn find(call: &Call, id: &RunId) -> Result<Run, Problem> {
+async fn find_run(call: &Call, id: &RunId) -> Result<Run, Problem> {
     let found = call.hub.state().run(call.tenant_id()?, id).await?;
     Ok(found
         .ok_or_else(|| Problem::not_found(format!("there is no run `{id}`")))?
         .run)
 }
 
-pub(crate) async fn get(call: Call, input: OfRun) -> Result<Reply, Problem> {
-    Reply::json(&find(&call, &input.run_id).await?)
+pub(crate) async fn get(call: Call, input: RunRef) -> Result<Reply, Problem> {
+    Reply::json(&find_run(&call, &input.run_id).await?)
 }
 
-pub(crate) async fn stop(call: Call, input: OfRun) -> Result<Reply, Problem> {
-    find(&call, &input.run_id).await?;
+pub(crate) async fn stop(call: Call, input: RunRef) -> Result<Reply, Problem> {
+    find_run(&call, &input.run_id).await?;
     let status = call
         .hub
         .runs()
@@ -224,47 +224,47 @@ pub(crate) async fn stop(call: Call, input: OfRun) -> Result<Reply, Problem> {
 }
 
 pub(crate) async fn watch(call: Call, input: WatchRun) -> Result<Reply, Problem> {
-    find(&call, &input.run_id).await?;
+    find_run(&call, &input.run_id).await?;
     let after = input.after.or(call.last_event_id).unwrap_or(0);
     let events = call
         .hub
         .runs()
         .events(call.tenant_id()?, &input.run_id, after);
-    let stream = lines(&call.hub, call.visitor.clone(), events).boxed();
+    let stream = event_lines(&call.hub, call.caller.clone(), events).boxed();
     Ok(Reply {
         status: 200,
         etag: None,
-        body: Body::Events(stream),
+        body: ReplyBody::Events(stream),
     })
 }
 
 /// Events as server-sent lines, with keepalives. Ends with the run, the token or the Hub.
-fn lines(
+fn event_lines(
     hub: &Hub,
-    visitor: Visitor,
-    events: Watching,
+    caller: Caller,
+    events: RunEventStream,
 ) -> impl futures::Stream<Item = Bytes> + Send + use<> {
     let ended = {
         let hub = hub.clone();
         async move {
             tokio::select! {
-                () = token_ends(&hub, Some(&visitor)) => {}
-                () = hub.stop().cancelled() => {}
+                () = wait_for_token_end(&hub, Some(&caller)) => {}
+                () = hub.shutdown().cancelled() => {}
             }
         }
     };
     let told = stream::unfold(Some(events), |events| async move {
         let mut events = events?;
-        match tokio::time::timeout(KEEPALIVE, events.next()).await {
+        match tokio::time::timeout(KEEPALIVE_INTERVAL, events.next()).await {
             Err(_) => Some((Bytes::from_static(b": keepalive\n\n"), Some(events))),
-            Ok(Some(Ok(Watched::Event(event)))) => {
+            Ok(Some(Ok(RunStreamItem::Event(event)))) => {
                 let data = serde_json::to_string(&*event).unwrap_or_default();
                 Some((
                     Bytes::from(format!("id: {}\ndata: {data}\n\n", event.id)),
                     Some(events),
                 ))
             }
-            Ok(Some(Ok(Watched::Gap { oldest }))) => {
+            Ok(Some(Ok(RunStreamItem::Gap { oldest }))) => {
                 let data = json!({"event": "gap", "oldest": oldest});
                 Some((Bytes::from(format!("data: {data}\n\n")), Some(events)))
             }
@@ -279,8 +279,8 @@ fn lines(
 }
 
 pub(crate) async fn decide(call: Call, input: DecideRun) -> Result<Reply, Problem> {
-    find(&call, &input.run_id).await?;
-    let answer = Answer {
+    find_run(&call, &input.run_id).await?;
+    let answer = DecisionRequest {
         choice: input.choice,
         approval_id: input.approval_id,
         all: input.all.unwrap_or(false),
@@ -295,16 +295,16 @@ pub(crate) async fn decide(call: Call, input: DecideRun) -> Result<Reply, Proble
     Reply::json(&ApprovalList { approvals })
 }
 
-pub(crate) async fn inbox(call: Call, input: ListApprovals) -> Result<Reply, Problem> {
+pub(crate) async fn list_approvals(call: Call, input: ListApprovals) -> Result<Reply, Problem> {
     let query = ApprovalQuery {
-        only: call.principal().only(),
+        only: call.principal().visible_tenants(),
         pending: true,
         ..ApprovalQuery::default()
     };
     let found = call
         .hub
         .state()
-        .approvals(&query, &page(input.limit, input.cursor)?)
+        .approvals(&query, &page_request(input.limit, input.cursor)?)
         .await?;
     Reply::json(&ApprovalInbox {
         approvals: found.items,
@@ -312,7 +312,7 @@ pub(crate) async fn inbox(call: Call, input: ListApprovals) -> Result<Reply, Pro
     })
 }
 
-pub(crate) async fn respond(call: Call, input: RespondApproval) -> Result<Reply, Problem> {
+pub(crate) async fn respond_approval(call: Call, input: RespondApproval) -> Result<Reply, Problem> {
     let gone = || Problem::not_found(format!("there is no approval `{}`", input.approval_id));
     let approval = call
         .hub
@@ -320,17 +320,17 @@ pub(crate) async fn respond(call: Call, input: RespondApproval) -> Result<Reply,
         .approval(&input.approval_id)
         .await?
         .ok_or_else(gone)?;
-    if !call.principal().covers(&approval.tenant_id) {
+    if !call.principal().covers_tenant(&approval.tenant_id) {
         return Err(gone());
     }
-    let answer = Answer {
+    let answer = DecisionRequest {
         choice: input.choice,
         approval_id: None,
         all: false,
         reason: input.reason,
         by: call.principal().token.to_string(),
     };
-    let entry = call.entry.clone().of(&approval.tenant_id);
+    let entry = call.entry.clone().for_tenant(&approval.tenant_id);
     Reply::json(
         &call
             .hub

@@ -7,55 +7,55 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{OfTenant, blocking, recorded_with};
+use super::{TenantRef, recorded_with, run_blocking};
 use crate::{
-    Code, GroupId, Hub, Problem, TenantId,
+    GroupId, Hub, Problem, ProblemCode, TenantId,
+    api_types::Share,
     call::{Call, Reply},
-    data_dir::private_directory,
+    data_dir::ensure_private_dir,
     files::{
-        Allowance, Case, DirectoryFiles, FileEntry, FileLimits, Files, Find, IfMatch, Lines,
-        Placed, Removal, Search, SharePath, Used, WriteMode,
+        CaseMatching, CreateOutcome, DirectoryFiles, FileEntry, FileLimits, Files, FindQuery,
+        GrepQuery, IfMatch, LineRange, QuotaLimits, RemoveMode, SharePath, TreeUsage, WriteMode,
     },
-    shapes::Share,
-    state::{Owner, Usage},
+    state::{StorageUsage, UsageOwner},
 };
 
 #[derive(Default)]
-pub(crate) struct Shares(std::sync::Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
+pub(crate) struct OpenShares(std::sync::Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
 
-const SEARCHES_PER_TOKEN: usize = 2;
+const MAX_SEARCHES_PER_TOKEN: usize = 2;
 
 /// Number of active searches by token.
 #[derive(Default)]
-pub(crate) struct Searches(std::sync::Mutex<HashMap<crate::TokenId, usize>>);
+pub(crate) struct ActiveSearches(std::sync::Mutex<HashMap<crate::TokenId, usize>>);
 
-impl Shares {
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
+impl OpenShares {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
         self.0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Closes a share whose limits have changed, or that was deleted.
-    pub(crate) fn forget(&self, group: &GroupId) {
-        self.locked().remove(group);
+    pub(crate) fn close(&self, group: &GroupId) {
+        self.lock().remove(group);
     }
 
     /// Closes all shares, so that they are opened with new limits.
-    pub(crate) fn forget_all(&self) {
-        self.locked().clear();
+    pub(crate) fn close_all(&self) {
+        self.lock().clear();
     }
 }
 
 /// A running search, cancelled on drop.
-struct Searching<'h> {
+struct SearchPermit<'h> {
     hub: &'h Hub,
     token: crate::TokenId,
     cancel: CancellationToken,
 }
 
-impl<'h> Searching<'h> {
-    fn begin(call: &'h Call) -> Result<Self, Problem> {
+impl<'h> SearchPermit<'h> {
+    fn acquire(call: &'h Call) -> Result<Self, Problem> {
         let token = call.principal().token.clone();
         let mut searches = call
             .hub
@@ -64,13 +64,13 @@ impl<'h> Searching<'h> {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let count = searches.entry(token.clone()).or_default();
-        if *count >= SEARCHES_PER_TOKEN {
+        if *count >= MAX_SEARCHES_PER_TOKEN {
             let message = format!(
-                "{SEARCHES_PER_TOKEN} searches of this token are in progress; wait for one to end"
+                "{MAX_SEARCHES_PER_TOKEN} searches of this token are in progress; wait for one to end"
             );
-            return Err(Problem::new(Code::ResourceExhausted, message)
-                .because("concurrency")
-                .retry_after(1000));
+            return Err(Problem::new(ProblemCode::ResourceExhausted, message)
+                .with_reason("concurrency")
+                .with_retry_after(1000));
         }
         *count += 1;
         Ok(Self {
@@ -81,7 +81,7 @@ impl<'h> Searching<'h> {
     }
 }
 
-impl Drop for Searching<'_> {
+impl Drop for SearchPermit<'_> {
     fn drop(&mut self) {
         self.cancel.cancel();
         let mut searches = self
@@ -141,7 +141,7 @@ share_input! {
 }
 share_input! {
     /// A path of a share.
-    OfPath {
+    PathRef {
         /// The path, relative to the share.
         path: String,
     }
@@ -174,7 +174,7 @@ share_input! {
 /// How content meets what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
+pub(crate) enum WriteModeInput {
     /// It takes its place.
     Overwrite,
     /// It follows it.
@@ -189,7 +189,7 @@ share_input! {
         /// Its text.
         content: String,
         /// `overwrite` if absent.
-        mode: Option<Mode>,
+        mode: Option<WriteModeInput>,
     }
 }
 share_input! {
@@ -211,115 +211,124 @@ share_input! {
     }
 }
 
-pub(crate) async fn list(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+pub(crate) async fn list(call: Call, _: TenantRef) -> Result<Reply, Problem> {
     let shares = call.hub.state().shares(call.tenant_id()?).await?;
     Reply::json(&ShareList { shares })
 }
 
 pub(crate) async fn list_files(call: Call, input: ListFiles) -> Result<Reply, Problem> {
-    let path = optional(input.path.as_deref())?.unwrap_or_else(SharePath::root);
-    Reply::json(&open(&call.hub, &input.group_id).await?.list(&path).await?)
+    let path = parse_optional_path(input.path.as_deref())?.unwrap_or_else(SharePath::root);
+    Reply::json(
+        &open_share(&call.hub, &input.group_id)
+            .await?
+            .list(&path)
+            .await?,
+    )
 }
 
 pub(crate) async fn read(call: Call, input: ReadFile) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let lines = Lines {
+    let lines = LineRange {
         offset: input.offset.unwrap_or(0),
         limit: input.limit.unwrap_or(0),
     };
-    let text = open(&call.hub, &input.group_id)
+    let text = open_share(&call.hub, &input.group_id)
         .await?
         .read(&path, lines)
         .await?;
     Ok(Reply::json(&text)?.etag(text.etag))
 }
 
-pub(crate) async fn stat(call: Call, input: OfPath) -> Result<Reply, Problem> {
+pub(crate) async fn stat(call: Call, input: PathRef) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let entry = open(&call.hub, &input.group_id).await?.stat(&path).await?;
-    show(&entry)
+    let entry = open_share(&call.hub, &input.group_id)
+        .await?
+        .stat(&path)
+        .await?;
+    entry_reply(&entry)
 }
 
-fn show(entry: &FileEntry) -> Result<Reply, Problem> {
+fn entry_reply(entry: &FileEntry) -> Result<Reply, Problem> {
     let mut reply = Reply::json(entry)?;
     reply.etag.clone_from(&entry.etag);
     Ok(reply)
 }
 
 pub(crate) async fn grep(call: Call, input: Grep) -> Result<Reply, Problem> {
-    let search = Search {
+    let search = GrepQuery {
         pattern: input.pattern,
-        path: optional(input.path.as_deref())?,
+        path: parse_optional_path(input.path.as_deref())?,
         max: input.max,
         case: if input.ignore_case == Some(true) {
-            Case::Ignore
+            CaseMatching::Ignore
         } else {
-            Case::default()
+            CaseMatching::default()
         },
     };
-    let searching = Searching::begin(&call)?;
-    let files = open(&call.hub, &input.group_id).await?;
+    let searching = SearchPermit::acquire(&call)?;
+    let files = open_share(&call.hub, &input.group_id).await?;
     Reply::json(&files.grep(search, searching.cancel.clone()).await?)
 }
 
 pub(crate) async fn find(call: Call, input: FindFiles) -> Result<Reply, Problem> {
-    let find = Find {
-        path: optional(input.path.as_deref())?,
+    let find = FindQuery {
+        path: parse_optional_path(input.path.as_deref())?,
         name: input.name,
         max: input.max,
     };
-    let searching = Searching::begin(&call)?;
-    let files = open(&call.hub, &input.group_id).await?;
+    let searching = SearchPermit::acquire(&call)?;
+    let files = open_share(&call.hub, &input.group_id).await?;
     Reply::json(&files.find(find, searching.cancel.clone()).await?)
 }
 
 pub(crate) async fn write(call: Call, input: WriteFile) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let condition = condition(&call)?;
+    let condition = parse_if_match(&call)?;
     let mode = match input.mode {
-        Some(Mode::Append) => WriteMode::Append,
-        Some(Mode::Overwrite) | None => WriteMode::Overwrite,
+        Some(WriteModeInput::Append) => WriteMode::Append,
+        Some(WriteModeInput::Overwrite) | None => WriteMode::Overwrite,
     };
-    let files = open(&call.hub, &input.group_id).await?;
+    let files = open_share(&call.hub, &input.group_id).await?;
     let content = Bytes::from(input.content);
     let work = files.write(&path, content, mode, condition);
-    let (placed, written) = changing(&call, &input.group_id, &files, work).await?;
-    let mut reply = Reply::json(&written)?.status(status(placed));
+    let (placed, written) = run_share_change(&call, &input.group_id, &files, work).await?;
+    let mut reply = Reply::json(&written)?.status(created_status(placed));
     reply.etag.clone_from(&written.entry.etag);
     Ok(reply)
 }
 
-pub(crate) async fn make_dir(call: Call, input: OfPath) -> Result<Reply, Problem> {
+pub(crate) async fn make_dir(call: Call, input: PathRef) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let files = open(&call.hub, &input.group_id).await?;
-    let (placed, entry) = changing(&call, &input.group_id, &files, files.make_dir(&path)).await?;
-    Ok(show(&entry)?.status(status(placed)))
+    let files = open_share(&call.hub, &input.group_id).await?;
+    let (placed, entry) =
+        run_share_change(&call, &input.group_id, &files, files.make_dir(&path)).await?;
+    Ok(entry_reply(&entry)?.status(created_status(placed)))
 }
 
 pub(crate) async fn move_path(call: Call, input: Move) -> Result<Reply, Problem> {
     let (from, to) = (SharePath::parse(&input.from)?, SharePath::parse(&input.to)?);
-    let condition = condition(&call)?;
-    let files = open(&call.hub, &input.group_id).await?;
-    let entry = changing(
+    let condition = parse_if_match(&call)?;
+    let files = open_share(&call.hub, &input.group_id).await?;
+    let entry = run_share_change(
         &call,
         &input.group_id,
         &files,
         files.relocate(&from, &to, condition),
     )
     .await?;
-    show(&entry)
+    entry_reply(&entry)
 }
 
 pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let condition = condition(&call)?;
+    let condition = parse_if_match(&call)?;
     let removal = if input.recursive == Some(true) {
-        Removal::Recursive
+        RemoveMode::Recursive
     } else {
-        Removal::Single
+        RemoveMode::Single
     };
-    let files = open(&call.hub, &input.group_id).await?;
-    changing(
+    let files = open_share(&call.hub, &input.group_id).await?;
+    run_share_change(
         &call,
         &input.group_id,
         &files,
@@ -329,33 +338,34 @@ pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> 
     Ok(Reply::empty())
 }
 
-fn optional(path: Option<&str>) -> Result<Option<SharePath>, Problem> {
+fn parse_optional_path(path: Option<&str>) -> Result<Option<SharePath>, Problem> {
     path.map(SharePath::parse).transpose()
 }
 
-fn condition(call: &Call) -> Result<Option<IfMatch>, Problem> {
+fn parse_if_match(call: &Call) -> Result<Option<IfMatch>, Problem> {
     call.if_match.as_deref().map(IfMatch::parse).transpose()
 }
 
-fn status(placed: Placed) -> u16 {
+fn created_status(placed: CreateOutcome) -> u16 {
     match placed {
-        Placed::Created => 201,
-        Placed::Replaced => 200,
+        CreateOutcome::Created => 201,
+        CreateOutcome::Replaced => 200,
     }
 }
 
 /// Changes a share, recorded together with how much it holds then.
-async fn changing<T>(
+async fn run_share_change<T>(
     call: &Call,
     group: &GroupId,
     files: &DirectoryFiles,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
     let measure = async {
-        match files.used().await {
-            Ok(Used { bytes, files }) => {
-                Some((Owner::Group(group.clone()), Usage { bytes, files }))
-            }
+        match files.usage().await {
+            Ok(TreeUsage { bytes, files }) => Some((
+                UsageOwner::Group(group.clone()),
+                StorageUsage { bytes, files },
+            )),
             // The next change counts again.
             Err(problem) => {
                 tracing::warn!(%group, "a share could not be counted: {problem}");
@@ -367,8 +377,8 @@ async fn changing<T>(
 }
 
 /// Opens the files of a group; creates the directory if missing.
-pub(crate) async fn open(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFiles>, Problem> {
-    if let Some(files) = hub.shares().locked().get(group) {
+pub(crate) async fn open_share(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFiles>, Problem> {
+    if let Some(files) = hub.shares().lock().get(group) {
         return Ok(Arc::clone(files));
     }
     let quota = hub
@@ -376,44 +386,50 @@ pub(crate) async fn open(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFile
         .group(group)
         .await?
         .map_or(0, |record| record.group.quota_bytes);
-    let allowance = Allowance {
+    let allowance = QuotaLimits {
         bytes: (quota > 0).then_some(quota),
         files: None,
     };
     let limits = FileLimits {
-        allowance,
+        quota: allowance,
         ..hub.file_limits()
     };
-    let (root, trash) = (directory(hub, group), hub.settings().data_dir.join("trash"));
-    let opened = blocking(move || {
-        let made = private_directory(&root).and_then(|()| private_directory(&trash));
+    let (root, trash) = (
+        share_directory(hub, group),
+        hub.settings().data_dir.join("trash"),
+    );
+    let opened = run_blocking(move || {
+        let made = ensure_private_dir(&root).and_then(|()| ensure_private_dir(&trash));
         made.and_then(|()| DirectoryFiles::open(&root, &trash, limits))
             .map_err(|error| {
                 tracing::error!(%error, "failed to open a share");
-                Problem::new(Code::Unavailable, "the share's files cannot be opened; the Hub's log has the reason")
-                    .retry_after(1000)
+                Problem::new(
+                    ProblemCode::Unavailable,
+                    "the share's files cannot be opened; the Hub's log has the reason",
+                )
+                .with_retry_after(1000)
             })
     })
     .await?;
-    let mut shares = hub.shares().locked();
+    let mut shares = hub.shares().lock();
     Ok(Arc::clone(
         shares.entry(group.clone()).or_insert(Arc::new(opened)),
     ))
 }
 
-fn directory(hub: &Hub, group: &GroupId) -> PathBuf {
+fn share_directory(hub: &Hub, group: &GroupId) -> PathBuf {
     hub.settings().data_dir.join("shares").join(group.as_str())
 }
 
 /// Moves the files of a deleted group to the trash.
-pub(crate) async fn discard(hub: &Hub, group: &GroupId) {
-    hub.shares().forget(group);
-    let root = directory(hub, group);
+pub(crate) async fn trash_share(hub: &Hub, group: &GroupId) {
+    hub.shares().close(group);
+    let root = share_directory(hub, group);
     let trash = hub.settings().data_dir.join("trash");
-    let name = format!("group-{group}-{}", crate::shapes::Time::now().millis());
-    let moved = blocking(move || {
+    let name = format!("group-{group}-{}", crate::api_types::Time::now().millis());
+    let moved = run_blocking(move || {
         let moved =
-            private_directory(&trash).and_then(|()| std::fs::rename(&root, trash.join(name)));
+            ensure_private_dir(&trash).and_then(|()| std::fs::rename(&root, trash.join(name)));
         match moved {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(Problem::internal(&error))

@@ -2,33 +2,34 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use hermes_config::{ConfigFile, FileError, Home, Settings, SettingsError, Variables};
+use hermes_config::{ConfigFile, ConfigFileError, Home, Settings, SettingsError, Variables};
 use hermes_store::skills::Skill;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{OfTenant, blocking, not_opened};
+use super::{TenantRef, directory_problem, run_blocking};
 use crate::{
-    Code, Hub, Problem, TenantId,
+    Hub, Problem, ProblemCode, TenantId,
     call::{Call, Reply},
     files::{
-        EntryType, FileEntry, FileLimits, HomeDirectory, Lines, SharePath, Workspace, io_problem,
+        EntryType, FileEntry, FileLimits, HomeDirectory, LineRange, SharePath, Workspace,
+        problem_from_io,
     },
     state::TenantRecord,
 };
 
 const NO_CATEGORY: &str = "-";
-const MOST_FILES: usize = 2000;
-const DEEPEST: usize = 8;
+const MAX_FILES: usize = 2000;
+const MAX_FILE_DEPTH: usize = 8;
 /// Deeper than any sensible collection of skills.
-const DEEPEST_SKILL: usize = 6;
-const CONFIGURATION: &str = "config.yaml";
+const MAX_SKILL_DEPTH: usize = 6;
+const CONFIG_FILE: &str = "config.yaml";
 
 /// A skill.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SkillShape {
+pub(crate) struct SkillSummary {
     name: String,
     description: String,
     enabled: bool,
@@ -39,21 +40,21 @@ pub(crate) struct SkillShape {
 
 /// Skills of one category.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Category {
+pub(crate) struct SkillCategory {
     name: String,
-    skills: Vec<SkillShape>,
+    skills: Vec<SkillSummary>,
 }
 
 /// All skills of a tenant.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SkillList {
-    categories: Vec<Category>,
+    categories: Vec<SkillCategory>,
 }
 
 /// A skill of a tenant.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfSkill {
+pub(crate) struct SkillRef {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
@@ -81,7 +82,7 @@ pub(crate) struct SkillFiles {
 /// A file of a tenant's skills.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfSkillFile {
+pub(crate) struct SkillFileRef {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
@@ -115,36 +116,36 @@ pub(crate) struct SetSkillState {
 }
 
 /// A skill with its category and its directory below `skills`.
-struct Found {
-    shape: SkillShape,
+struct FoundSkill {
+    summary: SkillSummary,
     category: String,
     directory: String,
 }
 
-pub(crate) async fn list(call: Call, _: OfTenant) -> Result<Reply, Problem> {
-    let mut categories: BTreeMap<String, Vec<SkillShape>> = BTreeMap::new();
-    for found in scan(&call.hub, call.tenant()?).await? {
+pub(crate) async fn list(call: Call, _: TenantRef) -> Result<Reply, Problem> {
+    let mut categories: BTreeMap<String, Vec<SkillSummary>> = BTreeMap::new();
+    for found in scan_skills(&call.hub, call.tenant()?).await? {
         categories
             .entry(found.category)
             .or_default()
-            .push(found.shape);
+            .push(found.summary);
     }
     let categories = categories
         .into_iter()
-        .map(|(name, skills)| Category { name, skills })
+        .map(|(name, skills)| SkillCategory { name, skills })
         .collect();
     Reply::json(&SkillList { categories })
 }
 
-pub(crate) async fn files(call: Call, input: OfSkill) -> Result<Reply, Problem> {
+pub(crate) async fn files(call: Call, input: SkillRef) -> Result<Reply, Problem> {
     let record = call.tenant()?;
-    let found = scan(&call.hub, record).await?;
+    let found = scan_skills(&call.hub, record).await?;
     let found = found
         .into_iter()
-        .find(|found| found.category == input.category && found.shape.name == input.skill);
-    let found = found.ok_or_else(|| no_skill(&input.skill))?;
-    let tree = open(&call.hub, record).await?;
-    let files = walk(&tree, &found.directory).await?;
+        .find(|found| found.category == input.category && found.summary.name == input.skill);
+    let found = found.ok_or_else(|| skill_not_found(&input.skill))?;
+    let tree = open_skills(&call.hub, record).await?;
+    let files = walk_files(&tree, &found.directory).await?;
     let files = files
         .into_iter()
         .map(|entry| SkillFile {
@@ -156,13 +157,13 @@ pub(crate) async fn files(call: Call, input: OfSkill) -> Result<Reply, Problem> 
     Reply::json(&SkillFiles { files })
 }
 
-pub(crate) async fn read_file(call: Call, input: OfSkillFile) -> Result<Reply, Problem> {
+pub(crate) async fn read_file(call: Call, input: SkillFileRef) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let tree = open(&call.hub, call.tenant()?).await?;
-    let text = tree.read(&path, Lines::default()).await?;
+    let tree = open_skills(&call.hub, call.tenant()?).await?;
+    let text = tree.read(&path, LineRange::default()).await?;
     if text.truncated {
         return Err(Problem::new(
-            Code::PayloadTooLarge,
+            ProblemCode::PayloadTooLarge,
             "the file is larger than may be read at once (`limits.read_bytes`)",
         ));
     }
@@ -179,50 +180,60 @@ pub(crate) async fn read_file(call: Call, input: OfSkillFile) -> Result<Reply, P
 
 pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply, Problem> {
     let record = call.tenant()?;
-    let found = scan(&call.hub, record).await?;
+    let found = scan_skills(&call.hub, record).await?;
     let mut found = found
         .into_iter()
-        .find(|found| found.shape.name == input.skill)
-        .ok_or_else(|| no_skill(&input.skill))?;
+        .find(|found| found.summary.name == input.skill)
+        .ok_or_else(|| skill_not_found(&input.skill))?;
     let home = call.hub.home(record);
     let (name, enabled, pinned) = (input.skill, input.enabled, input.pinned);
-    super::recorded(&call, blocking(move || set(&home, &name, enabled, pinned))).await?;
-    found.shape.enabled = enabled;
-    found.shape.pinned = pinned.unwrap_or(found.shape.pinned);
+    super::run_recorded(
+        &call,
+        run_blocking(move || write_skill_lists(&home, &name, enabled, pinned)),
+    )
+    .await?;
+    found.summary.enabled = enabled;
+    found.summary.pinned = pinned.unwrap_or(found.summary.pinned);
     // Before the reply, so that a run started after it uses the new settings.
-    call.hub.hand_over_now(&record.id).await;
-    Reply::json(&found.shape)
+    call.hub.push_settings_now(&record.id).await;
+    Reply::json(&found.summary)
 }
 
-fn no_skill(name: &str) -> Problem {
+fn skill_not_found(name: &str) -> Problem {
     Problem::not_found(format!(
         "there is no skill `{}`",
         name.chars().take(80).collect::<String>()
     ))
 }
 
-fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(), Problem> {
-    let directory = HomeDirectory::home(home.path()).map_err(|error| Problem::internal(&error))?;
-    let text = directory.read_settings(CONFIGURATION).map_err(|error| {
+fn write_skill_lists(
+    home: &Home,
+    name: &str,
+    enabled: bool,
+    pinned: Option<bool>,
+) -> Result<(), Problem> {
+    let directory =
+        HomeDirectory::open_home(home.path()).map_err(|error| Problem::internal(&error))?;
+    let text = directory.read_settings(CONFIG_FILE).map_err(|error| {
         if error.kind() == std::io::ErrorKind::FileTooLarge {
             return Problem::precondition(format!(
                 "the tenant's `config.yaml` is damaged: {}; mend the file first",
                 hermes_config::config_too_long()
             ))
-            .because("config_damaged");
+            .with_reason("config_damaged");
         }
         tracing::warn!("a tenant's configuration cannot be read: {error}");
         Problem::precondition(
             "the tenant's `config.yaml` is a link or not text, and the Hub does not follow links there; put a file in its place",
         )
-        .because("symlink")
+        .with_reason("symlink")
     })?;
     let file = ConfigFile::with_text(home.config_file(), text.unwrap_or_default());
-    let mut file = file.map_err(|error| unusable(&error))?;
+    let mut file = file.map_err(|error| config_problem(&error))?;
     let lists = [("disabled", Some(!enabled)), ("pinned", pinned)];
     for (key, wanted) in lists {
         let Some(wanted) = wanted else { continue };
-        let before = texts(file.get(&["skills", key]));
+        let before = string_list(file.get(&["skills", key]));
         let mut names: Vec<String> = before
             .iter()
             .filter(|known| *known != name)
@@ -235,16 +246,18 @@ fn set(home: &Home, name: &str, enabled: bool, pinned: Option<bool>) -> Result<(
             file.change(&["skills", key], &json!(names));
         }
     }
-    let text = file.checked().map_err(|error| unusable(&error))?;
-    let path = SharePath::parse(CONFIGURATION)?;
+    let text = file
+        .checked_text()
+        .map_err(|error| config_problem(&error))?;
+    let path = SharePath::parse(CONFIG_FILE)?;
     directory
-        .replace(CONFIGURATION, text.as_bytes())
-        .map_err(|error| io_problem(&error, &path))
+        .replace(CONFIG_FILE, text.as_bytes())
+        .map_err(|error| problem_from_io(&error, &path))
 }
 
-fn unusable(error: &FileError) -> Problem {
+fn config_problem(error: &ConfigFileError) -> Problem {
     match error {
-        FileError::Malformed(SettingsError::Malformed {
+        ConfigFileError::Malformed(SettingsError::Malformed {
             line,
             column,
             reason,
@@ -252,16 +265,16 @@ fn unusable(error: &FileError) -> Problem {
         }) => Problem::precondition(format!(
             "the tenant's `config.yaml` is damaged in line {line}, column {column}: {reason}; fix the file first"
         ))
-        .because("config_damaged"),
-        FileError::NotEditable { key, .. } => Problem::precondition(format!(
+        .with_reason("config_damaged"),
+        ConfigFileError::NotEditable { key, .. } => Problem::precondition(format!(
             "`{key}` of the tenant's `config.yaml` cannot be changed from here; edit the file by hand"
         ))
-        .because("config_not_editable"),
-        FileError::Io { .. } | FileError::Malformed(_) => Problem::internal(error),
+        .with_reason("config_not_editable"),
+        ConfigFileError::Io { .. } | ConfigFileError::Malformed(_) => Problem::internal(error),
     }
 }
 
-fn texts(value: Option<&Value>) -> Vec<String> {
+fn string_list(value: Option<&Value>) -> Vec<String> {
     value
         .and_then(Value::as_array)
         .into_iter()
@@ -273,15 +286,15 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 
 /// The skills in the home itself, disabled ones too, by category and name. Directories from its configuration are
 /// ignored: they could be anywhere. Links are not followed.
-async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
-    let Ok(tree) = open(hub, record).await else {
+async fn scan_skills(hub: &Hub, record: &TenantRecord) -> Result<Vec<FoundSkill>, Problem> {
+    let Ok(tree) = open_skills(hub, record).await else {
         return Ok(Vec::new());
     };
     let home = hub.home(record);
-    let (disabled, pinned) = blocking(move || Ok(lists(&home))).await?;
-    let mut found: Vec<Found> = Vec::new();
-    for (skill, directory) in skills_in(&tree).await? {
-        if found.iter().any(|known| known.shape.name == skill.name) {
+    let (disabled, pinned) = run_blocking(move || Ok(read_skill_lists(&home))).await?;
+    let mut found: Vec<FoundSkill> = Vec::new();
+    for (skill, directory) in find_skills(&tree).await? {
+        if found.iter().any(|known| known.summary.name == skill.name) {
             continue;
         }
         let version = skill
@@ -291,11 +304,11 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             });
-        found.push(Found {
-            shape: SkillShape {
+        found.push(FoundSkill {
+            summary: SkillSummary {
                 enabled: !disabled.contains(&skill.name),
                 pinned: pinned.contains(&skill.name),
-                file_count: walk(&tree, &directory).await?.len(),
+                file_count: walk_files(&tree, &directory).await?.len(),
                 name: skill.name,
                 description: skill.description,
                 version,
@@ -304,26 +317,26 @@ async fn scan(hub: &Hub, record: &TenantRecord) -> Result<Vec<Found>, Problem> {
             directory,
         });
     }
-    found.sort_by(|a, b| (&a.category, &a.shape.name).cmp(&(&b.category, &b.shape.name)));
+    found.sort_by(|a, b| (&a.category, &a.summary.name).cmp(&(&b.category, &b.summary.name)));
     Ok(found)
 }
 
 /// The disabled and pinned skills of a home's configuration.
-fn lists(home: &Home) -> (Vec<String>, Vec<String>) {
-    let text = HomeDirectory::home(home.path())
+fn read_skill_lists(home: &Home) -> (Vec<String>, Vec<String>) {
+    let text = HomeDirectory::open_home(home.path())
         .ok()
-        .and_then(|directory| directory.read_settings(CONFIGURATION).ok().flatten());
+        .and_then(|directory| directory.read_settings(CONFIG_FILE).ok().flatten());
     let nothing = Variables::from_pairs::<String, String>([]);
     let settings = Settings::parse(&text.unwrap_or_default(), nothing);
     let document = settings.map_or(Value::Null, |settings| settings.document);
     (
-        texts(document.pointer("/skills/disabled")),
-        texts(document.pointer("/skills/pinned")),
+        string_list(document.pointer("/skills/disabled")),
+        string_list(document.pointer("/skills/pinned")),
     )
 }
 
 /// All skills for this platform, with their directories.
-async fn skills_in(tree: &Workspace) -> Result<Vec<(Skill, String)>, Problem> {
+async fn find_skills(tree: &Workspace) -> Result<Vec<(Skill, String)>, Problem> {
     let mut skills = Vec::new();
     let mut ahead = vec![(SharePath::root(), 0)];
     while let Some((path, depth)) = ahead.pop() {
@@ -337,7 +350,7 @@ async fn skills_in(tree: &Workspace) -> Result<Vec<(Skill, String)>, Problem> {
         let head = listing.entries.iter().find(is_file);
         if let Some(head) = head
             && let Ok(text) = tree
-                .read(&SharePath::parse(&head.path)?, Lines::default())
+                .read(&SharePath::parse(&head.path)?, LineRange::default())
                 .await
         {
             let directory = path.as_str().to_owned();
@@ -348,7 +361,7 @@ async fn skills_in(tree: &Workspace) -> Result<Vec<(Skill, String)>, Problem> {
         let inside = listing.entries.iter().rev().filter(|entry| {
             entry.entry_type == EntryType::Dir
                 && Skill::may_be_in(&entry.name, head.is_some())
-                && depth < DEEPEST_SKILL
+                && depth < MAX_SKILL_DEPTH
         });
         for entry in inside {
             ahead.push((SharePath::parse(&entry.path)?, depth + 1));
@@ -357,24 +370,24 @@ async fn skills_in(tree: &Workspace) -> Result<Vec<(Skill, String)>, Problem> {
     Ok(skills)
 }
 
-async fn open(hub: &Hub, record: &TenantRecord) -> Result<Workspace, Problem> {
+async fn open_skills(hub: &Hub, record: &TenantRecord) -> Result<Workspace, Problem> {
     let home = hub.home(record);
     let limits = FileLimits {
-        list_entries: MOST_FILES,
+        list_entries: MAX_FILES,
         ..hub.file_limits()
     };
     let open = move || Workspace::open(home.path(), "skills", limits);
-    blocking(move || open().map_err(|error| not_opened(&error, "skills"))).await
+    run_blocking(move || open().map_err(|error| directory_problem(&error, "skills"))).await
 }
 
-async fn walk(tree: &Workspace, directory: &str) -> Result<Vec<FileEntry>, Problem> {
+async fn walk_files(tree: &Workspace, directory: &str) -> Result<Vec<FileEntry>, Problem> {
     let mut files = Vec::new();
     let mut ahead = vec![(SharePath::parse(directory)?, 0)];
     while let Some((path, depth)) = ahead.pop() {
         for entry in tree.list(&path).await?.entries {
             match entry.entry_type {
-                EntryType::File if files.len() < MOST_FILES => files.push(entry),
-                EntryType::Dir if depth < DEEPEST => {
+                EntryType::File if files.len() < MAX_FILES => files.push(entry),
+                EntryType::Dir if depth < MAX_FILE_DEPTH => {
                     ahead.push((SharePath::parse(&entry.path)?, depth + 1));
                 }
                 _ => {}

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{WHOLE, recorded};
+use super::{ALL_PAGE_SIZE, run_recorded};
 use crate::{
     Hub, Problem, TenantId,
     call::{Call, Reply},
     state::{Page, StateError, TenantQuery},
-    sync::{Extras, SyncRequest, SyncRules, SyncRun, sync_context},
+    sync::{ExtraFiles, SyncMode, SyncRequest, SyncRules, sync_context},
 };
 
 /// What to copy, and where to.
@@ -28,18 +28,18 @@ pub(crate) struct SyncContext {
     delete: Option<bool>,
 }
 
-pub(crate) async fn run(call: Call, input: SyncContext) -> Result<Reply, Problem> {
+pub(crate) async fn run_sync(call: Call, input: SyncContext) -> Result<Reply, Problem> {
     let extras = if input.delete == Some(true) {
-        Extras::Delete
+        ExtraFiles::Delete
     } else {
-        Extras::Keep
+        ExtraFiles::Keep
     };
     let settings = call.hub.settings();
     let rules = SyncRules {
         data_dir: settings.data_dir.clone(),
         allowed_roots: settings.sync.allowed_roots.clone(),
         sources: settings.sync.sources.clone(),
-        protected: protected(&call.hub).await?,
+        protected: protected_paths(&call.hub).await?,
         node: call.hub.node().to_owned(),
     };
     let record = call.tenant()?;
@@ -47,22 +47,22 @@ pub(crate) async fn run(call: Call, input: SyncContext) -> Result<Reply, Problem
         tenant: record.id.clone(),
         home: call.hub.home(record).path().to_owned(),
         destination: input.destination,
-        run: if input.dry_run == Some(true) {
-            SyncRun::Dry
+        mode: if input.dry_run == Some(true) {
+            SyncMode::Dry
         } else {
-            SyncRun::Real
+            SyncMode::Real
         },
         extras,
     };
-    let report = recorded(&call, sync_context(rules, request)).await?;
+    let report = run_recorded(&call, sync_context(rules, request)).await?;
     Reply::json(&report)
 }
 
 /// Homes and shares.
-async fn protected(hub: &Hub) -> Result<Vec<PathBuf>, StateError> {
+async fn protected_paths(hub: &Hub) -> Result<Vec<PathBuf>, StateError> {
     let data_dir = hub.settings().data_dir.clone();
     let mut protected = vec![data_dir.join("tenants"), data_dir.join("shares")];
-    let mut page = Page::first(WHOLE);
+    let mut page = Page::first(ALL_PAGE_SIZE);
     loop {
         let found = hub.state().tenants(&TenantQuery::default(), &page).await?;
         protected.extend(
@@ -72,7 +72,7 @@ async fn protected(hub: &Hub) -> Result<Vec<PathBuf>, StateError> {
                 .filter_map(|record| record.linked_home),
         );
         match found.next {
-            Some(next) => page = Page::after(WHOLE, next),
+            Some(next) => page = Page::after(ALL_PAGE_SIZE, next),
             None => return Ok(protected),
         }
     }

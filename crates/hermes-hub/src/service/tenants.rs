@@ -7,26 +7,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{OfTenant, WHOLE, documents::Standing, page, present};
+use super::{
+    ALL_PAGE_SIZE, TenantRef, deserialize_nullable, documents::EffectiveDocuments, page_request,
+};
 use crate::{
-    Code, Hub, Problem, TenantId,
-    app::{Consequences, KnownTenant},
+    Hub, Problem, ProblemCode, TenantId,
+    api_types::{GroupMembership, Tenant, TenantStatus, Via},
+    app::{CachedTenant, ChangeEffects},
     auth::{Scope, new_uid},
     call::{Call, Reply, etag},
-    shapes::{GroupMembership, Tenant, TenantStatus, Via},
     state::{
-        Deletion, NewTenant, Page, Reach, TenantChange, TenantFilter, TenantQuery, TenantRecord,
+        NewTenant, Page, Propagation, TenantChange, TenantDeletion, TenantFilter, TenantQuery,
+        TenantRecord,
     },
 };
 
-mod given;
 mod home;
+mod overrides;
 mod resolve;
 pub(crate) mod runtime_key;
 
-pub(crate) use given::{AgentGiven, BrowserGiven, Sensible, StorageGiven};
-pub(crate) use home::{Making, provision_unfinished, purge_overdue};
-pub(crate) use resolve::{agent, room, shape, storage};
+pub(crate) use crate::service::tenants::overrides::{
+    AgentOverrides, BrowserOverrides, StorageOverrides, Validate,
+};
+pub(crate) use home::{ProvisioningHomes, provision_unfinished, purge_overdue};
+pub(crate) use resolve::{effective_agent, effective_storage, public_tenant, quota_state};
 
 /// Which tenants to list.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -60,15 +65,15 @@ pub(crate) struct CreateTenant {
     display_name: Option<String>,
     /// Settings of its agent, where they differ from the flavor's.
     #[serde(default)]
-    #[schemars(with = "Option<AgentGiven>")]
+    #[schemars(with = "Option<AgentOverrides>")]
     agent: Option<Map<String, Value>>,
     /// Its disk space, where that differs from the flavor's.
     #[serde(default)]
-    #[schemars(with = "Option<StorageGiven>")]
+    #[schemars(with = "Option<StorageOverrides>")]
     storage: Option<Map<String, Value>>,
     /// Its browser, where that differs from the flavor's.
     #[serde(default)]
-    #[schemars(with = "Option<BrowserGiven>")]
+    #[schemars(with = "Option<BrowserOverrides>")]
     browser: Option<Map<String, Value>>,
     /// The preset of defaults; `standard` if absent.
     flavor: Option<String>,
@@ -95,23 +100,23 @@ pub(crate) struct UpdateTenant {
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
     /// Its name for people, 1 to 200 characters.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(with = "Option<String>")]
     display_name: Option<Option<String>>,
     /// Settings of its agent to change. Zone and limits take a token without a list of tenants.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Option<AgentGiven>")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[schemars(with = "Option<AgentOverrides>")]
     agent: Option<Option<Map<String, Value>>>,
     /// Limits of its disk space to change; takes a token without a list of tenants.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Option<StorageGiven>")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[schemars(with = "Option<StorageOverrides>")]
     storage: Option<Option<Map<String, Value>>>,
     /// Settings of its browser to change. Its limit takes a token without a list of tenants.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Option<BrowserGiven>")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[schemars(with = "Option<BrowserOverrides>")]
     browser: Option<Option<Map<String, Value>>>,
     /// Another preset of defaults; takes a token without a list of tenants.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(with = "Option<String>")]
     flavor: Option<Option<String>>,
     /// All the groups it is a member of; takes `groups:write` and a token without a list of tenants.
@@ -119,7 +124,7 @@ pub(crate) struct UpdateTenant {
     /// Variables to set, `null` to unset one; they are never shown again. Takes `env:write`.
     env: Option<BTreeMap<String, Option<String>>>,
     /// Labels to set, `null` to remove one, or all of them.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(with = "Option<BTreeMap<String, Option<String>>>")]
     labels: Option<Option<BTreeMap<String, Option<String>>>>,
 }
@@ -136,12 +141,15 @@ pub(crate) struct DeleteTenant {
     purge: Option<bool>,
 }
 
-pub(crate) fn zone(record: &TenantRecord, standing: &Standing) -> TimeZone {
+pub(crate) fn time_zone(
+    record: &TenantRecord,
+    effective_documents: &EffectiveDocuments,
+) -> TimeZone {
     // It was validated when it was stored.
-    TimeZone::get(&agent(record, standing).timezone).unwrap_or(TimeZone::UTC)
+    TimeZone::get(&effective_agent(record, effective_documents).timezone).unwrap_or(TimeZone::UTC)
 }
 
-pub(crate) async fn count(hub: &Hub) -> Result<u64, Problem> {
+pub(crate) async fn count_tenants(hub: &Hub) -> Result<u64, Problem> {
     let counts = hub.state().count_tenants().await?;
     Ok(counts
         .iter()
@@ -155,21 +163,26 @@ pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Proble
         filter: input
             .status
             .map_or(TenantFilter::Present, TenantFilter::Status),
-        only: call.principal().only(),
+        only: call.principal().visible_tenants(),
         text: input.search,
     };
-    let standing = call.hub.standing();
+    let effective_documents = call.hub.effective_documents();
     let mut tenants = Vec::new();
     let mut asked = if call.via == Via::Mcp {
-        Page::first(WHOLE)
+        Page::first(ALL_PAGE_SIZE)
     } else {
-        page(input.limit, input.cursor)?
+        page_request(input.limit, input.cursor)?
     };
     let next_cursor = loop {
         let found = call.hub.state().tenants(&query, &asked).await?;
-        tenants.extend(found.items.iter().map(|record| shape(record, &standing)));
+        tenants.extend(
+            found
+                .items
+                .iter()
+                .map(|record| public_tenant(record, &effective_documents)),
+        );
         match found.next {
-            Some(next) if call.via == Via::Mcp => asked = Page::after(WHOLE, next),
+            Some(next) if call.via == Via::Mcp => asked = Page::after(ALL_PAGE_SIZE, next),
             next => break next,
         }
     };
@@ -179,45 +192,59 @@ pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Proble
     })
 }
 
-pub(crate) async fn get(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+pub(crate) async fn get(call: Call, _: TenantRef) -> Result<Reply, Problem> {
     show_known(&call, call.tenant()?)
 }
 
 /// What many ask for is put together once.
-fn show_known(call: &Call, tenant: &KnownTenant) -> Result<Reply, Problem> {
-    let document = tenant.shown(call.hub.standing(), |record, standing| {
-        let document = serde_json::value::to_raw_value(&shape(record, standing));
-        Ok(document.map_err(|error| Problem::internal(&error))?.into())
-    })?;
+fn show_known(call: &Call, tenant: &CachedTenant) -> Result<Reply, Problem> {
+    let document = tenant.rendered(
+        call.hub.effective_documents(),
+        |record, effective_documents| {
+            let document =
+                serde_json::value::to_raw_value(&public_tenant(record, effective_documents));
+            Ok(document.map_err(|error| Problem::internal(&error))?.into())
+        },
+    )?;
     Ok(Reply::document(document).etag(etag(tenant.revision)))
 }
 
-fn show(call: &Call, record: &TenantRecord) -> Result<Reply, Problem> {
-    let tenant = shape(record, &call.hub.standing());
+fn tenant_reply(call: &Call, record: &TenantRecord) -> Result<Reply, Problem> {
+    let tenant = public_tenant(record, &call.hub.effective_documents());
     Ok(Reply::json(&tenant)?.etag(etag(record.revision)))
 }
 
 pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Problem> {
     let hub = &call.hub;
-    let standing = hub.standing();
+    let effective_documents = hub.effective_documents();
     let flavor = input.flavor.unwrap_or_else(|| "standard".into());
-    standing.check_flavor(&flavor)?;
+    effective_documents.check_flavor(&flavor)?;
     let id = match input.id {
         Some(id) => id,
         None => TenantId::random().map_err(|error| Problem::internal(&error))?,
     };
     let display_name = input.display_name.unwrap_or_else(|| id.to_string());
     check_name(&display_name)?;
-    let agent = given::merged::<AgentGiven>("agent", Map::new(), input.agent.unwrap_or_default())?;
-    let storage =
-        given::merged::<StorageGiven>("storage", Map::new(), input.storage.unwrap_or_default())?;
-    let browser =
-        given::merged::<BrowserGiven>("browser", Map::new(), input.browser.unwrap_or_default())?;
+    let agent = crate::service::tenants::overrides::merge_overrides::<AgentOverrides>(
+        "agent",
+        Map::new(),
+        input.agent.unwrap_or_default(),
+    )?;
+    let storage = crate::service::tenants::overrides::merge_overrides::<StorageOverrides>(
+        "storage",
+        Map::new(),
+        input.storage.unwrap_or_default(),
+    )?;
+    let browser = crate::service::tenants::overrides::merge_overrides::<BrowserOverrides>(
+        "browser",
+        Map::new(),
+        input.browser.unwrap_or_default(),
+    )?;
     let labels = input.labels.unwrap_or_default();
     check_labels(&labels)?;
     let uid = new_uid().map_err(|error| Problem::internal(&error))?;
-    let (secret, runtime_key) = runtime_key::fresh(hub.key(), &uid)?;
-    let env = super::env::sealed(hub, &uid, input.env.unwrap_or_default())?;
+    let (secret, runtime_key) = runtime_key::generate_key(hub.key(), &uid)?;
+    let env = super::env::encrypt_variables(hub, &uid, input.env.unwrap_or_default())?;
     let tenant = NewTenant {
         display_name,
         status: TenantStatus::Provisioning,
@@ -233,28 +260,28 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
         uid,
         id: id.clone(),
     };
-    let entry = call.entry.clone().of(&id).to(id.as_str());
+    let entry = call.entry.clone().for_tenant(&id).with_target(id.as_str());
     let record = hub
         .state()
         .create_tenant(tenant, entry)
         .await
-        .map_err(|error| group_missing(error.into()))?;
-    let may_start = call.principal().scopes.has(Scope::AgentWrite);
+        .map_err(|error| unknown_group(error.into()))?;
+    let may_start = call.principal().scopes.contains(Scope::AgentWrite);
     home::provision(hub, &record, input.start.unwrap_or(may_start));
     let reply = if call.via == Via::Mcp {
-        show(&call, &record)?
+        tenant_reply(&call, &record)?
     } else {
-        let tenant = shape(&record, &hub.standing());
-        Reply::json_with(&tenant, "runtimeKey", secret.expose())?.etag(etag(record.revision))
+        let tenant = public_tenant(&record, &hub.effective_documents());
+        Reply::json_with_secret(&tenant, "runtimeKey", secret.expose())?.etag(etag(record.revision))
     };
     Ok(reply.status(201))
 }
 
 /// A missing group is an error in the request, not a missing route.
-fn group_missing(problem: Problem) -> Problem {
-    if problem.code == Code::NotFound && problem.message.contains("group") {
+fn unknown_group(problem: Problem) -> Problem {
+    if problem.code == ProblemCode::NotFound && problem.message.contains("group") {
         return Problem::invalid("a group in `groups` does not exist; create it first")
-            .at("groups", "unknown group");
+            .with_detail("groups", "unknown group");
     }
     problem
 }
@@ -267,7 +294,7 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
         .flavor
         .map(|flavor| flavor.unwrap_or_else(|| "standard".into()));
     if let Some(flavor) = &flavor {
-        hub.standing().check_flavor(flavor)?;
+        hub.effective_documents().check_flavor(flavor)?;
     }
     let display_name = input
         .display_name
@@ -303,24 +330,36 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
     let mut change = TenantChange {
         display_name,
         flavor,
-        agent: given::changed::<AgentGiven>("agent", &record.agent, input.agent)?,
-        storage: given::changed::<StorageGiven>("storage", &record.storage, input.storage)?,
-        browser: given::changed::<BrowserGiven>("browser", &record.browser, input.browser)?,
+        agent: crate::service::tenants::overrides::patch_overrides::<AgentOverrides>(
+            "agent",
+            &record.agent,
+            input.agent,
+        )?,
+        storage: crate::service::tenants::overrides::patch_overrides::<StorageOverrides>(
+            "storage",
+            &record.storage,
+            input.storage,
+        )?,
+        browser: crate::service::tenants::overrides::patch_overrides::<BrowserOverrides>(
+            "browser",
+            &record.browser,
+            input.browser,
+        )?,
         groups: input.groups,
         labels,
-        env: super::env::sealed(hub, &record.uid, set)?,
+        env: super::env::encrypt_variables(hub, &record.uid, set)?,
         unset_env: unset,
-        reach: Reach::default(),
+        propagation: Propagation::default(),
     };
-    let consequences = Consequences::of(&change);
-    change.reach = hub.reach_of(&record.id, consequences);
+    let consequences = ChangeEffects::from_change(&change);
+    change.propagation = hub.required_propagation(&record.id, consequences);
     let expected = call.if_match.is_some().then_some(record.revision);
     let before = hub.state().changes_of(&record.id);
     let updated = hub
         .state()
         .update_tenant(&record.id, change, expected, call.entry.clone())
         .await;
-    let updated = updated.map_err(|error| group_missing(error.into()))?;
+    let updated = updated.map_err(|error| unknown_group(error.into()))?;
     let updated = hub.keep_changed(updated, before);
     hub.tenant_changed(&updated.id, consequences);
     show_known(&call, &updated)
@@ -332,22 +371,22 @@ pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Pro
     call.check_version(&etag(record.revision))?;
     let expected = call.if_match.is_some().then_some(record.revision);
     let deletion = if input.purge == Some(true) {
-        Deletion::ForGood
+        TenantDeletion::Permanent
     } else {
-        Deletion::Restorable
+        TenantDeletion::Restorable
     };
     let deleted = hub
         .state()
         .delete_tenant(&record.id, deletion, expected, call.entry.clone())
         .await?;
-    hub.tenant_gone(&deleted.id).await;
-    if deletion == Deletion::ForGood {
+    hub.tenant_deleted(&deleted.id).await;
+    if deletion == TenantDeletion::Permanent {
         home::purge(hub, &deleted, &call.entry).await?;
     }
     Ok(Reply::empty())
 }
 
-pub(crate) async fn restore(call: Call, _: OfTenant) -> Result<Reply, Problem> {
+pub(crate) async fn restore(call: Call, _: TenantRef) -> Result<Reply, Problem> {
     let record = call.tenant()?;
     let restored = call
         .hub
@@ -355,15 +394,18 @@ pub(crate) async fn restore(call: Call, _: OfTenant) -> Result<Reply, Problem> {
         .restore_tenant(&record.id, call.entry.clone())
         .await?;
     call.hub.jobs_changed(&record.id);
-    call.hub.tenant_back(&record.id);
-    show(&call, &restored)
+    call.hub.tenant_reactivated(&record.id);
+    tenant_reply(&call, &restored)
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {
     if (1..=200).contains(&name.chars().count()) {
         return Ok(());
     }
-    Err(Problem::invalid("`displayName` must have 1 to 200 characters").at("displayName", "length"))
+    Err(
+        Problem::invalid("`displayName` must have 1 to 200 characters")
+            .with_detail("displayName", "length"),
+    )
 }
 
 fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
@@ -376,6 +418,6 @@ fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
     }
     Err(
         Problem::invalid("at most 64 labels, with names of 1 to 128 bytes and values up to 1024")
-            .at("labels", "too large"),
+            .with_detail("labels", "too large"),
     )
 }

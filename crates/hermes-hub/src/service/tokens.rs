@@ -5,16 +5,16 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::page;
+use super::page_request;
 use crate::{
     Problem, TokenId,
+    api_types::{MintedToken, Time, Token},
     auth::TokenRequest,
     call::{Call, Reply},
-    shapes::{MintedToken, Time, Token},
 };
 
 /// How long an old secret may stay valid after a rotation.
-const LONGEST_GRACE: u64 = 86_400;
+const MAX_GRACE_SECONDS: u64 = 86_400;
 
 /// A page of tokens.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub(crate) struct TokenList {
 
 /// A token in the one reply that shows its secret.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ShownToken {
+pub(crate) struct TokenReply {
     #[serde(flatten)]
     listed: Token,
     /// The secret, shown this once.
@@ -46,7 +46,7 @@ pub(crate) struct ShownToken {
 /// A token.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfToken {
+pub(crate) struct TokenRef {
     /// The token's id.
     token_id: TokenId,
 }
@@ -62,7 +62,7 @@ pub(crate) struct RotateToken {
 }
 
 pub(crate) async fn list(call: Call, input: ListTokens) -> Result<Reply, Problem> {
-    let page = page(input.limit, input.cursor)?;
+    let page = page_request(input.limit, input.cursor)?;
     let found = call.hub.state().tokens(&page).await?;
     let tokens = found.items.into_iter().map(|record| record.token).collect();
     Reply::json(&TokenList {
@@ -77,43 +77,42 @@ pub(crate) async fn create(call: Call, input: TokenRequest) -> Result<Reply, Pro
         .authenticator()
         .mint(call.principal(), input, call.entry.clone())
         .await?;
-    Ok(show(&minted)?.status(201))
+    Ok(token_reply(&minted)?.status(201))
 }
 
 pub(crate) async fn rotate(call: Call, input: RotateToken) -> Result<Reply, Problem> {
     let seconds = input.grace.unwrap_or(0);
-    grace(Some(seconds))?;
+    grace_end(Some(seconds))?;
     let grace = Duration::from_secs(seconds);
     let minted = call
         .hub
         .authenticator()
         .rotate(call.principal(), &input.token_id, grace, call.entry.clone())
         .await?;
-    show(&minted)
+    token_reply(&minted)
 }
 
-pub(crate) async fn revoke(call: Call, input: OfToken) -> Result<Reply, Problem> {
+pub(crate) async fn revoke(call: Call, input: TokenRef) -> Result<Reply, Problem> {
     call.hub
         .authenticator()
         .revoke(call.principal(), &input.token_id, call.entry.clone())
         .await?;
-    call.hub.end_sessions(&input.token_id).await;
+    call.hub.end_mcp_sessions(&input.token_id).await;
     Ok(Reply::empty())
 }
 
-fn show(minted: &MintedToken) -> Result<Reply, Problem> {
-    Reply::json_with(&minted.token, "token", minted.secret.expose())
+fn token_reply(minted: &MintedToken) -> Result<Reply, Problem> {
+    Reply::json_with_secret(&minted.token, "token", minted.secret.expose())
 }
 
 /// The end of the grace period of an old secret.
-pub(super) fn grace(seconds: Option<u64>) -> Result<Option<Time>, Problem> {
+pub(super) fn grace_end(seconds: Option<u64>) -> Result<Option<Time>, Problem> {
     match seconds.unwrap_or(0) {
         0 => Ok(None),
-        seconds if seconds <= LONGEST_GRACE => {
+        seconds if seconds <= MAX_GRACE_SECONDS => {
             Ok(Some(Time::now().after(Duration::from_secs(seconds))))
         }
-        _ => {
-            Err(Problem::invalid("`grace` must be 0 to 86400 seconds").at("grace", "out of range"))
-        }
+        _ => Err(Problem::invalid("`grace` must be 0 to 86400 seconds")
+            .with_detail("grace", "out of range")),
     }
 }

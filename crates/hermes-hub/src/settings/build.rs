@@ -3,21 +3,25 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use super::{
-    Audit, Backup, Isolation, IsolationMode, Limits, Mcp, Metrics, Runs, RuntimeKind, Settings,
-    SettingsError, Sync, Tenants, Tls, ToolChoice, host_of, unusable, values::Values,
+    AuditSettings, BackupSettings, IsolationMode, IsolationSettings, McpSettings, MetricsSettings,
+    RequestLimits, RunSettings, RuntimeKind, Settings, SettingsError, SyncSettings, TenantSettings,
+    TlsSettings, ToolChoice, host_of, invalid_value, values::SettingValues,
 };
 
 impl Settings {
     #[expect(clippy::too_many_lines, reason = "one line for each setting")]
-    pub(super) fn build(values: &Values, outer_data_dir: PathBuf) -> Result<Self, SettingsError> {
+    pub(super) fn build(
+        values: &SettingValues,
+        outer_data_dir: PathBuf,
+    ) -> Result<Self, SettingsError> {
         let data_dir = values.path("data_dir")?.unwrap_or(outer_data_dir);
         let listen: SocketAddr = values
             .parsed("listen", "an address and port such as `127.0.0.1:7878`")?
             .unwrap_or_else(|| ([127, 0, 0, 1], 7878).into());
         let tls = match (values.path("tls.cert")?, values.path("tls.key")?) {
-            (Some(cert), Some(key)) => Some(Tls { cert, key }),
+            (Some(cert), Some(key)) => Some(TlsSettings { cert, key }),
             (None, None) => None,
-            _ => return Err(unusable("tls", "needs both `tls.cert` and `tls.key`")),
+            _ => return Err(invalid_value("tls", "needs both `tls.cert` and `tls.key`")),
         };
         let scheme = if tls.is_some() { "https" } else { "http" };
         let public_url = values
@@ -25,7 +29,7 @@ impl Settings {
             .unwrap_or_else(|| format!("{scheme}://{listen}"));
         let public_url = public_url.trim_end_matches('/').to_owned();
         if host_of(&public_url).is_none() {
-            return Err(unusable(
+            return Err(invalid_value(
                 "public_url",
                 "must be a URL such as `https://hub.example.com`",
             ));
@@ -57,15 +61,15 @@ impl Settings {
                     ("mock", RuntimeKind::Mock),
                 ],
             )?,
-            isolation: Isolation::build(values)?,
+            isolation: IsolationSettings::build(values)?,
             idle_stop_seconds: values.count("agent.idle_stop_seconds", 900)?,
-            runs: Runs {
+            runs: RunSettings {
                 max_concurrent: values.count::<u64>("runs.max_concurrent", 4)?.max(1),
                 queue_depth: values.count("runs.queue_depth", 100)?,
                 max_minutes: values.count("runs.max_minutes", 60)?,
                 retention_days: values.count("runs.retention_days", 30)?,
             },
-            limits: Limits {
+            limits: RequestLimits {
                 body_bytes: values.size("limits.body_bytes", 16 << 20)?,
                 read_bytes: values.size("limits.read_bytes", 1 << 20)?,
                 write_bytes: values.size("limits.write_bytes", 8 << 20)?,
@@ -74,7 +78,7 @@ impl Settings {
                 burst: values.count("limits.burst", 400)?,
                 auth_failures_per_minute: values.count("limits.auth_failures_per_minute", 20)?,
             },
-            mcp: Mcp {
+            mcp: McpSettings {
                 enabled: values.flag("mcp.enabled")?.unwrap_or(true),
                 tools: values.one_of(
                     "mcp.tools",
@@ -87,7 +91,7 @@ impl Settings {
                 session_idle_seconds: values.count("mcp.session_idle_seconds", 3600)?,
                 sessions_per_token: values.count("mcp.sessions_per_token", 32)?,
             },
-            sync: Sync {
+            sync: SyncSettings {
                 allowed_roots: values
                     .list("sync.allowed_roots")?
                     .unwrap_or_default()
@@ -100,15 +104,15 @@ impl Settings {
                         .into()
                 }),
             },
-            tenants: Tenants {
+            tenants: TenantSettings {
                 restore_days: values.count("tenants.restore_days", 7)?,
                 trash_days: values.count("tenants.trash_days", 30)?,
             },
-            audit: Audit {
+            audit: AuditSettings {
                 rest_reads: values.flag("audit.rest_reads")?.unwrap_or(false),
                 retention_days: values.count("audit.retention_days", 365)?,
             },
-            metrics: Metrics {
+            metrics: MetricsSettings {
                 listen: match values.text("metrics.listen")?.as_deref() {
                     Some("off") => None,
                     _ => Some(
@@ -122,7 +126,7 @@ impl Settings {
             node_id: values.text("node.id")?,
             lease_seconds: values.count::<u64>("node.lease_seconds", 15)?.max(3),
             drain_seconds: values.count("shutdown.drain_seconds", 30)?,
-            backup: Backup {
+            backup: BackupSettings {
                 schedule: values.text("backup.schedule")?.filter(|text| text != "off"),
                 keep: values.count("backup.keep", 7)?,
                 path: values.path("backup.path")?,
@@ -134,8 +138,8 @@ impl Settings {
     }
 }
 
-impl Isolation {
-    fn build(values: &Values) -> Result<Self, SettingsError> {
+impl IsolationSettings {
+    fn build(values: &SettingValues) -> Result<Self, SettingsError> {
         let range = values
             .text("isolation.uid_range")?
             .unwrap_or_else(|| "200000-265535".into());
@@ -144,7 +148,7 @@ impl Isolation {
             .and_then(|(first, last)| Some((first.trim().parse().ok()?, last.trim().parse().ok()?)))
             .filter(|(first, last)| first <= last)
             .ok_or_else(|| {
-                unusable(
+                invalid_value(
                     "isolation.uid_range",
                     "must be two numbers, such as `200000-265535`",
                 )

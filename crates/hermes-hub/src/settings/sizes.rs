@@ -1,6 +1,6 @@
 //! Parses sizes such as `16 MiB`, `512k`, `1048576`.
 
-pub(super) fn parse(text: &str) -> Option<u64> {
+pub(super) fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text
         .find(|digit: char| !digit.is_ascii_digit())

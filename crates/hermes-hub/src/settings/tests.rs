@@ -14,7 +14,7 @@ fn load(
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect()
     };
-    Settings::load(&Sources {
+    Settings::load(&SettingsSources {
         file: Some(path),
         flags: owned(flags),
         environment: owned(environment),
@@ -26,9 +26,9 @@ fn without_a_file_the_defaults_hold() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().display().to_string();
     let environment = [("XDG_DATA_HOME".to_owned(), data.clone())].into();
-    let settings = Settings::load(&Sources {
+    let settings = Settings::load(&SettingsSources {
         environment,
-        ..Sources::default()
+        ..SettingsSources::default()
     })
     .unwrap();
     assert_eq!(settings.listen.to_string(), "127.0.0.1:7878");

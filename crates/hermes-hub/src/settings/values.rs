@@ -6,70 +6,75 @@ use std::{
     str::FromStr,
 };
 
-use hermes_config::{Home, ReferencePolicy, Template, Variables, nearest};
+use hermes_config::{Home, ReferencePolicy, ReferenceTemplate, Variables, nearest};
 use serde_json::Value;
 
-use super::{SettingsError, keys::KEYS, sizes, unusable};
+use super::{SettingsError, invalid_value, keys::KEYS, sizes};
 
-const PREFIX: &str = "HERMES_HUB_";
+const ENV_PREFIX: &str = "HERMES_HUB_";
 /// Variables with this prefix that belong to the command line.
-const FOREIGN: [&str; 2] = ["URL", "TOKEN"];
+const CLIENT_VARIABLES: [&str; 2] = ["URL", "TOKEN"];
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Values(BTreeMap<&'static str, Value>);
+pub(super) struct SettingValues(BTreeMap<&'static str, Value>);
 
-impl Values {
-    pub(super) fn take(&mut self, other: Self) {
+impl SettingValues {
+    pub(super) fn merge(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    pub(super) fn take_environment(
+    pub(super) fn merge_environment(
         &mut self,
         environment: &BTreeMap<String, String>,
     ) -> Result<(), SettingsError> {
         for (name, value) in environment {
             let Some(rest) = name
-                .strip_prefix(PREFIX)
-                .filter(|rest| !FOREIGN.contains(rest))
+                .strip_prefix(ENV_PREFIX)
+                .filter(|rest| !CLIENT_VARIABLES.contains(rest))
             else {
                 continue;
             };
             let key =
-                known(&rest.to_lowercase().replace("__", ".")).map_err(|error| match error {
-                    SettingsError::Unknown { nearest, .. } => SettingsError::Unknown {
-                        key: name.clone(),
-                        nearest: nearest.map(|key| {
-                            format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
-                        }),
+                known_key(&rest.to_lowercase().replace("__", ".")).map_err(
+                    |error| match error {
+                        SettingsError::UnknownKey { nearest, .. } => SettingsError::UnknownKey {
+                            key: name.clone(),
+                            nearest: nearest.map(|key| {
+                                format!("{ENV_PREFIX}{}", key.to_uppercase().replace('.', "__"))
+                            }),
+                        },
+                        other => other,
                     },
-                    other => other,
-                })?;
+                )?;
             self.0.insert(key, value.as_str().into());
         }
         Ok(())
     }
 
-    pub(super) fn take_flags(
+    pub(super) fn merge_flags(
         &mut self,
         flags: &BTreeMap<String, String>,
     ) -> Result<(), SettingsError> {
         for (key, value) in flags {
-            self.0.insert(known(key)?, value.as_str().into());
+            self.0.insert(known_key(key)?, value.as_str().into());
         }
         Ok(())
     }
 
-    pub(super) fn take_document(&mut self, document: &Value) -> Result<(), SettingsError> {
+    pub(super) fn merge_document(&mut self, document: &Value) -> Result<(), SettingsError> {
         let Value::Object(members) = document else {
-            return Err(unusable("hub.yaml", "must be a mapping of keys to values"));
+            return Err(invalid_value(
+                "hub.yaml",
+                "must be a mapping of keys to values",
+            ));
         };
         for (key, value) in members {
-            self.take_member(key, value)?;
+            self.merge_member(key, value)?;
         }
         Ok(())
     }
 
-    fn take_member(&mut self, key: &str, value: &Value) -> Result<(), SettingsError> {
+    fn merge_member(&mut self, key: &str, value: &Value) -> Result<(), SettingsError> {
         if let Some(known) = KEYS.into_iter().find(|known| *known == key) {
             if !value.is_null() {
                 self.0.insert(known, value.clone());
@@ -78,17 +83,17 @@ impl Values {
         }
         let group = format!("{key}.");
         match value {
-            _ if !KEYS.iter().any(|known| known.starts_with(&group)) => Err(unknown(key)),
+            _ if !KEYS.iter().any(|known| known.starts_with(&group)) => Err(unknown_key(key)),
             Value::Null => Ok(()),
             Value::Object(members) => members
                 .iter()
-                .try_for_each(|(name, value)| self.take_member(&format!("{key}.{name}"), value)),
-            _ => Err(unusable(key, "must be a mapping")),
+                .try_for_each(|(name, value)| self.merge_member(&format!("{key}.{name}"), value)),
+            _ => Err(invalid_value(key, "must be a mapping")),
         }
     }
 
     /// Resolves `${…}`. A reference without a value is an error.
-    pub(super) fn fill_references(
+    pub(super) fn resolve_references(
         &mut self,
         directory: &Path,
         environment: &BTreeMap<String, String>,
@@ -99,7 +104,7 @@ impl Values {
             if !text.contains("${") {
                 return Ok(());
             }
-            let filled = Template::new(text.as_str()).fill(
+            let filled = ReferenceTemplate::new(text.as_str()).fill(
                 key,
                 &home,
                 &variables,
@@ -107,8 +112,8 @@ impl Values {
             );
             match filled {
                 Ok(Some(value)) => value.expose().clone_into(text),
-                Ok(None) => return Err(unusable(key, "a reference in it has no value")),
-                Err(error) => return Err(unusable(key, error.to_string())),
+                Ok(None) => return Err(invalid_value(key, "a reference in it has no value")),
+                Err(error) => return Err(invalid_value(key, error.to_string())),
             }
             Ok(())
         };
@@ -135,7 +140,7 @@ impl Values {
                 Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
             }
             Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(Some(value.to_string())),
-            Some(_) => Err(unusable(key, "must be a text")),
+            Some(_) => Err(invalid_value(key, "must be a text")),
         }
     }
 
@@ -151,7 +156,7 @@ impl Values {
         self.text(key)?
             .map(|text| {
                 text.parse()
-                    .map_err(|_| unusable(key, format!("`{text}` is not {what}")))
+                    .map_err(|_| invalid_value(key, format!("`{text}` is not {what}")))
             })
             .transpose()
     }
@@ -162,7 +167,7 @@ impl Values {
         default: u64,
     ) -> Result<T, SettingsError> {
         let number = self.parsed(key, "a whole number")?.unwrap_or(default);
-        T::try_from(number).map_err(|_| unusable(key, format!("{number} is too large")))
+        T::try_from(number).map_err(|_| invalid_value(key, format!("{number} is too large")))
     }
 
     pub(super) fn size<T: TryFrom<u64>>(
@@ -172,10 +177,11 @@ impl Values {
     ) -> Result<T, SettingsError> {
         let size = match self.text(key)? {
             None => default,
-            Some(text) => sizes::parse(&text)
-                .ok_or_else(|| unusable(key, format!("`{text}` is not a size such as `16 MiB`")))?,
+            Some(text) => sizes::parse_size(&text).ok_or_else(|| {
+                invalid_value(key, format!("`{text}` is not a size such as `16 MiB`"))
+            })?,
         };
-        T::try_from(size).map_err(|_| unusable(key, format!("{size} is too large")))
+        T::try_from(size).map_err(|_| invalid_value(key, format!("{size} is too large")))
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, SettingsError> {
@@ -183,7 +189,7 @@ impl Values {
             None => Ok(None),
             Some("true" | "yes" | "on" | "1") => Ok(Some(true)),
             Some("false" | "no" | "off" | "0") => Ok(Some(false)),
-            Some(_) => Err(unusable(key, "must be `true` or `false`")),
+            Some(_) => Err(invalid_value(key, "must be `true` or `false`")),
         }
     }
 
@@ -204,11 +210,11 @@ impl Values {
                 .map(|item| {
                     item.as_str()
                         .map(str::to_owned)
-                        .ok_or_else(|| unusable(key, "must be a list of texts"))
+                        .ok_or_else(|| invalid_value(key, "must be a list of texts"))
                 })
                 .collect::<Result<_, _>>()
                 .map(Some),
-            Some(_) => Err(unusable(key, "must be a list of texts")),
+            Some(_) => Err(invalid_value(key, "must be a list of texts")),
         }
     }
 
@@ -226,19 +232,19 @@ impl Values {
             .map(|(_, meaning)| *meaning)
             .ok_or_else(|| {
                 let names: Vec<_> = words.iter().map(|(name, _)| format!("`{name}`")).collect();
-                unusable(key, format!("must be one of {}", names.join(", ")))
+                invalid_value(key, format!("must be one of {}", names.join(", ")))
             })
     }
 }
 
-fn known(key: &str) -> Result<&'static str, SettingsError> {
+fn known_key(key: &str) -> Result<&'static str, SettingsError> {
     KEYS.into_iter()
         .find(|known| *known == key)
-        .ok_or_else(|| unknown(key))
+        .ok_or_else(|| unknown_key(key))
 }
 
-fn unknown(key: &str) -> SettingsError {
-    SettingsError::Unknown {
+fn unknown_key(key: &str) -> SettingsError {
+    SettingsError::UnknownKey {
         key: key.to_owned(),
         nearest: nearest(key, KEYS.into_iter().map(str::to_owned)),
     }

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::{Page, Paged, StateError};
 use crate::{
     ApprovalId, RunId, TenantId,
-    audit::NewEntry,
-    shapes::{Approval, Time},
+    api_types::{Approval, Time},
+    audit::NewAuditEntry,
 };
 
 #[derive(Debug, Clone)]
@@ -20,18 +20,18 @@ pub struct NewApproval {
     /// Denied after this time.
     pub expires_at: Option<Time>,
     /// A decision carried over from an interrupted attempt.
-    pub carried: Option<Carried>,
+    pub carried: Option<CarriedDecision>,
 }
 
 /// A decision of an interrupted attempt, for an approval of the next one.
 #[derive(Debug, Clone)]
-pub struct Carried {
+pub struct CarriedDecision {
     pub from: ApprovalId,
-    pub entry: NewEntry,
+    pub entry: NewAuditEntry,
 }
 
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub struct ApprovalChoice {
     /// `once`, `session`, `always` or `deny`.
     pub choice: String,
     /// The token; `None` after the timeout.
@@ -52,7 +52,7 @@ pub struct ApprovalQuery {
 }
 
 #[async_trait]
-pub trait Approvals {
+pub trait ApprovalStore {
     async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StateError>;
 
     /// The agent's id of an approval.
@@ -71,8 +71,8 @@ pub trait Approvals {
     async fn decide(
         &self,
         id: &ApprovalId,
-        choice: Choice,
-        entry: NewEntry,
+        choice: ApprovalChoice,
+        entry: NewAuditEntry,
     ) -> Result<Approval, StateError>;
 
     /// Marks a decision as delivered to the agent.

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::{Page, Paged, StateError};
 use crate::{
     TenantId,
-    audit::NewEntry,
-    shapes::{AuditEntry, Decision, Time},
+    api_types::{AuditEntry, Decision, Time},
+    audit::NewAuditEntry,
 };
 
 /// Entries per portion of the tenant index. Smaller portions mean more lookups, larger ones more entries that are not
@@ -42,7 +42,7 @@ pub struct ChainHead {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct BrokenEntry {
     /// The first entry that was changed.
     pub seq: u64,
     pub reason: String,
@@ -56,13 +56,13 @@ pub struct ChainCheck {
     /// The last valid entry.
     pub last: u64,
     pub entries: u64,
-    pub broken: Option<Fault>,
+    pub broken: Option<BrokenEntry>,
 }
 
 #[async_trait]
-pub trait AuditLog {
+pub trait AuditStore {
     /// Appends entries of requests that changed nothing: reads and denials.
-    async fn append_audit(&self, entries: Vec<NewEntry>) -> Result<(), StateError>;
+    async fn append_audit(&self, entries: Vec<NewAuditEntry>) -> Result<(), StateError>;
 
     async fn audit(&self, query: &AuditQuery, page: &Page)
     -> Result<Paged<AuditEntry>, StateError>;
@@ -74,7 +74,7 @@ pub trait AuditLog {
 
     /// Adds recent entries to the tenant index, if there are at least `least`. Entries are found without it, too, only
     /// slower.
-    async fn file_audit(&self, least: u64) -> Result<(), StateError>;
+    async fn index_audit(&self, least: u64) -> Result<(), StateError>;
 
     /// Verifies every entry of every chain.
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError>;

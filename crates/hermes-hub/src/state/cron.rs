@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 
 use super::{NewRun, Page, Paged, StateError};
-use crate::{JobId, RunId, TenantId, audit::NewEntry, shapes::Time};
+use crate::{JobId, RunId, TenantId, api_types::Time, audit::NewAuditEntry};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobTime {
+pub struct JobDueTime {
     pub job: JobId,
     /// `None` for a job that is paused or finished.
     pub next: Option<Time>,
@@ -22,7 +22,7 @@ pub struct DueJob {
     /// Its latest due time that has fired.
     pub last_fired: Option<Time>,
     /// Whether a run of it waits or is carried out.
-    pub is_under_way: bool,
+    pub is_active: bool,
 }
 
 /// Modification time and size, to notice changes.
@@ -49,14 +49,14 @@ pub struct NewFire {
     pub next: Option<Time>,
     /// The run, or why it is skipped.
     pub outcome: Result<NewRun, String>,
-    pub entry: NewEntry,
+    pub entry: NewAuditEntry,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FireOutcome {
-    Done,
+    Fired,
     /// It had fired before.
-    Before,
+    AlreadyFired,
 }
 
 /// A due time that has fired.
@@ -70,21 +70,25 @@ pub struct Fire {
 }
 
 #[async_trait]
-pub trait Cron {
+pub trait CronStore {
     /// Fires due times, each at most once, in one transaction.
-    async fn fire(&self, fires: Vec<NewFire>) -> Result<Vec<FireOutcome>, StateError>;
+    async fn record_fires(&self, fires: Vec<NewFire>) -> Result<Vec<FireOutcome>, StateError>;
 
     /// Due jobs, the longest overdue first.
     async fn due_jobs(&self, now: Time, most: u32) -> Result<Vec<DueJob>, StateError>;
 
     async fn next_due(&self) -> Result<Option<Time>, StateError>;
 
-    async fn job_times(&self, tenant: &TenantId) -> Result<Vec<JobTime>, StateError>;
+    async fn job_times(&self, tenant: &TenantId) -> Result<Vec<JobDueTime>, StateError>;
 
     /// Replaces the due times of a tenant's jobs.
-    async fn set_job_times(&self, tenant: &TenantId, times: &[JobTime]) -> Result<(), StateError>;
+    async fn set_job_times(
+        &self,
+        tenant: &TenantId,
+        times: &[JobDueTime],
+    ) -> Result<(), StateError>;
 
-    async fn set_job_time(&self, tenant: &TenantId, time: &JobTime) -> Result<(), StateError>;
+    async fn set_job_time(&self, tenant: &TenantId, time: &JobDueTime) -> Result<(), StateError>;
 
     async fn job_files(&self) -> Result<Vec<(TenantId, JobFile)>, StateError>;
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::{Page, Paged, StateError};
 use crate::{
     TenantId,
-    audit::NewEntry,
-    shapes::{Time, vocabulary},
+    api_types::{Time, vocabulary},
+    audit::NewAuditEntry,
 };
 
 vocabulary! {
@@ -33,13 +33,13 @@ pub struct Document {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedCounts {
     pub applied: u64,
     pub pending: u64,
 }
 
 #[async_trait]
-pub trait Documents {
+pub trait DocumentStore {
     /// The newest revision; `None` on a new Hub.
     async fn document(&self, kind: DocumentKind) -> Result<Option<Document>, StateError>;
 
@@ -62,7 +62,7 @@ pub trait Documents {
         content: Value,
         by: &str,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<Document, StateError>;
 
     /// Stores which revision a tenant's agent uses.
@@ -74,5 +74,6 @@ pub trait Documents {
     ) -> Result<(), StateError>;
 
     /// How many tenants' agents use this revision or a later one.
-    async fn applied(&self, kind: DocumentKind, revision: u64) -> Result<Applied, StateError>;
+    async fn applied(&self, kind: DocumentKind, revision: u64)
+    -> Result<AppliedCounts, StateError>;
 }

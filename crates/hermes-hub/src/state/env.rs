@@ -5,42 +5,45 @@ use async_trait::async_trait;
 use super::StateError;
 use crate::{
     TenantId,
-    audit::NewEntry,
+    api_types::EnvVariable,
+    audit::NewAuditEntry,
     auth::last4,
-    seal::{Place, SealError, Sealed, SecretKey},
-    shapes::EnvVariable,
+    encryption::{EncryptedSecret, EncryptionContext, EncryptionError, SecretKey},
 };
 
 #[derive(Debug, Clone)]
 pub struct NewVariable {
     pub name: String,
-    pub sealed: Sealed,
+    pub encrypted: EncryptedSecret,
     /// The end of its value, if the value is long enough.
     pub last4: Option<String>,
 }
 
 impl NewVariable {
-    pub fn seal(
+    pub fn encrypt(
         key: &SecretKey,
         tenant_uid: &str,
         name: &str,
         value: &str,
-    ) -> Result<Self, SealError> {
+    ) -> Result<Self, EncryptionError> {
         Ok(Self {
             name: name.to_owned(),
-            sealed: key.seal(&Place::variable(tenant_uid, name), value)?,
+            encrypted: key.encrypt(&EncryptionContext::variable(tenant_uid, name), value)?,
             last4: last4(value),
         })
     }
 }
 
 #[async_trait]
-pub trait Env {
+pub trait EnvStore {
     /// By name, without values.
     async fn env(&self, tenant: &TenantId) -> Result<Vec<EnvVariable>, StateError>;
 
     /// With encrypted values, for the agent.
-    async fn sealed_env(&self, tenant: &TenantId) -> Result<Vec<(String, Sealed)>, StateError>;
+    async fn encrypted_env(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<(String, EncryptedSecret)>, StateError>;
 
     /// Tenants that have variables.
     async fn env_owners(&self) -> Result<Vec<TenantId>, StateError>;
@@ -49,7 +52,7 @@ pub trait Env {
         &self,
         tenant: &TenantId,
         variable: NewVariable,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<(), StateError>;
 
     /// Returns whether it existed.
@@ -57,6 +60,6 @@ pub trait Env {
         &self,
         tenant: &TenantId,
         name: &str,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<bool, StateError>;
 }

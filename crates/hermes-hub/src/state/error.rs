@@ -1,6 +1,6 @@
 //! Errors of the state.
 
-use crate::{Code, Problem};
+use crate::{Problem, ProblemCode};
 
 /// Errors of the state.
 #[derive(Debug, thiserror::Error)]
@@ -31,13 +31,9 @@ pub enum StateError {
     },
     /// A full queue, or too many sessions.
     #[error("{message}")]
-    TooMany {
-        message: String,
-    },
+    TooMany { message: String },
     #[error("{message}")]
-    OverQuota {
-        message: String,
-    },
+    OverQuota { message: String },
     #[error("the cursor does not belong to this list; start without one")]
     BadCursor,
     /// The database is locked or unreachable: a retry may help.
@@ -60,33 +56,39 @@ impl From<StateError> for Problem {
     fn from(error: StateError) -> Self {
         match error {
             StateError::NotFound { .. } => Problem::not_found(error.to_string()),
-            StateError::Exists { .. } => Problem::new(Code::AlreadyExists, error.to_string()),
-            StateError::Conflict { reason, message } => {
-                Problem::precondition(message).because(reason)
+            StateError::Exists { .. } => {
+                Problem::new(ProblemCode::AlreadyExists, error.to_string())
             }
-            StateError::Changed { .. } => Problem::new(Code::PreconditionFailed, error.to_string()),
-            StateError::TooMany { message } => Problem::new(Code::ResourceExhausted, message)
-                .because("concurrency")
-                .retry_after(1000),
+            StateError::Conflict { reason, message } => {
+                Problem::precondition(message).with_reason(reason)
+            }
+            StateError::Changed { .. } => {
+                Problem::new(ProblemCode::PreconditionFailed, error.to_string())
+            }
+            StateError::TooMany { message } => {
+                Problem::new(ProblemCode::ResourceExhausted, message)
+                    .with_reason("concurrency")
+                    .with_retry_after(1000)
+            }
             StateError::OverQuota { message } => {
-                Problem::new(Code::OutOfSpace, message).because("quota")
+                Problem::new(ProblemCode::OutOfSpace, message).with_reason("quota")
             }
             StateError::BadCursor => Problem::invalid(error.to_string()),
             StateError::Unavailable(cause) => {
                 tracing::warn!(%cause, "database unavailable");
                 Problem::new(
-                    Code::Unavailable,
+                    ProblemCode::Unavailable,
                     "the Hub's database does not answer; try again",
                 )
-                .retry_after(1000)
+                .with_retry_after(1000)
             }
             StateError::DiskFull(cause) => {
                 tracing::warn!(%cause, "disk full");
                 Problem::new(
-                    Code::OutOfSpace,
+                    ProblemCode::OutOfSpace,
                     "the Hub's disk is full; its operator must make room",
                 )
-                .because("disk_full")
+                .with_reason("disk_full")
             }
             StateError::Broken(cause) => Problem::internal(&cause),
         }

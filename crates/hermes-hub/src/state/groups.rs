@@ -2,17 +2,17 @@
 
 use async_trait::async_trait;
 
-use super::{Page, Paged, StateError, Usage};
+use super::{Page, Paged, StateError, StorageUsage};
 use crate::{
     GroupId, TenantId,
-    audit::NewEntry,
-    shapes::{Group, GroupKind, Member, MemberAccess, Share, Time},
+    api_types::{Group, GroupKind, GroupMember, MemberAccess, Share, Time},
+    audit::NewAuditEntry,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupRecord {
     pub group: Group,
-    pub used: Usage,
+    pub used: StorageUsage,
     /// The `ETag`.
     pub revision: u64,
     pub created_at: Time,
@@ -28,15 +28,19 @@ pub struct GroupChange {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Emptiness {
+pub enum GroupDeletion {
     /// Refused if the group has members or files.
-    Required,
-    Forced,
+    OnlyIfEmpty,
+    Force,
 }
 
 #[async_trait]
-pub trait Groups {
-    async fn create_group(&self, group: Group, entry: NewEntry) -> Result<GroupRecord, StateError>;
+pub trait GroupStore {
+    async fn create_group(
+        &self,
+        group: Group,
+        entry: NewAuditEntry,
+    ) -> Result<GroupRecord, StateError>;
 
     async fn group(&self, id: &GroupId) -> Result<Option<GroupRecord>, StateError>;
 
@@ -48,19 +52,19 @@ pub trait Groups {
         id: &GroupId,
         change: GroupChange,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<GroupRecord, StateError>;
 
     /// Deletes a group and its memberships.
     async fn delete_group(
         &self,
         id: &GroupId,
-        emptiness: Emptiness,
+        emptiness: GroupDeletion,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<(), StateError>;
 
-    async fn members(&self, id: &GroupId, page: &Page) -> Result<Paged<Member>, StateError>;
+    async fn members(&self, id: &GroupId, page: &Page) -> Result<Paged<GroupMember>, StateError>;
 
     /// Adds a member, or changes its access.
     async fn put_member(
@@ -68,15 +72,15 @@ pub trait Groups {
         id: &GroupId,
         tenant: &TenantId,
         access: MemberAccess,
-        entry: NewEntry,
-    ) -> Result<Member, StateError>;
+        entry: NewAuditEntry,
+    ) -> Result<GroupMember, StateError>;
 
     /// Returns whether there was a membership.
     async fn remove_member(
         &self,
         id: &GroupId,
         tenant: &TenantId,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<bool, StateError>;
 
     /// The share of a group for this tenant; `None` if it is not a member.

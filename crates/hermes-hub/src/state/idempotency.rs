@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::StateError;
-use crate::shapes::Time;
+use crate::api_types::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
@@ -29,12 +29,12 @@ pub enum KeyClaim {
     /// The request took effect, or may have, but the Hub stopped before its reply was stored.
     ReplyLost,
     /// The key was used with another body.
-    OtherBody,
+    BodyMismatch,
 }
 
 /// Idempotency keys. An audit entry with a key marks it as effective.
 #[async_trait]
-pub trait Idempotency {
+pub trait IdempotencyStore {
     /// Claims a key for a request with this body.
     async fn claim_key(
         &self,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::StateError;
-use crate::{TokenId, shapes::Time};
+use crate::{TokenId, api_types::Time};
 
 /// SHA-256 of an MCP session's id; the id itself is not stored.
 pub type SessionHash = [u8; 32];
@@ -20,7 +20,7 @@ pub struct McpSession {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct McpUse {
+pub struct McpSessionUse {
     pub hash: SessionHash,
     pub used_at: Time,
     /// Until when its stream counts as open, if it has one.
@@ -29,16 +29,16 @@ pub struct McpUse {
 
 /// The result of opening an MCP session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opened {
-    Yes,
+pub enum McpSessionAdmission {
+    Opened,
     /// Opened in place of this one, which was idle for longest.
-    InsteadOf(SessionHash),
+    Replaced(SessionHash),
     /// The token's limit is reached and all its sessions have an open stream.
-    No,
+    LimitReached,
 }
 
 #[async_trait]
-pub trait McpSessions {
+pub trait McpSessionStore {
     /// Opens one, if the token's limit allows it or another of its sessions is idle.
     async fn open_mcp_session(
         &self,
@@ -46,7 +46,7 @@ pub trait McpSessions {
         token: &TokenId,
         agreed: &Value,
         most: u32,
-    ) -> Result<Opened, StateError>;
+    ) -> Result<McpSessionAdmission, StateError>;
 
     /// Marks a session of this token as used, if it was used after `idle_since`. The use is written at most once a
     /// minute.
@@ -58,9 +58,12 @@ pub trait McpSessions {
     ) -> Result<Option<McpSession>, StateError>;
 
     /// Stores the last use and the open streams of sessions. Returns those that still exist.
-    async fn note_mcp_uses(&self, uses: &[McpUse]) -> Result<Vec<SessionHash>, StateError>;
+    async fn record_mcp_session_uses(
+        &self,
+        uses: &[McpSessionUse],
+    ) -> Result<Vec<SessionHash>, StateError>;
 
-    async fn present_mcp_sessions(
+    async fn existing_mcp_sessions(
         &self,
         among: &[SessionHash],
     ) -> Result<Vec<SessionHash>, StateError>;

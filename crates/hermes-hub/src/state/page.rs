@@ -33,7 +33,9 @@ impl Page {
     }
 
     /// The key of the last item of the previous page, with one part for each column of the order.
-    pub(crate) fn key<const PARTS: usize>(&self) -> Result<Option<[String; PARTS]>, StateError> {
+    pub(crate) fn cursor_key<const PARTS: usize>(
+        &self,
+    ) -> Result<Option<[String; PARTS]>, StateError> {
         let Some(cursor) = &self.cursor else {
             return Ok(None);
         };
@@ -49,7 +51,7 @@ impl Page {
     }
 
     /// One more than requested, to know whether there are more.
-    pub(crate) fn fetch(&self) -> i64 {
+    pub(crate) fn fetch_limit(&self) -> i64 {
         i64::from(self.limit.clamp(1, 500)) + 1
     }
 }
@@ -63,12 +65,12 @@ pub struct Paged<T> {
 
 impl<T> Paged<T> {
     /// From the fetched items, including one too many.
-    pub(crate) fn of<const PARTS: usize>(
+    pub(crate) fn from_fetched<const PARTS: usize>(
         mut items: Vec<T>,
         page: &Page,
         key: impl Fn(&T) -> [String; PARTS],
     ) -> Self {
-        let limit = usize::try_from(page.fetch() - 1).unwrap_or(usize::MAX);
+        let limit = usize::try_from(page.fetch_limit() - 1).unwrap_or(usize::MAX);
         let more = items.len() > limit;
         items.truncate(limit);
         let next = items
@@ -94,19 +96,19 @@ mod tests {
     #[test]
     fn a_cursor_leads_on_from_the_last_item() {
         let page = Page::first(2);
-        let paged = Paged::of(vec!["a", "b", "c"], &page, |item| [(*item).to_owned()]);
+        let paged = Paged::from_fetched(vec!["a", "b", "c"], &page, |item| [(*item).to_owned()]);
         assert_eq!(paged.items, ["a", "b"]);
         let next = Page::after(2, paged.next.unwrap());
-        assert_eq!(next.key::<1>().unwrap().unwrap(), ["b"]);
+        assert_eq!(next.cursor_key::<1>().unwrap().unwrap(), ["b"]);
         assert!(
-            next.key::<2>().is_err(),
+            next.cursor_key::<2>().is_err(),
             "a cursor of another list was taken"
         );
     }
 
     #[test]
     fn the_last_piece_has_no_cursor() {
-        let paged = Paged::of(vec![1, 2], &Page::first(2), |item| [item.to_string()]);
+        let paged = Paged::from_fetched(vec![1, 2], &Page::first(2), |item| [item.to_string()]);
         assert_eq!((paged.items.len(), paged.next), (2, None));
     }
 
@@ -114,7 +116,7 @@ mod tests {
     fn what_is_no_cursor_is_refused() {
         for text in ["", "x", "bm8", "WzFd"] {
             assert!(
-                Page::after(1, text).key::<1>().is_err(),
+                Page::after(1, text).cursor_key::<1>().is_err(),
                 "{text:?} was taken"
             );
         }

@@ -7,7 +7,7 @@ use super::{RunRecord, RunUpdated, StateError};
 use crate::{RunId, TenantId};
 
 #[async_trait]
-pub trait Queue {
+pub trait RunQueueStore {
     /// Claims the tenant's oldest queued run for this node, unless `most` are active.
     async fn claim_run(
         &self,

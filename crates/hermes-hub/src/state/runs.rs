@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::{NewApproval, Page, Paged, StateError};
 use crate::{
     JobId, RunId, TenantId,
-    audit::NewEntry,
-    runtime::AgentRun,
-    shapes::{Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage, Time},
+    api_types::{Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage, Time},
+    audit::NewAuditEntry,
+    runtime::AgentRunId,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ pub struct RunRecord {
     pub retry_interrupted: bool,
     pub called_tool: bool,
     /// The agent's id.
-    pub agent_run: Option<AgentRun>,
+    pub agent_run: Option<AgentRunId>,
     /// The agent's sequence number of the last stored event.
     pub agent_sequence: u64,
     pub node: Option<String>,
@@ -74,19 +74,19 @@ pub struct RunChange {
     pub error: Option<RunError>,
     pub called_tool: Option<bool>,
     /// The agent's id.
-    pub agent_run: Option<AgentRun>,
+    pub agent_run: Option<AgentRunId>,
 }
 
 /// An update of a run, stored in one transaction.
 #[derive(Debug, Clone, Default)]
 pub struct RunUpdate {
     /// Only from one of these statuses; from any that is not final, if empty.
-    pub only_from: Vec<RunStatus>,
+    pub allowed_from: Vec<RunStatus>,
     pub events: Vec<NewEvent>,
     pub change: RunChange,
-    pub asked: Vec<NewApproval>,
+    pub new_approvals: Vec<NewApproval>,
     /// The audit entry, if the update is on somebody's behalf.
-    pub entry: Option<NewEntry>,
+    pub entry: Option<NewAuditEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +97,7 @@ pub struct RunUpdated {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct EventPage {
+pub struct RunEventPage {
     pub events: Vec<RunEvent>,
     /// The oldest stored event, if any.
     pub oldest: Option<u64>,
@@ -107,13 +107,13 @@ pub struct EventPage {
 
 /// Runs.
 #[async_trait]
-pub trait Runs {
+pub trait RunStore {
     /// Adds a run to its tenant's queue, if fewer than `queue_depth` are queued.
     async fn create_run(
         &self,
         run: NewRun,
         queue_depth: u32,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<Run, StateError>;
 
     async fn run(&self, tenant: &TenantId, id: &RunId) -> Result<Option<RunRecord>, StateError>;
@@ -139,7 +139,7 @@ pub trait Runs {
         id: &RunId,
         after: u64,
         most: u32,
-    ) -> Result<EventPage, StateError>;
+    ) -> Result<RunEventPage, StateError>;
 
     /// Deletes runs that ended before this time.
     async fn forget_runs(&self, before: Time) -> Result<u64, StateError>;

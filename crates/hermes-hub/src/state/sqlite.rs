@@ -5,12 +5,12 @@ use std::{path::Path, time::Duration};
 use async_trait::async_trait;
 use hermes_store::{
     StoreError,
-    db::{self, Code, Database, Durability, Opening},
+    db::{self, Database, DatabaseOptions, Durability, SqliteErrorKind},
 };
 use sqlx::SqlitePool;
 
-use super::{ChangeCount, Connections, State, StateError};
-use crate::{TenantId, audit::NewEntry};
+use super::{ChangeCount, ConnectionCounts, State, StateError};
+use crate::{TenantId, audit::NewAuditEntry};
 
 mod approvals;
 mod audit;
@@ -28,15 +28,15 @@ mod runs;
 mod tenants;
 mod tokens;
 
-use self::change::{Affected, Change, Changes, commit};
+use self::change::{Affected, ChangeCounter, WriteTransaction, commit};
 
 /// Migrations, in order. A released one is never changed.
-const STEPS: &[&str] = &[
+const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001.sql"),
     include_str!("../../migrations/sqlite/0002.sql"),
     include_str!("../../migrations/sqlite/0003.sql"),
 ];
-const PATIENCE: Duration = Duration::from_secs(2);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct SqliteState {
@@ -44,23 +44,23 @@ pub struct SqliteState {
     /// This node, which has its own audit chain.
     node: String,
     /// Valid because the directory's lock keeps other processes out.
-    changes: Changes,
-    unfiled: audit::Unfiled,
+    changes: ChangeCounter,
+    unindexed: audit::UnindexedEntries,
 }
 
 impl SqliteState {
     /// Opens the file; creates or migrates it.
     pub async fn open(path: &Path, node: &str) -> Result<Self, StoreError> {
-        let opening = Opening {
-            steps: STEPS,
+        let opening = DatabaseOptions {
+            steps: MIGRATIONS,
             durability: Durability::Power,
-            patience: PATIENCE,
+            write_timeout: WRITE_TIMEOUT,
         };
         Ok(Self {
             database: Database::open(path, opening).await?,
             node: node.to_owned(),
-            changes: Changes::default(),
-            unfiled: audit::Unfiled::default(),
+            changes: ChangeCounter::default(),
+            unindexed: audit::UnindexedEntries::default(),
         })
     }
 
@@ -74,14 +74,17 @@ impl SqliteState {
     }
 
     /// Begins a change. What is known of those whom it affects is looked up anew afterwards.
-    async fn begin(&self, affected: Affected<'_>) -> Result<Change<'_>, StateError> {
-        let write = self.database.begin_in_group().await.map_err(unwritable)?;
-        Ok(Change::new(write, &self.changes, affected))
+    async fn begin_change(
+        &self,
+        affected: Affected<'_>,
+    ) -> Result<WriteTransaction<'_>, StateError> {
+        let write = self.database.begin_in_group().await.map_err(write_error)?;
+        Ok(WriteTransaction::new(write, &self.changes, affected))
     }
 }
 
 /// A write that could not begin or commit may succeed later.
-fn unwritable(error: StoreError) -> StateError {
+fn write_error(error: StoreError) -> StateError {
     match error {
         StoreError::DiskFull { .. } => StateError::DiskFull(error.to_string()),
         error => StateError::Unavailable(error.to_string()),
@@ -90,9 +93,9 @@ fn unwritable(error: StoreError) -> StateError {
 
 impl From<sqlx::Error> for StateError {
     fn from(error: sqlx::Error) -> Self {
-        match db::code(&error) {
-            Some(Code::Full) => Self::DiskFull(error.to_string()),
-            Some(Code::Busy | Code::CanNotOpen | Code::Disk) => {
+        match db::sqlite_error_kind(&error) {
+            Some(SqliteErrorKind::Full) => Self::DiskFull(error.to_string()),
+            Some(SqliteErrorKind::Busy | SqliteErrorKind::CannotOpen | SqliteErrorKind::Disk) => {
                 Self::Unavailable(error.to_string())
             }
             _ => match error {
@@ -112,7 +115,7 @@ impl From<serde_json::Error> for StateError {
 }
 
 /// Saturates at the largest integer of SQLite.
-fn column(count: u64) -> i64 {
+fn to_column(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
@@ -129,9 +132,9 @@ impl State for SqliteState {
         Ok(())
     }
 
-    fn connections(&self) -> Connections {
+    fn connections(&self) -> ConnectionCounts {
         let readers = self.readers();
-        Connections {
+        ConnectionCounts {
             open: u64::from(readers.size()),
             idle: readers.num_idle() as u64,
         }
@@ -145,7 +148,7 @@ impl State for SqliteState {
     }
 
     async fn set_meta(&self, name: &str, value: &[u8]) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         sqlx::query(
             "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         )
@@ -156,7 +159,7 @@ impl State for SqliteState {
         commit(write).await
     }
 
-    async fn has_sealed(&self) -> Result<bool, StateError> {
+    async fn has_encrypted(&self) -> Result<bool, StateError> {
         Ok(sqlx::query_scalar(
             "SELECT EXISTS (SELECT 1 FROM env) OR EXISTS (SELECT 1 FROM tenants WHERE key_sealed IS NOT NULL)",
         )
@@ -164,8 +167,8 @@ impl State for SqliteState {
         .await?)
     }
 
-    async fn forget_sealed(&self, entry: NewEntry) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::AllTenants).await?;
+    async fn delete_encrypted(&self, entry: NewAuditEntry) -> Result<(), StateError> {
+        let mut write = self.begin_change(Affected::AllTenants).await?;
         sqlx::query("DELETE FROM env").execute(&mut *write).await?;
         // Stored replies may contain secrets and are encrypted, too.
         sqlx::query("DELETE FROM idempotency")
@@ -177,7 +180,7 @@ impl State for SqliteState {
         )
         .execute(&mut *write)
         .await?;
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await
     }
 

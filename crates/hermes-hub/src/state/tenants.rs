@@ -5,13 +5,15 @@ use std::{collections::BTreeMap, path::PathBuf};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{Page, Paged, StateError, Usage};
+use super::{Page, Paged, StateError, StorageUsage};
 use crate::{
     TenantId,
-    audit::NewEntry,
+    api_types::{
+        AccessStatus, Condition, GroupMembership, RuntimeKeyInfo, TenantAccess, TenantStatus, Time,
+    },
+    audit::NewAuditEntry,
     auth::{KeyHash, NewKey},
-    seal::{Place, SealError, Sealed, SecretKey},
-    shapes::{Access, AccessStatus, Condition, GroupMembership, RuntimeKey, TenantStatus, Time},
+    encryption::{EncryptedSecret, EncryptionContext, EncryptionError, SecretKey},
 };
 
 /// A stored tenant: its own settings, without the defaults of its flavor.
@@ -22,7 +24,7 @@ pub struct TenantRecord {
     pub uid: String,
     pub display_name: String,
     pub status: TenantStatus,
-    pub access: Access,
+    pub access: TenantAccess,
     pub flavor: String,
     pub agent: Map<String, Value>,
     pub storage: Map<String, Value>,
@@ -32,9 +34,9 @@ pub struct TenantRecord {
     pub labels: BTreeMap<String, String>,
     /// A home outside the data directory; never removed.
     pub linked_home: Option<PathBuf>,
-    pub runtime_key: RuntimeKey,
+    pub runtime_key: RuntimeKeyInfo,
     pub conditions: Vec<Condition>,
-    pub used: Usage,
+    pub used: StorageUsage,
     /// Incremented with each change of its settings.
     pub generation: u64,
     /// The generation that its agent uses.
@@ -70,22 +72,25 @@ pub struct NewTenant {
 #[derive(Debug, Clone)]
 pub struct NewRuntimeKey {
     pub hash: KeyHash,
-    pub sealed: Sealed,
+    pub encrypted: EncryptedSecret,
     pub last4: String,
     /// End of the grace period of the previous one.
     pub grace_until: Option<Time>,
 }
 
 impl NewRuntimeKey {
-    pub fn seal(
+    pub fn encrypt(
         secret_key: &SecretKey,
         tenant_uid: &str,
         key: &NewKey,
         grace_until: Option<Time>,
-    ) -> Result<Self, SealError> {
+    ) -> Result<Self, EncryptionError> {
         Ok(Self {
             hash: key.hash,
-            sealed: secret_key.seal(&Place::runtime_key(tenant_uid), key.secret.expose())?,
+            encrypted: secret_key.encrypt(
+                &EncryptionContext::runtime_key(tenant_uid),
+                key.secret.expose(),
+            )?,
             last4: key.last4.clone(),
             grace_until,
         })
@@ -108,24 +113,24 @@ pub struct TenantChange {
     pub env: Vec<super::NewVariable>,
     pub unset_env: Vec<String>,
     /// Whether the change is effective with its commit.
-    pub reach: Reach,
+    pub propagation: Propagation,
 }
 
 /// How a change of a tenant becomes effective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reach {
+pub enum Propagation {
     /// When a running agent has applied it.
     #[default]
-    Agent,
+    ViaAgent,
     /// It concerns no agent: effective once earlier changes are.
-    Nobody,
+    NotNeeded,
     /// At once: no agent is running with older settings.
     NoAgent,
 }
 
 /// What the Hub observed about a tenant; `None` is unchanged.
 #[derive(Debug, Clone, Default)]
-pub struct Observation {
+pub struct TenantObservation {
     pub status: Option<TenantStatus>,
     /// By type; others are kept.
     pub conditions: Vec<Condition>,
@@ -133,7 +138,7 @@ pub struct Observation {
 }
 
 #[derive(Debug, Clone)]
-pub struct NewAccess {
+pub struct AccessChange {
     pub status: AccessStatus,
     pub message: Option<String>,
     pub reason: Option<String>,
@@ -176,19 +181,19 @@ impl TenantRecord {
 
 /// Whether a deletion can be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deletion {
+pub enum TenantDeletion {
     Restorable,
     /// It is purged at once, or by the next start if the Hub stops before.
-    ForGood,
+    Permanent,
 }
 
 #[async_trait]
-pub trait Tenants {
+pub trait TenantStore {
     /// Creates one. [`StateError::Exists`] also while a deleted one has the name.
     async fn create_tenant(
         &self,
         tenant: NewTenant,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError>;
 
     /// Also finds deleted ones.
@@ -216,14 +221,14 @@ pub trait Tenants {
         id: &TenantId,
         change: TenantChange,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError>;
 
     /// Stores an observation, without an audit entry.
     async fn observe_tenant(
         &self,
         id: &TenantId,
-        observation: Observation,
+        observation: TenantObservation,
     ) -> Result<TenantRecord, StateError>;
 
     /// Writes down that the settings of this generation are in force: one statement that shares its commit with others.
@@ -233,37 +238,37 @@ pub trait Tenants {
     async fn set_access(
         &self,
         id: &TenantId,
-        access: NewAccess,
-        entry: NewEntry,
-    ) -> Result<Access, StateError>;
+        access: AccessChange,
+        entry: NewAuditEntry,
+    ) -> Result<TenantAccess, StateError>;
 
     /// Marks it as deleted. An already deleted one becomes unrestorable if `deletion` is permanent.
     async fn delete_tenant(
         &self,
         id: &TenantId,
-        deletion: Deletion,
+        deletion: TenantDeletion,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError>;
 
     async fn restore_tenant(
         &self,
         id: &TenantId,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError>;
 
     /// Deletes the record of a deleted tenant and all that belongs to it: variables, memberships, runs, due times.
-    async fn purge_tenant(&self, id: &TenantId, entry: NewEntry) -> Result<(), StateError>;
+    async fn purge_tenant(&self, id: &TenantId, entry: NewAuditEntry) -> Result<(), StateError>;
 
     async fn set_runtime_key(
         &self,
         id: &TenantId,
         key: NewRuntimeKey,
-        entry: NewEntry,
-    ) -> Result<RuntimeKey, StateError>;
+        entry: NewAuditEntry,
+    ) -> Result<RuntimeKeyInfo, StateError>;
 
     /// The encrypted runtime key, for its agent.
-    async fn runtime_key(&self, id: &TenantId) -> Result<Option<Sealed>, StateError>;
+    async fn runtime_key(&self, id: &TenantId) -> Result<Option<EncryptedSecret>, StateError>;
 
     async fn tenant_of_key(&self, hash: &KeyHash) -> Result<Option<TenantId>, StateError>;
 }

@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use super::{Page, Paged, StateError};
 use crate::{
     TenantId, TokenId,
-    audit::NewEntry,
+    api_types::{Time, Token},
+    audit::NewAuditEntry,
     auth::{Cidr, KeyHash, Role, Scope},
-    shapes::{Time, Token},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +42,11 @@ pub struct NewSecret {
 }
 
 #[async_trait]
-pub trait Tokens {
+pub trait TokenStore {
     async fn create_token(
         &self,
         token: NewToken,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TokenRecord, StateError>;
 
     /// The token with this secret, or with this previous secret within its grace period.
@@ -62,11 +62,11 @@ pub trait Tokens {
         &self,
         id: &TokenId,
         secret: NewSecret,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TokenRecord, StateError>;
 
     /// Deletes a token and its MCP sessions. The last admin token is kept.
-    async fn revoke_token(&self, id: &TokenId, entry: NewEntry) -> Result<(), StateError>;
+    async fn revoke_token(&self, id: &TokenId, entry: NewAuditEntry) -> Result<(), StateError>;
 
     async fn touch_tokens(&self, used: &[(TokenId, Time)]) -> Result<(), StateError>;
 }

@@ -10,31 +10,34 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Extras, SyncRequest, SyncRules, SyncRun};
+use super::{ExtraFiles, SyncMode, SyncRequest, SyncRules};
 use crate::{
     Problem,
-    files::{DIRECTORY, Links, SharePath, make_directories, open_beneath, problem},
+    files::{
+        DIRECTORY_FLAGS, SharePath, SymlinkPolicy, make_directories, open_beneath,
+        problem_from_errno,
+    },
 };
 
 #[derive(Debug)]
-pub(super) struct Destination {
+pub(super) struct SyncDestination {
     root: PathBuf,
-    below: SharePath,
+    path: SharePath,
     is_built_in: bool,
 }
 
-impl Destination {
+impl SyncDestination {
     /// Finds the root of a destination and checks that the request is allowed there.
     pub(super) fn resolve(rules: &SyncRules, request: &SyncRequest) -> Result<Self, Problem> {
         let destination = Self::find(rules, &request.destination)?;
         destination.check_overlap(rules, &request.home)?;
-        if request.extras == Extras::Delete
-            && (destination.is_built_in || destination.below.is_root())
+        if request.extras == ExtraFiles::Delete
+            && (destination.is_built_in || destination.path.is_root())
         {
             return Err(Problem::denied(
                 "`delete` needs a destination strictly beneath a root that `sync.allowed_roots` names",
             )
-            .because("sync_delete"));
+            .with_reason("sync_delete"));
         }
         Ok(destination)
     }
@@ -44,7 +47,7 @@ impl Destination {
         if !text.starts_with('/') {
             return Ok(Self {
                 root: built_in,
-                below: parse(text)?,
+                path: parse_path(text)?,
                 is_built_in: true,
             });
         }
@@ -55,15 +58,15 @@ impl Destination {
             .chain([(&built_in, true)]);
         let mut best: Option<(usize, Self)> = None;
         for (root, is_built_in) in roots {
-            let Some(rest) = beneath(text, root) else {
+            let Some(rest) = strip_root(text, root) else {
                 continue;
             };
             let length = root.as_os_str().len();
             if best.as_ref().is_none_or(|(longest, _)| length > *longest) {
-                let below = parse(rest)?;
+                let below = parse_path(rest)?;
                 let destination = Self {
                     root: root.clone(),
-                    below,
+                    path: below,
                     is_built_in,
                 };
                 best = Some((length, destination));
@@ -74,14 +77,14 @@ impl Destination {
             None => Err(Problem::denied(
                 "the destination is outside all roots: the operator can add one to `sync.allowed_roots`",
             )
-            .because("sync_root")),
+            .with_reason("sync_root")),
         }
     }
 
     /// Compares real paths: roots may be links, paths below them may not.
     fn check_overlap(&self, rules: &SyncRules, home: &Path) -> Result<(), Problem> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let place = real(&self.root).join(self.below.as_str());
+        let place = real(&self.root).join(self.path.as_str());
         let data_dir = real(&rules.data_dir);
         let built_in = real(&rules.data_dir.join("sync"));
         let overlaps = |other: &Path| place.starts_with(other) || other.starts_with(&place);
@@ -95,64 +98,70 @@ impl Destination {
             return Err(Problem::precondition(
                 "the destination overlaps with a home, a share or the Hub's own files: take another one",
             )
-            .because("overlap"));
+            .with_reason("overlap"));
         }
         Ok(())
     }
 
     /// Opens and locks the destination. A real run creates missing directories; a dry run returns `None` for them.
-    pub(super) fn open(&self, run: SyncRun) -> Result<Option<OwnedFd>, Problem> {
-        let fault = |error| problem(error, &self.below);
-        if self.is_built_in && run == SyncRun::Real {
+    pub(super) fn open(&self, run: SyncMode) -> Result<Option<OwnedFd>, Problem> {
+        let fault = |error| problem_from_errno(error, &self.path);
+        if self.is_built_in && run == SyncMode::Real {
             std::fs::create_dir_all(&self.root).map_err(|error| Problem::internal(&error))?;
         }
-        let root = match (open(&self.root, DIRECTORY, Mode::empty()), run) {
+        let root = match (open(&self.root, DIRECTORY_FLAGS, Mode::empty()), run) {
             (Ok(root), _) => root,
-            (Err(Errno::NOENT), SyncRun::Dry) => return Ok(None),
+            (Err(Errno::NOENT), SyncMode::Dry) => return Ok(None),
             (Err(Errno::NOENT | Errno::NOTDIR), _) => {
                 return Err(Problem::precondition(
                     "the root of the destination is not a directory: the operator has to create it",
                 )
-                .because("root_missing"));
+                .with_reason("root_missing"));
             }
             (Err(error), _) => return Err(Problem::internal(&error)),
         };
         let directory = match run {
-            SyncRun::Real => {
-                let names: Vec<&str> = self.below.segments().collect();
+            SyncMode::Real => {
+                let names: Vec<&str> = self.path.segments().collect();
                 make_directories(root, &names, &mut 0).map_err(fault)?
             }
-            SyncRun::Dry => {
-                let path = self.below.as_str();
-                match open_beneath(&root, path, DIRECTORY, Mode::empty(), Links::Refuse) {
+            SyncMode::Dry => {
+                let path = self.path.as_str();
+                match open_beneath(
+                    &root,
+                    path,
+                    DIRECTORY_FLAGS,
+                    Mode::empty(),
+                    SymlinkPolicy::Refuse,
+                ) {
                     Err(Errno::NOENT) => return Ok(None),
                     other => other.map_err(fault)?,
                 }
             }
         };
         let how = match run {
-            SyncRun::Real => FlockOperation::NonBlockingLockExclusive,
-            SyncRun::Dry => FlockOperation::NonBlockingLockShared,
+            SyncMode::Real => FlockOperation::NonBlockingLockExclusive,
+            SyncMode::Dry => FlockOperation::NonBlockingLockShared,
         };
         match flock(&directory, how) {
             Ok(()) => Ok(Some(directory)),
             Err(Errno::WOULDBLOCK) => Err(Problem::precondition(
                 "another sync to this destination is running: try again when it is done",
             )
-            .because("already_running")),
+            .with_reason("already_running")),
             Err(error) => Err(fault(error)),
         }
     }
 }
 
 /// The rest of a path after its root, if it is below that root.
-fn beneath<'a>(text: &'a str, root: &Path) -> Option<&'a str> {
+fn strip_root<'a>(text: &'a str, root: &Path) -> Option<&'a str> {
     let root = root.to_str()?.trim_end_matches('/');
     let rest = text.strip_prefix(root)?;
     (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
 }
 
-fn parse(text: &str) -> Result<SharePath, Problem> {
+fn parse_path(text: &str) -> Result<SharePath, Problem> {
     SharePath::parse(text).map_err(|mut problem| {
         for detail in &mut problem.details {
             "destination".clone_into(&mut detail.field);

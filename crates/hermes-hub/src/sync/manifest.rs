@@ -13,23 +13,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Problem, TenantId,
-    files::{Draft, Links, READ, SharePath, io_problem, open_beneath, problem},
+    files::{
+        READ_FLAGS, SharePath, SymlinkPolicy, TempFile, open_beneath, problem_from_errno,
+        problem_from_io,
+    },
 };
 
-pub(super) const NAME: &str = ".hub-sync.json";
+pub(super) const MANIFEST_NAME: &str = ".hub-sync.json";
 const VERSION: u32 = 1;
 /// Larger than any real manifest.
-const LARGEST: u64 = 256 << 20;
+const MAX_MANIFEST_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Manifest {
+pub(super) struct SyncManifest {
     version: u32,
     pub(super) tenant: String,
     /// SHA-256 hashes by path.
     pub(super) files: BTreeMap<String, String>,
 }
 
-impl Manifest {
+impl SyncManifest {
     pub(super) fn new(tenant: &TenantId) -> Self {
         Self {
             version: VERSION,
@@ -40,47 +43,59 @@ impl Manifest {
 }
 
 /// Reads the manifest of a destination, which must belong to this tenant.
-pub(super) fn read(destination: &OwnedFd, tenant: &TenantId) -> Result<Manifest, Problem> {
-    let file = match open_beneath(destination, NAME, READ, Mode::empty(), Links::Refuse) {
+pub(super) fn read_manifest(
+    destination: &OwnedFd,
+    tenant: &TenantId,
+) -> Result<SyncManifest, Problem> {
+    let file = match open_beneath(
+        destination,
+        MANIFEST_NAME,
+        READ_FLAGS,
+        Mode::empty(),
+        SymlinkPolicy::Refuse,
+    ) {
         Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Ok(Manifest::new(tenant)),
-        Err(error) => return Err(problem(error, &path())),
+        Err(Errno::NOENT) => return Ok(SyncManifest::new(tenant)),
+        Err(error) => return Err(problem_from_errno(error, &manifest_path())),
     };
     let mut content = Vec::new();
-    file.take(LARGEST)
+    file.take(MAX_MANIFEST_BYTES)
         .read_to_end(&mut content)
-        .map_err(|error| io_problem(&error, &path()))?;
-    let manifest: Manifest = serde_json::from_slice(&content)
+        .map_err(|error| problem_from_io(&error, &manifest_path()))?;
+    let manifest: SyncManifest = serde_json::from_slice(&content)
         .ok()
-        .filter(|manifest: &Manifest| manifest.version == VERSION)
+        .filter(|manifest: &SyncManifest| manifest.version == VERSION)
         .ok_or_else(|| {
             Problem::precondition(
                 "`.hub-sync.json` at the destination is damaged or newer than this Hub: remove it, or take another \
                  destination",
             )
-            .because("manifest")
+            .with_reason("manifest")
         })?;
     if manifest.tenant != tenant.as_str() {
         return Err(Problem::precondition(
             "the destination belongs to another tenant: take another one",
         )
-        .because("foreign_manifest"));
+        .with_reason("foreign_manifest"));
     }
     Ok(manifest)
 }
 
-pub(super) fn write(destination: &OwnedFd, manifest: &Manifest) -> Result<(), Problem> {
+pub(super) fn write_manifest(
+    destination: &OwnedFd,
+    manifest: &SyncManifest,
+) -> Result<(), Problem> {
     let content = serde_json::to_vec_pretty(manifest).map_err(|error| Problem::internal(&error))?;
-    let written = Draft::create(destination.as_fd()).and_then(|mut draft| {
+    let written = TempFile::create(destination.as_fd()).and_then(|mut draft| {
         draft.file.write_all(&content)?;
-        draft.place(NAME)
+        draft.persist(MANIFEST_NAME)
     });
     match written {
         Ok(_) => Ok(()),
-        Err(error) => Err(io_problem(&error, &path())),
+        Err(error) => Err(problem_from_io(&error, &manifest_path())),
     }
 }
 
-fn path() -> SharePath {
-    SharePath::parse(NAME).unwrap_or_else(|_| SharePath::root())
+fn manifest_path() -> SharePath {
+    SharePath::parse(MANIFEST_NAME).unwrap_or_else(|_| SharePath::root())
 }

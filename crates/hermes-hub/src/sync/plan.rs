@@ -15,63 +15,63 @@ use rustix::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    Skipped,
-    manifest::{self, Manifest},
+    SkippedFile,
+    manifest::{self, SyncManifest},
     secrets::is_secret,
 };
 use crate::{
-    Code, Problem,
+    Problem, ProblemCode,
     files::{
-        DIRECTORY, Draft, EntryType, Links, READ, SharePath, Tree, io_problem, make_directories,
-        open_beneath, problem, walk,
+        DIRECTORY_FLAGS, EntryType, READ_FLAGS, SharePath, SymlinkPolicy, TempFile, Tree,
+        make_directories, open_beneath, problem_from_errno, problem_from_io, walk_tree,
     },
     ids::hex,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum FileAction {
     Copy,
     Update,
-    Leave,
+    Keep,
 }
 
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedFile {
     pub(super) path: SharePath,
     pub(super) size: u64,
     hash: String,
-    pub(super) action: Action,
+    pub(super) action: FileAction,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) files: Vec<Planned>,
+pub(super) struct SyncPlan {
+    pub(super) files: Vec<PlannedFile>,
     pub(super) deleted: BTreeSet<String>,
     pub(super) kept: BTreeSet<String>,
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped: Vec<SkippedFile>,
 }
 
-impl Plan {
+impl SyncPlan {
     /// Compares a home with a destination, which may be missing.
-    pub(super) fn make(
+    pub(super) fn build(
         home: &Tree,
         sources: &[String],
         destination: Option<&OwnedFd>,
-        known: &Manifest,
+        known: &SyncManifest,
     ) -> Result<Self, Problem> {
         let mut plan = Self::default();
         let mut paths = BTreeSet::new();
         for source in sources {
             let source = SharePath::parse(source).map_err(|problem| {
                 Problem::new(
-                    Code::Unprocessable,
+                    ProblemCode::Unprocessable,
                     format!("`sync.sources` names `{source}`: {problem}"),
                 )
             })?;
-            plan.gather(home, &source, &mut paths)?;
+            plan.collect_source(home, &source, &mut paths)?;
         }
         for path in &paths {
-            plan.compare(home, path, destination)?;
+            plan.compare_file(home, path, destination)?;
         }
         if let Some(destination) = destination {
             plan.find_extras(destination, known)?;
@@ -80,7 +80,7 @@ impl Plan {
     }
 
     /// Collects the files of a source, which may be missing.
-    fn gather(
+    fn collect_source(
         &mut self,
         home: &Tree,
         source: &SharePath,
@@ -99,9 +99,9 @@ impl Plan {
                 Err(_) => self.skip(path, "unreadable"),
             }
         };
-        match home.directory(source, Links::Refuse) {
+        match home.open_dir(source, SymlinkPolicy::Refuse) {
             Ok(directory) => {
-                let _ = walk(directory, source.as_str(), &mut |found| {
+                let _ = walk_tree(directory, source.as_str(), &mut |found| {
                     take(found.path, found.entry_type);
                     ControlFlow::Continue(())
                 });
@@ -116,34 +116,34 @@ impl Plan {
                 take(source.as_str(), EntryType::Symlink);
                 Ok(())
             }
-            Err(error) => Err(problem(error, source)),
+            Err(error) => Err(problem_from_errno(error, source)),
         }
     }
 
-    fn compare(
+    fn compare_file(
         &mut self,
         home: &Tree,
         path: &SharePath,
         destination: Option<&OwnedFd>,
     ) -> Result<(), Problem> {
-        let Place::File(size, hash) = look(home.root(), path)? else {
+        let PathState::File(size, hash) = inspect_path(home.root(), path)? else {
             self.skip(path.as_str(), "unreadable");
             return Ok(());
         };
         let place = match destination {
-            Some(destination) => look(destination, path)?,
-            None => Place::Free,
+            Some(destination) => inspect_path(destination, path)?,
+            None => PathState::Vacant,
         };
         let action = match place {
-            Place::Free => Action::Copy,
-            Place::File(there, other) if there == size && other == hash => Action::Leave,
-            Place::File(..) => Action::Update,
-            Place::Occupied => {
+            PathState::Vacant => FileAction::Copy,
+            PathState::File(there, other) if there == size && other == hash => FileAction::Keep,
+            PathState::File(..) => FileAction::Update,
+            PathState::Occupied => {
                 self.skip(path.as_str(), "occupied");
                 return Ok(());
             }
         };
-        self.files.push(Planned {
+        self.files.push(PlannedFile {
             path: path.clone(),
             size,
             hash,
@@ -154,18 +154,24 @@ impl Plan {
 
     /// Files at the destination that are not in the plan: deletable if an earlier sync created them and they are
     /// unchanged.
-    fn find_extras(&mut self, destination: &OwnedFd, known: &Manifest) -> Result<(), Problem> {
+    fn find_extras(&mut self, destination: &OwnedFd, known: &SyncManifest) -> Result<(), Problem> {
         let planned: BTreeSet<String> = self
             .files
             .iter()
             .map(|file| file.path.as_str().to_owned())
             .collect();
         let mut extras = Vec::new();
-        let directory = open_beneath(destination, "", DIRECTORY, Mode::empty(), Links::Refuse)
-            .map_err(|error| problem(error, &SharePath::root()))?;
-        let _ = walk(directory, "", &mut |found| {
+        let directory = open_beneath(
+            destination,
+            "",
+            DIRECTORY_FLAGS,
+            Mode::empty(),
+            SymlinkPolicy::Refuse,
+        )
+        .map_err(|error| problem_from_errno(error, &SharePath::root()))?;
+        let _ = walk_tree(directory, "", &mut |found| {
             let is_extra = found.entry_type != EntryType::Dir
-                && found.path != manifest::NAME
+                && found.path != manifest::MANIFEST_NAME
                 && !planned.contains(found.path);
             if is_extra {
                 extras.push((found.path.to_owned(), found.entry_type));
@@ -175,8 +181,8 @@ impl Plan {
         for (path, entry_type) in extras {
             let is_ours = match (known.files.get(&path), entry_type) {
                 (Some(ours), EntryType::File) => {
-                    let place = look(destination, &SharePath::parse(&path)?)?;
-                    matches!(place, Place::File(_, hash) if hash == *ours)
+                    let place = inspect_path(destination, &SharePath::parse(&path)?)?;
+                    matches!(place, PathState::File(_, hash) if hash == *ours)
                 }
                 _ => false,
             };
@@ -197,13 +203,13 @@ impl Plan {
     pub(super) fn copy(&mut self, home: &Tree, destination: &OwnedFd) -> Result<(), Problem> {
         let mut gone = Vec::new();
         for (index, file) in self.files.iter_mut().enumerate() {
-            if file.action == Action::Leave {
+            if file.action == FileAction::Keep {
                 continue;
             }
             match copy_file(home, destination, &file.path) {
                 Ok(Some((size, hash))) => (file.size, file.hash) = (size, hash),
                 Ok(None) => gone.push(index),
-                Err(error) => return Err(io_problem(&error, &file.path)),
+                Err(error) => return Err(problem_from_io(&error, &file.path)),
             }
         }
         for index in gone.into_iter().rev() {
@@ -220,22 +226,27 @@ impl Plan {
                 continue;
             };
             let parent = parent.as_str();
-            let removed =
-                open_beneath(destination, parent, DIRECTORY, Mode::empty(), Links::Refuse)
-                    .and_then(|parent| {
-                        unlinkat(&parent, name, AtFlags::empty())?;
-                        fsync(&parent)
-                    });
+            let removed = open_beneath(
+                destination,
+                parent,
+                DIRECTORY_FLAGS,
+                Mode::empty(),
+                SymlinkPolicy::Refuse,
+            )
+            .and_then(|parent| {
+                unlinkat(&parent, name, AtFlags::empty())?;
+                fsync(&parent)
+            });
             match removed {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(problem(error, &path)),
+                Err(error) => return Err(problem_from_errno(error, &path)),
             }
         }
         Ok(())
     }
 
     /// The new manifest: all files of the home, and kept files of earlier syncs.
-    pub(super) fn manifest(&self, known: &Manifest) -> Manifest {
+    pub(super) fn manifest(&self, known: &SyncManifest) -> SyncManifest {
         let mut manifest = known.clone();
         manifest.files.retain(|path, _| self.kept.contains(path));
         for file in &self.files {
@@ -247,37 +258,43 @@ impl Plan {
     }
 
     fn skip(&mut self, path: &str, reason: &'static str) {
-        self.skipped.push(Skipped {
+        self.skipped.push(SkippedFile {
             path: path.to_owned(),
             reason,
         });
     }
 }
 
-enum Place {
-    Free,
+enum PathState {
+    Vacant,
     /// A regular file with its size and hash.
     File(u64, String),
     /// Another type of file, or one in its path.
     Occupied,
 }
 
-fn look(root: impl AsFd, path: &SharePath) -> Result<Place, Problem> {
+fn inspect_path(root: impl AsFd, path: &SharePath) -> Result<PathState, Problem> {
     match open_regular(root, path) {
-        Ok(Some(mut file)) => hash_into(&mut file, &mut io::sink())
-            .map(|(size, hash)| Place::File(size, hash))
-            .map_err(|error| io_problem(&error, path)),
-        Err(Errno::NOENT) => Ok(Place::Free),
+        Ok(Some(mut file)) => copy_hashed(&mut file, &mut io::sink())
+            .map(|(size, hash)| PathState::File(size, hash))
+            .map_err(|error| problem_from_io(&error, path)),
+        Err(Errno::NOENT) => Ok(PathState::Vacant),
         Ok(None) | Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::NXIO) => {
-            Ok(Place::Occupied)
+            Ok(PathState::Occupied)
         }
-        Err(error) => Err(problem(error, path)),
+        Err(error) => Err(problem_from_errno(error, path)),
     }
 }
 
 /// Opens a file for reading, if it is a regular one.
 fn open_regular(root: impl AsFd, path: &SharePath) -> Result<Option<File>, Errno> {
-    let file = open_beneath(root, path.as_str(), READ, Mode::empty(), Links::Refuse)?;
+    let file = open_beneath(
+        root,
+        path.as_str(),
+        READ_FLAGS,
+        Mode::empty(),
+        SymlinkPolicy::Refuse,
+    )?;
     let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
     Ok(is_file.then(|| File::from(file)))
 }
@@ -297,16 +314,22 @@ fn copy_file(
         return Ok(None);
     };
     let names: Vec<&str> = parent.segments().collect();
-    let top = open_beneath(destination, "", DIRECTORY, Mode::empty(), Links::Refuse)?;
+    let top = open_beneath(
+        destination,
+        "",
+        DIRECTORY_FLAGS,
+        Mode::empty(),
+        SymlinkPolicy::Refuse,
+    )?;
     let directory = make_directories(top, &names, &mut 0)?;
-    let mut draft = Draft::create(directory.as_fd())?;
-    let copied = hash_into(&mut source, &mut draft.file)?;
-    draft.place(name)?;
+    let mut draft = TempFile::create(directory.as_fd())?;
+    let copied = copy_hashed(&mut source, &mut draft.file)?;
+    draft.persist(name)?;
     Ok(Some(copied))
 }
 
 /// Copies to a writer; returns size and SHA-256.
-fn hash_into(file: &mut File, writer: &mut dyn Write) -> io::Result<(u64, String)> {
+fn copy_hashed(file: &mut File, writer: &mut dyn Write) -> io::Result<(u64, String)> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     let mut size = 0;

@@ -1,7 +1,7 @@
 //! Files of a home that are never copied.
 
 /// Names of credential files and directories.
-const NAMES: [&str; 18] = [
+const SECRET_NAMES: [&str; 18] = [
     ".env",
     ".netrc",
     ".npmrc",
@@ -22,8 +22,8 @@ const NAMES: [&str; 18] = [
     "webhook_subscriptions.json",
 ];
 /// Prefixes and suffixes of key files and token stores.
-const BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
-const ENDS: [&str; 9] = [
+const SECRET_PREFIXES: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
+const SECRET_SUFFIXES: [&str; 9] = [
     ".env",
     ".key",
     ".pem",
@@ -39,9 +39,9 @@ const ENDS: [&str; 9] = [
 pub(super) fn is_secret(path: &str) -> bool {
     path.split('/').any(|name| {
         let name = name.to_ascii_lowercase();
-        NAMES.contains(&name.as_str())
-            || BEGINNINGS.iter().any(|start| name.starts_with(start))
-            || ENDS.iter().any(|end| name.ends_with(end))
+        SECRET_NAMES.contains(&name.as_str())
+            || SECRET_PREFIXES.iter().any(|start| name.starts_with(start))
+            || SECRET_SUFFIXES.iter().any(|end| name.ends_with(end))
     })
 }
 

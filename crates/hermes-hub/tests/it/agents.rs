@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use hermes_hub::{
-    agents::Waking,
-    shapes::{AgentPhase, ConditionStatus, RunStatus},
+    agents::WakePolicy,
+    api_types::{AgentPhase, ConditionStatus, RunStatus},
     state::{AuditQuery, Page},
 };
 
-use crate::world::World;
+use crate::agent_harness::AgentHarness;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn however_many_need_an_agent_it_is_started_once() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     world.agent.slow_starts(Duration::from_millis(200));
     let wakes = (0..20).map(|_| world.agents.wake(&tenant));
@@ -31,7 +31,7 @@ async fn however_many_need_an_agent_it_is_started_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_without_work_falls_asleep_and_wakes_for_the_next() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     world
         .tenancy
         .change(|rules| rules.idle_stop = Duration::from_millis(100));
@@ -41,7 +41,7 @@ async fn an_agent_without_work_falls_asleep_and_wakes_for_the_next() {
         AgentPhase::Sleeping
     );
     let run = world.run(&tenant, "wait").await.run_id;
-    world.until_event(&tenant, &run, "run.started").await;
+    world.wait_for_event(&tenant, &run, "run.started").await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let state = world.agents.state(&tenant).await;
     assert_eq!(
@@ -49,15 +49,15 @@ async fn an_agent_without_work_falls_asleep_and_wakes_for_the_next() {
         (AgentPhase::Running, 1, Some(1))
     );
     world.agent.release("wait");
-    world.ended(&tenant, &run).await;
+    world.finished_run(&tenant, &run).await;
     world
-        .until("it sleeps", || async {
+        .wait_until("it sleeps", || async {
             world.agents.state(&tenant).await.state == AgentPhase::Sleeping
         })
         .await;
     let run = world.run(&tenant, "say=1").await.run_id;
     assert_eq!(
-        world.ended(&tenant, &run).await.status,
+        world.finished_run(&tenant, &run).await.status,
         RunStatus::Completed
     );
     assert_eq!(world.agent.starts(&tenant), 2);
@@ -66,9 +66,9 @@ async fn an_agent_without_work_falls_asleep_and_wakes_for_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_listens_to_a_platform_does_not_sleep_and_comes_back() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     world.tenancy.change(|rules| {
-        rules.waking = Waking::Always;
+        rules.waking = WakePolicy::Always;
         rules.idle_stop = Duration::ZERO;
     });
     let tenant = world.tenant("a").await;
@@ -77,14 +77,16 @@ async fn an_agent_that_listens_to_a_platform_does_not_sleep_and_comes_back() {
     assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Idle);
     world.agent.kill(&tenant);
     world
-        .until("it is back", || async { world.agent.starts(&tenant) == 2 })
+        .wait_until("it is back", || async { world.agent.starts(&tenant) == 2 })
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_waits_for_an_order_leaves_runs_in_the_queue() {
-    let world = World::new().await;
-    world.tenancy.change(|rules| rules.waking = Waking::Order);
+    let world = AgentHarness::new().await;
+    world
+        .tenancy
+        .change(|rules| rules.waking = WakePolicy::Manual);
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "say=1").await.run_id;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -92,21 +94,21 @@ async fn an_agent_that_waits_for_an_order_leaves_runs_in_the_queue() {
     assert_eq!((waiting.status, waiting.attempt), (RunStatus::Queued, 1));
     world.agents.start(&tenant);
     assert_eq!(
-        world.ended(&tenant, &run).await.status,
+        world.finished_run(&tenant, &run).await.status,
         RunStatus::Completed
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_can_be_stopped_and_started_and_that_shows() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let reaches = |phase| {
         let world = &world;
         let tenant = &tenant;
         async move {
             world
-                .until(&format!("{phase}"), || async {
+                .wait_until(&format!("{phase}"), || async {
                     world.agents.state(tenant).await.state == phase
                 })
                 .await;
@@ -119,13 +121,13 @@ async fn an_agent_can_be_stopped_and_started_and_that_shows() {
     world.agents.restart(&tenant);
     reaches(AgentPhase::Idle).await;
     assert_eq!(world.agent.starts(&tenant), 2);
-    world.agents.settle(&tenant).await;
+    world.agents.stop_and_wait(&tenant).await;
     assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Stopped);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_failed_too_often_starts_when_it_is_told_to() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     world.agent.fail_starts(1);
     let begun = std::time::Instant::now();
@@ -142,25 +144,25 @@ async fn an_agent_that_failed_too_often_starts_when_it_is_told_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_whose_variables_have_changed_is_started_anew_when_it_has_no_work() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "wait").await.run_id;
-    world.until_event(&tenant, &run, "run.started").await;
+    world.wait_for_event(&tenant, &run, "run.started").await;
     world.tenancy.change(|rules| rules.secret = Some("changed"));
-    world.agents.apply(&tenant).await.unwrap();
+    world.agents.apply_settings(&tenant).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Running);
     world.agent.release("wait");
-    world.ended(&tenant, &run).await;
+    world.finished_run(&tenant, &run).await;
     world
-        .until("it is down", || async {
+        .wait_until("it is down", || async {
             world.agents.state(&tenant).await.state == AgentPhase::Sleeping
         })
         .await;
     let run = world.run(&tenant, "say=1").await.run_id;
-    world.ended(&tenant, &run).await;
+    world.finished_run(&tenant, &run).await;
     assert_eq!(world.agent.starts(&tenant), 2);
-    let figures = world.agents.metrics().text(&[]);
+    let figures = world.agents.metrics().render(&[]);
     assert!(
         figures.contains("hermes_hub_wake_seconds_count 2"),
         "{figures}"
@@ -169,7 +171,7 @@ async fn an_agent_whose_variables_have_changed_is_started_anew_when_it_has_no_wo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changes_while_an_agent_starts_reaches_it() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     world.agent.slow_starts(Duration::from_millis(300));
     let change = async {
@@ -179,12 +181,12 @@ async fn what_changes_while_an_agent_starts_reaches_it() {
             rules.approval_timeout_seconds = 42;
         });
         // It is not running, so nothing is applied.
-        world.agents.apply(&tenant).await.unwrap();
+        world.agents.apply_settings(&tenant).await.unwrap();
     };
     let (woken, ()) = tokio::join!(world.agents.wake(&tenant), change);
     woken.unwrap();
     world
-        .until("it works with the new settings", || async {
+        .wait_until("it works with the new settings", || async {
             let directives = world.agent.directives(&tenant).unwrap();
             directives.approval_timeout_seconds == 42
         })
@@ -194,18 +196,18 @@ async fn what_changes_while_an_agent_starts_reaches_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_was_only_doubted_is_still_started_anew_for_other_variables() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "wait").await.run_id;
-    world.until_event(&tenant, &run, "run.started").await;
+    world.wait_for_event(&tenant, &run, "run.started").await;
     world.tenancy.change(|rules| rules.secret = Some("changed"));
-    world.agents.doubt(&tenant).await;
+    world.agents.report_unresponsive(&tenant).await;
     world.agents.wake(&tenant).await.unwrap();
     assert_eq!(world.agent.starts(&tenant), 1, "it was well");
     world.agent.release("wait");
-    world.ended(&tenant, &run).await;
+    world.finished_run(&tenant, &run).await;
     world
-        .until("it is down", || async {
+        .wait_until("it is down", || async {
             world.agents.state(&tenant).await.state == AgentPhase::Sleeping
         })
         .await;
@@ -213,12 +215,12 @@ async fn an_agent_that_was_only_doubted_is_still_started_anew_for_other_variable
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ended_an_agent_is_left_wherever_somebody_may_look() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     world.agents.wake(&tenant).await.unwrap();
     world.agent.kill(&tenant);
     world
-        .until("its end is noticed", || async {
+        .wait_until("its end is noticed", || async {
             world.agents.state(&tenant).await.last_error.is_some()
         })
         .await;
@@ -231,7 +233,7 @@ async fn what_ended_an_agent_is_left_wherever_somebody_may_look() {
         found.into_iter().find(|known| known.kind == "AgentHealthy")
     };
     world
-        .until("the condition", || async { healthy().await.is_some() })
+        .wait_until("the condition", || async { healthy().await.is_some() })
         .await;
     let condition = healthy().await.unwrap();
     assert_eq!(condition.status, ConditionStatus::False);
@@ -240,7 +242,7 @@ async fn what_ended_an_agent_is_left_wherever_somebody_may_look() {
         ("signal", words)
     );
     world
-        .until("the entry", || async {
+        .wait_until("the entry", || async {
             let page = Page::first(10);
             let log = world.state.audit(&AuditQuery::default(), &page).await;
             log.unwrap().items.iter().any(|entry| {
@@ -248,7 +250,7 @@ async fn what_ended_an_agent_is_left_wherever_somebody_may_look() {
             })
         })
         .await;
-    let figures = world.agents.metrics().text(&[]);
+    let figures = world.agents.metrics().render(&[]);
     assert!(
         figures.contains("hermes_hub_agent_deaths_total{cause=\"signal\"} 1"),
         "{figures}"
@@ -262,7 +264,7 @@ async fn what_ended_an_agent_is_left_wherever_somebody_may_look() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_finds_its_predecessor_dead_counts_as_a_failure() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     world.agent.die_unnoticed(1);
     let begun = std::time::Instant::now();
@@ -276,13 +278,13 @@ async fn a_start_that_finds_its_predecessor_dead_counts_as_a_failure() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_death_within_a_run_makes_the_next_start_wait() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "tool wait").await.run_id;
-    world.until_event(&tenant, &run, "tool.completed").await;
+    world.wait_for_event(&tenant, &run, "tool.completed").await;
     let begun = std::time::Instant::now();
     world.agent.kill(&tenant);
-    let run = world.ended(&tenant, &run).await;
+    let run = world.finished_run(&tenant, &run).await;
     assert!(begun.elapsed() >= Duration::from_secs(1), "it did not rest");
     assert_eq!(run.error.unwrap().code, "interrupted");
     assert_eq!(world.agents.state(&tenant).await.restarts, 1);

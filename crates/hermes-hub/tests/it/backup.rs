@@ -12,33 +12,33 @@ use std::{
 
 use hermes_hub::{
     TenantId,
-    audit::NewEntry,
+    api_types::TenantStatus,
+    audit::NewAuditEntry,
     auth::{KeyKind, NewKey, new_uid},
-    backup::{BackupError, KeyInBackup, restore, write},
+    backup::{BackupError, KeyInBackup, restore_backup, write_backup},
     data_dir::DataDir,
-    seal::{Place, SecretKey},
-    shapes::TenantStatus,
+    encryption::{EncryptionContext, SecretKey},
     state::{
-        AuditLog, Env, NewRuntimeKey, NewTenant, NewVariable, SqliteState, State, TenantQuery,
-        Tenants,
+        AuditStore, EnvStore, NewRuntimeKey, NewTenant, NewVariable, SqliteState, State,
+        TenantQuery, TenantStore,
     },
 };
-use hermes_store::db::{Database, Durability, Opening};
+use hermes_store::db::{Database, DatabaseOptions, Durability};
 use tempfile::TempDir;
 
 mod foreign;
 
 /// A writer whose bytes can be read after it was moved.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Written {
+impl SharedBuffer {
     fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl Write for Written {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -49,14 +49,14 @@ impl Write for Written {
     }
 }
 
-struct Hub {
+struct BackupFixture {
     root: TempDir,
     directory: DataDir,
     state: Arc<SqliteState>,
     key: SecretKey,
 }
 
-impl Hub {
+impl BackupFixture {
     async fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let directory = DataDir::create(root.path().join("hub")).unwrap();
@@ -89,11 +89,11 @@ impl Hub {
             groups: Vec::new(),
             labels: [].into(),
             linked_home: None,
-            runtime_key: NewRuntimeKey::seal(&self.key, &uid, &key, None).unwrap(),
-            env: vec![NewVariable::seal(&self.key, &uid, "API_KEY", "hunter2").unwrap()],
+            runtime_key: NewRuntimeKey::encrypt(&self.key, &uid, &key, None).unwrap(),
+            env: vec![NewVariable::encrypt(&self.key, &uid, "API_KEY", "hunter2").unwrap()],
             uid,
         };
-        let entry = NewEntry::by_hub("create_tenant");
+        let entry = NewAuditEntry::by_hub("create_tenant");
         let made = self.state.create_tenant(tenant, entry).await.unwrap();
         let home = self.directory.home(&made.id);
         fs::create_dir_all(home.join("workspace")).unwrap();
@@ -102,8 +102,8 @@ impl Hub {
     }
 
     async fn backup(&self, key: KeyInBackup) -> Vec<u8> {
-        let written = Written::default();
-        write(&self.directory, &self.state, key, written.clone())
+        let written = SharedBuffer::default();
+        write_backup(&self.directory, &self.state, key, written.clone())
             .await
             .unwrap();
         written.bytes()
@@ -114,7 +114,7 @@ impl Hub {
     }
 }
 
-async fn opened(path: &Path) -> (DataDir, SqliteState) {
+async fn open_restored(path: &Path) -> (DataDir, SqliteState) {
     let directory = DataDir::create(path).unwrap();
     let node = directory.node_id().unwrap();
     let state = SqliteState::open(&directory.database(), &node)
@@ -125,7 +125,7 @@ async fn opened(path: &Path) -> (DataDir, SqliteState) {
 
 #[tokio::test]
 async fn a_backup_restores_to_an_equal_hub() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     let id = hub.tenant("a").await;
     let share = hub.directory.shares().join("division1");
     fs::create_dir_all(share.join("empty")).unwrap();
@@ -137,9 +137,11 @@ async fn a_backup_restores_to_an_equal_hub() {
     fs::write(hub.directory.logs().join("hub.log"), "line").unwrap();
     let bytes = hub.backup(KeyInBackup::With).await;
     let target = hub.target("restored");
-    let restored = restore(io::Cursor::new(bytes), &target).await.unwrap();
+    let restored = restore_backup(io::Cursor::new(bytes), &target)
+        .await
+        .unwrap();
     assert!(!restored.is_key_missing && restored.manifest.has_key);
-    let (directory, state) = opened(&target).await;
+    let (directory, state) = open_restored(&target).await;
     assert_eq!(
         directory.node_id().unwrap(),
         hub.directory.node_id().unwrap()
@@ -149,8 +151,11 @@ async fn a_backup_restores_to_an_equal_hub() {
     let key = SecretKey::load(&directory.secret_key(), &state)
         .await
         .unwrap();
-    let sealed = state.sealed_env(&id).await.unwrap();
-    let value = key.open(&Place::variable(&tenant.uid, "API_KEY"), &sealed[0].1);
+    let sealed = state.encrypted_env(&id).await.unwrap();
+    let value = key.decrypt(
+        &EncryptionContext::variable(&tenant.uid, "API_KEY"),
+        &sealed[0].1,
+    );
     assert_eq!(value.unwrap().expose(), "hunter2");
     assert_eq!(state.verify_audit().await.unwrap()[0].broken, None);
     let home = directory.home(&id);
@@ -172,28 +177,30 @@ async fn a_backup_restores_to_an_equal_hub() {
 
 #[tokio::test]
 async fn keys_are_left_out_unless_asked_for_and_their_lack_is_told() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     hub.tenant("a").await;
     fs::write(hub.directory.admin_token(), "planted token").unwrap();
     let bytes = hub.backup(KeyInBackup::Without).await;
     let target = hub.target("restored");
-    let restored = restore(io::Cursor::new(bytes), &target).await.unwrap();
+    let restored = restore_backup(io::Cursor::new(bytes), &target)
+        .await
+        .unwrap();
     assert!(restored.is_key_missing);
     assert!(!target.join("secret.key").exists() && !target.join("admin.token").exists());
 }
 
 #[tokio::test]
 async fn a_backup_under_load_is_whole() {
-    let hub = Arc::new(Hub::new().await);
+    let hub = Arc::new(BackupFixture::new().await);
     hub.tenant("first").await;
     let database = hub
         .directory
         .home(&TenantId::parse("first").unwrap())
         .join("state.db");
-    let opening = Opening {
+    let opening = DatabaseOptions {
         steps: &["CREATE TABLE said (x INTEGER)"],
         durability: Durability::Process,
-        patience: std::time::Duration::from_secs(2),
+        write_timeout: std::time::Duration::from_secs(2),
     };
     let agents = Database::open(&database, opening).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));
@@ -209,7 +216,7 @@ async fn a_backup_under_load_is_whole() {
                     .execute(&mut *write)
                     .await
                     .unwrap();
-                write.commit_at_once().await.unwrap();
+                write.commit_without_checkpoint().await.unwrap();
                 count += 1;
             }
             count
@@ -224,8 +231,10 @@ async fn a_backup_under_load_is_whole() {
     let (count, bytes) = tokio::join!(busy, backup);
     assert!(count > 0);
     let target = hub.target("restored");
-    restore(io::Cursor::new(bytes), &target).await.unwrap();
-    let (directory, state) = opened(&target).await;
+    restore_backup(io::Cursor::new(bytes), &target)
+        .await
+        .unwrap();
+    let (directory, state) = open_restored(&target).await;
     assert_eq!(state.verify_audit().await.unwrap()[0].broken, None);
     let page = hermes_hub::state::Page::first(500);
     let tenants = state.tenants(&TenantQuery::default(), &page).await.unwrap();
@@ -233,10 +242,10 @@ async fn a_backup_under_load_is_whole() {
     let database = directory
         .home(&TenantId::parse("first").unwrap())
         .join("state.db");
-    let opening = Opening {
+    let opening = DatabaseOptions {
         steps: &["CREATE TABLE said (x INTEGER)"],
         durability: Durability::Process,
-        patience: std::time::Duration::from_secs(2),
+        write_timeout: std::time::Duration::from_secs(2),
     };
     let agents = Database::open(&database, opening).await.unwrap();
     let rows: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM said")
@@ -249,12 +258,14 @@ async fn a_backup_under_load_is_whole() {
 
 #[tokio::test]
 async fn damaged_archives_restore_nothing() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     hub.tenant("a").await;
     let bytes = hub.backup(KeyInBackup::With).await;
     let target = hub.target("restored");
     let refuse = async |bytes: Vec<u8>, what: &str| {
-        let refused = restore(io::Cursor::new(bytes), &target).await.unwrap_err();
+        let refused = restore_backup(io::Cursor::new(bytes), &target)
+            .await
+            .unwrap_err();
         assert!(
             matches!(refused, BackupError::Damaged(_)),
             "{what}: {refused}"
@@ -285,7 +296,7 @@ async fn damaged_archives_restore_nothing() {
 
 #[tokio::test]
 async fn paths_that_lead_out_and_unlisted_files_are_refused() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     let outside = hub.root.path().join("outside");
     for name in ["../outside", "tenants/../../outside"] {
         let mut archive = tar::Builder::new(Vec::new());
@@ -296,7 +307,7 @@ async fn paths_that_lead_out_and_unlisted_files_are_refused() {
         header.set_cksum();
         archive.append(&header, b"bad".as_slice()).unwrap();
         let bytes = zstd::encode_all(archive.into_inner().unwrap().as_slice(), 1).unwrap();
-        let refused = restore(io::Cursor::new(bytes), &hub.target("restored")).await;
+        let refused = restore_backup(io::Cursor::new(bytes), &hub.target("restored")).await;
         assert!(matches!(refused, Err(BackupError::Damaged(_))), "{name}");
         assert!(!outside.exists());
     }
@@ -312,61 +323,63 @@ async fn paths_that_lead_out_and_unlisted_files_are_refused() {
     let mut bytes = extra.get_ref().clone();
     bytes.extend(plain);
     let bytes = zstd::encode_all(bytes.as_slice(), 1).unwrap();
-    let refused = restore(io::Cursor::new(bytes), &hub.target("restored")).await;
+    let refused = restore_backup(io::Cursor::new(bytes), &hub.target("restored")).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("not in the manifest"), "{refused}");
 }
 
 #[tokio::test]
 async fn a_directory_with_something_in_it_is_left_alone() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     let bytes = hub.backup(KeyInBackup::With).await;
     let target = hub.target("used");
     fs::create_dir(&target).unwrap();
     fs::write(target.join("file"), "mine").unwrap();
-    let refused = restore(io::Cursor::new(bytes), &target).await;
+    let refused = restore_backup(io::Cursor::new(bytes), &target).await;
     assert!(matches!(refused, Err(BackupError::NotEmpty { .. })));
     assert_eq!(fs::read_dir(&target).unwrap().count(), 1);
-    assert!(hub.state.has_sealed().await.is_ok());
+    assert!(hub.state.has_encrypted().await.is_ok());
 }
 
 /// A name that is not UTF-8.
-fn odd(name: &[u8]) -> PathBuf {
+fn raw_name(name: &[u8]) -> PathBuf {
     PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name))
 }
 
 #[tokio::test]
 async fn names_that_are_no_utf_8_are_backed_up_and_restored() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     let tenant = hub.tenant("a").await;
     let names = [
-        odd(b"workspace/\xff"),
-        odd(b"workspace/d\xe9/\xfe\xff.txt"),
+        raw_name(b"workspace/\xff"),
+        raw_name(b"workspace/d\xe9/\xfe\xff.txt"),
         PathBuf::from("workspace/%FF"),
     ];
     let home = hub.directory.home(&tenant);
-    fs::create_dir(home.join(odd(b"workspace/d\xe9"))).unwrap();
+    fs::create_dir(home.join(raw_name(b"workspace/d\xe9"))).unwrap();
     for (number, name) in names.iter().enumerate() {
         fs::write(home.join(name), format!("text {number}")).unwrap();
     }
-    std::os::unix::fs::symlink(&names[0], home.join(odd(b"link\x80"))).unwrap();
+    std::os::unix::fs::symlink(&names[0], home.join(raw_name(b"link\x80"))).unwrap();
     let written = hub.backup(KeyInBackup::Without).await;
     let target = hub.target("restored");
-    restore(io::Cursor::new(written), &target).await.unwrap();
-    let (directory, state) = opened(&target).await;
+    restore_backup(io::Cursor::new(written), &target)
+        .await
+        .unwrap();
+    let (directory, state) = open_restored(&target).await;
     let restored = directory.home(&tenant);
     for (number, name) in names.iter().enumerate() {
         let text = fs::read_to_string(restored.join(name)).unwrap();
         assert_eq!(text, format!("text {number}"));
     }
-    let link = fs::read_link(restored.join(odd(b"link\x80"))).unwrap();
+    let link = fs::read_link(restored.join(raw_name(b"link\x80"))).unwrap();
     assert_eq!(link, names[0]);
     State::close(&state).await;
 }
 
 #[tokio::test]
 async fn what_a_tenant_does_to_its_home_keeps_nobody_from_a_backup() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     let tenant = hub.tenant("a").await;
     let home = hub.directory.home(&tenant);
     fs::write(home.join("workspace/kept.txt"), "kept").unwrap();
@@ -387,8 +400,8 @@ async fn what_a_tenant_does_to_its_home_keeps_nobody_from_a_backup() {
         let inside = rustix::fs::openat(&directory, &name, flags, rustix::fs::Mode::empty());
         directory = inside.unwrap();
     }
-    let written = Written::default();
-    let manifest = write(
+    let written = SharedBuffer::default();
+    let manifest = write_backup(
         &hub.directory,
         &hub.state,
         KeyInBackup::Without,
@@ -398,10 +411,10 @@ async fn what_a_tenant_does_to_its_home_keeps_nobody_from_a_backup() {
     // Paths that are too deep are listed.
     assert!(!manifest.left_out.is_empty());
     let target = hub.target("restored");
-    restore(io::Cursor::new(written.bytes()), &target)
+    restore_backup(io::Cursor::new(written.bytes()), &target)
         .await
         .unwrap();
-    let (directory, state) = opened(&target).await;
+    let (directory, state) = open_restored(&target).await;
     let restored = directory.home(&tenant);
     let kept = fs::read_to_string(restored.join("workspace/kept.txt")).unwrap();
     assert_eq!(kept, "kept");
@@ -410,11 +423,11 @@ async fn what_a_tenant_does_to_its_home_keeps_nobody_from_a_backup() {
 }
 
 /// Gives everything below a directory to another user.
-fn give(path: &Path, user: u32) {
+fn change_owner(path: &Path, user: u32) {
     std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
     if path.is_dir() && !path.is_symlink() {
         for entry in fs::read_dir(path).unwrap() {
-            give(&entry.unwrap().path(), user);
+            change_owner(&entry.unwrap().path(), user);
         }
     }
 }
@@ -429,7 +442,7 @@ fn files_that_their_owner_keeps_to_itself_are_left_out_and_named() {
             .unwrap()
     };
     let (hub, tenant) = runtime().block_on(async {
-        let hub = Hub::new().await;
+        let hub = BackupFixture::new().await;
         let tenant = hub.tenant("a").await;
         State::close(&*hub.state).await;
         (hub, tenant)
@@ -441,7 +454,7 @@ fn files_that_their_owner_keeps_to_itself_are_left_out_and_named() {
     fs::write(workspace.join("open.txt"), "open").unwrap();
     let is_root = rustix::process::geteuid().is_root();
     if is_root {
-        give(hub.root.path(), 65534);
+        change_owner(hub.root.path(), 65534);
     }
     for (name, mode) in [("closed", 0o000), ("private.txt", 0o000)] {
         let permissions = fs::Permissions::from_mode(mode);
@@ -455,12 +468,12 @@ fn files_that_their_owner_keeps_to_itself_are_left_out_and_named() {
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
         }
         runtime().block_on(async {
-            let (directory, state) = opened(&directory).await;
-            let written = Written::default();
+            let (directory, state) = open_restored(&directory).await;
+            let written = SharedBuffer::default();
             let key = KeyInBackup::Without;
-            let manifest = write(&directory, &state, key, written.clone());
+            let manifest = write_backup(&directory, &state, key, written.clone());
             let manifest = manifest.await.unwrap();
-            restore(io::Cursor::new(written.bytes()), &target)
+            restore_backup(io::Cursor::new(written.bytes()), &target)
                 .await
                 .unwrap();
             State::close(&state).await;

@@ -2,11 +2,11 @@
 
 mod attacks;
 mod changes;
+pub(crate) mod fixture;
 mod processes;
 mod quotas;
 mod race;
 mod reading;
-pub(crate) mod scene;
 mod searching;
 mod special;
 mod workspace;

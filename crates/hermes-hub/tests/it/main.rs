@@ -7,18 +7,18 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
-mod adversary;
+mod agent_harness;
 mod agents;
-mod asking;
+mod api_types;
 mod backup;
-mod client;
-mod clock;
 mod files;
 mod fuzz;
+mod http;
+mod link_swapper;
+mod mcp_client;
+mod rest_request;
 mod runs;
-mod shapes;
-mod site;
+mod scheduler;
 mod state;
-mod surface;
 mod sync;
-mod world;
+mod test_hub;

@@ -7,17 +7,17 @@ mod watchers;
 use std::time::Duration;
 
 use hermes_hub::{
-    audit::NewEntry,
+    api_types::{AccessStatus, RunStatus, RunTrigger},
+    audit::NewAuditEntry,
     runs::{RunRequest, TenantStop},
-    shapes::{AccessStatus, RunStatus, RunTrigger},
     state::{Page, RunQuery},
 };
 
-use crate::world::{World, names, request};
+use crate::agent_harness::{AgentHarness, names, request};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_tells_what_happened_and_ends_with_its_answer() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "say=2 tool say=1").await;
     assert_eq!(run.status, RunStatus::Queued);
@@ -28,7 +28,7 @@ async fn a_run_tells_what_happened_and_ends_with_its_answer() {
     assert_eq!(names.first(), Some(&"run.started"));
     assert_eq!(names.last(), Some(&"run.completed"));
     assert!(names.contains(&"tool.started"), "{names:?}");
-    let run = world.ended(&tenant, &run.run_id).await;
+    let run = world.finished_run(&tenant, &run.run_id).await;
     assert_eq!(run.status, RunStatus::Completed);
     assert_eq!(run.output.as_deref(), Some("0 1 0"));
     assert_eq!(run.usage.unwrap().total_tokens, 3);
@@ -36,7 +36,7 @@ async fn a_run_tells_what_happened_and_ends_with_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pieces_of_text_are_joined_and_none_is_lost() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "say=3000").await;
     let events = world.events(&tenant, &run.run_id).await;
@@ -54,7 +54,7 @@ async fn pieces_of_text_are_joined_and_none_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_of_the_tenant_is_in_no_event() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let secret = "correct-horse-battery";
     world
         .tenancy
@@ -71,7 +71,7 @@ async fn a_secret_of_the_tenant_is_in_no_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_comes_letter_by_letter_is_in_no_event() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     world
         .tenancy
         .change(|rules| rules.secret = Some("correct-horse"));
@@ -89,19 +89,19 @@ async fn a_secret_that_comes_letter_by_letter_is_in_no_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_has_only_so_many_runs_at_once_and_the_oldest_comes_first() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     world.tenancy.change(|rules| rules.max_concurrent_runs = 1);
     let tenant = world.tenant("a").await;
     let first = world.run(&tenant, "wait say=1").await;
     let second = world.run(&tenant, "say=2").await;
     let third = world.run(&tenant, "say=3").await;
     world
-        .until_event(&tenant, &first.run_id, "run.started")
+        .wait_for_event(&tenant, &first.run_id, "run.started")
         .await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(world.agent.all_begun(), 1, "a second run was begun");
     world.agent.release("wait say=1");
-    world.ended(&tenant, &third.run_id).await;
+    world.finished_run(&tenant, &third.run_id).await;
     let runs = world
         .state
         .runs(&RunQuery::default(), &Page::default())
@@ -119,7 +119,7 @@ async fn a_tenant_has_only_so_many_runs_at_once_and_the_oldest_comes_first() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_takes_no_more() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     world.tenancy.change(|rules| {
         rules.max_concurrent_runs = 1;
         rules.queue_depth = 2;
@@ -127,12 +127,12 @@ async fn a_full_queue_takes_no_more() {
     let tenant = world.tenant("a").await;
     let first = world.run(&tenant, "wait").await;
     world
-        .until_event(&tenant, &first.run_id, "run.started")
+        .wait_for_event(&tenant, &first.run_id, "run.started")
         .await;
     for _ in 0..2 {
         world.run(&tenant, "say=1").await;
     }
-    let entry = NewEntry::by_hub("create_run");
+    let entry = NewAuditEntry::by_hub("create_run");
     let refused = world
         .runs
         .create(&tenant, request("say=1"), RunTrigger::Api, entry)
@@ -144,21 +144,21 @@ async fn a_full_queue_takes_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_told_to_stop_is_cancelled() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     world.tenancy.change(|rules| rules.max_concurrent_runs = 1);
     let tenant = world.tenant("a").await;
     let running = world.run(&tenant, "wait").await;
     let waiting = world.run(&tenant, "say=1").await;
     world
-        .until_event(&tenant, &running.run_id, "run.started")
+        .wait_for_event(&tenant, &running.run_id, "run.started")
         .await;
-    let entry = || NewEntry::by_hub("stop_run");
+    let entry = || NewAuditEntry::by_hub("stop_run");
     let stopped = world.runs.stop(&tenant, &waiting.run_id, entry()).await;
     assert_eq!(stopped.unwrap(), RunStatus::Cancelled);
     let stopped = world.runs.stop(&tenant, &running.run_id, entry()).await;
     assert_eq!(stopped.unwrap(), RunStatus::Stopping);
     for run in [&running, &waiting] {
-        let run = world.ended(&tenant, &run.run_id).await;
+        let run = world.finished_run(&tenant, &run.run_id).await;
         assert_eq!(run.status, RunStatus::Cancelled);
         let again = world.runs.stop(&tenant, &run.run_id, entry()).await;
         assert_eq!(again.unwrap_err().code.status(), 409);
@@ -168,25 +168,25 @@ async fn a_run_that_is_told_to_stop_is_cancelled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_takes_too_long_fails() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = RunRequest {
         timeout_seconds: Some(1),
         ..request("wait")
     };
     let run = world.run_with(&tenant, run).await;
-    let run = world.ended(&tenant, &run.run_id).await;
+    let run = world.finished_run(&tenant, &run.run_id).await;
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(run.error.unwrap().code, "timeout");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blocked_tenant_runs_nothing_until_it_is_unblocked() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let running = world.run(&tenant, "wait").await;
     world
-        .until_event(&tenant, &running.run_id, "run.started")
+        .wait_for_event(&tenant, &running.run_id, "run.started")
         .await;
     world
         .tenancy
@@ -196,7 +196,7 @@ async fn a_blocked_tenant_runs_nothing_until_it_is_unblocked() {
         .stop_all(&tenant, TenantStop::Blocked)
         .await
         .unwrap();
-    let run = world.ended(&tenant, &running.run_id).await;
+    let run = world.finished_run(&tenant, &running.run_id).await;
     assert_eq!(run.status, RunStatus::Cancelled);
     let later = world.run(&tenant, "say=1").await;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -204,7 +204,7 @@ async fn a_blocked_tenant_runs_nothing_until_it_is_unblocked() {
     world
         .tenancy
         .change(|rules| rules.access = AccessStatus::Active);
-    let later = world.ended(&tenant, &later.run_id).await;
+    let later = world.finished_run(&tenant, &later.run_id).await;
     assert_eq!(later.status, RunStatus::Completed);
 }
 
@@ -215,11 +215,11 @@ async fn runs_of_a_tenant_that_may_not_go_on_say_why() {
         (TenantStop::Blocked, "tenant_blocked"),
         (TenantStop::Deleted, "tenant_deleted"),
     ] {
-        let world = World::new().await;
+        let world = AgentHarness::new().await;
         let tenant = world.tenant("a").await;
         world.tenancy.change(|rules| rules.max_concurrent_runs = 1);
         let running = world.run(&tenant, "wait").await.run_id;
-        world.until_event(&tenant, &running, "run.started").await;
+        world.wait_for_event(&tenant, &running, "run.started").await;
         let waiting = world.run(&tenant, "say=1").await.run_id;
         world.runs.stop_all(&tenant, stop).await.unwrap();
         for run in [running, waiting] {
@@ -228,7 +228,7 @@ async fn runs_of_a_tenant_that_may_not_go_on_say_why() {
             assert_eq!(last.event, "run.cancelled", "{events:?}");
             assert_eq!(last.body["reason"], code, "{last:?}");
             assert_eq!(last.body["error"]["code"], code, "{last:?}");
-            let run = world.ended(&tenant, &run).await;
+            let run = world.finished_run(&tenant, &run).await;
             assert_eq!(run.status, RunStatus::Cancelled);
             let error = run.error.unwrap();
             assert_eq!(error.code, code);
@@ -242,12 +242,12 @@ async fn runs_of_a_tenant_that_may_not_go_on_say_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_somebody_stops_needs_no_reason() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "wait").await.run_id;
-    world.until_event(&tenant, &run, "run.started").await;
-    let entry = NewEntry::by_hub("stop_run");
+    world.wait_for_event(&tenant, &run, "run.started").await;
+    let entry = NewAuditEntry::by_hub("stop_run");
     world.runs.stop(&tenant, &run, entry).await.unwrap();
-    let run = world.ended(&tenant, &run).await;
+    let run = world.finished_run(&tenant, &run).await;
     assert_eq!((run.status, run.error), (RunStatus::Cancelled, None));
 }

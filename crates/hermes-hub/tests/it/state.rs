@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use hermes_hub::{
     GroupId, JobId, RunId, TenantId, TokenId,
-    audit::NewEntry,
+    api_types::{Group, GroupKind, RunTrigger, TenantStatus, Via},
+    audit::NewAuditEntry,
     auth::{KeyKind, NewKey, Role},
-    seal::SecretKey,
-    shapes::{Group, GroupKind, RunTrigger, TenantStatus, Via},
+    encryption::SecretKey,
     state::{
         NewRun, NewRuntimeKey, NewSecret, NewTenant, NewToken, SqliteState, State, TenantRecord,
     },
@@ -15,10 +15,10 @@ use hermes_hub::{
 use serde_json::{Map, json};
 use tempfile::TempDir;
 
-mod access;
 mod approvals;
 mod audit;
-mod audit_filing;
+mod audit_index;
+mod authenticator;
 mod cron;
 mod documents;
 mod files;
@@ -34,13 +34,13 @@ mod tenants;
 mod tokens;
 
 /// A new database in a temporary directory.
-struct Fresh {
+struct StateFixture {
     directory: TempDir,
     state: Arc<dyn State>,
     key: SecretKey,
 }
 
-impl Fresh {
+impl StateFixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hub.db");
@@ -72,7 +72,7 @@ impl Fresh {
         let key = NewKey::random(KeyKind::Runtime).unwrap();
         NewTenant {
             id: tenant_id(id),
-            runtime_key: NewRuntimeKey::seal(&self.key, &uid, &key, None).unwrap(),
+            runtime_key: NewRuntimeKey::encrypt(&self.key, &uid, &key, None).unwrap(),
             uid,
             display_name: format!("Tenant {id}"),
             status: TenantStatus::Ready,
@@ -131,8 +131,8 @@ impl Fresh {
     }
 }
 
-fn entry(action: &str) -> NewEntry {
-    NewEntry::new("tok_1", Via::Rest, action)
+fn entry(action: &str) -> NewAuditEntry {
+    NewAuditEntry::new("tok_1", Via::Rest, action)
 }
 
 fn tenant_id(id: &str) -> TenantId {

@@ -4,17 +4,19 @@ use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use hermes_hub::{
     Problem, TenantId,
-    sync::{DEFAULT_SOURCES, Extras, SyncReport, SyncRequest, SyncRules, SyncRun, sync_context},
+    sync::{
+        DEFAULT_SOURCES, ExtraFiles, SyncMode, SyncReport, SyncRequest, SyncRules, sync_context,
+    },
 };
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
-struct Scene {
+struct SyncFixture {
     directory: tempfile::TempDir,
     rules: SyncRules,
 }
 
-impl Scene {
+impl SyncFixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
@@ -48,7 +50,12 @@ impl Scene {
         fs::read_to_string(self.at(name)).unwrap()
     }
 
-    async fn run(&self, to: &str, run: SyncRun, extras: Extras) -> Result<SyncReport, Problem> {
+    async fn run(
+        &self,
+        to: &str,
+        run: SyncMode,
+        extras: ExtraFiles,
+    ) -> Result<SyncReport, Problem> {
         self.run_as("tenant_123", to, run, extras).await
     }
 
@@ -56,8 +63,8 @@ impl Scene {
         &self,
         tenant: &str,
         to: &str,
-        run: SyncRun,
-        extras: Extras,
+        run: SyncMode,
+        extras: ExtraFiles,
     ) -> Result<SyncReport, Problem> {
         let destination = if to.starts_with('/') || to.starts_with("relative:") {
             to.trim_start_matches("relative:").to_owned()
@@ -68,19 +75,21 @@ impl Scene {
             tenant: TenantId::parse(tenant).unwrap(),
             home: self.at("home"),
             destination,
-            run,
+            mode: run,
             extras,
         };
         sync_context(self.rules.clone(), request).await
     }
 
-    async fn real(&self, to: &str) -> SyncReport {
-        self.run(to, SyncRun::Real, Extras::Keep).await.unwrap()
+    async fn sync_now(&self, to: &str) -> SyncReport {
+        self.run(to, SyncMode::Real, ExtraFiles::Keep)
+            .await
+            .unwrap()
     }
 
-    async fn refused(&self, to: &str, extras: Extras) -> Problem {
-        let dry = self.run(to, SyncRun::Dry, extras).await.unwrap_err();
-        let real = self.run(to, SyncRun::Real, extras).await.unwrap_err();
+    async fn refused(&self, to: &str, extras: ExtraFiles) -> Problem {
+        let dry = self.run(to, SyncMode::Dry, extras).await.unwrap_err();
+        let real = self.run(to, SyncMode::Real, extras).await.unwrap_err();
         assert_eq!(dry, real);
         real
     }
@@ -88,14 +97,14 @@ impl Scene {
 
 #[tokio::test]
 async fn a_dry_run_is_the_plan_of_the_real_one_and_writes_nothing() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     for round in 0..3 {
-        for extras in [Extras::Keep, Extras::Delete] {
-            let mut dry = scene.run("sync/t/a", SyncRun::Dry, extras).await.unwrap();
-            if round == 0 && extras == Extras::Keep {
+        for extras in [ExtraFiles::Keep, ExtraFiles::Delete] {
+            let mut dry = scene.run("sync/t/a", SyncMode::Dry, extras).await.unwrap();
+            if round == 0 && extras == ExtraFiles::Keep {
                 assert!(!scene.at("sync/t").exists());
             }
-            let real = scene.run("sync/t/a", SyncRun::Real, extras).await.unwrap();
+            let real = scene.run("sync/t/a", SyncMode::Real, extras).await.unwrap();
             assert!(dry.dry_run && !real.dry_run);
             dry.dry_run = false;
             assert_eq!(dry, real);
@@ -111,10 +120,10 @@ async fn a_dry_run_is_the_plan_of_the_real_one_and_writes_nothing() {
 
 #[tokio::test]
 async fn the_report_has_the_shape_that_clients_know() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     scene.put("home/context/.env", "KEY=1");
     scene.put("sync/t/SOUL.md", "other");
-    let report = scene.real("sync/t").await;
+    let report = scene.sync_now("sync/t").await;
     assert_eq!(
         serde_json::to_value(&report).unwrap(),
         json!({"dryRun": false, "node": "n1", "copied": ["context/a.md", "skills/x/SKILL.md"],
@@ -123,13 +132,13 @@ async fn the_report_has_the_shape_that_clients_know() {
                "counts": {"copied": 2, "updated": 1, "deleted": 0}, "bytes": 16})
     );
     assert_eq!(scene.text("sync/t/SOUL.md"), "soul");
-    let report = scene.real("sync/t").await;
+    let report = scene.sync_now("sync/t").await;
     assert_eq!((report.unchanged, report.bytes), (3, 0));
 }
 
 #[tokio::test]
 async fn secrets_and_links_are_never_copied() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     for secret in [
         ".env",
         "auth.json",
@@ -144,8 +153,8 @@ async fn secrets_and_links_are_never_copied() {
     symlink(scene.at(""), scene.at("home/memories")).unwrap();
     let mut rules = scene.rules.clone();
     rules.sources.extend([".env".into(), "auth.json".into()]);
-    let scene = Scene { rules, ..scene };
-    let report = scene.real("sync/t").await;
+    let scene = SyncFixture { rules, ..scene };
+    let report = scene.sync_now("sync/t").await;
     let mut skipped: Vec<_> = report
         .skipped
         .iter()
@@ -170,11 +179,11 @@ async fn secrets_and_links_are_never_copied() {
 
 #[tokio::test]
 async fn destinations_are_beneath_roots() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     for outside in [
         "other/x", "syncx", "home/x", "data/x", "data", "/etc/x", "/",
     ] {
-        let problem = scene.refused(outside, Extras::Keep).await;
+        let problem = scene.refused(outside, ExtraFiles::Keep).await;
         assert_eq!(problem.code.status(), 403, "{outside}");
         assert!(problem.message.contains("sync.allowed_roots"));
     }
@@ -185,25 +194,29 @@ async fn destinations_are_beneath_roots() {
         "sync/a\u{202e}b",
     ] {
         assert_eq!(
-            scene.refused(malformed, Extras::Keep).await.code.status(),
+            scene
+                .refused(malformed, ExtraFiles::Keep)
+                .await
+                .code
+                .status(),
             400,
             "{malformed}"
         );
     }
-    scene.real("relative:tenant_123").await;
+    scene.sync_now("relative:tenant_123").await;
     assert_eq!(scene.text("data/sync/tenant_123/SOUL.md"), "soul");
-    scene.real("data/sync/absolute").await;
-    scene.real("sync").await;
+    scene.sync_now("data/sync/absolute").await;
+    scene.sync_now("sync").await;
     assert_eq!(scene.text("sync/SOUL.md"), "soul");
     assert_eq!(fs::read_dir(scene.at("other")).unwrap().count(), 0);
 }
 
 #[tokio::test]
 async fn what_overlaps_or_is_no_directory_is_refused() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     let mut rules = scene.rules.clone();
     rules.allowed_roots.push(scene.at(""));
-    let scene = Scene { rules, ..scene };
+    let scene = SyncFixture { rules, ..scene };
     for overlapping in [
         "home",
         "home/context",
@@ -212,7 +225,7 @@ async fn what_overlaps_or_is_no_directory_is_refused() {
         "data/shares/g",
         "",
     ] {
-        let problem = scene.refused(overlapping, Extras::Keep).await;
+        let problem = scene.refused(overlapping, ExtraFiles::Keep).await;
         assert_eq!(
             (problem.code.status(), problem.reason),
             (409, Some("overlap")),
@@ -230,7 +243,7 @@ async fn what_overlaps_or_is_no_directory_is_refused() {
         "sync/file",
         "sync/file/x",
     ] {
-        let problem = scene.refused(occupied, Extras::Keep).await;
+        let problem = scene.refused(occupied, ExtraFiles::Keep).await;
         assert_eq!(problem.code.status(), 409, "{occupied}");
     }
     assert_eq!(fs::read_dir(scene.at("other")).unwrap().count(), 0);
@@ -238,15 +251,15 @@ async fn what_overlaps_or_is_no_directory_is_refused() {
 
 #[tokio::test]
 async fn a_dry_run_needs_no_root_and_a_real_one_does() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     fs::remove_dir(scene.at("sync")).unwrap();
     let report = scene
-        .run("sync/t", SyncRun::Dry, Extras::Keep)
+        .run("sync/t", SyncMode::Dry, ExtraFiles::Keep)
         .await
         .unwrap();
     assert_eq!(report.counts.copied, 3);
     let problem = scene
-        .run("sync/t", SyncRun::Real, Extras::Keep)
+        .run("sync/t", SyncMode::Real, ExtraFiles::Keep)
         .await
         .unwrap_err();
     assert_eq!(problem.code.status(), 409);
@@ -255,23 +268,23 @@ async fn a_dry_run_needs_no_root_and_a_real_one_does() {
 
 #[tokio::test]
 async fn only_our_own_unchanged_files_are_deleted() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     scene.put("home/context/b.md", "b");
     scene.put("home/context/c.md", "c");
-    scene.real("sync/t").await;
+    scene.sync_now("sync/t").await;
     for gone in ["a.md", "b.md", "c.md"] {
         fs::remove_file(scene.at(&format!("home/context/{gone}"))).unwrap();
     }
     scene.put("sync/t/context/b.md", "somebody changed it");
     scene.put("sync/t/foreign.md", "not ours");
     // Without `delete` everything is kept, and stays in the manifest.
-    let report = scene.real("sync/t").await;
+    let report = scene.sync_now("sync/t").await;
     assert_eq!(
         report.kept,
         ["context/a.md", "context/b.md", "context/c.md", "foreign.md"]
     );
     let report = scene
-        .run("sync/t", SyncRun::Real, Extras::Delete)
+        .run("sync/t", SyncMode::Real, ExtraFiles::Delete)
         .await
         .unwrap();
     assert_eq!(report.deleted, ["context/a.md", "context/c.md"]);
@@ -283,11 +296,14 @@ async fn only_our_own_unchanged_files_are_deleted() {
 
 #[tokio::test]
 async fn deleting_is_refused_at_roots_and_in_the_built_in_one() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     for to in ["relative:t", "relative:", "sync", "data/sync/t"] {
-        scene.run(to, SyncRun::Real, Extras::Keep).await.unwrap();
+        scene
+            .run(to, SyncMode::Real, ExtraFiles::Keep)
+            .await
+            .unwrap();
         fs::remove_file(scene.at("home/context/a.md")).ok();
-        let problem = scene.refused(to, Extras::Delete).await;
+        let problem = scene.refused(to, ExtraFiles::Delete).await;
         assert_eq!(problem.code.status(), 403, "{to}");
         assert!(problem.message.contains("sync.allowed_roots"));
         scene.put("home/context/a.md", "context");
@@ -298,15 +314,15 @@ async fn deleting_is_refused_at_roots_and_in_the_built_in_one() {
 
 #[tokio::test]
 async fn a_manifest_that_names_paths_outside_deletes_nothing_there() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     scene.put("other/victim", "");
-    scene.real("sync/t").await;
+    scene.sync_now("sync/t").await;
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let forged = json!({"version": 1, "tenant": "tenant_123",
                         "files": {"../../other/victim": empty, "/etc/hostname": empty}});
     scene.put("sync/t/.hub-sync.json", &forged.to_string());
     let report = scene
-        .run("sync/t", SyncRun::Real, Extras::Delete)
+        .run("sync/t", SyncMode::Real, ExtraFiles::Delete)
         .await
         .unwrap();
     assert_eq!(report.deleted, [""; 0]);
@@ -315,11 +331,11 @@ async fn a_manifest_that_names_paths_outside_deletes_nothing_there() {
 
 #[tokio::test]
 async fn another_tenants_destination_and_a_damaged_manifest_are_refused() {
-    let scene = Scene::new();
-    scene.real("sync/t").await;
-    for run in [SyncRun::Dry, SyncRun::Real] {
+    let scene = SyncFixture::new();
+    scene.sync_now("sync/t").await;
+    for run in [SyncMode::Dry, SyncMode::Real] {
         let problem = scene
-            .run_as("other", "sync/t", run, Extras::Keep)
+            .run_as("other", "sync/t", run, ExtraFiles::Keep)
             .await
             .unwrap_err();
         assert_eq!(
@@ -329,7 +345,7 @@ async fn another_tenants_destination_and_a_damaged_manifest_are_refused() {
     }
     scene.put("sync/t/.hub-sync.json", "{");
     let problem = scene
-        .run("sync/t", SyncRun::Real, Extras::Keep)
+        .run("sync/t", SyncMode::Real, ExtraFiles::Keep)
         .await
         .unwrap_err();
     assert_eq!(
@@ -340,12 +356,12 @@ async fn another_tenants_destination_and_a_damaged_manifest_are_refused() {
 
 #[tokio::test]
 async fn a_destination_is_written_by_one_at_a_time() {
-    let scene = Scene::new();
-    scene.real("sync/t").await;
+    let scene = SyncFixture::new();
+    scene.sync_now("sync/t").await;
     let held = fs::File::open(scene.at("sync/t")).unwrap();
     flock(&held, FlockOperation::LockExclusive).unwrap();
     let problem = scene
-        .run("sync/t", SyncRun::Real, Extras::Keep)
+        .run("sync/t", SyncMode::Real, ExtraFiles::Keep)
         .await
         .unwrap_err();
     assert_eq!(
@@ -353,12 +369,12 @@ async fn a_destination_is_written_by_one_at_a_time() {
         (409, Some("already_running"))
     );
     drop(held);
-    scene.real("sync/t").await;
+    scene.sync_now("sync/t").await;
 }
 
 #[tokio::test]
 async fn what_stands_in_the_way_is_left_and_told() {
-    let scene = Scene::new();
+    let scene = SyncFixture::new();
     fs::create_dir_all(scene.at("sync/t/SOUL.md")).unwrap();
     scene.put("sync/t/context", "a file");
     fs::create_dir_all(scene.at("sync/t/skills/x")).unwrap();
@@ -367,7 +383,7 @@ async fn what_stands_in_the_way_is_left_and_told() {
         scene.at("sync/t/skills/x/SKILL.md"),
     )
     .unwrap();
-    let report = scene.real("sync/t").await;
+    let report = scene.sync_now("sync/t").await;
     assert_eq!(report.skipped.len(), 3);
     assert!(
         report

@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use hermes_config::server::PinTools;
 
-use super::{CallError, Request};
-use crate::{owner::Owner, session::Session};
+use super::{CallError, CallRequest};
+use crate::{server_handle::ServerHandle, session::McpSession};
 
 /// How long a call waits for a tool list that is being requested.
-const LISTING_LIMIT: Duration = Duration::from_secs(10);
+const LISTING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Makes sure that a tool is still what was accepted. A turn may have begun before it changed, and a change that the
 /// server has announced may not be listed yet.
-pub(crate) async fn ensure_accepted(
-    owner: &Owner,
-    session: &Session,
-    request: &Request,
+pub(crate) async fn check_pin(
+    owner: &ServerHandle,
+    session: &McpSession,
+    request: &CallRequest,
 ) -> Result<(), CallError> {
-    let Request::Tool(call) = request else {
+    let CallRequest::Tool(call) = request else {
         return Ok(());
     };
     if owner.server.load().pin_tools != PinTools::Block {
         return Ok(());
     }
-    let listed = session.traffic.changes.tools_are_listed();
-    let listed = tokio::time::timeout(LISTING_LIMIT, listed).await;
-    listed.map_err(|_| CallError::Unlisted {
+    let listed = session.activity.changes.wait_until_listed();
+    let listed = tokio::time::timeout(LISTING_TIMEOUT, listed).await;
+    listed.map_err(|_| CallError::ToolListStale {
         server: owner.name.clone(),
     })?;
     let link = owner.link.borrow();

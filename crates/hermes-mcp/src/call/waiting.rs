@@ -8,23 +8,23 @@ use std::{
 use hermes_config::TransportSettings;
 use tokio::sync::watch;
 
-use super::{CallError, LoginNeed};
+use super::{CallError, LoginReason};
 use crate::{
-    connection::Command,
-    link::{Link, Status},
-    owner::Owner,
-    session::Session,
+    connection::ConnectionCommand,
+    link::{Link, LinkStatus},
+    server_handle::ServerHandle,
+    session::McpSession,
 };
 
 /// How long a call waits for a server that is on its way back.
-const RECONNECT_LIMIT: Duration = Duration::from_secs(5);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long after a call asked for an attempt it asks for the next.
-const NEXT_ATTEMPT: Duration = Duration::from_millis(300);
+const RETRY_INTERVAL: Duration = Duration::from_millis(300);
 /// How long a call waits for a parked server.
-const WAKE_LIMIT: Duration = Duration::from_secs(15);
+const WAKE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The session to use, waking the server if need be.
-pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
+pub(crate) async fn acquire_session(owner: &ServerHandle) -> Result<Arc<McpSession>, CallError> {
     let mut link = owner.link.clone();
     let (limit, attempts) = {
         let now = link.borrow_and_update();
@@ -32,45 +32,45 @@ pub(crate) async fn session(owner: &Owner) -> Result<Arc<Session>, CallError> {
             return Ok(session.clone());
         }
         let limit = match now.status {
-            Status::Connecting | Status::Lazy => owner.server.load().connect_timeout,
-            Status::Reconnecting | Status::Ready => RECONNECT_LIMIT,
-            Status::Parked => WAKE_LIMIT,
-            Status::NeedsAuth => {
-                return Err(needs_auth(owner));
+            LinkStatus::Connecting | LinkStatus::Lazy => owner.server.load().connect_timeout,
+            LinkStatus::Reconnecting | LinkStatus::Ready => RECONNECT_TIMEOUT,
+            LinkStatus::Parked => WAKE_TIMEOUT,
+            LinkStatus::NeedsAuth => {
+                return Err(needs_auth_error(owner));
             }
-            Status::Disabled | Status::Invalid | Status::Stopped => {
-                return Err(refusal(owner, &now));
+            LinkStatus::Disabled | LinkStatus::Invalid | LinkStatus::Stopped => {
+                return Err(not_connected_error(owner, &now));
             }
         };
-        if matches!(now.status, Status::Lazy | Status::Parked) {
+        if matches!(now.status, LinkStatus::Lazy | LinkStatus::Parked) {
             // A full mailbox means that it is being woken already.
-            let _ = owner.mailbox.try_send(Command::Wake);
+            let _ = owner.mailbox.try_send(ConnectionCommand::Wake);
         }
         // One attempt decides, except for a server that is being tried again and again anyway.
         let attempts = matches!(
             now.status,
-            Status::Connecting | Status::Lazy | Status::Parked
+            LinkStatus::Connecting | LinkStatus::Lazy | LinkStatus::Parked
         )
         .then_some(now.attempts_ended);
         (limit, attempts)
     };
-    let settled = settle(owner, &mut link, attempts);
+    let settled = wait_for_session(owner, &mut link, attempts);
     if let Ok(Some(session)) = tokio::time::timeout(limit, settled).await {
         return Ok(session);
     }
     let now = link.borrow();
     match now.status {
-        Status::NeedsAuth => Err(needs_auth(owner)),
-        _ => Err(refusal(owner, &now)),
+        LinkStatus::NeedsAuth => Err(needs_auth_error(owner)),
+        _ => Err(not_connected_error(owner, &now)),
     }
 }
 
 /// Waits for a session; gives up when none can come any more, or when the attempt that decides has failed.
-async fn settle(
-    owner: &Owner,
+async fn wait_for_session(
+    owner: &ServerHandle,
     link: &mut watch::Receiver<Link>,
     attempts: Option<u64>,
-) -> Option<Arc<Session>> {
+) -> Option<Arc<McpSession>> {
     // To try to connect costs a remote server nothing; a local one would be started again and again.
     let is_remote = !matches!(owner.server.load().transport, TransportSettings::Stdio(_));
     let mut asked: Option<Instant> = None;
@@ -82,43 +82,43 @@ async fn settle(
             }
             let may_come = matches!(
                 now.status,
-                Status::Connecting
-                    | Status::Reconnecting
-                    | Status::Lazy
-                    | Status::Parked
-                    | Status::Ready
+                LinkStatus::Connecting
+                    | LinkStatus::Reconnecting
+                    | LinkStatus::Lazy
+                    | LinkStatus::Parked
+                    | LinkStatus::Ready
             );
             if !may_come || attempts.is_some_and(|before| now.attempts_ended > before) {
                 return None;
             }
             let asks = match asked {
                 None => true,
-                Some(at) => is_remote && at.elapsed() >= NEXT_ATTEMPT,
+                Some(at) => is_remote && at.elapsed() >= RETRY_INTERVAL,
             };
-            if now.status == Status::Reconnecting && asks {
+            if now.status == LinkStatus::Reconnecting && asks {
                 asked = Some(Instant::now());
-                let _ = owner.mailbox.try_send(Command::CallWaits);
+                let _ = owner.mailbox.try_send(ConnectionCommand::WakeForCall);
             }
         }
         tokio::select! {
             changed = link.changed() => changed.ok()?,
-            () = tokio::time::sleep(NEXT_ATTEMPT) => {}
+            () = tokio::time::sleep(RETRY_INTERVAL) => {}
         }
     }
 }
 
-fn open_session(link: &Link) -> Option<&Arc<Session>> {
+fn open_session(link: &Link) -> Option<&Arc<McpSession>> {
     link.session.as_ref().filter(|session| session.is_open())
 }
 
-fn needs_auth(owner: &Owner) -> CallError {
+fn needs_auth_error(owner: &ServerHandle) -> CallError {
     CallError::NeedsAuth {
         server: owner.name.clone(),
-        need: LoginNeed::Access { reason: None },
+        need: LoginReason::Access { reason: None },
     }
 }
 
-fn refusal(owner: &Owner, link: &Link) -> CallError {
+fn not_connected_error(owner: &ServerHandle, link: &Link) -> CallError {
     CallError::NotConnected {
         server: owner.name.clone(),
         status: link.status,

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{
     NativeTool,
-    bounds::{Bounds, trim_warnings},
+    bounds::{ListBudget, trim_warnings},
 };
 
 /// Bounds a server that never ends its list.
@@ -36,19 +36,19 @@ pub(crate) enum ListError {
 
 /// Items of one list, and what was odd about it.
 #[derive(Debug)]
-pub(crate) struct Listed<T> {
+pub(crate) struct ListedItems<T> {
     pub(crate) items: Vec<T>,
     pub(crate) warnings: Vec<String>,
 }
 
-struct Page<T> {
+struct ListPage<T> {
     items: Vec<T>,
     next: Option<String>,
     warnings: Vec<String>,
 }
 
-impl<T> Listed<T> {
-    fn nothing() -> Self {
+impl<T> ListedItems<T> {
+    fn empty() -> Self {
         Self {
             items: Vec::new(),
             warnings: Vec::new(),
@@ -56,7 +56,7 @@ impl<T> Listed<T> {
     }
 }
 
-impl<T> Page<T> {
+impl<T> ListPage<T> {
     fn new(items: Vec<T>, next: Option<String>) -> Self {
         Self {
             items,
@@ -69,19 +69,19 @@ impl<T> Page<T> {
 pub(crate) async fn list_tools(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
-) -> Result<Listed<Arc<NativeTool>>, ListError> {
+) -> Result<ListedItems<Arc<NativeTool>>, ListError> {
     if capabilities.tools.is_none() {
-        return Ok(Listed::nothing());
+        return Ok(ListedItems::empty());
     }
-    let mut list = pages("tools", |params| async move {
+    let mut list = fetch_pages("tools", |params| async move {
         let listed = peer.list_tools(params.clone()).await;
-        let page = listed.map(|list| Page::new(list.tools, list.next_cursor));
+        let page = listed.map(|list| ListPage::new(list.tools, list.next_cursor));
         let request = ListToolsRequest {
             params,
             ..Default::default()
         };
         let again = ClientRequest::ListToolsRequest(request);
-        or_by_hand(peer, page, again, "tools", mend_tool).await
+        or_parse_leniently(peer, page, again, "tools", repair_tool).await
     })
     .await?;
     let mut tools: Vec<Arc<NativeTool>> = Vec::with_capacity(list.items.len());
@@ -98,7 +98,7 @@ pub(crate) async fn list_tools(
         tools.push(Arc::new(tool));
     }
     trim_warnings(&mut list.warnings);
-    Ok(Listed {
+    Ok(ListedItems {
         items: tools,
         warnings: list.warnings,
     })
@@ -107,19 +107,19 @@ pub(crate) async fn list_tools(
 pub(crate) async fn list_resources(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
-) -> Result<Listed<Resource>, ListError> {
+) -> Result<ListedItems<Resource>, ListError> {
     if capabilities.resources.is_none() {
-        return Ok(Listed::nothing());
+        return Ok(ListedItems::empty());
     }
-    pages("resources", |params| async move {
+    fetch_pages("resources", |params| async move {
         let listed = peer.list_resources(params.clone()).await;
-        let page = listed.map(|list| Page::new(list.resources, list.next_cursor));
+        let page = listed.map(|list| ListPage::new(list.resources, list.next_cursor));
         let request = ListResourcesRequest {
             params,
             ..Default::default()
         };
         let again = ClientRequest::ListResourcesRequest(request);
-        or_by_hand(peer, page, again, "resources", |_| None).await
+        or_parse_leniently(peer, page, again, "resources", |_| None).await
     })
     .await
 }
@@ -127,24 +127,24 @@ pub(crate) async fn list_resources(
 pub(crate) async fn list_templates(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
-) -> Result<Listed<ResourceTemplate>, ListError> {
+) -> Result<ListedItems<ResourceTemplate>, ListError> {
     if capabilities.resources.is_none() {
-        return Ok(Listed::nothing());
+        return Ok(ListedItems::empty());
     }
-    pages("resource templates", |params| async move {
+    fetch_pages("resource templates", |params| async move {
         let page = match peer.list_resource_templates(params.clone()).await {
             // Not every server with resources knows templates.
             Err(ServiceError::McpError(error)) if error.code.0 == -32601 => {
-                return Ok(Page::new(Vec::new(), None));
+                return Ok(ListPage::new(Vec::new(), None));
             }
-            listed => listed.map(|list| Page::new(list.resource_templates, list.next_cursor)),
+            listed => listed.map(|list| ListPage::new(list.resource_templates, list.next_cursor)),
         };
         let request = ListResourceTemplatesRequest {
             params,
             ..Default::default()
         };
         let again = ClientRequest::ListResourceTemplatesRequest(request);
-        or_by_hand(peer, page, again, "resourceTemplates", |_| None).await
+        or_parse_leniently(peer, page, again, "resourceTemplates", |_| None).await
     })
     .await
 }
@@ -152,48 +152,48 @@ pub(crate) async fn list_templates(
 pub(crate) async fn list_prompts(
     peer: &Peer<RoleClient>,
     capabilities: &ServerCapabilities,
-) -> Result<Listed<Prompt>, ListError> {
+) -> Result<ListedItems<Prompt>, ListError> {
     if capabilities.prompts.is_none() {
-        return Ok(Listed::nothing());
+        return Ok(ListedItems::empty());
     }
-    pages("prompts", |params| async move {
+    fetch_pages("prompts", |params| async move {
         let listed = peer.list_prompts(params.clone()).await;
-        let page = listed.map(|list| Page::new(list.prompts, list.next_cursor));
+        let page = listed.map(|list| ListPage::new(list.prompts, list.next_cursor));
         let request = ListPromptsRequest {
             params,
             ..Default::default()
         };
         let again = ClientRequest::ListPromptsRequest(request);
-        or_by_hand(peer, page, again, "prompts", |_| None).await
+        or_parse_leniently(peer, page, again, "prompts", |_| None).await
     })
     .await
 }
 
 /// The page. If one bad item makes the whole page unreadable, it is requested again and the usable items are taken.
-async fn or_by_hand<T: DeserializeOwned>(
+async fn or_parse_leniently<T: DeserializeOwned>(
     peer: &Peer<RoleClient>,
-    page: Result<Page<T>, ServiceError>,
+    page: Result<ListPage<T>, ServiceError>,
     again: ClientRequest,
     key: &str,
     mend: impl Fn(&mut Value) -> Option<&'static str>,
-) -> Result<Page<T>, ServiceError> {
+) -> Result<ListPage<T>, ServiceError> {
     match page {
         Err(ServiceError::UnexpectedResponse) => {
-            by_hand(&peer.send_request(again).await?, key, mend)
+            parse_leniently(&peer.send_request(again).await?, key, mend)
         }
         page => page,
     }
 }
 
 /// Follows `nextCursor` within the limits on pages, items and bytes.
-async fn pages<T, F, Fetch>(what: &'static str, fetch: F) -> Result<Listed<T>, ListError>
+async fn fetch_pages<T, F, Fetch>(what: &'static str, fetch: F) -> Result<ListedItems<T>, ListError>
 where
     T: Serialize,
     F: Fn(Option<PaginatedRequestParams>) -> Fetch,
-    Fetch: Future<Output = Result<Page<T>, ServiceError>>,
+    Fetch: Future<Output = Result<ListPage<T>, ServiceError>>,
 {
-    let mut list = Listed::nothing();
-    let mut bounds = Bounds::default();
+    let mut list = ListedItems::empty();
+    let mut bounds = ListBudget::default();
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let params = cursor
@@ -207,7 +207,7 @@ where
         list.warnings.extend(page.warnings);
         trim_warnings(&mut list.warnings);
         for item in page.items {
-            if let Err(broken) = bounds.admit(&item) {
+            if let Err(broken) = bounds.count_item(&item) {
                 list.warnings.push(broken.describe(what));
                 return Ok(list);
             }
@@ -231,18 +231,18 @@ where
 }
 
 /// Parses a list item by item, where the response as a whole has an unknown shape.
-fn by_hand<T: DeserializeOwned>(
+fn parse_leniently<T: DeserializeOwned>(
     result: &ServerResult,
     key: &str,
     mend: impl Fn(&mut Value) -> Option<&'static str>,
-) -> Result<Page<T>, ServiceError> {
+) -> Result<ListPage<T>, ServiceError> {
     let value = serde_json::to_value(result).map_err(|_| ServiceError::UnexpectedResponse)?;
     let items = value
         .get(key)
         .and_then(Value::as_array)
         .ok_or(ServiceError::UnexpectedResponse)?;
     let next = value.get("nextCursor").and_then(Value::as_str);
-    let mut page = Page::new(Vec::with_capacity(items.len()), next.map(str::to_owned));
+    let mut page = ListPage::new(Vec::with_capacity(items.len()), next.map(str::to_owned));
     for mut item in items.iter().cloned() {
         let name = item
             .get("name")
@@ -263,7 +263,7 @@ fn by_hand<T: DeserializeOwned>(
 }
 
 /// Removes what is not a schema, so that the tool can still be called.
-fn mend_tool(tool: &mut Value) -> Option<&'static str> {
+fn repair_tool(tool: &mut Value) -> Option<&'static str> {
     let tool = tool.as_object_mut()?;
     let mut problem = None;
     if tool

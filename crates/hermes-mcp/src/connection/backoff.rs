@@ -10,11 +10,11 @@ pub(super) fn delay(attempt: u32) -> Option<Duration> {
     let index = usize::try_from(attempt.checked_sub(1)?).ok()?;
     DELAYS
         .get(index)
-        .map(|seconds| jittered(Duration::from_secs(*seconds)))
+        .map(|seconds| add_jitter(Duration::from_secs(*seconds)))
 }
 
 /// Spreads a pause by ±20 %, so that servers lost together are not all retried at the same moment.
-pub(super) fn jittered(pause: Duration) -> Duration {
+pub(super) fn add_jitter(pause: Duration) -> Duration {
     // The hasher's random keys are the standard library's own source of randomness.
     let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), pause);
     let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
@@ -39,8 +39,9 @@ mod tests {
 
     #[test]
     fn pauses_differ() {
-        let pauses: std::collections::HashSet<_> =
-            (0..50).map(|_| jittered(Duration::from_secs(10))).collect();
+        let pauses: std::collections::HashSet<_> = (0..50)
+            .map(|_| add_jitter(Duration::from_secs(10)))
+            .collect();
         assert!(pauses.len() > 10);
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use hermes_config::{
-    Redactor, Resolved, Server, ServerName, TransportSettings,
+    Redactor, ResolvedServer, Server, ServerName, TransportSettings,
     server::{Auth, HttpSettings},
 };
 use rmcp::{
@@ -23,24 +23,29 @@ use tokio::sync::{Mutex, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Shared, Surroundings,
+    ConnectionContext, HostContext,
     attempt_processes::AttemptProcesses,
-    failure::{Cause, ConnectError},
-    handshake::{self, Silence},
+    failure::{AttemptFailure, ConnectError},
+    handshake::{self, ProbeTimeout},
 };
 use crate::{
-    catalog::{self, Catalog},
+    catalog,
+    catalog::Catalog,
     counters::Counters,
-    era::{self, Era, Opening},
-    inquiry::{Offers, SamplingOffer},
-    manifest::{self, Remembered},
+    era,
+    era::{Era, HandshakeMode},
+    manifest,
+    manifest::ManifestSummary,
     oauth::{Authorizer, Login, OAuthError, OAuthSource, TokenFiles},
-    osv::{self, Package},
-    package_runner::Fetch,
-    process::Running,
-    session::{Handler, Session, Traffic},
+    osv,
+    osv::Package,
+    package_runner::PackageFetch,
+    process::RunningProcess,
+    server_request::{OfferedCapabilities, SamplingSupport},
+    session::{McpSession, SessionActivity, SessionHandler},
     transport::{
-        http::{self, HttpFailure, HttpPeer},
+        http,
+        http::{HttpFailure, HttpPeer},
         sse::SseTransport,
         tls,
     },
@@ -49,52 +54,52 @@ use crate::{
 mod local;
 
 /// The longest a probe of a remote server waits for any answer.
-const PROBE_LIMIT: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a package runner is looked at that takes longer than its server's `connect_timeout`.
-const FETCH_LOOK: Duration = Duration::from_millis(500);
+const FETCH_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A session just opened.
-pub(super) struct Live {
-    pub(super) service: RunningService<RoleClient, Handler>,
-    pub(super) session: Arc<Session>,
-    pub(super) process: Option<Running>,
+pub(super) struct OpenedSession {
+    pub(super) service: RunningService<RoleClient, SessionHandler>,
+    pub(super) session: Arc<McpSession>,
+    pub(super) process: Option<RunningProcess>,
     pub(super) catalog: Catalog,
     /// What the manifest says.
-    pub(super) remembered: Option<Remembered>,
+    pub(super) manifest: Option<ManifestSummary>,
 }
 
 /// Everything an attempt needs, apart from the connection's mailbox.
 pub(super) struct Connector {
     name: ServerName,
     server: Arc<Server>,
-    surroundings: Arc<Surroundings>,
+    host_context: Arc<HostContext>,
     counters: Arc<Counters>,
     redactor: Arc<arc_swap::ArcSwap<Redactor>>,
     resource_updates: broadcast::Sender<String>,
     token_files: TokenFiles,
     authorizer: Arc<ArcSwapOption<Authorizer>>,
     /// The references, where they were filled in a moment ago.
-    resolved: Option<Resolved>,
+    resolved: Option<ResolvedServer>,
     /// What a package runner has to do before its server can answer.
-    fetch: Fetch,
+    fetch: PackageFetch,
     /// Held while a process is being started.
-    handling_process: Mutex<()>,
+    spawn_lock: Mutex<()>,
 }
 
-impl Shared {
-    pub(super) fn connector(&self, resolved: Option<Resolved>) -> Connector {
+impl ConnectionContext {
+    pub(super) fn connector(&self, resolved: Option<ResolvedServer>) -> Connector {
         Connector {
             resolved,
             name: self.name.clone(),
             server: self.server.load_full(),
-            surroundings: self.surroundings.clone(),
+            host_context: self.host_context.clone(),
             counters: self.counters.clone(),
             redactor: self.redactor.clone(),
             resource_updates: self.resource_updates.clone(),
             token_files: self.token_files.clone(),
             authorizer: self.authorizer.clone(),
-            fetch: Fetch::default(),
-            handling_process: Mutex::new(()),
+            fetch: PackageFetch::default(),
+            spawn_lock: Mutex::new(()),
         }
     }
 }
@@ -104,7 +109,7 @@ impl Connector {
     pub(super) async fn connect(
         mut self,
         given_up: CancellationToken,
-    ) -> Result<Live, ConnectError> {
+    ) -> Result<OpenedSession, ConnectError> {
         let mut processes = AttemptProcesses::default();
         let resolved = self.resolved.take();
         let outcome = tokio::select! {
@@ -112,99 +117,105 @@ impl Connector {
             () = async {
                 given_up.cancelled().await;
                 // A process that is on its way is waited for: what is not known yet cannot be stopped.
-                let _done = self.handling_process.lock().await;
+                let _done = self.spawn_lock.lock().await;
             } => None,
             outcome = Box::pin(self.attempt(resolved, &mut processes)) => Some(outcome),
-            waited = self.time_is_up() => Some(Err(Cause::Timeout(waited))),
+            waited = self.wait_for_timeout() => Some(Err(AttemptFailure::Timeout(waited))),
         };
         let Some(outcome) = outcome else {
             processes.stop().await;
-            return Err(ConnectError::GivenUp);
+            return Err(ConnectError::Cancelled);
         };
         let cause = match outcome {
             Ok(live) => {
-                let process = processes.take_kept();
-                return Ok(Live { process, ..live });
+                let process = processes.into_session_process();
+                return Ok(OpenedSession { process, ..live });
             }
             Err(cause) => cause,
         };
-        let last = processes.last_words().await;
+        let last = processes.exit_report().await;
         processes.stop().await;
-        Err(cause.explain(&last, |text| self.redacted(text)))
+        Err(cause.into_connect_error(&last, |text| self.redact(text)))
     }
 
     /// Returns when the server has had its time, and says how long that was.
-    async fn time_is_up(&self) -> Duration {
+    async fn wait_for_timeout(&self) -> Duration {
         let limit = self.server.connect_timeout;
         tokio::time::sleep(limit).await;
         let mut waited = limit;
-        while let Some(longest) = self.surroundings.fetch_limit
+        while let Some(longest) = self.host_context.fetch_limit
             && waited < longest
-            && self.fetch.is_under_way()
+            && self.fetch.is_in_progress()
         {
-            let pause = FETCH_LOOK.min(longest.saturating_sub(waited));
+            let pause = FETCH_POLL_INTERVAL.min(longest.saturating_sub(waited));
             tokio::time::sleep(pause).await;
             waited += pause;
         }
         waited
     }
 
-    fn redacted(&self, text: &str) -> String {
+    fn redact(&self, text: &str) -> String {
         self.redactor.load().redact(text).into_owned()
     }
 
     /// The processes are left outside, so that they can be stopped whatever becomes of the attempt.
     async fn attempt(
         &self,
-        resolved: Option<Resolved>,
+        resolved: Option<ResolvedServer>,
         processes: &mut AttemptProcesses,
-    ) -> Result<Live, Cause> {
+    ) -> Result<OpenedSession, AttemptFailure> {
         let resolved = if let Some(resolved) = resolved {
             resolved
         } else {
-            let variables = self.surroundings.variables.load_full();
-            resolve(&self.server, &self.surroundings, variables).await?
+            let variables = self.host_context.variables.load_full();
+            resolve_references(&self.server, &self.host_context, variables).await?
         };
-        self.learn_secrets(&resolved);
-        self.vet(&resolved).await?;
-        let remembered = Remembered::read(&manifest::path(
-            &self.surroundings.home,
+        self.update_redactor(&resolved);
+        self.check_package(&resolved).await?;
+        let remembered = ManifestSummary::read(&manifest::manifest_path(
+            &self.host_context.home,
             &resolved.fingerprint,
         ));
         if remembered.is_some() {
-            self.fetch.expect_nothing_to_fetch();
+            self.fetch.mark_fetched();
         } else {
             self.preflight(&resolved).await?;
         }
-        let mut offers = self.offers(&resolved);
-        let openings = era::openings(
+        let mut offers = self.offered_capabilities(&resolved);
+        let openings = era::handshake_modes(
             self.server.protocol,
             remembered.map(|remembered| remembered.era),
         );
         let mut remaining = openings.iter();
-        let mut opening = remaining.next().copied().unwrap_or(Opening::Initialize);
+        let mut opening = remaining
+            .next()
+            .copied()
+            .unwrap_or(HandshakeMode::Initialize);
         let (service, era, handler) = loop {
-            match self.open(opening, &resolved, offers, processes).await {
+            match self
+                .open_session(opening, &resolved, offers, processes)
+                .await
+            {
                 Ok(opened) => break opened,
-                Err(Cause::Open(error)) => {
-                    let reduced = Offers {
-                        sampling: offers.sampling.map(|_| SamplingOffer::Plain),
+                Err(AttemptFailure::Open(error)) => {
+                    let reduced = OfferedCapabilities {
+                        sampling: offers.sampling.map(|_| SamplingSupport::Plain),
                         ..offers
                     };
-                    if error.is_about_parameters() && reduced != offers {
+                    if error.is_invalid_params() && reduced != offers {
                         offers = reduced;
-                        opening = Opening::Initialize;
-                    } else if error.may_be_the_era()
+                        opening = HandshakeMode::Initialize;
+                    } else if error.suggests_other_era()
                         && let Some(next) = remaining.next()
                     {
                         opening = *next;
                     } else {
-                        return Err(Cause::Open(error));
+                        return Err(AttemptFailure::Open(error));
                     }
-                    let error = self.redacted(&error.to_string());
+                    let error = self.redact(&error.to_string());
                     tracing::debug!(server = %self.name, error, ?opening, "handshake failed; trying another mode");
                     // A process that failed one handshake is not used for another.
-                    processes.clear(&self.surroundings.processes).await;
+                    processes.stop_running(&self.host_context.processes).await;
                 }
                 Err(other) => return Err(other),
             }
@@ -212,7 +223,7 @@ impl Connector {
         let info = service
             .peer()
             .peer_info()
-            .ok_or_else(|| Cause::Invalid("no server information".into()))?;
+            .ok_or_else(|| AttemptFailure::Invalid("no server information".into()))?;
         let tools = catalog::list_tools(service.peer(), &info.capabilities).await?;
         let catalog = Catalog {
             tools: tools.items,
@@ -220,93 +231,102 @@ impl Connector {
             warnings: tools
                 .warnings
                 .iter()
-                .map(|text| self.redacted(text))
+                .map(|text| self.redact(text))
                 .collect(),
             ..Catalog::default()
         };
-        let process = processes.kept();
+        let process = processes.session_process();
         if let Some(process) = process {
             // What it printed about the probe does not explain a later failure.
-            process.forget_lines();
+            process.clear_stderr();
         }
-        let session = Arc::new(Session {
+        let session = Arc::new(McpSession {
             server: self.name.clone(),
             peer: service.peer().clone(),
             era,
             info,
-            pid: process.map(Running::pid),
-            confined: process.and_then(Running::confined).cloned(),
+            pid: process.map(RunningProcess::pid),
+            confined: process.and_then(RunningProcess::confined).cloned(),
             since: Instant::now(),
             ended: CancellationToken::new(),
-            traffic: handler.traffic.clone(),
+            activity: handler.activity.clone(),
             handler,
         });
-        Ok(Live {
+        Ok(OpenedSession {
             service,
             session,
             process: None,
             catalog,
-            remembered,
+            manifest: remembered,
         })
     }
 
     /// Asks whether a package that is about to be fetched and run is known to be malicious.
-    async fn vet(&self, resolved: &Resolved) -> Result<(), Cause> {
+    async fn check_package(&self, resolved: &ResolvedServer) -> Result<(), AttemptFailure> {
         let TransportSettings::Stdio(stdio) = &resolved.transport else {
             return Ok(());
         };
-        let Some(package) = Package::of(stdio) else {
+        let Some(package) = Package::from_command(stdio) else {
             return Ok(());
         };
-        let Surroundings {
+        let HostContext {
             home, variables, ..
-        } = &*self.surroundings;
+        } = &*self.host_context;
         let variables = variables.load_full();
         // However slow the answer, the server keeps half of its time.
         let limit = self.server.connect_timeout / 2;
-        let vetted = Box::pin(osv::vet(&package, home, &variables, limit)).await;
-        vetted.map_err(|malicious| Cause::Invalid(malicious.to_string()))
+        let vetted = Box::pin(osv::check_package(&package, home, &variables, limit)).await;
+        vetted.map_err(|malicious| AttemptFailure::Invalid(malicious.to_string()))
     }
 
     /// What this server is told that it may ask.
-    fn offers(&self, resolved: &Resolved) -> Offers {
+    fn offered_capabilities(&self, resolved: &ResolvedServer) -> OfferedCapabilities {
         let server = Server {
             sampling: resolved.sampling.clone(),
             roots: resolved.roots.clone(),
             ..(*self.server).clone()
         };
-        self.surroundings.inquiries.offers(&server)
+        self.host_context
+            .request_handler
+            .offered_capabilities(&server)
     }
 
-    async fn open(
+    async fn open_session(
         &self,
-        opening: Opening,
-        resolved: &Resolved,
-        offers: Offers,
+        opening: HandshakeMode,
+        resolved: &ResolvedServer,
+        offers: OfferedCapabilities,
         processes: &mut AttemptProcesses,
-    ) -> Result<(RunningService<RoleClient, Handler>, Era, Handler), Cause> {
-        let handler = Handler {
+    ) -> Result<
+        (
+            RunningService<RoleClient, SessionHandler>,
+            Era,
+            SessionHandler,
+        ),
+        AttemptFailure,
+    > {
+        let handler = SessionHandler {
             config: client_config(offers),
-            traffic: Arc::new(Traffic::new(
+            activity: Arc::new(SessionActivity::new(
                 self.name.clone(),
                 self.resource_updates.clone(),
             )),
-            inquiries: self.surroundings.inquiries.clone(),
+            request_handler: self.host_context.request_handler.clone(),
             counters: self.counters.clone(),
             redactor: self.redactor.load_full(),
             elicitation_timeout: self.server.elicitation.timeout,
         };
-        let silence = self.silence(opening);
+        let silence = self.probe_timeout(opening);
         let (service, era) = match &resolved.transport {
             TransportSettings::Stdio(settings) => {
                 let opened = self.open_local(&handler, opening, settings, resolved, processes);
                 Box::pin(opened).await?
             }
             TransportSettings::Http(settings) => {
-                let peer = self.peer(settings, resolved)?;
-                let peer = peer.telling(handler.traffic.doubt.clone());
+                let peer = self.build_http_peer(settings, resolved)?;
+                let peer = peer.with_health(handler.activity.health.clone());
                 let transport = http::transport(settings, peer);
-                Box::pin(handshake::open(
+                Box::pin(handshake::open_session(
                     handler.clone(),
                     transport,
                     opening,
@@ -315,16 +335,16 @@ impl Connector {
                 .await?
             }
             TransportSettings::Sse(settings) => {
-                let transport = SseTransport::connect(self.peer(settings, resolved)?)
+                let transport = SseTransport::connect(self.build_http_peer(settings, resolved)?)
                     .await
                     .map_err(|error| {
-                        Cause::Http(
+                        AttemptFailure::Http(
                             http::classify(&error)
                                 .unwrap_or_else(|| HttpFailure::Other(error.to_string())),
                         )
                     })?;
-                let opening = Opening::Initialize;
-                Box::pin(handshake::open(
+                let opening = HandshakeMode::Initialize;
+                Box::pin(handshake::open_session(
                     handler.clone(),
                     transport,
                     opening,
@@ -337,33 +357,37 @@ impl Connector {
     }
 
     /// How long a remote server may leave a probe without any answer.
-    fn silence(&self, opening: Opening) -> Silence {
+    fn probe_timeout(&self, opening: HandshakeMode) -> ProbeTimeout {
         let half = self.server.connect_timeout / 2;
         match opening {
-            Opening::Probe => Silence::EndsAfter(PROBE_LIMIT.min(half)),
+            HandshakeMode::Probe => ProbeTimeout::After(PROBE_TIMEOUT.min(half)),
             // A remembered era is given more time: it fitted before.
-            Opening::Discover | Opening::Initialize => Silence::EndsAfter(half),
+            HandshakeMode::Discover | HandshakeMode::Initialize => ProbeTimeout::After(half),
         }
     }
 
-    async fn preflight(&self, resolved: &Resolved) -> Result<(), Cause> {
+    async fn preflight(&self, resolved: &ResolvedServer) -> Result<(), AttemptFailure> {
         let TransportSettings::Http(settings) = &resolved.transport else {
             return Ok(());
         };
         if settings.skip_preflight || self.server.auth.is_some() {
             return Ok(());
         }
-        http::preflight(&self.peer(settings, resolved)?)
+        http::preflight(&self.build_http_peer(settings, resolved)?)
             .await
-            .map_err(|error| Cause::Http(HttpFailure::Other(error.to_string())))
+            .map_err(|error| AttemptFailure::Http(HttpFailure::Other(error.to_string())))
     }
 
     /// The HTTP side of a remote server. What is wrong with its settings is the user's to mend.
-    fn peer(&self, settings: &HttpSettings, resolved: &Resolved) -> Result<HttpPeer, Cause> {
+    fn build_http_peer(
+        &self,
+        settings: &HttpSettings,
+        resolved: &ResolvedServer,
+    ) -> Result<HttpPeer, AttemptFailure> {
         let client = tls::client(settings, self.server.connect_timeout)
-            .map_err(|error| Cause::Invalid(error.to_string()))?;
-        let peer =
-            HttpPeer::new(client, settings).map_err(|error| Cause::Invalid(error.to_string()))?;
+            .map_err(|error| AttemptFailure::Invalid(error.to_string()))?;
+        let peer = HttpPeer::new(client, settings)
+            .map_err(|error| AttemptFailure::Invalid(error.to_string()))?;
         if self.server.auth != Some(Auth::OAuth) {
             return Ok(peer);
         }
@@ -379,19 +403,19 @@ impl Connector {
             self.redactor.clone(),
             resolved.secrets.clone(),
         );
-        let authorizer = Arc::new(authorizer.after(self.authorizer.load().as_deref()));
+        let authorizer = Arc::new(authorizer.continuing(self.authorizer.load().as_deref()));
         self.authorizer.store(Some(authorizer.clone()));
-        Ok(peer.authorized_by(authorizer))
+        Ok(peer.with_authorizer(authorizer))
     }
 
     /// Fills in the settings of the login again, whenever they are needed.
     fn oauth_source(&self) -> OAuthSource {
-        let (server, surroundings) = (self.server.clone(), self.surroundings.clone());
+        let (server, surroundings) = (self.server.clone(), self.host_context.clone());
         Arc::new(move || {
             let (server, surroundings) = (server.clone(), surroundings.clone());
             Box::pin(async move {
                 let variables = surroundings.variables.load_full();
-                let resolved = resolve(&server, &surroundings, variables).await;
+                let resolved = resolve_references(&server, &surroundings, variables).await;
                 resolved
                     .map(|resolved| resolved.oauth)
                     .map_err(|error| OAuthError::Setting {
@@ -403,7 +427,7 @@ impl Connector {
     }
 
     /// Makes the redactor know the secrets of the entry.
-    fn learn_secrets(&self, resolved: &Resolved) {
+    fn update_redactor(&self, resolved: &ResolvedServer) {
         self.redactor
             .store(Arc::new(Redactor::new(resolved.secrets.iter().cloned())));
         for warning in &resolved.warnings {
@@ -413,18 +437,18 @@ impl Connector {
 }
 
 /// Resolves a server's references away from the async threads: `${cmd:…}` may take seconds.
-pub(crate) async fn resolve(
+pub(crate) async fn resolve_references(
     server: &Arc<Server>,
-    surroundings: &Arc<Surroundings>,
+    surroundings: &Arc<HostContext>,
     variables: Arc<hermes_config::Variables>,
-) -> Result<Resolved, hermes_config::ReferenceError> {
+) -> Result<ResolvedServer, hermes_config::ReferenceError> {
     let work = {
         let (server, surroundings) = (server.clone(), surroundings.clone());
         move || {
             server.resolve(
                 &surroundings.home,
                 &variables,
-                surroundings.references.clone(),
+                surroundings.reference_policy.clone(),
             )
         }
     };
@@ -444,11 +468,11 @@ fn has_slow_references(server: &Server) -> bool {
 }
 
 /// The client's configuration: only capabilities that have a handler are declared.
-pub(super) fn client_config(offers: Offers) -> ClientConfig {
+pub(super) fn client_config(offers: OfferedCapabilities) -> ClientConfig {
     let mut capabilities = ClientCapabilities::default();
     if let Some(sampling) = offers.sampling {
         let mut capability = SamplingCapability::default();
-        capability.tools = (sampling == SamplingOffer::WithTools).then(Default::default);
+        capability.tools = (sampling == SamplingSupport::WithTools).then(Default::default);
         capabilities.sampling = Some(capability);
     }
     if offers.forms || offers.urls {

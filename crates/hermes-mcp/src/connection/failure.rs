@@ -7,9 +7,9 @@ use hermes_config::ReferenceError;
 use super::handshake::OpenError;
 use crate::{
     catalog::ListError,
+    error_text,
     process::StartError,
-    reason,
-    sandbox::Confined,
+    sandbox::AppliedSandbox,
     transport::http::{HttpFailure, classify},
 };
 
@@ -23,7 +23,7 @@ pub(crate) enum ConnectError {
     #[error("the server wants a login")]
     Auth { challenge: Option<String> },
     #[error("the attempt was cancelled")]
-    GivenUp,
+    Cancelled,
     /// Handshake, HTTP or listing trouble; the text is complete and redacted.
     #[error("{0}")]
     Failed(String),
@@ -31,7 +31,7 @@ pub(crate) enum ConnectError {
 
 /// The raw cause of a failed attempt, before it is put into words.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Cause {
+pub(super) enum AttemptFailure {
     #[error("{0}")]
     Reference(#[from] ReferenceError),
     #[error("{0}")]
@@ -50,15 +50,15 @@ pub(super) enum Cause {
 
 /// What is known of a local server's process when an attempt fails.
 #[derive(Debug, Default)]
-pub(super) struct LastWords {
+pub(super) struct ExitReport {
     pub(super) exit: Option<String>,
     pub(super) stderr: Vec<String>,
-    pub(super) confined: Option<Arc<Confined>>,
+    pub(super) confined: Option<Arc<AppliedSandbox>>,
 }
 
-impl Cause {
+impl AttemptFailure {
     /// The error that says so, if a login is all that is missing.
-    fn wants_login(&self) -> Option<ConnectError> {
+    fn as_login_error(&self) -> Option<ConnectError> {
         let failure = match self {
             Self::Open(OpenError::Auth { challenge }) => {
                 let challenge = challenge.clone();
@@ -79,14 +79,18 @@ impl Cause {
     }
 
     /// Puts the cause into words, with the last lines the process wrote.
-    pub(super) fn explain(self, last: &LastWords, redact: impl Fn(&str) -> String) -> ConnectError {
-        if let Some(wanted) = self.wants_login() {
+    pub(super) fn into_connect_error(
+        self,
+        last: &ExitReport,
+        redact: impl Fn(&str) -> String,
+    ) -> ConnectError {
+        if let Some(wanted) = self.as_login_error() {
             return wanted;
         }
         let text = match self {
             Self::Reference(error) => return ConnectError::Invalid(redact(&error.to_string())),
             Self::Invalid(reason) => return ConnectError::Invalid(redact(&reason)),
-            Self::Start(error) if error.is_configured() => {
+            Self::Start(error) if error.is_configuration_error() => {
                 return ConnectError::Invalid(redact(&error.to_string()));
             }
             Self::Timeout(limit) => format!(
@@ -94,7 +98,7 @@ impl Cause {
                 limit.as_secs_f32()
             ),
             Self::Open(OpenError::Closed) if last.exit.is_some() => String::new(),
-            other => reason::in_words(&other.to_string()),
+            other => error_text::strip_type_names(&other.to_string()),
         };
         let mut parts = Vec::new();
         if !text.is_empty() {
@@ -111,7 +115,7 @@ impl Cause {
         if let Some(note) = last
             .confined
             .as_ref()
-            .and_then(|confined| confined.note(&text))
+            .and_then(|confined| confined.hint_for(&text))
         {
             text.push('\n');
             text.push_str(note);

@@ -18,8 +18,8 @@ use rmcp::{
 };
 
 use crate::{
-    era::{Era, Opening},
-    session::Handler,
+    era::{Era, HandshakeMode},
+    session::SessionHandler,
     transport::http::{HttpFailure, classify},
 };
 
@@ -29,7 +29,7 @@ pub(super) enum OpenError {
     #[error("the server wants a login")]
     Auth { challenge: Option<String> },
     #[error("the server did not answer `server/discover`")]
-    Silent,
+    NoReply,
     #[error("the server refused the handshake: {message} (code {code})")]
     Refused { code: i32, message: String },
     #[error("{0}")]
@@ -42,22 +42,22 @@ pub(super) enum OpenError {
 
 impl OpenError {
     /// Whether another way of opening may fare better.
-    pub(super) fn may_be_the_era(&self) -> bool {
+    pub(super) fn suggests_other_era(&self) -> bool {
         match self {
             Self::Auth { .. } => false,
-            Self::Silent | Self::Refused { .. } | Self::Closed | Self::Other(_) => true,
+            Self::NoReply | Self::Refused { .. } | Self::Closed | Self::Other(_) => true,
             Self::Http(failure) => matches!(failure, HttpFailure::Status(400..=499)),
         }
     }
 
     /// Whether the server objected to what `initialize` said.
-    pub(super) fn is_about_parameters(&self) -> bool {
+    pub(super) fn is_invalid_params(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if *code == ErrorCode::INVALID_PARAMS.0)
     }
 
-    fn from_startup(error: &ClientInitializeError) -> Self {
+    fn from_initialize_error(error: &ClientInitializeError) -> Self {
         if let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = error {
-            return Self::from_startup(fallback);
+            return Self::from_initialize_error(fallback);
         }
         if let Some(failure) = classify(error) {
             return match failure {
@@ -82,47 +82,47 @@ impl OpenError {
 
 /// How long a probe waits for the first reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Silence {
+pub(super) enum ProbeTimeout {
     /// After this long the server is given up, to be started afresh.
-    EndsAfter(Duration),
+    After(Duration),
     /// Only the limit of the whole attempt ends the waiting.
-    IsWaitedOut,
+    Never,
 }
 
 /// Opens a session over a fresh transport.
-pub(super) async fn open<T>(
-    handler: Handler,
+pub(super) async fn open_session<T>(
+    handler: SessionHandler,
     transport: T,
-    opening: Opening,
-    silence: Silence,
-) -> Result<(RunningService<RoleClient, Handler>, Era), OpenError>
+    opening: HandshakeMode,
+    silence: ProbeTimeout,
+) -> Result<(RunningService<RoleClient, SessionHandler>, Era), OpenError>
 where
     T: Transport<RoleClient> + 'static,
 {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
     let mode = match opening {
-        Opening::Initialize => ClientLifecycleMode::Initialize,
-        Opening::Discover => ClientLifecycleMode::Discover { preferred_versions },
-        Opening::Probe => ClientLifecycleMode::Auto {
+        HandshakeMode::Initialize => ClientLifecycleMode::Initialize,
+        HandshakeMode::Discover => ClientLifecycleMode::Discover { preferred_versions },
+        HandshakeMode::Probe => ClientLifecycleMode::Auto {
             preferred_versions,
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         },
     };
     let answered = Arc::new(AtomicBool::new(false));
-    let transport = Listened {
+    let transport = ReplyObserver {
         inner: transport,
         answered: answered.clone(),
     };
     let startup = handler.serve_with_lifecycle(transport, mode);
     let service = match silence {
-        Silence::EndsAfter(limit) if opening != Opening::Initialize => {
+        ProbeTimeout::After(limit) if opening != HandshakeMode::Initialize => {
             let mut startup = std::pin::pin!(startup);
             tokio::select! {
                 done = &mut startup => done,
                 () = tokio::time::sleep(limit) => {
                     // A server that has answered may take its time for the rest.
                     if !answered.load(Ordering::Acquire) {
-                        return Err(OpenError::Silent);
+                        return Err(OpenError::NoReply);
                     }
                     startup.await
                 }
@@ -130,7 +130,7 @@ where
         }
         _ => startup.await,
     };
-    let service = service.map_err(|error| OpenError::from_startup(&error))?;
+    let service = service.map_err(|error| OpenError::from_initialize_error(&error))?;
     let is_stateless = service
         .peer()
         .peer_info()
@@ -146,12 +146,12 @@ where
 }
 
 /// A transport that records whether a response was received.
-struct Listened<T> {
+struct ReplyObserver<T> {
     inner: T,
     answered: Arc<AtomicBool>,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Listened<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for ReplyObserver<T> {
     type Error = T::Error;
 
     fn send(

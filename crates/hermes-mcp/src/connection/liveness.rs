@@ -7,37 +7,43 @@ use rmcp::{
     service::ServiceError,
 };
 
-use crate::{era::Era, session::Session, transport::http::classify};
+use crate::{era::Era, session::McpSession, transport::http::classify};
 
 /// How long an answer may take where somebody waits to know.
-pub(crate) const CHECK_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits until it is in doubt whether the server is there, and asks it. Without an answer the reason is in plain words.
-pub(super) async fn next_verdict(session: &Session) -> Result<(), String> {
-    let doubt = &session.traffic.doubt;
-    doubt.raised().await;
-    Liveness::of(session).ask(session, CHECK_LIMIT).await?;
-    doubt.settle();
+pub(super) async fn check_when_suspect(session: &McpSession) -> Result<(), String> {
+    let doubt = &session.activity.health;
+    doubt.wait_until_suspect().await;
+    LivenessProbe::for_session(session)
+        .probe(session, CHECK_TIMEOUT)
+        .await?;
+    doubt.mark_healthy();
     Ok(())
 }
 
 /// The smallest request that a server knows.
 #[derive(Debug)]
-pub(super) struct Liveness {
-    knows_ping: bool,
+pub(super) struct LivenessProbe {
+    supports_ping: bool,
 }
 
-impl Liveness {
+impl LivenessProbe {
     /// The stateless era has no `ping`.
-    pub(super) fn of(session: &Session) -> Self {
+    pub(super) fn for_session(session: &McpSession) -> Self {
         Self {
-            knows_ping: session.era == Era::Legacy,
+            supports_ping: session.era == Era::Legacy,
         }
     }
 
     /// Any answer will do, an error too. The reason why there is none is in plain words.
-    pub(super) async fn ask(&mut self, session: &Session, limit: Duration) -> Result<(), String> {
-        match tokio::time::timeout(limit, self.request(session)).await {
+    pub(super) async fn probe(
+        &mut self,
+        session: &McpSession,
+        limit: Duration,
+    ) -> Result<(), String> {
+        match tokio::time::timeout(limit, self.send_probe(session)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(match classify(&error) {
                 Some(failure) => failure.to_string(),
@@ -47,12 +53,12 @@ impl Liveness {
         }
     }
 
-    async fn request(&mut self, session: &Session) -> Result<(), ServiceError> {
-        if self.knows_ping {
+    async fn send_probe(&mut self, session: &McpSession) -> Result<(), ServiceError> {
+        if self.supports_ping {
             let ping = ClientRequest::PingRequest(PingRequest::default());
             match session.peer.send_request(ping).await {
                 Err(ServiceError::McpError(error)) if error.code.0 == -32601 => {
-                    self.knows_ping = false;
+                    self.supports_ping = false;
                 }
                 Err(ServiceError::McpError(_)) | Ok(_) => return Ok(()),
                 Err(error) => return Err(error),

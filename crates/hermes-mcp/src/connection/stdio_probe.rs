@@ -20,22 +20,22 @@ use rmcp::{
 use tokio::time::{Instant, sleep_until};
 
 use super::handshake::OpenError;
-use crate::{era::Opening, transport::replay::ReplayTransport};
+use crate::{era::HandshakeMode, transport::replay::ReplayTransport};
 
 /// The id that rmcp begins with: it uses it for the request that repeats ours.
-const INITIALIZE: i64 = 0;
+const INITIALIZE_ID: i64 = 0;
 /// Ids that no session ever reaches.
-const DISCOVER: i64 = i32::MAX as i64;
-const DISCOVER_AGAIN: i64 = DISCOVER - 1;
+const DISCOVER_ID: i64 = i32::MAX as i64;
+const DISCOVER_RETRY_ID: i64 = DISCOVER_ID - 1;
 
 /// How long an answer to `initialize` is awaited when the one to `server/discover` has come.
 const INITIALIZE_GRACE: Duration = Duration::from_secs(1);
 /// Messages of a server before its first answer that are kept: logging, mostly.
-const MOST_EARLIER: usize = 64;
+const MAX_EARLY_MESSAGES: usize = 64;
 
 /// When a silent server is asked in another way, from its start on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ProbeTimes {
+pub(super) struct ProbeSchedule {
     /// `initialize` goes down the same pipe.
     pub(super) initialize: Option<Duration>,
     /// A second process is asked `initialize` alone.
@@ -54,7 +54,7 @@ pub(super) struct Probed<T> {
     /// Has the answer for the session that is begun on it.
     pub(super) transport: ReplayTransport<T>,
     /// How that session is to be begun.
-    pub(super) opening: Opening,
+    pub(super) opening: HandshakeMode,
     pub(super) winner: Winner,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Probed<T> {
 pub(super) async fn probe<T: Transport<RoleClient>>(
     first: T,
     config: &ClientConfig,
-    times: ProbeTimes,
+    times: ProbeSchedule,
     start_second: impl AsyncFnOnce() -> Option<T>,
 ) -> Result<Probed<T>, OpenError> {
     let began = Instant::now();
@@ -72,54 +72,56 @@ pub(super) async fn probe<T: Transport<RoleClient>>(
     let (mut initialize_at, mut second_at) = (at(times.initialize), at(times.second));
     let mut start_second = Some(start_second);
     let mut stateless_at = None;
-    let mut second: Option<Candidate<T>> = None;
+    let mut second: Option<ProbeCandidate<T>> = None;
     let mut failed = None;
-    let mut first = Some(Candidate::new(first));
+    let mut first = Some(ProbeCandidate::new(first));
     if let Some(first) = &mut first {
-        first.ask_discover(config, DISCOVER).await;
+        first.send_discover(config, DISCOVER_ID).await;
     }
     loop {
         tokio::select! {
-            () = hear(&mut first) => {}
-            () = hear(&mut second) => {}
-            () = until(initialize_at) => {
+            () = receive_message(&mut first) => {}
+            () = receive_message(&mut second) => {}
+            () = sleep_until_some(initialize_at) => {
                 initialize_at = None;
                 if let Some(first) = first.as_mut().filter(|first| first.is_silent()) {
-                    first.ask_initialize(config).await;
+                    first.send_initialize(config).await;
                 }
             }
-            () = until(second_at) => {
+            () = sleep_until_some(second_at) => {
                 second_at = None;
-                let is_silent = first.as_ref().is_some_and(Candidate::is_silent);
+                let is_silent = first.as_ref().is_some_and(ProbeCandidate::is_silent);
                 if let Some(start) = start_second.take().filter(|_| is_silent) {
-                    second = start().await.map(Candidate::new);
+                    second = start().await.map(ProbeCandidate::new);
                     if let Some(second) = &mut second {
-                        second.ask_initialize(config).await;
+                        second.send_initialize(config).await;
                     }
                 }
             }
-            () = until(stateless_at) => {
+            () = sleep_until_some(stateless_at) => {
                 stateless_at = None;
                 if let Some(first) = first.take() {
-                    return Ok(first.won(Opening::Discover, Winner::First));
+                    return Ok(first.into_probed(HandshakeMode::Discover, Winner::First));
                 }
             }
         }
         for (candidate, winner) in [(&mut first, Winner::First), (&mut second, Winner::Second)] {
             let Some(asked) = candidate else { continue };
             match asked.decide() {
-                Verdict::Open => {}
-                Verdict::Stateless => {
+                ProbeDecision::Undecided => {}
+                ProbeDecision::Stateless => {
                     stateless_at = stateless_at.or(Some(Instant::now() + INITIALIZE_GRACE));
                 }
-                Verdict::AskAgain => asked.ask_discover(config, DISCOVER_AGAIN).await,
-                Verdict::AskInitialize => asked.ask_initialize(config).await,
-                Verdict::Session(opening) => {
+                ProbeDecision::RetryDiscover => {
+                    asked.send_discover(config, DISCOVER_RETRY_ID).await
+                }
+                ProbeDecision::TryInitialize => asked.send_initialize(config).await,
+                ProbeDecision::Session(opening) => {
                     if let Some(candidate) = candidate.take() {
-                        return Ok(candidate.won(opening, winner));
+                        return Ok(candidate.into_probed(opening, winner));
                     }
                 }
-                Verdict::Failed(error) => {
+                ProbeDecision::Failed(error) => {
                     failed = Some(error);
                     *candidate = None;
                 }
@@ -132,17 +134,17 @@ pub(super) async fn probe<T: Transport<RoleClient>>(
 }
 
 /// Handles the next message of a candidate, if there is one. Cancel-safe.
-async fn hear<T: Transport<RoleClient>>(candidate: &mut Option<Candidate<T>>) {
+async fn receive_message<T: Transport<RoleClient>>(candidate: &mut Option<ProbeCandidate<T>>) {
     match candidate {
         Some(candidate) if !candidate.is_closed => {
             let message = pin!(candidate.transport.receive()).await;
-            candidate.take_in(message).await;
+            candidate.handle_message(message).await;
         }
         _ => std::future::pending().await,
     }
 }
 
-async fn until(at: Option<Instant>) {
+async fn sleep_until_some(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
@@ -151,7 +153,7 @@ async fn until(at: Option<Instant>) {
 
 /// What became of one request.
 #[derive(Debug)]
-enum Reply {
+enum ProbeReply {
     NotAsked,
     Awaited,
     Given(Box<ServerResult>),
@@ -159,40 +161,40 @@ enum Reply {
 }
 
 /// What the answers of a candidate mean.
-enum Verdict {
+enum ProbeDecision {
     /// More is to come.
-    Open,
+    Undecided,
     /// It speaks the stateless era, unless it answers `initialize` as well.
     Stateless,
-    AskAgain,
-    AskInitialize,
-    Session(Opening),
+    RetryDiscover,
+    TryInitialize,
+    Session(HandshakeMode),
     Failed(OpenError),
 }
 
 /// One process that is asked.
-struct Candidate<T> {
+struct ProbeCandidate<T> {
     transport: T,
-    discover: Reply,
-    initialize: Reply,
+    discover: ProbeReply,
+    initialize: ProbeReply,
     was_asked_again: bool,
     earlier: VecDeque<ServerJsonRpcMessage>,
     is_closed: bool,
 }
 
-impl<T: Transport<RoleClient>> Candidate<T> {
+impl<T: Transport<RoleClient>> ProbeCandidate<T> {
     fn new(transport: T) -> Self {
         Self {
             transport,
-            discover: Reply::NotAsked,
-            initialize: Reply::NotAsked,
+            discover: ProbeReply::NotAsked,
+            initialize: ProbeReply::NotAsked,
             was_asked_again: false,
             earlier: VecDeque::new(),
             is_closed: false,
         }
     }
 
-    async fn ask_discover(&mut self, config: &ClientConfig, id: i64) {
+    async fn send_discover(&mut self, config: &ClientConfig, id: i64) {
         let mut request = DiscoverRequest::new(DiscoverRequestParams {});
         request
             .extensions
@@ -201,19 +203,20 @@ impl<T: Transport<RoleClient>> Candidate<T> {
                 config.client_info.clone(),
                 config.capabilities.clone(),
             ));
-        self.discover = Reply::Awaited;
-        self.was_asked_again = id == DISCOVER_AGAIN;
-        self.ask(ClientRequest::DiscoverRequest(request), id).await;
-    }
-
-    async fn ask_initialize(&mut self, config: &ClientConfig) {
-        let request = InitializeRequest::new(config.clone());
-        self.initialize = Reply::Awaited;
-        self.ask(ClientRequest::InitializeRequest(request), INITIALIZE)
+        self.discover = ProbeReply::Awaited;
+        self.was_asked_again = id == DISCOVER_RETRY_ID;
+        self.send_request(ClientRequest::DiscoverRequest(request), id)
             .await;
     }
 
-    async fn ask(&mut self, request: ClientRequest, id: i64) {
+    async fn send_initialize(&mut self, config: &ClientConfig) {
+        let request = InitializeRequest::new(config.clone());
+        self.initialize = ProbeReply::Awaited;
+        self.send_request(ClientRequest::InitializeRequest(request), INITIALIZE_ID)
+            .await;
+    }
+
+    async fn send_request(&mut self, request: ClientRequest, id: i64) {
         let request = ClientJsonRpcMessage::request(request, RequestId::Number(id));
         self.send(request).await;
     }
@@ -225,17 +228,17 @@ impl<T: Transport<RoleClient>> Candidate<T> {
         }
     }
 
-    async fn take_in(&mut self, message: Option<ServerJsonRpcMessage>) {
+    async fn handle_message(&mut self, message: Option<ServerJsonRpcMessage>) {
         match message {
             None => self.is_closed = true,
             Some(JsonRpcMessage::Response(response)) => {
                 if let Some(reply) = self.reply_to(Some(&response.id)) {
-                    *reply = Reply::Given(Box::new(response.result));
+                    *reply = ProbeReply::Given(Box::new(response.result));
                 }
             }
             Some(JsonRpcMessage::Error(error)) => {
                 if let Some(reply) = self.reply_to(error.id.as_ref()) {
-                    *reply = Reply::Refused(error.error);
+                    *reply = ProbeReply::Refused(error.error);
                 }
             }
             Some(JsonRpcMessage::Request(request)) => {
@@ -246,7 +249,7 @@ impl<T: Transport<RoleClient>> Candidate<T> {
                 }
             }
             Some(notification @ JsonRpcMessage::Notification(_)) => {
-                if self.earlier.len() < MOST_EARLIER {
+                if self.earlier.len() < MAX_EARLY_MESSAGES {
                     self.earlier.push_back(notification);
                 }
             }
@@ -256,40 +259,41 @@ impl<T: Transport<RoleClient>> Candidate<T> {
     }
 
     /// The request that an answer belongs to. An error without a number answers what was asked first.
-    fn reply_to(&mut self, id: Option<&RequestId>) -> Option<&mut Reply> {
+    fn reply_to(&mut self, id: Option<&RequestId>) -> Option<&mut ProbeReply> {
         let asked = match id.map(ToString::to_string) {
-            Some(id) if id == INITIALIZE.to_string() => &mut self.initialize,
-            Some(id) if id == DISCOVER.to_string() && self.was_asked_again => return None,
+            Some(id) if id == INITIALIZE_ID.to_string() => &mut self.initialize,
+            Some(id) if id == DISCOVER_ID.to_string() && self.was_asked_again => return None,
             Some(_) => &mut self.discover,
-            None if matches!(self.discover, Reply::Awaited) => &mut self.discover,
+            None if matches!(self.discover, ProbeReply::Awaited) => &mut self.discover,
             None => &mut self.initialize,
         };
-        Some(asked).filter(|reply| matches!(reply, Reply::Awaited))
+        Some(asked).filter(|reply| matches!(reply, ProbeReply::Awaited))
     }
 
     /// Whether nothing at all was answered so far.
     fn is_silent(&self) -> bool {
-        let is_awaited = |reply: &Reply| matches!(reply, Reply::Awaited | Reply::NotAsked);
+        let is_awaited =
+            |reply: &ProbeReply| matches!(reply, ProbeReply::Awaited | ProbeReply::NotAsked);
         !self.is_closed && is_awaited(&self.discover) && is_awaited(&self.initialize)
     }
 
-    fn decide(&self) -> Verdict {
-        use Reply::{Awaited, Given, NotAsked, Refused};
+    fn decide(&self) -> ProbeDecision {
+        use ProbeReply::{Awaited, Given, NotAsked, Refused};
         let is_closed = self.is_closed;
         match (&self.initialize, &self.discover) {
             (Given(result), _) if matches!(**result, ServerResult::InitializeResult(_)) => {
-                Verdict::Session(Opening::Initialize)
+                ProbeDecision::Session(HandshakeMode::Initialize)
             }
             (Awaited, Given(result)) if speaks_stateless(result) && !is_closed => {
-                Verdict::Stateless
+                ProbeDecision::Stateless
             }
             (NotAsked | Refused(_) | Given(_), Given(result)) if speaks_stateless(result) => {
-                Verdict::Session(Opening::Discover)
+                ProbeDecision::Session(HandshakeMode::Discover)
             }
-            (Awaited, _) | (_, Awaited) if is_closed => Verdict::Failed(OpenError::Closed),
-            (Awaited, _) | (_, Awaited) | (NotAsked, NotAsked) => Verdict::Open,
+            (Awaited, _) | (_, Awaited) if is_closed => ProbeDecision::Failed(OpenError::Closed),
+            (Awaited, _) | (_, Awaited) | (NotAsked, NotAsked) => ProbeDecision::Undecided,
             (NotAsked, Refused(error)) if !self.was_asked_again && lists_our_version(error) => {
-                Verdict::AskAgain
+                ProbeDecision::RetryDiscover
             }
             // A version that nobody knows, or an answer that says nothing: the process is not asked anything else.
             (NotAsked, Given(result))
@@ -299,30 +303,34 @@ impl<T: Transport<RoleClient>> Candidate<T> {
                 ) =>
             {
                 let reason = "the answer to `server/discover` names no version that is known";
-                Verdict::Failed(OpenError::Other(reason.into()))
+                ProbeDecision::Failed(OpenError::Other(reason.into()))
             }
-            (NotAsked, Refused(_) | Given(_)) if is_closed => Verdict::Failed(OpenError::Closed),
-            (NotAsked, Refused(_) | Given(_)) => Verdict::AskInitialize,
-            (Refused(error), _) => Verdict::Failed(OpenError::Refused {
+            (NotAsked, Refused(_) | Given(_)) if is_closed => {
+                ProbeDecision::Failed(OpenError::Closed)
+            }
+            (NotAsked, Refused(_) | Given(_)) => ProbeDecision::TryInitialize,
+            (Refused(error), _) => ProbeDecision::Failed(OpenError::Refused {
                 code: error.code.0,
                 message: error.message.to_string(),
             }),
-            (Given(_), _) => Verdict::Failed(OpenError::Other(
+            (Given(_), _) => ProbeDecision::Failed(OpenError::Other(
                 "the answer to `initialize` cannot be read".into(),
             )),
         }
     }
 
-    fn won(self, opening: Opening, winner: Winner) -> Probed<T> {
+    fn into_probed(self, opening: HandshakeMode, winner: Winner) -> Probed<T> {
         let reply = match opening {
-            Opening::Initialize => self.initialize,
-            Opening::Discover | Opening::Probe => self.discover,
+            HandshakeMode::Initialize => self.initialize,
+            HandshakeMode::Discover | HandshakeMode::Probe => self.discover,
         };
         let answer = match reply {
-            Reply::Given(result) => *result,
-            Reply::NotAsked | Reply::Awaited | Reply::Refused(_) => ServerResult::empty(()),
+            ProbeReply::Given(result) => *result,
+            ProbeReply::NotAsked | ProbeReply::Awaited | ProbeReply::Refused(_) => {
+                ServerResult::empty(())
+            }
         };
-        let asked = [INITIALIZE, DISCOVER, DISCOVER_AGAIN].map(RequestId::Number);
+        let asked = [INITIALIZE_ID, DISCOVER_ID, DISCOVER_RETRY_ID].map(RequestId::Number);
         Probed {
             transport: ReplayTransport::new(self.transport, answer, self.earlier, asked.into()),
             opening,

@@ -15,27 +15,36 @@ use rmcp::model::{
 };
 use tokio::sync::watch;
 
-use super::{backoff, serve::SETTLING};
-use crate::{era::Era, owner::WantedResources, session::Session};
+use super::backoff;
+use crate::{
+    connection::session_loop::REFRESH_DELAY, era::Era, server_handle::ResourceSubscriptions,
+    session::McpSession,
+};
 
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// Follows changes for as long as the session lives.
-pub(super) async fn follow(session: &Session, mut wanted: watch::Receiver<WantedResources>) {
+pub(super) async fn follow_changes(
+    session: &McpSession,
+    mut wanted: watch::Receiver<ResourceSubscriptions>,
+) {
     match session.era {
-        Era::Stateless => listen(session, &mut wanted).await,
-        Era::Legacy => subscribe(session, &mut wanted).await,
+        Era::Stateless => listen_stateless(session, &mut wanted).await,
+        Era::Legacy => subscribe_legacy(session, &mut wanted).await,
     }
 }
 
 /// One long request names everything of interest. Changes before it is accepted go unheard, so all is listed anew then.
-async fn listen(session: &Session, wanted: &mut watch::Receiver<WantedResources>) {
+async fn listen_stateless(
+    session: &McpSession,
+    wanted: &mut watch::Receiver<ResourceSubscriptions>,
+) {
     // It costs a request and a refresh of the lists.
     if wanted.borrow().is_empty() {
-        let _ = tokio::time::timeout(SETTLING, wanted.changed()).await;
+        let _ = tokio::time::timeout(REFRESH_DELAY, wanted.changed()).await;
     }
-    let mut pause = FIRST_PAUSE;
+    let mut pause = MIN_RETRY_DELAY;
     loop {
         let filter = filter(session, &wanted.borrow_and_update());
         if filter == SubscriptionFilter::default() {
@@ -47,11 +56,11 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<WantedResources>
         let began = Instant::now();
         match session.peer.listen(filter).await {
             Ok(mut subscription) => {
-                session.traffic.changes.mark_all();
+                session.activity.changes.mark_all();
                 let asked_anew = loop {
                     tokio::select! {
                         next = subscription.next() => match next {
-                            Ok(Some(notification)) => note(session, notification),
+                            Ok(Some(notification)) => record_notification(session, notification),
                             Ok(None) | Err(_) => break false,
                         },
                         Ok(()) = wanted.changed() => break true,
@@ -65,15 +74,15 @@ async fn listen(session: &Session, wanted: &mut watch::Receiver<WantedResources>
                 tracing::debug!(server = %session.server, %error, "subscribing to list changes failed");
             }
         }
-        if began.elapsed() > LONGEST_PAUSE {
-            pause = FIRST_PAUSE;
+        if began.elapsed() > MAX_RETRY_DELAY {
+            pause = MIN_RETRY_DELAY;
         }
-        tokio::time::sleep(backoff::jittered(pause)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(backoff::add_jitter(pause)).await;
+        pause = (pause * 2).min(MAX_RETRY_DELAY);
     }
 }
 
-fn filter(session: &Session, wanted: &WantedResources) -> SubscriptionFilter {
+fn filter(session: &McpSession, wanted: &ResourceSubscriptions) -> SubscriptionFilter {
     let capabilities = &session.info.capabilities;
     let mut filter = SubscriptionFilter::default();
     let changes = |declared: Option<bool>| (declared == Some(true)).then_some(true);
@@ -101,23 +110,26 @@ fn filter(session: &Session, wanted: &WantedResources) -> SubscriptionFilter {
     filter
 }
 
-fn note(session: &Session, notification: ServerNotification) {
-    let changes = &session.traffic.changes;
+fn record_notification(session: &McpSession, notification: ServerNotification) {
+    let changes = &session.activity.changes;
     match notification {
         ServerNotification::ToolListChangedNotification(_) => changes.mark(&changes.tools),
         ServerNotification::ResourceListChangedNotification(_) => changes.mark(&changes.resources),
         ServerNotification::PromptListChangedNotification(_) => changes.mark(&changes.prompts),
         ServerNotification::ResourceUpdatedNotification(update) => {
-            session.traffic.resource_updated(update.params.uri);
+            session.activity.publish_resource_update(update.params.uri);
         }
         _ => {}
     }
 }
 
 /// A legacy server is told about each resource by itself.
-async fn subscribe(session: &Session, wanted: &mut watch::Receiver<WantedResources>) {
+async fn subscribe_legacy(
+    session: &McpSession,
+    wanted: &mut watch::Receiver<ResourceSubscriptions>,
+) {
     let mut subscribed = BTreeSet::new();
-    let mut renewals = session.traffic.doubt.renewals();
+    let mut renewals = session.activity.health.subscribe_renewals();
     loop {
         let now: BTreeSet<String> = wanted.borrow_and_update().keys().cloned().collect();
         for uri in now.difference(&subscribed) {

@@ -17,13 +17,13 @@ use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
 
 /// The longest base64 text that is decoded.
-const LONGEST_BASE64: usize = 50 * 1024 * 1024;
+const MAX_BASE64_LENGTH: usize = 50 * 1024 * 1024;
 
 /// The longest part of a document's file name that comes from the server.
-const LONGEST_NAME: usize = 150;
+const MAX_NAME_LENGTH: usize = 150;
 
 /// The longest file extension (with its dot) that survives the cutting of a name.
-const LONGEST_EXTENSION: usize = 12;
+const MAX_EXTENSION_LENGTH: usize = 12;
 
 /// Servers leave out the padding or not; both are clear.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -33,14 +33,14 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// What kind of content a file holds; decides directory and name.
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
+pub(super) enum MediaKind {
     Image,
     Audio,
     Document { uri: String },
 }
 
-impl Kind {
-    pub(super) fn word(&self) -> &'static str {
+impl MediaKind {
+    pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Image => "image",
             Self::Audio => "audio",
@@ -56,13 +56,13 @@ impl Kind {
         }
     }
 
-    fn file_name(&self, content: &[u8], mime_type: &str) -> Result<String, NotSaved> {
+    fn file_name(&self, content: &[u8], mime_type: &str) -> Result<String, MediaError> {
         let mut start_of_hash = [0; 8];
         start_of_hash[2..].copy_from_slice(&Sha256::digest(content)[..6]);
         let digits = format!("{:012x}", u64::from_be_bytes(start_of_hash));
         Ok(match self {
             Self::Image => {
-                let extension = image_extension(content).ok_or(NotSaved::UnknownImage)?;
+                let extension = image_extension(content).ok_or(MediaError::UnknownImage)?;
                 format!("img_{digits}{extension}")
             }
             Self::Audio => format!("audio_{digits}{}", audio_extension(mime_type)),
@@ -73,14 +73,14 @@ impl Kind {
 
 /// A file that is there now.
 #[derive(Debug)]
-pub(super) struct Saved {
+pub(super) struct SavedMedia {
     pub(super) path: PathBuf,
     pub(super) size: usize,
 }
 
 /// Why there is no file.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotSaved {
+pub(super) enum MediaError {
     #[error("it is over 50 MiB")]
     TooLarge,
     #[error("its data is not valid base64")]
@@ -92,14 +92,14 @@ pub(super) enum NotSaved {
 }
 
 /// Decodes the content and writes it to its file, off the async threads.
-pub(super) async fn save(
+pub(super) async fn save_media_file(
     cache_dir: &Path,
-    kind: Kind,
+    kind: MediaKind,
     base64: &str,
     mime_type: &str,
-) -> Result<Saved, NotSaved> {
-    if base64.len() > LONGEST_BASE64 {
-        return Err(NotSaved::TooLarge);
+) -> Result<SavedMedia, MediaError> {
+    if base64.len() > MAX_BASE64_LENGTH {
+        return Err(MediaError::TooLarge);
     }
     let cache_dir = cache_dir.to_owned();
     let base64 = base64.to_owned();
@@ -112,9 +112,9 @@ pub(super) async fn save(
         let is_there = fs::metadata(&path).is_ok_and(|file| file.len() == content.len() as u64);
         if !is_there {
             create_directory(&directory)?;
-            write_whole(&path, &content)?;
+            write_atomically(&path, &content)?;
         }
-        Ok(Saved {
+        Ok(SavedMedia {
             path,
             size: content.len(),
         })
@@ -122,12 +122,12 @@ pub(super) async fn save(
     task.await.map_err(io::Error::other)?
 }
 
-fn decode(mut base64: String) -> Result<Vec<u8>, NotSaved> {
+fn decode(mut base64: String) -> Result<Vec<u8>, MediaError> {
     // Some encoders break lines.
     if base64.contains(|c: char| c.is_ascii_whitespace()) {
         base64.retain(|c| !c.is_ascii_whitespace());
     }
-    BASE64.decode(base64).map_err(|_| NotSaved::NotBase64)
+    BASE64.decode(base64).map_err(|_| MediaError::NotBase64)
 }
 
 /// The usual extension of a picture, told from its first bytes: servers often name the wrong type.
@@ -175,14 +175,14 @@ fn safe_name(uri: &str) -> String {
         .chars()
         .filter(|c| !c.is_control() && !matches!(c, '/' | '\\' | ':'))
         .collect();
-    if name.len() > LONGEST_NAME {
+    if name.len() > MAX_NAME_LENGTH {
         let extension = name.rfind('.').map_or("", |dot| &name[dot..]);
-        let extension = if extension.len() <= LONGEST_EXTENSION {
+        let extension = if extension.len() <= MAX_EXTENSION_LENGTH {
             extension
         } else {
             ""
         };
-        let stem = name.floor_char_boundary(LONGEST_NAME - extension.len());
+        let stem = name.floor_char_boundary(MAX_NAME_LENGTH - extension.len());
         name = format!("{}{extension}", &name[..stem]);
     }
     if name.is_empty() {
@@ -201,7 +201,7 @@ fn create_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Writes beside the final place and renames, so that nobody ever sees half a file.
-fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let unique = WRITES.fetch_add(1, Ordering::Relaxed);
     let unfinished = path.with_file_name(format!(".{}.{unique}.tmp", std::process::id()));

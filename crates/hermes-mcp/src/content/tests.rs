@@ -3,7 +3,7 @@ use insta::assert_snapshot;
 use tempfile::TempDir;
 
 use super::*;
-use crate::names::{Naming, register};
+use crate::names::{Naming, registered_name};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nnot much of a picture";
 
@@ -21,7 +21,7 @@ impl Fixture {
 
     /// The text of the blocks, with the temporary directory named `HOME`.
     async fn render(&self, blocks: &[ContentBlock]) -> String {
-        let tool = register(Naming::Single, "docs", "read_resource");
+        let tool = registered_name(Naming::Single, "docs", "read_resource");
         let text = self.store.render(blocks, Some(&tool)).await;
         self.without_directory(&text)
     }

@@ -14,53 +14,54 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-use super::{Answer, Question, QuestionLines, RequestQuestion, write_answer};
+use super::{ControlRequest, ControlResponse, ForwardedRequest, RequestLines, write_response};
 use crate::{
     CallOptions, Host,
-    inquiry::{Conversation, ElicitAnswer, ElicitationFailed},
     protocol::{ElicitRequestParams, ElicitResult},
+    server_request::{ConversationId, ElicitHandler, ElicitationError},
     session::Progress,
 };
 
 /// Events waiting to be sent; progress that finds the queue full is dropped.
-const NEWS: usize = 16;
+const EVENT_QUEUE_CAPACITY: usize = 16;
 
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
 
 /// What is sent to the client while a request runs.
-enum News {
+enum ForwardEvent {
     Progress(Progress),
-    Question(ElicitRequestParams, oneshot::Sender<ElicitResult>),
+    Elicit(ElicitRequestParams, oneshot::Sender<ElicitResult>),
 }
 
 /// Executes a request and reports its outcome.
-pub(super) async fn serve(
+pub(super) async fn serve_request(
     host: &Host,
-    question: RequestQuestion,
-    lines: &mut QuestionLines,
+    question: ForwardedRequest,
+    lines: &mut RequestLines,
     writer: &mut OwnedWriteHalf,
 ) -> io::Result<()> {
     if !host.can_take_requests(&question.server) {
-        return write_answer(writer, &Answer::NotHere).await;
+        return write_response(writer, &ControlResponse::NotHere).await;
     }
     // A client that has hung up by now makes the request itself, and it must not be made twice.
-    write_answer(writer, &Answer::Accepted).await?;
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let conversation = Conversation(format!("control-{number}").into());
-    let (tell, mut told) = mpsc::channel(NEWS);
+    write_response(writer, &ControlResponse::Accepted).await?;
+    let number = NEXT_REQUEST.fetch_add(1, Ordering::Relaxed);
+    let conversation = ConversationId(format!("control-{number}").into());
+    let (tell, mut told) = mpsc::channel(EVENT_QUEUE_CAPACITY);
     let _route = question.can_answer.then(|| {
-        let inquiries = host.routed_inquiries();
-        inquiries.route(conversation.clone(), answers_of_caller(tell.clone()))
+        let inquiries = host.request_router();
+        inquiries.route(conversation.clone(), elicit_from_client(tell.clone()))
     });
     let options = CallOptions {
         timeout: question.timeout,
         conversation: Some(conversation),
         on_progress: Some(Arc::new(move |progress: &Progress| {
-            let _ = tell.try_send(News::Progress(progress.clone()));
+            let _ = tell.try_send(ForwardEvent::Progress(progress.clone()));
         })),
         ..CallOptions::default()
     };
-    let mut work = std::pin::pin!(host.carry_out(&question.server, question.request, &options));
+    let mut work =
+        std::pin::pin!(host.execute_request(&question.server, question.request, &options));
     let mut asked = VecDeque::new();
     let mut is_there = true;
     let report = loop {
@@ -68,13 +69,13 @@ pub(super) async fn serve(
             report = &mut work => break report,
             Some(news) = told.recv() => {
                 let answer = match news {
-                    News::Progress(progress) => Answer::Progress(progress),
-                    News::Question(request, reply) => {
+                    ForwardEvent::Progress(progress) => ControlResponse::Progress(progress),
+                    ForwardEvent::Elicit(request, reply) => {
                         asked.push_back(reply);
-                        Answer::Elicit { request }
+                        ControlResponse::Elicit { request }
                     }
                 };
-                if write_answer(writer, &answer).await.is_err() {
+                if write_response(writer, &answer).await.is_err() {
                     options.cancel.cancel();
                 }
             }
@@ -84,7 +85,7 @@ pub(super) async fn serve(
                     options.cancel.cancel();
                     continue;
                 };
-                if let Ok(Question::Elicited { result }) = serde_json::from_str(&line)
+                if let Ok(ControlRequest::Elicited { result }) = serde_json::from_str(&line)
                     && let Some(reply) = asked.pop_front()
                 {
                     let _: Result<(), ElicitResult> = reply.send(result);
@@ -92,17 +93,17 @@ pub(super) async fn serve(
             }
         }
     };
-    write_answer(writer, &Answer::Done { report }).await
+    write_response(writer, &ControlResponse::Done { report }).await
 }
 
 /// Asks the person at the other end.
-fn answers_of_caller(tell: mpsc::Sender<News>) -> ElicitAnswer {
+fn elicit_from_client(tell: mpsc::Sender<ForwardEvent>) -> ElicitHandler {
     Arc::new(move |request| {
         let tell = tell.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let gone = || ElicitationFailed("the caller no longer waits for this call".to_owned());
-            let question = News::Question(request, reply);
+            let gone = || ElicitationError("the caller no longer waits for this call".to_owned());
+            let question = ForwardEvent::Elicit(request, reply);
             tell.send(question).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())
         })

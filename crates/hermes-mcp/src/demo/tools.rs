@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{Demo, picture, time};
 
 const STEP: Duration = Duration::from_millis(100);
-const MOST_STEPS: u32 = 600;
+const MAX_STEPS: u32 = 600;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Echo {
@@ -100,9 +100,9 @@ impl Demo {
         Parameters(Count { steps }): Parameters<Count>,
         context: RequestContext<RoleServer>,
     ) -> Result<String, String> {
-        if !(1..=MOST_STEPS).contains(&steps) {
+        if !(1..=MAX_STEPS).contains(&steps) {
             return Err(format!(
-                "`steps` is {steps}; it must be from 1 to {MOST_STEPS}"
+                "`steps` is {steps}; it must be from 1 to {MAX_STEPS}"
             ));
         }
         let token = context.meta.get_progress_token();

@@ -7,13 +7,13 @@ use std::{
 };
 
 /// As much of the line as the kernel looks at.
-const LONGEST: u64 = 256;
+const MAX_SHEBANG_BYTES: u64 = 256;
 
 /// The words after `#!`; none if the file is not a script.
 pub(crate) fn script_words(script: &Path) -> Vec<String> {
     let read = || {
         let mut line = Vec::new();
-        BufReader::new(File::open(script).ok()?.take(LONGEST))
+        BufReader::new(File::open(script).ok()?.take(MAX_SHEBANG_BYTES))
             .read_until(b'\n', &mut line)
             .ok()?;
         let line = String::from_utf8(line).ok()?;

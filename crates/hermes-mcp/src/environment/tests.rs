@@ -46,7 +46,7 @@ fn only_listed_variables_are_passed_on() {
         ("HERMES_HOME", "/hermes"),
     ]);
     let expected = host[..9].to_vec();
-    assert_eq!(child_environment(host, &[]), expected);
+    assert_eq!(build_environment(host, &[]), expected);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn the_overlay_replaces_and_adds() {
     let host = pairs(&[("PATH", "/bin"), ("HOME", "/h")]);
     let env = overlay(&[("PATH", "/mine"), ("KEY", "1"), ("KEY", "2"), ("EMPTY", "")]);
     assert_eq!(
-        child_environment(host, &env),
+        build_environment(host, &env),
         pairs(&[
             ("PATH", "/mine"),
             ("HOME", "/h"),
@@ -66,7 +66,7 @@ fn the_overlay_replaces_and_adds() {
 
 #[test]
 fn names_differ_by_case() {
-    let environment = child_environment(pairs(&[("PATH", "/bin")]), &overlay(&[("Path", "/x")]));
+    let environment = build_environment(pairs(&[("PATH", "/bin")]), &overlay(&[("Path", "/x")]));
     assert_eq!(environment, pairs(&[("PATH", "/bin"), ("Path", "/x")]));
 }
 
@@ -140,16 +140,16 @@ fn a_missing_program_comes_with_advice() {
 #[test]
 fn the_program_s_directory_leads_path_once() {
     let mut environment = pairs(&[("PATH", "/bin:/opt/node")]);
-    lead_path_with(Path::new("/opt/node/npx"), &mut environment);
+    prepend_to_path(Path::new("/opt/node/npx"), &mut environment);
     assert_eq!(environment, pairs(&[("PATH", "/bin:/opt/node")]));
 
-    lead_path_with(Path::new("/srv/tool"), &mut environment);
+    prepend_to_path(Path::new("/srv/tool"), &mut environment);
     assert_eq!(environment, pairs(&[("PATH", "/srv:/bin:/opt/node")]));
 
-    lead_path_with(Path::new("./tool"), &mut environment);
+    prepend_to_path(Path::new("./tool"), &mut environment);
     assert_eq!(environment, pairs(&[("PATH", "/srv:/bin:/opt/node")]));
 
     let mut bare = pairs(&[]);
-    lead_path_with(Path::new("/srv/tool"), &mut bare);
+    prepend_to_path(Path::new("/srv/tool"), &mut bare);
     assert_eq!(bare, pairs(&[("PATH", "/srv")]));
 }

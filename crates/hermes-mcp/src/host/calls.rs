@@ -9,15 +9,15 @@ use serde_json::{Map, Value};
 
 use super::Host;
 use crate::{
-    arguments, batch,
-    call::{self, CallError, CallOptions, LoginNeed, Request},
+    arguments, batch, call,
+    call::{CallError, CallOptions, CallRequest, LoginReason},
     catalog::NativeTool,
-    connection::Command,
+    connection::ConnectionCommand,
     content,
-    counters::CallEnd,
-    outcome::{Failure, Outcome},
-    owner::Owner,
-    registry::{Origin, RegisteredTool, Registry},
+    counters::CallResultKind,
+    outcome::{CallFailure, Outcome},
+    registry::{RegisteredTool, Registry, ToolOrigin},
+    server_handle::ServerHandle,
 };
 
 /// One call of a batch.
@@ -50,7 +50,7 @@ impl Host {
     ) -> Outcome {
         match registry.find(name) {
             Some(tool) => self.call_tool(tool, arguments, options).await,
-            None => Failure::UnknownTool(name.to_owned()).into(),
+            None => CallFailure::UnknownTool(name.to_owned()).into(),
         }
     }
 
@@ -67,12 +67,12 @@ impl Host {
                     .find(&call.name)
                     .is_some_and(|tool| tool.order == CallOrder::Parallel)
         };
-        batch::run(
+        batch::run_batch(
             calls,
             is_parallel_safe,
             async |call: BatchCall| match call.arguments {
                 Ok(arguments) => self.call_in(registry, &call.name, arguments, options).await,
-                Err(reason) => Failure::Transport(format!(
+                Err(reason) => CallFailure::Transport(format!(
                     "the arguments of `{}` cannot be read: {reason}",
                     call.name
                 ))
@@ -89,19 +89,19 @@ impl Host {
         arguments: Map<String, Value>,
         options: &CallOptions,
     ) -> Outcome {
-        let Some(owner) = self.owner(&tool.server) else {
-            return Failure::Transport(format!(
+        let Some(owner) = self.handle(&tool.server) else {
+            return CallFailure::Transport(format!(
                 "server `{}` is not connected any more",
                 tool.server
             ))
             .into();
         };
         match &tool.origin {
-            Origin::Native(native) => {
+            ToolOrigin::Native(native) => {
                 let result = self.call_native(&owner, native, arguments, options).await;
-                self.finish(&owner, native, result).await
+                self.build_outcome(&owner, native, result).await
             }
-            Origin::Utility(utility) => {
+            ToolOrigin::Utility(utility) => {
                 Box::pin(self.call_utility(&owner, *utility, &arguments, options)).await
             }
         }
@@ -114,12 +114,12 @@ impl Host {
         arguments: Map<String, Value>,
         options: &CallOptions,
     ) -> Result<CallToolResult, CallError> {
-        let owner = self.owner(&tool.server);
+        let owner = self.handle(&tool.server);
         match (owner, &tool.origin) {
-            (Some(owner), Origin::Native(native)) => {
+            (Some(owner), ToolOrigin::Native(native)) => {
                 self.call_native(&owner, native, arguments, options).await
             }
-            _ => Err(CallError::UnknownShape(
+            _ => Err(CallError::UnexpectedResponse(
                 "only a server's own tools have raw results".into(),
             )),
         }
@@ -127,7 +127,7 @@ impl Host {
 
     pub(super) async fn call_native(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<ServerHandle>,
         tool: &NativeTool,
         arguments: Map<String, Value>,
         options: &CallOptions,
@@ -136,7 +136,12 @@ impl Host {
         let params =
             CallToolRequestParams::new(tool.definition.name.clone()).with_arguments(arguments);
         match self
-            .ask(owner, Request::Tool(params), tool.is_repeatable(), options)
+            .send_request(
+                owner,
+                CallRequest::Tool(params),
+                tool.is_safe_to_retry(),
+                options,
+            )
             .await?
         {
             ServerResult::CallToolResult(result) => Ok(result),
@@ -146,47 +151,47 @@ impl Host {
     }
 
     /// Sends one request in its server's order, and once more if that can do no harm.
-    pub(super) async fn ask(
+    pub(super) async fn send_request(
         &self,
-        owner: &Arc<Owner>,
-        request: Request,
+        owner: &Arc<ServerHandle>,
+        request: CallRequest,
         is_repeatable: bool,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
-        let _turn = match &owner.turn {
+        let _turn = match &owner.call_permits {
             Some(turn) => Some(tokio::select! {
                 permit = turn.acquire() => permit,
                 () = options.cancel.cancelled() => {
-                    owner.counters.called(CallEnd::Cancelled);
+                    owner.counters.record_call(CallResultKind::Cancelled);
                     return Err(CallError::Interrupted);
                 }
             }),
             None => None,
         };
-        let mut result = self.ask_once(owner, &request, options).await;
-        if let Err(CallError::Lost { is_unsent, .. }) = &result
+        let mut result = self.send_request_once(owner, &request, options).await;
+        if let Err(CallError::ConnectionLost { is_unsent, .. }) = &result
             && (*is_unsent || is_repeatable)
         {
-            result = self.ask_once(owner, &request, options).await;
+            result = self.send_request_once(owner, &request, options).await;
         }
-        owner.counters.called(match &result {
-            Ok(_) => CallEnd::Fine,
-            Err(CallError::TimedOut { .. }) => CallEnd::TimedOut,
-            Err(CallError::Interrupted) => CallEnd::Cancelled,
-            Err(_) => CallEnd::Failed,
+        owner.counters.record_call(match &result {
+            Ok(_) => CallResultKind::Succeeded,
+            Err(CallError::TimedOut { .. }) => CallResultKind::TimedOut,
+            Err(CallError::Interrupted) => CallResultKind::Cancelled,
+            Err(_) => CallResultKind::Failed,
         });
         result
     }
 
-    async fn ask_once(
+    async fn send_request_once(
         &self,
-        owner: &Arc<Owner>,
-        request: &Request,
+        owner: &Arc<ServerHandle>,
+        request: &CallRequest,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
         let session = async {
-            let session = call::session(owner).await?;
-            call::ensure_accepted(owner, &session, request).await?;
+            let session = call::acquire_session(owner).await?;
+            call::check_pin(owner, &session, request).await?;
             Ok(session)
         };
         let session = tokio::select! {
@@ -195,48 +200,51 @@ impl Host {
         };
         owner
             .breaker
-            .admit(Instant::now())
-            .map_err(|remaining| CallError::Resting {
+            .check_call(Instant::now())
+            .map_err(|remaining| CallError::CircuitOpen {
                 server: owner.name.clone(),
                 remaining,
             })?;
         let timeout = options
             .timeout
             .unwrap_or_else(|| owner.server.load().timeout);
-        let result = call::exchange(&session, request, timeout, options, &self.inner.tasks).await;
+        let result =
+            call::execute_request(&session, request, timeout, options, &self.state.tasks).await;
         match &result {
-            Ok(_) | Err(CallError::Refused { .. }) => owner.breaker.succeed(),
-            Err(CallError::Lost { .. }) => owner.breaker.fail(Instant::now()),
+            Ok(_) | Err(CallError::Refused { .. }) => owner.breaker.record_success(),
+            Err(CallError::ConnectionLost { .. }) => owner.breaker.record_failure(Instant::now()),
             Err(CallError::NeedsAuth {
-                need: LoginNeed::Access { reason },
+                need: LoginReason::Access { reason },
                 ..
             }) => {
                 let challenge = reason.clone();
-                let _ = owner.mailbox.try_send(Command::AuthLost { challenge });
+                let _ = owner
+                    .mailbox
+                    .try_send(ConnectionCommand::AuthLost { challenge });
             }
-            Err(_) => owner.breaker.end_undecided(Instant::now()),
+            Err(_) => owner.breaker.record_inconclusive(Instant::now()),
         }
         result
     }
 
-    pub(super) async fn finish(
+    pub(super) async fn build_outcome(
         &self,
-        owner: &Owner,
+        owner: &ServerHandle,
         tool: &NativeTool,
         result: Result<CallToolResult, CallError>,
     ) -> Outcome {
         let result = match result {
             Ok(result) => result,
-            Err(error) => return owner.failure(error).into(),
+            Err(error) => return owner.to_failure(error).into(),
         };
-        if let (Some(content), Some(check)) = (&result.structured_content, tool.output_check())
+        if let (Some(content), Some(check)) = (&result.structured_content, tool.output_validator())
             && let Err(problem) = check.validate(content)
         {
             tracing::warn!(server = %owner.name, tool = %tool.name, problem, "structured result does not match its output schema");
         }
         let link_tool = self.read_resource_name(&owner.name);
-        Outcome::from_result(result, &self.inner.media, link_tool.as_ref(), &|text| {
-            owner.redacted(text)
+        Outcome::from_result(result, &self.state.media, link_tool.as_ref(), &|text| {
+            owner.redact(text)
         })
         .await
         .amend_error(|text| owner.add_sandbox_note(text))
@@ -245,7 +253,7 @@ impl Host {
 
 /// Reads an answer of unknown shape again, with a note in the place of every block that cannot be read.
 pub(super) fn read_leniently<T: DeserializeOwned>(result: ServerResult) -> Result<T, CallError> {
-    let unknown = |error: serde_json::Error| CallError::UnknownShape(error.to_string());
+    let unknown = |error: serde_json::Error| CallError::UnexpectedResponse(error.to_string());
     let mut value = serde_json::to_value(result).map_err(unknown)?;
     content::note_unreadable_blocks(&mut value);
     serde_json::from_value(value).map_err(unknown)

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use hermes_config::{
-    Fingerprint, Resolved, Server, ServerEntry, Settings, TransportSettings, Variables,
+    Fingerprint, ResolvedServer, Server, ServerEntry, Settings, TransportSettings, Variables,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Host, Member, naming};
-use crate::{connection, link::Status, oauth::TokenFiles};
+use super::{Host, HostedServer, naming};
+use crate::{connection, link::LinkStatus, oauth::TokenFiles};
 
 /// What a reload did, by server name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct ReloadReport {
 
 impl ReloadReport {
     /// Whether nothing was started or stopped.
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_noop(&self) -> bool {
         self.added.is_empty()
             && self.removed.is_empty()
             && self.restarted.is_empty()
@@ -37,37 +37,38 @@ impl ReloadReport {
 
 /// What a reload does to a server that is to be connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum ReloadAction {
     Added,
     Restarted,
     Retried,
     Unchanged,
 }
 
-impl Fate {
-    fn of(before: Option<&Member>, fingerprint: Option<&Fingerprint>) -> Self {
-        let Some(owner) = before.and_then(Member::owner) else {
+impl ReloadAction {
+    fn for_server(before: Option<&HostedServer>, fingerprint: Option<&Fingerprint>) -> Self {
+        let Some(owner) = before.and_then(HostedServer::handle) else {
             return Self::Added;
         };
         if !owner.is_same_connection(fingerprint) {
             return Self::Restarted;
         }
         match owner.link.borrow().status {
-            Status::Parked | Status::NeedsAuth | Status::Reconnecting | Status::Invalid => {
-                Self::Retried
-            }
+            LinkStatus::Parked
+            | LinkStatus::NeedsAuth
+            | LinkStatus::Reconnecting
+            | LinkStatus::Invalid => Self::Retried,
             _ => Self::Unchanged,
         }
     }
 }
 
 impl ReloadReport {
-    fn note(&mut self, fate: Fate, name: String) {
+    fn record(&mut self, fate: ReloadAction, name: String) {
         match fate {
-            Fate::Added => self.added.push(name),
-            Fate::Restarted => self.restarted.push(name),
-            Fate::Retried => self.retried.push(name),
-            Fate::Unchanged => self.unchanged.push(name),
+            ReloadAction::Added => self.added.push(name),
+            ReloadAction::Restarted => self.restarted.push(name),
+            ReloadAction::Retried => self.retried.push(name),
+            ReloadAction::Unchanged => self.unchanged.push(name),
         }
     }
 }
@@ -78,9 +79,9 @@ impl Host {
         self.check_ready().await;
         let variables = Arc::new(settings.variables.clone());
         let entries = settings.servers.iter();
-        let wanted = entries.map(|entry| self.want(entry, variables.clone()));
+        let wanted = entries.map(|entry| self.resolve_entry(entry, variables.clone()));
         let wanted = futures::future::join_all(wanted).await;
-        let members = self.inner.members.load_full();
+        let members = self.state.servers.load_full();
         let find = |name: &str| members.iter().find(|member| member.name().as_str() == name);
         let mut report = ReloadReport::default();
         let gone = members
@@ -92,10 +93,10 @@ impl Host {
             match wanted {
                 Some((_, resolved)) => {
                     let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
-                    let fate = Fate::of(before, fingerprint);
-                    report.note(fate, entry.name.to_string());
+                    let fate = ReloadAction::for_server(before, fingerprint);
+                    report.record(fate, entry.name.to_string());
                 }
-                None if before.and_then(Member::owner).is_some() => {
+                None if before.and_then(HostedServer::handle).is_some() => {
                     report.removed.push(entry.name.to_string());
                 }
                 None => {}
@@ -106,24 +107,24 @@ impl Host {
 
     /// Compares the running servers with a configuration and applies the difference.
     pub async fn reload(&self, settings: &Settings) -> ReloadReport {
-        let inner = &self.inner;
-        let _one_at_a_time = inner.reloading.lock().await;
+        let inner = &self.state;
+        let _one_at_a_time = inner.reload_lock.lock().await;
         // A server that is gone counts as failed, whatever its state was until now.
         self.check_ready().await;
         inner
-            .surroundings
+            .context
             .variables
             .store(Arc::new(settings.variables.clone()));
         inner.naming.store(Arc::new(naming(settings)));
-        if settings.servers.iter().any(starts_a_process) {
-            inner.surroundings.processes.prepare();
+        if settings.servers.iter().any(needs_process) {
+            inner.context.processes.start_guard();
         }
-        let variables = inner.surroundings.variables.load_full();
+        let variables = inner.context.variables.load_full();
         let entries = settings.servers.iter();
-        let wanted = entries.map(|entry| self.want(entry, variables.clone()));
+        let wanted = entries.map(|entry| self.resolve_entry(entry, variables.clone()));
         let wanted = futures::future::join_all(wanted).await;
 
-        let old = inner.members.load_full();
+        let old = inner.servers.load_full();
         let mut report = ReloadReport::default();
         let mut stopping = Vec::new();
         for member in old
@@ -131,7 +132,7 @@ impl Host {
             .filter(|member| settings.server(member.name().as_str()).is_none())
         {
             report.removed.push(member.name().to_string());
-            stopping.extend(member.owner().cloned());
+            stopping.extend(member.handle().cloned());
         }
         let mut members = Vec::with_capacity(wanted.len());
         let mut starting = Vec::new();
@@ -140,41 +141,41 @@ impl Host {
             let before = old.iter().find(|member| *member.name() == entry.name);
             let name = entry.name.to_string();
             let Some((server, resolved)) = wanted else {
-                if let Some(owner) = before.and_then(Member::owner) {
+                if let Some(owner) = before.and_then(HostedServer::handle) {
                     report.removed.push(name);
                     stopping.push(owner.clone());
                 }
-                members.push(Member::idle(entry));
+                members.push(HostedServer::inactive(entry));
                 continue;
             };
             let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
-            let fate = Fate::of(before, fingerprint);
-            report.note(fate, name);
-            if let Some(owner) = before.and_then(Member::owner) {
-                if matches!(fate, Fate::Retried | Fate::Unchanged) {
+            let fate = ReloadAction::for_server(before, fingerprint);
+            report.record(fate, name);
+            if let Some(owner) = before.and_then(HostedServer::handle) {
+                if matches!(fate, ReloadAction::Retried | ReloadAction::Unchanged) {
                     let is_pinned_alike = owner.settings().pin_tools == server.pin_tools;
                     owner.server.store(server);
-                    if !is_pinned_alike || owner.withholds_tools() {
-                        owner.list_tools_again();
+                    if !is_pinned_alike || owner.has_withheld_tools() {
+                        owner.relist_tools();
                     }
-                    if fate == Fate::Retried {
+                    if fate == ReloadAction::Retried {
                         owner.wake();
                     }
-                    members.push(Member::Live(owner.clone()));
+                    members.push(HostedServer::Managed(owner.clone()));
                     continue;
                 }
                 stopping.push(owner.clone());
             }
-            let files = TokenFiles::new(&inner.surroundings.home, &names, &entry.name);
+            let files = TokenFiles::new(&inner.context.home, &names, &entry.name);
             let (owner, connection) =
-                Member::connection(server, resolved, &inner.surroundings, files);
-            members.push(Member::Live(owner));
+                HostedServer::new_connection(server, resolved, &inner.context, files);
+            members.push(HostedServer::Managed(owner));
             starting.push(connection);
         }
         // Old processes go before new ones come: never two for one server.
         futures::future::join_all(stopping.iter().map(|owner| owner.stop())).await;
-        inner.members.store(Arc::new(members));
-        (inner.surroundings.changed)();
+        inner.servers.store(Arc::new(members));
+        (inner.context.changed)();
         for connection in starting {
             inner.tasks.spawn(connection.run());
         }
@@ -182,21 +183,21 @@ impl Host {
     }
 
     /// The server an entry asks for, or `None` if it is not to be connected.
-    async fn want(
+    async fn resolve_entry(
         &self,
         entry: &ServerEntry,
         variables: Arc<Variables>,
-    ) -> Option<(Arc<Server>, Option<Resolved>)> {
+    ) -> Option<(Arc<Server>, Option<ResolvedServer>)> {
         let server = entry.server.as_ref().ok().filter(|server| server.enabled)?;
         let server = Arc::new(server.clone());
-        let surroundings = &self.inner.surroundings;
-        let resolved = connection::resolve(&server, surroundings, variables).await;
+        let surroundings = &self.state.context;
+        let resolved = connection::resolve_references(&server, surroundings, variables).await;
         Some((server, resolved.ok()))
     }
 }
 
 /// Whether an entry needs a process at once.
-fn starts_a_process(entry: &ServerEntry) -> bool {
+fn needs_process(entry: &ServerEntry) -> bool {
     entry.server.as_ref().is_ok_and(|server| {
         server.enabled && !server.lazy && matches!(server.transport, TransportSettings::Stdio(_))
     })

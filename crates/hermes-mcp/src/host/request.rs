@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::Host;
 use crate::{
-    arguments,
-    call::{self, CallError, CallOptions},
-    link::Status,
-    outcome::{Failure, Outcome},
-    owner::Owner,
-    registry::{Origin, RegisteredTool},
+    arguments, call,
+    call::{CallError, CallOptions},
+    link::LinkStatus,
+    outcome::{CallFailure, Outcome},
+    registry::{RegisteredTool, ToolOrigin},
+    server_handle::ServerHandle,
 };
 
 /// JSON-RPC's code for arguments that a server does not take.
@@ -23,7 +23,7 @@ const INVALID_PARAMS: i32 = -32602;
 /// What is asked of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum ServerRequest {
+pub enum HostRequest {
     /// Its tools as it listed them.
     ListTools,
     /// One call.
@@ -51,7 +51,7 @@ pub enum ServerRequest {
 /// What came of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
-pub enum RequestReport {
+pub enum RequestOutcome {
     /// The server answered, be it with an error of its own.
     Answered {
         /// The members for programs: those of a call's result, or the protocol's own.
@@ -86,7 +86,7 @@ pub enum RequestReport {
     },
 }
 
-impl RequestReport {
+impl RequestOutcome {
     /// What people read of an answer or a failure.
     pub fn text(&self) -> &str {
         match self {
@@ -114,34 +114,34 @@ impl RequestReport {
 impl Host {
     /// Whether this host has a session with the server, or gets one when it is asked something.
     pub(crate) fn can_take_requests(&self, server: &ServerName) -> bool {
-        self.owner(server).is_some_and(|owner| {
+        self.handle(server).is_some_and(|owner| {
             let status = owner.link.borrow().status;
-            status.offers_tools() || status == Status::Parked
+            status.offers_tools() || status == LinkStatus::Parked
         })
     }
 
     /// Does what is asked of a server, as soon as it has a session.
-    pub async fn carry_out(
+    pub async fn execute_request(
         &self,
         server: &ServerName,
-        request: ServerRequest,
+        request: HostRequest,
         options: &CallOptions,
-    ) -> RequestReport {
-        let Some(owner) = self.owner(server) else {
-            let failure = Failure::Transport(format!("server `{server}` is not connected"));
+    ) -> RequestOutcome {
+        let Some(owner) = self.handle(server) else {
+            let failure = CallFailure::Transport(format!("server `{server}` is not connected"));
             return report(&failure.into());
         };
         // What it offers is known when it has one.
         let session = tokio::select! {
-            session = call::session(&owner) => session,
+            session = call::acquire_session(&owner) => session,
             () = options.cancel.cancelled() => Err(CallError::Interrupted),
         };
         if let Err(error) = session {
-            return failed(&owner, error);
+            return failure_outcome(&owner, error);
         }
         match request {
-            ServerRequest::ListTools => tools(&owner),
-            ServerRequest::CallTool {
+            HostRequest::ListTools => list_tools(&owner),
+            HostRequest::CallTool {
                 tool,
                 arguments,
                 is_raw,
@@ -149,23 +149,23 @@ impl Host {
                 self.call_named(&owner, &tool, arguments, is_raw, options)
                     .await
             }
-            ServerRequest::ListResources => match self.list_resources(server, options).await {
-                Ok((resources, templates)) => RequestReport::protocol_object(
+            HostRequest::ListResources => match self.list_resources(server, options).await {
+                Ok((resources, templates)) => RequestOutcome::protocol_object(
                     &json!({"resources": resources, "resourceTemplates": templates}),
                 ),
-                Err(error) => failed(&owner, error),
+                Err(error) => failure_outcome(&owner, error),
             },
-            ServerRequest::ReadResource { uri } => {
+            HostRequest::ReadResource { uri } => {
                 match self.read_resource(server, &uri, options).await {
-                    Ok(result) => RequestReport::protocol_object(&result),
-                    Err(error) => failed(&owner, error),
+                    Ok(result) => RequestOutcome::protocol_object(&result),
+                    Err(error) => failure_outcome(&owner, error),
                 }
             }
-            ServerRequest::ListPrompts => match self.list_prompts(server, options).await {
-                Ok(prompts) => RequestReport::protocol_object(&json!({"prompts": prompts})),
-                Err(error) => failed(&owner, error),
+            HostRequest::ListPrompts => match self.list_prompts(server, options).await {
+                Ok(prompts) => RequestOutcome::protocol_object(&json!({"prompts": prompts})),
+                Err(error) => failure_outcome(&owner, error),
             },
-            ServerRequest::GetPrompt { prompt, arguments } => {
+            HostRequest::GetPrompt { prompt, arguments } => {
                 self.get_named_prompt(&owner, &prompt, arguments, options)
                     .await
             }
@@ -174,12 +174,12 @@ impl Host {
 
     async fn call_named(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<ServerHandle>,
         tool: &str,
         arguments: Map<String, Value>,
         is_raw: bool,
         options: &CallOptions,
-    ) -> RequestReport {
+    ) -> RequestOutcome {
         let server = &owner.name;
         let registry = self.registry();
         let found = registry
@@ -187,32 +187,34 @@ impl Host {
             .or_else(|| registry.find(tool).filter(|tool| tool.server == *server));
         let Some(found) = found else {
             let offers = registry.tools().filter(|tool| tool.server == *server);
-            return RequestReport::UnknownName {
-                offers: offers.map(|tool| tool.original().to_owned()).collect(),
+            return RequestOutcome::UnknownName {
+                offers: offers.map(|tool| tool.original_name().to_owned()).collect(),
                 is_withheld: is_withheld(owner, tool),
             };
         };
         if is_raw {
             return match self.call_raw(found, arguments, options).await {
-                Ok(result) => RequestReport::Answered {
+                Ok(result) => RequestOutcome::Answered {
                     is_error: result.is_error == Some(true),
                     members: serde_json::to_value(&result).unwrap_or_default(),
                     text: None,
                 },
-                Err(error) => failed(owner, error),
+                Err(error) => failure_outcome(owner, error),
             };
         }
         let schema = schema(found);
         let arguments = arguments::coerce(arguments, &schema);
         if let Some(problem) = arguments::problem(&arguments, &schema) {
-            return RequestReport::WrongArguments {
+            return RequestOutcome::WrongArguments {
                 problem,
                 definition: definition(found, &schema),
             };
         }
         let native = match &found.origin {
-            Origin::Native(native) => native,
-            Origin::Utility(_) => return report(&self.call_tool(found, arguments, options).await),
+            ToolOrigin::Native(native) => native,
+            ToolOrigin::Utility(_) => {
+                return report(&self.call_tool(found, arguments, options).await);
+            }
         };
         let result = self.call_native(owner, native, arguments, options).await;
         let is_refused_for_arguments = matches!(
@@ -222,8 +224,8 @@ impl Host {
                 ..
             })
         );
-        let mut report = report(&self.finish(owner, native, result).await);
-        if let RequestReport::Failed { definition, .. } = &mut report
+        let mut report = report(&self.build_outcome(owner, native, result).await);
+        if let RequestOutcome::Failed { definition, .. } = &mut report
             && is_refused_for_arguments
         {
             *definition = Some(self::definition(found, &schema));
@@ -233,17 +235,17 @@ impl Host {
 
     async fn get_named_prompt(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<ServerHandle>,
         name: &str,
         arguments: Map<String, Value>,
         options: &CallOptions,
-    ) -> RequestReport {
+    ) -> RequestOutcome {
         let prompts = match self.list_prompts(&owner.name, options).await {
             Ok(prompts) => prompts,
-            Err(error) => return failed(owner, error),
+            Err(error) => return failure_outcome(owner, error),
         };
         let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
-            return RequestReport::UnknownName {
+            return RequestOutcome::UnknownName {
                 offers: prompts.into_iter().map(|prompt| prompt.name).collect(),
                 is_withheld: false,
             };
@@ -261,29 +263,29 @@ impl Host {
             (None, None) => None,
         };
         if let Some(problem) = problem {
-            return RequestReport::WrongArguments {
+            return RequestOutcome::WrongArguments {
                 problem,
                 definition: serde_json::to_value(prompt).unwrap_or_default(),
             };
         }
         match self.get_prompt(&owner.name, name, arguments, options).await {
-            Ok(result) => RequestReport::protocol_object(&result),
-            Err(error) => failed(owner, error),
+            Ok(result) => RequestOutcome::protocol_object(&result),
+            Err(error) => failure_outcome(owner, error),
         }
     }
 }
 
-fn is_withheld(owner: &Owner, tool: &str) -> bool {
+fn is_withheld(owner: &ServerHandle, tool: &str) -> bool {
     let link = owner.link.borrow();
     let catalog = link.catalog.as_ref();
     catalog.is_some_and(|catalog| catalog.withheld.iter().any(|name| name.as_str() == tool))
 }
 
-fn tools(owner: &Owner) -> RequestReport {
+fn list_tools(owner: &ServerHandle) -> RequestOutcome {
     let catalog = owner.link.borrow().catalog.clone();
     let catalog = catalog.unwrap_or_default();
     let tools: Vec<_> = catalog.tools.iter().map(|tool| &tool.definition).collect();
-    RequestReport::protocol_object(&json!({
+    RequestOutcome::protocol_object(&json!({
         "tools": tools,
         "capabilities": catalog.capabilities,
         "warnings": catalog.all_warnings(),
@@ -292,23 +294,23 @@ fn tools(owner: &Owner) -> RequestReport {
 
 fn schema(tool: &RegisteredTool) -> Value {
     match &tool.origin {
-        Origin::Native(native) => native.input_schema().clone(),
-        Origin::Utility(_) => tool.parameters(),
+        ToolOrigin::Native(native) => native.input_schema().clone(),
+        ToolOrigin::Utility(_) => tool.parameters(),
     }
 }
 
 fn definition(tool: &RegisteredTool, schema: &Value) -> Value {
-    json!({"name": tool.original(), "description": tool.description(), "inputSchema": schema})
+    json!({"name": tool.original_name(), "description": tool.description(), "inputSchema": schema})
 }
 
-fn failed(owner: &Owner, error: CallError) -> RequestReport {
-    report(&owner.failure(error).into())
+fn failure_outcome(owner: &ServerHandle, error: CallError) -> RequestOutcome {
+    report(&owner.to_failure(error).into())
 }
 
-fn report(outcome: &Outcome) -> RequestReport {
+fn report(outcome: &Outcome) -> RequestOutcome {
     let members: Value = serde_json::from_str(&outcome.to_json()).unwrap_or_default();
     if let Outcome::Failure(_) = outcome {
-        return RequestReport::Failed {
+        return RequestOutcome::Failed {
             members,
             definition: None,
         };
@@ -317,7 +319,7 @@ fn report(outcome: &Outcome) -> RequestReport {
     let is_among_members = ["result", "error"]
         .iter()
         .any(|key| members.get(key).and_then(Value::as_str) == Some(&text));
-    RequestReport::Answered {
+    RequestOutcome::Answered {
         text: (!is_among_members).then(|| text.into_owned()),
         is_error: outcome.is_error(),
         members,

@@ -11,13 +11,15 @@ use serde_json::{Map, Value};
 
 use super::{Host, calls::read_leniently};
 use crate::{
-    call::{self, CallError, CallOptions, Request},
-    catalog::{self, ListError},
+    call,
+    call::{CallError, CallOptions, CallRequest},
+    catalog,
+    catalog::ListError,
     names::RegisteredName,
-    outcome::{Failure, Outcome},
-    owner::Owner,
-    registry::Utility,
-    session::Session,
+    outcome::{CallFailure, Outcome},
+    registry::UtilityTool,
+    server_handle::ServerHandle,
+    session::McpSession,
 };
 
 impl Host {
@@ -28,9 +30,9 @@ impl Host {
         uri: &str,
         options: &CallOptions,
     ) -> Result<ReadResourceResult, CallError> {
-        let owner = self.known(server)?;
-        let request = Request::Resource(ReadResourceRequestParams::new(uri));
-        match self.ask(&owner, request, true, options).await? {
+        let owner = self.require_handle(server)?;
+        let request = CallRequest::Resource(ReadResourceRequestParams::new(uri));
+        match self.send_request(&owner, request, true, options).await? {
             ServerResult::ReadResourceResult(result) => Ok(result),
             other => read_leniently(other),
         }
@@ -44,10 +46,10 @@ impl Host {
         arguments: Map<String, Value>,
         options: &CallOptions,
     ) -> Result<GetPromptResult, CallError> {
-        let owner = self.known(server)?;
+        let owner = self.require_handle(server)?;
         let params = GetPromptRequestParams::new(name).with_arguments(arguments);
         match self
-            .ask(&owner, Request::Prompt(params), true, options)
+            .send_request(&owner, CallRequest::Prompt(params), true, options)
             .await?
         {
             ServerResult::GetPromptResult(result) => Ok(result),
@@ -56,10 +58,10 @@ impl Host {
     }
 
     /// Why a request to a server failed, without its secrets.
-    pub fn explain(&self, server: &ServerName, error: &CallError) -> String {
+    pub fn describe_error(&self, server: &ServerName, error: &CallError) -> String {
         let text = error.to_string();
-        match self.owner(server) {
-            Some(owner) => owner.redacted(&text),
+        match self.handle(server) {
+            Some(owner) => owner.redact(&text),
             None => Redactor::default().redact(&text).into_owned(),
         }
     }
@@ -81,7 +83,7 @@ impl Host {
         server: &ServerName,
         options: &CallOptions,
     ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), CallError> {
-        self.list(server, options, async |session| {
+        self.list_with_session(server, options, async |session| {
             let capabilities = &session.info.capabilities;
             let (resources, templates) = tokio::join!(
                 catalog::list_resources(&session.peer, capabilities),
@@ -98,7 +100,7 @@ impl Host {
         server: &ServerName,
         options: &CallOptions,
     ) -> Result<Vec<Prompt>, CallError> {
-        self.list(server, options, async |session| {
+        self.list_with_session(server, options, async |session| {
             let list = catalog::list_prompts(&session.peer, &session.info.capabilities).await?;
             Ok(list.items)
         })
@@ -106,20 +108,22 @@ impl Host {
     }
 
     /// Lists something within the time of a call. Listings do not queue behind calls.
-    async fn list<T>(
+    async fn list_with_session<T>(
         &self,
         server: &ServerName,
         options: &CallOptions,
-        list: impl AsyncFnOnce(&Session) -> Result<T, ListError>,
+        list: impl AsyncFnOnce(&McpSession) -> Result<T, ListError>,
     ) -> Result<T, CallError> {
-        let owner = self.known(server)?;
+        let owner = self.require_handle(server)?;
         let work = async {
-            let session = call::session(&owner).await?;
+            let session = call::acquire_session(&owner).await?;
             let limit = options
                 .timeout
                 .unwrap_or_else(|| owner.server.load().timeout);
             match tokio::time::timeout(limit, list(&session)).await {
-                Ok(listed) => listed.map_err(|error| CallError::UnknownShape(error.to_string())),
+                Ok(listed) => {
+                    listed.map_err(|error| CallError::UnexpectedResponse(error.to_string()))
+                }
                 Err(_) => Err(CallError::TimedOut {
                     elapsed: limit,
                     allowed: limit,
@@ -135,33 +139,35 @@ impl Host {
     /// Asks for news of one resource, over reconnects too, until the returned guard is dropped. They come through
     /// [`Host::resource_updates`]. `None`: there is no such server.
     pub fn watch_resource(&self, server: &ServerName, uri: &str) -> Option<ResourceWatch> {
-        let owner = self.owner(server)?;
-        owner.wanted_resources.send_if_modified(|wanted| {
+        let owner = self.handle(server)?;
+        owner.resource_subscriptions.send_if_modified(|wanted| {
             let watchers = wanted.entry(uri.to_owned()).or_default();
             *watchers += 1;
             *watchers == 1
         });
         Some(ResourceWatch {
-            owner: Arc::downgrade(&owner),
+            handle: Arc::downgrade(&owner),
             uri: uri.to_owned(),
         })
     }
 
     pub(super) async fn call_utility(
         &self,
-        owner: &Arc<Owner>,
-        utility: Utility,
+        owner: &Arc<ServerHandle>,
+        utility: UtilityTool,
         arguments: &Map<String, Value>,
         options: &CallOptions,
     ) -> Outcome {
-        let outcome = self.utility(&owner.name, utility, arguments, options).await;
-        outcome.unwrap_or_else(|error| owner.failure(error).into())
+        let outcome = self
+            .run_utility(&owner.name, utility, arguments, options)
+            .await;
+        outcome.unwrap_or_else(|error| owner.to_failure(error).into())
     }
 
-    async fn utility(
+    async fn run_utility(
         &self,
         server: &ServerName,
-        utility: Utility,
+        utility: UtilityTool,
         arguments: &Map<String, Value>,
         options: &CallOptions,
     ) -> Result<Outcome, CallError> {
@@ -171,24 +177,24 @@ impl Host {
                 .and_then(Value::as_str)
                 .filter(|text| !text.is_empty())
         };
-        let missing = |name: &'static str| Ok(Failure::MissingParameter(name).into());
+        let missing = |name: &'static str| Ok(CallFailure::MissingParameter(name).into());
         Ok(match utility {
-            Utility::ListResources => {
+            UtilityTool::ListResources => {
                 let (resources, templates) = self.list_resources(server, options).await?;
                 Outcome::from_resources(&resources, &templates)
             }
-            Utility::ReadResource => {
+            UtilityTool::ReadResource => {
                 let Some(uri) = required("uri") else {
                     return missing("uri");
                 };
                 let result = self.read_resource(server, uri, options).await?;
-                Outcome::from_resource(result, &self.inner.media).await
+                Outcome::from_resource(result, &self.state.media).await
             }
-            Utility::ListPrompts => {
+            UtilityTool::ListPrompts => {
                 let prompts = self.list_prompts(server, options).await?;
                 Outcome::from_prompts(&prompts)
             }
-            Utility::GetPrompt => {
+            UtilityTool::GetPrompt => {
                 let Some(name) = required("name") else {
                     return missing("name");
                 };
@@ -198,7 +204,7 @@ impl Host {
                 };
                 let result = self.get_prompt(server, name, filled, options).await?;
                 let link_tool = self.read_resource_name(server);
-                Outcome::from_prompt(result, &self.inner.media, link_tool.as_ref()).await
+                Outcome::from_prompt(result, &self.state.media, link_tool.as_ref()).await
             }
         })
     }
@@ -207,14 +213,14 @@ impl Host {
     pub(super) fn read_resource_name(&self, server: &ServerName) -> Option<RegisteredName> {
         let registry = self.registry();
         registry
-            .find_original(server, Utility::ReadResource.as_str())
+            .find_original(server, UtilityTool::ReadResource.as_str())
             .map(|tool| tool.name.clone())
     }
 
-    fn known(&self, server: &ServerName) -> Result<Arc<Owner>, CallError> {
-        self.owner(server).ok_or_else(|| CallError::NotConnected {
+    fn require_handle(&self, server: &ServerName) -> Result<Arc<ServerHandle>, CallError> {
+        self.handle(server).ok_or_else(|| CallError::NotConnected {
             server: server.clone(),
-            status: crate::link::Status::Stopped,
+            status: crate::link::LinkStatus::Stopped,
             detail: Some("no such server is connected".into()),
         })
     }
@@ -224,16 +230,16 @@ impl Host {
 #[must_use = "it ends when dropped"]
 pub struct ResourceWatch {
     /// Whoever connected the server, if it has not been replaced since.
-    owner: Weak<Owner>,
+    handle: Weak<ServerHandle>,
     uri: String,
 }
 
 impl Drop for ResourceWatch {
     fn drop(&mut self) {
-        let Some(owner) = self.owner.upgrade() else {
+        let Some(owner) = self.handle.upgrade() else {
             return;
         };
-        owner.wanted_resources.send_if_modified(|wanted| {
+        owner.resource_subscriptions.send_if_modified(|wanted| {
             let Some(watchers) = wanted.get_mut(&self.uri) else {
                 return false;
             };

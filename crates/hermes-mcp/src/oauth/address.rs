@@ -15,16 +15,16 @@ use super::OAuthError;
 
 /// How far requests may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum AddressPolicy {
     /// The server itself is on this machine or in the user's network.
     Anywhere,
     /// The server is on the internet.
     Public,
 }
 
-impl Reach {
+impl AddressPolicy {
     /// How far a server at this address may lead.
-    pub(super) async fn of(server: &Url) -> Self {
+    pub(super) async fn for_server(server: &Url) -> Self {
         let is_near = match server.host() {
             Some(Host::Ipv4(address)) => !is_public(address.into()),
             Some(Host::Ipv6(address)) => !is_public(address.into()),
@@ -49,7 +49,7 @@ impl Reach {
     pub(super) fn check(self, url: &Url) -> Result<(), OAuthError> {
         let refused = |reason: &str| {
             Err(OAuthError::Address {
-                url: shown(url),
+                url: display_url(url),
                 reason: reason.into(),
             })
         };
@@ -73,15 +73,15 @@ impl Reach {
     pub(super) fn resolver(self) -> Option<Arc<dyn Resolve>> {
         match self {
             Self::Anywhere => None,
-            Self::Public => Some(Arc::new(PublicOnly)),
+            Self::Public => Some(Arc::new(PublicResolver)),
         }
     }
 }
 
 /// Finds public addresses alone. Checking here leaves no time in which a name could change its meaning.
-struct PublicOnly;
+struct PublicResolver;
 
-impl Resolve for PublicOnly {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let found: Vec<SocketAddr> =
@@ -100,7 +100,7 @@ impl Resolve for PublicOnly {
 }
 
 /// An address as people may see it.
-pub(super) fn shown(url: &Url) -> String {
+pub(super) fn display_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
@@ -183,31 +183,41 @@ mod tests {
             "ftp://as.example/",
             "file:///etc/passwd",
         ] {
-            assert!(Reach::Public.check(&url(inside)).is_err(), "{inside}");
+            assert!(
+                AddressPolicy::Public.check(&url(inside)).is_err(),
+                "{inside}"
+            );
         }
         for outside in [
             "https://as.example/",
             "https://1.1.1.1/",
             "https://[2606:4700::1]/",
         ] {
-            assert_eq!(Reach::Public.check(&url(outside)), Ok(()), "{outside}");
+            assert_eq!(
+                AddressPolicy::Public.check(&url(outside)),
+                Ok(()),
+                "{outside}"
+            );
         }
     }
 
     #[tokio::test]
     async fn a_server_on_this_machine_may_name_others_here() {
-        let reach = Reach::of(&url("http://127.0.0.1:8000/mcp")).await;
-        assert_eq!(reach, Reach::Anywhere);
+        let reach = AddressPolicy::for_server(&url("http://127.0.0.1:8000/mcp")).await;
+        assert_eq!(reach, AddressPolicy::Anywhere);
         assert_eq!(reach.check(&url("http://localhost:9000/")), Ok(()));
         assert!(reach.check(&url("file:///etc/passwd")).is_err());
-        assert_eq!(Reach::of(&url("https://8.8.8.8/mcp")).await, Reach::Public);
+        assert_eq!(
+            AddressPolicy::for_server(&url("https://8.8.8.8/mcp")).await,
+            AddressPolicy::Public
+        );
     }
 
     #[tokio::test]
     async fn a_name_that_leads_inside_resolves_to_nothing() {
         // The hosts file knows this one everywhere.
         let name: Name = "localhost".parse().unwrap();
-        let found = PublicOnly.resolve(name).await;
+        let found = PublicResolver.resolve(name).await;
         assert!(found.is_err_and(|error| error.to_string().contains("private network")));
     }
 }

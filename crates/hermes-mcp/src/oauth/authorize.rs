@@ -7,55 +7,56 @@ use hermes_config::server::OAuthGrant;
 use url::Url;
 
 use super::{
-    Flow, LoggedIn, Login, OAuthError, PendingLogin, Person, Presence, Redirect, Tokens, Visit,
-    callback::{Listener, Reply},
-    client::Client,
+    AuthorizationPrompt, AuthorizationRedirect, Login, LoginFlow, LoginMode, LoginSummary, LoginUi,
+    OAuthError, PendingLogin, Tokens,
+    callback::{BrowserReply, CallbackListener},
+    client::OAuthClient,
     dpop::DpopKey,
-    login::Prepared,
+    login::LoginContext,
     pkce,
-    requests::Requests,
+    requests::OAuthHttpClient,
 };
 
 /// Where a callback listens, and under which address the authorization server knows it.
-struct Way {
+struct CallbackRoute {
     redirect_uri: String,
     /// `None`: the person brings the answer.
-    listener: Option<Listener>,
+    listener: Option<CallbackListener>,
 }
 
 /// A login that was begun.
-struct Begun {
-    visit: Visit,
+struct StartedAuthorization {
+    prompt: AuthorizationPrompt,
     pending: PendingLogin,
-    client: Client,
-    listener: Option<Listener>,
+    client: OAuthClient,
+    listener: Option<CallbackListener>,
 }
 
 impl Login {
     /// Sends a person to the authorization server and waits for the answer, whichever way it comes. If a browser brings
     /// it, `waiting` is that browser from then on.
-    pub(super) async fn by_code(
+    pub(super) async fn log_in_with_code(
         &self,
-        prepared: &Prepared,
-        person: &dyn Person,
-        flow: Option<Flow>,
-        waiting: &mut Reply,
+        prepared: &LoginContext,
+        person: &dyn LoginUi,
+        flow: Option<LoginFlow>,
+        waiting: &mut BrowserReply,
     ) -> Result<Tokens, OAuthError> {
-        let is_here = person.presence() == Presence::Here;
-        let listens = is_here && flow != Some(Flow::Paste);
-        let begun = self.begin(prepared, person, listens).await?;
+        let is_here = person.mode() == LoginMode::Interactive;
+        let listens = is_here && flow != Some(LoginFlow::Paste);
+        let begun = self.start_authorization(prepared, person, listens).await?;
         if !is_here {
             self.files.store_pending(&begun.pending)?;
             let server = self.server.to_string();
-            let url = begun.visit.url;
-            return Err(OAuthError::AnswerPending { server, url });
+            let url = begun.prompt.url;
+            return Err(OAuthError::RedirectPending { server, url });
         }
-        person.visit(&begun.visit).await;
-        let callback = Url::parse(&begun.visit.redirect_uri);
+        person.open_url(&begun.prompt).await;
+        let callback = Url::parse(&begun.prompt.redirect_uri);
         let callback = callback.map_or_else(|_| "/callback".into(), |url| url.path().to_owned());
         let redirect = match &begun.listener {
             Some(listener) => tokio::select! {
-                heard = listener.wait(&callback) => {
+                heard = listener.wait_for_redirect(&callback) => {
                     let (redirect, reply) = heard?;
                     *waiting = reply;
                     redirect
@@ -64,43 +65,43 @@ impl Login {
             },
             None => pasted(person, &begun.pending).await?,
         };
-        self.exchange(&prepared.requests, &begun.pending, &begun.client, &redirect)
+        self.exchange_code(&prepared.requests, &begun.pending, &begun.client, &redirect)
             .await
     }
 
     /// Ends a login that was begun before, with the address that the browser was sent to.
-    pub async fn finish_pending(&self, answer: &str) -> Result<LoggedIn, OAuthError> {
-        let nothing = || OAuthError::NothingPending {
+    pub async fn finish_pending(&self, answer: &str) -> Result<LoginSummary, OAuthError> {
+        let nothing = || OAuthError::NoPendingLogin {
             server: self.server.to_string(),
         };
         let pending = self.files.pending().ok_or_else(nothing)?;
         let age = now().saturating_sub(pending.began);
         // A code lives for minutes; a login that is older is of use to a thief only.
         if age > 2 * self.settings.timeout.as_secs() {
-            self.files.forget_pending();
+            self.files.delete_pending();
             return Err(nothing());
         }
-        let redirect = Redirect::parse(answer)?;
-        let requests = Requests::new(&self.http).await?;
-        let need = self.need(&requests, &pending.metadata);
+        let redirect = AuthorizationRedirect::parse(answer)?;
+        let requests = OAuthHttpClient::new(&self.http).await?;
+        let need = self.client_lookup(&requests, &pending.metadata);
         let client = need
-            .known()?
+            .find_client()?
             .filter(|client| client.id == pending.client_id)
             .ok_or_else(nothing)?;
         let tokens = self
-            .exchange(&requests, &pending, &client, &redirect)
+            .exchange_code(&requests, &pending, &client, &redirect)
             .await?;
         let metadata = pending.metadata;
-        self.keep(&metadata, tokens).await
+        self.store_tokens(&metadata, tokens).await
     }
 
-    async fn begin(
+    async fn start_authorization(
         &self,
-        prepared: &Prepared,
-        person: &dyn Person,
+        prepared: &LoginContext,
+        person: &dyn LoginUi,
         listens: bool,
-    ) -> Result<Begun, OAuthError> {
-        let found = &prepared.found;
+    ) -> Result<StartedAuthorization, OAuthError> {
+        let found = &prepared.discovered;
         let metadata = &found.metadata;
         let offers_s256 = metadata
             .code_challenge_methods_supported
@@ -113,31 +114,33 @@ impl Login {
         }
         let mut address = metadata.authorization_url()?;
         prepared.requests.check(&address)?;
-        let way = self.way(prepared, listens).await?;
+        let way = self.choose_callback(prepared, listens).await?;
         let scope = self.scope(prepared, OAuthGrant::AuthorizationCode);
         let client = self
-            .client(prepared, person, &way.redirect_uri, scope.as_deref())
+            .choose_client(prepared, person, &way.redirect_uri, scope.as_deref())
             .await?;
-        self.need(&prepared.requests, metadata)
-            .remember(&client, &way.redirect_uri)?;
+        self.client_lookup(&prepared.requests, metadata)
+            .store_client(&client, &way.redirect_uri)?;
         let pending = PendingLogin {
-            state: pkce::random()?,
-            verifier: pkce::random()?,
+            state: pkce::random_token()?,
+            verifier: pkce::random_token()?,
             redirect_uri: way.redirect_uri.clone(),
             resource: found.resource.clone(),
             scope,
-            dpop_key: self.key(prepared)?.map(|key| key.to_pkcs8().to_owned()),
+            dpop_key: self
+                .new_dpop_key(prepared)?
+                .map(|key| key.to_pkcs8().to_owned()),
             metadata: metadata.clone(),
             client_id: client.id.clone(),
             began: now(),
         };
-        write_question(&mut address, &pending);
-        Ok(Begun {
-            visit: Visit {
+        append_authorization_query(&mut address, &pending);
+        Ok(StartedAuthorization {
+            prompt: AuthorizationPrompt {
                 url: address.into(),
                 issuer: metadata.issuer.clone(),
                 redirect_uri: way.redirect_uri,
-                is_waited_for: way.listener.is_some(),
+                has_listener: way.listener.is_some(),
             },
             pending,
             client,
@@ -146,13 +149,17 @@ impl Login {
     }
 
     /// The callback: the user's own address, else a port of this machine; the one that is registered, if it is free.
-    async fn way(&self, prepared: &Prepared, listens: bool) -> Result<Way, OAuthError> {
+    async fn choose_callback(
+        &self,
+        prepared: &LoginContext,
+        listens: bool,
+    ) -> Result<CallbackRoute, OAuthError> {
         let settings = &self.settings;
         let host = &settings.redirect_host;
         let at = |port: u16| format!("http://{host}:{port}/callback");
         let registered = || {
-            let need = self.need(&prepared.requests, &prepared.found.metadata);
-            let uris = need.kept()?.redirect_uris;
+            let need = self.client_lookup(&prepared.requests, &prepared.discovered.metadata);
+            let uris = need.stored_client()?.redirect_uris;
             uris.iter().find_map(|uri| {
                 let port = Url::parse(uri).ok()?.port()?;
                 (at(port) == *uri).then_some(port)
@@ -160,10 +167,10 @@ impl Login {
         };
         if let Some(own) = &settings.redirect_uri {
             let listener = match settings.redirect_port {
-                port if port != 0 && listens => Some(Listener::bind(port).await?),
+                port if port != 0 && listens => Some(CallbackListener::bind(port).await?),
                 _ => None,
             };
-            return Ok(Way {
+            return Ok(CallbackRoute {
                 redirect_uri: own.clone(),
                 listener,
             });
@@ -174,34 +181,34 @@ impl Login {
                 0 => registered().unwrap_or(8765),
                 port => port,
             };
-            return Ok(Way {
+            return Ok(CallbackRoute {
                 redirect_uri: at(port),
                 listener: None,
             });
         }
         let listener = match (settings.redirect_port, registered()) {
-            (0, Some(port)) => match Listener::bind(port).await {
+            (0, Some(port)) => match CallbackListener::bind(port).await {
                 Ok(listener) => listener,
                 // The client is registered anew for the port that is found.
-                Err(_) => Listener::bind(0).await?,
+                Err(_) => CallbackListener::bind(0).await?,
             },
-            (port, _) => Listener::bind(port).await?,
+            (port, _) => CallbackListener::bind(port).await?,
         };
-        Ok(Way {
+        Ok(CallbackRoute {
             redirect_uri: at(listener.port()),
             listener: Some(listener),
         })
     }
 
     /// Turns the code of an answer into tokens.
-    async fn exchange(
+    async fn exchange_code(
         &self,
-        requests: &Requests,
+        requests: &OAuthHttpClient,
         pending: &PendingLogin,
-        client: &Client,
-        redirect: &Redirect,
+        client: &OAuthClient,
+        redirect: &AuthorizationRedirect,
     ) -> Result<Tokens, OAuthError> {
-        let code = redirect.code_for(&pending.state, &pending.metadata)?;
+        let code = redirect.verified_code(&pending.state, &pending.metadata)?;
         let key = pending
             .dpop_key
             .as_deref()
@@ -215,11 +222,12 @@ impl Login {
             ("resource", pending.resource.clone()),
         ];
         let endpoint = self.endpoint(requests, &pending.metadata, client, key.as_ref());
-        let tokens = endpoint.ask(form).await;
+        let tokens = endpoint.request_tokens(form).await;
         if let Err(OAuthError::Refused { error, .. }) = &tokens
             && error == "invalid_client"
         {
-            self.need(requests, &pending.metadata).reject(client)?;
+            self.client_lookup(requests, &pending.metadata)
+                .record_rejection(client)?;
         }
         Ok(Tokens {
             resource: Some(pending.resource.clone()),
@@ -230,28 +238,31 @@ impl Login {
 }
 
 /// Waits for an answer by hand. Who pastes something else has another try: the page may still be open.
-async fn pasted(person: &dyn Person, pending: &PendingLogin) -> Result<Redirect, OAuthError> {
+async fn pasted(
+    person: &dyn LoginUi,
+    pending: &PendingLogin,
+) -> Result<AuthorizationRedirect, OAuthError> {
     loop {
-        let text = person.paste().await?;
-        let read = Redirect::parse(&text).and_then(|redirect| {
-            redirect.code_for(&pending.state, &pending.metadata)?;
+        let text = person.read_redirect().await?;
+        let read = AuthorizationRedirect::parse(&text).and_then(|redirect| {
+            redirect.verified_code(&pending.state, &pending.metadata)?;
             Ok(redirect)
         });
         match read {
-            Err(wrong) if wrong.is_wrong_paste() => person.pasted_wrongly(&wrong),
+            Err(wrong) if wrong.is_wrong_paste() => person.reject_redirect(&wrong),
             read => return read,
         }
     }
 }
 
-fn write_question(address: &mut Url, pending: &PendingLogin) {
+fn append_authorization_query(address: &mut Url, pending: &PendingLogin) {
     let mut query = address.query_pairs_mut();
     query
         .append_pair("response_type", "code")
         .append_pair("client_id", &pending.client_id)
         .append_pair("redirect_uri", &pending.redirect_uri)
         .append_pair("state", &pending.state)
-        .append_pair("code_challenge", &pkce::challenge(&pending.verifier))
+        .append_pair("code_challenge", &pkce::code_challenge(&pending.verifier))
         .append_pair("code_challenge_method", "S256")
         .append_pair("resource", &pending.resource);
     if let Some(scope) = &pending.scope {

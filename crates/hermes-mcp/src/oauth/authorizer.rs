@@ -19,19 +19,19 @@ use url::Url;
 use super::{
     Challenge, Login, OAuthError, TokenFiles, Tokens,
     dpop::{DpopKey, Nonces},
-    files::Stamp,
-    refresh::Occasion,
+    files::TokenFileVersion,
+    refresh::RenewalReason,
     scope,
-    token_endpoint::{PROOF, secret_header},
-    tokens::Age,
+    token_endpoint::{DPOP_HEADER, secret_header},
+    tokens::TokenAge,
 };
 
 /// How long all that can be done about a refusal may take.
-const RECOVERY_LIMIT: Duration = Duration::from_secs(15);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the end of a connection waits for a renewal that is under way.
-const FINISH_LIMIT: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// After a renewal that failed, the old token is used this long before the next one.
-const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
+const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Fills in the settings anew: an identity token in a file is replaced all the time.
 pub(crate) type OAuthSource =
@@ -41,9 +41,9 @@ pub(crate) type OAuthSource =
 pub(crate) struct Authorizer {
     login: Login,
     source: OAuthSource,
-    state: Mutex<State>,
+    state: Mutex<AuthorizerState>,
     /// Held by the one who renews; the others wait and use what came of it.
-    renewing: tokio::sync::Mutex<()>,
+    renewal_lock: tokio::sync::Mutex<()>,
     /// Renewals that go on even if nobody waits for them any more.
     renewals: TaskTracker,
     redactor: Arc<ArcSwap<Redactor>>,
@@ -52,20 +52,20 @@ pub(crate) struct Authorizer {
 }
 
 #[derive(Default)]
-struct State {
+struct AuthorizerState {
     /// The version of the file that was read.
-    stamp: Option<Stamp>,
+    stamp: Option<TokenFileVersion>,
     credentials: Option<Arc<Credentials>>,
     /// No renewal before this time: the last one failed.
-    not_before: Option<Instant>,
+    renew_not_before: Option<Instant>,
     /// A refresh token that the authorization server does not take any more, and why the login is over.
-    dead: Option<(String, OAuthError)>,
+    expired_login: Option<(String, OAuthError)>,
 }
 
-impl State {
+impl AuthorizerState {
     /// Why these tokens are not renewed any more, if that is so.
-    fn end_of(&self, tokens: &Tokens) -> Option<OAuthError> {
-        let (dead, end) = self.dead.as_ref()?;
+    fn expired_login_error(&self, tokens: &Tokens) -> Option<OAuthError> {
+        let (dead, end) = self.expired_login.as_ref()?;
         (tokens.refresh_token.as_ref() == Some(dead)).then(|| end.clone())
     }
 }
@@ -95,18 +95,18 @@ impl std::fmt::Debug for Authorizer {
 
 /// A server's 401 or 403.
 #[derive(Debug, Clone)]
-pub(crate) struct Refusal {
+pub(crate) struct AuthRefusal {
     pub(crate) status: u16,
     pub(crate) challenge: Option<String>,
 }
 
 /// What to do about a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RefusalAction {
     /// Send the request again: there are other credentials now.
-    Repeat,
+    Retry,
     /// Return the refusal to the caller.
-    Stands,
+    GiveUp,
 }
 
 impl Credentials {
@@ -121,14 +121,14 @@ impl Credentials {
             let value = secret_header(&format!("Bearer {token}"))?;
             return Ok(vec![(header::AUTHORIZATION, value)]);
         };
-        let nonce = self.nonces.of(url);
+        let nonce = self.nonces.get(url);
         let proof = key.proof(method.as_str(), url, Some(token), nonce.as_deref())?;
         Ok(vec![
             (
                 header::AUTHORIZATION,
                 secret_header(&format!("DPoP {token}"))?,
             ),
-            (PROOF, secret_header(&proof)?),
+            (DPOP_HEADER, secret_header(&proof)?),
         ])
     }
 }
@@ -144,7 +144,7 @@ impl Authorizer {
             login,
             source,
             state: Mutex::default(),
-            renewing: tokio::sync::Mutex::default(),
+            renewal_lock: tokio::sync::Mutex::default(),
             renewals: TaskTracker::new(),
             redactor,
             secrets,
@@ -152,7 +152,7 @@ impl Authorizer {
     }
 
     /// Takes over the running renewals of an earlier attempt's authorizer.
-    pub(crate) fn after(self, earlier: Option<&Self>) -> Self {
+    pub(crate) fn continuing(self, earlier: Option<&Self>) -> Self {
         let renewals = earlier.map(|earlier| earlier.renewals.clone());
         Self {
             renewals: renewals.unwrap_or_default(),
@@ -161,10 +161,10 @@ impl Authorizer {
     }
 
     /// Waits for renewals that are under way.
-    pub(crate) async fn finish(&self) {
+    pub(crate) async fn wait_for_renewals(&self) {
         self.renewals.close();
         // What hangs for longer would hold up the end of the program.
-        let _ = tokio::time::timeout(FINISH_LIMIT, self.renewals.wait()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.renewals.wait()).await;
     }
 
     pub(crate) fn files(&self) -> &TokenFiles {
@@ -172,108 +172,115 @@ impl Authorizer {
     }
 
     /// Resolves when the token file is another one than was last read.
-    pub(crate) async fn changed(&self) {
+    pub(crate) async fn wait_for_token_change(&self) {
         const PAUSE: Duration = Duration::from_secs(1);
-        while self.files().stamp() == self.state().stamp {
+        while self.files().token_file_version() == self.state().stamp {
             tokio::time::sleep(PAUSE).await;
         }
     }
 
     /// Remembers a nonce that the server wants in the next proofs.
-    pub(crate) fn note_nonce(&self, url: &Url, nonce: &str) {
-        self.login.nonces.note(url, nonce);
+    pub(crate) fn store_nonce(&self, url: &Url, nonce: &str) {
+        self.login.nonces.store(url, nonce);
     }
 
     /// What to send with the next request; `None` while nobody has logged in.
     pub(crate) async fn credentials(&self) -> Result<Option<Arc<Credentials>>, OAuthError> {
-        let current = self.load();
+        let current = self.load_credentials();
         let Some(current) = current else {
             return Ok(None);
         };
         let can_renew = {
             let state = self.state();
             let has_refresh_token = current.tokens.refresh_token.is_some();
-            let is_alive = has_refresh_token && state.end_of(&current.tokens).is_none();
-            (is_alive || self.login.may_need_nobody())
-                && state.not_before.is_none_or(|time| Instant::now() >= time)
+            let is_alive =
+                has_refresh_token && state.expired_login_error(&current.tokens).is_none();
+            (is_alive || self.login.may_be_noninteractive())
+                && state
+                    .renew_not_before
+                    .is_none_or(|time| Instant::now() >= time)
         };
-        if !can_renew || current.tokens.age(SystemTime::now()) == Age::Fresh {
+        if !can_renew || current.tokens.age(SystemTime::now()) == TokenAge::Fresh {
             return Ok(Some(current));
         }
-        let renewal = self.recover(Some(&current), Occasion::Due);
-        match tokio::time::timeout(RECOVERY_LIMIT, renewal).await {
+        let renewal = self.replace_credentials(Some(&current), RenewalReason::Due);
+        match tokio::time::timeout(RECOVERY_TIMEOUT, renewal).await {
             Ok(Ok(())) => {}
             // The server has the last word: this clock may be wrong, or the token may hold a little longer.
-            Ok(Err(error)) => self.put_off(&error),
-            Err(_) => self.put_off(&OAuthError::TimedOut(RECOVERY_LIMIT)),
+            Ok(Err(error)) => self.delay_renewal(&error),
+            Err(_) => self.delay_renewal(&OAuthError::TimedOut(RECOVERY_TIMEOUT)),
         }
-        Ok(self.load())
+        Ok(self.load_credentials())
     }
 
     /// Does what can be done about a refusal without a person.
-    pub(crate) async fn refused(
+    pub(crate) async fn handle_refusal(
         &self,
         used: Option<&Arc<Credentials>>,
-        refusal: &Refusal,
-    ) -> Result<Verdict, OAuthError> {
+        refusal: &AuthRefusal,
+    ) -> Result<RefusalAction, OAuthError> {
         let challenge = refusal.challenge.as_deref().map(Challenge::parse);
         let challenge = challenge.unwrap_or_default();
         if challenge.error.as_deref() == Some("use_dpop_nonce") {
-            return Ok(Verdict::Repeat);
+            return Ok(RefusalAction::Retry);
         }
         let outcome = async {
             if refusal.status != 403 {
-                return self.recover(used, Occasion::Rejected(&challenge)).await;
+                return self
+                    .replace_credentials(used, RenewalReason::Rejected(&challenge))
+                    .await;
             }
-            self.step_up(used, &challenge).await
+            self.request_more_scopes(used, &challenge).await
         };
         if refusal.status == 403 && !challenge.is_insufficient_scope() {
-            return Ok(Verdict::Stands);
+            return Ok(RefusalAction::GiveUp);
         }
-        match tokio::time::timeout(RECOVERY_LIMIT, Box::pin(outcome)).await {
-            Ok(Ok(())) => Ok(Verdict::Repeat),
+        match tokio::time::timeout(RECOVERY_TIMEOUT, Box::pin(outcome)).await {
+            Ok(Ok(())) => Ok(RefusalAction::Retry),
             Ok(Err(error)) => {
-                if error.needs_person() && refusal.status != 403 {
-                    self.remember(&challenge);
+                if error.needs_login() && refusal.status != 403 {
+                    self.store_challenge(&challenge);
                 }
                 Err(error)
             }
-            Err(_) => Err(OAuthError::TimedOut(RECOVERY_LIMIT)),
+            Err(_) => Err(OAuthError::TimedOut(RECOVERY_TIMEOUT)),
         }
     }
 
     /// Gets other credentials than those that were used. One at a time: all who were refused share what comes of it.
-    async fn recover(
+    async fn replace_credentials(
         &self,
         used: Option<&Arc<Credentials>>,
-        occasion: Occasion<'_>,
+        occasion: RenewalReason<'_>,
     ) -> Result<(), OAuthError> {
-        let _one_at_a_time = self.renewing.lock().await;
-        let current = self.load();
-        if is_other(used, current.as_ref()) {
+        let _one_at_a_time = self.renewal_lock.lock().await;
+        let current = self.load_credentials();
+        if was_replaced(used, current.as_ref()) {
             return Ok(());
         }
-        if self.login.may_need_nobody() && self.get_alone(occasion, None).await? {
+        if self.login.may_be_noninteractive()
+            && self.get_tokens_noninteractively(occasion, None).await?
+        {
             return Ok(());
         }
         let Some(current) = current else {
-            return Err(self.files().missing_tokens(&self.login.url()?));
+            return Err(self.files().missing_tokens_error(&self.login.url()?));
         };
-        if let Some(end) = self.state().end_of(&current.tokens) {
+        if let Some(end) = self.state().expired_login_error(&current.tokens) {
             return Err(end);
         }
         let renewed = self.renew(&current.tokens, occasion).await;
-        if let Err(end @ OAuthError::LoginOver { .. }) = &renewed
+        if let Err(end @ OAuthError::LoginExpired { .. }) = &renewed
             && let Some(token) = &current.tokens.refresh_token
         {
-            self.state().dead = Some((token.clone(), end.clone()));
+            self.state().expired_login = Some((token.clone(), end.clone()));
         }
         let renewed = renewed?;
-        self.load();
+        self.load_credentials();
         // Nothing was gained if the very token came back that the server refuses.
         match occasion {
-            Occasion::Rejected(_) if renewed.access_token == current.tokens.access_token => {
-                Err(OAuthError::LoginOver {
+            RenewalReason::Rejected(_) if renewed.access_token == current.tokens.access_token => {
+                Err(OAuthError::LoginExpired {
                     reason: "the server does not accept it any more".into(),
                 })
             }
@@ -283,15 +290,21 @@ impl Authorizer {
 
     /// Renews in a task of its own: once the authorization server has replaced a refresh token, the new one must reach
     /// the file, or the login is lost. Whoever asked for it may give up meanwhile.
-    async fn renew(&self, tokens: &Tokens, occasion: Occasion<'_>) -> Result<Tokens, OAuthError> {
+    async fn renew(
+        &self,
+        tokens: &Tokens,
+        occasion: RenewalReason<'_>,
+    ) -> Result<Tokens, OAuthError> {
         let (login, tokens) = (self.login.clone(), tokens.clone());
         let challenge = match occasion {
-            Occasion::Due => None,
-            Occasion::Rejected(challenge) => Some(challenge.clone()),
+            RenewalReason::Due => None,
+            RenewalReason::Rejected(challenge) => Some(challenge.clone()),
         };
         let renewal = self.renewals.spawn(async move {
-            let occasion = challenge.as_ref().map_or(Occasion::Due, Occasion::Rejected);
-            login.renew(&tokens, occasion).await
+            let occasion = challenge
+                .as_ref()
+                .map_or(RenewalReason::Due, RenewalReason::Rejected);
+            login.renew_tokens(&tokens, occasion).await
         });
         let broken = |error: tokio::task::JoinError| OAuthError::Unavailable {
             what: "the renewal".into(),
@@ -301,9 +314,9 @@ impl Authorizer {
     }
 
     /// Gets tokens by a grant that needs nobody, if that is the way here.
-    async fn get_alone(
+    async fn get_tokens_noninteractively(
         &self,
-        occasion: Occasion<'_>,
+        occasion: RenewalReason<'_>,
         more: Option<&str>,
     ) -> Result<bool, OAuthError> {
         let login = Login {
@@ -311,47 +324,51 @@ impl Authorizer {
             ..self.login.clone()
         };
         let challenge = match occasion {
-            Occasion::Rejected(challenge) => challenge.clone(),
-            Occasion::Due => login.files.challenge().unwrap_or_default(),
+            RenewalReason::Rejected(challenge) => challenge.clone(),
+            RenewalReason::Due => login.files.challenge().unwrap_or_default(),
         };
         let prepared = login.prepare(Some(&challenge)).await?;
-        let grant = login.grant(&prepared.found.metadata);
+        let grant = login.grant(&prepared.discovered.metadata);
         if matches!(
             grant,
             OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode
         ) {
             return Ok(false);
         }
-        let tokens = login.by_machine(&prepared, grant, more).await?;
-        login.keep(&prepared.found.metadata, tokens).await?;
-        if let Occasion::Rejected(challenge) = occasion {
+        let tokens = login
+            .log_in_noninteractively(&prepared, grant, more)
+            .await?;
+        login
+            .store_tokens(&prepared.discovered.metadata, tokens)
+            .await?;
+        if let RenewalReason::Rejected(challenge) = occasion {
             // How the server wants to be asked is needed again when these tokens end.
-            self.remember(challenge);
+            self.store_challenge(challenge);
         }
-        self.load();
+        self.load_credentials();
         Ok(true)
     }
 
     /// The server wants scopes that the token lacks.
-    async fn step_up(
+    async fn request_more_scopes(
         &self,
         used: Option<&Arc<Credentials>>,
         challenge: &Challenge,
     ) -> Result<(), OAuthError> {
-        let _one_at_a_time = self.renewing.lock().await;
-        let current = self.load();
-        if is_other(used, current.as_ref()) {
+        let _one_at_a_time = self.renewal_lock.lock().await;
+        let current = self.load_credentials();
+        if was_replaced(used, current.as_ref()) {
             return Ok(());
         }
         let wanted = challenge.scope.clone().unwrap_or_default();
         let had = current.and_then(|current| current.tokens.all_scopes());
         let is_had = had.is_some_and(|had| scope::covers(&had, &wanted));
-        if self.login.may_need_nobody() {
+        if self.login.may_be_noninteractive() {
             if is_had {
                 return Err(OAuthError::ScopeRefused { scope: wanted });
             }
             if self
-                .get_alone(Occasion::Rejected(challenge), Some(&wanted))
+                .get_tokens_noninteractively(RenewalReason::Rejected(challenge), Some(&wanted))
                 .await?
             {
                 return Ok(());
@@ -363,7 +380,7 @@ impl Authorizer {
         if repeated > 1 {
             return Err(OAuthError::ScopeRefused { scope: wanted });
         }
-        self.remember(&Challenge {
+        self.store_challenge(&Challenge {
             repeated,
             ..challenge.clone()
         });
@@ -371,7 +388,7 @@ impl Authorizer {
     }
 
     /// Keeps what the server said for the login that follows.
-    fn remember(&self, challenge: &Challenge) {
+    fn store_challenge(&self, challenge: &Challenge) {
         if self.files().challenge().as_ref() == Some(challenge) {
             return;
         }
@@ -380,14 +397,14 @@ impl Authorizer {
         }
     }
 
-    fn put_off(&self, error: &OAuthError) {
+    fn delay_renewal(&self, error: &OAuthError) {
         tracing::warn!(server = %self.login.server, %error, "OAuth token renewal failed");
-        self.state().not_before = Some(Instant::now() + RENEWAL_PAUSE);
+        self.state().renew_not_before = Some(Instant::now() + RENEWAL_RETRY_DELAY);
     }
 
     /// The credentials in the file, which is read when it has changed.
-    fn load(&self) -> Option<Arc<Credentials>> {
-        let stamp = self.files().stamp();
+    fn load_credentials(&self) -> Option<Arc<Credentials>> {
+        let stamp = self.files().token_file_version();
         let mut state = self.state();
         if state.stamp == stamp {
             return state.credentials.clone();
@@ -395,7 +412,7 @@ impl Authorizer {
         let tokens = self
             .files()
             .tokens()
-            .filter(|tokens| self.is_for_us(tokens));
+            .filter(|tokens| self.matches_server(tokens));
         let read = tokens.and_then(|tokens| {
             let key = tokens.dpop_key.as_deref().map(DpopKey::from_pkcs8);
             Some(Arc::new(Credentials {
@@ -404,25 +421,25 @@ impl Authorizer {
                 tokens,
             }))
         });
-        *state = State {
+        *state = AuthorizerState {
             stamp,
             credentials: read.clone(),
-            not_before: None,
-            dead: state.dead.take(),
+            renew_not_before: None,
+            expired_login: state.expired_login.take(),
         };
         drop(state);
-        self.hide(read.as_deref());
+        self.redact_tokens(read.as_deref());
         read
     }
 
     /// Whether tokens were got for the server as it is configured now: its address may have changed since.
-    fn is_for_us(&self, tokens: &Tokens) -> bool {
+    fn matches_server(&self, tokens: &Tokens) -> bool {
         let url = self.login.url();
-        !url.is_ok_and(|url| tokens.elsewhere(&url).is_some())
+        !url.is_ok_and(|url| tokens.wrong_server_error(&url).is_some())
     }
 
     /// Makes the redactor know the tokens, so that no message shows them.
-    fn hide(&self, credentials: Option<&Credentials>) {
+    fn redact_tokens(&self, credentials: Option<&Credentials>) {
         let tokens = credentials.map(|credentials| &credentials.tokens);
         let tokens = tokens
             .into_iter()
@@ -432,13 +449,13 @@ impl Authorizer {
         self.redactor.store(Arc::new(Redactor::new(all)));
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, AuthorizerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether the credentials have been replaced since a request was sent with these.
-fn is_other(used: Option<&Arc<Credentials>>, current: Option<&Arc<Credentials>>) -> bool {
+fn was_replaced(used: Option<&Arc<Credentials>>, current: Option<&Arc<Credentials>>) -> bool {
     let token = |credentials: &Arc<Credentials>| credentials.tokens.access_token.clone();
     current.is_some() && used.map(token) != current.map(token)
 }

@@ -10,20 +10,20 @@ use url::form_urlencoded;
 use super::{OAuthError, ServerMetadata, page, pkce, requests::one_line};
 
 /// Longer than any answer.
-const MOST_BYTES: usize = 32 * 1024;
+const MAX_REQUEST_BYTES: usize = 32 * 1024;
 /// How long a browser may take to send what it has to say.
-const READ_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
+const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// What an authorization server answers, by way of the browser.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Redirect {
+pub struct AuthorizationRedirect {
     pub(super) code: Option<String>,
     pub(super) state: Option<String>,
     pub(super) issuer: Option<String>,
     pub(super) error: Option<String>,
 }
 
-impl Redirect {
+impl AuthorizationRedirect {
     /// Reads an address, or what follows the `?` in it.
     pub fn parse(text: &str) -> Result<Self, OAuthError> {
         let text = text.trim().trim_matches(['"', '\'', '<', '>']);
@@ -31,7 +31,7 @@ impl Redirect {
             .iter()
             .any(|word| text.eq_ignore_ascii_case(word))
         {
-            return Err(OAuthError::Skipped);
+            return Err(OAuthError::Cancelled);
         }
         let query = text.split_once('?').map_or(text, |(_, query)| query);
         let query = query.split('#').next().unwrap_or_default();
@@ -59,13 +59,13 @@ impl Redirect {
     }
 
     /// Whether this is the answer to a login that began so. Returns its code.
-    pub(super) fn code_for(
+    pub(super) fn verified_code(
         &self,
         state: &str,
         metadata: &ServerMetadata,
     ) -> Result<String, OAuthError> {
         let given = self.state.as_deref().ok_or(OAuthError::NoState)?;
-        if !pkce::is_same(given, state) {
+        if !pkce::constant_time_eq(given, state) {
             return Err(OAuthError::WrongState);
         }
         // Who answers is looked at before what is answered: an error may be forged too.
@@ -92,18 +92,18 @@ impl Redirect {
 }
 
 /// Waits for the browser, on this machine alone.
-pub(super) struct Listener {
+pub(super) struct CallbackListener {
     listener: TcpListener,
     port: u16,
 }
 
 /// What the browser is still waiting for.
-pub(super) struct Reply(Option<TcpStream>);
+pub(super) struct BrowserReply(Option<TcpStream>);
 
-impl Listener {
+impl CallbackListener {
     /// Takes a port, 0 for any.
     pub(super) async fn bind(port: u16) -> Result<Self, OAuthError> {
-        let taken = |error: std::io::Error| OAuthError::PortTaken {
+        let taken = |error: std::io::Error| OAuthError::PortInUse {
             port,
             reason: error.to_string(),
         };
@@ -119,31 +119,34 @@ impl Listener {
     }
 
     /// Waits for the one request that is an answer: at the path `callback`. Browsers ask for icons, too.
-    pub(super) async fn wait(&self, callback: &str) -> Result<(Redirect, Reply), OAuthError> {
+    pub(super) async fn wait_for_redirect(
+        &self,
+        callback: &str,
+    ) -> Result<(AuthorizationRedirect, BrowserReply), OAuthError> {
         loop {
             let Ok((mut stream, _)) = self.listener.accept().await else {
                 // Somebody hung up before we looked, or there are no descriptors left for the moment.
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 continue;
             };
-            let read = tokio::time::timeout(READ_LIMIT, request_target(&mut stream));
+            let read = tokio::time::timeout(READ_TIMEOUT, request_target(&mut stream));
             let Ok(Some(target)) = read.await else {
                 continue;
             };
             let path = target.split('?').next().unwrap_or_default();
-            match Redirect::parse(&target) {
+            match AuthorizationRedirect::parse(&target) {
                 Ok(redirect) if path == callback => {
-                    return Ok((redirect, Reply(Some(stream))));
+                    return Ok((redirect, BrowserReply(Some(stream))));
                 }
-                _ => answer(&mut stream, "404 Not Found", &page::nothing_here()).await,
+                _ => write_page(&mut stream, "404 Not Found", &page::not_found_page()).await,
             }
         }
     }
 }
 
-impl Reply {
+impl BrowserReply {
     /// There is no browser here that waits.
-    pub(super) fn nobody() -> Self {
+    pub(super) fn none() -> Self {
         Self(None)
     }
 
@@ -153,10 +156,10 @@ impl Reply {
             return;
         };
         match error {
-            None => answer(&mut stream, "200 OK", &page::welcome()).await,
+            None => write_page(&mut stream, "200 OK", &page::success_page()).await,
             Some(error) => {
-                let page = page::sorry(server, &error.to_string());
-                answer(&mut stream, "400 Bad Request", &page).await;
+                let page = page::failure_page(server, &error.to_string());
+                write_page(&mut stream, "400 Bad Request", &page).await;
             }
         }
     }
@@ -168,7 +171,7 @@ async fn request_target(stream: &mut TcpStream) -> Option<String> {
     while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
         let mut chunk = [0; 2048];
         let read = stream.read(&mut chunk).await.ok()?;
-        if read == 0 || bytes.len() + read > MOST_BYTES {
+        if read == 0 || bytes.len() + read > MAX_REQUEST_BYTES {
             return None;
         }
         bytes.extend_from_slice(&chunk[..read]);
@@ -178,7 +181,7 @@ async fn request_target(stream: &mut TcpStream) -> Option<String> {
     Some(target.to_owned())
 }
 
-async fn answer(stream: &mut TcpStream, status: &str, page: &str) {
+async fn write_page(stream: &mut TcpStream, status: &str, page: &str) {
     let reply = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
          Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\nReferrer-Policy: no-referrer\r\n\
@@ -202,21 +205,28 @@ mod tests {
             "code=c%2B1&state=s&iss=https://as#fragment",
             "\"https://proxy.example/callback?code=c%2B1&state=s&iss=https://as\"",
         ] {
-            let redirect = Redirect::parse(text).unwrap();
+            let redirect = AuthorizationRedirect::parse(text).unwrap();
             assert_eq!(redirect.code.as_deref(), Some("c+1"), "{text}");
             assert_eq!(redirect.state.as_deref(), Some("s"));
             assert_eq!(redirect.issuer.as_deref(), Some("https://as"));
         }
-        assert_eq!(Redirect::parse("skip"), Err(OAuthError::Skipped));
-        assert_eq!(Redirect::parse("hello"), Err(OAuthError::NoCode));
+        assert_eq!(
+            AuthorizationRedirect::parse("skip"),
+            Err(OAuthError::Cancelled)
+        );
+        assert_eq!(
+            AuthorizationRedirect::parse("hello"),
+            Err(OAuthError::NoCode)
+        );
         let refused =
-            Redirect::parse("?error=access_denied&error_description=no%0Away&state=s").unwrap();
+            AuthorizationRedirect::parse("?error=access_denied&error_description=no%0Away&state=s")
+                .unwrap();
         assert_eq!(refused.error.as_deref(), Some("access_denied: no way"));
     }
 
     #[tokio::test]
     async fn only_the_callback_is_an_answer() {
-        let listener = Listener::bind(0).await.unwrap();
+        let listener = CallbackListener::bind(0).await.unwrap();
         let port = listener.port();
         let ask = async move |path: &str| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -236,7 +246,7 @@ mod tests {
             ask("/callback?code=1&state=2").await
         };
         let waiting = async {
-            let (redirect, reply) = listener.wait("/callback").await.unwrap();
+            let (redirect, reply) = listener.wait_for_redirect("/callback").await.unwrap();
             let error = OAuthError::Denied("<script>alert(1)</script>".into());
             reply.send(&ServerName::new("s"), Some(&error)).await;
             redirect
@@ -251,8 +261,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_in_use_is_named_with_what_to_do() {
-        let first = Listener::bind(0).await.unwrap();
-        let Err(error) = Listener::bind(first.port()).await else {
+        let first = CallbackListener::bind(0).await.unwrap();
+        let Err(error) = CallbackListener::bind(first.port()).await else {
             panic!("two at one port");
         };
         let text = error.to_string();

@@ -9,7 +9,7 @@ use super::requests::one_line;
 pub struct Challenge {
     /// Whether tokens are to be bound to a key.
     #[serde(default, skip_serializing_if = "is_bearer")]
-    pub scheme: Scheme,
+    pub scheme: AuthScheme,
     /// Where the server describes itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_metadata: Option<String>,
@@ -26,7 +26,7 @@ pub struct Challenge {
 
 /// How a token is presented.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Scheme {
+pub enum AuthScheme {
     /// Whoever has it may use it.
     #[default]
     Bearer,
@@ -39,18 +39,18 @@ pub enum Scheme {
     clippy::trivially_copy_pass_by_ref,
     reason = "the shape that serde asks for"
 )]
-fn is_bearer(scheme: &Scheme) -> bool {
-    *scheme == Scheme::Bearer
+fn is_bearer(scheme: &AuthScheme) -> bool {
+    *scheme == AuthScheme::Bearer
 }
 
 impl Challenge {
     /// Reads a header's value, in which several challenges may stand. `Bearer` and `DPoP` are the ones to act on.
     pub fn parse(header: &str) -> Self {
         let mut found = None;
-        for (scheme, parameters) in challenges(header) {
+        for (scheme, parameters) in parse_challenges(header) {
             let scheme = match scheme.to_ascii_lowercase().as_str() {
-                "bearer" => Scheme::Bearer,
-                "dpop" => Scheme::Dpop,
+                "bearer" => AuthScheme::Bearer,
+                "dpop" => AuthScheme::Dpop,
                 _ => continue,
             };
             let value = |name: &str| {
@@ -74,7 +74,9 @@ impl Challenge {
 
     /// Why a header's value says that a request was refused, in words for a person.
     pub fn reason(header: &str) -> Option<String> {
-        let parameters = challenges(header).into_iter().flat_map(|(_, all)| all);
+        let parameters = parse_challenges(header)
+            .into_iter()
+            .flat_map(|(_, all)| all);
         let parameters: Vec<(String, String)> = parameters.collect();
         let value = |name: &str| {
             let mut found = parameters.iter().filter(|(_, value)| !value.is_empty());
@@ -91,7 +93,7 @@ impl Challenge {
 }
 
 /// Schemes and their parameters, in order.
-fn challenges(header: &str) -> Vec<(String, Vec<(String, String)>)> {
+fn parse_challenges(header: &str) -> Vec<(String, Vec<(String, String)>)> {
     let mut all: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header.trim_start_matches([' ', ',']);
     while !rest.is_empty() {
@@ -156,9 +158,9 @@ mod tests {
     fn the_scheme_to_act_on_is_chosen_among_several() {
         let challenge = Challenge::parse(r#"Basic realm="x", bearer scope="s", Digest nonce="n""#);
         assert_eq!(challenge.scope.as_deref(), Some("s"));
-        assert_eq!(challenge.scheme, Scheme::Bearer);
+        assert_eq!(challenge.scheme, AuthScheme::Bearer);
         let challenge = Challenge::parse(r#"DPoP algs="ES256", error="use_dpop_nonce""#);
-        assert_eq!(challenge.scheme, Scheme::Dpop);
+        assert_eq!(challenge.scheme, AuthScheme::Dpop);
     }
 
     #[test]

@@ -9,21 +9,21 @@ use serde_json::{Map, Value, json};
 
 use super::{
     OAuthError, ServerMetadata, TokenFiles,
-    address::shown,
+    address::display_url,
     metadata::is_same_issuer,
-    requests::{Reply, Requests, one_line},
+    requests::{OAuthHttpClient, OAuthResponse, one_line},
 };
 
 /// How a client proves who it is at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ClientProof {
+pub(super) enum ClientAuthMethod {
     None,
     SecretInForm,
     SecretInHeader,
     SignedAssertion,
 }
 
-impl ClientProof {
+impl ClientAuthMethod {
     const ALL: [(Self, &'static str); 4] = [
         (Self::None, "none"),
         (Self::SecretInForm, "client_secret_post"),
@@ -31,12 +31,12 @@ impl ClientProof {
         (Self::SignedAssertion, "private_key_jwt"),
     ];
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         let named = Self::ALL.iter().find(|(proof, _)| *proof == self);
         named.map_or("none", |(_, word)| word)
     }
 
-    fn named(word: &str) -> Option<Self> {
+    fn from_name(word: &str) -> Option<Self> {
         let named = Self::ALL.iter().find(|(_, known)| *known == word);
         named.map(|(proof, _)| *proof)
     }
@@ -55,30 +55,30 @@ pub(super) enum ClientOrigin {
 
 /// A client, ready for use.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Client {
+pub(super) struct OAuthClient {
     pub(super) id: String,
     pub(super) secret: Option<String>,
-    pub(super) proof: ClientProof,
+    pub(super) auth_method: ClientAuthMethod,
     pub(super) origin: ClientOrigin,
 }
 
-impl Client {
+impl OAuthClient {
     /// For requests that authenticate in another way.
-    pub(super) fn nobody() -> Self {
+    pub(super) fn anonymous() -> Self {
         Self {
             id: String::new(),
             secret: None,
-            proof: ClientProof::None,
+            auth_method: ClientAuthMethod::None,
             origin: ClientOrigin::Configured,
         }
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for OAuthClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("id", &self.id)
-            .field("proof", &self.proof)
+            .field("proof", &self.auth_method)
             .field("origin", &self.origin)
             .finish_non_exhaustive()
     }
@@ -103,7 +103,7 @@ pub struct ClientFile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
     /// How often the authorization server did not know it.
-    #[serde(skip_serializing_if = "is_none_yet")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub rejections: u32,
     #[serde(flatten)]
     pub others: Map<String, Value>,
@@ -113,7 +113,7 @@ pub struct ClientFile {
     clippy::trivially_copy_pass_by_ref,
     reason = "the shape that serde asks for"
 )]
-fn is_none_yet(count: &u32) -> bool {
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
@@ -142,79 +142,81 @@ impl ClientFile {
         .then_some(self)
     }
 
-    fn client(&self, metadata: &ServerMetadata) -> Client {
+    fn client(&self, metadata: &ServerMetadata) -> OAuthClient {
         let named = self.token_endpoint_auth_method.as_deref();
-        Client {
+        OAuthClient {
             id: self.client_id.clone(),
             secret: self.client_secret.clone(),
-            proof: named
-                .and_then(ClientProof::named)
-                .unwrap_or_else(|| proof_with(self.client_secret.as_ref(), metadata)),
+            auth_method: named
+                .and_then(ClientAuthMethod::from_name)
+                .unwrap_or_else(|| auth_method_for(self.client_secret.as_ref(), metadata)),
             origin: ClientOrigin::Registered,
         }
     }
 }
 
 /// How a client with or without a secret proves who it is.
-fn proof_with(secret: Option<&String>, metadata: &ServerMetadata) -> ClientProof {
+fn auth_method_for(secret: Option<&String>, metadata: &ServerMetadata) -> ClientAuthMethod {
     match secret {
-        None => ClientProof::None,
-        Some(_) if metadata.accepts_client_by("client_secret_basic") => ClientProof::SecretInHeader,
-        Some(_) => ClientProof::SecretInForm,
+        None => ClientAuthMethod::None,
+        Some(_) if metadata.supports_auth_method("client_secret_basic") => {
+            ClientAuthMethod::SecretInHeader
+        }
+        Some(_) => ClientAuthMethod::SecretInForm,
     }
 }
 
 /// Whether a registration was refused for what it says of the client.
-fn is_refused_for_its_words(reply: &Reply) -> bool {
+fn is_metadata_refused(reply: &OAuthResponse) -> bool {
     matches!(
-        reply.refusal(),
+        reply.oauth_error(),
         Some(OAuthError::Refused { error, .. })
             if matches!(error.as_str(), "invalid_client_metadata" | "invalid_scope")
     )
 }
 
 /// Finds, registers and stores the client of one authorization server.
-pub(super) struct ClientNeed<'a> {
-    pub(super) requests: &'a Requests,
+pub(super) struct ClientLookup<'a> {
+    pub(super) requests: &'a OAuthHttpClient,
     pub(super) settings: &'a OAuthSettings,
     pub(super) files: &'a TokenFiles,
     pub(super) metadata: &'a ServerMetadata,
 }
 
-impl ClientNeed<'_> {
+impl ClientLookup<'_> {
     /// The client that is there without asking anybody: configured, described, or registered before.
-    pub(super) fn known(&self) -> Result<Option<Client>, OAuthError> {
+    pub(super) fn find_client(&self) -> Result<Option<OAuthClient>, OAuthError> {
         let Self {
             settings, metadata, ..
         } = self;
         if let Some(id) = &settings.client_id {
             self.check_binding(id)?;
             let proof = match (&settings.private_key, &settings.client_secret) {
-                (Some(_), _) => ClientProof::SignedAssertion,
-                (None, secret) => proof_with(secret.as_ref(), metadata),
+                (Some(_), _) => ClientAuthMethod::SignedAssertion,
+                (None, secret) => auth_method_for(secret.as_ref(), metadata),
             };
-            return Ok(Some(Client {
+            return Ok(Some(OAuthClient {
                 id: id.clone(),
                 secret: settings.client_secret.clone(),
-                proof,
+                auth_method: proof,
                 origin: ClientOrigin::Configured,
             }));
         }
         if let Some(document) = &settings.client_metadata_url
             && metadata.client_id_metadata_document_supported == Some(true)
         {
-            return Ok(Some(Client {
+            return Ok(Some(OAuthClient {
                 id: document.clone(),
                 secret: None,
-                proof: ClientProof::None,
+                auth_method: ClientAuthMethod::None,
                 origin: ClientOrigin::Document,
             }));
         }
-        Ok(self.kept().map(|kept| kept.client(metadata)))
+        Ok(self.stored_client().map(|kept| kept.client(metadata)))
     }
 
     /// The registered client of this authorization server.
-    pub(super) fn kept(&self) -> Option<ClientFile> {
+    pub(super) fn stored_client(&self) -> Option<ClientFile> {
         let kept = self.files.client()?;
         kept.usable(self.files, &self.metadata.issuer, SystemTime::now())
     }
@@ -228,7 +230,7 @@ impl ClientNeed<'_> {
         });
         match bound {
             Some(bound) if !is_same_issuer(&bound, &self.metadata.issuer) => {
-                Err(OAuthError::ForeignClient {
+                Err(OAuthError::ClientIssuerMismatch {
                     bound,
                     found: self.metadata.issuer.clone(),
                 })
@@ -242,45 +244,45 @@ impl ClientNeed<'_> {
         &self,
         redirect_uri: &str,
         scope: Option<&str>,
-    ) -> Result<Option<Client>, OAuthError> {
+    ) -> Result<Option<OAuthClient>, OAuthError> {
         let metadata = self.metadata;
         let Some(endpoint) = &metadata.registration_endpoint else {
             return Ok(None);
         };
-        let endpoint = metadata.url("registration_endpoint", Some(endpoint))?;
+        let endpoint = metadata.endpoint_url("registration_endpoint", Some(endpoint))?;
         let asked = [
-            ClientProof::None,
-            ClientProof::SecretInForm,
-            ClientProof::SecretInHeader,
+            ClientAuthMethod::None,
+            ClientAuthMethod::SecretInForm,
+            ClientAuthMethod::SecretInHeader,
         ]
         .into_iter()
         .find(|proof| {
             metadata.token_endpoint_auth_methods_supported.is_none()
-                || metadata.accepts_client_by(proof.word())
+                || metadata.supports_auth_method(proof.as_str())
         })
-        .unwrap_or(ClientProof::None);
+        .unwrap_or(ClientAuthMethod::None);
         let mut grants = vec!["authorization_code", "refresh_token"];
         if metadata.device_authorization_endpoint.is_some() {
-            grants.push(super::device::GRANT);
+            grants.push(super::device::DEVICE_CODE_GRANT);
         }
         let mut description = json!({
             "client_name": self.settings.client_name,
             "redirect_uris": [redirect_uri],
             "grant_types": grants,
             "response_types": ["code"],
-            "token_endpoint_auth_method": asked.word(),
+            "token_endpoint_auth_method": asked.as_str(),
             "application_type": "native",
         });
         // Scopes of the server itself may be strange to whom we register with, who then refuses.
         let is_known = |scope: &&str| {
             let mut words = scope.split(' ');
-            metadata.scopes_supported.is_none() || words.all(|word| metadata.knows_scope(word))
+            metadata.scopes_supported.is_none() || words.all(|word| metadata.supports_scope(word))
         };
         if let Some(scope) = scope.filter(is_known) {
             description["scope"] = json!(scope);
         }
         let mut reply = self.requests.post_json(&endpoint, &description).await?;
-        if is_refused_for_its_words(&reply)
+        if is_metadata_refused(&reply)
             && let Some(members) = description.as_object_mut()
             && members.remove("scope").is_some()
         {
@@ -288,16 +290,16 @@ impl ClientNeed<'_> {
             reply = self.requests.post_json(&endpoint, &description).await?;
         }
         if !reply.status.is_success() {
-            return Err(match reply.refusal() {
+            return Err(match reply.oauth_error() {
                 Some(refusal) => refusal,
                 None => OAuthError::Unavailable {
-                    what: shown(&endpoint),
+                    what: display_url(&endpoint),
                     reason: format!("the client was not registered: HTTP {}", reply.status),
                 },
             });
         }
         let unusable = |reason: &str| OAuthError::BadReply {
-            what: shown(&endpoint),
+            what: display_url(&endpoint),
             reason: reason.to_owned(),
         };
         let mut registered: Value = reply.json().ok_or_else(|| unusable("it is not JSON"))?;
@@ -315,12 +317,12 @@ impl ClientNeed<'_> {
         if file.token_endpoint_auth_method.is_none() {
             // Where a secret came that nobody asked for, it is used only if nothing else is accepted.
             let proof = match asked {
-                ClientProof::None if !metadata.accepts_client_by("none") => {
-                    proof_with(file.client_secret.as_ref(), metadata)
+                ClientAuthMethod::None if !metadata.supports_auth_method("none") => {
+                    auth_method_for(file.client_secret.as_ref(), metadata)
                 }
                 other => other,
             };
-            file.token_endpoint_auth_method = Some(proof.word().to_owned());
+            file.token_endpoint_auth_method = Some(proof.as_str().to_owned());
         }
         file.issuer = Some(metadata.issuer.clone());
         file.rejections = 0;
@@ -330,7 +332,11 @@ impl ClientNeed<'_> {
 
     /// Writes down a client that did not register itself, so that it stays with its authorization server and that the
     /// agent in Python finds it.
-    pub(super) fn remember(&self, client: &Client, redirect_uri: &str) -> Result<(), OAuthError> {
+    pub(super) fn store_client(
+        &self,
+        client: &OAuthClient,
+        redirect_uri: &str,
+    ) -> Result<(), OAuthError> {
         if client.origin == ClientOrigin::Registered {
             return Ok(());
         }
@@ -338,7 +344,7 @@ impl ClientNeed<'_> {
             client_id: client.id.clone(),
             client_secret: client.secret.clone(),
             redirect_uris: vec![redirect_uri.to_owned()],
-            token_endpoint_auth_method: Some(client.proof.word().to_owned()),
+            token_endpoint_auth_method: Some(client.auth_method.as_str().to_owned()),
             issuer: Some(self.metadata.issuer.clone()),
             ..ClientFile::default()
         })
@@ -346,7 +352,7 @@ impl ClientNeed<'_> {
 
     /// Notes that the authorization server does not know the registered client. Once may be an accident; the second time
     /// it is put aside, so that the next login registers anew.
-    pub(super) fn reject(&self, client: &Client) -> Result<(), OAuthError> {
+    pub(super) fn record_rejection(&self, client: &OAuthClient) -> Result<(), OAuthError> {
         let Some(mut kept) = self
             .files
             .client()

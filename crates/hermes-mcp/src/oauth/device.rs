@@ -6,13 +6,14 @@ use hermes_config::server::OAuthGrant;
 use serde::Deserialize;
 
 use super::{
-    Login, OAuthError, Person, Tokens, address::shown, login::Prepared, token_endpoint::Form,
+    Login, LoginUi, OAuthError, Tokens, address::display_url, login::LoginContext,
+    token_endpoint::FormFields,
 };
 
 /// The grant, as authorization servers name it.
-pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+pub(super) const DEVICE_CODE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Between questions, where the authorization server does not say.
-const PAUSE: u64 = 5;
+const DEFAULT_POLL_INTERVAL: u64 = 5;
 
 /// What a person has to do. `Debug` does not show what the tokens are asked for with.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -25,11 +26,11 @@ pub struct DeviceCode {
     #[serde(default)]
     pub verification_uri_complete: Option<String>,
     /// For how many seconds it holds.
-    #[serde(default = "ten_minutes")]
+    #[serde(default = "default_lifetime")]
     pub expires_in: u64,
     #[serde(rename = "device_code")]
     secret: String,
-    #[serde(default = "usual_pause")]
+    #[serde(default = "default_poll_interval")]
     interval: u64,
 }
 
@@ -42,24 +43,24 @@ impl fmt::Debug for DeviceCode {
     }
 }
 
-fn ten_minutes() -> u64 {
+fn default_lifetime() -> u64 {
     600
 }
 
-fn usual_pause() -> u64 {
-    PAUSE
+fn default_poll_interval() -> u64 {
+    DEFAULT_POLL_INTERVAL
 }
 
 impl Login {
     /// Shows a code and asks until it was entered.
-    pub(super) async fn by_device(
+    pub(super) async fn log_in_with_device_code(
         &self,
-        prepared: &Prepared,
-        person: &dyn Person,
+        prepared: &LoginContext,
+        person: &dyn LoginUi,
     ) -> Result<Tokens, OAuthError> {
-        let found = &prepared.found;
+        let found = &prepared.discovered;
         let metadata = &found.metadata;
-        let url = metadata.url(
+        let url = metadata.endpoint_url(
             "device_authorization_endpoint",
             metadata.device_authorization_endpoint.as_deref(),
         )?;
@@ -67,37 +68,37 @@ impl Login {
         // Nothing comes back by a browser; a registration wants an address all the same.
         let redirect_uri = format!("http://{}:8765/callback", self.settings.redirect_host);
         let client = self
-            .client(prepared, person, &redirect_uri, scope.as_deref())
+            .choose_client(prepared, person, &redirect_uri, scope.as_deref())
             .await?;
-        self.need(&prepared.requests, metadata)
-            .remember(&client, &redirect_uri)?;
-        let key = self.key(prepared)?;
+        self.client_lookup(&prepared.requests, metadata)
+            .store_client(&client, &redirect_uri)?;
+        let key = self.new_dpop_key(prepared)?;
         let endpoint = self.endpoint(&prepared.requests, metadata, &client, key.as_ref());
-        let mut form: Form = vec![("resource", found.resource.clone())];
+        let mut form: FormFields = vec![("resource", found.resource.clone())];
         form.extend(scope.clone().map(|scope| ("scope", scope)));
         let reply = endpoint.post(&url, form).await?;
         let code = reply
             .json()
             .and_then(|body| serde_json::from_value::<DeviceCode>(body).ok())
             .ok_or_else(|| OAuthError::BadReply {
-                what: shown(&url),
+                what: display_url(&url),
                 reason: "it holds no code".into(),
             })?;
         let life = Duration::from_secs(code.expires_in);
-        person.enter(&code).await;
+        person.show_device_code(&code).await;
         let mut pause = Duration::from_secs(code.interval.max(1));
         let asking = async {
             loop {
                 tokio::time::sleep(pause).await;
                 let form = vec![
-                    ("grant_type", GRANT.to_owned()),
+                    ("grant_type", DEVICE_CODE_GRANT.to_owned()),
                     ("device_code", code.secret.clone()),
                     ("resource", found.resource.clone()),
                 ];
-                match endpoint.ask(form).await {
+                match endpoint.request_tokens(form).await {
                     Err(OAuthError::Refused { error, .. }) if error == "authorization_pending" => {}
                     Err(OAuthError::Refused { error, .. }) if error == "slow_down" => {
-                        pause += Duration::from_secs(PAUSE);
+                        pause += Duration::from_secs(DEFAULT_POLL_INTERVAL);
                     }
                     // A token endpoint that is away for a moment does not end the login.
                     Err(OAuthError::Unavailable { .. } | OAuthError::BadReply { .. }) => {

@@ -5,18 +5,18 @@ use url::Url;
 
 use super::{
     Challenge, OAuthError, ServerMetadata,
-    address::shown,
+    address::display_url,
     metadata::is_same_issuer,
-    requests::{Reply, Requests},
+    requests::{OAuthHttpClient, OAuthResponse},
 };
 
-const RESOURCE: &str = "/.well-known/oauth-protected-resource";
-const SERVER: &str = "/.well-known/oauth-authorization-server";
-const OPENID: &str = "/.well-known/openid-configuration";
+const RESOURCE_METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
+const SERVER_METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
+const OPENID_METADATA_PATH: &str = "/.well-known/openid-configuration";
 
 /// A server and its authorization server.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Discovered {
+pub(super) struct DiscoveredServer {
     /// The server's name for itself, exactly as published: tokens are asked for in this name.
     pub(super) resource: String,
     /// What the server says it knows.
@@ -38,19 +38,19 @@ struct ResourceMetadata {
 
 /// Looks for both. The challenge says where to begin, if there is one.
 pub(super) async fn discover(
-    requests: &Requests,
+    requests: &OAuthHttpClient,
     server: &Url,
     challenge: &Challenge,
-) -> Result<Discovered, OAuthError> {
-    if let Some(found) = resource_metadata(requests, server, challenge).await? {
+) -> Result<DiscoveredServer, OAuthError> {
+    if let Some(found) = fetch_resource_metadata(requests, server, challenge).await? {
         let Some(issuer) = found.authorization_servers.first() else {
             return Err(OAuthError::NoAuthorizationServer {
-                server: shown(server),
+                server: display_url(server),
                 reason: "its metadata names none".into(),
             });
         };
-        return Ok(Discovered {
-            metadata: server_metadata(requests, issuer).await?,
+        return Ok(DiscoveredServer {
+            metadata: fetch_server_metadata(requests, issuer).await?,
             resource: found.resource,
             scopes_supported: found.scopes_supported,
             wants_dpop: found.dpop_bound_access_tokens_required == Some(true),
@@ -58,19 +58,19 @@ pub(super) async fn discover(
     }
     // A server of the revision 2025-03-26 is its own authorization server, at its root.
     let issuer = server.origin().ascii_serialization();
-    let metadata = server_metadata(requests, &issuer).await;
+    let metadata = fetch_server_metadata(requests, &issuer).await;
     let metadata = metadata.map_err(|error| match error {
         OAuthError::NoAuthorizationServer { .. } => OAuthError::NoAuthorizationServer {
-            server: shown(server),
+            server: display_url(server),
             reason: format!(
-                "there is no metadata at {RESOURCE} nor at {SERVER}; does it support OAuth?"
+                "there is no metadata at {RESOURCE_METADATA_PATH} nor at {SERVER_METADATA_PATH}; does it support OAuth?"
             ),
         },
         other => other,
     })?;
     let mut resource = server.clone();
     resource.set_fragment(None);
-    Ok(Discovered {
+    Ok(DiscoveredServer {
         resource: resource.into(),
         scopes_supported: None,
         wants_dpop: false,
@@ -79,23 +79,26 @@ pub(super) async fn discover(
 }
 
 /// The server's own metadata: where it says, then below its path, then at its root.
-async fn resource_metadata(
-    requests: &Requests,
+async fn fetch_resource_metadata(
+    requests: &OAuthHttpClient,
     server: &Url,
     challenge: &Challenge,
 ) -> Result<Option<ResourceMetadata>, OAuthError> {
     let mut places = Vec::new();
     if let Some(place) = &challenge.resource_metadata {
         let place = server.join(place).map_err(|error| OAuthError::Metadata {
-            url: shown(server),
+            url: display_url(server),
             reason: format!("`resource_metadata` of its challenge: {error}"),
         })?;
         places.push(place);
     }
     let path = server.path().trim_end_matches('/');
-    places.push(at(server, &format!("{RESOURCE}{path}")));
+    places.push(with_path(
+        server,
+        &format!("{RESOURCE_METADATA_PATH}{path}"),
+    ));
     if !path.is_empty() {
-        places.push(at(server, RESOURCE));
+        places.push(with_path(server, RESOURCE_METADATA_PATH));
     }
     for place in places {
         let Some(found) = document::<ResourceMetadata>(requests, &place).await? else {
@@ -103,11 +106,11 @@ async fn resource_metadata(
         };
         if !is_resource_of(&found.resource, server) {
             return Err(OAuthError::Metadata {
-                url: shown(&place),
+                url: display_url(&place),
                 reason: format!(
                     "it describes the resource `{}`, not {}",
                     super::requests::one_line(&found.resource),
-                    shown(server)
+                    display_url(server)
                 ),
             });
         }
@@ -117,8 +120,8 @@ async fn resource_metadata(
 }
 
 /// An authorization server's metadata, which has to name the issuer it was looked for by.
-pub(super) async fn server_metadata(
-    requests: &Requests,
+pub(super) async fn fetch_server_metadata(
+    requests: &OAuthHttpClient,
     issuer: &str,
 ) -> Result<ServerMetadata, OAuthError> {
     let url = Url::parse(issuer).map_err(|error| OAuthError::Metadata {
@@ -127,11 +130,11 @@ pub(super) async fn server_metadata(
     })?;
     let path = url.path().trim_end_matches('/');
     let mut places = vec![
-        at(&url, &format!("{SERVER}{path}")),
-        at(&url, &format!("{OPENID}{path}")),
+        with_path(&url, &format!("{SERVER_METADATA_PATH}{path}")),
+        with_path(&url, &format!("{OPENID_METADATA_PATH}{path}")),
     ];
     if !path.is_empty() {
-        places.push(at(&url, &format!("{path}{OPENID}")));
+        places.push(with_path(&url, &format!("{path}{OPENID_METADATA_PATH}")));
     }
     for place in &places {
         let Some(metadata) = document::<ServerMetadata>(requests, place).await? else {
@@ -139,7 +142,7 @@ pub(super) async fn server_metadata(
         };
         if !is_same_issuer(&metadata.issuer, issuer) {
             return Err(OAuthError::Metadata {
-                url: shown(place),
+                url: display_url(place),
                 reason: format!(
                     "its issuer is `{}`, not `{issuer}`",
                     super::requests::one_line(&metadata.issuer)
@@ -149,20 +152,20 @@ pub(super) async fn server_metadata(
         return Ok(metadata);
     }
     Err(OAuthError::NoAuthorizationServer {
-        server: shown(&url),
+        server: display_url(&url),
         reason: "it publishes no metadata".into(),
     })
 }
 
 /// A document, or `None` if there is none at that place. A server that fails is not taken for one that has none.
 async fn document<T: for<'de> Deserialize<'de>>(
-    requests: &Requests,
+    requests: &OAuthHttpClient,
     place: &Url,
 ) -> Result<Option<T>, OAuthError> {
-    let reply: Reply = requests.get(place).await?;
+    let reply: OAuthResponse = requests.get(place).await?;
     if reply.status.is_server_error() {
         return Err(OAuthError::Unavailable {
-            what: shown(place),
+            what: display_url(place),
             reason: format!("HTTP {}", reply.status),
         });
     }
@@ -174,13 +177,13 @@ async fn document<T: for<'de> Deserialize<'de>>(
         return Ok(None);
     };
     let document = serde_json::from_value(value).map_err(|error| OAuthError::Metadata {
-        url: shown(place),
+        url: display_url(place),
         reason: error.to_string(),
     })?;
     Ok(Some(document))
 }
 
-fn at(base: &Url, path: &str) -> Url {
+fn with_path(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(path);
     url.set_query(None);

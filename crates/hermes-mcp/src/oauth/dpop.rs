@@ -19,7 +19,7 @@ use url::Url;
 use super::{
     OAuthError,
     jwt::SigningKey,
-    pkce::{self, encoded},
+    pkce::{self, encode_base64url},
 };
 
 /// A key of our own.
@@ -35,22 +35,24 @@ impl DpopKey {
     pub(super) fn generate() -> Result<Self, OAuthError> {
         let document =
             EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
-                .map_err(|_| unusable())?;
+                .map_err(|_| unusable_key_error())?;
         Self::from_pkcs8(&BASE64_STANDARD.encode(document.as_ref()))
     }
 
     /// The one that is kept with a token.
     pub(super) fn from_pkcs8(text: &str) -> Result<Self, OAuthError> {
-        let der = BASE64_STANDARD.decode(text).map_err(|_| unusable())?;
+        let der = BASE64_STANDARD
+            .decode(text)
+            .map_err(|_| unusable_key_error())?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
-            .map_err(|_| unusable())?;
+            .map_err(|_| unusable_key_error())?;
         // Uncompressed: one byte, then both coordinates.
         let point = pair.public_key().as_ref();
         let (x, y) = (
-            point.get(1..33).ok_or_else(unusable)?,
-            point.get(33..65).ok_or_else(unusable)?,
+            point.get(1..33).ok_or_else(unusable_key_error)?,
+            point.get(33..65).ok_or_else(unusable_key_error)?,
         );
-        let jwk = json!({"kty": "EC", "crv": "P-256", "x": encoded(x), "y": encoded(y)});
+        let jwk = json!({"kty": "EC", "crv": "P-256", "x": encode_base64url(x), "y": encode_base64url(y)});
         Ok(Self {
             key: SigningKey::P256(pair),
             jwk,
@@ -76,13 +78,13 @@ impl DpopKey {
         target.set_fragment(None);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let mut claims = json!({
-            "jti": pkce::random()?,
+            "jti": pkce::random_token()?,
             "htm": method,
             "htu": target.as_str(),
             "iat": now.map_or(0, |now| now.as_secs()),
         });
         if let Some(token) = access_token {
-            claims["ath"] = json!(encoded(&Sha256::digest(token.as_bytes())));
+            claims["ath"] = json!(encode_base64url(&Sha256::digest(token.as_bytes())));
         }
         if let Some(nonce) = nonce {
             claims["nonce"] = json!(nonce);
@@ -104,21 +106,21 @@ pub(super) struct Nonces(Arc<Mutex<HashMap<String, String>>>);
 
 impl Nonces {
     /// What to put into a proof for this address.
-    pub(super) fn of(&self, url: &Url) -> Option<String> {
+    pub(super) fn get(&self, url: &Url) -> Option<String> {
         let nonces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         nonces.get(&url.origin().ascii_serialization()).cloned()
     }
 
     /// Remembers one. Returns whether it is new.
-    pub(super) fn note(&self, url: &Url, nonce: &str) -> bool {
+    pub(super) fn store(&self, url: &Url, nonce: &str) -> bool {
         let mut nonces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let old = nonces.insert(url.origin().ascii_serialization(), nonce.to_owned());
         old.as_deref() != Some(nonce)
     }
 }
 
-fn unusable() -> OAuthError {
-    OAuthError::LoginOver {
+fn unusable_key_error() -> OAuthError {
+    OAuthError::LoginExpired {
         reason: "the key that its token is bound to cannot be used".into(),
     }
 }
@@ -147,7 +149,7 @@ mod tests {
         assert_eq!(claims["htm"], "POST");
         assert_eq!(claims["htu"], "https://h.example/mcp");
         assert_eq!(claims["nonce"], "n");
-        assert_eq!(claims["ath"], encoded(&Sha256::digest(b"token")));
+        assert_eq!(claims["ath"], encode_base64url(&Sha256::digest(b"token")));
         let other = key.proof("POST", &url, Some("token"), Some("n")).unwrap();
         assert_ne!(claims["jti"], part(&other, 1)["jti"]);
     }
@@ -164,14 +166,14 @@ mod tests {
     fn nonces_belong_to_their_origin() {
         let nonces = Nonces::default();
         let url = Url::parse("https://h.example/a").unwrap();
-        assert!(nonces.note(&url, "1"));
-        assert!(!nonces.note(&url, "1"));
+        assert!(nonces.store(&url, "1"));
+        assert!(!nonces.store(&url, "1"));
         assert_eq!(
             nonces
-                .of(&Url::parse("https://h.example/b").unwrap())
+                .get(&Url::parse("https://h.example/b").unwrap())
                 .as_deref(),
             Some("1")
         );
-        assert_eq!(nonces.of(&Url::parse("https://i.example/").unwrap()), None);
+        assert_eq!(nonces.get(&Url::parse("https://i.example/").unwrap()), None);
     }
 }

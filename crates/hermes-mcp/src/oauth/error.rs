@@ -10,18 +10,16 @@ pub enum OAuthError {
     NotLoggedIn,
     /// There were tokens, but the file cannot be read any more.
     #[error("the login is lost: {path} is damaged")]
-    LoginDamaged {
-        path: String,
-    },
+    LoginDamaged { path: String },
     /// There are tokens, but for another server than the one that is configured now.
     #[error("the login is for {resource}, which is not this server's address any more")]
-    LoginElsewhere {
+    WrongServer {
         /// What they are for.
         resource: String,
     },
     /// The authorization server does not renew the login any more.
     #[error("the login is over: {reason}")]
-    LoginOver {
+    LoginExpired {
         /// In the authorization server's words.
         reason: String,
     },
@@ -86,15 +84,13 @@ pub enum OAuthError {
     #[error(
         "the authorization server {issuer} does not offer PKCE with S256, without which a login is not safe"
     )]
-    NoPkce {
-        issuer: String,
-    },
+    NoPkce { issuer: String },
     /// A client is kept for another authorization server.
     #[error(
         "the client belongs to {bound}, but the server now names {found}; if that is right, set `oauth.issuer`, or forget \
          the old one with `hermes mcp logout --client`"
     )]
-    ForeignClient {
+    ClientIssuerMismatch {
         /// Whom it was registered with.
         bound: String,
         /// Who asks for it now.
@@ -154,21 +150,18 @@ pub enum OAuthError {
         "port {port}, where the browser's answer is waited for, is in use: {reason}; end what uses it, or set \
          `oauth.redirect_port` to another one"
     )]
-    PortTaken {
-        port: u16,
-        reason: String,
-    },
+    PortInUse { port: u16, reason: String },
     /// The person did not come back in time.
     #[error("the login did not end within {} s; `oauth.timeout` allows more", .0.as_secs())]
     TimedOut(Duration),
     /// The person does not want to.
     #[error("the login was cancelled")]
-    Skipped,
+    Cancelled,
     /// The person has to go somewhere first; what is waited for comes by another command.
     #[error(
         "open {url} in a browser, and give the address that it ends at to `hermes mcp login {server} --code 'ADDRESS'`"
     )]
-    AnswerPending {
+    RedirectPending {
         server: String,
         /// Where to go.
         url: String,
@@ -177,21 +170,13 @@ pub enum OAuthError {
     #[error(
         "no login waits for an answer; begin one with `hermes mcp login {server} --no-browser`"
     )]
-    NothingPending {
-        server: String,
-    },
+    NoPendingLogin { server: String },
     /// A setting is missing or cannot be used.
     #[error("`{key}`: {reason}")]
-    Setting {
-        key: &'static str,
-        reason: String,
-    },
+    Setting { key: &'static str, reason: String },
     /// A file of the home.
     #[error("{path}: {reason}")]
-    File {
-        path: String,
-        reason: String,
-    },
+    File { path: String, reason: String },
 }
 
 impl OAuthError {
@@ -204,13 +189,13 @@ impl OAuthError {
     }
 
     /// Whether nothing but a login by a person helps.
-    pub fn needs_person(&self) -> bool {
+    pub fn needs_login(&self) -> bool {
         matches!(
             self,
             Self::NotLoggedIn
                 | Self::LoginDamaged { .. }
-                | Self::LoginElsewhere { .. }
-                | Self::LoginOver { .. }
+                | Self::WrongServer { .. }
+                | Self::LoginExpired { .. }
                 | Self::ScopeMissing { .. }
         )
     }

@@ -14,13 +14,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Challenge, ClientFile, OAuthError, PendingLogin, ServerMetadata, Tokens, lock::Lock, pkce,
+    Challenge, ClientFile, OAuthError, PendingLogin, ServerMetadata, Tokens, lock::FileLock, pkce,
 };
 
 /// The longest name of a file, without its ending.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 /// How long another process may hold the lock.
-const LOCK_LIMIT: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where one server's login is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct TokenFiles {
 
 /// What is forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forgotten {
+pub enum ForgetScope {
     /// The tokens.
     Login,
     /// The registered client too.
@@ -39,7 +39,7 @@ pub enum Forgotten {
 }
 
 /// Tells one version of a file from another. The last is when anything about it changed: who may read it, too.
-pub(crate) type Stamp = (SystemTime, u64, u64, (i64, i64));
+pub(crate) type TokenFileVersion = (SystemTime, u64, u64, (i64, i64));
 
 impl TokenFiles {
     /// The files of a server, `name`, among all that are configured.
@@ -48,9 +48,9 @@ impl TokenFiles {
         servers: impl IntoIterator<Item = &'a ServerName>,
         name: &ServerName,
     ) -> Self {
-        let plain = plain_name(name.as_str());
+        let plain = file_stem(name.as_str());
         let mut earlier = servers.into_iter().take_while(|other| *other != name);
-        let name = if earlier.any(|other| plain_name(other.as_str()) == plain) {
+        let name = if earlier.any(|other| file_stem(other.as_str()) == plain) {
             let hash = Sha256::digest(name.as_str().as_bytes());
             let number = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
             format!("{plain}_{number:08x}")
@@ -64,7 +64,7 @@ impl TokenFiles {
     }
 
     /// The files with tokens of no server among those that are configured.
-    pub fn of_no_server(home: &Home, servers: &[ServerName]) -> Vec<PathBuf> {
+    pub fn list_unconfigured(home: &Home, servers: &[ServerName]) -> Vec<PathBuf> {
         let known = servers.iter().map(|name| Self::new(home, servers, name));
         let known: Vec<PathBuf> = known.map(|files| files.path("json")).collect();
         let listing = fs::read_dir(home.tokens_dir()).into_iter().flatten();
@@ -79,12 +79,12 @@ impl TokenFiles {
 
     /// The tokens, if there are any that can be read.
     pub fn tokens(&self) -> Option<Tokens> {
-        close_with_warning(&self.path("json"));
-        self.look_at_tokens()
+        restrict_with_warning(&self.path("json"));
+        self.peek_tokens()
     }
 
     /// The same, without a change to anything: a file that others can read stays so, and is still to be told of.
-    pub(super) fn look_at_tokens(&self) -> Option<Tokens> {
+    pub(super) fn peek_tokens(&self) -> Option<Tokens> {
         let path = self.path("json");
         let tokens: Tokens = parse(&path)?;
         let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
@@ -92,18 +92,18 @@ impl TokenFiles {
     }
 
     /// Takes the rights of others away from all files, and says which they had any for.
-    pub fn close_to_others(&self) -> Vec<String> {
-        let files = self.all().unwrap_or_default();
+    pub fn restrict_permissions(&self) -> Vec<String> {
+        let files = self.list_files().unwrap_or_default();
         files
             .iter()
-            .filter_map(|path| close_to_others(path))
+            .filter_map(|path| restrict_permissions(path))
             .collect()
     }
 
     /// The file of the tokens, if it is there but cannot be read.
-    pub(super) fn damaged(&self) -> Option<PathBuf> {
+    pub(super) fn damaged_file(&self) -> Option<PathBuf> {
         let path = self.path("json");
-        (self.has_tokens() && self.look_at_tokens().is_none()).then_some(path)
+        (self.has_tokens() && self.peek_tokens().is_none()).then_some(path)
     }
 
     /// Keeps new tokens in the place of the old ones.
@@ -123,7 +123,7 @@ impl TokenFiles {
     /// Puts a client aside that its authorization server does not know any more.
     pub(super) fn retire_client(&self) -> Result<(), OAuthError> {
         let path = self.path("client.json");
-        fs::rename(&path, self.path("client.json.bak")).map_err(|error| problem(&path, &error))
+        fs::rename(&path, self.path("client.json.bak")).map_err(|error| file_error(&path, &error))
     }
 
     /// What the authorization server says of itself.
@@ -132,7 +132,7 @@ impl TokenFiles {
     }
 
     /// The same, without a change to anything.
-    pub(super) fn look_at_metadata(&self) -> Option<ServerMetadata> {
+    pub(super) fn peek_metadata(&self) -> Option<ServerMetadata> {
         parse(&self.path("meta.json"))
     }
 
@@ -158,15 +158,15 @@ impl TokenFiles {
         self.write(&self.path("login.json"), pending)
     }
 
-    pub(super) fn forget_pending(&self) {
+    pub(super) fn delete_pending(&self) {
         let _ = fs::remove_file(self.path("login.json"));
     }
 
     /// Deletes files and returns the names of those that were there.
-    pub fn forget(&self, what: Forgotten) -> io::Result<Vec<String>> {
+    pub fn delete(&self, what: ForgetScope) -> io::Result<Vec<String>> {
         let endings: &[&str] = match what {
-            Forgotten::Login => &["json", "challenge.json", "login.json"],
-            Forgotten::Everything => &[
+            ForgetScope::Login => &["json", "challenge.json", "login.json"],
+            ForgetScope::Everything => &[
                 "json",
                 "challenge.json",
                 "login.json",
@@ -188,7 +188,7 @@ impl TokenFiles {
     }
 
     /// All files there are, of whatever kind.
-    pub fn all(&self) -> io::Result<Vec<PathBuf>> {
+    pub fn list_files(&self) -> io::Result<Vec<PathBuf>> {
         let listing = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             listing => listing?,
@@ -210,7 +210,7 @@ impl TokenFiles {
     }
 
     /// Changes with the token file.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
+    pub(crate) fn token_file_version(&self) -> Option<TokenFileVersion> {
         let metadata = fs::metadata(self.path("json")).ok()?;
         #[cfg(unix)]
         let (inode, changed) = {
@@ -223,11 +223,11 @@ impl TokenFiles {
     }
 
     /// Waits until no other process changes this login.
-    pub(super) async fn lock(&self) -> Result<Lock, OAuthError> {
+    pub(super) async fn lock(&self) -> Result<FileLock, OAuthError> {
         self.create_directory()?;
         let path = self.path("lock");
-        match tokio::time::timeout(LOCK_LIMIT, Lock::take(&path)).await {
-            Ok(taken) => taken.map_err(|error| problem(&path, &error)),
+        match tokio::time::timeout(LOCK_TIMEOUT, FileLock::acquire(&path)).await {
+            Ok(taken) => taken.map_err(|error| file_error(&path, &error)),
             Err(_) => Err(OAuthError::Unavailable {
                 what: path.display().to_string(),
                 reason: "another process holds the lock and does not let go".into(),
@@ -244,7 +244,7 @@ impl TokenFiles {
         let written = || -> io::Result<()> {
             let mut text = serde_json::to_vec_pretty(value)?;
             text.push(b'\n');
-            let suffix = pkce::random().map_err(io::Error::other)?;
+            let suffix = pkce::random_token().map_err(io::Error::other)?;
             let temporary = path.with_extension(format!("{}.tmp", &suffix[..8]));
             let result = write_new(&temporary, &text).and_then(|()| fs::rename(&temporary, path));
             if result.is_err() {
@@ -252,7 +252,7 @@ impl TokenFiles {
             }
             result
         };
-        written().map_err(|error| problem(path, &error))
+        written().map_err(|error| file_error(path, &error))
     }
 
     fn create_directory(&self) -> Result<(), OAuthError> {
@@ -267,13 +267,13 @@ impl TokenFiles {
             }
             Ok(())
         };
-        made().map_err(|error| problem(&self.directory, &error))
+        made().map_err(|error| file_error(&self.directory, &error))
     }
 }
 
 /// Reads a file that is for its owner alone; one that others could read is closed.
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    close_with_warning(path);
+    restrict_with_warning(path);
     parse(path)
 }
 
@@ -301,8 +301,8 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Option<T> {
     }
 }
 
-fn close_with_warning(path: &Path) {
-    if let Some(warning) = close_to_others(path) {
+fn restrict_with_warning(path: &Path) {
+    if let Some(warning) = restrict_permissions(path) {
         tracing::warn!("{warning}");
     }
 }
@@ -325,7 +325,7 @@ fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 /// Takes the rights of others away from a file, and says so if they had any.
-fn close_to_others(path: &Path) -> Option<String> {
+fn restrict_permissions(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -348,7 +348,7 @@ fn close_to_others(path: &Path) -> Option<String> {
     None
 }
 
-fn problem(path: &Path, error: &io::Error) -> OAuthError {
+fn file_error(path: &Path, error: &io::Error) -> OAuthError {
     OAuthError::File {
         path: path.display().to_string(),
         reason: error.to_string(),
@@ -356,7 +356,7 @@ fn problem(path: &Path, error: &io::Error) -> OAuthError {
 }
 
 /// A server's name as the name of a file, the one that Hermes Agent in Python uses.
-fn plain_name(name: &str) -> String {
+fn file_stem(name: &str) -> String {
     let safe = |character: char| match character {
         '_' | '-' => character,
         other if other.is_alphanumeric() => other,
@@ -365,7 +365,7 @@ fn plain_name(name: &str) -> String {
     let safe: String = name.chars().map(safe).collect();
     match safe.trim_matches('_') {
         "" => "default".into(),
-        name => name.chars().take(LONGEST_NAME).collect(),
+        name => name.chars().take(MAX_NAME_LENGTH).collect(),
     }
 }
 

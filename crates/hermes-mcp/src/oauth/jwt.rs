@@ -10,7 +10,7 @@ use aws_lc_rs::{
 use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 use serde_json::{Value, json};
 
-use super::{OAuthError, pkce::encoded};
+use super::{OAuthError, pkce::encode_base64url};
 
 /// A private key that signs.
 pub(super) enum SigningKey {
@@ -33,13 +33,15 @@ impl SigningKey {
             PrivateKeyDer::Pkcs8(der) => {
                 let der = der.secret_pkcs8_der();
                 let curve = |algorithm| EcdsaKeyPair::from_pkcs8(algorithm, der).ok();
-                Self::of_curve(curve)
+                Self::from_curve(curve)
                     .or_else(|| RsaKeyPair::from_pkcs8(der).ok().map(Self::Rsa))
                     .or_else(|| Ed25519KeyPair::from_pkcs8(der).ok().map(Self::Ed25519))
             }
             PrivateKeyDer::Sec1(der) => {
                 let der = der.secret_sec1_der();
-                Self::of_curve(|algorithm| EcdsaKeyPair::from_private_key_der(algorithm, der).ok())
+                Self::from_curve(|algorithm| {
+                    EcdsaKeyPair::from_private_key_der(algorithm, der).ok()
+                })
             }
             PrivateKeyDer::Pkcs1(der) => {
                 let pair = RsaKeyPair::from_der(der.secret_pkcs1_der());
@@ -50,7 +52,7 @@ impl SigningKey {
         found.ok_or_else(|| bad("the key must be RSA, Ed25519, or on the curve P-256 or P-384"))
     }
 
-    fn of_curve(
+    fn from_curve(
         read: impl Fn(&'static EcdsaSigningAlgorithm) -> Option<EcdsaKeyPair>,
     ) -> Option<Self> {
         let small = read(&ECDSA_P256_SHA256_FIXED_SIGNING).map(Self::P256);
@@ -66,7 +68,7 @@ impl SigningKey {
         }
     }
 
-    fn signature(&self, message: &[u8]) -> Option<Vec<u8>> {
+    fn sign_bytes(&self, message: &[u8]) -> Option<Vec<u8>> {
         let random = SystemRandom::new();
         match self {
             Self::P256(pair) | Self::P384(pair) => {
@@ -88,16 +90,16 @@ impl SigningKey {
         header["alg"] = json!(self.algorithm());
         let message = format!(
             "{}.{}",
-            encoded(header.to_string().as_bytes()),
-            encoded(claims.to_string().as_bytes())
+            encode_base64url(header.to_string().as_bytes()),
+            encode_base64url(claims.to_string().as_bytes())
         );
         let signature = self
-            .signature(message.as_bytes())
+            .sign_bytes(message.as_bytes())
             .ok_or_else(|| OAuthError::Setting {
                 key: "oauth.private_key",
                 reason: "signing failed".into(),
             })?;
-        Ok(format!("{message}.{}", encoded(&signature)))
+        Ok(format!("{message}.{}", encode_base64url(&signature)))
     }
 }
 

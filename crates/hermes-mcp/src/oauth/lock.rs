@@ -8,17 +8,17 @@ use std::{
 };
 
 /// How often a held lock is tried.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Held until dropped.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct FileLock {
     _file: File,
 }
 
-impl Lock {
+impl FileLock {
     /// Waits for the lock. The caller sets the time limit.
-    pub(super) async fn take(path: &Path) -> io::Result<Self> {
+    pub(super) async fn acquire(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
@@ -27,7 +27,7 @@ impl Lock {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),
-                Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(RETRY_INTERVAL).await,
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }

@@ -10,15 +10,15 @@ use serde_json::json;
 use url::Url;
 
 use super::{
-    Challenge, ClientIdentity, Flow, LoggedIn, OAuthError, Person, ServerMetadata, TokenFiles,
-    Tokens,
-    callback::Reply,
-    challenge::Scheme,
-    client::{Client, ClientNeed, ClientOrigin, ClientProof},
-    discovery::{self, Discovered},
+    Challenge, ClientIdentity, LoginFlow, LoginSummary, LoginUi, OAuthError, ServerMetadata,
+    TokenFiles, Tokens,
+    callback::BrowserReply,
+    challenge::AuthScheme,
+    client::{ClientAuthMethod, ClientLookup, ClientOrigin, OAuthClient},
+    discovery::{self, DiscoveredServer},
     dpop::{DpopKey, Nonces},
     metadata::is_same_issuer,
-    requests::Requests,
+    requests::OAuthHttpClient,
     scope,
     token_endpoint::TokenEndpoint,
 };
@@ -48,12 +48,12 @@ pub struct Login {
 }
 
 /// What is known before anybody is asked.
-pub(super) struct Prepared {
-    pub(super) requests: Requests,
+pub(super) struct LoginContext {
+    pub(super) requests: OAuthHttpClient,
     pub(super) challenge: Challenge,
-    pub(super) found: Discovered,
+    pub(super) discovered: DiscoveredServer,
     /// What an earlier login with the same authorization server brought.
-    pub(super) earlier: Option<Tokens>,
+    pub(super) earlier_tokens: Option<Tokens>,
 }
 
 impl Login {
@@ -81,11 +81,11 @@ impl Login {
     /// Logs in. Without a flow, the settings and the authorization server decide which it is.
     pub async fn run(
         &self,
-        person: &dyn Person,
-        flow: Option<Flow>,
-    ) -> Result<LoggedIn, OAuthError> {
+        person: &dyn LoginUi,
+        flow: Option<LoginFlow>,
+    ) -> Result<LoginSummary, OAuthError> {
         let limit = self.settings.timeout;
-        let mut waiting = Reply::nobody();
+        let mut waiting = BrowserReply::none();
         let login = Box::pin(self.log_in(person, flow, &mut waiting));
         let ended = match tokio::time::timeout(limit, login).await {
             Ok(ended) => ended,
@@ -98,59 +98,67 @@ impl Login {
 
     async fn log_in(
         &self,
-        person: &dyn Person,
-        flow: Option<Flow>,
-        waiting: &mut Reply,
-    ) -> Result<LoggedIn, OAuthError> {
+        person: &dyn LoginUi,
+        flow: Option<LoginFlow>,
+        waiting: &mut BrowserReply,
+    ) -> Result<LoginSummary, OAuthError> {
         let prepared = self.prepare(None).await?;
-        let tokens = match (flow, self.grant(&prepared.found.metadata)) {
-            (Some(Flow::Device), _) | (None, OAuthGrant::DeviceCode) => {
-                self.by_device(&prepared, person).await?
+        let tokens = match (flow, self.grant(&prepared.discovered.metadata)) {
+            (Some(LoginFlow::Device), _) | (None, OAuthGrant::DeviceCode) => {
+                self.log_in_with_device_code(&prepared, person).await?
             }
-            (Some(Flow::ClientCredentials), _) => {
+            (Some(LoginFlow::ClientCredentials), _) => {
                 let grant = OAuthGrant::ClientCredentials;
-                self.by_machine(&prepared, grant, None).await?
+                self.log_in_noninteractively(&prepared, grant, None).await?
             }
             (
                 None,
                 grant @ (OAuthGrant::ClientCredentials
                 | OAuthGrant::JwtBearer
                 | OAuthGrant::EnterpriseManaged),
-            ) => self.by_machine(&prepared, grant, None).await?,
-            (flow, _) => self.by_code(&prepared, person, flow, waiting).await?,
+            ) => self.log_in_noninteractively(&prepared, grant, None).await?,
+            (flow, _) => {
+                self.log_in_with_code(&prepared, person, flow, waiting)
+                    .await?
+            }
         };
-        self.keep(&prepared.found.metadata, tokens).await
+        self.store_tokens(&prepared.discovered.metadata, tokens)
+            .await
     }
 
     /// Finds out who gives out tokens. Without a challenge the last one counts, or the server is asked for one.
     pub(super) async fn prepare(
         &self,
         challenge: Option<&Challenge>,
-    ) -> Result<Prepared, OAuthError> {
-        let requests = Requests::new(&self.http).await?;
+    ) -> Result<LoginContext, OAuthError> {
+        let requests = OAuthHttpClient::new(&self.http).await?;
         let server = self.url()?;
         let challenge = match challenge {
             Some(challenge) => challenge.clone(),
-            None => match self.files.challenge().filter(|kept| is_of(kept, &server)) {
+            None => match self
+                .files
+                .challenge()
+                .filter(|kept| is_challenge_of(kept, &server))
+            {
                 Some(challenge) => challenge,
-                None => provoke(&requests, &server).await?,
+                None => request_challenge(&requests, &server).await?,
             },
         };
         let found = discovery::discover(&requests, &server, &challenge).await?;
         let earlier = self
             .files
             .tokens()
-            .filter(|tokens| self.is_by(tokens, &found.metadata));
-        Ok(Prepared {
+            .filter(|tokens| self.is_issued_by(tokens, &found.metadata));
+        Ok(LoginContext {
             requests,
             challenge,
-            found,
-            earlier,
+            discovered: found,
+            earlier_tokens: earlier,
         })
     }
 
     /// Whether tokens come from this authorization server.
-    pub(super) fn is_by(&self, tokens: &Tokens, metadata: &ServerMetadata) -> bool {
+    pub(super) fn is_issued_by(&self, tokens: &Tokens, metadata: &ServerMetadata) -> bool {
         let issuer = tokens
             .issuer
             .clone()
@@ -175,23 +183,23 @@ impl Login {
             OAuthGrant::EnterpriseManaged
         } else if settings.assertion.is_some() {
             OAuthGrant::JwtBearer
-        } else if metadata.offers("authorization_code") {
+        } else if metadata.supports_grant("authorization_code") {
             OAuthGrant::AuthorizationCode
-        } else if has_credentials && metadata.offers("client_credentials") {
+        } else if has_credentials && metadata.supports_grant("client_credentials") {
             OAuthGrant::ClientCredentials
-        } else if metadata.offers(super::device::GRANT) {
+        } else if metadata.supports_grant(super::device::DEVICE_CODE_GRANT) {
             OAuthGrant::DeviceCode
         } else {
             OAuthGrant::AuthorizationCode
         }
     }
 
-    pub(super) fn may_need_nobody(&self) -> bool {
-        Self::may_do_alone(&self.settings)
+    pub(super) fn may_be_noninteractive(&self) -> bool {
+        Self::supports_noninteractive(&self.settings)
     }
 
     /// Whether tokens may be had without a person; what the authorization server offers may still be against it.
-    pub fn may_do_alone(settings: &OAuthSettings) -> bool {
+    pub fn supports_noninteractive(settings: &OAuthSettings) -> bool {
         match settings.grant {
             Some(OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode) => false,
             Some(_) => true,
@@ -205,9 +213,11 @@ impl Login {
     }
 
     /// What to ask for: the user's words, else the server's, and what earlier logins had.
-    pub(super) fn scope(&self, prepared: &Prepared, grant: OAuthGrant) -> Option<String> {
-        let Prepared {
-            challenge, found, ..
+    pub(super) fn scope(&self, prepared: &LoginContext, grant: OAuthGrant) -> Option<String> {
+        let LoginContext {
+            challenge,
+            discovered: found,
+            ..
         } = prepared;
         let challenged = challenge.scope.as_deref();
         if let Some(own) = &self.settings.scope {
@@ -218,7 +228,10 @@ impl Login {
             .scopes_supported
             .as_ref()
             .map(|scopes| scopes.join(" "));
-        let earlier = prepared.earlier.as_ref().and_then(Tokens::all_scopes);
+        let earlier = prepared
+            .earlier_tokens
+            .as_ref()
+            .and_then(Tokens::all_scopes);
         let wanted = scope::union(
             [earlier.as_deref(), challenged.or(supported.as_deref())]
                 .into_iter()
@@ -228,35 +241,40 @@ impl Login {
             grant,
             OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode
         );
-        if is_person && found.metadata.knows_scope("offline_access") {
+        if is_person && found.metadata.supports_scope("offline_access") {
             return scope::union([wanted.as_str(), "offline_access"]);
         }
         Some(wanted)
     }
 
     /// A key to bind tokens to, if they are to be bound.
-    pub(super) fn key(&self, prepared: &Prepared) -> Result<Option<DpopKey>, OAuthError> {
-        let Prepared {
-            challenge, found, ..
+    pub(super) fn new_dpop_key(
+        &self,
+        prepared: &LoginContext,
+    ) -> Result<Option<DpopKey>, OAuthError> {
+        let LoginContext {
+            challenge,
+            discovered: found,
+            ..
         } = prepared;
-        let is_asked_for = challenge.scheme == Scheme::Dpop || found.wants_dpop;
+        let is_asked_for = challenge.scheme == AuthScheme::Dpop || found.wants_dpop;
         let is_wanted = match self.settings.dpop {
             DpopUse::Auto => is_asked_for,
             DpopUse::On => true,
             DpopUse::Off => false,
         };
-        if is_wanted && found.metadata.signs_proofs_with_es256() {
+        if is_wanted && found.metadata.supports_es256_proofs() {
             return DpopKey::generate().map(Some);
         }
         Ok(None)
     }
 
-    pub(super) fn need<'a>(
+    pub(super) fn client_lookup<'a>(
         &'a self,
-        requests: &'a Requests,
+        requests: &'a OAuthHttpClient,
         metadata: &'a ServerMetadata,
-    ) -> ClientNeed<'a> {
-        ClientNeed {
+    ) -> ClientLookup<'a> {
+        ClientLookup {
             requests,
             settings: &self.settings,
             files: &self.files,
@@ -265,45 +283,45 @@ impl Login {
     }
 
     /// The client of a login that a person takes part in: known, newly registered, or named by the person.
-    pub(super) async fn client(
+    pub(super) async fn choose_client(
         &self,
-        prepared: &Prepared,
-        person: &dyn Person,
+        prepared: &LoginContext,
+        person: &dyn LoginUi,
         redirect_uri: &str,
         scope: Option<&str>,
-    ) -> Result<Client, OAuthError> {
-        let need = self.need(&prepared.requests, &prepared.found.metadata);
-        let fits = |client: &Client| {
+    ) -> Result<OAuthClient, OAuthError> {
+        let need = self.client_lookup(&prepared.requests, &prepared.discovered.metadata);
+        let fits = |client: &OAuthClient| {
             client.origin != ClientOrigin::Registered
                 || need
-                    .kept()
+                    .stored_client()
                     .is_some_and(|kept| kept.redirect_uris.iter().any(|uri| uri == redirect_uri))
         };
-        if let Some(client) = need.known()?.filter(fits) {
+        if let Some(client) = need.find_client()?.filter(fits) {
             return Ok(client);
         }
         if let Some(client) = need.register(redirect_uri, scope).await? {
             return Ok(client);
         }
-        let issuer = prepared.found.metadata.issuer.clone();
-        match person.client(&issuer, redirect_uri).await {
+        let issuer = prepared.discovered.metadata.issuer.clone();
+        match person.request_client(&issuer, redirect_uri).await {
             Some(ClientIdentity { id, secret }) => {
                 let proof = match &secret {
-                    None => ClientProof::None,
+                    None => ClientAuthMethod::None,
                     Some(_)
                         if prepared
-                            .found
+                            .discovered
                             .metadata
-                            .accepts_client_by("client_secret_basic") =>
+                            .supports_auth_method("client_secret_basic") =>
                     {
-                        ClientProof::SecretInHeader
+                        ClientAuthMethod::SecretInHeader
                     }
-                    Some(_) => ClientProof::SecretInForm,
+                    Some(_) => ClientAuthMethod::SecretInForm,
                 };
-                Ok(Client {
+                Ok(OAuthClient {
                     id,
                     secret,
-                    proof,
+                    auth_method: proof,
                     origin: ClientOrigin::Configured,
                 })
             }
@@ -316,9 +334,9 @@ impl Login {
 
     pub(super) fn endpoint<'a>(
         &'a self,
-        requests: &'a Requests,
+        requests: &'a OAuthHttpClient,
         metadata: &'a ServerMetadata,
-        client: &'a Client,
+        client: &'a OAuthClient,
         key: Option<&'a DpopKey>,
     ) -> TokenEndpoint<'a> {
         TokenEndpoint {
@@ -332,16 +350,16 @@ impl Login {
     }
 
     /// Writes everything down. Another process may be renewing the old tokens just now: it is waited for.
-    pub(super) async fn keep(
+    pub(super) async fn store_tokens(
         &self,
         metadata: &ServerMetadata,
         tokens: Tokens,
-    ) -> Result<LoggedIn, OAuthError> {
+    ) -> Result<LoginSummary, OAuthError> {
         let _alone = self.files.lock().await?;
         self.files.store_metadata(metadata)?;
         self.files.store_tokens(&tokens)?;
-        self.files.forget_pending();
-        Ok(LoggedIn {
+        self.files.delete_pending();
+        Ok(LoginSummary {
             issuer: metadata.issuer.clone(),
             expires_at: tokens.expires_at(),
             scope: tokens.scope.clone().or(tokens.requested_scope),
@@ -354,15 +372,15 @@ impl Login {
         let (Some(tokens), Some(metadata)) = (self.files.tokens(), self.files.metadata()) else {
             return;
         };
-        if !self.is_by(&tokens, &metadata) {
+        if !self.is_issued_by(&tokens, &metadata) {
             return;
         }
         let revoked = async {
             let endpoint = metadata.revocation_endpoint.as_deref();
-            let url = metadata.url("revocation_endpoint", endpoint)?;
-            let requests = Requests::new(&self.http).await?;
-            let need = self.need(&requests, &metadata);
-            let Some(client) = need.known()? else {
+            let url = metadata.endpoint_url("revocation_endpoint", endpoint)?;
+            let requests = OAuthHttpClient::new(&self.http).await?;
+            let need = self.client_lookup(&requests, &metadata);
+            let Some(client) = need.find_client()? else {
                 return Ok(());
             };
             let token = tokens
@@ -380,7 +398,7 @@ impl Login {
 }
 
 /// Whether a kept challenge is of the server as it is configured now, as far as it says so.
-fn is_of(challenge: &Challenge, server: &Url) -> bool {
+fn is_challenge_of(challenge: &Challenge, server: &Url) -> bool {
     match &challenge.resource_metadata {
         Some(place) => server
             .join(place)
@@ -390,7 +408,10 @@ fn is_of(challenge: &Challenge, server: &Url) -> bool {
 }
 
 /// Asks the server something without a token, to hear how to get one.
-async fn provoke(requests: &Requests, server: &Url) -> Result<Challenge, OAuthError> {
+async fn request_challenge(
+    requests: &OAuthHttpClient,
+    server: &Url,
+) -> Result<Challenge, OAuthError> {
     let question = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {

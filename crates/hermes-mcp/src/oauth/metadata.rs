@@ -52,7 +52,7 @@ pub struct ServerMetadata {
 
 impl ServerMetadata {
     /// Whether a grant is on offer. Without a list it is the two of the standard.
-    pub(super) fn offers(&self, grant: &str) -> bool {
+    pub(super) fn supports_grant(&self, grant: &str) -> bool {
         match &self.grant_types_supported {
             Some(grants) => grants.iter().any(|known| known == grant),
             None => grant == "authorization_code" || grant == "refresh_token",
@@ -60,36 +60,36 @@ impl ServerMetadata {
     }
 
     /// Whether a client may prove who it is in this way. Without a list only `client_secret_basic` is sure.
-    pub(super) fn accepts_client_by(&self, method: &str) -> bool {
+    pub(super) fn supports_auth_method(&self, method: &str) -> bool {
         match &self.token_endpoint_auth_methods_supported {
             Some(methods) => methods.iter().any(|known| known == method),
             None => method == "client_secret_basic",
         }
     }
 
-    pub(super) fn knows_scope(&self, scope: &str) -> bool {
+    pub(super) fn supports_scope(&self, scope: &str) -> bool {
         let known = self.scopes_supported.iter().flatten();
         known.into_iter().any(|known| known == scope)
     }
 
-    pub(super) fn signs_proofs_with_es256(&self) -> bool {
+    pub(super) fn supports_es256_proofs(&self) -> bool {
         let known = self.dpop_signing_alg_values_supported.iter().flatten();
         known.into_iter().any(|algorithm| algorithm == "ES256")
     }
 
     pub(super) fn token_url(&self) -> Result<Url, OAuthError> {
-        self.url("token_endpoint", self.token_endpoint.as_deref())
+        self.endpoint_url("token_endpoint", self.token_endpoint.as_deref())
     }
 
     pub(super) fn authorization_url(&self) -> Result<Url, OAuthError> {
-        self.url(
+        self.endpoint_url(
             "authorization_endpoint",
             self.authorization_endpoint.as_deref(),
         )
     }
 
     /// An endpoint's address, or why there is none.
-    pub(super) fn url(&self, key: &str, value: Option<&str>) -> Result<Url, OAuthError> {
+    pub(super) fn endpoint_url(&self, key: &str, value: Option<&str>) -> Result<Url, OAuthError> {
         let bad = |reason: String| OAuthError::Metadata {
             url: self.issuer.clone(),
             reason,

@@ -3,31 +3,31 @@
 use hermes_config::ServerName;
 
 /// It worked.
-pub(super) fn welcome() -> String {
-    page(
+pub(super) fn success_page() -> String {
+    render_page(
         "You are logged in",
         "Hermes has what it needs. You can close this window.",
     )
 }
 
 /// It did not work, and how to begin again. Somebody else's words may be in the reason.
-pub(super) fn sorry(server: &ServerName, reason: &str) -> String {
-    let (reason, server) = (escaped(reason), escaped(server.as_str()));
+pub(super) fn failure_page(server: &ServerName, reason: &str) -> String {
+    let (reason, server) = (escape_html(reason), escape_html(server.as_str()));
     let text = format!(
         "{reason}</p><p>You can close this window. <code>hermes mcp login {server}</code> begins again."
     );
-    page("The login did not work", &text)
+    render_page("The login did not work", &text)
 }
 
 /// Not the address of a login.
-pub(super) fn nothing_here() -> String {
-    page(
+pub(super) fn not_found_page() -> String {
+    render_page(
         "There is nothing here",
         "This address waits for the answer to a login.",
     )
 }
 
-fn page(title: &str, text: &str) -> String {
+fn render_page(title: &str, text: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
          <style>body{{font:1.1em system-ui,sans-serif;max-width:32em;margin:15vh auto;padding:0 1em}}</style></head>\
@@ -35,7 +35,7 @@ fn page(title: &str, text: &str) -> String {
     )
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn words_of_others_stay_words() {
-        let page = sorry(
+        let page = failure_page(
             &ServerName::new("<b>"),
             "<img src=x onerror='alert(\"1\")'>&",
         );

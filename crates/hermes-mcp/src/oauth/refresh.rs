@@ -3,13 +3,13 @@
 use std::time::SystemTime;
 
 use super::{
-    Challenge, Login, OAuthError, ServerMetadata, Tokens, client::ClientNeed, dpop::DpopKey,
-    requests::Requests, tokens::Age,
+    Challenge, Login, OAuthError, ServerMetadata, Tokens, client::ClientLookup, dpop::DpopKey,
+    requests::OAuthHttpClient, tokens::TokenAge,
 };
 
 /// Why tokens are renewed.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Occasion<'a> {
+pub(super) enum RenewalReason<'a> {
     /// They end soon.
     Due,
     /// The server does not take them any more, and says so.
@@ -18,32 +18,34 @@ pub(super) enum Occasion<'a> {
 
 impl Login {
     /// Renews tokens, unless another process has done so meanwhile. Returns what is in the file afterwards.
-    pub(super) async fn renew(
+    pub(super) async fn renew_tokens(
         &self,
         known: &Tokens,
-        occasion: Occasion<'_>,
+        occasion: RenewalReason<'_>,
     ) -> Result<Tokens, OAuthError> {
         let _alone = self.files.lock().await?;
         // Whoever held the lock before may have done the work.
         let Some(kept) = self.files.tokens() else {
-            return Err(self.files.missing_tokens(&self.url()?));
+            return Err(self.files.missing_tokens_error(&self.url()?));
         };
         let is_new = kept.access_token != known.access_token;
-        if is_new && (kept.age(SystemTime::now()) == Age::Fresh || kept.refresh_token.is_none()) {
+        if is_new
+            && (kept.age(SystemTime::now()) == TokenAge::Fresh || kept.refresh_token.is_none())
+        {
             return Ok(kept);
         }
         let Some(refresh_token) = &kept.refresh_token else {
-            return Err(OAuthError::LoginOver {
+            return Err(OAuthError::LoginExpired {
                 reason: "the server does not accept it any more, and it cannot be renewed".into(),
             });
         };
-        let requests = Requests::new(&self.http).await?;
-        let (metadata, resource) = self.metadata_for(&requests, &kept, occasion).await?;
-        let need = self.need(&requests, &metadata);
+        let requests = OAuthHttpClient::new(&self.http).await?;
+        let (metadata, resource) = self.renewal_metadata(&requests, &kept, occasion).await?;
+        let need = self.client_lookup(&requests, &metadata);
         let client = need
-            .known()?
+            .find_client()?
             .filter(|client| kept.client_id.as_ref().is_none_or(|id| *id == client.id))
-            .ok_or_else(|| OAuthError::LoginOver {
+            .ok_or_else(|| OAuthError::LoginExpired {
                 reason: "the client that logged in is not known any more".into(),
             })?;
         let key = kept
@@ -57,10 +59,10 @@ impl Login {
             ("resource", resource.clone()),
         ];
         let endpoint = self.endpoint(&requests, &metadata, &client, key.as_ref());
-        let renewed = match endpoint.ask(form).await {
+        let renewed = match endpoint.request_tokens(form).await {
             Ok(renewed) => renewed,
             Err(OAuthError::Refused { error, description }) => {
-                return Err(self.refused(&need, &client, error, description));
+                return Err(self.renewal_error(&need, &client, error, description));
             }
             Err(other) => return Err(other),
         };
@@ -79,24 +81,24 @@ impl Login {
 
     /// The authorization server that gave the tokens out, and the name of what they are for, which Hermes Agent in Python
     /// does not write down. After a refusal the server is asked whether it is still the one.
-    async fn metadata_for(
+    async fn renewal_metadata(
         &self,
-        requests: &Requests,
+        requests: &OAuthHttpClient,
         tokens: &Tokens,
-        occasion: Occasion<'_>,
+        occasion: RenewalReason<'_>,
     ) -> Result<(ServerMetadata, String), OAuthError> {
         let kept = self.files.metadata();
-        let kept = kept.filter(|metadata| self.is_by(tokens, metadata));
+        let kept = kept.filter(|metadata| self.is_issued_by(tokens, metadata));
         let challenge = match (occasion, kept, &tokens.resource) {
-            (Occasion::Due, Some(kept), Some(resource)) if kept.token_endpoint.is_some() => {
+            (RenewalReason::Due, Some(kept), Some(resource)) if kept.token_endpoint.is_some() => {
                 return Ok((kept, resource.clone()));
             }
-            (Occasion::Due, ..) => Challenge::default(),
-            (Occasion::Rejected(challenge), ..) => challenge.clone(),
+            (RenewalReason::Due, ..) => Challenge::default(),
+            (RenewalReason::Rejected(challenge), ..) => challenge.clone(),
         };
         let found = super::discovery::discover(requests, &self.url()?, &challenge).await?;
-        if !self.is_by(tokens, &found.metadata) {
-            return Err(OAuthError::LoginOver {
+        if !self.is_issued_by(tokens, &found.metadata) {
+            return Err(OAuthError::LoginExpired {
                 reason: format!(
                     "the server has another authorization server now, {}",
                     found.metadata.issuer
@@ -108,15 +110,15 @@ impl Login {
     }
 
     /// What a refusal of the token endpoint means.
-    fn refused(
+    fn renewal_error(
         &self,
-        need: &ClientNeed<'_>,
-        client: &super::client::Client,
+        need: &ClientLookup<'_>,
+        client: &super::client::OAuthClient,
         error: String,
         description: Option<String>,
     ) -> OAuthError {
         if error == "invalid_client"
-            && let Err(error) = need.reject(client)
+            && let Err(error) = need.record_rejection(client)
         {
             tracing::warn!(server = %self.server, %error, "recording the rejected OAuth client failed");
         }
@@ -127,7 +129,7 @@ impl Login {
         if is_over {
             let description = description.map(|text| format!(" ({text})"));
             let description = description.unwrap_or_default();
-            OAuthError::LoginOver {
+            OAuthError::LoginExpired {
                 reason: format!("the authorization server says {error}{description}"),
             }
         } else {

@@ -10,44 +10,44 @@ use url::{Origin, Url};
 
 use super::{
     OAuthError,
-    address::{Reach, shown},
+    address::{AddressPolicy, display_url},
 };
 use crate::transport::tls;
 
 /// One request, from the name's resolution to the end of the body.
-const TIME_LIMIT: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// More than any document here needs.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 /// Redirects followed within one origin.
-const MOST_REDIRECTS: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 /// How much of another party's words is repeated.
-const MOST_WORDS: usize = 300;
+const MAX_EXCERPT_CHARS: usize = 300;
 
 /// The HTTP client of a login.
 #[derive(Debug, Clone)]
-pub(super) struct Requests {
+pub(super) struct OAuthHttpClient {
     client: reqwest::Client,
-    reach: Reach,
+    address_policy: AddressPolicy,
     /// Where the server itself is: the user chose that address.
-    own: Origin,
+    server_origin: Origin,
 }
 
 /// An answer, whatever its status.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct OAuthResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     body: Bytes,
 }
 
-impl Reply {
+impl OAuthResponse {
     /// The body, if it is JSON.
     pub(super) fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
 
     /// `error` and `error_description`, if that is what the body holds.
-    pub(super) fn refusal(&self) -> Option<OAuthError> {
+    pub(super) fn oauth_error(&self) -> Option<OAuthError> {
         let body = self.json()?;
         let text = |key: &str| body.get(key).and_then(Value::as_str).map(one_line);
         Some(OAuthError::Refused {
@@ -62,48 +62,49 @@ impl Reply {
     }
 }
 
-impl Requests {
+impl OAuthHttpClient {
     /// Makes the client. It trusts the certificates that the server's settings name.
     pub(super) async fn new(settings: &HttpSettings) -> Result<Self, OAuthError> {
         let url = Url::parse(&settings.url).map_err(|error| OAuthError::Setting {
             key: "url",
             reason: error.to_string(),
         })?;
-        let reach = Reach::of(&url).await;
-        let client = tls::authorization_client(settings, TIME_LIMIT, reach.resolver().as_ref())
-            .map_err(|error| OAuthError::Setting {
-                key: "ssl_verify",
-                reason: error.to_string(),
-            })?;
+        let reach = AddressPolicy::for_server(&url).await;
+        let client =
+            tls::authorization_client(settings, REQUEST_TIMEOUT, reach.resolver().as_ref())
+                .map_err(|error| OAuthError::Setting {
+                    key: "ssl_verify",
+                    reason: error.to_string(),
+                })?;
         Ok(Self {
             client,
-            reach,
-            own: url.origin(),
+            address_policy: reach,
+            server_origin: url.origin(),
         })
     }
 
     /// Whether an address may be asked, or a person be sent there.
     pub(super) fn check(&self, url: &Url) -> Result<(), OAuthError> {
-        if url.origin() == self.own {
+        if url.origin() == self.server_origin {
             return Ok(());
         }
-        self.reach.check(url)
+        self.address_policy.check(url)
     }
 
     /// Fetches a document. A redirect is followed within its origin.
-    pub(super) async fn get(&self, url: &Url) -> Result<Reply, OAuthError> {
+    pub(super) async fn get(&self, url: &Url) -> Result<OAuthResponse, OAuthError> {
         let mut url = url.clone();
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let reply = self
                 .send(Method::GET, &url, HeaderMap::new(), Bytes::new())
                 .await?;
             if !reply.status.is_redirection() {
                 return Ok(reply);
             }
-            url = redirected(&url, &reply)?;
+            url = redirect_target(&url, &reply)?;
         }
         Err(OAuthError::Unavailable {
-            what: shown(&url),
+            what: display_url(&url),
             reason: "it redirects without end".into(),
         })
     }
@@ -114,7 +115,7 @@ impl Requests {
         url: &Url,
         form: &[(&str, String)],
         mut headers: HeaderMap,
-    ) -> Result<Reply, OAuthError> {
+    ) -> Result<OAuthResponse, OAuthError> {
         let body = url::form_urlencoded::Serializer::new(String::new())
             .extend_pairs(form)
             .finish();
@@ -125,7 +126,11 @@ impl Requests {
         self.post(url, headers, body.into()).await
     }
 
-    pub(super) async fn post_json(&self, url: &Url, body: &Value) -> Result<Reply, OAuthError> {
+    pub(super) async fn post_json(
+        &self,
+        url: &Url,
+        body: &Value,
+    ) -> Result<OAuthResponse, OAuthError> {
         let mut headers = HeaderMap::new();
         headers.insert(
             header::CONTENT_TYPE,
@@ -134,11 +139,16 @@ impl Requests {
         self.post(url, headers, body.to_string().into()).await
     }
 
-    async fn post(&self, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Reply, OAuthError> {
+    async fn post(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<OAuthResponse, OAuthError> {
         let reply = self.send(Method::POST, url, headers, body).await?;
         if reply.status.is_redirection() {
             let target = reply.header("location").unwrap_or_default();
-            return Err(foreign(url, &target));
+            return Err(redirect_error(url, &target));
         }
         Ok(reply)
     }
@@ -149,10 +159,10 @@ impl Requests {
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, OAuthError> {
+    ) -> Result<OAuthResponse, OAuthError> {
         self.check(url)?;
         let unavailable = |reason: String| OAuthError::Unavailable {
-            what: shown(url),
+            what: display_url(url),
             reason,
         };
         let request = self
@@ -164,19 +174,19 @@ impl Requests {
         let mut response = request
             .send()
             .await
-            .map_err(|error| unavailable(innermost(&error)))?;
+            .map_err(|error| unavailable(root_cause(&error)))?;
         let mut body = BytesMut::new();
         while let Some(chunk) = response
             .chunk()
             .await
-            .map_err(|error| unavailable(innermost(&error)))?
+            .map_err(|error| unavailable(root_cause(&error)))?
         {
-            if body.len() + chunk.len() > MOST_BYTES {
+            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
                 return Err(unavailable("the answer is too large".into()));
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Reply {
+        Ok(OAuthResponse {
             status: response.status(),
             headers: std::mem::take(response.headers_mut()),
             body: body.freeze(),
@@ -184,23 +194,25 @@ impl Requests {
     }
 }
 
-fn redirected(url: &Url, reply: &Reply) -> Result<Url, OAuthError> {
+fn redirect_target(url: &Url, reply: &OAuthResponse) -> Result<Url, OAuthError> {
     let target = reply.header("location").unwrap_or_default();
-    let next = url.join(&target).map_err(|_| foreign(url, &target))?;
+    let next = url
+        .join(&target)
+        .map_err(|_| redirect_error(url, &target))?;
     if next.origin() == url.origin() {
         Ok(next)
     } else {
-        Err(foreign(url, next.as_str()))
+        Err(redirect_error(url, next.as_str()))
     }
 }
 
-fn foreign(url: &Url, target: &str) -> OAuthError {
+fn redirect_error(url: &Url, target: &str) -> OAuthError {
     let target = match url.join(target) {
-        Ok(target) => shown(&target),
+        Ok(target) => display_url(&target),
         Err(_) => "nowhere".into(),
     };
     OAuthError::Redirected {
-        url: shown(url),
+        url: display_url(url),
         target,
     }
 }
@@ -211,12 +223,12 @@ pub(super) fn one_line(text: &str) -> String {
         .split(|character: char| character.is_whitespace() || character.is_control())
         .filter(|word| !word.is_empty())
         .collect();
-    words.join(" ").chars().take(MOST_WORDS).collect()
+    words.join(" ").chars().take(MAX_EXCERPT_CHARS).collect()
 }
 
-fn innermost(error: &reqwest::Error) -> String {
+fn root_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
-        return format!("there was no answer within {} s", TIME_LIMIT.as_secs());
+        return format!("there was no answer within {} s", REQUEST_TIMEOUT.as_secs());
     }
     let mut cause: &(dyn std::error::Error + 'static) = error;
     while let Some(source) = cause.source() {

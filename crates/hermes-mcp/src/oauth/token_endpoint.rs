@@ -11,22 +11,22 @@ use url::Url;
 
 use super::{
     OAuthError, ServerMetadata, Tokens,
-    address::shown,
-    client::{Client, ClientProof},
+    address::display_url,
+    client::{ClientAuthMethod, OAuthClient},
     dpop::{DpopKey, Nonces},
     jwt::SigningKey,
     pkce,
-    requests::{Reply, Requests},
+    requests::{OAuthHttpClient, OAuthResponse},
 };
 
 /// Where a proof of possession goes.
-pub(super) const PROOF: HeaderName = HeaderName::from_static("dpop");
+pub(super) const DPOP_HEADER: HeaderName = HeaderName::from_static("dpop");
 /// Where a server puts a nonce for the next one.
-pub(super) const NONCE: &str = "dpop-nonce";
+pub(super) const DPOP_NONCE_HEADER: &str = "dpop-nonce";
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// How long a signed assertion holds.
-const ASSERTION_LIFE: u64 = 120;
+const ASSERTION_LIFETIME_SECONDS: u64 = 120;
 
 /// Fields of a form that nobody else may see, should the other side repeat them.
 const SECRET_FIELDS: [&str; 9] = [
@@ -41,14 +41,14 @@ const SECRET_FIELDS: [&str; 9] = [
     "token",
 ];
 
-pub(super) type Form = Vec<(&'static str, String)>;
+pub(super) type FormFields = Vec<(&'static str, String)>;
 
 /// One authorization server's token endpoint, asked by one client.
 pub(super) struct TokenEndpoint<'a> {
-    pub(super) requests: &'a Requests,
+    pub(super) requests: &'a OAuthHttpClient,
     pub(super) settings: &'a OAuthSettings,
     pub(super) metadata: &'a ServerMetadata,
-    pub(super) client: &'a Client,
+    pub(super) client: &'a OAuthClient,
     /// Tokens are to be bound to this key.
     pub(super) key: Option<&'a DpopKey>,
     pub(super) nonces: &'a Nonces,
@@ -69,11 +69,11 @@ struct TokenReply {
 
 impl TokenEndpoint<'_> {
     /// Asks for tokens with this form.
-    pub(super) async fn ask(&self, form: Form) -> Result<Tokens, OAuthError> {
+    pub(super) async fn request_tokens(&self, form: FormFields) -> Result<Tokens, OAuthError> {
         let url = self.metadata.token_url()?;
         let reply = self.post(&url, form).await?;
         let bad = |reason: &str| OAuthError::BadReply {
-            what: shown(&url),
+            what: display_url(&url),
             reason: reason.to_owned(),
         };
         let body = reply.json().ok_or_else(|| bad("it is not JSON"))?;
@@ -85,14 +85,14 @@ impl TokenEndpoint<'_> {
             ("dpop", Some(key)) => ("DPoP", Some(key.to_pkcs8().to_owned())),
             _ => return Err(bad("the kind of its token is unknown")),
         };
-        let life = reply.expires_in.as_ref().and_then(whole_seconds);
+        let life = reply.expires_in.as_ref().and_then(parse_seconds);
         Ok(Tokens {
             access_token: reply.access_token,
             token_type: token_type.to_owned(),
             expires_in: life,
             scope: reply.scope.filter(|scope| !scope.is_empty()),
             refresh_token: reply.refresh_token.filter(|token| !token.is_empty()),
-            expires_at: Tokens::end_of(life, SystemTime::now()),
+            expires_at: Tokens::expiry(life, SystemTime::now()),
             issuer: Some(self.metadata.issuer.clone()),
             resource: None,
             client_id: Some(self.client.id.clone()).filter(|id| !id.is_empty()),
@@ -103,22 +103,26 @@ impl TokenEndpoint<'_> {
     }
 
     /// Posts a form with everything that proves who we are; an error unless it succeeds.
-    pub(super) async fn post(&self, url: &Url, form: Form) -> Result<Reply, OAuthError> {
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        form: FormFields,
+    ) -> Result<OAuthResponse, OAuthError> {
         let mut has_retried = false;
         loop {
             let (mut form, mut headers) = (form.clone(), HeaderMap::new());
-            self.prove(&mut form, &mut headers)?;
+            self.authenticate_client(&mut form, &mut headers)?;
             if let Some(key) = self.key {
-                let proof = key.proof("POST", url, None, self.nonces.of(url).as_deref())?;
-                headers.insert(PROOF, secret_header(&proof)?);
+                let proof = key.proof("POST", url, None, self.nonces.get(url).as_deref())?;
+                headers.insert(DPOP_HEADER, secret_header(&proof)?);
             }
-            let sent = secrets_in(&form);
+            let sent = form_redactor(&form);
             let reply = self.requests.post_form(url, &form, headers).await?;
             let is_new_nonce = reply
-                .header(NONCE)
-                .is_some_and(|nonce| self.nonces.note(url, &nonce));
+                .header(DPOP_NONCE_HEADER)
+                .is_some_and(|nonce| self.nonces.store(url, &nonce));
             // Some say no with status 200.
-            let refusal = reply.refusal();
+            let refusal = reply.oauth_error();
             if reply.status.is_success() && refusal.is_none() {
                 return Ok(reply);
             }
@@ -131,28 +135,35 @@ impl TokenEndpoint<'_> {
                 continue;
             }
             return Err(match refusal {
-                Some(refusal) if !reply.status.is_server_error() => without(&sent, refusal),
+                Some(refusal) if !reply.status.is_server_error() => redact_error(&sent, refusal),
                 _ => OAuthError::Unavailable {
-                    what: shown(url),
+                    what: display_url(url),
                     reason: format!("HTTP {}", reply.status),
                 },
             });
         }
     }
 
-    fn prove(&self, form: &mut Form, headers: &mut HeaderMap) -> Result<(), OAuthError> {
-        let Client {
-            id, secret, proof, ..
+    fn authenticate_client(
+        &self,
+        form: &mut FormFields,
+        headers: &mut HeaderMap,
+    ) -> Result<(), OAuthError> {
+        let OAuthClient {
+            id,
+            secret,
+            auth_method: proof,
+            ..
         } = self.client;
         let secret = secret.clone().unwrap_or_default();
         match proof {
-            ClientProof::None if id.is_empty() => {}
-            ClientProof::None => form.push(("client_id", id.clone())),
-            ClientProof::SecretInForm => {
+            ClientAuthMethod::None if id.is_empty() => {}
+            ClientAuthMethod::None => form.push(("client_id", id.clone())),
+            ClientAuthMethod::SecretInForm => {
                 form.push(("client_id", id.clone()));
                 form.push(("client_secret", secret));
             }
-            ClientProof::SecretInHeader => {
+            ClientAuthMethod::SecretInHeader => {
                 let encode = |text: &str| {
                     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>()
                 };
@@ -160,16 +171,16 @@ impl TokenEndpoint<'_> {
                 let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
                 headers.insert(header::AUTHORIZATION, secret_header(&value)?);
             }
-            ClientProof::SignedAssertion => {
+            ClientAuthMethod::SignedAssertion => {
                 form.push(("client_id", id.clone()));
                 form.push(("client_assertion_type", ASSERTION_TYPE.into()));
-                form.push(("client_assertion", self.assertion()?));
+                form.push(("client_assertion", self.sign_assertion()?));
             }
         }
         Ok(())
     }
 
-    fn assertion(&self) -> Result<String, OAuthError> {
+    fn sign_assertion(&self) -> Result<String, OAuthError> {
         let pem = self.settings.private_key.as_deref().unwrap_or_default();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_secs());
@@ -177,22 +188,22 @@ impl TokenEndpoint<'_> {
             "iss": self.client.id,
             "sub": self.client.id,
             "aud": self.metadata.issuer,
-            "jti": pkce::random()?,
+            "jti": pkce::random_token()?,
             "iat": now,
-            "exp": now + ASSERTION_LIFE,
+            "exp": now + ASSERTION_LIFETIME_SECONDS,
         });
         SigningKey::from_pem(pem)?.sign(json!({"typ": "JWT"}), &claims)
     }
 }
 
 /// Knows what a form holds that must not be shown. Signed assertions are known by their looks.
-fn secrets_in(form: &Form) -> Redactor {
+fn form_redactor(form: &FormFields) -> Redactor {
     let secret = form.iter().filter(|(name, _)| SECRET_FIELDS.contains(name));
     Redactor::new(secret.map(|(_, value)| Secret::new(value.clone())))
 }
 
 /// A refusal that does not repeat what was sent.
-fn without(sent: &Redactor, refusal: OAuthError) -> OAuthError {
+fn redact_error(sent: &Redactor, refusal: OAuthError) -> OAuthError {
     match refusal {
         OAuthError::Refused { error, description } => OAuthError::Refused {
             error: sent.redact(&error).into_owned(),
@@ -204,7 +215,7 @@ fn without(sent: &Redactor, refusal: OAuthError) -> OAuthError {
 
 /// A header that is not shown.
 pub(super) fn secret_header(value: &str) -> Result<HeaderValue, OAuthError> {
-    let mut header = HeaderValue::try_from(value).map_err(|_| OAuthError::LoginOver {
+    let mut header = HeaderValue::try_from(value).map_err(|_| OAuthError::LoginExpired {
         reason: "the token has characters that cannot be sent".into(),
     })?;
     header.set_sensitive(true);
@@ -212,7 +223,7 @@ pub(super) fn secret_header(value: &str) -> Result<HeaderValue, OAuthError> {
 }
 
 /// Some authorization servers send numbers as text.
-fn whole_seconds(value: &Value) -> Option<u64> {
+fn parse_seconds(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64(),
         Value::String(text) => text.trim().parse().ok(),
@@ -238,7 +249,7 @@ mod tests {
                     error: format!("invalid {secret}"),
                     description: Some(format!("refresh_token: {secret} or {field}={encoded} or {in_json}")),
                 };
-                let told = without(&secrets_in(&form), refusal).to_string();
+                let told = redact_error(&form_redactor(&form), refusal).to_string();
                 let spellings = [secret.as_str(), &encoded, &in_json[1..in_json.len() - 1]];
                 for spelling in spellings {
                     assert!(!told.contains(spelling), "{field}: `{spelling}` in {told}");

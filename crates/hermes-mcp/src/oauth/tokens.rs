@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Tokens are renewed this long before they expire, which also makes up for clocks that differ a little.
-const EARLY: Duration = Duration::from_mins(1);
+const RENEW_BEFORE_EXPIRY: Duration = Duration::from_mins(1);
 
 /// What a login brought. `Debug` shows none of it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct Tokens {
     /// What is sent to the server.
     pub access_token: String,
     /// `Bearer` or `DPoP`.
-    #[serde(default = "bearer")]
+    #[serde(default = "default_token_type")]
     pub token_type: String,
     /// Its life in seconds, when it was new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,13 +51,13 @@ pub struct Tokens {
     pub others: Map<String, Value>,
 }
 
-fn bearer() -> String {
+fn default_token_type() -> String {
     "Bearer".into()
 }
 
 /// Whether a token is still good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Age {
+pub(super) enum TokenAge {
     Fresh,
     /// It ends soon, has ended, or the clock was changed since it was got.
     Due,
@@ -69,23 +69,23 @@ impl Tokens {
         if self.expires_at.is_none()
             && let Some(life) = self.expires_in
         {
-            self.expires_at = Some(seconds(written) + seconds_in(life));
+            self.expires_at = Some(unix_seconds(written) + to_float_seconds(life));
         }
         self
     }
 
-    pub(super) fn age(&self, now: SystemTime) -> Age {
+    pub(super) fn age(&self, now: SystemTime) -> TokenAge {
         let Some(expires_at) = self.expires_at else {
-            return Age::Fresh;
+            return TokenAge::Fresh;
         };
-        let left = expires_at - seconds(now);
+        let left = expires_at - unix_seconds(now);
         let was_set_back = self
             .expires_in
-            .is_some_and(|life| left > seconds_in(life) + EARLY.as_secs_f64());
-        if left <= EARLY.as_secs_f64() || was_set_back {
-            Age::Due
+            .is_some_and(|life| left > to_float_seconds(life) + RENEW_BEFORE_EXPIRY.as_secs_f64());
+        if left <= RENEW_BEFORE_EXPIRY.as_secs_f64() || was_set_back {
+            TokenAge::Due
         } else {
-            Age::Fresh
+            TokenAge::Fresh
         }
     }
 
@@ -106,18 +106,18 @@ impl Tokens {
     }
 
     /// The end of a life that begins now.
-    pub(super) fn end_of(life: Option<u64>, now: SystemTime) -> Option<f64> {
-        life.map(|life| seconds(now) + seconds_in(life))
+    pub(super) fn expiry(life: Option<u64>, now: SystemTime) -> Option<f64> {
+        life.map(|life| unix_seconds(now) + to_float_seconds(life))
     }
 }
 
-fn seconds(time: SystemTime) -> f64 {
+fn unix_seconds(time: SystemTime) -> f64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0.0, |since| since.as_secs_f64())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no token lives that long")]
-fn seconds_in(life: u64) -> f64 {
+fn to_float_seconds(life: u64) -> f64 {
     life as f64
 }
 
@@ -150,17 +150,17 @@ mod tests {
     fn a_token_is_renewed_a_minute_before_its_end() {
         let tokens =
             tokens(json!({"access_token": "a", "expires_in": 3600, "expires_at": 10_000.5}));
-        assert_eq!(tokens.age(at(9_939)), Age::Fresh);
-        assert_eq!(tokens.age(at(9_941)), Age::Due);
-        assert_eq!(tokens.age(at(20_000)), Age::Due);
+        assert_eq!(tokens.age(at(9_939)), TokenAge::Fresh);
+        assert_eq!(tokens.age(at(9_941)), TokenAge::Due);
+        assert_eq!(tokens.age(at(20_000)), TokenAge::Due);
     }
 
     #[test]
     fn a_clock_that_was_set_back_makes_a_token_due() {
         let tokens =
             tokens(json!({"access_token": "a", "expires_in": 3600, "expires_at": 100_000.0}));
-        assert_eq!(tokens.age(at(50_000)), Age::Due);
-        assert_eq!(tokens.age(at(96_400)), Age::Fresh);
+        assert_eq!(tokens.age(at(50_000)), TokenAge::Due);
+        assert_eq!(tokens.age(at(96_400)), TokenAge::Fresh);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
             tokens
                 .with_file_time(at(1_000))
                 .age(at(u64::from(u32::MAX))),
-            Age::Fresh
+            TokenAge::Fresh
         );
     }
 

@@ -35,7 +35,7 @@ const NODE_OPTIONS: [&str; 5] = ["--registry", "--cache", "--userconfig", "-w", 
 
 impl Package {
     /// The package that a local server is fetched from; `None` where it is not fetched, or not from a registry.
-    pub(crate) fn of(stdio: &StdioSettings) -> Option<Self> {
+    pub(crate) fn from_command(stdio: &StdioSettings) -> Option<Self> {
         let runner = Path::new(stdio.command.trim()).file_name()?.to_str()?;
         let runner = runner.to_lowercase();
         let runner = runner
@@ -44,13 +44,17 @@ impl Package {
             .unwrap_or(&runner);
         let mut arguments = stdio.args.as_slice();
         match runner {
-            "npx" => npm(target(arguments, &["--package", "-p"], &NODE_OPTIONS)?),
-            "uvx" => pypi(target(arguments, &["--from"], &PYTHON_OPTIONS)?),
+            "npx" => parse_npm(package_argument(
+                arguments,
+                &["--package", "-p"],
+                &NODE_OPTIONS,
+            )?),
+            "uvx" => parse_pypi(package_argument(arguments, &["--from"], &PYTHON_OPTIONS)?),
             "pipx" => {
                 if arguments.first()? == "run" {
                     arguments = &arguments[1..];
                 }
-                pypi(target(arguments, &["--spec"], &PYTHON_OPTIONS)?)
+                parse_pypi(package_argument(arguments, &["--spec"], &PYTHON_OPTIONS)?)
             }
             _ => None,
         }
@@ -58,7 +62,11 @@ impl Package {
 }
 
 /// What an option names, or else the first word that is not an option.
-fn target<'a>(arguments: &'a [String], named_by: &[&str], with_value: &[&str]) -> Option<&'a str> {
+fn package_argument<'a>(
+    arguments: &'a [String],
+    named_by: &[&str],
+    with_value: &[&str],
+) -> Option<&'a str> {
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
         if named_by.contains(&argument) {
@@ -79,7 +87,7 @@ fn target<'a>(arguments: &'a [String], named_by: &[&str], with_value: &[&str]) -
 }
 
 /// `name`, `name@1.2.3`, `@scope/name@1.2.3`.
-fn npm(text: &str) -> Option<Package> {
+fn parse_npm(text: &str) -> Option<Package> {
     let (scope, rest) = match text.strip_prefix('@') {
         Some(rest) => {
             let (scope, rest) = rest.split_once('/')?;
@@ -103,12 +111,12 @@ fn npm(text: &str) -> Option<Package> {
     Some(Package {
         ecosystem: "npm",
         name,
-        version: version.and_then(exact),
+        version: version.and_then(exact_version),
     })
 }
 
 /// `name`, `name==1.2.3`, `name[extra]==1.2.3`, `name@1.2.3`.
-fn pypi(text: &str) -> Option<Package> {
+fn parse_pypi(text: &str) -> Option<Package> {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     let end = text.find(|letter| !is_of_name(letter));
     let (name, rest) = text.split_at(end.unwrap_or(text.len()));
@@ -127,12 +135,12 @@ fn pypi(text: &str) -> Option<Package> {
     Some(Package {
         ecosystem: "PyPI",
         name: name.to_owned(),
-        version: version.and_then(exact),
+        version: version.and_then(exact_version),
     })
 }
 
 /// A version, unless it is a word such as `latest` or a range.
-fn exact(version: &str) -> Option<String> {
+fn exact_version(version: &str) -> Option<String> {
     let version = version.trim();
     let is_exact = version.starts_with(|letter: char| letter.is_ascii_digit())
         && !version.contains([' ', ',', '*', '|', 'x', '<', '>']);
@@ -149,7 +157,7 @@ mod tests {
             args: args.iter().map(ToString::to_string).collect(),
             ..StdioSettings::default()
         };
-        let found = Package::of(&stdio)?;
+        let found = Package::from_command(&stdio)?;
         Some((found.ecosystem, found.name, found.version))
     }
 

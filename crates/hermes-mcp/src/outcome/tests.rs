@@ -111,7 +111,7 @@ fn transport_error() {
 
 #[test]
 fn timeout() {
-    let failure = Failure::TimedOut {
+    let failure = CallFailure::TimedOut {
         elapsed: Duration::from_millis(120_040),
         allowed: Duration::from_mins(2),
     };
@@ -120,28 +120,28 @@ fn timeout() {
 
 #[test]
 fn cancel() {
-    assert_snapshot!(Outcome::from(Failure::Interrupted).to_json());
+    assert_snapshot!(Outcome::from(CallFailure::Interrupted).to_json());
 }
 
 #[test]
 fn login_needed() {
-    let advice = Advice::LogIn(ServerName::new("my-api"));
+    let advice = LoginAdvice::LogIn(ServerName::new("my-api"));
     let server = "my-api".into();
-    assert_snapshot!(Outcome::from(Failure::LoginNeeded { server, advice }).to_json());
+    assert_snapshot!(Outcome::from(CallFailure::LoginNeeded { server, advice }).to_json());
 }
 
 #[test]
 fn a_hosted_agent_is_told_what_its_operator_can_do_about_a_login() {
     let name = ServerName::new("my-api");
     for advice in [
-        Advice::LogIn(name.clone()),
-        Advice::LogInOrSetHeaders(name.clone()),
-        Advice::CorrectHeadersOrLogIn(name),
+        LoginAdvice::LogIn(name.clone()),
+        LoginAdvice::LogInOrSetHeaders(name.clone()),
+        LoginAdvice::CorrectHeadersOrLogIn(name),
     ] {
         assert_eq!(advice.clone().for_tenant(None), advice);
         let advice = advice.for_tenant(Some("acme"));
         let server = "my-api".into();
-        let told = Failure::LoginNeeded { server, advice }.to_string();
+        let told = CallFailure::LoginNeeded { server, advice }.to_string();
         assert!(told.contains("`hermes tenant env set acme NAME`"), "{told}");
         assert!(told.contains("Bearer ${NAME}"), "{told}");
         assert!(!told.contains("hermes mcp login"), "{told}");
@@ -150,12 +150,12 @@ fn a_hosted_agent_is_told_what_its_operator_can_do_about_a_login() {
 
 #[test]
 fn unknown_tool() {
-    assert_snapshot!(Outcome::from(Failure::UnknownTool("mcp_x_y".into())).to_json());
+    assert_snapshot!(Outcome::from(CallFailure::UnknownTool("mcp_x_y".into())).to_json());
 }
 
 #[test]
 fn missing_parameter() {
-    assert_snapshot!(Outcome::from(Failure::MissingParameter("uri")).to_json());
+    assert_snapshot!(Outcome::from(CallFailure::MissingParameter("uri")).to_json());
 }
 
 #[test]

@@ -13,7 +13,7 @@ impl Outcome {
             .iter()
             .map(|resource| {
                 let entry = json!({"uri": resource.uri, "name": resource.name});
-                described(
+                with_description(
                     entry,
                     resource.description.as_ref(),
                     resource.mime_type.as_ref(),
@@ -27,7 +27,7 @@ impl Outcome {
                 .map(|template| {
                     let entry =
                         json!({"uriTemplate": template.uri_template, "name": template.name});
-                    described(
+                    with_description(
                         entry,
                         template.description.as_ref(),
                         template.mime_type.as_ref(),
@@ -70,7 +70,7 @@ impl Outcome {
 }
 
 fn prompt_entry(prompt: &Prompt) -> Value {
-    let mut entry = described(
+    let mut entry = with_description(
         json!({"name": prompt.name}),
         prompt.description.as_ref(),
         None,
@@ -80,7 +80,7 @@ fn prompt_entry(prompt: &Prompt) -> Value {
             .iter()
             .map(|argument| {
                 let name = json!({"name": argument.name});
-                let mut entry = described(name, argument.description.as_ref(), None);
+                let mut entry = with_description(name, argument.description.as_ref(), None);
                 entry["required"] = argument.required.unwrap_or(false).into();
                 entry
             })
@@ -89,7 +89,11 @@ fn prompt_entry(prompt: &Prompt) -> Value {
     entry
 }
 
-fn described(mut entry: Value, description: Option<&String>, mime_type: Option<&String>) -> Value {
+fn with_description(
+    mut entry: Value,
+    description: Option<&String>,
+    mime_type: Option<&String>,
+) -> Value {
     if let Some(description) = description {
         entry["description"] = description.as_str().into();
     }

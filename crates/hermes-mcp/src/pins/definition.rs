@@ -9,14 +9,14 @@ use crate::catalog::NativeTool;
 
 /// Name, title, description, schemas and annotations as JSON without spaces, keys in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Definition {
+pub struct ToolDefinition {
     text: String,
     sha256: String,
 }
 
-impl Definition {
+impl ToolDefinition {
     /// That of a tool as its server listed it.
-    pub fn of(tool: &NativeTool) -> Self {
+    pub fn from_tool(tool: &NativeTool) -> Self {
         let Tool {
             name,
             title,

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The members that differ, in the order of the definition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Difference {
+pub struct DefinitionDiff {
     members: Vec<ChangedMember>,
 }
 
@@ -23,7 +23,7 @@ pub struct ChangedMember {
     pub after: Option<Value>,
 }
 
-impl Difference {
+impl DefinitionDiff {
     pub(super) fn between(before: &Value, after: &Value) -> Self {
         let mut difference = Self::default();
         difference.compare("", Some(before), Some(after));
@@ -62,7 +62,7 @@ impl Difference {
 
 /// Lines with `-` for what was and `+` for what is. Characters that cannot be seen are spelled out, since they are how
 /// instructions are hidden from people.
-impl fmt::Display for Difference {
+impl fmt::Display for DefinitionDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, member) in self.members.iter().enumerate() {
             if index > 0 {

@@ -12,7 +12,7 @@ use hermes_config::ServerName;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ChangedTool, Comparison, Definition, Difference};
+use super::{ChangedTool, DefinitionDiff, PinComparison, ToolDefinition};
 use crate::catalog::NativeTool;
 
 /// The file as it was read, with the changes made since.
@@ -57,7 +57,9 @@ impl PinFile {
     /// A file that cannot be understood is an error: taken for empty, everything would be accepted.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let servers = match fs::read(path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| unreadable(path, &error))?,
+            Ok(text) => {
+                serde_json::from_slice(&text).map_err(|error| unreadable_error(path, &error))?
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error),
         };
@@ -71,22 +73,22 @@ impl PinFile {
         &self,
         server: &ServerName,
         tools: &[Arc<NativeTool>],
-    ) -> io::Result<Comparison> {
-        let pinned = self.pins_of(server)?;
-        let mut comparison = Comparison::default();
+    ) -> io::Result<PinComparison> {
+        let pinned = self.server_pins(server)?;
+        let mut comparison = PinComparison::default();
         for tool in tools {
             let Some(pin) = pinned.get(tool.name.as_str()) else {
                 comparison.new.insert(tool.name.clone());
                 continue;
             };
-            let now = Definition::of(tool);
+            let now = ToolDefinition::from_tool(tool);
             if now.sha256() != pin.sha256 {
                 let before = serde_json::from_str(pin.definition.get())
-                    .map_err(|error| unreadable(&self.path, &error))?;
+                    .map_err(|error| unreadable_error(&self.path, &error))?;
                 comparison.changed_names.insert(tool.name.clone());
                 comparison.changed.push(ChangedTool {
                     name: tool.name.clone(),
-                    difference: Difference::between(&before, &now.value()),
+                    difference: DefinitionDiff::between(&before, &now.value()),
                 });
             }
         }
@@ -98,13 +100,13 @@ impl PinFile {
         server: &ServerName,
         tools: impl IntoIterator<Item = &'a Arc<NativeTool>>,
     ) -> io::Result<()> {
-        let mut pinned = self.pins_of(server)?;
+        let mut pinned = self.server_pins(server)?;
         for tool in tools {
-            let (sha256, text) = Definition::of(tool).into_parts();
+            let (sha256, text) = ToolDefinition::from_tool(tool).into_parts();
             let definition = RawValue::from_string(text)?;
             pinned.insert(tool.name.to_string(), Pin { sha256, definition });
         }
-        let text = one_line_each(&pinned, "    ", "  ")?;
+        let text = format_lines(&pinned, "    ", "  ")?;
         self.servers
             .insert(server.to_string(), RawValue::from_string(text)?);
         Ok(())
@@ -116,7 +118,7 @@ impl PinFile {
 
     /// What the file is to contain.
     pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        Ok(one_line_each(&self.servers, "  ", "")?.into_bytes())
+        Ok(format_lines(&self.servers, "  ", "")?.into_bytes())
     }
 
     #[cfg(test)]
@@ -124,18 +126,17 @@ impl PinFile {
         self.servers.len()
     }
 
-    fn pins_of(&self, server: &ServerName) -> io::Result<ServerPins> {
+    fn server_pins(&self, server: &ServerName) -> io::Result<ServerPins> {
         match self.servers.get(server.as_str()) {
-            Some(text) => {
-                serde_json::from_str(text.get()).map_err(|error| unreadable(&self.path, &error))
-            }
+            Some(text) => serde_json::from_str(text.get())
+                .map_err(|error| unreadable_error(&self.path, &error)),
             None => Ok(ServerPins::new()),
         }
     }
 }
 
 /// An object with a member on each line, so that a person can read the file and compare two of them.
-fn one_line_each<T: Serialize>(
+fn format_lines<T: Serialize>(
     members: &BTreeMap<String, T>,
     indent: &str,
     end: &str,
@@ -156,7 +157,7 @@ fn one_line_each<T: Serialize>(
     Ok(text)
 }
 
-fn unreadable(path: &Path, error: &serde_json::Error) -> io::Error {
+fn unreadable_error(path: &Path, error: &serde_json::Error) -> io::Error {
     let text = format!("`{}` cannot be read: {error}", path.display());
     io::Error::new(io::ErrorKind::InvalidData, text)
 }

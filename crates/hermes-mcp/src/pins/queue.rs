@@ -9,18 +9,18 @@ use std::{
 use hermes_config::{Home, ServerName, server::PinTools};
 use tokio::sync::oneshot;
 
-use super::{Comparison, PinFile, PinState, Pins, file::FileVersion};
+use super::{PinComparison, PinFile, PinState, Pins, file::FileVersion};
 use crate::catalog::Catalog;
 
 /// The pins of a host, and the listings that wait to be compared with them.
 pub(crate) struct PinQueue {
     pins: Pins,
-    state: Mutex<QueueState>,
+    state: Mutex<PinQueueState>,
 }
 
 #[derive(Default)]
-struct QueueState {
-    waiting: Vec<Listing>,
+struct PinQueueState {
+    waiting: Vec<PinRequest>,
     has_worker: bool,
     /// How many listings are still to come.
     expected: usize,
@@ -47,18 +47,18 @@ impl Drop for ExpectedListing {
     }
 }
 
-struct Listing {
+struct PinRequest {
     server: ServerName,
     catalog: Arc<Catalog>,
     mode: PinTools,
-    reply: oneshot::Sender<io::Result<Comparison>>,
+    reply: oneshot::Sender<io::Result<PinComparison>>,
 }
 
 impl PinQueue {
     pub(crate) fn new(home: &Home) -> Self {
         Self {
-            pins: Pins::of(home),
-            state: Mutex::new(QueueState::default()),
+            pins: Pins::for_home(home),
+            state: Mutex::new(PinQueueState::default()),
         }
     }
 
@@ -71,16 +71,16 @@ impl PinQueue {
     }
 
     /// Compares a listing, accepts tools that were never seen, and, under `pin_tools: warn`, those that have changed.
-    pub(crate) async fn settle(
+    pub(crate) async fn compare_and_pin(
         self: &Arc<Self>,
         server: ServerName,
         catalog: Arc<Catalog>,
         mode: PinTools,
-    ) -> io::Result<Comparison> {
+    ) -> io::Result<PinComparison> {
         let (reply, answer) = oneshot::channel();
         let needs_worker = {
             let mut state = self.lock();
-            state.waiting.push(Listing {
+            state.waiting.push(PinRequest {
                 server,
                 catalog,
                 mode,
@@ -91,7 +91,7 @@ impl PinQueue {
         if needs_worker {
             let queue = self.clone();
             // Whoever finds nobody at work does the work of all who come meanwhile.
-            let worked = tokio::task::spawn_blocking(move || queue.work()).await;
+            let worked = tokio::task::spawn_blocking(move || queue.drain_queue()).await;
             if let Err(panic) = worked {
                 let mut state = self.lock();
                 state.has_worker = false;
@@ -111,8 +111,8 @@ impl PinQueue {
         &self,
         server: &ServerName,
         catalog: &Catalog,
-    ) -> io::Result<Comparison> {
-        let file = self.file()?;
+    ) -> io::Result<PinComparison> {
+        let file = self.cached_file()?;
         let comparison = file.compare(server, &catalog.tools)?;
         if !comparison.new.is_empty() {
             let tools = catalog.tools.iter();
@@ -126,7 +126,7 @@ impl PinQueue {
     }
 
     /// The file as it is now.
-    fn file(&self) -> io::Result<Arc<PinFile>> {
+    fn cached_file(&self) -> io::Result<Arc<PinFile>> {
         // Before it is read: a file that is replaced meanwhile is read again the next time.
         let version = FileVersion::of(&self.pins.path);
         if let Some((kept, file)) = &self.lock().file
@@ -146,7 +146,7 @@ impl PinQueue {
         Ok(file)
     }
 
-    fn work(&self) {
+    fn drain_queue(&self) {
         loop {
             let listings = {
                 let mut state = self.lock();
@@ -157,12 +157,12 @@ impl PinQueue {
                 }
                 listings
             };
-            self.settle_all(listings);
+            self.compare_all(listings);
         }
     }
 
-    fn settle_all(&self, listings: Vec<Listing>) {
-        let file = self.file();
+    fn compare_all(&self, listings: Vec<PinRequest>) {
+        let file = self.cached_file();
         let mut unaccepted = Vec::new();
         for listing in listings {
             let compared = match &file {
@@ -184,12 +184,12 @@ impl PinQueue {
         }
     }
 
-    fn accept_all(&self, listings: Vec<Listing>) {
+    fn accept_all(&self, listings: Vec<PinRequest>) {
         self.lock().file = None;
         // Compared once more under the lock: another process may have changed the file.
-        let changed = self.pins.change(|file| {
+        let changed = self.pins.update(|file| {
             let mut comparisons = Vec::with_capacity(listings.len());
-            for Listing {
+            for PinRequest {
                 server,
                 catalog,
                 mode,
@@ -237,14 +237,14 @@ impl PinQueue {
         self.lock().writes
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
+    fn lock(&self) -> MutexGuard<'_, PinQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listing {
+impl PinRequest {
     /// Whether the file holds all that it should of this server.
-    fn is_accepted_by(&self, comparison: &Comparison) -> bool {
+    fn is_accepted_by(&self, comparison: &PinComparison) -> bool {
         comparison.new.is_empty() && (comparison.changed.is_empty() || self.mode != PinTools::Warn)
     }
 }

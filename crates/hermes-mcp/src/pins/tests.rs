@@ -22,7 +22,7 @@ fn add(description: &str) -> Arc<NativeTool> {
 
 fn pins() -> (tempfile::TempDir, Pins, ServerName) {
     let directory = tempfile::tempdir().unwrap();
-    let pins = Pins::of(&Home::at(directory.path()));
+    let pins = Pins::for_home(&Home::at(directory.path()));
     (directory, pins, ServerName::new("s"))
 }
 
@@ -48,7 +48,7 @@ fn a_tool_is_new_then_pinned_then_changed_then_accepted_again() {
 fn the_order_of_keys_does_not_matter_and_everything_else_does() {
     let base = json!({"name": "t", "inputSchema": {"type": "object", "title": "x"}});
     let hash = |definition: &Value| {
-        Definition::of(&tool(definition.clone()))
+        ToolDefinition::from_tool(&tool(definition.clone()))
             .sha256()
             .to_owned()
     };
@@ -116,7 +116,7 @@ fn servers_that_pin_at_once_lose_nothing() {
 
 #[test]
 fn hashes_are_those_of_the_canonical_json_text() {
-    let definition = Definition::of(&add("Adds \"a\".\n\u{1}"));
+    let definition = ToolDefinition::from_tool(&add("Adds \"a\".\n\u{1}"));
     let text = definition.value().to_string();
     assert_eq!(
         text,
@@ -157,7 +157,7 @@ async fn listings_that_wait_together_are_pinned_by_one_write() {
     lock.lock().unwrap();
     let settle = |number: usize| {
         let server = ServerName::new(format!("s{number}"));
-        queue.settle(server, catalog("Adds."), PinTools::Warn)
+        queue.compare_and_pin(server, catalog("Adds."), PinTools::Warn)
     };
     let all = futures::future::join_all((0..24).map(settle));
     // Polled after all of them: the first to be looked at wait for the lock, the rest shares what follows.
@@ -175,13 +175,13 @@ async fn known_listings_are_compared_without_a_write() {
     let (directory, pins, server) = pins();
     pins.accept(&server, [&add("Adds.")]).unwrap();
     let queue = Arc::new(PinQueue::new(&Home::at(directory.path())));
-    let same = queue.settle(server.clone(), catalog("Adds."), PinTools::Warn);
+    let same = queue.compare_and_pin(server.clone(), catalog("Adds."), PinTools::Warn);
     assert!(same.await.unwrap().changed.is_empty());
     assert_eq!(queue.count_writes(), 0);
-    let changed = queue.settle(server.clone(), catalog("Else."), PinTools::Block);
+    let changed = queue.compare_and_pin(server.clone(), catalog("Else."), PinTools::Block);
     assert_eq!(changed.await.unwrap().changed.len(), 1);
     assert_eq!(queue.count_writes(), 0);
-    let warned = queue.settle(server.clone(), catalog("Else."), PinTools::Warn);
+    let warned = queue.compare_and_pin(server.clone(), catalog("Else."), PinTools::Warn);
     assert_eq!(warned.await.unwrap().changed.len(), 1);
     assert_eq!(queue.count_writes(), 1);
 }
@@ -192,7 +192,7 @@ async fn a_file_that_is_the_same_is_read_once_while_listings_are_expected() {
     pins.accept(&server, [&add("Adds.")]).unwrap();
     let queue = Arc::new(PinQueue::new(&Home::at(directory.path())));
     let settle = async || {
-        let settled = queue.settle(server.clone(), catalog("Adds."), PinTools::Block);
+        let settled = queue.compare_and_pin(server.clone(), catalog("Adds."), PinTools::Block);
         settled.await.unwrap().changed.len()
     };
     let expected = queue.expect();

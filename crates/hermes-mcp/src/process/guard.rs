@@ -4,9 +4,9 @@
 //! that shares memory until `exec`. Above it sits the watchdog, which does nothing but wait for the guard: should somebody
 //! kill the guard, all that it guarded falls to the watchdog and is killed.
 
+mod event_loop;
+mod launch;
 mod mark;
-mod order;
-mod serving;
 mod tree;
 
 use std::{
@@ -27,7 +27,7 @@ use rustix::{
 use super::process_table;
 
 /// How long to wait between two rounds of SIGKILL.
-const KILL_ROUND: Duration = Duration::from_millis(20);
+const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the guard on the socket that is this program's stdin, until the host has closed it and no server is left.
 ///
@@ -47,16 +47,16 @@ fn start() -> io::Result<()> {
     // Somebody may have typed the hidden command.
     rustix::net::sockopt::socket_type(&host)?;
     dup2_stdin(File::open("/dev/null")?)?;
-    leave_the_terminal();
+    detach_from_terminal();
     // Servers must not pass for somebody whom the host asks.
-    let _ = super::descent::lower_limit();
-    settle_signals()?;
+    let _ = crate::process::descendants::lower_lock_limit();
+    reset_signals()?;
     match fork()? {
-        Side::Guard => guard(host),
-        Side::Sentry(guard) => {
+        ForkSide::Guard => guard(host),
+        ForkSide::Watchdog(guard) => {
             // While the watchdog held it, the host could not tell that the guard is gone.
             drop(host);
-            sentry(guard)
+            run_watchdog(guard)
         }
     }
 }
@@ -65,15 +65,15 @@ fn guard(host: OwnedFd) -> io::Result<()> {
     name_process(c"mcp-guard");
     // Its own group: what is sent to the watchdog's group is not for both.
     let _ = rustix::process::setpgid(None, None);
-    inherit_orphans()?;
-    let served = serving::serve(host);
-    end_all_children();
+    become_subreaper()?;
+    let served = crate::process::guard::event_loop::run_event_loop(host);
+    kill_all_children();
     served
 }
 
-fn sentry(guard: Pid) -> io::Result<()> {
+fn run_watchdog(guard: Pid) -> io::Result<()> {
     name_process(c"mcp-sentry");
-    inherit_orphans()?;
+    become_subreaper()?;
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, _))) if pid == guard => break,
@@ -81,19 +81,19 @@ fn sentry(guard: Pid) -> io::Result<()> {
             Err(_) => break,
         }
     }
-    end_all_children();
+    kill_all_children();
     Ok(())
 }
 
 /// Descendants whose parent ends become children of this process. Other systems than Linux do not offer that.
-fn inherit_orphans() -> io::Result<()> {
+fn become_subreaper() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     Ok(())
 }
 
 /// Kills until there is no child left. Each round may turn further descendants into children.
-fn end_all_children() {
+fn kill_all_children() {
     loop {
         for pid in process_table::own_children() {
             let _ = kill_process(pid, Signal::KILL);
@@ -105,7 +105,7 @@ fn end_all_children() {
                 Err(_) => return,
             }
         }
-        std::thread::sleep(KILL_ROUND);
+        std::thread::sleep(KILL_INTERVAL);
     }
 }
 
@@ -119,7 +119,7 @@ fn refuse_other_threads() -> io::Result<()> {
 
 /// Neither Ctrl-C nor a closed terminal may reach the guard, nor a server read from the terminal. The working directory
 /// is left, so as not to keep a file system busy.
-fn leave_the_terminal() {
+fn detach_from_terminal() {
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
 }
@@ -148,7 +148,7 @@ fn close_inherited_files() {
 /// An ignored signal would stay ignored in the servers, a handled one is back to its default after `exec`. Therefore
 /// everything is set to its default first, whatever the host inherited, and the rest is handled by doing nothing.
 #[expect(unsafe_code, reason = "setting a signal has no safe interface")]
-fn settle_signals() -> io::Result<()> {
+fn reset_signals() -> io::Result<()> {
     for signal in (1..=last_signal()).filter(|signal| *signal != libc::SIGPIPE) {
         // SAFETY: SIG_DFL is a valid disposition; numbers that cannot be set are refused without effect.
         let _ = unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -172,22 +172,22 @@ fn last_signal() -> i32 {
     31
 }
 
-enum Side {
+enum ForkSide {
     Guard,
     /// The parent, with the guard's pid.
-    Sentry(Pid),
+    Watchdog(Pid),
 }
 
 #[expect(
     unsafe_code,
     reason = "a fork without exec makes the guard in microseconds"
 )]
-fn fork() -> io::Result<Side> {
+fn fork() -> io::Result<ForkSide> {
     // SAFETY: `start` has checked that this is the only thread, so no lock can be held by a thread that the child lacks.
     let forked = unsafe { libc::fork() };
     match Pid::from_raw(forked) {
         _ if forked < 0 => Err(io::Error::last_os_error()),
-        None => Ok(Side::Guard),
-        Some(guard) => Ok(Side::Sentry(guard)),
+        None => Ok(ForkSide::Guard),
+        Some(guard) => Ok(ForkSide::Watchdog(guard)),
     }
 }

@@ -8,7 +8,7 @@ use rustix::process::Pid;
 
 /// One line of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ProcessRow {
     pub(super) pid: u32,
     pub(super) parent: u32,
     pub(super) group: u32,
@@ -19,7 +19,7 @@ pub(super) struct Row {
     pub(super) has_ended: bool,
 }
 
-impl Row {
+impl ProcessRow {
     /// Reads `/proc/<pid>/stat`.
     fn parse(text: &str) -> Option<Self> {
         // The second field is the program's name in parentheses, and may itself hold spaces and parentheses.
@@ -39,16 +39,16 @@ impl Row {
 }
 
 /// The row of a process, zombies included.
-pub(super) fn row(pid: u32) -> Option<Row> {
+pub(super) fn row(pid: u32) -> Option<ProcessRow> {
     // A line of a few hundred bytes, which the kernel gives out in one piece.
     let mut line = [0; 1024];
     let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
     let count = std::io::Read::read(&mut file, &mut line).ok()?;
-    Row::parse(&String::from_utf8_lossy(&line[..count]))
+    ProcessRow::parse(&String::from_utf8_lossy(&line[..count]))
 }
 
 /// The rows of all processes.
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<ProcessRow> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -60,7 +60,7 @@ pub(super) fn rows() -> Vec<Row> {
 
 /// A process and all its descendants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tree {
+pub struct ProcessTree {
     /// How large they are. Pages that several of them share are counted for each.
     pub resident_bytes: u64,
     /// The sessions they belong to, each with one of its processes: those that began below, so not the one of who
@@ -69,7 +69,7 @@ pub struct Tree {
 }
 
 /// The trees below these processes, in the order given.
-pub fn trees(roots: &[u32]) -> Vec<Tree> {
+pub fn trees(roots: &[u32]) -> Vec<ProcessTree> {
     let rows = rows();
     let parents: HashMap<u32, u32> = rows.iter().map(|row| (row.pid, row.parent)).collect();
     let page = rustix::param::page_size() as u64;
@@ -80,7 +80,7 @@ pub fn trees(roots: &[u32]) -> Vec<Tree> {
         let own = own.map_or(0, |row| row.session);
         move |session: u32| session != 0 && session != own
     };
-    let mut trees = vec![Tree::default(); roots.len()];
+    let mut trees = vec![ProcessTree::default(); roots.len()];
     for row in &rows {
         let mut ancestor = row.pid;
         // Rows are read one after the other, so that they may even form a circle.
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_program_name_with_parentheses_does_not_shift_the_fields() {
         let line = "42 (a) b (c) S 7 40 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 9876 4096 33 18446744073709551615";
-        let row = Row::parse(line).unwrap();
+        let row = ProcessRow::parse(line).unwrap();
         assert_eq!((row.pid, row.parent), (42, 7));
         assert_eq!((row.group, row.session), (40, 41));
         assert_eq!((row.start_time, row.resident_pages), (9876, 33));
@@ -219,7 +219,7 @@ mod tests {
         child.wait().unwrap();
         let alone = &trees(&[std::process::id()])[0];
         assert!(alone.resident_bytes > 0 && with_child.resident_bytes > 0);
-        assert_eq!(*nothing, Tree::default());
+        assert_eq!(*nothing, ProcessTree::default());
     }
 
     #[cfg(target_os = "linux")]

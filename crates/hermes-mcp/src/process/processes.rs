@@ -19,30 +19,31 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    Child, Exit, Guard, GuardProgram, ServerProcess, ServerStderr, SpawnError, SpawnRequest,
-    StderrLog,
+    GuardHandle, GuardProgram, ServerExit, ServerProcess, ServerStderr, SpawnError, SpawnRequest,
+    SpawnedServer, StderrLog,
     records::{self, ProcessRecords},
 };
 use crate::{
-    environment::{self, ProgramError},
+    environment,
+    environment::ProgramError,
     sandbox::{
-        Confined, Support,
-        subject::{Subject, Unsupported},
+        AppliedSandbox, SandboxSupport,
+        target::{SandboxTarget, UnsupportedSandbox},
     },
 };
 
 /// The variable that says where temporary files go.
-const TEMPORARY: &str = "TMPDIR";
+const TMPDIR: &str = "TMPDIR";
 
 /// Starts and keeps the processes of one host.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    guard: Guard,
+    guard: GuardHandle,
     stderr_log: StderrLog,
     run_dir: PathBuf,
     records: OnceCell<Option<Arc<ProcessRecords>>>,
     /// What the kernel has to confine servers with; it is asked when the first is to be confined.
-    support: OnceLock<Support>,
+    support: OnceLock<SandboxSupport>,
     tasks: TaskTracker,
 }
 
@@ -54,14 +55,14 @@ pub(crate) enum StartError {
     #[error("{0}")]
     Spawn(#[from] SpawnError),
     #[error("{0}")]
-    Unsupported(#[from] Unsupported),
+    Unsupported(#[from] UnsupportedSandbox),
     #[error("no directory for the temporary files of its sandbox: {0}")]
     NoDirectory(#[source] io::Error),
 }
 
 impl StartError {
     /// Whether only another configuration helps.
-    pub(crate) fn is_configured(&self) -> bool {
+    pub(crate) fn is_configuration_error(&self) -> bool {
         matches!(
             self,
             Self::Spawn(SpawnError::BadWorkingDirectory { .. }) | Self::Unsupported(_)
@@ -71,21 +72,21 @@ impl StartError {
 
 /// A local server's process.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningProcess {
     process: ServerProcess,
-    confined: Option<Arc<Confined>>,
+    confined: Option<Arc<AppliedSandbox>>,
     stderr: ServerStderr,
-    _record: Option<Recorded>,
+    _record: Option<RecordGuard>,
 }
 
 /// A process's place in the records, kept for as long as somebody holds on to the process.
 #[derive(Debug)]
-struct Recorded {
+struct RecordGuard {
     records: Arc<ProcessRecords>,
     pid: u32,
 }
 
-impl Recorded {
+impl RecordGuard {
     fn new(records: Arc<ProcessRecords>, process: &ServerProcess) -> Self {
         if let Err(error) = records.add(process) {
             tracing::debug!(%error, "recording a process failed");
@@ -95,7 +96,7 @@ impl Recorded {
     }
 }
 
-impl Drop for Recorded {
+impl Drop for RecordGuard {
     fn drop(&mut self) {
         if let Err(error) = self.records.remove(self.pid) {
             tracing::debug!(%error, "removing a process record failed");
@@ -104,17 +105,17 @@ impl Drop for Recorded {
 }
 
 /// The two ends a transport needs.
-pub(crate) type Pipes = (Receiver, Sender);
+pub(crate) type TransportPipes = (Receiver, Sender);
 
 impl Processes {
     pub(crate) fn new(
         home: &Home,
         program: GuardProgram,
-        support: Option<Support>,
+        support: Option<SandboxSupport>,
         tasks: TaskTracker,
     ) -> Self {
         Self {
-            guard: Guard::new(program),
+            guard: GuardHandle::new(program),
             stderr_log: StderrLog::new(home.path()),
             run_dir: home.run_dir(),
             records: OnceCell::new(),
@@ -124,8 +125,8 @@ impl Processes {
     }
 
     /// Gets ready to start servers, while their settings are still being looked at.
-    pub(crate) fn prepare(&self) {
-        self.guard.prepare();
+    pub(crate) fn start_guard(&self) {
+        self.guard.start();
     }
 
     /// Starts a server whose references are resolved.
@@ -136,14 +137,14 @@ impl Processes {
         sandbox: &SandboxSettings,
         home: &Home,
         redactor: Arc<Redactor>,
-    ) -> Result<(Running, Pipes), StartError> {
-        let mut environment = environment::child_environment(std::env::vars_os(), &settings.env);
+    ) -> Result<(RunningProcess, TransportPipes), StartError> {
+        let mut environment = environment::build_environment(std::env::vars_os(), &settings.env);
         let program = environment::find_program(&settings.command, &environment, home.path())?;
-        environment::lead_path_with(&program, &mut environment);
+        environment::prepend_to_path(&program, &mut environment);
         let cwd = settings
             .cwd
             .as_deref()
-            .map(|path| environment::expand(path, &environment));
+            .map(|path| environment::expand_home(path, &environment));
         let mut request = SpawnRequest {
             server: server.clone(),
             program,
@@ -162,7 +163,7 @@ impl Processes {
         } else {
             None
         };
-        let Child {
+        let SpawnedServer {
             stdin,
             stdout,
             stderr,
@@ -172,20 +173,20 @@ impl Processes {
         let stderr = self
             .stderr_log
             .drain(server, pid, command, redactor, stderr);
-        let running = Running {
+        let running = RunningProcess {
             confined,
             stderr,
             _record: self
                 .records()
                 .await
-                .map(|records| Recorded::new(records, &process)),
+                .map(|records| RecordGuard::new(records, &process)),
             process,
         };
         Ok((running, (stdout, stdin)))
     }
 
     /// Stops a process in a task of its own, which the host waits for when it ends.
-    pub(crate) fn stop_apart(&self, running: Running) -> JoinHandle<()> {
+    pub(crate) fn stop_in_background(&self, running: RunningProcess) -> JoinHandle<()> {
         self.tasks.spawn(running.stop())
     }
 
@@ -196,11 +197,11 @@ impl Processes {
         settings: &StdioSettings,
         sandbox: &SandboxSettings,
         home: &Home,
-    ) -> Result<Confined, StartError> {
-        let support = *self.support.get_or_init(Support::of_this_machine);
+    ) -> Result<AppliedSandbox, StartError> {
+        let support = *self.support.get_or_init(SandboxSupport::detect);
         let cwd = request.cwd.clone().or_else(|| std::env::current_dir().ok());
         let cwd = cwd.unwrap_or_default();
-        let subject = Subject {
+        let subject = SandboxTarget {
             server: &request.server,
             settings: sandbox,
             program: &request.program,
@@ -208,7 +209,7 @@ impl Processes {
             cwd: &cwd,
             home,
         };
-        let confined = subject.confine(support)?;
+        let confined = subject.plan_sandbox(support)?;
         subject
             .make_directories()
             .map_err(StartError::NoDirectory)?;
@@ -217,13 +218,13 @@ impl Processes {
             tracing::warn!(server = %request.server, "{warning}");
         }
         // Where it was started by chance is nowhere it could look.
-        if request.cwd.is_none() && !Subject::can_read(&confined.plan, &cwd) {
+        if request.cwd.is_none() && !SandboxTarget::can_read(&confined.plan, &cwd) {
             request.cwd = Some(own.clone());
         }
-        if !settings.env.iter().any(|(name, _)| name == TEMPORARY) {
-            environment::set(&mut request.environment, OsStr::new(TEMPORARY), own.into());
+        if !settings.env.iter().any(|(name, _)| name == TMPDIR) {
+            environment::set_variable(&mut request.environment, OsStr::new(TMPDIR), own.into());
         }
-        request.sandbox = (support != Support::NONE).then(|| confined.plan.clone());
+        request.sandbox = (support != SandboxSupport::NONE).then(|| confined.plan.clone());
         Ok(confined)
     }
 
@@ -232,7 +233,7 @@ impl Processes {
         let open = async || {
             let directory = self.run_dir.clone();
             self.tasks.spawn(async move {
-                for leftover in records::clear_stale(&directory).await {
+                for leftover in records::stop_stale_processes(&directory).await {
                     tracing::warn!(server = %leftover.server, pid = leftover.pid, "killed a process left behind by a crashed host");
                 }
             });
@@ -245,35 +246,35 @@ impl Processes {
     }
 }
 
-impl Running {
+impl RunningProcess {
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
     /// How it is confined, if it is.
-    pub(crate) fn confined(&self) -> Option<&Arc<Confined>> {
+    pub(crate) fn confined(&self) -> Option<&Arc<AppliedSandbox>> {
         self.confined.as_ref()
     }
 
     /// Waits for the server's own process to end. May be dropped and called again.
-    pub(crate) async fn exited(&mut self) -> Exit {
+    pub(crate) async fn exited(&mut self) -> ServerExit {
         self.process.exited().await
     }
 
     /// The last lines of its stderr, once it has ended.
-    pub(crate) async fn last_lines(&mut self) -> Vec<String> {
-        self.stderr.settle().await;
+    pub(crate) async fn final_stderr(&mut self) -> Vec<String> {
+        self.stderr.wait_for_end().await;
         self.stderr.tail()
     }
 
     /// The last lines of its stderr so far.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    pub(crate) fn stderr_lines(&self) -> Vec<String> {
         self.stderr.tail()
     }
 
     /// Leaves the lines so far out of what is told later. The log has them.
-    pub(crate) fn forget_lines(&self) {
-        self.stderr.forget();
+    pub(crate) fn clear_stderr(&self) {
+        self.stderr.clear();
     }
 
     /// Ends the server and all it has started. Its stdin must be closed already.

@@ -21,19 +21,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ServerProcess,
-    process_table::{self, Row, is_running, may_be_running, to_pid},
+    process_table::{self, ProcessRow, is_running, may_be_running, to_pid},
     utc,
 };
 use crate::manifest::create_private_directory;
 
 /// How long a process may take to end after SIGTERM.
-const TERM_LIMIT: Duration = Duration::from_secs(2);
+const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often to look whether it has.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Changes after which a file is written anew, to keep it small.
-const MOST_CHANGES: usize = 200;
+const MAX_APPENDED_CHANGES: usize = 200;
 
 /// What one host has written down.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,11 +41,11 @@ struct HostFile {
     boot_id: String,
     host_pid: u32,
     host_start_time: u64,
-    servers: Vec<Entry>,
+    servers: Vec<ProcessEntry>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Entry {
+struct ProcessEntry {
     server: ServerName,
     pid: u32,
     pgid: u32,
@@ -56,13 +56,13 @@ struct Entry {
 /// What happens to the servers of a host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Change {
-    Started(Entry),
+enum RecordChange {
+    Started(ProcessEntry),
     Gone { pid: u32 },
 }
 
 impl HostFile {
-    fn of_this_process() -> Self {
+    fn for_this_process() -> Self {
         let host_pid = std::process::id();
         Self {
             boot_id: process_table::boot_id(),
@@ -83,10 +83,10 @@ impl HostFile {
         Some(file)
     }
 
-    fn apply(&mut self, change: Change) {
+    fn apply(&mut self, change: RecordChange) {
         match change {
-            Change::Started(entry) => self.servers.push(entry),
-            Change::Gone { pid } => self.servers.retain(|entry| entry.pid != pid),
+            RecordChange::Started(entry) => self.servers.push(entry),
+            RecordChange::Gone { pid } => self.servers.retain(|entry| entry.pid != pid),
         }
     }
 
@@ -123,11 +123,11 @@ fn line(content: &impl Serialize) -> io::Result<Vec<u8>> {
 #[derive(Debug)]
 pub struct ProcessRecords {
     path: PathBuf,
-    written: Mutex<Written>,
+    written: Mutex<RecordWriter>,
 }
 
 #[derive(Debug)]
-struct Written {
+struct RecordWriter {
     content: HostFile,
     file: File,
     /// Lines in the file after the first.
@@ -138,9 +138,9 @@ impl ProcessRecords {
     /// Begins the file of this process in `run_dir`.
     pub fn create(run_dir: &Path) -> io::Result<Self> {
         create_private_directory(run_dir)?;
-        let content = HostFile::of_this_process();
+        let content = HostFile::for_this_process();
         let path = claim_path(run_dir, &content)?;
-        let written = Written {
+        let written = RecordWriter {
             file: content.write(&path)?,
             content,
             changes: 0,
@@ -153,7 +153,7 @@ impl ProcessRecords {
 
     /// Writes down a server that has just started.
     pub fn add(&self, process: &ServerProcess) -> io::Result<()> {
-        self.change(Change::Started(Entry {
+        self.change(RecordChange::Started(ProcessEntry {
             server: process.server().clone(),
             pid: process.pid(),
             pgid: process.pgid(),
@@ -164,15 +164,15 @@ impl ProcessRecords {
 
     /// Strikes out a server that is gone.
     pub fn remove(&self, pid: u32) -> io::Result<()> {
-        self.change(Change::Gone { pid })
+        self.change(RecordChange::Gone { pid })
     }
 
-    fn change(&self, change: Change) -> io::Result<()> {
+    fn change(&self, change: RecordChange) -> io::Result<()> {
         // Written under the lock, so that lines follow each other in the order of the changes.
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let line = line(&change)?;
         written.content.apply(change);
-        if written.changes < MOST_CHANGES {
+        if written.changes < MAX_APPENDED_CHANGES {
             written.changes += 1;
             written.file.write_all(&line)
         } else {
@@ -246,7 +246,7 @@ pub struct ProcessRecord {
 }
 
 /// The running server processes of all hosts that write to `run_dir`, oldest first.
-pub fn list(run_dir: &Path) -> Vec<ProcessRecord> {
+pub fn list_processes(run_dir: &Path) -> Vec<ProcessRecord> {
     let rows = process_table::rows();
     let page = rustix::param::page_size() as u64;
     let mut records = Vec::new();
@@ -299,7 +299,7 @@ pub enum KillError {
 }
 
 /// Ends a recorded process and its group: SIGTERM, up to two seconds, SIGKILL.
-pub async fn kill(record: &ProcessRecord) -> Result<(), KillError> {
+pub async fn stop_recorded_process(record: &ProcessRecord) -> Result<(), KillError> {
     let (server, pid) = (record.server.clone(), record.pid);
     // Not asked of `getpgrp`, which has no name for a group that began outside our namespace of pids.
     let own_group = process_table::row(std::process::id()).map(|row| row.group);
@@ -310,7 +310,7 @@ pub async fn kill(record: &ProcessRecord) -> Result<(), KillError> {
         return Err(KillError::NotRunning { server, pid });
     };
     // From here on each member is known by pid and start time, whatever becomes of the leader.
-    let members: Vec<Row> = process_table::rows()
+    let members: Vec<ProcessRow> = process_table::rows()
         .into_iter()
         .filter(|row| row.group == record.pgid)
         .collect();
@@ -320,10 +320,10 @@ pub async fn kill(record: &ProcessRecord) -> Result<(), KillError> {
         source: source.into(),
     })?;
 
-    let deadline = Instant::now() + TERM_LIMIT;
-    let is_left = |row: &&Row| is_running(row.pid, row.start_time);
+    let deadline = Instant::now() + TERM_TIMEOUT;
+    let is_left = |row: &&ProcessRow| is_running(row.pid, row.start_time);
     while members.iter().any(|row| is_left(&row)) && Instant::now() < deadline {
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     if is_running(pid, record.start_time) {
         let _ = kill_process_group(group, Signal::KILL);
@@ -337,7 +337,7 @@ pub async fn kill(record: &ProcessRecord) -> Result<(), KillError> {
 }
 
 /// Ends what dead hosts left running and deletes their files. Returns what had to be ended.
-pub async fn clear_stale(run_dir: &Path) -> Vec<ProcessRecord> {
+pub async fn stop_stale_processes(run_dir: &Path) -> Vec<ProcessRecord> {
     // Read before the processes are listed: a host that dies in between is the next one's business.
     let stale: Vec<PathBuf> = host_files(run_dir)
         .into_iter()
@@ -351,13 +351,13 @@ pub async fn clear_stale(run_dir: &Path) -> Vec<ProcessRecord> {
     if stale.is_empty() {
         return Vec::new();
     }
-    let orphans: Vec<ProcessRecord> = list(run_dir)
+    let orphans: Vec<ProcessRecord> = list_processes(run_dir)
         .into_iter()
         .filter(|record| record.state == ProcessState::Orphaned)
         .collect();
     for orphan in &orphans {
         // It may just have ended by itself.
-        let _ = kill(orphan).await;
+        let _ = stop_recorded_process(orphan).await;
     }
     for path in stale {
         let _ = std::fs::remove_file(path);

@@ -13,15 +13,15 @@ use tokio::{
     time::timeout,
 };
 
-use super::wire::{self, Report};
+use super::wire::{self, GuardReport};
 
 /// How long [`ServerProcess::stop`] waits: two steps of two seconds, and time to kill.
-const STOP_LIMIT: Duration = Duration::from_secs(6);
+const STOP_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// How a server process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Exit {
+pub enum ServerExit {
     /// It returned this code.
     Code(i32),
     /// This signal ended it.
@@ -30,7 +30,7 @@ pub enum Exit {
     Unknown,
 }
 
-impl Exit {
+impl ServerExit {
     pub(super) fn from_wait(code: Option<i32>, signal: Option<i32>) -> Self {
         match (code, signal) {
             (Some(code), _) => Self::Code(code),
@@ -40,7 +40,7 @@ impl Exit {
     }
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ServerExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
@@ -56,20 +56,14 @@ pub enum StopError {
     /// Something of the tree resists SIGKILL; the guard goes on trying.
     #[error(
         "processes of `{server}` (group {pgid}) are still there after {} s; they are being killed in the background",
-        STOP_LIMIT.as_secs()
+        STOP_TIMEOUT.as_secs()
     )]
-    StillEnding {
-        server: ServerName,
-        pgid: u32,
-    },
+    StillEnding { server: ServerName, pgid: u32 },
     /// The guard was killed by somebody.
     #[error(
         "the guard of `{server}` vanished; its processes (group {pgid}) are being killed, see `hermes mcp ps`"
     )]
-    GuardLost {
-        server: ServerName,
-        pgid: u32,
-    },
+    GuardLost { server: ServerName, pgid: u32 },
 }
 
 /// One running server. Dropping it ends the server's tree in the background.
@@ -80,12 +74,12 @@ pub struct ServerProcess {
     start_time: u64,
     reports: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
-    exit: Option<Exit>,
-    tree: Tree,
+    exit: Option<ServerExit>,
+    tree: TreeState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tree {
+enum TreeState {
     Alive,
     Gone,
     /// There is no guard left to ask.
@@ -93,14 +87,17 @@ enum Tree {
 }
 
 /// The guard's answer to a request.
-pub(super) enum Answer {
+pub(super) enum StartReply {
     Started(ServerProcess),
     Failed { errno: Option<i32>, message: String },
 }
 
 impl ServerProcess {
     /// Waits for the guard to say on `socket` whether the server runs.
-    pub(super) async fn await_start(server: ServerName, socket: UnixStream) -> io::Result<Answer> {
+    pub(super) async fn await_start(
+        server: ServerName,
+        socket: UnixStream,
+    ) -> io::Result<StartReply> {
         let (reports, orders) = socket.into_split();
         let mut reports = BufReader::new(reports).lines();
         let line = reports
@@ -108,17 +105,17 @@ impl ServerProcess {
             .await?
             .ok_or(io::ErrorKind::UnexpectedEof)?;
         match serde_json::from_str(&line)? {
-            Report::Started { pid, start_time } => Ok(Answer::Started(Self {
+            GuardReport::Started { pid, start_time } => Ok(StartReply::Started(Self {
                 server,
                 pid,
                 start_time,
                 reports,
                 orders,
                 exit: None,
-                tree: Tree::Alive,
+                tree: TreeState::Alive,
             })),
-            Report::Failed { errno, message } => Ok(Answer::Failed { errno, message }),
-            Report::Exited(_) | Report::Gone => Err(io::ErrorKind::InvalidData.into()),
+            GuardReport::Failed { errno, message } => Ok(StartReply::Failed { errno, message }),
+            GuardReport::Exited(_) | GuardReport::Gone => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
@@ -142,12 +139,12 @@ impl ServerProcess {
     }
 
     /// Waits for the server's own process to end. May be dropped and called again.
-    pub async fn exited(&mut self) -> Exit {
+    pub async fn exited(&mut self) -> ServerExit {
         loop {
             if let Some(exit) = self.exit {
                 return exit;
             }
-            self.hear().await;
+            self.read_report().await;
         }
     }
 
@@ -155,33 +152,33 @@ impl ServerProcess {
     ///
     /// Drop the server's stdin first: that is what asks a server to leave. Returns when nothing is left, after a few
     /// seconds at most. Giving up on the future does not stop the stop.
-    pub async fn stop(mut self) -> Result<Exit, StopError> {
+    pub async fn stop(mut self) -> Result<ServerExit, StopError> {
         // It fails when the guard is through already; its reports tell.
-        let _ = self.orders.write_all(&wire::STOP).await;
-        let ended = timeout(STOP_LIMIT, async {
-            while self.tree == Tree::Alive {
-                self.hear().await;
+        let _ = self.orders.write_all(&wire::STOP_BYTE).await;
+        let ended = timeout(STOP_TIMEOUT, async {
+            while self.tree == TreeState::Alive {
+                self.read_report().await;
             }
         });
         let in_time = ended.await.is_ok();
         let (server, pgid) = (self.server, self.pid);
         match self.tree {
-            Tree::Gone => Ok(self.exit.unwrap_or(Exit::Unknown)),
-            Tree::Alive if !in_time => Err(StopError::StillEnding { server, pgid }),
-            Tree::Alive | Tree::Lost => Err(StopError::GuardLost { server, pgid }),
+            TreeState::Gone => Ok(self.exit.unwrap_or(ServerExit::Unknown)),
+            TreeState::Alive if !in_time => Err(StopError::StillEnding { server, pgid }),
+            TreeState::Alive | TreeState::Lost => Err(StopError::GuardLost { server, pgid }),
         }
     }
 
-    async fn hear(&mut self) {
+    async fn read_report(&mut self) {
         let line = self.reports.next_line().await.ok().flatten();
         match line.and_then(|line| serde_json::from_str(&line).ok()) {
-            Some(Report::Exited(exit)) => self.exit = Some(exit),
-            Some(Report::Gone) => self.tree = Tree::Gone,
-            Some(Report::Started { .. } | Report::Failed { .. }) => {}
+            Some(GuardReport::Exited(exit)) => self.exit = Some(exit),
+            Some(GuardReport::Gone) => self.tree = TreeState::Gone,
+            Some(GuardReport::Started { .. } | GuardReport::Failed { .. }) => {}
             None => {
-                self.exit.get_or_insert(Exit::Unknown);
-                if self.tree == Tree::Alive {
-                    self.tree = Tree::Lost;
+                self.exit.get_or_insert(ServerExit::Unknown);
+                if self.tree == TreeState::Alive {
+                    self.tree = TreeState::Lost;
                 }
             }
         }

@@ -22,12 +22,8 @@ use tokio::{
     },
 };
 
-use super::{
-    ServerProcess, SpawnError, room,
-    server_process::Answer,
-    wire::{self, Request},
-};
-use crate::sandbox;
+use super::{ServerProcess, SpawnError, server_process::StartReply, wire, wire::SpawnMessage};
+use crate::{process::child_limit, sandbox};
 
 /// Room in the pipes of stdin and stdout, four times the default: large messages then cost fewer wake-ups. More is not
 /// faster, and a user has 64 MiB for all pipes; once they are used up, every new pipe shrinks to a page or two.
@@ -54,12 +50,12 @@ pub struct SpawnRequest {
     /// Its working directory; the host's own if `None`.
     pub cwd: Option<PathBuf>,
     /// How it is confined, if it is.
-    pub sandbox: Option<sandbox::Plan>,
+    pub sandbox: Option<sandbox::SandboxPlan>,
 }
 
 /// A server that has just been started.
 #[derive(Debug)]
-pub struct Child {
+pub struct SpawnedServer {
     /// Its stdin. Dropping it asks the server to leave. Nobody reads it where the server was given a file instead.
     pub stdin: Sender,
     pub stdout: Receiver,
@@ -70,9 +66,9 @@ pub struct Child {
 
 /// A handle to the one guard of a host. The guard is started with the first server, and again should it die.
 #[derive(Debug)]
-pub struct Guard {
+pub struct GuardHandle {
     program: GuardProgram,
-    held: Option<File>,
+    held_file: Option<File>,
     running: Mutex<Option<Arc<GuardProcess>>>,
 }
 
@@ -83,24 +79,24 @@ struct GuardProcess {
 }
 
 /// Why one attempt to start a server failed.
-enum Failure {
+enum SpawnAttemptError {
     /// The guard went away: a new one may do better.
-    Lost(Arc<GuardProcess>),
+    GuardLost(Arc<GuardProcess>),
     Final(SpawnError),
 }
 
-impl From<SpawnError> for Failure {
+impl From<SpawnError> for SpawnAttemptError {
     fn from(error: SpawnError) -> Self {
         Self::Final(error)
     }
 }
 
-impl Guard {
+impl GuardHandle {
     /// Remembers how to start the guard; starts nothing yet.
     pub fn new(program: GuardProgram) -> Self {
         Self {
             program,
-            held: None,
+            held_file: None,
             running: Mutex::new(None),
         }
     }
@@ -108,46 +104,46 @@ impl Guard {
     /// Lets the guard keep a file open until nothing that it guards is left, even if the host is killed: a lock on that
     /// file then tells the next host when it may begin.
     #[must_use]
-    pub fn holding(mut self, file: File) -> Self {
-        self.held = Some(file);
+    pub fn with_held_file(mut self, file: File) -> Self {
+        self.held_file = Some(file);
         self
     }
 
     /// The guard's process id, while there is one.
     pub fn pid(&self) -> Option<u32> {
-        self.slot().as_ref()?.process.id()
+        self.lock().as_ref()?.process.id()
     }
 
     /// Starts the guard if it does not run, so that the first server need not wait for it.
-    pub fn prepare(&self) {
+    pub fn start(&self) {
         // What goes wrong is said when a server is to be started.
-        let _ = self.running();
+        let _ = self.ensure_running();
     }
 
     /// Starts a server. Dropping the future half-way leaves no process behind.
-    pub async fn spawn(&self, request: SpawnRequest) -> Result<Child, SpawnError> {
-        self.spawn_with(request, None).await
+    pub async fn spawn(&self, request: SpawnRequest) -> Result<SpawnedServer, SpawnError> {
+        self.spawn_with_retry(request, None).await
     }
 
     /// Starts a program that gets this file as its stdin, such as a socket to listen on.
-    pub async fn spawn_on(
+    pub async fn spawn_with_stdin(
         &self,
         request: SpawnRequest,
         stdin: BorrowedFd<'_>,
-    ) -> Result<Child, SpawnError> {
-        self.spawn_with(request, Some(stdin)).await
+    ) -> Result<SpawnedServer, SpawnError> {
+        self.spawn_with_retry(request, Some(stdin)).await
     }
 
-    async fn spawn_with(
+    async fn spawn_with_retry(
         &self,
         request: SpawnRequest,
         stdin: Option<BorrowedFd<'_>>,
-    ) -> Result<Child, SpawnError> {
+    ) -> Result<SpawnedServer, SpawnError> {
         for _ in 0..2 {
-            match self.attempt(&request, stdin).await {
+            match self.try_spawn(&request, stdin).await {
                 Ok(child) => return Ok(child),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Lost(guard)) => self.forget(&guard),
+                Err(SpawnAttemptError::Final(error)) => return Err(error),
+                Err(SpawnAttemptError::GuardLost(guard)) => self.discard(&guard),
             }
         }
         Err(SpawnError::GuardLost {
@@ -155,59 +151,60 @@ impl Guard {
         })
     }
 
-    async fn attempt(
+    async fn try_spawn(
         &self,
         request: &SpawnRequest,
         stdin: Option<BorrowedFd<'_>>,
-    ) -> Result<Child, Failure> {
-        let guard = self.running()?;
-        let (pipes, mut server_ends) = Pipes::open().map_err(SpawnError::NoPipes)?;
+    ) -> Result<SpawnedServer, SpawnAttemptError> {
+        let guard = self.ensure_running()?;
+        let (pipes, mut server_ends) = StdioPipes::open().map_err(SpawnError::NoPipes)?;
         if let Some(stdin) = stdin {
             server_ends[0] = stdin.try_clone_to_owned().map_err(SpawnError::NoPipes)?;
         }
-        let order = Order::new(request, &server_ends)?;
+        let order = SpawnOrder::new(request, &server_ends)?;
         // Only the server may have them, or the end of its output would never be seen.
         drop(server_ends);
-        let Ok(socket) = order.give(&guard).await else {
-            return Err(Failure::Lost(guard));
+        let Ok(socket) = order.send(&guard).await else {
+            return Err(SpawnAttemptError::GuardLost(guard));
         };
         match ServerProcess::await_start(request.server.clone(), socket).await {
-            Ok(Answer::Started(process)) => Ok(Child {
+            Ok(StartReply::Started(process)) => Ok(SpawnedServer {
                 stdin: pipes.stdin,
                 stdout: pipes.stdout,
                 stderr: pipes.stderr,
                 process,
             }),
-            Ok(Answer::Failed { errno, message }) => {
+            Ok(StartReply::Failed { errno, message }) => {
                 Err(SpawnError::from_failure(request, errno, message).into())
             }
-            Err(_) => Err(Failure::Lost(guard)),
+            Err(_) => Err(SpawnAttemptError::GuardLost(guard)),
         }
     }
 
-    fn running(&self) -> Result<Arc<GuardProcess>, SpawnError> {
-        let mut slot = self.slot();
+    fn ensure_running(&self) -> Result<Arc<GuardProcess>, SpawnError> {
+        let mut slot = self.lock();
         if let Some(guard) = &*slot {
             return Ok(Arc::clone(guard));
         }
-        let guard = GuardProcess::start(&self.program, self.held.as_ref()).map_err(|source| {
-            SpawnError::NoGuard {
-                program: self.program.path.clone(),
-                source,
-            }
-        })?;
+        let guard =
+            GuardProcess::start(&self.program, self.held_file.as_ref()).map_err(|source| {
+                SpawnError::NoGuard {
+                    program: self.program.path.clone(),
+                    source,
+                }
+            })?;
         Ok(Arc::clone(slot.insert(Arc::new(guard))))
     }
 
     /// Lets go of a guard that did not answer, unless somebody else has replaced it already.
-    fn forget(&self, lost: &Arc<GuardProcess>) {
-        let mut slot = self.slot();
+    fn discard(&self, lost: &Arc<GuardProcess>) {
+        let mut slot = self.lock();
         if slot.as_ref().is_some_and(|guard| Arc::ptr_eq(guard, lost)) {
             *slot = None;
         }
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<Arc<GuardProcess>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<GuardProcess>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -222,7 +219,7 @@ impl GuardProcess {
             None => Stdio::null(),
         };
         let mut command = tokio::process::Command::new(&program.path);
-        room::leave_room(&mut command);
+        child_limit::limit_child_processes(&mut command);
         let process = command
             // Whoever kills all that is called like the host should not hit those who clean up after it.
             .arg0("mcp-guard")
@@ -235,9 +232,14 @@ impl GuardProcess {
     }
 
     /// Gives the guard its end of a server's socket.
-    async fn hand_over(&self, socket: &StdUnixStream) -> io::Result<()> {
-        let send =
-            || wire::send_with_files(self.socket.as_fd(), &wire::NEW_SERVER, &[socket.as_fd()]);
+    async fn send_socket(&self, socket: &StdUnixStream) -> io::Result<()> {
+        let send = || {
+            wire::send_with_files(
+                self.socket.as_fd(),
+                &wire::NEW_SERVER_BYTE,
+                &[socket.as_fd()],
+            )
+        };
         // The runtime would first have to find out that there is room.
         match send() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -250,14 +252,14 @@ impl GuardProcess {
 }
 
 /// A request on its way to the guard.
-struct Order {
+struct SpawnOrder {
     socket: UnixStream,
     guard_end: StdUnixStream,
     /// What did not fit into the socket at once.
     rest: Vec<u8>,
 }
 
-impl Order {
+impl SpawnOrder {
     /// Puts the request and the server's ends of the pipes into a socket of their own.
     fn new(
         request: &SpawnRequest,
@@ -265,7 +267,7 @@ impl Order {
     ) -> Result<Self, SpawnError> {
         // The guard has left the host's directory, so it is named even where the server inherits it.
         let cwd = request.cwd.clone().or_else(|| std::env::current_dir().ok());
-        let encoded = Request {
+        let encoded = SpawnMessage {
             program: request.program.clone().into_os_string(),
             args: request.args.clone(),
             environment: request.environment.clone(),
@@ -291,8 +293,8 @@ impl Order {
     }
 
     /// Hands it over; the answer comes on the socket that is returned.
-    async fn give(mut self, guard: &GuardProcess) -> io::Result<UnixStream> {
-        guard.hand_over(&self.guard_end).await?;
+    async fn send(mut self, guard: &GuardProcess) -> io::Result<UnixStream> {
+        guard.send_socket(&self.guard_end).await?;
         drop(self.guard_end);
         self.socket.write_all(&self.rest).await?;
         Ok(self.socket)
@@ -306,20 +308,20 @@ fn socket_pair() -> io::Result<(UnixStream, StdUnixStream)> {
 }
 
 /// The host's ends of the three pipes of a server.
-struct Pipes {
+struct StdioPipes {
     stdin: Sender,
     stdout: Receiver,
     stderr: Receiver,
 }
 
-impl Pipes {
+impl StdioPipes {
     /// Opens them. The second part goes to the server: stdin, stdout, stderr.
     fn open() -> io::Result<(Self, [OwnedFd; wire::STDIO_COUNT])> {
         let (server_stdin, stdin) = io::pipe()?;
         let (stdout, server_stdout) = io::pipe()?;
         let (stderr, server_stderr) = io::pipe()?;
-        enlarge(&stdin);
-        enlarge(&stdout);
+        enlarge_pipe(&stdin);
+        enlarge_pipe(&stdout);
         let pipes = Self {
             stdin: Sender::from_owned_fd(stdin.into())?,
             stdout: Receiver::from_owned_fd(stdout.into())?,
@@ -335,7 +337,7 @@ impl Pipes {
 }
 
 /// A matter of speed only: where the system grants less, the pipe stays as it is.
-fn enlarge(pipe: &impl AsFd) {
+fn enlarge_pipe(pipe: &impl AsFd) {
     #[cfg(target_os = "linux")]
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_CAPACITY);
     #[cfg(not(target_os = "linux"))]

@@ -15,9 +15,7 @@ use crate::environment::{install_advice, script_words};
 pub enum SpawnError {
     /// There is no such program.
     #[error("`{}` does not exist; {}", program.display(), install_advice(program))]
-    NotFound {
-        program: PathBuf,
-    },
+    NotFound { program: PathBuf },
     /// The program is a script for an interpreter that is not there.
     #[error(
         "`{}` is a script for `{interpreter}`, which does not exist; {}",
@@ -34,41 +32,26 @@ pub enum SpawnError {
         "`{}` may not be executed; make it executable (`chmod +x`) or correct `command`",
         program.display()
     )]
-    NotPermitted {
-        program: PathBuf,
-    },
+    NotPermitted { program: PathBuf },
     /// The program is confined, and itself or its interpreter is outside of what it may reach.
     #[error(
         "`{}` may not be executed in its sandbox; make it executable (`chmod +x`), or add where it and its interpreter \
          are to `sandbox.read`",
         program.display()
     )]
-    OutsideSandbox {
-        program: PathBuf,
-    },
+    OutsideSandbox { program: PathBuf },
     /// The working directory is missing or closed to this user.
     #[error("`cwd` is not usable: `{}` {reason}; create it or correct `cwd`", cwd.display())]
-    BadWorkingDirectory {
-        cwd: PathBuf,
-        reason: &'static str,
-    },
+    BadWorkingDirectory { cwd: PathBuf, reason: &'static str },
     /// The system refused for another reason.
     #[error("`{}` could not be started: {reason}", program.display())]
-    Refused {
-        program: PathBuf,
-        reason: String,
-    },
+    Refused { program: PathBuf, reason: String },
     /// The guard program does not start.
     #[error("the process guard `{}` could not be started: {source}; check that the installation is complete", program.display())]
-    NoGuard {
-        program: PathBuf,
-        source: io::Error,
-    },
+    NoGuard { program: PathBuf, source: io::Error },
     /// The guard ended twice in a row without an answer.
     #[error("the process guard `{}` ended without an answer; check that it can be run", program.display())]
-    GuardLost {
-        program: PathBuf,
-    },
+    GuardLost { program: PathBuf },
     /// The host itself could not open pipes or sockets.
     #[error(
         "no pipes for a server: {0}; if too many files are open, raise the limit (`ulimit -n`)"

@@ -21,32 +21,32 @@ use tokio::{
     time::timeout,
 };
 
-use self::lines::{LineSplitter, Tail};
+use self::lines::{LineSplitter, LineTail};
 use super::utc;
 
 /// How much is read at once. Short lines grow by their prefix, so this also bounds a batch.
-const CHUNK: usize = 16 * 1024;
+const READ_CHUNK: usize = 16 * 1024;
 
 /// Batches on their way to the writer: a few megabytes at the very worst.
-const QUEUE: usize = 16;
+const QUEUE_CAPACITY: usize = 16;
 
 /// How long the separator of a silent server waits: many servers start at once, and the log is not what is waited for.
-const QUIET_START: Duration = Duration::from_secs(1);
+const HEADER_DELAY: Duration = Duration::from_secs(1);
 
 /// How long the last lines of a server that has ended may take to arrive.
-const SETTLE_LIMIT: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long to wait for the disk when the log is closed.
-const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The stderr log of a home, `logs/mcp-stderr.log`, shared by all servers of a host.
 #[derive(Debug)]
 pub struct StderrLog {
     file: PathBuf,
-    writer: OnceLock<Option<SyncSender<Message>>>,
+    writer: OnceLock<Option<SyncSender<LogMessage>>>,
 }
 
-enum Message {
+enum LogMessage {
     Lines(String, Arc<Redactor>),
     Close(SyncSender<()>),
 }
@@ -76,10 +76,10 @@ impl StderrLog {
         redactor: Arc<Redactor>,
         stderr: impl AsyncRead + Unpin + Send + 'static,
     ) -> ServerStderr {
-        let tail = Arc::new(Mutex::new(Tail::default()));
+        let tail = Arc::new(Mutex::new(LineTail::default()));
         let name = one_line(server.as_str());
         let now = utc::timestamp(SystemTime::now());
-        let drain = Drain {
+        let drain = StderrReader {
             batch: format!(
                 "---- {now} [{name}] pid {pid}: {} ----\n",
                 one_line(command)
@@ -96,13 +96,13 @@ impl StderrLog {
     }
 
     /// `None` where no thread can be started; draining goes on without a log then.
-    fn writer(&self) -> Option<SyncSender<Message>> {
+    fn writer(&self) -> Option<SyncSender<LogMessage>> {
         let start = || {
-            let (sender, receiver) = sync_channel(QUEUE);
+            let (sender, receiver) = sync_channel(QUEUE_CAPACITY);
             let file = LogFile::in_existing_home(self.file.clone());
             std::thread::Builder::new()
                 .name("mcp-stderr-log".into())
-                .spawn(move || write(file, &receiver))
+                .spawn(move || run_writer(file, &receiver))
                 .ok()
                 .map(|_| sender)
         };
@@ -115,19 +115,19 @@ impl Drop for StderrLog {
     fn drop(&mut self) {
         if let Some(Some(writer)) = self.writer.get() {
             let (done, written) = sync_channel(1);
-            if writer.try_send(Message::Close(done)).is_ok() {
-                let _ = written.recv_timeout(CLOSE_LIMIT);
+            if writer.try_send(LogMessage::Close(done)).is_ok() {
+                let _ = written.recv_timeout(CLOSE_TIMEOUT);
             }
         }
     }
 }
 
 /// The writer thread.
-fn write(mut file: LogFile, messages: &Receiver<Message>) {
+fn run_writer(mut file: LogFile, messages: &Receiver<LogMessage>) {
     for message in messages {
         match message {
-            Message::Lines(lines, redactor) => file.append(redactor.redact(&lines).as_bytes()),
-            Message::Close(done) => {
+            LogMessage::Lines(lines, redactor) => file.append(redactor.redact(&lines).as_bytes()),
+            LogMessage::Close(done) => {
                 let _ = done.send(());
                 return;
             }
@@ -138,7 +138,7 @@ fn write(mut file: LogFile, messages: &Receiver<Message>) {
 /// One server's stderr. Dropping it ends the reading, so keep it as long as the process.
 #[derive(Debug)]
 pub struct ServerStderr {
-    tail: Arc<Mutex<Tail>>,
+    tail: Arc<Mutex<LineTail>>,
     reader: JoinSet<()>,
 }
 
@@ -152,41 +152,41 @@ impl ServerStderr {
     }
 
     /// Forgets the lines so far.
-    pub fn forget(&self) {
-        *self.tail.lock().unwrap_or_else(PoisonError::into_inner) = Tail::default();
+    pub fn clear(&self) {
+        *self.tail.lock().unwrap_or_else(PoisonError::into_inner) = LineTail::default();
     }
 
     /// Waits for the last output of a server that has ended; a descendant that keeps stderr open is not waited for.
-    pub async fn settle(&mut self) {
-        let _ = timeout(SETTLE_LIMIT, self.reader.join_next()).await;
+    pub async fn wait_for_end(&mut self) {
+        let _ = timeout(DRAIN_TIMEOUT, self.reader.join_next()).await;
     }
 }
 
 /// The reading side of one server.
-struct Drain {
+struct StderrReader {
     name: String,
     batch: String,
     /// Lines dropped since the writer last had room.
     lost: usize,
-    tail: Arc<Mutex<Tail>>,
+    tail: Arc<Mutex<LineTail>>,
     redactor: Arc<Redactor>,
-    writer: Option<SyncSender<Message>>,
+    writer: Option<SyncSender<LogMessage>>,
 }
 
-impl Drain {
+impl StderrReader {
     async fn run(mut self, mut stderr: impl AsyncRead + Unpin) {
         let mut splitter = LineSplitter::default();
-        let mut chunk = Vec::with_capacity(CHUNK);
-        let first = timeout(QUIET_START, stderr.read_buf(&mut chunk)).await;
+        let mut chunk = Vec::with_capacity(READ_CHUNK);
+        let first = timeout(HEADER_DELAY, stderr.read_buf(&mut chunk)).await;
         let mut read = if let Ok(read) = first {
             read
         } else {
-            self.hand_over(0);
+            self.flush_batch(0);
             stderr.read_buf(&mut chunk).await
         };
         while let Ok(1..) = read {
-            let lines = self.take_in(&mut splitter, &chunk);
-            self.hand_over(lines);
+            let lines = self.append_lines(&mut splitter, &chunk);
+            self.flush_batch(lines);
             chunk.clear();
             read = stderr.read_buf(&mut chunk).await;
         }
@@ -194,11 +194,11 @@ impl Drain {
         if !last.is_empty() {
             self.append(&self.prefix(), &last);
         }
-        self.hand_over(usize::from(!last.is_empty()));
+        self.flush_batch(usize::from(!last.is_empty()));
     }
 
     /// Adds the lines that `chunk` completes to the tail and the batch; returns how many they are.
-    fn take_in(&mut self, splitter: &mut LineSplitter, chunk: &[u8]) -> usize {
+    fn append_lines(&mut self, splitter: &mut LineSplitter, chunk: &[u8]) -> usize {
         let prefix = self.prefix();
         let tail = Arc::clone(&self.tail);
         let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,7 +223,7 @@ impl Drain {
     }
 
     /// Gives the batch to the writer if it has room, and forgets it otherwise.
-    fn hand_over(&mut self, lines: usize) {
+    fn flush_batch(&mut self, lines: usize) {
         let mut batch = std::mem::take(&mut self.batch);
         let Some(writer) = self.writer.as_ref().filter(|_| !batch.is_empty()) else {
             return;
@@ -236,7 +236,7 @@ impl Drain {
             );
             batch.insert_str(0, &note);
         }
-        match writer.try_send(Message::Lines(batch, Arc::clone(&self.redactor))) {
+        match writer.try_send(LogMessage::Lines(batch, Arc::clone(&self.redactor))) {
             Ok(()) => self.lost = 0,
             Err(TrySendError::Full(_)) => self.lost += lines,
             Err(TrySendError::Disconnected(_)) => self.writer = None,

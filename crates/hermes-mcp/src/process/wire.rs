@@ -1,9 +1,9 @@
 //! The protocol between host and guard.
 //!
 //! - For a new server the host sends one byte, which carries one end of a fresh socket pair. The rest is said on that:
-//! - Host to guard: the [`Request`] together with the server's stdin, stdout and stderr. Any later byte asks for the end
+//! - Host to guard: the [`SpawnMessage`] together with the server's stdin, stdout and stderr. Any later byte asks for the end
 //!   of the server.
-//! - Guard to host: [`Report`]s, one line of JSON each.
+//! - Guard to host: [`GuardReport`]s, one line of JSON each.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,40 +22,40 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Exit;
-use crate::sandbox::{Network, Plan, Support, UnixSockets};
+use super::ServerExit;
+use crate::sandbox::{NetworkAccess, SandboxPlan, SandboxSupport, UnixSocketAccess};
 
 /// stdin, stdout and stderr of a server.
 pub(super) const STDIO_COUNT: usize = 3;
 
 /// Asks for the end of a server.
-pub(super) const STOP: [u8; 1] = [b's'];
+pub(super) const STOP_BYTE: [u8; 1] = [b's'];
 
-pub(super) const NEW_SERVER: [u8; 1] = [b'n'];
+pub(super) const NEW_SERVER_BYTE: [u8; 1] = [b'n'];
 
 /// What the guard needs to know to start a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct SpawnMessage {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) cwd: Option<OsString>,
-    pub(super) sandbox: Option<Plan>,
+    pub(super) sandbox: Option<SandboxPlan>,
 }
 
-impl Request {
+impl SpawnMessage {
     /// As it travels: its length, and its parts, each after its own length. Not JSON,
     /// which would turn every byte into a number.
     pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; LENGTH];
+        let mut bytes = vec![0; LENGTH_BYTES];
         let mut put = |part: &OsStr| {
-            bytes.extend(length_bytes(part.len())?);
+            bytes.extend(encode_length(part.len())?);
             bytes.extend(part.as_bytes());
             io::Result::Ok(())
         };
         put(&self.program)?;
         put(self.cwd.as_deref().unwrap_or_default())?;
-        put(OsStr::from_bytes(&means(self.sandbox.as_ref())))?;
+        put(OsStr::from_bytes(&encode_support(self.sandbox.as_ref())))?;
         if let Some(plan) = &self.sandbox {
             for paths in [&plan.read, &plan.write] {
                 for path in paths {
@@ -73,15 +73,15 @@ impl Request {
         for argument in &self.args {
             put(argument)?;
         }
-        let length = length_bytes(bytes.len())?;
-        bytes[..LENGTH].copy_from_slice(&length);
+        let length = encode_length(bytes.len())?;
+        bytes[..LENGTH_BYTES].copy_from_slice(&length);
         Ok(bytes)
     }
 
     /// Whether these are all bytes of a request.
-    pub(super) fn is_whole(mut bytes: &[u8]) -> bool {
+    pub(super) fn is_complete(mut bytes: &[u8]) -> bool {
         let received = bytes.len();
-        take_length(&mut bytes).is_some_and(|length| length <= received)
+        decode_length(&mut bytes).is_some_and(|length| length <= received)
     }
 
     /// The reverse of [`Self::encode`].
@@ -91,22 +91,22 @@ impl Request {
 
     fn parse(mut rest: &[u8]) -> Option<Self> {
         let rest = &mut rest;
-        take_length(rest)?;
-        let program = take(rest)?;
-        let cwd = Some(take(rest)?).filter(|cwd| !cwd.is_empty());
-        let means = take(rest)?;
+        decode_length(rest)?;
+        let program = decode_part(rest)?;
+        let cwd = Some(decode_part(rest)?).filter(|cwd| !cwd.is_empty());
+        let means = decode_part(rest)?;
         let sandbox = if means.is_empty() {
             None
         } else {
-            Some(take_plan(means.as_bytes(), rest)?)
+            Some(decode_plan(means.as_bytes(), rest)?)
         };
         let mut environment = Vec::new();
-        while let Some(name) = Some(take(rest)?).filter(|name| !name.is_empty()) {
-            environment.push((name, take(rest)?));
+        while let Some(name) = Some(decode_part(rest)?).filter(|name| !name.is_empty()) {
+            environment.push((name, decode_part(rest)?));
         }
         let mut args = Vec::new();
         while !rest.is_empty() {
-            args.push(take(rest)?);
+            args.push(decode_part(rest)?);
         }
         Some(Self {
             program,
@@ -120,7 +120,7 @@ impl Request {
 
 /// The support that a sandbox uses, one byte each: the version of Landlock, whether calls are filtered, whether the
 /// network is denied, whether Unix sockets are. Nothing where there is no sandbox.
-fn means(sandbox: Option<&Plan>) -> Vec<u8> {
+fn encode_support(sandbox: Option<&SandboxPlan>) -> Vec<u8> {
     let Some(plan) = sandbox else {
         return Vec::new();
     };
@@ -128,43 +128,43 @@ fn means(sandbox: Option<&Plan>) -> Vec<u8> {
     vec![
         u8::try_from(landlock).unwrap_or(u8::MAX),
         plan.support.seccomp.into(),
-        (plan.network == Network::Denied).into(),
-        (plan.unix_sockets == UnixSockets::Denied).into(),
+        (plan.network == NetworkAccess::Denied).into(),
+        (plan.unix_sockets == UnixSocketAccess::Denied).into(),
     ]
 }
 
 /// The reverse of the encoding above.
-fn take_plan(means: &[u8], rest: &mut &[u8]) -> Option<Plan> {
+fn decode_plan(means: &[u8], rest: &mut &[u8]) -> Option<SandboxPlan> {
     let &[landlock, seccomp, is_denied, is_local_denied] = means else {
         return None;
     };
-    let support = Support {
+    let support = SandboxSupport {
         landlock: (landlock > 0).then_some(landlock.into()),
         seccomp: seccomp > 0,
     };
     let network = if is_denied > 0 {
-        Network::Denied
+        NetworkAccess::Denied
     } else {
-        Network::Allowed
+        NetworkAccess::Allowed
     };
-    Some(Plan {
+    Some(SandboxPlan {
         support,
-        read: take_paths(rest)?,
-        write: take_paths(rest)?,
+        read: decode_paths(rest)?,
+        write: decode_paths(rest)?,
         network,
         unix_sockets: if is_local_denied > 0 {
-            UnixSockets::Denied
+            UnixSocketAccess::Denied
         } else {
-            UnixSockets::Allowed
+            UnixSocketAccess::Allowed
         },
     })
 }
 
 /// Paths up to an empty one.
-fn take_paths(rest: &mut &[u8]) -> Option<Vec<PathBuf>> {
+fn decode_paths(rest: &mut &[u8]) -> Option<Vec<PathBuf>> {
     let mut paths = Vec::new();
     loop {
-        match take(rest)? {
+        match decode_part(rest)? {
             end if end.is_empty() => return Some(paths),
             path => paths.push(path.into()),
         }
@@ -172,21 +172,21 @@ fn take_paths(rest: &mut &[u8]) -> Option<Vec<PathBuf>> {
 }
 
 /// The size of a length, as it travels.
-const LENGTH: usize = 4;
+const LENGTH_BYTES: usize = 4;
 
-fn length_bytes(length: usize) -> io::Result<[u8; LENGTH]> {
+fn encode_length(length: usize) -> io::Result<[u8; LENGTH_BYTES]> {
     let length = u32::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
     Ok(length.to_ne_bytes())
 }
 
-fn take_length(rest: &mut &[u8]) -> Option<usize> {
-    let (length, behind) = rest.split_first_chunk::<LENGTH>()?;
+fn decode_length(rest: &mut &[u8]) -> Option<usize> {
+    let (length, behind) = rest.split_first_chunk::<LENGTH_BYTES>()?;
     *rest = behind;
     usize::try_from(u32::from_ne_bytes(*length)).ok()
 }
 
-fn take(rest: &mut &[u8]) -> Option<OsString> {
-    let length = take_length(rest)?;
+fn decode_part(rest: &mut &[u8]) -> Option<OsString> {
+    let length = decode_length(rest)?;
     let (part, behind) = rest.split_at_checked(length)?;
     *rest = behind;
     Some(OsString::from_vec(part.to_vec()))
@@ -195,20 +195,20 @@ fn take(rest: &mut &[u8]) -> Option<OsString> {
 /// What the guard says about a server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Report {
+pub(super) enum GuardReport {
     /// The server runs.
     Started { pid: u32, start_time: u64 },
     /// The server could not be started.
     Failed { errno: Option<i32>, message: String },
     /// The server's own process has ended.
-    Exited(Exit),
+    Exited(ServerExit),
     /// Nothing of the server's tree is left; the last report.
     Gone,
 }
 
-impl Report {
+impl GuardReport {
     /// A start that failed for `error`.
-    pub(super) fn failed(error: &io::Error) -> Self {
+    pub(super) fn from_error(error: &io::Error) -> Self {
         Self::Failed {
             errno: error.raw_os_error(),
             message: error.to_string(),
@@ -216,7 +216,7 @@ impl Report {
     }
 
     /// The report as a line.
-    pub(super) fn line(&self) -> Vec<u8> {
+    pub(super) fn to_line(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
@@ -314,23 +314,23 @@ mod tests {
     #[test]
     fn a_request_arrives_as_it_was_sent() {
         let odd = OsString::from_vec(vec![b'a', 0xff, b'=', b'\n']);
-        let request = Request {
+        let request = SpawnMessage {
             program: "/bin/true".into(),
             args: vec![odd.clone(), "".into(), "last".into()],
             environment: vec![("K".into(), odd), ("EMPTY".into(), "".into())],
             cwd: Some("/".into()),
-            sandbox: Some(Plan {
-                support: Support {
+            sandbox: Some(SandboxPlan {
+                support: SandboxSupport {
                     landlock: Some(6),
                     seccomp: true,
                 },
                 read: vec!["/data".into(), "/opt".into()],
                 write: vec!["/work".into()],
-                network: Network::Denied,
-                unix_sockets: UnixSockets::Denied,
+                network: NetworkAccess::Denied,
+                unix_sockets: UnixSocketAccess::Denied,
             }),
         };
-        let bare = Request {
+        let bare = SpawnMessage {
             program: "/bin/true".into(),
             args: Vec::new(),
             environment: Vec::new(),
@@ -339,16 +339,16 @@ mod tests {
         };
         for request in [request, bare] {
             let bytes = request.encode().unwrap();
-            assert_eq!(Request::decode(&bytes).unwrap(), request);
-            assert!(Request::is_whole(&bytes));
+            assert_eq!(SpawnMessage::decode(&bytes).unwrap(), request);
+            assert!(SpawnMessage::is_complete(&bytes));
             for count in 0..bytes.len() {
-                assert!(!Request::is_whole(&bytes[..count]));
+                assert!(!SpawnMessage::is_complete(&bytes[..count]));
             }
         }
     }
 
     #[test]
     fn half_a_request_is_an_error() {
-        assert!(Request::decode(&[9, 0, 0, 0, 200, 0, 0, 0, b'x']).is_err());
+        assert!(SpawnMessage::decode(&[9, 0, 0, 0, 200, 0, 0, 0, b'x']).is_err());
     }
 }

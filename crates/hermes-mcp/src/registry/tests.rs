@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn contribution(server: &str, tools: &[&str], change: impl FnOnce(&mut Server)) -> Contribution {
+fn contribution(server: &str, tools: &[&str], change: impl FnOnce(&mut Server)) -> RegistryInput {
     let yaml = format!("mcp_servers:\n  {server}:\n    command: x\n");
     let settings = Settings::parse(&yaml, Variables::from_pairs::<String, String>([])).unwrap();
     let mut parsed = settings.servers[0].server.clone().unwrap();
@@ -18,7 +18,7 @@ fn contribution(server: &str, tools: &[&str], change: impl FnOnce(&mut Server)) 
         .iter()
         .map(|name| Arc::new(NativeTool::new(tool(name))))
         .collect();
-    Contribution {
+    RegistryInput {
         server: Arc::new(parsed),
         catalog: Some(Arc::new(Catalog {
             tools,
@@ -32,13 +32,13 @@ fn tool(name: &str) -> Tool {
     serde_json::from_value(json!({"name": name, "inputSchema": {"type": "object"}})).unwrap()
 }
 
-fn with_capabilities(mut contribution: Contribution, capabilities: Value) -> Contribution {
+fn with_capabilities(mut contribution: RegistryInput, capabilities: Value) -> RegistryInput {
     let catalog = Arc::make_mut(contribution.catalog.as_mut().unwrap());
     catalog.capabilities = serde_json::from_value::<ServerCapabilities>(capabilities).unwrap();
     contribution
 }
 
-fn build(contributions: &[Contribution]) -> Registry {
+fn build(contributions: &[RegistryInput]) -> Registry {
     Registry::build(1, Naming::Single, &HashSet::new(), contributions)
 }
 
@@ -51,7 +51,7 @@ fn hyphens_and_dots_become_underscores_and_both_spellings_are_found() {
     let registry = build(&[contribution("my-api", &["list-items.v2"], |_| {})]);
     assert_eq!(names(&registry), ["mcp_my_api_list_items_v2"]);
     let tool = registry.find("mcp__my_api__list_items_v2").unwrap();
-    assert_eq!(tool.original(), "list-items.v2");
+    assert_eq!(tool.original_name(), "list-items.v2");
     assert!(registry.find("mcp_my_api_list-items.v2").is_none());
 }
 
@@ -120,7 +120,7 @@ fn the_first_of_two_equal_names_keeps_it_and_the_other_gets_a_number() {
         ["mcp_a_b_c", "mcp_a_b_c_2", "mcp_a_b_c_3"]
     );
     assert_eq!(registry.find("mcp_a_b_c").unwrap().server.as_str(), "a-b");
-    assert_eq!(registry.find("mcp_a_b_c_3").unwrap().original(), "b-c");
+    assert_eq!(registry.find("mcp_a_b_c_3").unwrap().original_name(), "b-c");
     assert_eq!(registry.warnings().len(), 2);
 }
 
@@ -193,7 +193,7 @@ fn a_servers_own_tool_wins_over_the_utility_of_that_name() {
     );
     assert!(matches!(
         registry.find("mcp_s_list_resources").unwrap().origin,
-        Origin::Native(_)
+        ToolOrigin::Native(_)
     ));
 }
 
@@ -240,7 +240,7 @@ fn a_server_without_any_tool_left_is_no_toolset() {
 
 #[test]
 fn names_of_a_withdrawn_server_still_lead_to_it() {
-    let parked = Contribution {
+    let parked = RegistryInput {
         is_offered: false,
         ..contribution("s", &["a"], |_| {})
     };
@@ -282,8 +282,8 @@ fn tools_are_asked_about_by_pattern_or_by_their_own_hint() {
         let registry = build(&[with_capabilities(contribution, json!({"resources": {}}))]);
         let needed = registry
             .tools()
-            .filter(|tool| tool.consent == Consent::Needed);
-        let needed: Vec<String> = needed.map(|tool| tool.original().to_owned()).collect();
+            .filter(|tool| tool.approval == ToolApproval::Required);
+        let needed: Vec<String> = needed.map(|tool| tool.original_name().to_owned()).collect();
         (needed, registry.warnings().len())
     };
     assert_eq!(asked(&[]), (vec![], 0));

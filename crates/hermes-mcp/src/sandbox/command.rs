@@ -1,6 +1,6 @@
 //! Commands that this process starts itself, and that confine themselves before they become their program.
 
-use super::{Plan, SandboxError};
+use super::{SandboxError, SandboxPlan};
 
 /// Lets a command enter a sandbox, with all that it starts. What is to be reachable is opened now.
 #[cfg(target_os = "linux")]
@@ -8,10 +8,13 @@ use super::{Plan, SandboxError};
     unsafe_code,
     reason = "a process can only confine itself, between `fork` and `exec`"
 )]
-pub fn confine(command: &mut tokio::process::Command, plan: &Plan) -> Result<(), SandboxError> {
-    let mut prepared = Some(super::Prepared::new(plan)?);
+pub fn confine_command(
+    command: &mut tokio::process::Command,
+    plan: &SandboxPlan,
+) -> Result<(), SandboxError> {
+    let mut prepared = Some(super::PreparedSandbox::new(plan)?);
     let enter = move || {
-        drop_powers();
+        drop_capabilities();
         match prepared.take() {
             Some(prepared) => prepared.enter().map_err(std::io::Error::other),
             None => Ok(()),
@@ -24,7 +27,7 @@ pub fn confine(command: &mut tokio::process::Command, plan: &Plan) -> Result<(),
 
 /// What root may still do in a sandbox: what concerns files, which the rules hold, and ports.
 #[cfg(target_os = "linux")]
-const KEPT_POWERS: [libc::c_ulong; 8] = [
+const KEPT_CAPABILITIES: [libc::c_ulong; 8] = [
     0,  // CHOWN
     1,  // DAC_OVERRIDE
     3,  // FOWNER
@@ -39,10 +42,10 @@ const KEPT_POWERS: [libc::c_ulong; 8] = [
 /// whoever may measure them, whatever Landlock says. Nobody else has anything to lose here.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a system call without a safe form")]
-fn drop_powers() {
+fn drop_capabilities() {
     /// More than there are.
     const MOST: libc::c_ulong = 64;
-    for power in (0..MOST).filter(|power| !KEPT_POWERS.contains(power)) {
+    for power in (0..MOST).filter(|power| !KEPT_CAPABILITIES.contains(power)) {
         // SAFETY: it changes this process alone, and no memory is involved.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, power, 0, 0, 0) };
     }
@@ -50,6 +53,9 @@ fn drop_powers() {
 
 /// There is nothing to confine a command with.
 #[cfg(not(target_os = "linux"))]
-pub fn confine(_: &mut tokio::process::Command, _: &Plan) -> Result<(), SandboxError> {
+pub fn confine_command(
+    _: &mut tokio::process::Command,
+    _: &SandboxPlan,
+) -> Result<(), SandboxError> {
     Err(SandboxError("only Linux supports it".into()))
 }

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use super::{Confined, Network, Plan, is_of_system};
+use super::{AppliedSandbox, NetworkAccess, SandboxPlan, is_system_path};
 
 /// How many paths of an error are looked at.
-const MOST_PATHS: usize = 20;
+const MAX_PATHS: usize = 20;
 
 /// What programs say when the kernel has refused something, in lower case.
-const REFUSED: [&str; 5] = [
+const REFUSED_PHRASES: [&str; 5] = [
     "eacces",
     "eperm",
     "permission denied",
@@ -18,7 +18,7 @@ const REFUSED: [&str; 5] = [
 ];
 
 /// What they say, besides, when there is no network.
-const UNREACHABLE: [&str; 7] = [
+const UNREACHABLE_PHRASES: [&str; 7] = [
     "eai_again",
     "enotfound",
     "fetch failed",
@@ -28,17 +28,17 @@ const UNREACHABLE: [&str; 7] = [
     "dns error",
 ];
 
-impl Confined {
+impl AppliedSandbox {
     /// What to add to an error, if the sandbox may be why.
-    pub(crate) fn note(&self, words: &str) -> Option<&'static str> {
+    pub(crate) fn hint_for(&self, words: &str) -> Option<&'static str> {
         let error = words.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| error.contains(word));
         let confines_files = self.plan.support.landlock.is_some();
-        let denies_network = self.plan.network == Network::Denied;
+        let denies_network = self.plan.network == NetworkAccess::Denied;
         let is_refused =
-            says(&REFUSED) || (confines_files && names_something_closed(&self.plan, words));
+            says(&REFUSED_PHRASES) || (confines_files && names_closed_path(&self.plan, words));
         match (confines_files, denies_network) {
-            (true, true) if is_refused || says(&UNREACHABLE) => Some(
+            (true, true) if is_refused || says(&UNREACHABLE_PHRASES) => Some(
                 "note: this server runs in a sandbox without a network, which may be why; it reaches only what \
                  `sandbox.read` and `sandbox.write` of its entry list",
             ),
@@ -46,7 +46,7 @@ impl Confined {
                 "note: this server runs in a sandbox, which may be why; it reaches only what `sandbox.read` and \
                  `sandbox.write` of its entry list",
             ),
-            (false, true) if is_refused || says(&UNREACHABLE) => Some(
+            (false, true) if is_refused || says(&UNREACHABLE_PHRASES) => Some(
                 "note: this server runs without a network (`sandbox.network: deny` in its entry), which may be why",
             ),
             _ => None,
@@ -55,17 +55,17 @@ impl Confined {
 }
 
 /// Whether a text names a file that is there and that the plan keeps closed.
-fn names_something_closed(plan: &Plan, text: &str) -> bool {
+fn names_closed_path(plan: &SandboxPlan, text: &str) -> bool {
     let is_around =
         |character: char| character.is_whitespace() || "'\"`()[]<>,;:".contains(character);
     text.split(is_around)
         .map(|word| word.trim_end_matches(['.', '!', '?']))
         .filter(|word| word.len() > 1 && word.starts_with('/'))
-        .take(MOST_PATHS)
+        .take(MAX_PATHS)
         .any(|path| is_closed(plan, Path::new(path)))
 }
 
-fn is_closed(plan: &Plan, path: &Path) -> bool {
+fn is_closed(plan: &SandboxPlan, path: &Path) -> bool {
     // What a link leads to is what counts. What is not there is not closed either.
     let Ok(path) = path.canonicalize() else {
         return false;
@@ -76,25 +76,27 @@ fn is_closed(plan: &Plan, path: &Path) -> bool {
     });
     // The machine's own parts are open to some degree, and never what somebody misses.
     let is_of_machine = ["/etc", "/proc", "/sys", "/dev"];
-    !is_open && !is_of_system(&path) && !is_of_machine.iter().any(|place| path.starts_with(place))
+    !is_open && !is_system_path(&path) && !is_of_machine.iter().any(|place| path.starts_with(place))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Support, UnixSockets};
-    use super::*;
+    use super::{
+        super::{SandboxSupport, UnixSocketAccess},
+        *,
+    };
 
-    fn confined(network: Network) -> Confined {
-        Confined {
-            plan: Plan {
-                support: Support {
+    fn confined(network: NetworkAccess) -> AppliedSandbox {
+        AppliedSandbox {
+            plan: SandboxPlan {
+                support: SandboxSupport {
                     landlock: Some(6),
                     seccomp: true,
                 },
                 read: Vec::new(),
                 write: Vec::new(),
                 network,
-                unix_sockets: UnixSockets::Allowed,
+                unix_sockets: UnixSocketAccess::Allowed,
             },
             warnings: Vec::new(),
         }
@@ -107,14 +109,17 @@ mod tests {
             "[Errno 13] Permission denied: '/etc/shadow'",
             "open: Operation not permitted (os error 1)",
         ] {
-            assert!(confined(Network::Allowed).note(error).is_some(), "{error}");
+            assert!(
+                confined(NetworkAccess::Allowed).hint_for(error).is_some(),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn what_a_server_refuses_by_itself_is_not_blamed_on_the_sandbox() {
         let error = "Access denied - path outside allowed directories";
-        assert_eq!(confined(Network::Denied).note(error), None);
+        assert_eq!(confined(NetworkAccess::Denied).hint_for(error), None);
     }
 
     #[test]
@@ -124,9 +129,9 @@ mod tests {
         for name in ["open", "closed"] {
             std::fs::create_dir(path(name)).unwrap();
         }
-        let mut confined = confined(Network::Allowed);
+        let mut confined = confined(NetworkAccess::Allowed);
         confined.plan.read = vec![path("open").into()];
-        let explained = |error: String| confined.note(&error).is_some();
+        let explained = |error: String| confined.hint_for(&error).is_some();
         assert!(explained(format!(
             "not a repository: '{}'.",
             path("closed")
@@ -140,8 +145,8 @@ mod tests {
     #[test]
     fn a_name_that_is_not_found_is_the_sandbox_s_doing_only_without_a_network() {
         let error = "getaddrinfo EAI_AGAIN example.com";
-        assert_eq!(confined(Network::Allowed).note(error), None);
-        let note = confined(Network::Denied).note(error).unwrap();
+        assert_eq!(confined(NetworkAccess::Allowed).hint_for(error), None);
+        let note = confined(NetworkAccess::Denied).hint_for(error).unwrap();
         assert!(note.contains("without a network"), "{note}");
     }
 }

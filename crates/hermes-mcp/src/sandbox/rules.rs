@@ -8,15 +8,15 @@ use landlock::{
 };
 
 use super::{
-    Network, SandboxError,
-    system::{MACHINE, PROGRAMS, SETTINGS},
+    NetworkAccess, SandboxError,
+    system::{MACHINE_PATHS, PROGRAM_PATHS, SETTINGS_PATHS},
 };
 
 /// The newest rules we know; an older kernel enforces those it knows.
-const NEWEST: ABI = ABI::V9;
+const NEWEST_ABI: ABI = ABI::V9;
 
 /// Which version of Landlock the kernel has, if any.
-pub(super) fn level() -> Option<u32> {
+pub(super) fn landlock_version() -> Option<u32> {
     let known = [
         (9, ABI::V9),
         (6, ABI::V6),
@@ -47,64 +47,64 @@ pub(super) fn level() -> Option<u32> {
 }
 
 /// Rules for one process. What no rule allows is closed.
-pub struct Rules(RulesetCreated);
+pub struct LandlockRules(RulesetCreated);
 
-impl Rules {
+impl LandlockRules {
     /// Leaves the system's programs and what the machine tells about itself, all of it to read.
-    pub fn new(network: Network) -> Result<Self, SandboxError> {
+    pub fn new(network: NetworkAccess) -> Result<Self, SandboxError> {
         let mut rules = Self::empty(network).map_err(SandboxError::new)?;
-        rules = rules.allow(
+        rules = rules.allow_path(
             Path::new("/dev/null"),
             AccessFs::ReadFile | AccessFs::WriteFile,
         )?;
-        for path in PROGRAMS {
-            rules = rules.read(Path::new(path))?;
+        for path in PROGRAM_PATHS {
+            rules = rules.allow_read(Path::new(path))?;
         }
-        for path in SETTINGS.into_iter().chain(MACHINE) {
-            rules = rules.allow(Path::new(path), AccessFs::ReadFile | AccessFs::ReadDir)?;
+        for path in SETTINGS_PATHS.into_iter().chain(MACHINE_PATHS) {
+            rules = rules.allow_path(Path::new(path), AccessFs::ReadFile | AccessFs::ReadDir)?;
         }
         Ok(rules)
     }
 
-    fn empty(network: Network) -> Result<Self, RulesetError> {
+    fn empty(network: NetworkAccess) -> Result<Self, RulesetError> {
         let mut rules = Ruleset::default()
             // Without files there is no sandbox. The rest is as much as the kernel knows.
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(ABI::V1))?
             .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(NEWEST))?
-            .scope(Scope::from_all(NEWEST))?;
-        if network == Network::Denied {
-            rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
+            .handle_access(AccessFs::from_all(NEWEST_ABI))?
+            .scope(Scope::from_all(NEWEST_ABI))?;
+        if network == NetworkAccess::Denied {
+            rules = rules.handle_access(AccessNet::from_all(NEWEST_ABI))?;
         }
         Ok(Self(rules.create()?))
     }
 
     /// Allows to read and execute.
-    pub fn read(self, path: &Path) -> Result<Self, SandboxError> {
-        self.allow(path, AccessFs::from_read(NEWEST))
+    pub fn allow_read(self, path: &Path) -> Result<Self, SandboxError> {
+        self.allow_path(path, AccessFs::from_read(NEWEST_ABI))
     }
 
     /// Allows everything but to make devices.
-    pub fn write(self, path: &Path) -> Result<Self, SandboxError> {
+    pub fn allow_write(self, path: &Path) -> Result<Self, SandboxError> {
         let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
-        self.allow(path, AccessFs::from_all(NEWEST) & !devices)
+        self.allow_path(path, AccessFs::from_all(NEWEST_ABI) & !devices)
     }
 
     /// Allows to connect to a socket.
-    pub fn connect(self, path: &Path) -> Result<Self, SandboxError> {
-        self.allow(path, AccessFs::ResolveUnix.into())
+    pub fn allow_connect(self, path: &Path) -> Result<Self, SandboxError> {
+        self.allow_path(path, AccessFs::ResolveUnix.into())
     }
 
     /// Allows something, if it is there.
-    fn allow(self, path: &Path, access: BitFlags<AccessFs>) -> Result<Self, SandboxError> {
+    fn allow_path(self, path: &Path, access: BitFlags<AccessFs>) -> Result<Self, SandboxError> {
         let Ok(opened) = PathFd::new(path) else {
             return Ok(self);
         };
         let access = if path.is_dir() {
             access
         } else {
-            access & AccessFs::from_file(NEWEST)
+            access & AccessFs::from_file(NEWEST_ABI)
         };
         let rules = self.0.add_rule(PathBeneath::new(opened, access));
         Ok(Self(rules.map_err(SandboxError::new)?))

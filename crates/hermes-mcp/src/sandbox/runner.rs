@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::environment::{self, Environment};
 
 /// A package runner.
-struct Runner {
+struct PackageRunner {
     names: &'static [&'static str],
     /// What it runs packages with.
     interpreter: Option<&'static str>,
@@ -13,13 +13,13 @@ struct Runner {
     caches: &'static [(&'static str, &'static str)],
 }
 
-const RUNNERS: [Runner; 7] = [
-    Runner {
+const RUNNERS: [PackageRunner; 7] = [
+    PackageRunner {
         names: &["npx", "npm"],
         interpreter: Some("node"),
         caches: &[("npm_config_cache", ".npm")],
     },
-    Runner {
+    PackageRunner {
         names: &["pnpm", "pnpx"],
         interpreter: Some("node"),
         caches: &[
@@ -28,27 +28,27 @@ const RUNNERS: [Runner; 7] = [
             ("", ".local/state/pnpm"),
         ],
     },
-    Runner {
+    PackageRunner {
         names: &["yarn"],
         interpreter: Some("node"),
         caches: &[("YARN_CACHE_FOLDER", ".cache/yarn"), ("", ".yarn")],
     },
-    Runner {
+    PackageRunner {
         names: &["bun", "bunx"],
         interpreter: None,
         caches: &[("BUN_INSTALL", ".bun")],
     },
-    Runner {
+    PackageRunner {
         names: &["deno"],
         interpreter: None,
         caches: &[("DENO_DIR", ".cache/deno")],
     },
-    Runner {
+    PackageRunner {
         names: &["uv", "uvx"],
         interpreter: Some("uv"),
         caches: &[("UV_CACHE_DIR", ".cache/uv"), ("", ".local/share/uv")],
     },
-    Runner {
+    PackageRunner {
         names: &["pipx"],
         interpreter: None,
         caches: &[("PIPX_HOME", ".local/share/pipx"), ("", ".cache/pipx")],
@@ -56,41 +56,41 @@ const RUNNERS: [Runner; 7] = [
 ];
 
 /// Programs that only ask a service to run something.
-const CLIENTS: [&str; 3] = ["docker", "podman", "nerdctl"];
+const SERVICE_CLIENTS: [&str; 3] = ["docker", "podman", "nerdctl"];
 
-fn runner_of(program: &Path) -> Option<&'static Runner> {
+fn find_runner(program: &Path) -> Option<&'static PackageRunner> {
     let name = program.file_name()?.to_str()?;
     RUNNERS.iter().find(|runner| runner.names.contains(&name))
 }
 
 /// Whether the program has the server run by a service, which no sandbox of ours reaches.
-pub(super) fn is_client(program: &Path) -> bool {
+pub(super) fn is_service_client(program: &Path) -> bool {
     let name = program.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| CLIENTS.contains(&name))
+    name.is_some_and(|name| SERVICE_CLIENTS.contains(&name))
 }
 
 /// What a package runner runs packages with.
 pub(super) fn interpreter(program: &Path) -> Option<&'static str> {
-    runner_of(program)?.interpreter
+    find_runner(program)?.interpreter
 }
 
 /// Where a package runner keeps its packages.
-pub(super) fn caches(program: &Path, environment: &Environment) -> Vec<PathBuf> {
-    let Some(runner) = runner_of(program) else {
+pub(super) fn cache_directories(program: &Path, environment: &Environment) -> Vec<PathBuf> {
+    let Some(runner) = find_runner(program) else {
         return Vec::new();
     };
     let place = |(variable, below_home): &(&str, &str)| {
-        let said = environment::get(environment, variable).filter(|path| !path.is_empty());
+        let said = environment::get_variable(environment, variable).filter(|path| !path.is_empty());
         match said {
             Some(path) => PathBuf::from(path),
-            None => below(below_home, environment),
+            None => path_below_home(below_home, environment),
         }
     };
     runner.caches.iter().map(place).collect()
 }
 
 /// A place below the user's home, which variables can move elsewhere.
-fn below(place: &str, environment: &Environment) -> PathBuf {
+fn path_below_home(place: &str, environment: &Environment) -> PathBuf {
     let moved = [
         (".cache/", "XDG_CACHE_HOME"),
         (".local/share/", "XDG_DATA_HOME"),
@@ -98,13 +98,13 @@ fn below(place: &str, environment: &Environment) -> PathBuf {
     ];
     for (usual, variable) in moved {
         if let Some(rest) = place.strip_prefix(usual)
-            && let Some(directory) = environment::get(environment, variable)
+            && let Some(directory) = environment::get_variable(environment, variable)
             && Path::new(directory).is_absolute()
         {
             return Path::new(directory).join(rest);
         }
     }
-    environment::expand(&format!("~/{place}"), environment)
+    environment::expand_home(&format!("~/{place}"), environment)
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
     fn a_cache_is_where_variables_say_or_below_the_home() {
         let usual = environment(&[("HOME", "/home/ada")]);
         assert_eq!(
-            caches(Path::new("/usr/bin/npx"), &usual),
+            cache_directories(Path::new("/usr/bin/npx"), &usual),
             [PathBuf::from("/home/ada/.npm")]
         );
         let moved = environment(&[
@@ -131,7 +131,7 @@ mod tests {
             ("XDG_DATA_HOME", "/srv/data"),
         ]);
         assert_eq!(
-            caches(Path::new("/opt/uvx"), &moved),
+            cache_directories(Path::new("/opt/uvx"), &moved),
             [PathBuf::from("/srv/uv"), PathBuf::from("/srv/data/uv")]
         );
     }
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn a_program_of_another_name_has_no_cache() {
         let usual = environment(&[("HOME", "/home/ada")]);
-        assert!(caches(Path::new("/usr/bin/node"), &usual).is_empty());
-        assert!(!is_client(Path::new("/usr/bin/node")));
-        assert!(is_client(Path::new("/usr/bin/docker")));
+        assert!(cache_directories(Path::new("/usr/bin/node"), &usual).is_empty());
+        assert!(!is_service_client(Path::new("/usr/bin/node")));
+        assert!(is_service_client(Path::new("/usr/bin/docker")));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Programs and libraries.
-pub(super) const PROGRAMS: [&str; 9] = [
+pub(super) const PROGRAM_PATHS: [&str; 9] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -18,7 +18,7 @@ pub(super) const PROGRAMS: [&str; 9] = [
 /// The parts of `/etc` that programs need: libraries, names, certificates, time. Not what is about users or services of
 /// this machine.
 #[cfg(target_os = "linux")]
-pub(super) const SETTINGS: [&str; 27] = [
+pub(super) const SETTINGS_PATHS: [&str; 27] = [
     "/etc/alternatives",
     "/etc/bash.bashrc",
     "/etc/ca-certificates",
@@ -50,7 +50,7 @@ pub(super) const SETTINGS: [&str; 27] = [
 
 /// What the kernel tells about the machine, and devices that give bytes.
 #[cfg(target_os = "linux")]
-pub(super) const MACHINE: [&str; 8] = [
+pub(super) const MACHINE_PATHS: [&str; 8] = [
     "/proc",
     "/sys/devices/system/cpu",
     "/sys/fs/cgroup",
@@ -62,6 +62,6 @@ pub(super) const MACHINE: [&str; 8] = [
 ];
 
 /// Whether a path is among the system's programs, which every confined process can read.
-pub fn is_of_system(path: &Path) -> bool {
-    PROGRAMS.iter().any(|system| path.starts_with(system))
+pub fn is_system_path(path: &Path) -> bool {
+    PROGRAM_PATHS.iter().any(|system| path.starts_with(system))
 }

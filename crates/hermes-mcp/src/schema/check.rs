@@ -9,7 +9,7 @@ use super::reference;
 
 /// What is wrong with a schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SchemaProblem {
+pub enum SchemaError {
     /// It is not a JSON Schema, or refers to parts it does not have.
     #[error("not a usable JSON Schema: {0}")]
     Invalid(String),
@@ -19,18 +19,18 @@ pub enum SchemaProblem {
 }
 
 /// Checks that a schema is a valid JSON Schema document on its own.
-pub fn check(schema: &Value) -> Result<(), SchemaProblem> {
+pub fn check(schema: &Value) -> Result<(), SchemaError> {
     compile(schema).map(drop)
 }
 
 /// Checks structured content against a tool's `outputSchema`. The schema is compiled at first use.
 #[derive(Debug)]
-pub struct OutputCheck {
+pub struct OutputValidator {
     schema: Value,
-    validator: OnceLock<Result<Validator, SchemaProblem>>,
+    validator: OnceLock<Result<Validator, SchemaError>>,
 }
 
-impl OutputCheck {
+impl OutputValidator {
     /// Takes the schema as the server sent it.
     pub fn new(schema: Value) -> Self {
         Self {
@@ -56,13 +56,13 @@ pub(crate) fn first_problem(schema: &Value, value: &Value) -> Option<String> {
     Some(describe(&error))
 }
 
-fn compile(schema: &Value) -> Result<Validator, SchemaProblem> {
+fn compile(schema: &Value) -> Result<Validator, SchemaError> {
     let options = jsonschema::options().offline();
     options.build(schema).map_err(|error| match error.kind() {
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
-            SchemaProblem::RemoteReferences(remote_references(schema, uri))
+            SchemaError::RemoteReferences(remote_references(schema, uri))
         }
-        _ => SchemaProblem::Invalid(describe(&error)),
+        _ => SchemaError::Invalid(describe(&error)),
     })
 }
 
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn an_invalid_schema_says_where() {
         let problem = check(&json!({"properties": {"a": {"type": "strin"}}})).unwrap_err();
-        let SchemaProblem::Invalid(reason) = problem else {
+        let SchemaError::Invalid(reason) = problem else {
             panic!("{problem}");
         };
         assert!(reason.contains("/properties/a/type"), "{reason}");
@@ -122,7 +122,7 @@ mod tests {
         });
         assert_eq!(
             check(&schema),
-            Err(SchemaProblem::RemoteReferences(vec![
+            Err(SchemaError::RemoteReferences(vec![
                 "https://127.0.0.1:9/a.json".into(),
                 "file:///etc/b.json".into(),
             ]))
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn output_is_checked_against_its_schema() {
-        let check = OutputCheck::new(json!({
+        let check = OutputValidator::new(json!({
             "type": "object",
             "properties": {"degrees": {"type": "number"}},
             "required": ["degrees"],
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn output_with_an_unusable_schema_is_reported() {
-        let check = OutputCheck::new(json!({"$ref": "https://127.0.0.1:9/a.json"}));
+        let check = OutputValidator::new(json!({"$ref": "https://127.0.0.1:9/a.json"}));
         let reason = check.validate(&json!({})).unwrap_err();
         assert!(reason.contains("https://127.0.0.1:9/a.json"), "{reason}");
     }

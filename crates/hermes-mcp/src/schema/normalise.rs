@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{LISTED_SCHEMAS, NAMED_SCHEMAS, reference, subschemas, top_level};
 
 /// Below this many levels a schema is cut off and allows anything.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// What a union says about itself, and not about one of its branches.
 const ANNOTATIONS: [&str; 4] = ["title", "description", "default", "examples"];
@@ -31,18 +31,18 @@ const OBJECT_KEYWORDS: [&str; 4] = [
 /// Tidies a tool's input schema for the model. Takes anything, and always returns an object schema.
 pub fn normalise(schema: &Value) -> Value {
     let mut copy = Value::Object(top_level::flatten(schema));
-    tidy(&mut copy, 0);
-    reference::mend(&mut copy, schema);
+    normalise_node(&mut copy, 0);
+    reference::repair_references(&mut copy, schema);
     copy
 }
 
 /// Tidies one schema and all below it.
-pub(super) fn tidy(schema: &mut Value, depth: usize) {
+pub(super) fn normalise_node(schema: &mut Value, depth: usize) {
     let keywords = match schema {
-        Value::Object(keywords) if depth < DEEPEST => keywords,
+        Value::Object(keywords) if depth < MAX_DEPTH => keywords,
         Value::Bool(_) => return,
         Value::String(word) => {
-            *schema = from_word(word);
+            *schema = from_type_word(word);
             return;
         }
         _ => {
@@ -53,7 +53,7 @@ pub(super) fn tidy(schema: &mut Value, depth: usize) {
     repair_shape(keywords);
     rename_definitions(keywords);
     for subschema in subschemas(keywords) {
-        tidy(subschema, depth + 1);
+        normalise_node(subschema, depth + 1);
     }
     collapse_union(keywords, "anyOf");
     collapse_union(keywords, "oneOf");
@@ -65,7 +65,7 @@ pub(super) fn tidy(schema: &mut Value, depth: usize) {
 }
 
 /// `"string"` where `{"type": "string"}` is meant. A word that is not a type is most likely a description.
-fn from_word(word: &str) -> Value {
+fn from_type_word(word: &str) -> Value {
     match word {
         "array" | "boolean" | "integer" | "null" | "number" | "object" | "string" => {
             json!({"type": word})
@@ -90,7 +90,7 @@ fn repair_shape(keywords: &mut Map<String, Value>) {
     });
 }
 
-/// `definitions` is the older word for `$defs`. References follow in [`reference::mend`].
+/// `definitions` is the older word for `$defs`. References follow in [`reference::repair_references`].
 fn rename_definitions(keywords: &mut Map<String, Value>) {
     let Some(Value::Object(old)) = keywords.shift_remove("definitions") else {
         return;

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::{NAMED_SCHEMAS, normalise::tidy, subschemas};
+use super::{NAMED_SCHEMAS, normalise::normalise_node, subschemas};
 use crate::names::sanitise;
 
 /// Every round mends what the round before brought in; more would be a schema nobody can read.
-const MOST_ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 16;
 
 /// What a reference into the same document points at.
 pub(super) fn resolve<'a>(reference: &str, root: &'a Value) -> Option<&'a Value> {
@@ -34,9 +34,9 @@ pub(super) fn for_each(schema: &mut Value, visit: &mut dyn FnMut(&mut String)) {
 ///
 /// Tidying renames `definitions` and moves branches of unions. A reference follows a renaming; where its target is gone
 /// from its place, a tidied copy is put under `$defs`.
-pub(super) fn mend(schema: &mut Value, original: &Value) {
+pub(super) fn repair_references(schema: &mut Value, original: &Value) {
     let mut hopeless = BTreeSet::new();
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let mut broken = BTreeSet::new();
         for_each(schema, &mut |reference| {
             broken.insert(reference.clone());
@@ -51,8 +51,8 @@ pub(super) fn mend(schema: &mut Value, original: &Value) {
         }
         let mut mended = BTreeMap::new();
         for reference in broken {
-            match renamed(&reference, schema, original)
-                .or_else(|| copied_to_definitions(&reference, schema, original))
+            match renamed_reference(&reference, schema, original)
+                .or_else(|| copy_to_definitions(&reference, schema, original))
             {
                 Some(new) => {
                     mended.insert(reference, new);
@@ -71,7 +71,7 @@ pub(super) fn mend(schema: &mut Value, original: &Value) {
 }
 
 /// The reference with `definitions` called `$defs`, unless that was something else in the original.
-fn renamed(reference: &str, schema: &Value, original: &Value) -> Option<String> {
+fn renamed_reference(reference: &str, schema: &Value, original: &Value) -> Option<String> {
     let mut is_name = false;
     let tokens: Vec<&str> = reference
         .split('/')
@@ -89,9 +89,9 @@ fn renamed(reference: &str, schema: &Value, original: &Value) -> Option<String> 
     (resolve(&new, schema).is_some() && resolve(&new, original).is_none()).then_some(new)
 }
 
-fn copied_to_definitions(reference: &str, schema: &mut Value, original: &Value) -> Option<String> {
+fn copy_to_definitions(reference: &str, schema: &mut Value, original: &Value) -> Option<String> {
     let mut target = resolve(reference, original)?.clone();
-    tidy(&mut target, 0);
+    normalise_node(&mut target, 0);
     let keywords = schema.as_object_mut()?;
     let definitions = keywords.entry("$defs").or_insert_with(|| json!({}));
     let definitions = definitions.as_object_mut()?;

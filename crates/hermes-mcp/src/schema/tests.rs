@@ -435,6 +435,6 @@ proptest! {
     #[test]
     fn checking_anything_never_panics(schema in any_schema(), content in any_schema()) {
         let _ = check(&schema);
-        let _ = OutputCheck::new(schema).validate(&content);
+        let _ = OutputValidator::new(schema).validate(&content);
     }
 }

@@ -11,17 +11,17 @@ use super::reference;
 const UNWANTED: [&str; 6] = ["allOf", "anyOf", "oneOf", "enum", "not", "nullable"];
 
 /// Schemas looked into before giving up on the rest.
-const MOST_VISITS: usize = 256;
+const MAX_VISITS: usize = 256;
 
 /// The keywords of the schema with everything at the top in one object.
 pub(super) fn flatten(schema: &Value) -> Map<String, Value> {
     let mut keywords = schema.as_object().cloned().unwrap_or_default();
-    let mut walk = Walk {
+    let mut walk = MemberCollector {
         root: schema,
         followed: Vec::new(),
-        visits_left: MOST_VISITS,
+        visits_left: MAX_VISITS,
     };
-    let members = walk.members(schema);
+    let members = walk.collect(schema);
     keywords.retain(|keyword, _| !UNWANTED.contains(&keyword.as_str()));
     let reference = schema["$ref"].as_str();
     if reference.is_some_and(|r| reference::resolve(r, schema).is_some()) {
@@ -36,20 +36,20 @@ pub(super) fn flatten(schema: &Value) -> Map<String, Value> {
 }
 
 /// A walk through a schema that collects what its objects hold.
-struct Walk<'a> {
+struct MemberCollector<'a> {
     root: &'a Value,
     /// References on the way to the present place: following one twice would go round in circles.
     followed: Vec<&'a str>,
     visits_left: usize,
 }
 
-impl<'a> Walk<'a> {
-    fn members(&mut self, schema: &'a Value) -> Members {
+impl<'a> MemberCollector<'a> {
+    fn collect(&mut self, schema: &'a Value) -> ObjectMembers {
         if self.visits_left == 0 {
-            return Members::default();
+            return ObjectMembers::default();
         }
         self.visits_left -= 1;
-        let mut members = Members {
+        let mut members = ObjectMembers {
             properties: schema["properties"]
                 .as_object()
                 .cloned()
@@ -61,18 +61,18 @@ impl<'a> Walk<'a> {
             && let Some(target) = reference::resolve(reference, self.root)
         {
             self.followed.push(reference);
-            members.add(self.members(target));
+            members.merge(self.collect(target));
             self.followed.pop();
         }
-        for part in list(schema, "allOf") {
-            members.add(self.members(part));
+        for part in schemas_under(schema, "allOf") {
+            members.merge(self.collect(part));
         }
         for union in ["anyOf", "oneOf"] {
-            let alternatives = list(schema, union)
+            let alternatives = schemas_under(schema, union)
                 .iter()
-                .map(|schema| self.members(schema));
-            if let Some(either) = alternatives.reduce(Members::or) {
-                members.add(either);
+                .map(|schema| self.collect(schema));
+            if let Some(either) = alternatives.reduce(ObjectMembers::merge_alternative) {
+                members.merge(either);
             }
         }
         members
@@ -81,13 +81,13 @@ impl<'a> Walk<'a> {
 
 /// The members an object must or may have.
 #[derive(Default)]
-struct Members {
+struct ObjectMembers {
     properties: Map<String, Value>,
     required: Vec<Value>,
 }
 
-impl Members {
-    fn add(&mut self, other: Self) {
+impl ObjectMembers {
+    fn merge(&mut self, other: Self) {
         self.add_properties(other.properties, "allOf");
         for name in other.required {
             if !self.required.contains(&name) {
@@ -96,7 +96,7 @@ impl Members {
         }
     }
 
-    fn or(mut self, other: Self) -> Self {
+    fn merge_alternative(mut self, other: Self) -> Self {
         self.add_properties(other.properties, "anyOf");
         self.required.retain(|name| other.required.contains(name));
         self
@@ -120,6 +120,6 @@ impl Members {
     }
 }
 
-fn list<'a>(schema: &'a Value, keyword: &str) -> &'a [Value] {
+fn schemas_under<'a>(schema: &'a Value, keyword: &str) -> &'a [Value] {
     schema[keyword].as_array().map_or(&[], Vec::as_slice)
 }

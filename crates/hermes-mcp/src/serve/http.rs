@@ -34,41 +34,41 @@ use super::{
 pub use super::sessions::{InOpenSession, OpenSessions};
 
 /// How long responses in flight may take at shutdown.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The names of this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// What a server over HTTP allows.
 #[derive(Debug, Clone)]
-pub struct HttpOptions {
+pub struct HttpServeOptions {
     pub path: String,
     /// Names it may be called by, `host` or `host:port`, besides those of this machine.
     pub allowed_hosts: Vec<String>,
     /// Web pages that may call it, `scheme://host:port` with `*` for any port, besides those of this machine.
     pub allowed_origins: Vec<String>,
     /// After so long without a message an MCP session ends.
-    pub session_idle: Duration,
+    pub session_idle_timeout: Duration,
     /// So many MCP sessions may be open.
-    pub most_sessions: usize,
+    pub max_sessions: usize,
     /// So many may be open for one principal: then the one longest idle gives way, unless all are in use.
-    pub most_sessions_per_principal: usize,
+    pub max_sessions_per_principal: usize,
     /// So large may a request be.
-    pub most_body_bytes: usize,
+    pub max_body_bytes: usize,
     /// Where MCP sessions are kept, if they are to outlive this process. It also sees to the number for one principal.
     pub records: Option<Arc<dyn SessionRecords>>,
 }
 
-impl Default for HttpOptions {
+impl Default for HttpServeOptions {
     fn default() -> Self {
         Self {
             path: "/mcp".into(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             // Many clients never open a new one when theirs is gone.
-            session_idle: Duration::from_hours(12),
-            most_sessions: 64,
-            most_sessions_per_principal: usize::MAX,
-            most_body_bytes: 4 * 1024 * 1024,
+            session_idle_timeout: Duration::from_hours(12),
+            max_sessions: 64,
+            max_sessions_per_principal: usize::MAX,
+            max_body_bytes: 4 * 1024 * 1024,
             records: None,
         }
     }
@@ -78,7 +78,7 @@ impl Default for HttpOptions {
 /// must say whose a request is; what has no [`Principal`] is refused.
 pub fn router<S: ServerHandler>(
     make_handler: impl Fn() -> S + Send + Sync + 'static,
-    options: HttpOptions,
+    options: HttpServeOptions,
     stop: &CancellationToken,
 ) -> Router {
     mount(make_handler, options, stop, std::convert::identity).0
@@ -88,7 +88,7 @@ pub fn router<S: ServerHandler>(
 /// session and the library; requests of sessions that are open in this process have [`InOpenSession`] there.
 pub fn mount<S: ServerHandler>(
     make_handler: impl Fn() -> S + Send + Sync + 'static,
-    options: HttpOptions,
+    options: HttpServeOptions,
     stop: &CancellationToken,
     within: impl FnOnce(Router) -> Router,
 ) -> (Router, OpenSessions) {
@@ -102,11 +102,11 @@ pub fn mount<S: ServerHandler>(
         .with_allowed_hosts(this_machine.into_iter().chain(options.allowed_hosts))
         .with_allowed_origins(own_pages.chain(options.allowed_origins))
         .enforce_origin_validation()
-        .with_max_request_body_bytes(options.most_body_bytes)
+        .with_max_request_body_bytes(options.max_body_bytes)
         .with_json_response(true)
         .with_cancellation_token(stop.child_token());
     if options.records.is_some() {
-        config.session_store = Some(Arc::clone(&sessions.agreements) as Arc<dyn SessionStore>);
+        config.session_store = Some(Arc::clone(&sessions.negotiated) as Arc<dyn SessionStore>);
     }
     let service = StreamableHttpService::new(
         move || Ok(make_handler()),
@@ -119,8 +119,9 @@ pub fn mount<S: ServerHandler>(
         let service = Arc::clone(&service);
         async move { service.handle(request).await }
     });
-    let router = within(Router::new().route(&options.path, library))
-        .layer(middleware::from_fn_with_state(sessions, sessions::guard));
+    let router = within(Router::new().route(&options.path, library)).layer(
+        middleware::from_fn_with_state(sessions, sessions::check_session),
+    );
     (router, open)
 }
 
@@ -140,7 +141,7 @@ impl TokenDigest {
     }
 
     /// Whether this is the token.
-    pub fn is(&self, presented: &str) -> bool {
+    pub fn matches(&self, presented: &str) -> bool {
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let difference = digest
             .iter()
@@ -151,23 +152,27 @@ impl TokenDigest {
 }
 
 #[derive(Clone)]
-struct Bearer {
+struct BearerAuth {
     token: TokenDigest,
     principal: Principal,
 }
 
 /// Lets only requests through that present the token. They are this principal's.
 pub fn with_bearer(router: Router, token: &Secret<String>, principal: Principal) -> Router {
-    let bearer = Bearer {
+    let bearer = BearerAuth {
         token: TokenDigest::new(token),
         principal,
     };
-    router.layer(middleware::from_fn_with_state(bearer, check_bearer))
+    router.layer(middleware::from_fn_with_state(bearer, authenticate_bearer))
 }
 
-async fn check_bearer(State(bearer): State<Bearer>, mut request: Request, next: Next) -> Response {
-    let challenge = match presented(request.headers()) {
-        Some(token) if bearer.token.is(token) => {
+async fn authenticate_bearer(
+    State(bearer): State<BearerAuth>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let challenge = match bearer_token(request.headers()) {
+        Some(token) if bearer.token.matches(token) => {
             request.extensions_mut().insert(bearer.principal);
             return next.run(request).await;
         }
@@ -184,7 +189,7 @@ async fn check_bearer(State(bearer): State<Bearer>, mut request: Request, next: 
 }
 
 /// The token of a request.
-pub fn presented(headers: &HeaderMap) -> Option<&str> {
+pub fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -200,7 +205,7 @@ pub async fn serve(
         let stop = stop.clone();
         async move {
             stop.cancelled().await;
-            tokio::time::sleep(LAST_ANSWERS).await;
+            tokio::time::sleep(SHUTDOWN_GRACE).await;
         }
     };
     // No piece of an answer waits until the one before is acknowledged: events come in small ones.

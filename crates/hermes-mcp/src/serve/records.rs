@@ -20,19 +20,19 @@ use super::Principal;
 /// SHA-256 of a session's id. The id itself opens the session and is not kept.
 pub type SessionDigest = [u8; 32];
 
-pub(super) fn digest(id: &str) -> SessionDigest {
+pub(super) fn digest_session_id(id: &str) -> SessionDigest {
     Sha256::digest(id).into()
 }
 
 /// What became of a session that was to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub enum SessionAdmission {
     /// It began.
-    Yes,
+    Admitted,
     /// It began, and this one ended for it.
-    InsteadOf(SessionDigest),
+    Replacing(SessionDigest),
     /// Its owner has too many, and all are in use.
-    No,
+    Refused,
 }
 
 /// How a session of this process is used.
@@ -55,7 +55,7 @@ pub trait SessionRecords: fmt::Debug + Send + Sync + 'static {
         owner: &Principal,
         agreed: Value,
         own: &[SessionUse],
-    ) -> io::Result<Admission>;
+    ) -> io::Result<SessionAdmission>;
 
     /// What was agreed in a session, if it is this owner's and has not ended. It counts as used now.
     async fn find(&self, session: &SessionDigest, owner: &Principal) -> io::Result<Option<Value>>;
@@ -66,32 +66,32 @@ pub trait SessionRecords: fmt::Debug + Send + Sync + 'static {
 
 /// What was agreed in sessions on their way into and out of the library.
 #[derive(Debug, Default)]
-pub(super) struct Agreements {
+pub(super) struct NegotiatedStates {
     /// In sessions that are being opened.
     new: Mutex<HashMap<String, SessionState>>,
     /// In sessions that are being taken up from their record, after it was found out whose they are.
     known: Mutex<HashMap<String, SessionState>>,
 }
 
-fn locked<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
     map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Agreements {
+impl NegotiatedStates {
     /// Takes out what was agreed in a new session.
     pub(super) fn take_new(&self, id: &str) -> Option<SessionState> {
-        locked(&self.new).remove(id)
+        lock(&self.new).remove(id)
     }
 
     /// Forgets new sessions that came to nothing.
     pub(super) fn retain_new(&self, is_open: impl Fn(&str) -> bool) {
-        locked(&self.new).retain(|id, _| is_open(id));
+        lock(&self.new).retain(|id, _| is_open(id));
     }
 
     /// Lets a session be taken up, as long as the result lives.
-    pub(super) fn lend(&self, id: &Arc<str>, agreed: SessionState) -> Lent<'_> {
-        locked(&self.known).insert(id.to_string(), agreed);
-        Lent {
+    pub(super) fn lease(&self, id: &Arc<str>, agreed: SessionState) -> StateLease<'_> {
+        lock(&self.known).insert(id.to_string(), agreed);
+        StateLease {
             agreements: self,
             id: Arc::clone(id),
         }
@@ -99,25 +99,25 @@ impl Agreements {
 }
 
 /// What was agreed in a session can be had.
-pub(super) struct Lent<'a> {
-    agreements: &'a Agreements,
+pub(super) struct StateLease<'a> {
+    agreements: &'a NegotiatedStates,
     id: Arc<str>,
 }
 
-impl Drop for Lent<'_> {
+impl Drop for StateLease<'_> {
     fn drop(&mut self) {
-        locked(&self.agreements.known).remove(&*self.id);
+        lock(&self.agreements.known).remove(&*self.id);
     }
 }
 
 #[async_trait]
-impl SessionStore for Agreements {
+impl SessionStore for NegotiatedStates {
     async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
-        Ok(locked(&self.known).get(id).cloned())
+        Ok(lock(&self.known).get(id).cloned())
     }
 
     async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
-        locked(&self.new).insert(id.to_owned(), state.clone());
+        lock(&self.new).insert(id.to_owned(), state.clone());
         Ok(())
     }
 

@@ -15,11 +15,11 @@ use rmcp::{
 };
 
 #[derive(Debug)]
-pub(super) struct Manager(LocalSessionManager);
+pub(super) struct RandomIdSessionManager(LocalSessionManager);
 
 /// What can go wrong with a session.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ManagerError {
+pub(super) enum SessionManagerError {
     /// With the session itself.
     #[error(transparent)]
     Session(#[from] LocalSessionManagerError),
@@ -28,9 +28,9 @@ pub(super) enum ManagerError {
     NoId(#[source] io::Error),
 }
 
-type Transport = <LocalSessionManager as SessionManager>::Transport;
+type SessionTransport = <LocalSessionManager as SessionManager>::Transport;
 
-impl Manager {
+impl RandomIdSessionManager {
     pub(super) fn new(idle: Duration) -> Self {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(idle);
@@ -46,29 +46,31 @@ impl Manager {
     }
 }
 
-fn random_id() -> Result<SessionId, ManagerError> {
+fn random_id() -> Result<SessionId, SessionManagerError> {
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|error| ManagerError::NoId(error.into()))?;
+    getrandom::fill(&mut bytes).map_err(|error| SessionManagerError::NoId(error.into()))?;
     Ok(hermes_config::to_hex(&bytes).into())
 }
 
-impl SessionManager for Manager {
-    type Error = ManagerError;
-    type Transport = Transport;
+impl SessionManager for RandomIdSessionManager {
+    type Error = SessionManagerError;
+    type Transport = SessionTransport;
 
-    async fn create_session(&self) -> Result<(SessionId, Transport), ManagerError> {
+    async fn create_session(&self) -> Result<(SessionId, SessionTransport), SessionManagerError> {
         let id = random_id()?;
         // Restoring is making a session under a given id.
         match self.0.restore_session(Arc::clone(&id)).await? {
             RestoreOutcome::Restored(transport) => Ok((id, transport)),
-            _ => Err(ManagerError::NoId(io::Error::other("the id is in use"))),
+            _ => Err(SessionManagerError::NoId(io::Error::other(
+                "the id is in use",
+            ))),
         }
     }
 
     async fn restore_session(
         &self,
         id: SessionId,
-    ) -> Result<RestoreOutcome<Transport>, ManagerError> {
+    ) -> Result<RestoreOutcome<SessionTransport>, SessionManagerError> {
         Ok(self.0.restore_session(id).await?)
     }
 
@@ -76,15 +78,15 @@ impl SessionManager for Manager {
         &self,
         id: &SessionId,
         message: ClientJsonRpcMessage,
-    ) -> Result<ServerJsonRpcMessage, ManagerError> {
+    ) -> Result<ServerJsonRpcMessage, SessionManagerError> {
         Ok(self.0.initialize_session(id, message).await?)
     }
 
-    async fn has_session(&self, id: &SessionId) -> Result<bool, ManagerError> {
+    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionManagerError> {
         Ok(self.0.has_session(id).await?)
     }
 
-    async fn close_session(&self, id: &SessionId) -> Result<(), ManagerError> {
+    async fn close_session(&self, id: &SessionId) -> Result<(), SessionManagerError> {
         Ok(self.0.close_session(id).await?)
     }
 
@@ -92,7 +94,8 @@ impl SessionManager for Manager {
         &self,
         id: &SessionId,
         message: ClientJsonRpcMessage,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, ManagerError> {
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionManagerError>
+    {
         Ok(self.0.create_stream(id, message).await?)
     }
 
@@ -100,14 +103,15 @@ impl SessionManager for Manager {
         &self,
         id: &SessionId,
         message: ClientJsonRpcMessage,
-    ) -> Result<(), ManagerError> {
+    ) -> Result<(), SessionManagerError> {
         Ok(self.0.accept_message(id, message).await?)
     }
 
     async fn create_standalone_stream(
         &self,
         id: &SessionId,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, ManagerError> {
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionManagerError>
+    {
         Ok(self.0.create_standalone_stream(id).await?)
     }
 
@@ -115,7 +119,8 @@ impl SessionManager for Manager {
         &self,
         id: &SessionId,
         last_event_id: String,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, ManagerError> {
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionManagerError>
+    {
         Ok(self.0.resume(id, last_event_id).await?)
     }
 }

@@ -24,47 +24,50 @@ use rmcp::{
 
 use super::{
     Principal,
-    http::HttpOptions,
-    records::{Admission, Agreements, SessionDigest, SessionRecords, SessionUse, digest},
-    session_manager::Manager,
+    http::HttpServeOptions,
+    records::{
+        NegotiatedStates, SessionAdmission, SessionDigest, SessionRecords, SessionUse,
+        digest_session_id,
+    },
+    session_manager::RandomIdSessionManager,
 };
 
-const SESSION_ID: &str = "mcp-session-id";
-const VERSION: &str = "mcp-protocol-version";
+const SESSION_ID_HEADER: &str = "mcp-session-id";
+const VERSION_HEADER: &str = "mcp-protocol-version";
 
 /// How long a record that was read is trusted. The session may have been ended by another process.
-const TRUST: Duration = Duration::from_secs(1);
+const RECORD_CACHE_TTL: Duration = Duration::from_secs(1);
 
 /// The open sessions and their owners.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    pub(super) manager: Arc<Manager>,
-    pub(super) agreements: Arc<Agreements>,
+    pub(super) manager: Arc<RandomIdSessionManager>,
+    pub(super) negotiated: Arc<NegotiatedStates>,
     records: Option<Arc<dyn SessionRecords>>,
-    held: Mutex<HashMap<Arc<str>, Held>>,
-    most: usize,
-    most_per_principal: usize,
+    entries: Mutex<HashMap<Arc<str>, SessionEntry>>,
+    max_sessions: usize,
+    max_per_principal: usize,
 }
 
 /// What is known of a session.
 #[derive(Debug)]
-struct Held {
+struct SessionEntry {
     principal: Principal,
     digest: SessionDigest,
     last_used: Instant,
     /// When its record was last seen.
-    seen: Instant,
+    record_seen_at: Instant,
     /// Answers on their way.
     open_streams: usize,
 }
 
-impl Held {
+impl SessionEntry {
     fn new(id: &str, principal: Principal) -> Self {
         Self {
             principal,
-            digest: digest(id),
+            digest: digest_session_id(id),
             last_used: Instant::now(),
-            seen: Instant::now(),
+            record_seen_at: Instant::now(),
             open_streams: 0,
         }
     }
@@ -76,20 +79,20 @@ pub struct OpenSessions(pub(super) Arc<Sessions>);
 
 impl OpenSessions {
     /// Ends all sessions of a principal, with their streams.
-    pub async fn end(&self, principal: &Principal) {
-        self.end_those(|session| session.principal == *principal)
+    pub async fn end_sessions_of(&self, principal: &Principal) {
+        self.end_matching(|session| session.principal == *principal)
             .await;
     }
 
     /// Ends these sessions here: their records are gone.
-    pub async fn end_gone(&self, gone: &HashSet<SessionDigest>) {
-        self.end_those(|session| gone.contains(&session.digest))
+    pub async fn end_deleted(&self, gone: &HashSet<SessionDigest>) {
+        self.end_matching(|session| gone.contains(&session.digest))
             .await;
     }
 
-    async fn end_those(&self, is_meant: impl Fn(&Held) -> bool) {
+    async fn end_matching(&self, is_meant: impl Fn(&SessionEntry) -> bool) {
         let ids: Vec<_> = {
-            let mut held = self.0.held();
+            let mut held = self.0.lock_entries();
             held.extract_if(|_, session| is_meant(session))
                 .map(|(id, _)| id)
                 .collect()
@@ -101,7 +104,7 @@ impl OpenSessions {
 
     /// Those that are in use at this moment.
     pub fn in_use(&self) -> Vec<SessionDigest> {
-        let held = self.0.held();
+        let held = self.0.lock_entries();
         let in_use = held.values().filter(|session| session.open_streams > 0);
         in_use.map(|session| session.digest).collect()
     }
@@ -116,62 +119,66 @@ impl OpenSessions {
 pub struct InOpenSession;
 
 /// Where a session is.
-enum Place {
+enum SessionLookup {
     /// In this process.
-    Here,
+    Local,
     /// In its record only, with what was agreed in it.
     Recorded(Box<SessionState>),
     /// There is none, or it belongs to another principal, which is not disclosed.
-    Nowhere,
+    NotFound,
 }
 
 impl Sessions {
-    pub(super) fn new(options: &HttpOptions) -> Arc<Self> {
+    pub(super) fn new(options: &HttpServeOptions) -> Arc<Self> {
         Arc::new(Self {
-            manager: Arc::new(Manager::new(options.session_idle)),
-            agreements: Arc::default(),
+            manager: Arc::new(RandomIdSessionManager::new(options.session_idle_timeout)),
+            negotiated: Arc::default(),
             records: options.records.clone(),
-            held: Mutex::default(),
-            most: options.most_sessions,
-            most_per_principal: options.most_sessions_per_principal,
+            entries: Mutex::default(),
+            max_sessions: options.max_sessions,
+            max_per_principal: options.max_sessions_per_principal,
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<Arc<str>, Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_entries(&self) -> MutexGuard<'_, HashMap<Arc<str>, SessionEntry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds a session of this principal, which counts as used.
-    async fn find(&self, id: &Arc<str>, principal: &Principal) -> io::Result<Place> {
+    async fn find(&self, id: &Arc<str>, principal: &Principal) -> io::Result<SessionLookup> {
         let is_here = self.manager.has_session(id).await.unwrap_or(false);
-        let is_trusted = match self.held().get_mut(id) {
-            Some(session) if session.principal != *principal => return Ok(Place::Nowhere),
+        let is_trusted = match self.lock_entries().get_mut(id) {
+            Some(session) if session.principal != *principal => return Ok(SessionLookup::NotFound),
             Some(session) => {
                 session.last_used = Instant::now();
-                session.seen.elapsed() < TRUST
+                session.record_seen_at.elapsed() < RECORD_CACHE_TTL
             }
             None => false,
         };
-        let here = if is_here { Place::Here } else { Place::Nowhere };
+        let here = if is_here {
+            SessionLookup::Local
+        } else {
+            SessionLookup::NotFound
+        };
         let Some(records) = self.records.as_ref().filter(|_| !(is_here && is_trusted)) else {
             return Ok(here);
         };
-        let Some(agreed) = records.find(&digest(id), principal).await? else {
+        let Some(agreed) = records.find(&digest_session_id(id), principal).await? else {
             if is_here {
-                self.held().remove(id);
+                self.lock_entries().remove(id);
                 self.close(id).await;
             }
-            return Ok(Place::Nowhere);
+            return Ok(SessionLookup::NotFound);
         };
-        self.held()
+        self.lock_entries()
             .entry(Arc::clone(id))
-            .or_insert_with(|| Held::new(id, principal.clone()))
-            .seen = Instant::now();
+            .or_insert_with(|| SessionEntry::new(id, principal.clone()))
+            .record_seen_at = Instant::now();
         if is_here {
-            return Ok(Place::Here);
+            return Ok(SessionLookup::Local);
         }
         let agreed = serde_json::from_value(agreed).map_err(io::Error::other)?;
-        Ok(Place::Recorded(agreed))
+        Ok(SessionLookup::Recorded(agreed))
     }
 
     async fn close(&self, id: &Arc<str>) {
@@ -182,9 +189,9 @@ impl Sessions {
 
     /// Ends a session for good.
     async fn end_record(&self, id: &Arc<str>, principal: &Principal) {
-        self.held().remove(id);
+        self.lock_entries().remove(id);
         if let Some(records) = &self.records
-            && let Err(error) = records.end(&digest(id), principal).await
+            && let Err(error) = records.end(&digest_session_id(id), principal).await
         {
             tracing::warn!(%error, "deleting an MCP session record failed");
         }
@@ -192,20 +199,20 @@ impl Sessions {
 
     /// Takes a new session in. Beyond the principal's number the one longest idle gives way; if all are in use, the
     /// new one does.
-    async fn admit(&self, id: &str, principal: Principal) -> Result<(), Refusal> {
+    async fn register(&self, id: &str, principal: Principal) -> Result<(), SessionRefusal> {
         let open = self.manager.open_ids().await;
-        self.held().retain(|id, _| open.contains(id));
-        self.agreements.retain_new(|id| open.contains(id));
+        self.lock_entries().retain(|id, _| open.contains(id));
+        self.negotiated.retain_new(|id| open.contains(id));
         let id: Arc<str> = id.into();
         let gives_way = match &self.records {
-            None => self.longest_idle(&principal),
-            Some(records) => self.record(&**records, &id, &principal).await,
+            None => self.session_to_evict(&principal),
+            Some(records) => self.store_record(&**records, &id, &principal).await,
         };
         match gives_way {
             Ok(gives_way) => {
                 let old = gives_way.and_then(|old| self.remove(&old));
-                self.held()
-                    .insert(Arc::clone(&id), Held::new(&id, principal));
+                self.lock_entries()
+                    .insert(Arc::clone(&id), SessionEntry::new(&id, principal));
                 if let Some(old) = old {
                     self.close(&old).await;
                 }
@@ -219,36 +226,39 @@ impl Sessions {
     }
 
     /// Who gives way to one more session of a principal, where this process alone knows of them.
-    fn longest_idle(&self, principal: &Principal) -> Result<Option<SessionDigest>, Refusal> {
-        let held = self.held();
+    fn session_to_evict(
+        &self,
+        principal: &Principal,
+    ) -> Result<Option<SessionDigest>, SessionRefusal> {
+        let held = self.lock_entries();
         let own = held
             .values()
             .filter(|session| session.principal == *principal);
-        if own.clone().count() < self.most_per_principal {
+        if own.clone().count() < self.max_per_principal {
             return Ok(None);
         }
         let idle = own.filter(|session| session.open_streams == 0);
         let longest = idle.min_by_key(|session| session.last_used);
-        let longest = longest.ok_or(Refusal::Full(self.most_per_principal))?;
+        let longest = longest.ok_or(SessionRefusal::Full(self.max_per_principal))?;
         Ok(Some(longest.digest))
     }
 
     /// The same where sessions are kept elsewhere.
-    async fn record(
+    async fn store_record(
         &self,
         records: &dyn SessionRecords,
         id: &Arc<str>,
         principal: &Principal,
-    ) -> Result<Option<SessionDigest>, Refusal> {
+    ) -> Result<Option<SessionDigest>, SessionRefusal> {
         let failed = |error: &dyn std::fmt::Display| {
             tracing::warn!(%error, "storing an MCP session failed");
-            Refusal::NotKept
+            SessionRefusal::NotStored
         };
-        let agreed = self.agreements.take_new(id);
+        let agreed = self.negotiated.take_new(id);
         let agreed = agreed.ok_or_else(|| failed(&"no negotiated state"))?;
         let agreed = serde_json::to_value(agreed).map_err(|error| failed(&error))?;
         let own: Vec<SessionUse> = {
-            let held = self.held();
+            let held = self.lock_entries();
             let own = held
                 .values()
                 .filter(|session| session.principal == *principal);
@@ -259,17 +269,20 @@ impl Sessions {
             })
             .collect()
         };
-        match records.open(&digest(id), principal, agreed, &own).await {
-            Ok(Admission::Yes) => Ok(None),
-            Ok(Admission::InsteadOf(old)) => Ok(Some(old)),
-            Ok(Admission::No) => Err(Refusal::Full(self.most_per_principal)),
+        match records
+            .open(&digest_session_id(id), principal, agreed, &own)
+            .await
+        {
+            Ok(SessionAdmission::Admitted) => Ok(None),
+            Ok(SessionAdmission::Replacing(old)) => Ok(Some(old)),
+            Ok(SessionAdmission::Refused) => Err(SessionRefusal::Full(self.max_per_principal)),
             Err(error) => Err(failed(&error)),
         }
     }
 
     /// What is said when no session may be added to those of this process.
-    async fn is_full(&self) -> Option<Response> {
-        let most = self.most;
+    async fn capacity_error(&self) -> Option<Response> {
+        let most = self.max_sessions;
         if self.manager.count().await < most {
             return None;
         }
@@ -278,7 +291,7 @@ impl Sessions {
     }
 
     fn remove(&self, digest: &SessionDigest) -> Option<Arc<str>> {
-        let mut held = self.held();
+        let mut held = self.lock_entries();
         let found = held
             .extract_if(|_, session| session.digest == *digest)
             .next();
@@ -287,14 +300,14 @@ impl Sessions {
 }
 
 /// Why there is no new session.
-enum Refusal {
+enum SessionRefusal {
     /// All that the principal may have are in use.
     Full(usize),
     /// It could not be written down.
-    NotKept,
+    NotStored,
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for SessionRefusal {
     fn into_response(self) -> Response {
         let (status, message) = match self {
             Self::Full(most) => (
@@ -303,7 +316,7 @@ impl IntoResponse for Refusal {
                     "Too Many Requests: all your {most} MCP sessions are in use; close one first"
                 ),
             ),
-            Self::NotKept => (
+            Self::NotStored => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Service Unavailable: MCP sessions cannot be stored now; try again".to_owned(),
             ),
@@ -313,7 +326,7 @@ impl IntoResponse for Refusal {
 }
 
 /// Lets a request through to its own session only, and no new one beyond the limits.
-pub(super) async fn guard(
+pub(super) async fn check_session(
     State(sessions): State<Arc<Sessions>>,
     request: Request,
     next: Next,
@@ -326,21 +339,21 @@ pub(super) async fn guard(
             .into_response();
     };
     let headers = request.headers();
-    if let Some(id) = text(headers, SESSION_ID).map(Arc::<str>::from)
+    if let Some(id) = header_text(headers, SESSION_ID_HEADER).map(Arc::<str>::from)
         // Without sessions the header means nothing.
-        && (!is_stateless(headers) || sessions.held().contains_key(&id))
+        && (!is_stateless(headers) || sessions.lock_entries().contains_key(&id))
     {
-        return in_session(sessions, id, principal, request, next).await;
+        return forward_to_session(sessions, id, principal, request, next).await;
     }
     if request.method() != Method::POST || is_stateless(headers) {
         return next.run(request).await;
     }
-    if let Some(full) = sessions.is_full().await {
+    if let Some(full) = sessions.capacity_error().await {
         return full;
     }
     let response = next.run(request).await;
-    match text(response.headers(), SESSION_ID) {
-        Some(id) => match sessions.admit(id, principal).await {
+    match header_text(response.headers(), SESSION_ID_HEADER) {
+        Some(id) => match sessions.register(id, principal).await {
             Ok(()) => response,
             Err(refusal) => refusal.into_response(),
         },
@@ -349,7 +362,7 @@ pub(super) async fn guard(
 }
 
 /// Lets a request through to its session.
-async fn in_session(
+async fn forward_to_session(
     sessions: Arc<Sessions>,
     id: Arc<str>,
     principal: Principal,
@@ -358,26 +371,26 @@ async fn in_session(
 ) -> Response {
     let closes = request.method() == Method::DELETE;
     let lent = match sessions.find(&id, &principal).await {
-        Ok(Place::Here) => {
+        Ok(SessionLookup::Local) => {
             request.extensions_mut().insert(InOpenSession);
             None
         }
-        Ok(Place::Nowhere) => {
+        Ok(SessionLookup::NotFound) => {
             return (StatusCode::NOT_FOUND, "Not Found: Session not found").into_response();
         }
-        Ok(Place::Recorded(_)) if closes => {
+        Ok(SessionLookup::Recorded(_)) if closes => {
             sessions.end_record(&id, &principal).await;
             return StatusCode::NO_CONTENT.into_response();
         }
-        Ok(Place::Recorded(agreed)) => {
-            if let Some(full) = sessions.is_full().await {
+        Ok(SessionLookup::Recorded(agreed)) => {
+            if let Some(full) = sessions.capacity_error().await {
                 return full;
             }
-            Some(sessions.agreements.lend(&id, *agreed))
+            Some(sessions.negotiated.lease(&id, *agreed))
         }
         Err(error) => {
             tracing::warn!(%error, "reading an MCP session record failed");
-            return Refusal::NotKept.into_response();
+            return SessionRefusal::NotStored.into_response();
         }
     };
     let mut response = next.run(request).await;
@@ -387,35 +400,35 @@ async fn in_session(
         *response.status_mut() = StatusCode::NO_CONTENT;
         sessions.end_record(&id, &principal).await;
     }
-    response.map(|body| Body::new(Streamed::new(body, sessions, id)))
+    response.map(|body| Body::new(SessionBody::new(body, sessions, id)))
 }
 
 /// An answer of a session, which counts as in use until it is sent.
-struct Streamed {
+struct SessionBody {
     body: Body,
     sessions: Arc<Sessions>,
     id: Arc<str>,
 }
 
-impl Streamed {
+impl SessionBody {
     fn new(body: Body, sessions: Arc<Sessions>, id: Arc<str>) -> Self {
-        if let Some(session) = sessions.held().get_mut(&id) {
+        if let Some(session) = sessions.lock_entries().get_mut(&id) {
             session.open_streams += 1;
         }
         Self { body, sessions, id }
     }
 }
 
-impl Drop for Streamed {
+impl Drop for SessionBody {
     fn drop(&mut self) {
-        if let Some(session) = self.sessions.held().get_mut(&self.id) {
+        if let Some(session) = self.sessions.lock_entries().get_mut(&self.id) {
             session.open_streams = session.open_streams.saturating_sub(1);
             session.last_used = Instant::now();
         }
     }
 }
 
-impl HttpBody for Streamed {
+impl HttpBody for SessionBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -437,9 +450,10 @@ impl HttpBody for Streamed {
 
 /// Whether a request belongs to the revisions without sessions.
 fn is_stateless(headers: &HeaderMap) -> bool {
-    text(headers, VERSION).is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
+    header_text(headers, VERSION_HEADER)
+        .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }

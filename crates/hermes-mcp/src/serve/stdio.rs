@@ -21,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 use super::ServeError;
 
 /// Answers that may wait for a client to read them before no more requests are taken.
-const MOST_UNREAD: usize = 32;
+const MAX_UNREAD_RESPONSES: usize = 32;
 /// Requests that may be worked on before no more are taken. Counted by themselves, as not every one gets an answer: of
 /// two that use the same id at the same time, one goes without. Enough for as many calls as may wait for something.
-const MOST_OPEN: usize = 1200;
+const MAX_OPEN_REQUESTS: usize = 1200;
 /// How often to look whether a client that reads nothing has gone.
-const LOOK: Duration = Duration::from_millis(500);
+const HANGUP_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How long responses in flight may take at shutdown.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves on stdin and stdout until stdin closes or `stop` is cancelled; the end cancels `stop`, too. Nothing else may
 /// be written to stdout meanwhile.
@@ -54,7 +54,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let transport = Throttled {
+    let transport = ThrottledTransport {
         inner: AsyncRwTransport::new_server(input, output),
         load: watch::Sender::default(),
         has_gone,
@@ -66,11 +66,11 @@ where
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             return Ok(());
         }
-        Err(error) => return Err(ServeError::Opening(Box::new(error))),
+        Err(error) => return Err(ServeError::Initialize(Box::new(error))),
     };
     let overdue = async {
         stop.cancelled().await;
-        tokio::time::sleep(LAST_ANSWERS).await;
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
     };
     tokio::select! {
         ended = running.waiting() => { ended?; }
@@ -81,35 +81,35 @@ where
 }
 
 /// A transport that takes no more requests while there is too much to do.
-struct Throttled<T> {
+struct ThrottledTransport<T> {
     inner: T,
-    load: watch::Sender<Load>,
+    load: watch::Sender<TransportLoad>,
     has_gone: fn() -> bool,
     stop: CancellationToken,
 }
 
 /// What is under way.
 #[derive(Debug, Default)]
-struct Load {
+struct TransportLoad {
     open: usize,
     /// Answers that the client has not taken.
     unread: usize,
 }
 
-impl Load {
+impl TransportLoad {
     fn is_full(&self) -> bool {
-        self.open >= MOST_OPEN || self.unread >= MOST_UNREAD
+        self.open >= MAX_OPEN_REQUESTS || self.unread >= MAX_UNREAD_RESPONSES
     }
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
+impl<T: Transport<RoleServer>> Transport<RoleServer> for ThrottledTransport<T> {
     type Error = T::Error;
 
     fn send(
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let unread = Counted::one_more(&self.load, |load| &mut load.unread);
+        let unread = LoadGuard::increment(&self.load, |load| &mut load.unread);
         let sent = self.inner.send(item);
         async move {
             let outcome = sent.await;
@@ -124,7 +124,11 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
         let mut load = self.load.subscribe();
         while load.borrow_and_update().is_full() {
             // While nothing is read, the end of the input is not seen.
-            if tokio::time::timeout(LOOK, load.changed()).await.is_err() && (self.has_gone)() {
+            if tokio::time::timeout(HANGUP_POLL_INTERVAL, load.changed())
+                .await
+                .is_err()
+                && (self.has_gone)()
+            {
                 self.stop.cancel();
                 return None;
             }
@@ -133,7 +137,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
         match &mut message {
             Some(JsonRpcMessage::Request(taken)) => {
                 // Goes where the request goes, and ends with it.
-                let open = Counted::one_more(&self.load, |load| &mut load.open);
+                let open = LoadGuard::increment(&self.load, |load| &mut load.open);
                 taken.request.extensions_mut().insert(Arc::new(open));
             }
             Some(_) => {}
@@ -149,13 +153,16 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Throttled<T> {
 }
 
 /// One of those that are counted, until it is dropped.
-struct Counted {
-    load: watch::Sender<Load>,
-    count: fn(&mut Load) -> &mut usize,
+struct LoadGuard {
+    load: watch::Sender<TransportLoad>,
+    count: fn(&mut TransportLoad) -> &mut usize,
 }
 
-impl Counted {
-    fn one_more(load: &watch::Sender<Load>, count: fn(&mut Load) -> &mut usize) -> Self {
+impl LoadGuard {
+    fn increment(
+        load: &watch::Sender<TransportLoad>,
+        count: fn(&mut TransportLoad) -> &mut usize,
+    ) -> Self {
         load.send_modify(|load| *count(load) += 1);
         Self {
             load: load.clone(),
@@ -164,7 +171,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.load.send_modify(|load| *(self.count)(load) -= 1);
     }

@@ -18,26 +18,26 @@ use rmcp::{
     service::{InboundStreamOrigin, NotificationContext, RequestContext},
 };
 
-use super::{CallNews, Progress, Traffic};
-use crate::{counters::Counters, inquiry::Inquiries};
+use super::{CallEvent, Progress, SessionActivity};
+use crate::{counters::Counters, server_request::ServerRequestHandler};
 
 /// The longest log message of a server that is kept, in characters.
-const LOG_LIMIT: usize = 2_000;
+const MAX_LOG_CHARS: usize = 2_000;
 
 /// The client's side of one session.
 #[derive(Clone)]
-pub(crate) struct Handler {
+pub(crate) struct SessionHandler {
     pub(crate) config: ClientConfig,
-    pub(crate) traffic: Arc<Traffic>,
-    pub(crate) inquiries: Arc<dyn Inquiries>,
+    pub(crate) activity: Arc<SessionActivity>,
+    pub(crate) request_handler: Arc<dyn ServerRequestHandler>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) elicitation_timeout: std::time::Duration,
 }
 
-impl Handler {
+impl SessionHandler {
     /// Answers the questions of an `input_required` result.
-    pub(crate) async fn answer(
+    pub(crate) async fn answer_input_requests(
         &self,
         requests: InputRequests,
         origin: &RequestId,
@@ -71,9 +71,9 @@ impl Handler {
         request: CreateMessageRequestParams,
         origin: Option<&RequestId>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        let (asker, _) = self.traffic.asker(origin);
-        let answer = self.inquiries.sample(asker, request).await;
-        self.counters.sampled(answer.as_ref().ok());
+        let (asker, _) = self.activity.request_origin(origin);
+        let answer = self.request_handler.sample(asker, request).await;
+        self.counters.record_sampling(answer.as_ref().ok());
         Ok(answer?.message)
     }
 
@@ -82,39 +82,39 @@ impl Handler {
         request: ElicitRequestParams,
         origin: Option<&RequestId>,
     ) -> ElicitResult {
-        let (asker, news) = self.traffic.asker(origin);
+        let (asker, news) = self.activity.request_origin(origin);
         let tell = |event| news.as_ref().map(|news| news.send(event));
-        tell(CallNews::Asking);
+        tell(CallEvent::InputStarted);
         let answer = tokio::time::timeout(
             self.elicitation_timeout,
-            self.inquiries.elicit(asker, request),
+            self.request_handler.elicit(asker, request),
         )
         .await;
-        tell(CallNews::Answered);
+        tell(CallEvent::InputFinished);
         match answer {
             Ok(Ok(answer)) => {
-                self.counters.elicited(&answer.action);
+                self.counters.record_elicitation(&answer.action);
                 answer
             }
-            Ok(Err(failed)) => self.not_asked(&failed.to_string()),
+            Ok(Err(failed)) => self.decline_elicitation(&failed.to_string()),
             Err(_) => {
-                self.counters.elicited(&ElicitationAction::Cancel);
+                self.counters.record_elicitation(&ElicitationAction::Cancel);
                 ElicitResult::new(ElicitationAction::Cancel)
             }
         }
     }
 
     /// To a server, a question that could not be put to anybody was declined.
-    fn not_asked(&self, reason: &str) -> ElicitResult {
+    fn decline_elicitation(&self, reason: &str) -> ElicitResult {
         let reason = self.redactor.redact(reason);
-        tracing::warn!(server = %self.traffic.server, %reason, "elicitation failed");
-        self.counters.elicitation_failed();
+        tracing::warn!(server = %self.activity.server, %reason, "elicitation failed");
+        self.counters.record_elicitation_failure();
         ElicitResult::new(ElicitationAction::Decline)
     }
 
     async fn roots(&self, origin: Option<&RequestId>) -> ListRootsResult {
-        let (asker, _) = self.traffic.asker(origin);
-        ListRootsResult::new(self.inquiries.roots(asker).await)
+        let (asker, _) = self.activity.request_origin(origin);
+        ListRootsResult::new(self.request_handler.roots(asker).await)
     }
 }
 
@@ -126,7 +126,7 @@ fn origin(context: &RequestContext<RoleClient>) -> Option<RequestId> {
     }
 }
 
-impl ClientHandler for Handler {
+impl ClientHandler for SessionHandler {
     fn get_info(&self) -> ClientConfig {
         self.config.clone()
     }
@@ -168,7 +168,7 @@ impl ClientHandler for Handler {
                 None,
             ));
         }
-        let declined = self.not_asked("its form is not readable");
+        let declined = self.decline_elicitation("its form is not readable");
         let answer = serde_json::to_value(declined);
         let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         Ok(CustomResult::new(answer))
@@ -191,19 +191,20 @@ impl ClientHandler for Handler {
             total: params.total,
             message: params.message,
         };
-        self.traffic.progress(&params.progress_token, progress);
+        self.activity
+            .send_progress(&params.progress_token, progress);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.traffic.changes.mark(&self.traffic.changes.tools);
+        self.activity.changes.mark(&self.activity.changes.tools);
     }
 
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.traffic.changes.mark(&self.traffic.changes.resources);
+        self.activity.changes.mark(&self.activity.changes.resources);
     }
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.traffic.changes.mark(&self.traffic.changes.prompts);
+        self.activity.changes.mark(&self.activity.changes.prompts);
     }
 
     async fn on_resource_updated(
@@ -211,7 +212,7 @@ impl ClientHandler for Handler {
         params: ResourceUpdatedNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.traffic.resource_updated(params.uri);
+        self.activity.publish_resource_update(params.uri);
     }
 
     async fn on_logging_message(
@@ -228,9 +229,9 @@ impl ClientHandler for Handler {
             .redactor
             .redact(&text)
             .chars()
-            .take(LOG_LIMIT)
+            .take(MAX_LOG_CHARS)
             .collect();
-        let server = &self.traffic.server;
+        let server = &self.activity.server;
         let source = match params.logger {
             Some(logger) => format!("{server}/{logger}"),
             None => server.to_string(),
@@ -244,8 +245,8 @@ impl ClientHandler for Handler {
     }
 }
 
-impl Traffic {
-    pub(crate) fn resource_updated(&self, uri: String) {
+impl SessionActivity {
+    pub(crate) fn publish_resource_update(&self, uri: String) {
         // Nobody listening is fine.
         let _ = self.resource_updates.send(uri);
     }

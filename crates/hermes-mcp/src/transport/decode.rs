@@ -14,11 +14,11 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 /// As deep as `serde_json` reads: what is nested deeper could use up the stack.
-const MOST_LEVELS: usize = 127;
+const MAX_NESTING: usize = 127;
 
 /// What a request in flight asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ExpectedReply {
     /// `tools/call`.
     ToolCall,
     /// `tools/list`.
@@ -29,8 +29,8 @@ pub(super) enum Asked {
     Other,
 }
 
-impl Asked {
-    pub(super) fn by(request: &ClientRequest) -> Self {
+impl ExpectedReply {
+    pub(super) fn for_request(request: &ClientRequest) -> Self {
         match request {
             ClientRequest::CallToolRequest(_) => Self::ToolCall,
             ClientRequest::ListToolsRequest(_) => Self::Tools,
@@ -49,7 +49,7 @@ impl Asked {
     }
 
     /// Reads a result as what was asked for, where that is worth it.
-    fn read(self, result: &str) -> Option<ServerResult> {
+    fn parse_result(self, result: &str) -> Option<ServerResult> {
         match self {
             Self::ToolCall => serde_json::from_str::<CallToolResult>(result)
                 .ok()
@@ -75,7 +75,7 @@ struct Envelope<'a> {
 
 /// The same while a tool call is waited for: read in one pass, since results can be large.
 #[derive(Deserialize)]
-struct ToolAnswer {
+struct ToolCallResponse {
     #[serde(default)]
     id: Option<RequestId>,
     #[serde(default)]
@@ -85,17 +85,24 @@ struct ToolAnswer {
 }
 
 /// Reads the answer to a tool call. `None` for anything else: it has to be looked at more closely.
-fn tool_answer(line: &[u8], asked: &mut HashMap<RequestId, Asked>) -> Option<ServerJsonRpcMessage> {
-    if !asked.values().any(|asked| *asked == Asked::ToolCall) {
+fn parse_tool_response(
+    line: &[u8],
+    asked: &mut HashMap<RequestId, ExpectedReply>,
+) -> Option<ServerJsonRpcMessage> {
+    if !asked
+        .values()
+        .any(|asked| *asked == ExpectedReply::ToolCall)
+    {
         return None;
     }
     match serde_json::from_slice(line).ok()? {
-        ToolAnswer {
+        ToolCallResponse {
             id: Some(id),
             method: None,
             result: Some(result),
         } => {
-            let known = known_id(asked, &id).filter(|known| asked[known] == Asked::ToolCall)?;
+            let known =
+                known_id(asked, &id).filter(|known| asked[known] == ExpectedReply::ToolCall)?;
             asked.remove(&known);
             let result = ServerResult::CallToolResult(result);
             Some(JsonRpcMessage::response(result, id))
@@ -105,9 +112,9 @@ fn tool_answer(line: &[u8], asked: &mut HashMap<RequestId, Asked>) -> Option<Ser
 }
 
 /// Reads one line; `None` for what is not a message.
-pub(super) fn message(
+pub(super) fn parse_message(
     line: &[u8],
-    asked: &mut HashMap<RequestId, Asked>,
+    asked: &mut HashMap<RequestId, ExpectedReply>,
 ) -> Option<ServerJsonRpcMessage> {
     let line = line.trim_ascii();
     if line.first() != Some(&b'{') {
@@ -116,13 +123,13 @@ pub(super) fn message(
         }
         return None;
     }
-    if let Some(answer) = tool_answer(line, asked) {
+    if let Some(answer) = parse_tool_response(line, asked) {
         return Some(answer);
     }
     let envelope: Envelope<'_> = serde_json::from_slice(line)
         .inspect_err(|error| tracing::debug!(%error, "skipped a line that is not JSON-RPC"))
         .ok()?;
-    let mut kind = Asked::Other;
+    let mut kind = ExpectedReply::Other;
     let mut answered = None;
     if let (Some(id), None) = (envelope.id, envelope.method) {
         let Some(known) = known_id(asked, &id).and_then(|id| asked.remove(&id)) else {
@@ -131,18 +138,19 @@ pub(super) fn message(
         };
         kind = known;
         if let Some(result) = envelope.result
-            && let Some(result) = kind.read(result.get())
+            && let Some(result) = kind.parse_result(result.get())
         {
             return Some(JsonRpcMessage::response(result, id));
         }
         answered = Some(id);
     }
-    match answer(line, kind) {
+    match parse_response(line, kind) {
         Ok(message) => Some(message),
         // Somebody waits for this one.
-        Err(error) if answered.is_some() => {
-            Some(JsonRpcMessage::error(unreadable(line, &error), answered))
-        }
+        Err(error) if answered.is_some() => Some(JsonRpcMessage::error(
+            unreadable_error(line, &error),
+            answered,
+        )),
         Err(error) => {
             tracing::debug!(%error, "skipped a message of unknown shape");
             None
@@ -151,16 +159,16 @@ pub(super) fn message(
 }
 
 /// The id of an answer that cannot be read otherwise.
-pub(super) fn answered_id(text: &[u8]) -> Option<RequestId> {
+pub(super) fn response_id(text: &[u8]) -> Option<RequestId> {
     let envelope: Envelope<'_> = serde_json::from_slice(text).ok()?;
     envelope.id.filter(|_| envelope.method.is_none())
 }
 
 /// What a request fails with whose answer cannot be read.
-pub(super) fn unreadable(text: &[u8], error: &serde_json::Error) -> ErrorData {
+pub(super) fn unreadable_error(text: &[u8], error: &serde_json::Error) -> ErrorData {
     let levels = levels(text);
-    let reason = if levels > MOST_LEVELS {
-        format!("it is nested {levels} levels deep, and at most {MOST_LEVELS} are read")
+    let reason = if levels > MAX_NESTING {
+        format!("it is nested {levels} levels deep, and at most {MAX_NESTING} are read")
     } else {
         error.to_string()
     };
@@ -171,15 +179,18 @@ pub(super) fn unreadable(text: &[u8], error: &serde_json::Error) -> ErrorData {
 }
 
 /// The error that an answer becomes which is nested too deep for anybody to read; rmcp would leave it out.
-pub(super) fn too_deep(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+pub(super) fn too_deep_error(text: &[u8]) -> Option<ServerJsonRpcMessage> {
     // Most texts do not have as many brackets at all.
-    memchr::memchr2_iter(b'[', b'{', text).nth(MOST_LEVELS)?;
-    if levels(text) <= MOST_LEVELS {
+    memchr::memchr2_iter(b'[', b'{', text).nth(MAX_NESTING)?;
+    if levels(text) <= MAX_NESTING {
         return None;
     }
-    let id = answered_id(text)?;
+    let id = response_id(text)?;
     let error = serde_json::from_slice::<Value>(text).err()?;
-    Some(JsonRpcMessage::error(unreadable(text, &error), Some(id)))
+    Some(JsonRpcMessage::error(
+        unreadable_error(text, &error),
+        Some(id),
+    ))
 }
 
 /// How deep arrays and objects are nested in a JSON text.
@@ -203,7 +214,7 @@ fn levels(text: &[u8]) -> usize {
 }
 
 /// The request that an answer belongs to. Some servers send numbers back as text.
-fn known_id(asked: &HashMap<RequestId, Asked>, id: &RequestId) -> Option<RequestId> {
+fn known_id(asked: &HashMap<RequestId, ExpectedReply>, id: &RequestId) -> Option<RequestId> {
     let as_number = match id {
         RequestId::String(text) => text.parse().ok().map(RequestId::Number),
         RequestId::Number(_) => None,
@@ -218,7 +229,10 @@ fn known_id(asked: &HashMap<RequestId, Asked>, id: &RequestId) -> Option<Request
 /// A list, prompt or resource with one unreadable part would be taken for the result of a tool call, since it shares
 /// `_meta` and `resultType` with those, and its parts would be lost. Without these members it stays whole, so that what
 /// is usable can be picked out of it.
-pub(super) fn answer(text: &[u8], asked: Asked) -> serde_json::Result<ServerJsonRpcMessage> {
+pub(super) fn parse_response(
+    text: &[u8],
+    asked: ExpectedReply,
+) -> serde_json::Result<ServerJsonRpcMessage> {
     let message: ServerJsonRpcMessage = serde_json::from_slice(text)?;
     match &message {
         JsonRpcMessage::Response(response) if asked.is_offer() && is_misread(&response.result) => {
@@ -246,15 +260,15 @@ fn is_misread(result: &ServerResult) -> bool {
 mod tests {
     use super::*;
 
-    fn asked(requests: &[(i64, Asked)]) -> HashMap<RequestId, Asked> {
+    fn asked(requests: &[(i64, ExpectedReply)]) -> HashMap<RequestId, ExpectedReply> {
         let numbered = requests.iter().copied();
         numbered
             .map(|(id, asked)| (RequestId::Number(id), asked))
             .collect()
     }
 
-    fn result(line: &str, asked: &mut HashMap<RequestId, Asked>) -> ServerResult {
-        match message(line.as_bytes(), asked) {
+    fn result(line: &str, asked: &mut HashMap<RequestId, ExpectedReply>) -> ServerResult {
+        match parse_message(line.as_bytes(), asked) {
             Some(JsonRpcMessage::Response(response)) => response.result,
             other => panic!("{other:?}"),
         }
@@ -266,7 +280,7 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart_by_their_requests_while_both_are_waited_for() {
-        let mut asked = asked(&[(1, Asked::Tools), (2, Asked::ToolCall)]);
+        let mut asked = asked(&[(1, ExpectedReply::Tools), (2, ExpectedReply::ToolCall)]);
         assert!(matches!(
             result(TOOLS, &mut asked),
             ServerResult::ListToolsResult(_)
@@ -280,8 +294,8 @@ mod tests {
 
     #[test]
     fn a_subscription_that_stays_open_is_still_waited_for_after_a_call() {
-        let mut asked = asked(&[(1, Asked::Other), (2, Asked::ToolCall)]);
-        let answer = tool_answer(CALL.as_bytes(), &mut asked);
+        let mut asked = asked(&[(1, ExpectedReply::Other), (2, ExpectedReply::ToolCall)]);
+        let answer = parse_tool_response(CALL.as_bytes(), &mut asked);
         assert!(answer.is_some(), "it is read in one pass");
         assert_eq!(asked.len(), 1);
     }
@@ -291,9 +305,14 @@ mod tests {
         for levels in [200, 200_000] {
             let deep = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
             let line = CALL.replace("\"a\"", &format!("\"a\",\"x\":{deep}"));
-            for kind in [Asked::ToolCall, Asked::Tools, Asked::Offer, Asked::Other] {
+            for kind in [
+                ExpectedReply::ToolCall,
+                ExpectedReply::Tools,
+                ExpectedReply::Offer,
+                ExpectedReply::Other,
+            ] {
                 let mut asked = asked(&[(2, kind)]);
-                let Some(JsonRpcMessage::Error(error)) = message(line.as_bytes(), &mut asked)
+                let Some(JsonRpcMessage::Error(error)) = parse_message(line.as_bytes(), &mut asked)
                 else {
                     panic!("{kind:?}")
                 };
@@ -311,14 +330,14 @@ mod tests {
     #[test]
     fn as_deep_as_is_read_is_not_too_deep() {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-        assert!(serde_json::from_str::<Value>(&deep(MOST_LEVELS)).is_ok());
-        assert!(serde_json::from_str::<Value>(&deep(MOST_LEVELS + 1)).is_err());
+        assert!(serde_json::from_str::<Value>(&deep(MAX_NESTING)).is_ok());
+        assert!(serde_json::from_str::<Value>(&deep(MAX_NESTING + 1)).is_err());
         assert_eq!(levels(br#"{"a[[[":["\"[[",{}]}"#), 3);
     }
 
     #[test]
     fn an_id_may_come_back_as_text() {
-        let mut asked = asked(&[(2, Asked::ToolCall)]);
+        let mut asked = asked(&[(2, ExpectedReply::ToolCall)]);
         result(&CALL.replace("\"id\":2", "\"id\":\"2\""), &mut asked);
         assert!(asked.is_empty());
     }

@@ -9,11 +9,11 @@ mod authorization;
 mod error;
 mod failure;
 mod headers;
+mod observer;
 mod preflight;
 mod redirect;
 mod reply;
 mod size;
-mod watch;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -38,10 +38,9 @@ use rmcp::{
 use sse_stream::Sse;
 
 use self::{
-    authorization::Answer,
-    headers::Configured,
+    authorization::AuthorizedReply,
+    headers::HttpTarget,
     redirect::{Hop, Route},
-    watch::RequestWatch,
 };
 pub use self::{
     error::{AuthChallenge, HttpError},
@@ -50,12 +49,13 @@ pub use self::{
     preflight::{PreflightError, preflight},
 };
 pub(crate) use self::{
-    redirect::policy as redirect_policy,
+    redirect::reporting_policy as redirect_policy,
     reply::{discard_body, expect_events, expect_success, too_large, too_large_error},
 };
 use crate::{
-    oauth::{Authorizer, Verdict},
-    session::Doubt,
+    oauth::{Authorizer, RefusalAction},
+    session::ConnectionHealth,
+    transport::http::observer::RequestObserver,
 };
 
 /// The largest JSON body or single event taken from a server.
@@ -79,9 +79,9 @@ pub type PeerError = StreamableHttpError<HttpError>;
 #[derive(Debug, Clone)]
 pub struct HttpPeer {
     client: reqwest::Client,
-    configured: Arc<Configured>,
+    target: Arc<HttpTarget>,
     authorizer: Option<Arc<Authorizer>>,
-    watch: Arc<RequestWatch>,
+    observer: Arc<RequestObserver>,
 }
 
 impl HttpPeer {
@@ -92,14 +92,14 @@ impl HttpPeer {
     ) -> Result<Self, HttpSettingsError> {
         Ok(Self {
             client,
-            configured: Arc::new(Configured::new(settings)?),
+            target: Arc::new(HttpTarget::new(settings)?),
             authorizer: None,
-            watch: Arc::default(),
+            observer: Arc::default(),
         })
     }
 
     /// The same with tokens from a login.
-    pub(crate) fn authorized_by(self, authorizer: Arc<Authorizer>) -> Self {
+    pub(crate) fn with_authorizer(self, authorizer: Arc<Authorizer>) -> Self {
         Self {
             authorizer: Some(authorizer),
             ..self
@@ -107,28 +107,28 @@ impl HttpPeer {
     }
 
     /// The same, telling where requests make the server look gone.
-    pub(crate) fn telling(self, doubt: Arc<Doubt>) -> Self {
+    pub(crate) fn with_health(self, doubt: Arc<ConnectionHealth>) -> Self {
         Self {
-            watch: Arc::new(RequestWatch::telling(doubt)),
+            observer: Arc::new(RequestObserver::reporting_to(doubt)),
             ..self
         }
     }
 
     /// The configured address.
     pub(crate) fn url(&self) -> Arc<str> {
-        self.configured.url()
+        self.target.url()
     }
 
     /// Sends a request by asking `send` for each hop of its way, and again with other credentials where the server does
     /// not take the first ones.
-    pub(crate) async fn follow<T, S, F>(
+    pub(crate) async fn send_following_redirects<T, S, F>(
         &self,
         url: Arc<str>,
         method: Method,
         mut send: S,
     ) -> Result<T, PeerError>
     where
-        T: Answer,
+        T: AuthorizedReply,
         S: FnMut(Hop) -> F + Send,
         F: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>> + Send,
     {
@@ -139,25 +139,29 @@ impl HttpPeer {
                 Some(authorizer) => authorizer.credentials().await.map_err(failed)?,
                 None => None,
             };
-            let mut route = Route::new(&self.configured, url.clone(), method.clone());
+            let mut route = Route::new(&self.target, url.clone(), method.clone());
             let outcome = loop {
                 let hop = route.hop(credentials.as_deref()).map_err(failed)?;
                 match send(hop).await {
                     Ok(reply) => break Ok(reply),
-                    Err(error) => match route.redirect(error) {
+                    Err(error) => match route.follow_redirect(error) {
                         Ok(()) => {}
                         Err(error) => break Err(error),
                     },
                 }
             };
             // What another origin says about tokens is of no interest: it has seen none.
-            let Some(authorizer) = self.authorizer.as_ref().filter(|_| route.is_at_home()) else {
+            let Some(authorizer) = self
+                .authorizer
+                .as_ref()
+                .filter(|_| route.is_at_configured_origin())
+            else {
                 return outcome;
             };
             if let (Ok(reply), Some(url)) = (&outcome, route.url())
                 && let Some(nonce) = reply.nonce()
             {
-                authorizer.note_nonce(&url, &nonce);
+                authorizer.store_nonce(&url, &nonce);
             }
             let refusal = match &outcome {
                 Ok(reply) => reply.refusal(),
@@ -167,16 +171,19 @@ impl HttpPeer {
                 return outcome;
             };
             repeats += 1;
-            match authorizer.refused(credentials.as_ref(), &refusal).await {
-                Ok(Verdict::Repeat) => {}
-                Ok(Verdict::Stands) => return outcome,
+            match authorizer
+                .handle_refusal(credentials.as_ref(), &refusal)
+                .await
+            {
+                Ok(RefusalAction::Retry) => {}
+                Ok(RefusalAction::GiveUp) => return outcome,
                 Err(error) => return Err(failed(error)),
             }
         }
     }
 
     /// A request with every header that may go to this hop.
-    pub(crate) fn request(
+    pub(crate) fn build_request(
         &self,
         method: Method,
         hop: &Hop,
@@ -184,10 +191,10 @@ impl HttpPeer {
         token: Option<&str>,
     ) -> reqwest::RequestBuilder {
         let mut request = self.client.request(method, hop.url.as_ref());
-        if let Some(token) = hop.secret(token) {
+        if let Some(token) = hop.allow_secret(token) {
             request = request.bearer_auth(token);
         }
-        for (name, value) in self.configured.headers_for(hop, protocol_headers, token) {
+        for (name, value) in self.target.headers_for(hop, protocol_headers, token) {
             request = request.header(name, value);
         }
         request
@@ -227,24 +234,27 @@ impl StreamableHttpClient for HttpPeer {
     ) -> Result<StreamableHttpPostResponse, PeerError> {
         let body = Bytes::from(serde_json::to_vec(&message)?);
         let sent = self
-            .follow(uri, Method::POST, |hop| {
+            .send_following_redirects(uri, Method::POST, |hop| {
                 let mut request = self
-                    .request(Method::POST, &hop, &custom_headers, auth_header.as_deref())
+                    .build_request(Method::POST, &hop, &custom_headers, auth_header.as_deref())
                     .header(header::ACCEPT, ACCEPTED_TYPES)
                     .header(header::CONTENT_TYPE, JSON_MIME_TYPE)
                     .body(body.clone());
-                if let Some(session_id) = hop.secret(session_id.as_deref()) {
+                if let Some(session_id) = hop.allow_secret(session_id.as_deref()) {
                     request = request.header(HEADER_SESSION_ID, session_id);
                 }
                 async move { Ok(request.send().await?) }
             })
             .await;
-        let session = self.watch.session(session_id.as_deref());
+        let session = self.observer.session_trust(session_id.as_deref());
         let outcome = match sent {
-            Ok(response) => reply::to_post(response, &message, session, max_sse_event_size).await,
+            Ok(response) => {
+                reply::read_post_reply(response, &message, session, max_sse_event_size).await
+            }
             Err(error) => Err(error),
         };
-        self.watch.see_reply(&message, session_id.as_ref(), outcome)
+        self.observer
+            .observe_reply(&message, session_id.as_ref(), outcome)
     }
 
     async fn delete_session(
@@ -254,12 +264,12 @@ impl StreamableHttpClient for HttpPeer {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), PeerError> {
-        self.follow(uri, Method::DELETE, |hop| {
-            let headers =
-                self.configured
-                    .headers_for(&hop, &custom_headers, auth_header.as_deref());
-            let token = hop.secret(auth_header.clone());
-            let session_id = hop.secret(Some(session_id.clone()));
+        self.send_following_redirects(uri, Method::DELETE, |hop| {
+            let headers = self
+                .target
+                .headers_for(&hop, &custom_headers, auth_header.as_deref());
+            let token = hop.allow_secret(auth_header.clone());
+            let session_id = hop.allow_secret(Some(session_id.clone()));
             async move {
                 match session_id {
                     Some(session_id) => {
@@ -305,12 +315,12 @@ impl StreamableHttpClient for HttpPeer {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         max_sse_event_size: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, PeerError> {
-        let opened = self.follow(uri, Method::GET, |hop| {
-            let headers =
-                self.configured
-                    .headers_for(&hop, &custom_headers, auth_header.as_deref());
-            let token = hop.secret(auth_header.clone());
-            let session_id = hop.secret(session_id.clone());
+        let opened = self.send_following_redirects(uri, Method::GET, |hop| {
+            let headers = self
+                .target
+                .headers_for(&hop, &custom_headers, auth_header.as_deref());
+            let token = hop.allow_secret(auth_header.clone());
+            let session_id = hop.allow_secret(session_id.clone());
             let last_event_id = last_event_id.clone();
             async move {
                 self.client
@@ -326,7 +336,7 @@ impl StreamableHttpClient for HttpPeer {
             }
         });
         let opened = opened.await;
-        self.watch.see_stream(&opened);
+        self.observer.observe_stream(&opened);
         opened
     }
 }

@@ -25,7 +25,7 @@ use sse_stream::Sse;
 use url::Url;
 
 use super::{
-    decode::{self, Asked},
+    decode::{self, ExpectedReply},
     http::{self as wire, HttpError, HttpPeer, MAX_MESSAGE_BYTES, PeerError},
 };
 
@@ -37,7 +37,7 @@ pub struct SseTransport {
     /// What the server says; `None` once the stream has ended.
     events: Option<BoxStream<'static, Result<Sse, SseError>>>,
     /// Requests without a reply yet, and what they asked for.
-    waiting: HashMap<RequestId, Asked>,
+    waiting: HashMap<RequestId, ExpectedReply>,
     /// Replies made up here, for requests that cannot get one any more.
     failed: VecDeque<ServerJsonRpcMessage>,
 }
@@ -47,9 +47,9 @@ impl SseTransport {
     pub async fn connect(peer: HttpPeer) -> Result<Self, PeerError> {
         let no_headers = HashMap::new();
         let response = peer
-            .follow(peer.url(), Method::GET, |hop| {
+            .send_following_redirects(peer.url(), Method::GET, |hop| {
                 let request = peer
-                    .request(Method::GET, &hop, &no_headers, None)
+                    .build_request(Method::GET, &hop, &no_headers, None)
                     .header(header::ACCEPT, EVENT_STREAM_MIME_TYPE);
                 async move { Ok(request.send().await?) }
             })
@@ -68,10 +68,10 @@ impl SseTransport {
     }
 
     /// Keeps count of the requests that wait for a reply.
-    fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
+    fn track_request(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                let asked = Asked::by(&request.request);
+                let asked = ExpectedReply::for_request(&request.request);
                 self.waiting.insert(request.id.clone(), asked);
             }
             JsonRpcMessage::Notification(notification) => {
@@ -87,7 +87,7 @@ impl SseTransport {
     }
 
     /// The message in an event, if it holds one.
-    fn read(&mut self, event: &Sse) -> Option<ServerJsonRpcMessage> {
+    fn parse_event(&mut self, event: &Sse) -> Option<ServerJsonRpcMessage> {
         if !matches!(event.event.as_deref(), None | Some("" | "message")) {
             return None;
         }
@@ -96,7 +96,7 @@ impl SseTransport {
             Ok(message) => message,
             Err(error) => {
                 tracing::debug!(%error, "skipped an SSE event that is not a JSON-RPC message");
-                decode::too_deep(data)?
+                decode::too_deep_error(data)?
             }
         };
         let id = match &message {
@@ -105,13 +105,13 @@ impl SseTransport {
             _ => None,
         };
         match id.and_then(|id| self.waiting.remove(id)) {
-            Some(asked) if asked.is_offer() => decode::answer(data, asked).ok(),
+            Some(asked) if asked.is_offer() => decode::parse_response(data, asked).ok(),
             _ => Some(message),
         }
     }
 
     /// Ends the stream. Where a reply was too large, nobody knows whose it was: all that wait are told.
-    fn end(&mut self, last: Option<&Result<Sse, SseError>>) {
+    fn end_stream(&mut self, last: Option<&Result<Sse, SseError>>) {
         self.events = None;
         if let Some(Err(error)) = last {
             tracing::warn!(%error, "SSE stream failed");
@@ -133,16 +133,16 @@ impl Transport<RoleClient> for SseTransport {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), PeerError>> + Send + 'static {
-        self.note_sent(&message);
+        self.track_request(&message);
         let peer = self.peer.clone();
         let endpoint = self.endpoint.clone();
         async move {
             let body = bytes::Bytes::from(serde_json::to_vec(&message)?);
             let no_headers = HashMap::new();
             let response = peer
-                .follow(endpoint, Method::POST, |hop| {
+                .send_following_redirects(endpoint, Method::POST, |hop| {
                     let request = peer
-                        .request(Method::POST, &hop, &no_headers, None)
+                        .build_request(Method::POST, &hop, &no_headers, None)
                         .header(header::CONTENT_TYPE, JSON_MIME_TYPE)
                         .body(body.clone());
                     async move { Ok(request.send().await?) }
@@ -162,10 +162,10 @@ impl Transport<RoleClient> for SseTransport {
             }
             let event = self.events.as_mut()?.next().await;
             let Some(Ok(event)) = event else {
-                self.end(event.as_ref());
+                self.end_stream(event.as_ref());
                 continue;
             };
-            if let Some(message) = self.read(&event) {
+            if let Some(message) = self.parse_event(&event) {
                 return Some(message);
             }
         }

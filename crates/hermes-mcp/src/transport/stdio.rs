@@ -28,7 +28,7 @@ pub const MAX_LINE: usize = 16 * 1024 * 1024;
 /// What one read may bring. As large as the pipe, so that big answers need few system calls.
 const READ_CHUNK: usize = 64 * 1024;
 /// A buffer that grew for one large message is given back beyond this.
-const KEPT_CAPACITY: usize = 1024 * 1024;
+const MAX_RETAINED_CAPACITY: usize = 1024 * 1024;
 
 /// A message longer than [`MAX_LINE`] arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +43,7 @@ pub struct LineTransport<R, W> {
     reader: LineReader<R>,
     outbox: Arc<Outbox<W>>,
     /// What each request in flight asked for, so that its answer is decoded as just that.
-    asked: HashMap<RequestId, decode::Asked>,
+    in_flight: HashMap<RequestId, decode::ExpectedReply>,
     /// Failures to be handed to the calls in flight.
     failures: VecDeque<RequestId>,
 }
@@ -54,23 +54,23 @@ impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
         Self {
             reader: LineReader::new(reader),
             outbox: Arc::new(Outbox::new(writer)),
-            asked: HashMap::new(),
+            in_flight: HashMap::new(),
             failures: VecDeque::new(),
         }
     }
 
-    fn remember(&mut self, message: &ClientJsonRpcMessage) {
+    fn track_request(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                let asked = decode::Asked::by(&request.request);
-                self.asked.insert(request.id.clone(), asked);
+                let asked = decode::ExpectedReply::for_request(&request.request);
+                self.in_flight.insert(request.id.clone(), asked);
             }
             JsonRpcMessage::Notification(JsonRpcNotification {
                 notification: ClientNotification::CancelledNotification(cancelled),
                 ..
             }) => {
                 if let Some(id) = &cancelled.params.request_id {
-                    self.asked.remove(id);
+                    self.in_flight.remove(id);
                 }
             }
             _ => {}
@@ -89,14 +89,16 @@ where
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        self.remember(&message);
+        self.track_request(&message);
         let outbox = self.outbox.clone();
         // Serialised and, where the pipe has room, written right here: the caller's task need not run first.
         let queued = encode(&message).and_then(|line| outbox.push(line));
         async move {
             match queued? {
-                Queued::Written => Ok(()),
-                Queued::Waiting => std::future::poll_fn(|context| outbox.poll_drain(context)).await,
+                WriteState::Written => Ok(()),
+                WriteState::Waiting => {
+                    std::future::poll_fn(|context| outbox.poll_drain(context)).await
+                }
             }
         }
     }
@@ -108,16 +110,17 @@ where
                 return Some(JsonRpcMessage::error(error, Some(id)));
             }
             match self.reader.next().await {
-                Line::Whole(line) => {
-                    if let Some(message) = decode::message(line, &mut self.asked) {
+                LineRead::Whole(line) => {
+                    if let Some(message) = decode::parse_message(line, &mut self.in_flight) {
                         return Some(message);
                     }
                 }
-                Line::TooLong => {
+                LineRead::TooLong => {
                     tracing::warn!("{LineTooLong}; the calls in flight fail");
-                    self.failures.extend(self.asked.drain().map(|(id, _)| id));
+                    self.failures
+                        .extend(self.in_flight.drain().map(|(id, _)| id));
                 }
-                Line::End => return None,
+                LineRead::End => return None,
             }
         }
     }
@@ -134,7 +137,7 @@ fn encode(message: &ClientJsonRpcMessage) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-enum Line<'a> {
+enum LineRead<'a> {
     Whole(&'a [u8]),
     TooLong,
     End,
@@ -163,7 +166,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    async fn next(&mut self) -> Line<'_> {
+    async fn next(&mut self) -> LineRead<'_> {
         loop {
             if let Some(offset) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let end = self.searched + offset;
@@ -172,29 +175,29 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 if std::mem::take(&mut self.discarding) {
                     continue;
                 }
-                return Line::Whole(&self.buffer[begin..end]);
+                return LineRead::Whole(&self.buffer[begin..end]);
             }
             self.searched = self.buffer.len();
             if self.discarding {
-                self.drop_read();
+                self.clear_buffer();
             } else if self.buffer.len() - self.start > MAX_LINE {
-                self.drop_read();
+                self.clear_buffer();
                 self.discarding = true;
-                return Line::TooLong;
+                return LineRead::TooLong;
             }
             self.make_room();
             match self.source.read_buf(&mut self.buffer).await {
-                Ok(0) => return Line::End,
+                Ok(0) => return LineRead::End,
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(%error, "reading from the server process failed");
-                    return Line::End;
+                    return LineRead::End;
                 }
             }
         }
     }
 
-    fn drop_read(&mut self) {
+    fn clear_buffer(&mut self) {
         self.buffer.clear();
         self.start = 0;
         self.searched = 0;
@@ -202,8 +205,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     fn make_room(&mut self) {
         if self.start == self.buffer.len() {
-            self.drop_read();
-            if self.buffer.capacity() > KEPT_CAPACITY {
+            self.clear_buffer();
+            if self.buffer.capacity() > MAX_RETAINED_CAPACITY {
                 self.buffer = Vec::new();
             }
         } else if self.start > 0 {
@@ -219,7 +222,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-enum Queued {
+enum WriteState {
     Written,
     Waiting,
 }
@@ -237,7 +240,7 @@ struct OutboxState<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Outbox<W> {
-    fn push(&self, line: Vec<u8>) -> io::Result<Queued> {
+    fn push(&self, line: Vec<u8>) -> io::Result<WriteState> {
         let mut state = self.lock();
         if state.writer.is_none() {
             return Err(io::Error::new(
@@ -248,11 +251,11 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         state.waiting.push_back(line);
         if state.waiting.len() > 1 {
             // Somebody is draining already.
-            return Ok(Queued::Waiting);
+            return Ok(WriteState::Waiting);
         }
         match state.drain(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => result.map(|()| Queued::Written),
-            Poll::Pending => Ok(Queued::Waiting),
+            Poll::Ready(result) => result.map(|()| WriteState::Written),
+            Poll::Pending => Ok(WriteState::Waiting),
         }
     }
 

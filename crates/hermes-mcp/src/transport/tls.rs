@@ -31,15 +31,10 @@ pub enum TlsError {
     },
     /// The CA file holds no certificate.
     #[error("`ssl_verify`: no PEM certificate in `{}`", .path.display())]
-    NoCertificate {
-        path: PathBuf,
-    },
+    NoCertificate { path: PathBuf },
     /// Certificate or private key of the client are missing or damaged.
     #[error("`client_cert`: {reason} in `{}`", .path.display())]
-    ClientCertificate {
-        path: PathBuf,
-        reason: &'static str,
-    },
+    ClientCertificate { path: PathBuf, reason: &'static str },
     /// The private key is encrypted.
     #[error("`client_key`: the private key in `{}` is encrypted: {reason}", .path.display())]
     EncryptedKey {
@@ -49,9 +44,7 @@ pub enum TlsError {
     },
     /// The TLS library refuses the settings.
     #[error("TLS cannot be set up: {reason}")]
-    Setup {
-        reason: String,
-    },
+    Setup { reason: String },
 }
 
 /// Makes the client for a server. References in the settings have been resolved; certificate files are read now.
@@ -95,7 +88,7 @@ fn built(
         other => other,
     };
     built.map_err(|error| TlsError::Setup {
-        reason: innermost(&error),
+        reason: root_cause(&error),
     })
 }
 
@@ -154,7 +147,7 @@ fn is_loopback(url: &str) -> bool {
 }
 
 /// The cause at the bottom of an error.
-fn innermost(error: &(dyn Error + 'static)) -> String {
+fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -2,10 +2,10 @@
 
 mod arguments;
 mod batches;
-mod child;
+mod environment;
 mod interrupt;
 mod names;
-mod repetition;
-mod shapes;
-mod time;
+mod outcome;
+mod retry;
+mod timeout;
 mod utilities;

@@ -10,8 +10,8 @@ use std::{
 use hermes_config::{Home, ServerName, Settings};
 use hermes_mcp::{
     Host, HostOptions,
-    control::{Answer, ControlSocket, Question, Reply, ask},
-    link::Status,
+    control::{ControlRequest, ControlResponse, ControlSocket, ProcessResponse, query_processes},
+    link::LinkStatus,
 };
 use hermes_testkit::Behaviour;
 use serde_json::json;
@@ -19,12 +19,12 @@ use tokio::task::JoinSet;
 
 mod requests;
 
-use crate::host::{BehaviourFile, SOON, TestHost, config, guard, stdio, stdio_from, with};
+use crate::test_host::{BehaviourFile, TIMEOUT, TestHost, config, guard, stdio, stdio_from, with};
 
 /// Asks from another thread, as another process would.
-async fn asked(home: &Path, question: Question) -> Vec<Reply> {
+async fn asked(home: &Path, question: ControlRequest) -> Vec<ProcessResponse> {
     let home = Home::at(home);
-    tokio::task::spawn_blocking(move || ask(&home, &question, SOON))
+    tokio::task::spawn_blocking(move || query_processes(&home, &question, TIMEOUT))
         .await
         .unwrap()
 }
@@ -53,14 +53,17 @@ async fn a_running_host_tells_the_state_of_its_servers() {
     .await;
     host.ready("good").await;
     let _serving = serve(&host.host);
-    let replies = asked(host.home.path(), Question::Status).await;
+    let replies = asked(host.home.path(), ControlRequest::Status).await;
     assert_eq!(replies.len(), 1);
     assert_eq!(replies[0].pid, std::process::id());
-    let Answer::Status { servers } = &replies[0].answer else {
+    let ControlResponse::Status { servers } = &replies[0].response else {
         panic!("{replies:?}");
     };
     let states: Vec<_> = servers.iter().map(|s| (&*s.name, s.status)).collect();
-    assert_eq!(states, [("good", Status::Ready), ("off", Status::Disabled)]);
+    assert_eq!(
+        states,
+        [("good", LinkStatus::Ready), ("off", LinkStatus::Disabled)]
+    );
     assert_eq!(servers[0].pid, Some(host.pid("good")));
     assert!(servers[0].tools > 20);
 
@@ -78,8 +81,8 @@ async fn a_reload_is_done_and_reported() {
         ("server", stdio(&Behaviour::new())),
         ("new", stdio(&Behaviour::new())),
     ]));
-    let replies = asked(host.home.path(), Question::Reload).await;
-    let Answer::Reloaded { report } = &replies[0].answer else {
+    let replies = asked(host.home.path(), ControlRequest::Reload).await;
+    let ControlResponse::Reloaded { report } = &replies[0].response else {
         panic!("{replies:?}");
     };
     assert_eq!(report.added, ["new"]);
@@ -88,12 +91,12 @@ async fn a_reload_is_done_and_reported() {
     assert!(Arc::ptr_eq(&session, &host.ready("server").await));
 
     host.home.write_config("mcp_servers: {unclosed");
-    let replies = asked(host.home.path(), Question::Reload).await;
-    let Answer::Refused { reason } = &replies[0].answer else {
+    let replies = asked(host.home.path(), ControlRequest::Reload).await;
+    let ControlResponse::Refused { reason } = &replies[0].response else {
         panic!("{replies:?}");
     };
     assert!(reason.contains("line"), "{reason}");
-    assert_eq!(host.status("new").status, Status::Ready);
+    assert_eq!(host.status("new").status, LinkStatus::Ready);
 }
 
 #[tokio::test]
@@ -107,11 +110,14 @@ async fn a_server_is_woken() {
     host.remembered("server").await;
     let home = host.end().await;
     let host = TestHost::start_in(home, &servers).await;
-    host.reaches("server", Status::Lazy).await;
+    host.reaches("server", LinkStatus::Lazy).await;
     let _serving = serve(&host.host);
     let server = ServerName::new("server");
-    let replies = asked(host.home.path(), Question::Wake { server }).await;
-    assert!(matches!(replies[0].answer, Answer::Woken), "{replies:?}");
+    let replies = asked(host.home.path(), ControlRequest::Wake { server }).await;
+    assert!(
+        matches!(replies[0].response, ControlResponse::Woken),
+        "{replies:?}"
+    );
     host.ready("server").await;
 }
 
@@ -123,7 +129,7 @@ async fn nonsense_is_refused_and_the_next_question_answered() {
     let path = socket_path(host.home.path());
     let answers = tokio::task::spawn_blocking(move || {
         let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(b"what?\n{\"ask\":\"status\"}\n").unwrap();
         let lines = BufReader::new(stream).lines();
         lines.take(2).map(Result::unwrap).collect::<Vec<_>>()
@@ -144,7 +150,7 @@ async fn a_socket_that_nobody_serves_is_cleared_away() {
     std::os::unix::fs::symlink("/tmp/no/such.sock", &dangling).unwrap();
     let unrelated = run.join("notes.txt");
     std::fs::write(&unrelated, "").unwrap();
-    assert!(asked(home.path(), Question::Status).await.is_empty());
+    assert!(asked(home.path(), ControlRequest::Status).await.is_empty());
     assert!(!stale.exists());
     assert!(dangling.symlink_metadata().is_err());
     assert!(unrelated.exists());
@@ -155,11 +161,18 @@ async fn the_socket_goes_with_its_host() {
     let host = TestHost::start(&[]).await;
     let path = socket_path(host.home.path());
     let serving = serve(&host.host);
-    assert_eq!(asked(host.home.path(), Question::Status).await.len(), 1);
+    assert_eq!(
+        asked(host.home.path(), ControlRequest::Status).await.len(),
+        1
+    );
     drop(serving);
     let gone = || path.symlink_metadata().is_err();
-    assert!(hermes_testkit::eventually(SOON, gone).await);
-    assert!(asked(host.home.path(), Question::Status).await.is_empty());
+    assert!(hermes_testkit::eventually(TIMEOUT, gone).await);
+    assert!(
+        asked(host.home.path(), ControlRequest::Status)
+            .await
+            .is_empty()
+    );
 }
 
 /// A host in a home whose path is too long for a socket.
@@ -181,8 +194,10 @@ async fn homes_with_long_paths_have_sockets_of_their_own() {
     let other = far_away(directory.path(), "other").await;
     let serving = [serve(&one), serve(&other)];
     for (host, name) in [(&one, "one"), (&other, "other")] {
-        let replies = asked(host.home().path(), Question::Status).await;
-        let Some(Answer::Status { servers }) = replies.first().map(|reply| &reply.answer) else {
+        let replies = asked(host.home().path(), ControlRequest::Status).await;
+        let Some(ControlResponse::Status { servers }) =
+            replies.first().map(|reply| &reply.response)
+        else {
             panic!("{name}: {replies:?}");
         };
         assert_eq!(servers[0].name, name);

@@ -10,18 +10,23 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use hermes_config::Server;
 use hermes_mcp::{
-    Inquiries,
+    ServerRequestHandler,
     era::Era,
-    inquiry::{Asker, ElicitationFailed, Offers, Sampled, SamplingOffer, SamplingRefused},
-    link::Status,
+    link::LinkStatus,
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
     },
+    server_request::{
+        ElicitationError, OfferedCapabilities, RequestOrigin, SamplingError, SamplingReply,
+        SamplingSupport,
+    },
 };
-use hermes_testkit::{Behaviour, Discover, Era as Spoken, HttpServer, eventually, recorded};
+use hermes_testkit::{
+    Behaviour, DiscoverBehaviour, Era as Spoken, HttpServer, eventually, recorded,
+};
 use serde_json::{Value, json};
 
-use crate::host::{SOON, TestHost, kill, pids, stdio, with};
+use crate::test_host::{TIMEOUT, TestHost, kill, pids, stdio, with};
 
 /// What a server heard from the client about itself.
 async fn protocol(host: &TestHost, server: &str) -> Value {
@@ -73,11 +78,14 @@ async fn each_server_is_spoken_to_in_its_own_era_on_both_transports() {
 #[tokio::test]
 async fn whatever_an_older_server_does_with_the_probe_it_ends_ready() {
     let probes = [
-        ("exits", Discover::Exit),
-        ("says_nothing_useful", Discover::EmptyObject),
-        ("knows_no_such_method", Discover::MethodNotFound),
-        ("finds_the_parameters_invalid", Discover::InvalidParams),
-        ("names_its_versions", Discover::UnsupportedVersion),
+        ("exits", DiscoverBehaviour::Exit),
+        ("says_nothing_useful", DiscoverBehaviour::EmptyObject),
+        ("knows_no_such_method", DiscoverBehaviour::MethodNotFound),
+        (
+            "finds_the_parameters_invalid",
+            DiscoverBehaviour::InvalidParams,
+        ),
+        ("names_its_versions", DiscoverBehaviour::UnsupportedVersion),
     ];
     let directory = tempfile::tempdir().unwrap();
     let record = |name: &str| directory.path().join(name);
@@ -109,10 +117,10 @@ async fn whatever_an_older_server_does_with_the_probe_it_ends_ready() {
 #[tokio::test]
 async fn a_remote_server_that_knows_nothing_of_the_probe_ends_ready_too() {
     for discover in [
-        Discover::EmptyObject,
-        Discover::MethodNotFound,
-        Discover::InvalidParams,
-        Discover::UnsupportedVersion,
+        DiscoverBehaviour::EmptyObject,
+        DiscoverBehaviour::MethodNotFound,
+        DiscoverBehaviour::InvalidParams,
+        DiscoverBehaviour::UnsupportedVersion,
     ] {
         let server = HttpServer::start(Behaviour::new().era(Spoken::Legacy).discover(discover));
         let host = TestHost::start(&[("remote", json!({ "url": server.url() }))]).await;
@@ -132,7 +140,7 @@ async fn silence_to_the_probe_is_met_with_initialize_on_the_same_process_once() 
     );
     let behaviour = Behaviour::new()
         .era(Spoken::Legacy)
-        .discover(Discover::Silent)
+        .discover(DiscoverBehaviour::Silent)
         .record(&record)
         .process(|process| process.pid_file = Some(file.clone()));
     // A quarter of the time to connect is the most that `initialize` waits for.
@@ -157,7 +165,7 @@ async fn silence_to_the_probe_is_met_with_initialize_on_the_same_process_once() 
 }
 
 /// Starts a server that takes this long of a time to connect of 12 s, and waits until it is ready.
-async fn slow(era: Spoken, discover: Discover, start: Duration) -> (Era, Duration, usize) {
+async fn slow(era: Spoken, discover: DiscoverBehaviour, start: Duration) -> (Era, Duration, usize) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pids");
     let behaviour = Behaviour::new()
@@ -188,10 +196,10 @@ async fn a_slow_server_is_started_once_in_either_era() {
     // `initialize` follows the probe after 3 s, a second process would after 6.
     let start = Duration::from_millis(4_500);
     let servers = [
-        (Spoken::Legacy, Discover::Ok),
-        (Spoken::Stateless, Discover::Ok),
-        (Spoken::Legacy, Discover::Silent),
-        (Spoken::Legacy, Discover::EmptyObject),
+        (Spoken::Legacy, DiscoverBehaviour::Ok),
+        (Spoken::Stateless, DiscoverBehaviour::Ok),
+        (Spoken::Legacy, DiscoverBehaviour::Silent),
+        (Spoken::Legacy, DiscoverBehaviour::EmptyObject),
     ];
     let slow = servers.map(|(era, discover)| Box::pin(slow(era, discover, start)));
     let outcomes = futures::future::join_all(slow).await;
@@ -210,8 +218,8 @@ async fn a_slow_server_is_started_once_in_either_era() {
 #[tokio::test]
 async fn beyond_half_of_its_time_a_second_process_is_started_and_one_stays() {
     let start = Duration::from_secs(7);
-    let slow =
-        [Spoken::Legacy, Spoken::Stateless].map(|era| Box::pin(slow(era, Discover::Ok, start)));
+    let slow = [Spoken::Legacy, Spoken::Stateless]
+        .map(|era| Box::pin(slow(era, DiscoverBehaviour::Ok, start)));
     let outcomes = futures::future::join_all(slow).await;
     assert_eq!(outcomes[0].0, Era::Legacy);
     assert_eq!(outcomes[1].0, Era::Stateless);
@@ -227,7 +235,7 @@ async fn a_server_that_the_probe_leaves_mute_is_reached_by_a_second_process() {
     let file = directory.path().join("pids");
     let behaviour = Behaviour::new()
         .era(Spoken::Legacy)
-        .discover(Discover::Mute)
+        .discover(DiscoverBehaviour::Mute)
         .process(|process| process.pid_file = Some(file.clone()));
     let entry = with(stdio(&behaviour), "connect_timeout", 4);
     let host = TestHost::start(&[("mute", entry)]).await;
@@ -236,7 +244,7 @@ async fn a_server_that_the_probe_leaves_mute_is_reached_by_a_second_process() {
     assert_eq!(started.len(), 2);
     assert_eq!(host.pid("mute"), started[1]);
     let is_gone = || !hermes_testkit::process_exists(started[0]);
-    assert!(eventually(SOON, is_gone).await, "the first is left");
+    assert!(eventually(TIMEOUT, is_gone).await, "the first is left");
 }
 
 #[tokio::test]
@@ -245,7 +253,7 @@ async fn a_server_spoilt_by_the_probe_gets_a_fresh_process() {
     let file = directory.path().join("pids");
     let behaviour = Behaviour::new()
         .era(Spoken::Legacy)
-        .discover(Discover::MethodNotFound)
+        .discover(DiscoverBehaviour::MethodNotFound)
         .refuse_initialize_after_discover()
         .process(|process| process.pid_file = Some(file.clone()));
     let host = TestHost::start(&[("touchy", stdio(&behaviour))]).await;
@@ -282,14 +290,14 @@ async fn what_a_server_says_of_the_probe_is_not_what_it_dies_of() {
     let session = host.ready("noisy").await;
     kill(session.pid.unwrap());
     let link = host
-        .until("noisy", |link| link.status == Status::Reconnecting)
+        .until("noisy", |link| link.status == LinkStatus::Reconnecting)
         .await;
     let error = link.error.unwrap().text;
     assert!(error.contains("signal 9"), "{error}");
     assert!(!error.contains("validate"), "{error}");
     let log = host.home.path().join("logs/mcp-stderr.log");
     let is_logged = || std::fs::read_to_string(&log).is_ok_and(|log| log.contains("validate"));
-    assert!(eventually(SOON, is_logged).await, "the log has it");
+    assert!(eventually(TIMEOUT, is_logged).await, "the log has it");
 }
 
 #[tokio::test]
@@ -384,21 +392,24 @@ async fn nothing_is_offered_to_servers_where_nobody_answers() {
 /// Offers sampling with tools, and never samples.
 struct WithSampling;
 
-impl Inquiries for WithSampling {
-    fn offers(&self, server: &Server) -> Offers {
-        let sampling = server.sampling.enabled.then_some(SamplingOffer::WithTools);
-        Offers {
+impl ServerRequestHandler for WithSampling {
+    fn offered_capabilities(&self, server: &Server) -> OfferedCapabilities {
+        let sampling = server
+            .sampling
+            .enabled
+            .then_some(SamplingSupport::WithTools);
+        OfferedCapabilities {
             sampling,
-            ..Offers::default()
+            ..OfferedCapabilities::default()
         }
     }
 
     fn sample(
         &self,
-        _: Asker,
+        _: RequestOrigin,
         _: CreateMessageRequestParams,
-    ) -> BoxFuture<'_, Result<Sampled, SamplingRefused>> {
-        Box::pin(std::future::ready(Err(SamplingRefused {
+    ) -> BoxFuture<'_, Result<SamplingReply, SamplingError>> {
+        Box::pin(std::future::ready(Err(SamplingError {
             reason: "never",
             message: "never".into(),
         })))
@@ -406,14 +417,14 @@ impl Inquiries for WithSampling {
 
     fn elicit(
         &self,
-        _: Asker,
+        _: RequestOrigin,
         _: ElicitRequestParams,
-    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationFailed>> {
+    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationError>> {
         let answer = ElicitResult::new(ElicitationAction::Decline);
         Box::pin(std::future::ready(Ok(answer)))
     }
 
-    fn roots(&self, _: Asker) -> BoxFuture<'_, Vec<Root>> {
+    fn roots(&self, _: RequestOrigin) -> BoxFuture<'_, Vec<Root>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 }
@@ -435,7 +446,7 @@ async fn a_handshake_refused_for_sampling_tools_is_repeated_once_without_them() 
         ("lenient", stdio(&lenient)),
         ("off", off),
     ];
-    let host = TestHost::start_asking(WithSampling, &servers).await;
+    let host = TestHost::start_with_handler(WithSampling, &servers).await;
 
     host.ready("strict").await;
     let offered: Vec<Value> = recorded(&record("strict"), "initialize")

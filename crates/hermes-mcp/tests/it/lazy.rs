@@ -1,10 +1,10 @@
 //! Servers that are known from the last time and started by the first call.
 
-use hermes_mcp::link::Status;
+use hermes_mcp::link::LinkStatus;
 use hermes_testkit::{Behaviour, Tool, process_exists};
 use serde_json::{Value, json};
 
-use crate::host::{BehaviourFile, TestHost, pids, stdio, stdio_from, with};
+use crate::test_host::{BehaviourFile, TestHost, pids, stdio, stdio_from, with};
 
 fn lazy(entry: Value) -> [(&'static str, Value); 1] {
     [("server", with(entry, "lazy", true))]
@@ -24,12 +24,17 @@ async fn the_first_start_connects_and_the_next_waits_for_a_call() {
     assert_eq!(pids(&starts).len(), 1);
 
     let host = TestHost::start_in(home, &servers).await;
-    host.reaches("server", Status::Lazy).await;
+    host.reaches("server", LinkStatus::Lazy).await;
     assert_eq!(host.tools("server"), tools);
-    assert_eq!(host.host.settled(crate::host::SOON).await, []);
+    assert_eq!(
+        host.host
+            .wait_until_settled(crate::test_host::TIMEOUT)
+            .await,
+        []
+    );
     assert_eq!(pids(&starts).len(), 1, "nothing was started");
     assert_eq!(host.status("server").pid, None);
-    let link = host.reaches("server", Status::Lazy).await;
+    let link = host.reaches("server", LinkStatus::Lazy).await;
     let catalog = link.catalog.unwrap();
     assert!(!catalog.resources.is_empty() && !catalog.prompts.is_empty());
 
@@ -37,7 +42,7 @@ async fn the_first_start_connects_and_the_next_waits_for_a_call() {
         host.text("server", "echo", json!({ "text": "a" })).await,
         "a"
     );
-    assert_eq!(host.status("server").status, Status::Ready);
+    assert_eq!(host.status("server").status, LinkStatus::Ready);
     assert_eq!(pids(&starts).len(), 2);
     assert!(process_exists(host.pid("server")));
 }
@@ -84,7 +89,7 @@ async fn tools_that_differ_from_the_remembered_ones_are_published() {
 
     file.set(&Behaviour::new().tools([Tool::named("echo"), Tool::named("new")]));
     let host = TestHost::start_in(home, &servers).await;
-    host.reaches("server", Status::Lazy).await;
+    host.reaches("server", LinkStatus::Lazy).await;
     assert_eq!(host.tools("server")[..2], ["echo", "old"]);
     host.text("server", "echo", json!({ "text": "a" })).await;
     assert_eq!(host.tools("server")[..2], ["echo", "new"]);
@@ -95,7 +100,7 @@ async fn tools_that_differ_from_the_remembered_ones_are_published() {
         std::fs::read_to_string(file).unwrap_or_default()
     };
     let is_updated = || manifest().contains("\"new\"");
-    assert!(hermes_testkit::eventually(crate::host::SOON, is_updated).await);
+    assert!(hermes_testkit::eventually(crate::test_host::TIMEOUT, is_updated).await);
 }
 
 #[tokio::test]
@@ -110,11 +115,11 @@ async fn the_tools_stay_on_the_list_while_the_server_starts() {
 
     file.set(&Behaviour::new().process(|process| process.start_delay_ms = 700));
     let host = TestHost::start_in(home, &servers).await;
-    host.reaches("server", Status::Lazy).await;
+    host.reaches("server", LinkStatus::Lazy).await;
     let tools = host.tools("server");
     host.host.wake(&hermes_config::ServerName::new("server"));
     let link = host
-        .until("server", |link| link.status != Status::Lazy)
+        .until("server", |link| link.status != LinkStatus::Lazy)
         .await;
     assert!(link.session.is_none(), "it cannot be ready yet");
     assert_eq!(host.tools("server"), tools);
@@ -133,7 +138,7 @@ async fn a_call_to_a_lazy_server_that_does_not_start_says_why() {
 
     file.break_it();
     let host = TestHost::start_in(home, &servers).await;
-    host.reaches("server", Status::Lazy).await;
+    host.reaches("server", LinkStatus::Lazy).await;
     // Long before its time to connect is over.
     let outcome = host.call("server", "echo", json!({ "text": "a" })).await;
     let error = outcome.to_json();

@@ -8,27 +8,27 @@
 )]
 
 mod calls;
-mod changes;
+mod config_watch;
+mod connection;
 mod control;
 mod era;
 mod faults;
-mod host;
 mod http;
 mod http_faults;
-mod http_gone;
-mod inquiries;
+mod http_reconnect;
 mod lazy;
-mod life_cycle;
+mod list_changes;
 mod oauth;
 mod orphans;
-mod pinning;
+mod osv;
+mod pins;
 mod process;
 mod real_servers;
 mod reconnect;
 mod recycling;
 mod reload;
 mod sandbox;
+mod server_request;
 mod setup;
-mod toolsets;
-mod vetting;
-mod watch;
+mod test_host;
+mod toolset;

@@ -5,29 +5,31 @@ use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, sync::Mutex, time:
 use futures::future::BoxFuture;
 use hermes_config::{Home, ReferencePolicy, ServerName, Settings, TransportSettings};
 use hermes_mcp::{
-    link::Status,
-    oauth::{Flow, LoggedIn, Login, OAuthError, Person, TokenFiles, Visit},
+    link::LinkStatus,
+    oauth::{AuthorizationPrompt, Login, LoginFlow, LoginSummary, LoginUi, OAuthError, TokenFiles},
 };
 use hermes_testkit::{
     Behaviour, Era, HttpServer,
-    authorization::{AuthorizationServer, ConsentingBrowser, Endpoint, Resource, Setup as Offer},
+    authorization::{
+        AuthorizationServer, AuthorizationSetup, ConsentingBrowser, Endpoint, Resource,
+    },
 };
 use serde_json::{Value, json};
 
 use crate::{
     faults::log::Log,
-    setup::{PATIENCE, Setup},
+    setup::{Setup, TIMEOUT},
 };
 
 /// A host with one server, `s`, that wants a login.
-struct Place {
+struct OAuthFixture {
     setup: Setup,
     authorization: AuthorizationServer,
     mcp: HttpServer,
 }
 
-impl Place {
-    async fn new(offer: Offer, resource: Resource) -> Self {
+impl OAuthFixture {
+    async fn new(offer: AuthorizationSetup, resource: Resource) -> Self {
         let authorization = AuthorizationServer::start(offer);
         let mcp = authorization.protect(resource);
         let setup = Setup::start(json!({ "s": {"url": mcp.url(), "auth": "oauth"} })).await;
@@ -39,7 +41,7 @@ impl Place {
     }
 
     async fn usual() -> Self {
-        Self::new(Offer::default(), Resource::default()).await
+        Self::new(AuthorizationSetup::default(), Resource::default()).await
     }
 
     fn login(&self) -> Login {
@@ -57,15 +59,15 @@ impl Place {
         Login::new(entry.name.clone(), http, resolved.oauth, files)
     }
 
-    async fn log_in(&self) -> Result<LoggedIn, OAuthError> {
-        self.login().run(&Consenting::default(), None).await
+    async fn log_in(&self) -> Result<LoginSummary, OAuthError> {
+        self.login().run(&ConsentingUi::default(), None).await
     }
 
     /// Logs in as another process would: the host hears of it by the file alone.
     async fn log_in_and_connect(&self) {
         self.log_in().await.unwrap();
         self.setup
-            .until("s", |link| link.status == Status::Ready)
+            .until("s", |link| link.status == LinkStatus::Ready)
             .await;
     }
 
@@ -84,17 +86,17 @@ impl Place {
 
 /// A person whose browser follows wherever it is sent.
 #[derive(Default)]
-struct Consenting(ConsentingBrowser);
+struct ConsentingUi(ConsentingBrowser);
 
-impl Person for Consenting {
-    fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
-        self.0.enter(&visit.url);
+impl LoginUi for ConsentingUi {
+    fn open_url<'a>(&'a self, visit: &'a AuthorizationPrompt) -> BoxFuture<'a, ()> {
+        self.0.set_url(&visit.url);
         Box::pin(async {})
     }
 
-    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
+    fn read_redirect(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
         Box::pin(async {
-            self.0.go().await.unwrap();
+            self.0.follow().await.unwrap();
             std::future::pending().await
         })
     }
@@ -105,9 +107,9 @@ async fn a_server_without_a_login_waits_for_one_and_a_running_host_takes_it_up()
     for era in [Era::Legacy, Era::Stateless] {
         let behaviour = Behaviour::new().era(era);
         let resource = Resource::with(|resource| resource.behaviour = behaviour);
-        let place = Place::new(Offer::default(), resource).await;
+        let place = OAuthFixture::new(AuthorizationSetup::default(), resource).await;
         let status = place.setup.status("s");
-        assert_eq!(status.status, Status::NeedsAuth, "{:?}", status.error);
+        assert_eq!(status.status, LinkStatus::NeedsAuth, "{:?}", status.error);
         let error = status.error.unwrap();
         assert!(error.contains("nobody has logged in yet"), "{error}");
         assert!(error.contains("hermes mcp login s"), "{error}");
@@ -123,13 +125,13 @@ async fn a_server_without_a_login_waits_for_one_and_a_running_host_takes_it_up()
 #[tokio::test]
 async fn an_expired_token_is_renewed_once_for_all_calls_that_meet_it() {
     let resource = Resource::default();
-    let authorization = AuthorizationServer::start(Offer::default());
+    let authorization = AuthorizationServer::start(AuthorizationSetup::default());
     let mcp = authorization.protect(resource);
     let entry = json!({
         "url": mcp.url(), "auth": "oauth", "supports_parallel_tool_calls": true,
     });
     let setup = Setup::start(json!({ "s": entry })).await;
-    let place = Place {
+    let place = OAuthFixture {
         setup,
         authorization,
         mcp,
@@ -148,7 +150,7 @@ async fn an_expired_token_is_renewed_once_for_all_calls_that_meet_it() {
 
 #[tokio::test]
 async fn a_login_that_is_withdrawn_is_asked_for_again() {
-    let place = Place::usual().await;
+    let place = OAuthFixture::usual().await;
     place.log_in_and_connect().await;
     place.authorization.revoke_everything();
     let told = place.echo().await;
@@ -158,7 +160,7 @@ async fn a_login_that_is_withdrawn_is_asked_for_again() {
     assert!(error.contains("`hermes mcp login s`"), "{error}");
     place
         .setup
-        .until("s", |link| link.status == Status::NeedsAuth)
+        .until("s", |link| link.status == LinkStatus::NeedsAuth)
         .await;
     let error = place.setup.status("s").error.unwrap();
     assert!(error.contains("invalid_grant"), "{error}");
@@ -172,12 +174,12 @@ async fn a_tool_that_needs_more_rights_leaves_the_others_at_work() {
         resource.scope = Some("mcp:read".to_owned());
         resource.tool_scopes = vec![("counter".to_owned(), "mcp:write".to_owned())];
     });
-    let place = Place::new(Offer::default(), resource).await;
+    let place = OAuthFixture::new(AuthorizationSetup::default(), resource).await;
     place.log_in_and_connect().await;
     let told = place.setup.call("mcp_s_counter", json!({})).await;
     assert_eq!(told["needs_reauth"], true, "{told}");
     assert_eq!(place.echo().await, json!({ "result": "hi" }));
-    assert_eq!(place.setup.status("s").status, Status::Ready);
+    assert_eq!(place.setup.status("s").status, LinkStatus::Ready);
 
     let logged_in = place.log_in().await.unwrap();
     let scope = logged_in.scope.unwrap();
@@ -191,7 +193,7 @@ async fn a_tool_that_needs_more_rights_leaves_the_others_at_work() {
 
 #[tokio::test]
 async fn a_token_that_somebody_else_wrote_is_used_for_the_next_request() {
-    let place = Place::usual().await;
+    let place = OAuthFixture::usual().await;
     place.log_in_and_connect().await;
     let old = place.login().files().tokens().unwrap();
     place.log_in().await.unwrap();
@@ -205,12 +207,12 @@ async fn a_token_that_somebody_else_wrote_is_used_for_the_next_request() {
 
 #[tokio::test]
 async fn a_logout_elsewhere_ends_the_use_of_its_token() {
-    let place = Place::usual().await;
+    let place = OAuthFixture::usual().await;
     place.log_in_and_connect().await;
     let login = place.login();
     login
         .files()
-        .forget(hermes_mcp::oauth::Forgotten::Login)
+        .delete(hermes_mcp::oauth::ForgetScope::Login)
         .unwrap();
     let told = place.echo().await;
     assert_eq!(told["needs_reauth"], true, "{told}");
@@ -218,7 +220,7 @@ async fn a_logout_elsewhere_ends_the_use_of_its_token() {
 
 #[tokio::test]
 async fn a_token_file_that_is_damaged_while_it_is_used_asks_for_a_login_and_takes_the_next() {
-    let place = Place::usual().await;
+    let place = OAuthFixture::usual().await;
     place.log_in_and_connect().await;
     let file = place.setup.path("mcp-tokens/s.json");
     for damage in ["", "{\"access_token\": \"half of i", "[1]"] {
@@ -227,7 +229,7 @@ async fn a_token_file_that_is_damaged_while_it_is_used_asks_for_a_login_and_take
         assert_eq!(told["needs_reauth"], true, "{damage}: {told}");
         place
             .setup
-            .until("s", |link| link.status == Status::NeedsAuth)
+            .until("s", |link| link.status == LinkStatus::NeedsAuth)
             .await;
         let error = place.setup.status("s").error.unwrap();
         assert!(error.contains("s.json is damaged"), "{error}");
@@ -241,7 +243,7 @@ async fn a_token_file_that_is_damaged_while_it_is_used_asks_for_a_login_and_take
 async fn a_token_file_that_is_opened_to_others_while_it_is_used_is_closed_again() {
     let log = Log::default();
     let _capturing = log.capture();
-    let place = Place::usual().await;
+    let place = OAuthFixture::usual().await;
     place.log_in_and_connect().await;
     let file = place.setup.path("mcp-tokens/s.json");
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
@@ -254,14 +256,14 @@ async fn a_token_file_that_is_opened_to_others_while_it_is_used_is_closed_again(
 
 /// A person who copies the last address out of the browser.
 #[derive(Default)]
-struct Pasting(Mutex<Option<Visit>>);
-impl Person for Pasting {
-    fn visit<'a>(&'a self, visit: &'a Visit) -> BoxFuture<'a, ()> {
-        assert!(!visit.is_waited_for);
+struct PastingUi(Mutex<Option<AuthorizationPrompt>>);
+impl LoginUi for PastingUi {
+    fn open_url<'a>(&'a self, visit: &'a AuthorizationPrompt) -> BoxFuture<'a, ()> {
+        assert!(!visit.has_listener);
         *self.0.lock().unwrap() = Some(visit.clone());
         Box::pin(async {})
     }
-    fn paste(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
+    fn read_redirect(&self) -> BoxFuture<'_, Result<String, OAuthError>> {
         Box::pin(async {
             let visit = self.0.lock().unwrap().take().unwrap();
             let back = tokio::task::spawn_blocking(move || {
@@ -274,29 +276,29 @@ impl Person for Pasting {
 
 #[tokio::test]
 async fn a_paste_flow_opens_no_port() {
-    let place = Place::usual().await;
+    let place = OAuthFixture::usual().await;
     let login = place.login();
     login
-        .run(&Pasting::default(), Some(Flow::Paste))
+        .run(&PastingUi::default(), Some(LoginFlow::Paste))
         .await
         .unwrap();
     place
         .setup
-        .until("s", |link| link.status == Status::Ready)
+        .until("s", |link| link.status == LinkStatus::Ready)
         .await;
 }
 
 #[tokio::test]
 async fn start_up_does_not_wait_for_an_authorization_server() {
-    let mut authorization = AuthorizationServer::start(Offer::default());
+    let mut authorization = AuthorizationServer::start(AuthorizationSetup::default());
     let mcp = authorization.protect(Resource::default());
     authorization.stop();
     let began = std::time::Instant::now();
     let setup = Setup::start(json!({ "s": {"url": mcp.url(), "auth": "oauth"} })).await;
-    assert!(began.elapsed() < PATIENCE / 2);
-    assert_eq!(setup.status("s").status, Status::NeedsAuth);
+    assert!(began.elapsed() < TIMEOUT / 2);
+    assert_eq!(setup.status("s").status, LinkStatus::NeedsAuth);
     let limit = Duration::from_secs(30);
     let host = &setup.host;
     let name = ServerName::new("s");
-    assert!(host.settled(limit).await.contains(&name));
+    assert!(host.wait_until_settled(limit).await.contains(&name));
 }

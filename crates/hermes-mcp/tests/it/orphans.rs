@@ -3,14 +3,14 @@
 use std::{path::Path, time::Duration};
 
 use hermes_config::{Home, Settings};
-use hermes_mcp::{Host, HostOptions, link::Status, process::records};
+use hermes_mcp::{Host, HostOptions, link::LinkStatus, process::records};
 use hermes_testkit::{
-    Behaviour, Discover, Era, Grandchild, TemporaryHome, descendants, eventually, process_exists,
-    zombies,
+    Behaviour, DiscoverBehaviour, Era, Grandchild, TemporaryHome, descendants, eventually,
+    process_exists, zombies,
 };
 use serde_json::json;
 
-use crate::host::{SOON, TestHost, config, guard, listen, pids, stdio, with};
+use crate::test_host::{TIMEOUT, TestHost, config, guard, listen, pids, stdio, with};
 
 /// A server with an attached and a detached grandchild; all three pids go to `file`.
 fn family(file: &Path) -> Behaviour {
@@ -30,13 +30,13 @@ fn stubborn_family(file: &Path) -> Behaviour {
 
 /// Waits until a family of three has been started and returns its pids.
 async fn started(file: &Path) -> Vec<u32> {
-    assert!(eventually(SOON, || pids(file).len() >= 3).await);
+    assert!(eventually(TIMEOUT, || pids(file).len() >= 3).await);
     pids(file)
 }
 
 /// What `mcp ps` would show.
 fn recorded_processes(host: &TestHost) -> Vec<records::ProcessRecord> {
-    records::list(&host.home.path().join("run"))
+    records::list_processes(&host.home.path().join("run"))
 }
 
 /// Whether nothing is left of them; what ends in the background gets its time.
@@ -88,7 +88,9 @@ async fn a_removed_server_takes_its_tree_along() {
 async fn a_failed_handshake_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pids");
-    let hopeless = family(&file).era(Era::Legacy).discover(Discover::Silent);
+    let hopeless = family(&file)
+        .era(Era::Legacy)
+        .discover(DiscoverBehaviour::Silent);
     let entry = with(stdio(&hopeless), "protocol", "stateless");
     let host = TestHost::start(&[("server", with(entry, "connect_timeout", 2))]).await;
     host.until("server", |link| link.error.is_some()).await;
@@ -104,7 +106,7 @@ async fn a_handshake_cut_short_by_its_time_limit_leaves_nothing() {
     let entry = with(stdio(&stuck), "connect_timeout", 2);
     let host = TestHost::start(&[("server", entry)]).await;
     let tree = started(&file).await;
-    host.reaches("server", Status::Reconnecting).await;
+    host.reaches("server", LinkStatus::Reconnecting).await;
     assert!(are_gone(&tree[..3]).await);
     let recorded = recorded_processes(&host);
     assert!(
@@ -145,7 +147,7 @@ async fn a_host_dropped_while_it_connects_leaves_nothing() {
     let stuck = family(&file).process(|process| process.start_delay_ms = 600_000);
     let host = TestHost::start(&[("server", stdio(&stuck))]).await;
     let tree = started(&file).await;
-    assert_eq!(host.status("server").status, Status::Connecting);
+    assert_eq!(host.status("server").status, LinkStatus::Connecting);
     drop(host);
     assert!(are_gone(&tree).await);
 }
@@ -160,7 +162,7 @@ async fn a_host_dropped_while_it_is_connected_leaves_nothing() {
     drop(host);
     assert!(are_gone(&tree).await);
     let guard_is_gone = || descendants(std::process::id()).is_empty();
-    assert!(eventually(SOON, guard_is_gone).await);
+    assert!(eventually(TIMEOUT, guard_is_gone).await);
 }
 
 #[test]
@@ -198,7 +200,7 @@ async fn a_panic_in_a_connection_takes_its_tree_along_and_nothing_else() {
         tree
     };
     assert_eq!(tree.len(), 3, "it is not started again");
-    assert_eq!(host.status("unlucky").status, Status::Stopped);
+    assert_eq!(host.status("unlucky").status, LinkStatus::Stopped);
     assert_eq!(
         host.text("healthy", "echo", json!({ "text": "a" })).await,
         "a"
@@ -246,7 +248,7 @@ async fn nothing_outlives_a_host_that_is_killed_and_the_next_one_starts_clean() 
         let pids: Vec<u32> = recorded_processes(&host).iter().map(|r| r.pid).collect();
         pids == [host.pid("server")]
     };
-    assert!(eventually(SOON, only_ours).await);
+    assert!(eventually(TIMEOUT, only_ours).await);
 }
 
 fn open_files() -> usize {
@@ -264,7 +266,7 @@ async fn a_hundred_restarts_leave_one_child_and_no_trace() {
     host.remembered("server").await;
     // It is opened a little later, and stays open.
     let log = host.home.path().join("logs/mcp-stderr.log");
-    assert!(eventually(SOON, || log.exists()).await);
+    assert!(eventually(TIMEOUT, || log.exists()).await);
     let before = open_files();
     let mut seen = std::collections::HashSet::from([host.pid("server")]);
     for number in 1..=100 {
@@ -277,14 +279,14 @@ async fn a_hundred_restarts_leave_one_child_and_no_trace() {
     assert_eq!(alive, [&host.pid("server")]);
     // The watchdog, the guard, the server.
     let three_left = || descendants(std::process::id()).len() == 3;
-    assert!(eventually(SOON, three_left).await);
+    assert!(eventually(TIMEOUT, three_left).await);
     assert!(zombies(std::process::id()).is_empty());
     for process in descendants(std::process::id()) {
         assert!(zombies(process).is_empty());
     }
     let files = || open_files() == before;
     assert!(
-        eventually(SOON, files).await,
+        eventually(TIMEOUT, files).await,
         "{before} -> {}",
         open_files()
     );

@@ -13,26 +13,26 @@ use std::{
 };
 
 use hermes_config::ServerName;
-use hermes_mcp::process::{Child, Guard, GuardProgram, SpawnRequest};
+use hermes_mcp::process::{GuardHandle, GuardProgram, SpawnRequest, SpawnedServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Far longer than anything here takes, so that a busy machine fails no test.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The variable by which a test recognises every process of its servers' trees.
 const MARK: &str = "HERMES_TEST_MARK";
 
-fn guard() -> Guard {
-    Guard::new(GuardProgram {
+fn guard() -> GuardHandle {
+    GuardHandle::new(GuardProgram {
         path: env!("CARGO_BIN_EXE_hermes-mcp-guard").into(),
         args: Vec::new(),
     })
 }
 
 /// Processes that carry one mark.
-struct Marked(String);
+struct MarkedProcess(String);
 
-impl Marked {
+impl MarkedProcess {
     fn new(test: &str) -> Self {
         Self(format!("{test}-{}", std::process::id()))
     }
@@ -74,7 +74,7 @@ impl Marked {
     async fn wait_for(&self, count: usize) {
         let done = || self.pids().len() == count;
         assert!(
-            within(PATIENCE, done).await,
+            within(TIMEOUT, done).await,
             "{count} processes expected, there are {:?}",
             self.pids()
         );
@@ -116,7 +116,7 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 /// The guard itself, which is the only child of the watchdog that the host has started.
-fn below_sentry(guard: &Guard) -> u32 {
+fn below_watchdog(guard: &GuardHandle) -> u32 {
     let below = children(guard.pid().unwrap());
     assert_eq!(below.len(), 1);
     below[0]
@@ -131,14 +131,14 @@ fn signal(pid: u32, name: &str) {
 }
 
 /// Everything the server prints until it closes stdout.
-async fn output(child: &mut Child) -> String {
+async fn output(child: &mut SpawnedServer) -> String {
     let mut text = String::new();
     child.stdout.read_to_string(&mut text).await.unwrap();
     text
 }
 
 /// Returns when a `cat` has answered: it is past loading its libraries then.
-async fn echo(child: &mut Child) {
+async fn echo(child: &mut SpawnedServer) {
     child.stdin.write_all(b"x").await.unwrap();
     child.stdout.read_exact(&mut [0]).await.unwrap();
 }
@@ -167,5 +167,5 @@ fn runs_alone(test: &str) -> bool {
 
 /// Waits until a server's script has created `file`.
 async fn created(file: &Path) {
-    assert!(within(PATIENCE, || file.exists()).await);
+    assert!(within(TIMEOUT, || file.exists()).await);
 }

@@ -1,15 +1,15 @@
 //! Servers that others wrote, pinned to a version: a second opinion on the protocol.
 
-mod cold;
 mod everything;
 mod node;
+mod package_fetch;
 mod python;
 mod restarts;
 mod sandboxed;
 
 use std::path::PathBuf;
 
-use hermes_mcp::registry::Origin;
+use hermes_mcp::registry::ToolOrigin;
 
 use crate::setup::Setup;
 
@@ -43,8 +43,8 @@ fn own_tools(setup: &Setup) -> Vec<String> {
     let registry = setup.host.registry();
     let own = registry
         .tools()
-        .filter(|tool| matches!(tool.origin, Origin::Native(_)));
-    own.map(|tool| tool.original().to_owned()).collect()
+        .filter(|tool| matches!(tool.origin, ToolOrigin::Native(_)));
+    own.map(|tool| tool.original_name().to_owned()).collect()
 }
 
 /// The Node that runs the servers of npm.

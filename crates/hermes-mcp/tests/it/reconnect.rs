@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_mcp::link::Status;
+use hermes_mcp::link::LinkStatus;
 use hermes_testkit::{
     Behaviour, Era, Grandchild, HttpServer, Tool, eventually, process_exists, recorded,
 };
 use serde_json::json;
 
-use crate::host::{BehaviourFile, SOON, TestHost, kill, pids, stdio, stdio_from};
+use crate::test_host::{BehaviourFile, TIMEOUT, TestHost, kill, pids, stdio, stdio_from};
 
 /// A server is known to be lost this soon.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -23,13 +23,13 @@ async fn a_killed_server_is_missed_at_once_and_comes_back_with_its_tools() {
     let killed = Instant::now();
     let link = host.until("server", |link| link.session.is_none()).await;
     assert!(killed.elapsed() < AT_ONCE, "{:?}", killed.elapsed());
-    assert_eq!(link.status, Status::Reconnecting);
+    assert_eq!(link.status, LinkStatus::Reconnecting);
     assert_eq!(host.tools("server"), before, "the tools stay meanwhile");
     let link = host.until("server", |link| link.error.is_some()).await;
     let error = link.error.unwrap().text;
     assert!(error.contains("signal 9"), "{error}");
 
-    let link = host.reaches("server", Status::Ready).await;
+    let link = host.reaches("server", LinkStatus::Ready).await;
     assert_eq!(link.restarts, 1);
     assert!(link.error.is_none());
     assert_ne!(link.session.unwrap().pid, session.pid);
@@ -61,7 +61,7 @@ async fn a_loss_is_noticed_at_once_even_if_the_rest_of_the_tree_lingers() {
     let killed = Instant::now();
     let link = host.until("server", |link| link.session.is_none()).await;
     assert!(killed.elapsed() < AT_ONCE, "{:?}", killed.elapsed());
-    assert_eq!(link.status, Status::Reconnecting);
+    assert_eq!(link.status, LinkStatus::Reconnecting);
     let new = host.ready("server").await;
     assert_ne!(new.pid, session.pid);
     for pid in tree {
@@ -113,7 +113,7 @@ async fn a_server_that_was_down_at_start_is_published_once_it_is_up() {
     server.stop();
     let host = TestHost::start(&[("late", json!({ "url": server.url() }))]).await;
     let link = host.until("late", |link| link.error.is_some()).await;
-    assert_eq!(link.status, Status::Reconnecting);
+    assert_eq!(link.status, LinkStatus::Reconnecting);
     assert!(host.tools("late").is_empty());
 
     let _server = HttpServer::start_on(server.port(), Behaviour::new());
@@ -131,7 +131,7 @@ async fn a_remote_server_that_restarts_is_used_again() {
         host.ready("remote").await;
         server.stop();
         let again = HttpServer::start_on(port, Behaviour::new().era(era));
-        let works = eventually(SOON, || !again.requests().is_empty());
+        let works = eventually(TIMEOUT, || !again.requests().is_empty());
         // A call finds out, if the connection has not yet.
         let call = async {
             loop {
@@ -142,7 +142,7 @@ async fn a_remote_server_that_restarts_is_used_again() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        let (reached, called) = tokio::join!(works, tokio::time::timeout(SOON, call));
+        let (reached, called) = tokio::join!(works, tokio::time::timeout(TIMEOUT, call));
         assert!(reached && called.is_ok(), "{era:?}");
     }
 }
@@ -151,10 +151,10 @@ async fn a_remote_server_that_restarts_is_used_again() {
 async fn park(host: &TestHost, server: &str) {
     for _ in 0..10 {
         let link = host.until(server, |link| link.error.is_some()).await;
-        if link.status == Status::Parked {
+        if link.status == LinkStatus::Parked {
             return;
         }
-        host.host.discover();
+        host.host.retry_failed();
         host.until(server, |now| now.attempts_ended > link.attempts_ended)
             .await;
     }
@@ -192,14 +192,14 @@ async fn five_failures_park_a_server_and_a_call_revives_it() {
         error.contains("parked") && error.contains("out of order"),
         "{error}"
     );
-    assert_eq!(host.status("server").status, Status::Parked);
+    assert_eq!(host.status("server").status, LinkStatus::Parked);
 
     file.set(&Behaviour::new());
     assert_eq!(
         host.text("server", "echo", json!({ "text": "a" })).await,
         "a"
     );
-    assert_eq!(host.status("server").status, Status::Ready);
+    assert_eq!(host.status("server").status, LinkStatus::Ready);
     assert!(host.tools("server").len() > 20);
 }
 
@@ -215,9 +215,9 @@ async fn a_server_that_comes_and_goes_ends_parked() {
             })
             .await;
         let expected = if losses < 6 {
-            Status::Reconnecting
+            LinkStatus::Reconnecting
         } else {
-            Status::Parked
+            LinkStatus::Parked
         };
         assert_eq!(link.status, expected, "after {losses} losses");
         host.host.wake(&hermes_config::ServerName::new("server"));
@@ -237,7 +237,7 @@ async fn pauses_grow_until_the_server_is_parked() {
         process.pid_file = Some(starts.clone());
     });
     broken.process.exit_at_start = Some(hermes_testkit::ExitAtStart::default());
-    let entry = crate::host::with(stdio(&broken), "protocol", "legacy");
+    let entry = crate::test_host::with(stdio(&broken), "protocol", "legacy");
     let host = TestHost::start(&[("server", entry)]).await;
     let mut pauses = Vec::new();
     for attempt in 1..=6 {
@@ -249,7 +249,7 @@ async fn pauses_grow_until_the_server_is_parked() {
         drop(failed.unwrap());
         pauses.push(Instant::now());
     }
-    assert_eq!(host.status("server").status, Status::Parked);
+    assert_eq!(host.status("server").status, LinkStatus::Parked);
     for (number, pair) in pauses.windows(2).enumerate() {
         let least = Duration::from_secs(1 << number).mul_f64(0.8);
         assert!(

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use hermes_mcp::link::Status;
+use hermes_mcp::link::LinkStatus;
 use hermes_testkit::{Behaviour, Era, eventually, process_exists, recorded};
 use serde_json::json;
 
-use crate::host::{SOON, TestHost, stdio, with};
+use crate::test_host::{TIMEOUT, TestHost, stdio, with};
 
 #[tokio::test]
 async fn a_quiet_legacy_session_is_pinged_and_a_stateless_one_is_not() {
@@ -20,7 +20,7 @@ async fn a_quiet_legacy_session_is_pinged_and_a_stateless_one_is_not() {
     let session = host.ready("legacy").await;
     host.ready("stateless").await;
     let pings = || recorded(&record("legacy"), "ping").len();
-    assert!(eventually(SOON, || pings() >= 1).await);
+    assert!(eventually(TIMEOUT, || pings() >= 1).await);
     assert!(recorded(&record("stateless"), "ping").is_empty());
     assert!(std::sync::Arc::ptr_eq(
         &session,
@@ -35,9 +35,9 @@ async fn an_idle_server_is_stopped_and_the_next_call_starts_it() {
     let pid = host.ready("server").await.pid.unwrap();
     let tools = host.tools("server");
 
-    let link = host.reaches("server", Status::Lazy).await;
+    let link = host.reaches("server", LinkStatus::Lazy).await;
     assert!(link.session.is_none());
-    assert!(eventually(SOON, || !process_exists(pid)).await);
+    assert!(eventually(TIMEOUT, || !process_exists(pid)).await);
     assert_eq!(host.tools("server"), tools);
     assert_eq!(host.status("server").attempt, 0);
 
@@ -46,7 +46,7 @@ async fn an_idle_server_is_stopped_and_the_next_call_starts_it() {
         "a"
     );
     assert_ne!(host.pid("server"), pid);
-    host.reaches("server", Status::Lazy).await;
+    host.reaches("server", LinkStatus::Lazy).await;
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_call_to_a_server_that_is_being_stopped_gets_a_new_one() {
     let entry = with(stdio(&slow_to_leave), "idle_timeout_seconds", 1);
     let host = TestHost::start(&[("server", entry)]).await;
     let old = host.ready("server").await.pid.unwrap();
-    host.reaches("server", Status::Lazy).await;
+    host.reaches("server", LinkStatus::Lazy).await;
     assert!(process_exists(old), "it takes two seconds to be stopped");
     assert_eq!(
         host.text("server", "echo", json!({ "text": "a" })).await,
@@ -71,8 +71,8 @@ async fn an_old_server_is_stopped_but_not_during_a_call() {
     let pid = host.ready("server").await.pid.unwrap();
     let slept = host.text("server", "sleep", json!({ "ms": 2500 })).await;
     assert_eq!(slept, "slept 2500 ms");
-    host.reaches("server", Status::Lazy).await;
-    assert!(eventually(SOON, || !process_exists(pid)).await);
+    host.reaches("server", LinkStatus::Lazy).await;
+    assert!(eventually(TIMEOUT, || !process_exists(pid)).await);
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn a_busy_server_is_not_idle() {
     let slept = host.text("server", "sleep", json!({ "ms": 2500 })).await;
     assert_eq!(slept, "slept 2500 ms");
     assert!(!session.ended.is_cancelled());
-    let ended = tokio::time::timeout(SOON, session.ended.cancelled()).await;
+    let ended = tokio::time::timeout(TIMEOUT, session.ended.cancelled()).await;
     assert!(ended.is_ok());
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use hermes_config::{Settings, Variables};
-use hermes_mcp::link::Status;
+use hermes_mcp::link::LinkStatus;
 use hermes_testkit::{Behaviour, ExitAtStart, HttpServer, TemporaryHome, process_exists, recorded};
 use serde_json::{Value, json};
 
-use crate::host::{BehaviourFile, TestHost, config, stdio, stdio_from, with};
+use crate::test_host::{BehaviourFile, TestHost, config, stdio, stdio_from, with};
 
 fn named(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -52,7 +52,7 @@ async fn only_what_changed_is_touched() {
     assert_eq!(report.restarted, named(&["changed"]));
     assert_eq!(report.unchanged, named(&["kept"]));
     assert_eq!(report.retried, named(&[]));
-    assert!(!report.is_quiet());
+    assert!(!report.is_noop());
 
     for pid in gone {
         assert!(!process_exists(pid));
@@ -65,7 +65,7 @@ async fn only_what_changed_is_touched() {
     assert_eq!(info.name, "after");
     let order: Vec<String> = host.host.status().into_iter().map(|s| s.name).collect();
     assert_eq!(order, ["added", "changed", "kept", "switched_off"]);
-    assert_eq!(host.status("switched_off").status, Status::Disabled);
+    assert_eq!(host.status("switched_off").status, LinkStatus::Disabled);
     assert!(host.tools("removed").is_empty());
 }
 
@@ -75,7 +75,7 @@ async fn nothing_changed_means_nothing_done() {
     let host = TestHost::start(&servers).await;
     let session = host.ready("server").await;
     let report = host.reload(&servers).await;
-    assert!(report.is_quiet());
+    assert!(report.is_noop());
     assert_eq!(report.unchanged, named(&["server"]));
     assert!(Arc::ptr_eq(&session, &host.ready("server").await));
 }
@@ -90,7 +90,7 @@ async fn filters_and_limits_apply_without_a_restart() {
     let tools = json!({ "include": ["echo", "sleep"], "resources": false, "prompts": false });
     let filtered = with(with(entry.clone(), "tools", tools), "timeout", 1);
     let report = host.reload(&[("server", filtered)]).await;
-    assert!(report.is_quiet());
+    assert!(report.is_noop());
     assert_eq!(host.tools("server"), ["echo", "sleep"]);
     let outcome = host.call("server", "sleep", json!({ "ms": 60_000 })).await;
     assert!(outcome.text().contains("timed out"), "{}", outcome.text());
@@ -137,7 +137,7 @@ async fn a_changed_variable_restarts_the_servers_that_use_it() {
     let other = host.ready("other").await;
 
     host.home.write_env("USED=before\nUNUSED=after\n");
-    assert!(host.reload(&servers).await.is_quiet());
+    assert!(host.reload(&servers).await.is_noop());
 
     host.home.write_env("USED=after\nUNUSED=after\n");
     let report = host.reload(&servers).await;
@@ -163,7 +163,7 @@ async fn failed_servers_are_tried_again() {
     ];
     let host = TestHost::start(&servers).await;
     host.until("failed", |link| link.error.is_some()).await;
-    let link = host.reaches("locked", Status::NeedsAuth).await;
+    let link = host.reaches("locked", LinkStatus::NeedsAuth).await;
     let error = link.error.unwrap().to_string();
     assert!(error.contains("hermes mcp login locked"), "{error}");
     assert!(host.tools("locked").is_empty());
@@ -174,7 +174,7 @@ async fn failed_servers_are_tried_again() {
     let _open = HttpServer::start_on(port, Behaviour::new());
     let report = host.reload(&servers).await;
     assert_eq!(report.retried, named(&["failed", "locked"]));
-    assert!(!report.is_quiet());
+    assert!(!report.is_noop());
     host.ready("failed").await;
     host.ready("locked").await;
 }
@@ -188,10 +188,10 @@ async fn a_parked_server_is_tried_again() {
     let host = TestHost::start(&servers).await;
     loop {
         let link = host.until("server", |link| link.error.is_some()).await;
-        if link.status == Status::Parked {
+        if link.status == LinkStatus::Parked {
             break;
         }
-        host.host.discover();
+        host.host.retry_failed();
         let ended = link.attempts_ended;
         host.until("server", |link| link.attempts_ended > ended)
             .await;
@@ -209,10 +209,10 @@ async fn a_reference_that_resolves_again_brings_its_server_back() {
     let entry = with(entry, "env", json!({ "KEY": "${file:key.txt}" }));
     let servers = [("server", entry)];
     let host = TestHost::start(&servers).await;
-    host.reaches("server", Status::Invalid).await;
+    host.reaches("server", LinkStatus::Invalid).await;
     host.home.write("key.txt", "value\n");
     let report = host.reload(&servers).await;
-    assert!(!report.is_quiet());
+    assert!(!report.is_noop());
     host.ready("server").await;
 }
 
@@ -246,7 +246,7 @@ async fn reloads_at_the_same_time_agree() {
         process.exit_at_start = Some(ExitAtStart::default());
     });
     let host = TestHost::start(&[("server", stdio(&failing))]).await;
-    host.home.write_config(&crate::host::config(&[(
+    host.home.write_config(&crate::test_host::config(&[(
         "server",
         stdio(&Behaviour::new()),
     )]));

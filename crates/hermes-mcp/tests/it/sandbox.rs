@@ -7,8 +7,8 @@ use std::{
 };
 
 use hermes_mcp::{
-    link::Status,
-    sandbox::{Network, Support},
+    link::LinkStatus,
+    sandbox::{NetworkAccess, SandboxSupport},
 };
 use hermes_testkit::{Behaviour, TemporaryHome, Tool};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::setup::{Setup, stdio, with_neighbour};
 
 /// Whether this kernel can do what these tests are about.
 pub(crate) fn can_confine() -> bool {
-    let support = Support::of_this_machine();
+    let support = SandboxSupport::detect();
     let can = support.landlock.is_some() && support.seccomp;
     if !can {
         println!("SKIPPED: {support:?} is not enough to confine a process");
@@ -26,11 +26,11 @@ pub(crate) fn can_confine() -> bool {
 }
 
 /// A home with directories and a file in each.
-struct Ground {
+struct SandboxFixture {
     home: TemporaryHome,
 }
 
-impl Ground {
+impl SandboxFixture {
     fn new() -> Self {
         let home = TemporaryHome::new();
         for name in ["inside", "work", "outside"] {
@@ -79,7 +79,7 @@ async fn a_confined_server_reaches_what_is_listed_and_the_rest_is_blamed_on_the_
     if !can_confine() {
         return;
     }
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let file = |directory: &str| ground.file(directory, "file");
     let (inside, work, outside) = (file("inside"), file("work"), file("outside"));
     let new_inside = ground.file("inside", "new");
@@ -114,7 +114,7 @@ async fn a_confined_server_reaches_what_is_listed_and_the_rest_is_blamed_on_the_
     assert_eq!(error, "no such city");
     let sandbox = setup.status("s").sandbox.unwrap();
     assert!(sandbox.plan.support.landlock.is_some() && sandbox.warnings.is_empty());
-    assert_eq!(sandbox.plan.network, Network::Allowed);
+    assert_eq!(sandbox.plan.network, NetworkAccess::Allowed);
     setup.assert_neighbour_is_well().await;
     setup.host.shutdown().await;
 }
@@ -124,7 +124,7 @@ async fn what_a_confined_server_starts_is_confined_too() {
     if !can_confine() {
         return;
     }
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let (inside, outside) = (
         ground.file("inside", "file"),
         ground.file("outside", "file"),
@@ -146,7 +146,7 @@ async fn a_server_without_a_network_makes_no_socket() {
     if !can_confine() {
         return;
     }
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let socket = ground.file("work", "socket");
@@ -180,7 +180,7 @@ async fn a_server_without_unix_sockets_keeps_the_network_and_pairs() {
     if !can_confine() {
         return;
     }
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let socket = ground.file("work", "socket");
@@ -211,7 +211,7 @@ async fn a_confined_server_makes_no_user_namespace() {
     if !can_confine() {
         return;
     }
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let servers = json!({ "s": ground.server(json!({})), "open": open_server() });
     let setup = Setup::in_home(ground.home, servers).await;
     for (call, refusal) in [
@@ -235,7 +235,7 @@ async fn system_calls_that_reach_into_others_are_refused() {
     if !can_confine() {
         return;
     }
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let servers = json!({ "s": ground.server(json!({})), "open": open_server() });
     let setup = Setup::in_home(ground.home, servers).await;
     let error = reach(&setup, "call", "").await.unwrap_err();
@@ -252,7 +252,7 @@ async fn a_confined_server_has_a_place_for_temporary_files_and_starts_there() {
     if !can_confine() {
         return;
     }
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let servers = json!({ "s": ground.server(json!({})) });
     let setup = Setup::in_home(ground.home, servers).await;
     let own = setup.path("cache/sandbox/s");
@@ -284,13 +284,15 @@ async fn a_server_without_a_sandbox_is_left_alone() {
 
 #[tokio::test]
 async fn without_support_of_the_kernel_a_server_runs_with_a_warning_unless_that_is_forbidden() {
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let outside = ground.file("outside", "file");
     let servers = with_neighbour(json!({
         "s": ground.server(json!({ "network": "deny" })),
         "strict": ground.server(json!({ "required": true })),
     }));
-    let none = |options: &mut hermes_mcp::HostOptions| options.support = Some(Support::NONE);
+    let none = |options: &mut hermes_mcp::HostOptions| {
+        options.sandbox_support = Some(SandboxSupport::NONE)
+    };
     let setup = Setup::with_options(ground.home, servers, none).await;
 
     setup.assert_ready("s");
@@ -305,7 +307,7 @@ async fn without_support_of_the_kernel_a_server_runs_with_a_warning_unless_that_
         "{warnings:?}"
     );
     let strict = setup.status("strict");
-    assert_eq!(strict.status, Status::Invalid);
+    assert_eq!(strict.status, LinkStatus::Invalid);
     let reason = strict.error.unwrap();
     assert!(reason.contains("`sandbox.required`"), "{reason}");
     setup.assert_neighbour_is_well().await;
@@ -317,7 +319,7 @@ async fn a_server_that_can_not_start_in_its_sandbox_is_told_apart_from_a_broken_
     if !can_confine() {
         return;
     }
-    let ground = Ground::new();
+    let ground = SandboxFixture::new();
     let outside = ground.file("outside", "file");
     let script = ground.file("outside", "server");
     std::fs::write(&script, "#!/bin/sh\n").unwrap();

@@ -8,17 +8,17 @@ use std::{
 
 use hermes_config::{Home, ServerName, Settings};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, Inquiries,
-    inquiry::NobodyToAsk,
-    link::{Link, Status},
+    CallOptions, Host, HostOptions, ServerRequestHandler,
+    link::{Link, LinkStatus},
     process::GuardProgram,
+    server_request::NoHandler,
     status::ServerStatus,
 };
 use hermes_testkit::{Behaviour, Era, HttpServer, HttpTransport, TemporaryHome, binary};
 use serde_json::{Map, Value, json};
 
 /// Far longer than anything here takes, so that a busy machine fails no test.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A host and the home it serves.
 pub(crate) struct Setup {
@@ -33,15 +33,15 @@ impl Setup {
     }
 
     pub(crate) async fn in_home(home: TemporaryHome, servers: Value) -> Self {
-        Self::answering(home, servers, Arc::new(NobodyToAsk)).await
+        Self::with_handler(home, servers, Arc::new(NoHandler)).await
     }
 
-    pub(crate) async fn answering(
+    pub(crate) async fn with_handler(
         home: TemporaryHome,
         servers: Value,
-        inquiries: Arc<dyn Inquiries>,
+        inquiries: Arc<dyn ServerRequestHandler>,
     ) -> Self {
-        Self::with_options(home, servers, |options| options.inquiries = inquiries).await
+        Self::with_options(home, servers, |options| options.request_handler = inquiries).await
     }
 
     pub(crate) async fn with_options(
@@ -61,7 +61,7 @@ impl Setup {
         let mut options = HostOptions::new(place, guard);
         change(&mut options);
         let host = Host::start(options, &settings).await;
-        host.settled(PATIENCE).await;
+        host.wait_until_settled(TIMEOUT).await;
         Self { host, home }
     }
 
@@ -78,7 +78,7 @@ impl Setup {
         options: &CallOptions,
     ) -> Value {
         let call = Box::pin(self.host.call(name, object(arguments), options));
-        let outcome = tokio::time::timeout(PATIENCE, call).await;
+        let outcome = tokio::time::timeout(TIMEOUT, call).await;
         let outcome = outcome.unwrap_or_else(|_| panic!("`{name}` never came back"));
         serde_json::from_str(&outcome.to_json()).unwrap()
     }
@@ -100,7 +100,7 @@ impl Setup {
     /// Waits until a server's state is as wanted.
     pub(crate) async fn until(&self, server: &str, wanted: impl FnMut(&Link) -> bool) {
         let mut link = self.host.link(&ServerName::new(server)).unwrap();
-        let reached = tokio::time::timeout(PATIENCE, link.wait_for(wanted)).await;
+        let reached = tokio::time::timeout(TIMEOUT, link.wait_for(wanted)).await;
         assert!(
             matches!(reached, Ok(Ok(_))),
             "{:?}",
@@ -110,7 +110,7 @@ impl Setup {
 
     pub(crate) fn assert_ready(&self, server: &str) {
         let status = self.status(server);
-        assert_eq!(status.status, Status::Ready, "{:?}", status.error);
+        assert_eq!(status.status, LinkStatus::Ready, "{:?}", status.error);
     }
 
     /// Whatever the other servers did, this one has not noticed.
@@ -120,7 +120,7 @@ impl Setup {
             .await;
         assert_eq!(told, json!({ "result": "well" }));
         let status = self.status("neighbour");
-        assert_eq!((status.status, status.restarts), (Status::Ready, 0));
+        assert_eq!((status.status, status.restarts), (LinkStatus::Ready, 0));
     }
 
     /// A file of the home.
@@ -162,23 +162,23 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
 
 /// How a server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub(crate) enum TransportKind {
     Stdio,
     Http,
     Sse,
 }
 
 /// Every combination of wire and era that exists.
-pub(crate) const EVERY_WAY: [(Wire, Era); 5] = [
-    (Wire::Stdio, Era::Legacy),
-    (Wire::Stdio, Era::Stateless),
-    (Wire::Http, Era::Legacy),
-    (Wire::Http, Era::Stateless),
-    (Wire::Sse, Era::Legacy),
+pub(crate) const ALL_TRANSPORTS: [(TransportKind, Era); 5] = [
+    (TransportKind::Stdio, Era::Legacy),
+    (TransportKind::Stdio, Era::Stateless),
+    (TransportKind::Http, Era::Legacy),
+    (TransportKind::Http, Era::Stateless),
+    (TransportKind::Sse, Era::Legacy),
 ];
 
 /// A test server and the entry that leads to it.
-pub(crate) struct Peer {
+pub(crate) struct RecordedServer {
     pub(crate) entry: Value,
     /// Where the server records what it received.
     pub(crate) record: PathBuf,
@@ -186,18 +186,18 @@ pub(crate) struct Peer {
     pub(crate) server: Option<HttpServer>,
 }
 
-impl Peer {
+impl RecordedServer {
     /// Serves a behaviour over one wire, recording in the given home.
-    pub(crate) fn new(wire: Wire, behaviour: Behaviour, home: &Path) -> Self {
+    pub(crate) fn new(wire: TransportKind, behaviour: Behaviour, home: &Path) -> Self {
         let record = home.join("record.jsonl");
         let behaviour = behaviour.record(&record);
         let (entry, server) = match wire {
-            Wire::Stdio => (stdio(&behaviour), None),
-            Wire::Http => {
+            TransportKind::Stdio => (stdio(&behaviour), None),
+            TransportKind::Http => {
                 let server = HttpServer::start(behaviour);
                 (http(&server), Some(server))
             }
-            Wire::Sse => {
+            TransportKind::Sse => {
                 let behaviour = behaviour.http(|http| http.transport = HttpTransport::Sse);
                 let server = HttpServer::start(behaviour);
                 let entry = with(http(&server), json!({ "transport": "sse" }));
@@ -233,7 +233,7 @@ impl Peer {
 /// Waits until something can be seen, or fails the test.
 pub(crate) async fn eventually(what: &str, condition: impl FnMut() -> bool) {
     assert!(
-        hermes_testkit::eventually(PATIENCE, condition).await,
+        hermes_testkit::eventually(TIMEOUT, condition).await,
         "never: {what}"
     );
 }

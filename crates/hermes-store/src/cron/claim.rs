@@ -71,7 +71,7 @@ impl Job {
     fn is_claimed(&self, now: &Zoned, lease: Duration) -> bool {
         ["fire_claim", "run_claim"].iter().any(|key| {
             let at = self.get(key).and_then(|claim| claim.get("at")?.as_str());
-            at.and_then(|at| schedule::time(at, now).ok())
+            at.and_then(|at| schedule::parse_time(at, now).ok())
                 .map(|at| seconds_between(&at, now))
                 .is_some_and(|age| age >= 0 && age.unsigned_abs() < lease.as_secs())
         })

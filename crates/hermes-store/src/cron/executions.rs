@@ -7,11 +7,16 @@ use sqlx::sqlite::SqliteRow;
 
 use super::file::cron_dir;
 use crate::{
-    StoreError, clock::zoned_iso, db, db::Database, db::row, file::create_private_dir, random,
+    StoreError,
+    clock::zoned_iso,
+    db,
+    db::{Database, row},
+    file::create_private_dir,
+    random,
 };
 
 /// Maximum number of finished runs.
-const KEPT: i64 = 1000;
+const MAX_FINISHED: i64 = 1000;
 
 /// The record of runs.
 #[derive(Debug)]
@@ -71,19 +76,19 @@ pub struct Execution {
 impl Execution {
     fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
         Ok(Self {
-            id: row::required(found, "id")?,
-            job_id: row::required(found, "job_id")?,
-            source: row::required(found, "source")?,
+            id: row::required_text(found, "id")?,
+            job_id: row::required_text(found, "job_id")?,
+            source: row::required_text(found, "source")?,
             pid: row::integer(found, "pid")?,
             process_started_at: row::optional_integer(found, "process_started_at")?,
-            status: match row::required(found, "status")?.as_str() {
+            status: match row::required_text(found, "status")?.as_str() {
                 "claimed" => ExecutionStatus::Claimed,
                 "running" => ExecutionStatus::Running,
                 "completed" => ExecutionStatus::Completed,
                 "failed" => ExecutionStatus::Failed,
                 _ => ExecutionStatus::Unknown,
             },
-            claimed_at: row::required(found, "claimed_at")?,
+            claimed_at: row::required_text(found, "claimed_at")?,
             started_at: row::text(found, "started_at")?,
             finished_at: row::text(found, "finished_at")?,
             error: row::text(found, "error")?,
@@ -125,7 +130,7 @@ impl Executions {
         write.commit().await?;
         Ok(Self {
             database,
-            process: random::hex(16) + &random::hex(16),
+            process: random::random_hex(16) + &random::random_hex(16),
         })
     }
 
@@ -133,7 +138,7 @@ impl Executions {
     pub fn for_reading(home: &Home) -> Option<Self> {
         let path = cron_dir(home).join("executions.db");
         path.exists().then(|| Self {
-            database: Database::for_reading(&path, db::reader(&path)),
+            database: Database::for_reading(&path, db::reader_options(&path)),
             process: String::new(),
         })
     }
@@ -151,7 +156,7 @@ impl Executions {
         process_started_at: Option<i64>,
         now: &Zoned,
     ) -> Result<String, StoreError> {
-        let id = random::hex(16) + &random::hex(16);
+        let id = random::random_hex(16) + &random::random_hex(16);
         let mut write = self.database.begin().await?;
         sqlx::query(
             "INSERT INTO executions (id, job_id, source, process_id, pid, process_started_at, status, claimed_at) \
@@ -198,7 +203,7 @@ impl Executions {
             "failed"
         };
         let mut write = self.database.begin().await?;
-        end(&mut write, id, status, error, now)
+        record_end(&mut write, id, status, error, now)
             .await
             .map_err(|error| self.database.error(error))?;
         sqlx::query(
@@ -206,7 +211,7 @@ impl Executions {
              WHERE status IN ('completed', 'failed', 'unknown') \
              ORDER BY claimed_at DESC, id DESC LIMIT -1 OFFSET ?1)",
         )
-        .bind(KEPT)
+        .bind(MAX_FINISHED)
         .execute(&mut *write)
         .await
         .map_err(|error| self.database.error(error))?;
@@ -226,12 +231,12 @@ impl Executions {
         .bind(&self.process)
         .fetch_all(self.database.readers())
         .await;
-        let unfinished = self.executions(rows)?;
+        let unfinished = self.read_rows(rows)?;
         let mut recovered = 0;
         for execution in unfinished.iter().filter(|execution| is_gone(execution)) {
             let mut write = self.database.begin().await?;
             let reason = "its process ended before it was done; its result is unknown";
-            end(&mut write, &execution.id, "unknown", Some(reason), now)
+            record_end(&mut write, &execution.id, "unknown", Some(reason), now)
                 .await
                 .map_err(|error| self.database.error(error))?;
             write.commit().await?;
@@ -250,10 +255,10 @@ impl Executions {
         .bind(limit)
         .fetch_all(self.database.readers())
         .await;
-        self.executions(rows)
+        self.read_rows(rows)
     }
 
-    fn executions(
+    fn read_rows(
         &self,
         rows: Result<Vec<SqliteRow>, sqlx::Error>,
     ) -> Result<Vec<Execution>, StoreError> {
@@ -262,7 +267,7 @@ impl Executions {
     }
 }
 
-async fn end(
+async fn record_end(
     connection: &mut sqlx::SqliteConnection,
     id: &str,
     status: &str,

@@ -14,7 +14,7 @@ use super::{Job, JobChanges, JobState, NewJob, ScheduleError};
 use crate::{clock::zoned_iso, file, random};
 
 /// Timeout of the lock: changes take milliseconds, so a longer holder is stuck.
-pub const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The jobs of a home.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,21 +28,13 @@ pub struct CronFile {
 pub enum CronError {
     /// The file, its directory or its lock cannot be used.
     #[error("`{}`: {source}", path.display())]
-    Io {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The file is not a list of jobs. It was not changed.
     #[error("`{}` is damaged: {reason}; correct it or move it away", path.display())]
-    Damaged {
-        path: PathBuf,
-        reason: String,
-    },
+    Damaged { path: PathBuf, reason: String },
     /// No job has that id or name.
     #[error("there is no cron job `{reference}`")]
-    NoSuchJob {
-        reference: String,
-    },
+    NoSuchJob { reference: String },
     /// Several jobs have that name.
     #[error("several cron jobs are called `{reference}`; use an id: {}", ids.join(", "))]
     Ambiguous {
@@ -52,9 +44,7 @@ pub enum CronError {
     },
     /// The id of a new job is taken, or could not name a directory.
     #[error("`{id}` cannot be the id of a new cron job")]
-    BadId {
-        id: String,
-    },
+    BadId { id: String },
     /// Without an agent there must be a script.
     #[error("a job without an agent needs a script")]
     NoScript,
@@ -63,9 +53,7 @@ pub enum CronError {
     Schedule(#[from] ScheduleError),
     /// The job's only time is over.
     #[error("the cron job `{id}` has no time left at which it could run; give it another schedule")]
-    NoNextRun {
-        id: String,
-    },
+    NoNextRun { id: String },
     /// An operator allows no more jobs.
     #[error("the policy allows {most} cron jobs; remove one first")]
     TooMany {
@@ -84,7 +72,7 @@ impl CronFile {
     /// Reads the jobs of a home. A missing file means no jobs.
     pub fn load(home: &Home) -> Result<Self, CronError> {
         let path = jobs_file(home);
-        let text = file::read_if_there(&path).map_err(|source| CronError::Io {
+        let text = file::read_optional(&path).map_err(|source| CronError::Io {
             path: path.clone(),
             source,
         })?;
@@ -101,7 +89,7 @@ impl CronFile {
             reason,
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let document = match crate::json::parse(text) {
+        let document = match crate::json::parse_json(text) {
             Some(document) => document,
             None => serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?,
         };
@@ -131,8 +119,8 @@ impl CronFile {
         change: impl FnOnce(&mut Self) -> Result<T, CronError>,
     ) -> Result<T, CronError> {
         let path = cron_dir(home).join(".jobs.lock");
-        let _lock =
-            file::lock(&path, LOCK_PATIENCE).map_err(|source| CronError::Io { path, source })?;
+        let _lock = file::lock_file(&path, LOCK_TIMEOUT)
+            .map_err(|source| CronError::Io { path, source })?;
         let before = Self::load(home)?;
         let mut after = before.clone();
         let result = change(&mut after)?;
@@ -144,7 +132,7 @@ impl CronFile {
 
     fn save(&self, home: &Home, now: &Zoned) -> Result<(), CronError> {
         let path = jobs_file(home);
-        file::replace(&path, self.text(now).as_bytes())
+        file::replace_file(&path, self.text(now).as_bytes())
             .map_err(|source| CronError::Io { path, source })
     }
 
@@ -194,7 +182,7 @@ impl CronFile {
                 return Err(CronError::BadId { id: id.clone() });
             }
             Some(id) => id.clone(),
-            None => random::hex(12),
+            None => random::random_hex(12),
         };
         let job = new.into_job(id, now);
         if job.next_run_at(now).is_none() {
@@ -214,7 +202,7 @@ impl CronFile {
         now: &Zoned,
     ) -> Result<Job, CronError> {
         let job = self.find_mut(reference)?;
-        job.change(changes, now);
+        job.apply_changes(changes, now);
         let no_agent = job.get("no_agent").and_then(Value::as_bool);
         if no_agent == Some(true) && job.text("script").is_none() {
             return Err(CronError::NoScript);

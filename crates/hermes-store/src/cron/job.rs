@@ -3,7 +3,7 @@
 use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
-use super::schedule::{self, Schedule, Understood};
+use super::schedule::{self, Schedule, ScheduleExplanation};
 use crate::clock::zoned_iso;
 
 /// A job. What we do not know of it is kept.
@@ -84,9 +84,9 @@ impl Job {
     }
 
     /// What its schedule means, and when it runs next.
-    pub fn understood(&self, now: &Zoned) -> Option<Understood> {
+    pub fn explain(&self, now: &Zoned) -> Option<ScheduleExplanation> {
         let schedule = self.schedule(now)?;
-        Some(schedule.understood(self.next_run_at(now).as_ref(), now))
+        Some(schedule.explain(self.next_run_at(now).as_ref(), now))
     }
 
     /// How its schedule is shown.
@@ -138,7 +138,7 @@ impl Job {
     }
 
     pub(super) fn time(&self, key: &str, now: &Zoned) -> Option<Zoned> {
-        schedule::time(self.text(key)?, now).ok()
+        schedule::parse_time(self.text(key)?, now).ok()
     }
 
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) {
@@ -313,12 +313,12 @@ pub struct JobChanges {
 }
 
 /// The longest name a client may give a job, in characters.
-pub const LONGEST_NAME: usize = 200;
+pub const MAX_NAME_LENGTH: usize = 200;
 /// The longest prompt of a job that a client may write, in characters.
-pub const LONGEST_PROMPT: usize = 5000;
+pub const MAX_PROMPT_LENGTH: usize = 5000;
 
 /// What clients may change of a job. Everything else is the agent's own record.
-pub const CHANGEABLE: [&str; 17] = [
+pub const CHANGEABLE_KEYS: [&str; 17] = [
     "name",
     "schedule",
     "prompt",
@@ -339,7 +339,7 @@ pub const CHANGEABLE: [&str; 17] = [
 ];
 
 /// Keys that follow from others or are written by runs alone.
-const FIXED: &[&str] = &[
+const FIXED_KEYS: &[&str] = &[
     "id",
     "name",
     "prompt",
@@ -360,7 +360,7 @@ const FIXED: &[&str] = &[
 ];
 
 impl Job {
-    pub(super) fn change(&mut self, changes: JobChanges, now: &Zoned) {
+    pub(super) fn apply_changes(&mut self, changes: JobChanges, now: &Zoned) {
         if let Some(name) = changes.name {
             self.set("name", name);
         }
@@ -384,7 +384,7 @@ impl Job {
             self.set_time("next_run_at", schedule.next_run(None, now).as_ref());
         }
         for (key, value) in changes.others {
-            if FIXED.contains(&key.as_str()) {
+            if FIXED_KEYS.contains(&key.as_str()) {
                 continue;
             }
             if key == "skills" {

@@ -5,15 +5,15 @@ use jiff::Zoned;
 use super::{CronError, CronFile, Schedule};
 
 /// Runs to check: enough to find an interval of any usual expression that is too short.
-const TIMES_LOOKED_AT: usize = 60;
+const RUNS_CHECKED: usize = 60;
 
 /// An operator's limits on the jobs of a home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobLimits {
     /// Maximum number of jobs.
-    pub most_jobs: usize,
+    pub max_jobs: usize,
     /// Minimum minutes from one run of a job to the next.
-    pub least_minutes: u32,
+    pub min_interval_minutes: u32,
 }
 
 impl JobLimits {
@@ -24,9 +24,9 @@ impl JobLimits {
         schedule: &Schedule,
         now: &Zoned,
     ) -> Result<(), CronError> {
-        if file.jobs.len() >= self.most_jobs {
+        if file.jobs.len() >= self.max_jobs {
             return Err(CronError::TooMany {
-                most: self.most_jobs,
+                most: self.max_jobs,
             });
         }
         self.check_schedule(schedule, now)
@@ -36,7 +36,7 @@ impl JobLimits {
     pub fn check_schedule(&self, schedule: &Schedule, now: &Zoned) -> Result<(), CronError> {
         if self.is_too_often(schedule, now) {
             return Err(CronError::TooOften {
-                minutes: self.least_minutes,
+                minutes: self.min_interval_minutes,
             });
         }
         Ok(())
@@ -47,14 +47,14 @@ impl JobLimits {
         if !schedule.is_recurring() {
             return false;
         }
-        let least = i64::from(self.least_minutes) * 60;
+        let least = i64::from(self.min_interval_minutes) * 60;
         let mut times = std::iter::successors(schedule.next_run(None, now), |time| {
             schedule.next_run(Some(time), time)
         });
         let Some(mut before) = times.next() else {
             return false;
         };
-        for time in times.take(TIMES_LOOKED_AT) {
+        for time in times.take(RUNS_CHECKED) {
             if time.timestamp().as_second() - before.timestamp().as_second() < least {
                 return true;
             }
@@ -72,8 +72,8 @@ mod tests {
         let now: Zoned = "2026-11-15T12:00:00[UTC]".parse().unwrap();
         let schedule = Schedule::parse(schedule, &now).unwrap();
         let limits = JobLimits {
-            most_jobs: 1,
-            least_minutes,
+            max_jobs: 1,
+            min_interval_minutes: least_minutes,
         };
         !limits.is_too_often(&schedule, &now)
     }

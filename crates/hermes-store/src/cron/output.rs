@@ -9,18 +9,18 @@ use super::file::{CronError, cron_dir, is_id};
 use crate::file;
 
 /// Maximum number of output files per job.
-const KEPT: usize = 50;
+const MAX_OUTPUTS: usize = 50;
 
 /// Stores the output of a run and deletes the oldest. Returns its path.
 pub fn write_output(home: &Home, job: &str, now: &Zoned, text: &str) -> Result<PathBuf, CronError> {
     let directory = output_dir(home, job)?;
     let path = directory.join(format!("{}.md", now.strftime("%Y-%m-%d_%H-%M-%S")));
-    file::replace(&path, text.as_bytes()).map_err(|source| CronError::Io {
+    file::replace_file(&path, text.as_bytes()).map_err(|source| CronError::Io {
         path: path.clone(),
         source,
     })?;
-    let written = outputs(home, job)?;
-    for old in written.iter().rev().skip(KEPT) {
+    let written = list_outputs(home, job)?;
+    for old in written.iter().rev().skip(MAX_OUTPUTS) {
         // Another process may have been quicker.
         let _ = fs::remove_file(old);
     }
@@ -29,12 +29,12 @@ pub fn write_output(home: &Home, job: &str, now: &Zoned, text: &str) -> Result<P
 
 /// What the last run of a job has written, if there is any.
 pub fn last_output(home: &Home, job: &str) -> Option<String> {
-    let written = outputs(home, job).ok()?;
-    file::read_if_there(written.last()?).ok().flatten()
+    let written = list_outputs(home, job).ok()?;
+    file::read_optional(written.last()?).ok().flatten()
 }
 
 /// The files of a job, oldest first: their names are times.
-fn outputs(home: &Home, job: &str) -> Result<Vec<PathBuf>, CronError> {
+fn list_outputs(home: &Home, job: &str) -> Result<Vec<PathBuf>, CronError> {
     let directory = output_dir(home, job)?;
     let mut files: Vec<PathBuf> = fs::read_dir(directory)
         .into_iter()
@@ -70,8 +70,8 @@ mod tests {
             let now = start.checked_add(minute.minutes()).unwrap();
             write_output(&home, "job", &now, &format!("run {minute}")).unwrap();
         }
-        let written = outputs(&home, "job").unwrap();
-        assert_eq!(written.len(), KEPT);
+        let written = list_outputs(&home, "job").unwrap();
+        assert_eq!(written.len(), MAX_OUTPUTS);
         assert!(written[0].ends_with("job/2026-03-04_05-16-07.md"));
         assert_eq!(last_output(&home, "job").as_deref(), Some("run 59"));
     }

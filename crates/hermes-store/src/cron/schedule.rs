@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::clock::zoned_iso;
 
+mod explain;
 mod phrase;
-mod words;
 
-pub use words::Understood;
+pub use crate::cron::schedule::explain::ScheduleExplanation;
 
 /// How far in the past a single time may lie and still be meant.
 const ONCE_GRACE: i64 = 120;
@@ -48,26 +48,16 @@ pub enum ScheduleError {
     #[error(
         "`{text}` is not a schedule; use a duration (`30m`, `in 2h`: once, that far ahead), an interval (`every 30m`, `every hour`), days and a time (`every monday 9am`, `weekdays at 9am`, `daily at 18:30`), a cron expression (`0 9 * * MON-FRI`: five fields) or a time (`2026-02-03T14:00`: once)"
     )]
-    Unknown {
-        text: String,
-    },
+    Unknown { text: String },
     /// It looks like a cron expression, but is not valid.
     #[error("`{text}` is not a cron expression: {reason}")]
-    BadExpression {
-        text: String,
-        reason: String,
-    },
+    BadExpression { text: String, reason: String },
     /// It looks like a time, but is not valid.
     #[error("`{text}` is not a time: {reason}")]
-    BadTime {
-        text: String,
-        reason: String,
-    },
+    BadTime { text: String, reason: String },
     /// The only time it names is over.
     #[error("`{text}` is more than {ONCE_GRACE} seconds in the past")]
-    Past {
-        text: String,
-    },
+    Past { text: String },
 }
 
 impl Schedule {
@@ -81,7 +71,7 @@ impl Schedule {
             }
             Self::Cron { expression } => {
                 // A date such as 30 February never comes.
-                next_of(expression, now).map_err(|reason| ScheduleError::BadExpression {
+                next_cron_run(expression, now).map_err(|reason| ScheduleError::BadExpression {
                     text: text.into(),
                     reason,
                 })?;
@@ -94,14 +84,14 @@ impl Schedule {
     fn parse_form(text: &str, now: &Zoned) -> Result<Self, ScheduleError> {
         let unknown = || ScheduleError::Unknown { text: text.into() };
         let lower = text.to_ascii_lowercase();
-        if let Some(minutes) = lower.strip_prefix("every ").and_then(minutes) {
+        if let Some(minutes) = lower.strip_prefix("every ").and_then(parse_minutes) {
             return match minutes {
                 ..=0 => Err(unknown()),
                 minutes => Ok(Self::Interval { minutes }),
             };
         }
         let ahead = lower.strip_prefix("in ").unwrap_or(&lower).trim();
-        if let Some(minutes) = minutes(ahead) {
+        if let Some(minutes) = parse_minutes(ahead) {
             let at = now.checked_add(minutes.minutes()).map_err(|_| unknown())?;
             let given = text[text.len() - ahead.len()..].trim();
             return Ok(Self::Once {
@@ -112,11 +102,11 @@ impl Schedule {
         if let Some(expression) = phrase::cron_fields(text) {
             return Ok(Self::Cron { expression });
         }
-        if let Some(schedule) = phrase::parse(&lower) {
+        if let Some(schedule) = phrase::parse_phrase(&lower) {
             return Ok(schedule);
         }
         if looks_like_time(text) {
-            let at = time(text, now).map_err(|error| ScheduleError::BadTime {
+            let at = parse_time(text, now).map_err(|error| ScheduleError::BadTime {
                 text: text.into(),
                 reason: error.to_string(),
             })?;
@@ -133,7 +123,7 @@ impl Schedule {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         match text("kind")? {
             "once" => Some(Self::Once {
-                at: time(text("run_at")?, now).ok()?,
+                at: parse_time(text("run_at")?, now).ok()?,
                 display: text("display").unwrap_or_default().into(),
             }),
             "interval" => {
@@ -197,7 +187,7 @@ impl Schedule {
                 .ok(),
             Self::Cron { expression } => {
                 let base = last.unwrap_or(now).with_time_zone(now.time_zone().clone());
-                next_of(expression, &base).ok()
+                next_cron_run(expression, &base).ok()
             }
         }
     }
@@ -220,7 +210,7 @@ pub(super) fn seconds_between(from: &Zoned, to: &Zoned) -> i64 {
     to.timestamp().as_second() - from.timestamp().as_second()
 }
 
-fn next_of(expression: &str, after: &Zoned) -> Result<Zoned, String> {
+fn next_cron_run(expression: &str, after: &Zoned) -> Result<Zoned, String> {
     parse_expression(expression)?
         .find_next_occurrence(after, false)
         .map_err(|error| error.to_string())
@@ -236,7 +226,7 @@ fn parse_expression(expression: &str) -> Result<Cron, String> {
 }
 
 /// `30m`, `2 hours`, `1d`, in lower case.
-fn minutes(text: &str) -> Option<i64> {
+fn parse_minutes(text: &str) -> Option<i64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: i64 = text[..digits].parse().ok()?;
@@ -260,7 +250,7 @@ fn looks_like_time(text: &str) -> bool {
 }
 
 /// A date or time; without a zone it is in that of `now`.
-pub(super) fn time(text: &str, now: &Zoned) -> Result<Zoned, jiff::Error> {
+pub(super) fn parse_time(text: &str, now: &Zoned) -> Result<Zoned, jiff::Error> {
     let zone = now.time_zone().clone();
     if let Ok(moment) = Timestamp::from_str(text) {
         return Ok(moment.to_zoned(zone));

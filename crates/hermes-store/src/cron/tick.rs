@@ -15,9 +15,9 @@ pub struct TickLock {
 
 impl TickLock {
     /// Takes the lock; nothing if another process has it.
-    pub fn take(home: &Home) -> Result<Option<Self>, CronError> {
+    pub fn try_lock(home: &Home) -> Result<Option<Self>, CronError> {
         let path = cron_dir(home).join(".tick.lock");
-        match file::lock(&path, Duration::ZERO) {
+        match file::lock_file(&path, Duration::ZERO) {
             Ok(file) => Ok(Some(Self { _file: file })),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(source) => Err(CronError::Io { path, source }),
@@ -26,20 +26,20 @@ impl TickLock {
 }
 
 /// Writes the ticker's heartbeat.
-pub fn beat(home: &Home) -> Result<(), CronError> {
+pub fn write_heartbeat(home: &Home) -> Result<(), CronError> {
     let path = cron_dir(home).join("ticker_heartbeat");
     let now = epoch_seconds().to_string();
-    file::replace(&path, now.as_bytes()).map_err(|source| CronError::Io { path, source })
+    file::replace_file(&path, now.as_bytes()).map_err(|source| CronError::Io { path, source })
 }
 
 /// Removes the heartbeat of a ticker that stopped, so that nobody waits for it to expire.
-pub fn forget_beat(home: &Home) {
+pub fn remove_heartbeat(home: &Home) {
     // If it stays, it expires.
     let _ = fs::remove_file(cron_dir(home).join("ticker_heartbeat"));
 }
 
 /// The age of the ticker's heartbeat, if there is one.
-pub fn ticker_age(home: &Home) -> Option<Duration> {
+pub fn heartbeat_age(home: &Home) -> Option<Duration> {
     let heartbeat = fs::metadata(cron_dir(home).join("ticker_heartbeat")).ok()?;
     heartbeat.modified().ok()?.elapsed().ok()
 }
@@ -52,10 +52,10 @@ mod tests {
     fn only_one_holds_the_lock() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
-        let held = TickLock::take(&home).unwrap();
+        let held = TickLock::try_lock(&home).unwrap();
         assert!(held.is_some());
-        assert!(TickLock::take(&home).unwrap().is_none());
+        assert!(TickLock::try_lock(&home).unwrap().is_none());
         drop(held);
-        assert!(TickLock::take(&home).unwrap().is_some());
+        assert!(TickLock::try_lock(&home).unwrap().is_some());
     }
 }

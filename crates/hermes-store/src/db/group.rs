@@ -29,8 +29,8 @@ const ROLL_BACK: &str = "ROLLBACK TO member";
 /// Writes that share a transaction.
 pub(super) struct WriteGroup {
     /// Held by the writer that uses the shared transaction. Fair.
-    turn: Arc<Semaphore>,
-    open: Mutex<Option<Open>>,
+    write_permit: Arc<Semaphore>,
+    shared: Mutex<Option<SharedTransaction>>,
     /// What the last batch left to the next.
     note: Mutex<Option<Note>>,
 }
@@ -41,8 +41,8 @@ type Note = Box<dyn Any + Send>;
 impl WriteGroup {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            turn: Arc::new(Semaphore::new(1)),
-            open: Mutex::default(),
+            write_permit: Arc::new(Semaphore::new(1)),
+            shared: Mutex::default(),
             note: Mutex::default(),
         })
     }
@@ -51,17 +51,17 @@ impl WriteGroup {
         self.note.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self) -> MutexGuard<'_, Option<Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_shared(&self) -> MutexGuard<'_, Option<SharedTransaction>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops a transaction that nobody will commit.
     pub(super) fn abandon(&self) {
-        drop(self.open().take());
+        drop(self.lock_shared().take());
     }
 
-    async fn take_turn(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
-        let turn = Arc::clone(&self.turn).acquire_owned().await;
+    async fn acquire_permit(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
+        let turn = Arc::clone(&self.write_permit).acquire_owned().await;
         turn.map_err(|_| sqlx::Error::PoolClosed)
     }
 }
@@ -73,41 +73,43 @@ impl fmt::Debug for WriteGroup {
 }
 
 /// A transaction that several writes share. Dropped before the commit, all of them are rolled back.
-struct Open {
+struct SharedTransaction {
     group: Arc<WriteGroup>,
     transaction: Transaction<'static, Sqlite>,
-    batch: Arc<Batch>,
+    batch: Arc<CommitBatch>,
     /// Writes that are complete and wait for the commit.
     members: u32,
     /// A write failed. SQLite may have ended the whole transaction with it, as on a full disk; so nothing is added any
     /// more, and the commit tells.
-    is_doubtful: bool,
+    has_failed_write: bool,
     /// What writers leave to the next; forgotten when one is rolled back.
     note: Option<Note>,
 }
 
-impl Open {
+impl SharedTransaction {
     /// Commits, and wakes the waiting writers.
     async fn commit(mut self, database: &Database) {
         let (group, batch) = (Arc::clone(&self.group), Arc::clone(&self.batch));
         let note = self.note.take();
         let committed = async move {
-            if self.is_doubtful {
+            if self.has_failed_write {
                 sqlx::query(ROLL_BACK)
                     .execute(&mut *self.transaction)
                     .await?;
             }
             self.transaction.commit().await
         };
-        batch.tell(match committed.await {
+        batch.set_outcome(match committed.await {
             Ok(()) => {
                 *group.note() = note;
-                database.put_off.fetch_add(1, Ordering::Relaxed);
-                Outcome::Committed
+                database
+                    .deferred_checkpoints
+                    .fetch_add(1, Ordering::Relaxed);
+                CommitOutcome::Committed
             }
             Err(error) => match database.error(error) {
-                StoreError::DiskFull { .. } => Outcome::DiskFull,
-                error => Outcome::Failed(error.to_string()),
+                StoreError::DiskFull { .. } => CommitOutcome::DiskFull,
+                error => CommitOutcome::Failed(error.to_string()),
             },
         });
     }
@@ -115,8 +117,8 @@ impl Open {
 
 /// The outcome of writes that share a transaction.
 #[derive(Default)]
-struct Batch {
-    outcome: OnceLock<Outcome>,
+struct CommitBatch {
+    outcome: OnceLock<CommitOutcome>,
     /// Writers that wait for the commit; one of them makes it.
     waiting: AtomicU32,
 }
@@ -125,11 +127,11 @@ struct Batch {
 /// transaction must not stay open.
 struct CommitWaiter {
     group: Arc<WriteGroup>,
-    batch: Arc<Batch>,
+    batch: Arc<CommitBatch>,
 }
 
 impl CommitWaiter {
-    fn new(group: &Arc<WriteGroup>, batch: &Arc<Batch>) -> Self {
+    fn new(group: &Arc<WriteGroup>, batch: &Arc<CommitBatch>) -> Self {
         batch.waiting.fetch_add(1, Ordering::AcqRel);
         Self {
             group: Arc::clone(group),
@@ -140,9 +142,9 @@ impl CommitWaiter {
 
 impl Drop for CommitWaiter {
     fn drop(&mut self) {
-        let mut open = self.group.open();
+        let mut open = self.group.lock_shared();
         let was_last = self.batch.waiting.fetch_sub(1, Ordering::AcqRel) == 1;
-        let is_ours = |open: &Open| Arc::ptr_eq(&open.batch, &self.batch);
+        let is_ours = |open: &SharedTransaction| Arc::ptr_eq(&open.batch, &self.batch);
         if was_last && open.as_ref().is_some_and(is_ours) {
             let abandoned = open.take();
             drop(open);
@@ -152,26 +154,26 @@ impl Drop for CommitWaiter {
 }
 
 #[derive(Clone)]
-enum Outcome {
+enum CommitOutcome {
     Committed,
     DiskFull,
     Failed(String),
 }
 
-impl Batch {
-    fn tell(&self, outcome: Outcome) {
+impl CommitBatch {
+    fn set_outcome(&self, outcome: CommitOutcome) {
         // Set once; the first outcome counts.
         let _ = self.outcome.set(outcome);
     }
 }
 
 /// Rolls back a write that was dropped without a commit; those before it stay.
-fn leave(mut open: Open) {
+fn roll_back_member(mut open: SharedTransaction) {
     let group = Arc::clone(&open.group);
-    let mut slot = group.open();
+    let mut slot = group.lock_shared();
     // Without members, or with nobody who waits for them, the transaction takes itself back.
     if open.members > 0 && open.batch.waiting.load(Ordering::Acquire) > 0 {
-        open.is_doubtful = true;
+        open.has_failed_write = true;
         open.note = None;
         *slot = Some(open);
     }
@@ -179,9 +181,9 @@ fn leave(mut open: Open) {
 
 /// A write that may share its commit with others. Dropped without a commit, it is rolled back.
 pub struct GroupWrite<'a> {
-    open: ScopeGuard<Open, fn(Open)>,
+    shared: ScopeGuard<SharedTransaction, fn(SharedTransaction)>,
     /// Released after the shared transaction was put back.
-    turn: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     database: &'a Database,
 }
 
@@ -191,17 +193,17 @@ impl Database {
         let attempt = async {
             let turn = self
                 .group
-                .take_turn()
+                .acquire_permit()
                 .await
                 .map_err(|error| self.error(error))?;
-            let open = self.join().await?;
+            let open = self.join_transaction().await?;
             Ok::<_, StoreError>(GroupWrite {
-                open: scopeguard::guard(open, leave as fn(Open)),
-                turn,
+                shared: scopeguard::guard(open, roll_back_member as fn(SharedTransaction)),
+                permit: turn,
                 database: self,
             })
         };
-        match tokio::time::timeout(self.patience, attempt).await {
+        match tokio::time::timeout(self.write_timeout, attempt).await {
             Ok(begun) => begun,
             Err(_) => Err(StoreError::Locked {
                 path: self.path.clone(),
@@ -210,13 +212,13 @@ impl Database {
     }
 
     /// The shared transaction, or a new one. The caller holds the permit.
-    async fn join(&self) -> Result<Open, StoreError> {
-        let before = self.group.open().take();
+    async fn join_transaction(&self) -> Result<SharedTransaction, StoreError> {
+        let before = self.group.lock_shared().take();
         if let Some(open) = before {
-            if open.is_doubtful {
+            if open.has_failed_write {
                 open.commit(self).await;
             } else {
-                let mut open = scopeguard::guard(open, leave as fn(Open));
+                let mut open = scopeguard::guard(open, roll_back_member as fn(SharedTransaction));
                 sqlx::query(SAVEPOINT)
                     .execute(&mut *open.transaction)
                     .await
@@ -225,12 +227,12 @@ impl Database {
             }
         }
         let transaction = self.begin().await?.transaction;
-        Ok(Open {
+        Ok(SharedTransaction {
             group: Arc::clone(&self.group),
             transaction,
             batch: Arc::default(),
             members: 0,
-            is_doubtful: false,
+            has_failed_write: false,
             note: self.group.note().take(),
         })
     }
@@ -240,19 +242,19 @@ impl GroupWrite<'_> {
     /// Commits together with all waiting writes.
     pub async fn commit(self) -> Result<(), StoreError> {
         let Self {
-            open,
-            turn,
+            shared: open,
+            permit: turn,
             database,
         } = self;
         let mut open = ScopeGuard::into_inner(open);
         open.members += 1;
         let (group, batch) = (Arc::clone(&open.group), Arc::clone(&open.batch));
         let waiter = CommitWaiter::new(&group, &batch);
-        *group.open() = Some(open);
+        *group.lock_shared() = Some(open);
         drop(turn);
-        let turn = group.take_turn().await;
+        let turn = group.acquire_permit().await;
         if batch.outcome.get().is_none() {
-            let open = group.open().take();
+            let open = group.lock_shared().take();
             if let Some(open) = open {
                 open.commit(database).await;
             }
@@ -260,23 +262,26 @@ impl GroupWrite<'_> {
         drop(turn);
         drop(waiter);
         match batch.outcome.get() {
-            Some(Outcome::Committed) => Ok(()),
-            Some(Outcome::DiskFull) => Err(StoreError::DiskFull {
+            Some(CommitOutcome::Committed) => Ok(()),
+            Some(CommitOutcome::DiskFull) => Err(StoreError::DiskFull {
                 path: database.path.clone(),
             }),
-            Some(Outcome::Failed(reason)) => Err(lost(database, reason.clone())),
-            None => Err(lost(database, "the transaction was abandoned".to_owned())),
+            Some(CommitOutcome::Failed(reason)) => Err(commit_lost(database, reason.clone())),
+            None => Err(commit_lost(
+                database,
+                "the transaction was abandoned".to_owned(),
+            )),
         }
     }
 
     /// What the writer before left to the next one, in this transaction or after its commit. It is forgotten whenever a
     /// write is rolled back or a commit fails, so what was left describes what is stored.
     pub fn note(&mut self) -> &mut Option<Box<dyn Any + Send>> {
-        &mut self.open.note
+        &mut self.shared.note
     }
 }
 
-fn lost(database: &Database, reason: String) -> StoreError {
+fn commit_lost(database: &Database, reason: String) -> StoreError {
     database.error(sqlx::Error::Protocol(reason))
 }
 
@@ -284,13 +289,13 @@ impl Deref for GroupWrite<'_> {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
-        &self.open.transaction
+        &self.shared.transaction
     }
 }
 
 impl DerefMut for GroupWrite<'_> {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
-        &mut self.open.transaction
+        &mut self.shared.transaction
     }
 }
 
@@ -301,13 +306,13 @@ mod tests {
     use futures::future::join_all;
 
     use super::*;
-    use crate::db::{Durability, Opening};
+    use crate::db::{DatabaseOptions, Durability};
 
     async fn open(directory: &std::path::Path) -> Database {
-        let opening = Opening {
+        let opening = DatabaseOptions {
             steps: &["CREATE TABLE t (n INTEGER PRIMARY KEY) STRICT"],
             durability: Durability::Power,
-            patience: Duration::from_secs(20),
+            write_timeout: Duration::from_secs(20),
         };
         Database::open(&directory.join("a.db"), opening)
             .await
@@ -335,11 +340,11 @@ mod tests {
     async fn writes_that_wait_together_are_all_there_and_share_commits() {
         let directory = tempfile::tempdir().unwrap();
         let database = open(directory.path()).await;
-        let before = database.put_off.load(Ordering::Relaxed);
+        let before = database.deferred_checkpoints.load(Ordering::Relaxed);
         let added = join_all((0..100).map(|number| add(&database, number))).await;
         assert!(added.iter().all(Result::is_ok), "{added:?}");
         assert_eq!(numbers(&database).await, (0..100).collect::<Vec<_>>());
-        let commits = database.put_off.load(Ordering::Relaxed) - before;
+        let commits = database.deferred_checkpoints.load(Ordering::Relaxed) - before;
         assert!(commits < 10, "{commits} commits for 100 writes");
         database.close().await;
     }

@@ -2,14 +2,14 @@
 
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::{Database, beside, write_copy};
+use super::{Database, sibling_path, write_copy};
 use crate::StoreError;
 
 /// What is done before a database with tables is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum MigrationBackup {
     /// Nothing: what is in it can be lost.
-    Nothing,
+    Skip,
     /// It is copied to a file beside it, named after its schema.
     Copy,
 }
@@ -18,10 +18,10 @@ pub(crate) enum Before {
 pub(crate) async fn migrate(
     database: &Database,
     steps: &[&'static str],
-    before: Before,
+    before: MigrationBackup,
 ) -> Result<(), StoreError> {
     let error = |error| database.error(error);
-    let done = version(&mut *database.writer().await?)
+    let done = schema_version(&mut *database.writer().await?)
         .await
         .map_err(error)?;
     if done > steps.len() {
@@ -31,8 +31,8 @@ pub(crate) async fn migrate(
             known: steps.len(),
         });
     }
-    if before == Before::Copy && (1..steps.len()).contains(&done) {
-        let copy = beside(database.path(), &format!(".schema-{done}.bak"));
+    if before == MigrationBackup::Copy && (1..steps.len()).contains(&done) {
+        let copy = sibling_path(database.path(), &format!(".schema-{done}.bak"));
         write_copy(&mut *database.writer().await?, &copy)
             .await
             .map_err(|source| StoreError::Backup { path: copy, source })?;
@@ -40,7 +40,7 @@ pub(crate) async fn migrate(
     for (step, sql) in steps.iter().enumerate().skip(done) {
         let mut write = database.begin().await?;
         // Another process may have been quicker.
-        if version(&mut write).await.map_err(error)? > step {
+        if schema_version(&mut write).await.map_err(error)? > step {
             continue;
         }
         sqlx::raw_sql(*sql)
@@ -57,7 +57,7 @@ pub(crate) async fn migrate(
     Ok(())
 }
 
-async fn version(connection: &mut SqliteConnection) -> Result<usize, sqlx::Error> {
+async fn schema_version(connection: &mut SqliteConnection) -> Result<usize, sqlx::Error> {
     let version: i64 = sqlx::query_scalar("PRAGMA user_version")
         .fetch_one(connection)
         .await?;

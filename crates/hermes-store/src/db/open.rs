@@ -8,8 +8,8 @@ use sqlx::{
 };
 
 use super::{
-    Before, Database, READERS, WRITER_PATIENCE, WriteGroup, beside, create_file, migrate, pool,
-    reader, use_write_ahead_log, write_copy, writer,
+    Database, MigrationBackup, READERS, WRITER_BUSY_TIMEOUT, WriteGroup, create_file, migrate,
+    open_pool, reader_options, sibling_path, use_write_ahead_log, write_copy, writer_options,
 };
 use crate::StoreError;
 
@@ -24,51 +24,58 @@ pub enum Durability {
 
 /// How a database is opened.
 #[derive(Debug, Clone, Copy)]
-pub struct Opening<'a> {
+pub struct DatabaseOptions<'a> {
     /// The steps from an empty file to the present tables, in order. A step that was released is never changed.
     pub steps: &'a [&'static str],
     /// What a commit survives.
     pub durability: Durability,
     /// Timeout of a write, for other processes or for its turn.
-    pub patience: Duration,
+    pub write_timeout: Duration,
 }
 
 impl Database {
     /// Opens a database with one writer and some readers, making or migrating it. Before a migration it is copied to a
     /// file beside it; a schema newer than the steps is refused.
-    pub async fn open(path: &Path, opening: Opening<'_>) -> Result<Self, StoreError> {
+    pub async fn open(path: &Path, opening: DatabaseOptions<'_>) -> Result<Self, StoreError> {
         if create_file(path)? {
             // Left by one that was deleted while somebody had it open, these would be taken for the new one's.
             for suffix in ["-wal", "-shm"] {
-                let _ = fs::remove_file(beside(path, suffix));
+                let _ = fs::remove_file(sibling_path(path, suffix));
             }
         }
         let synchronous = match opening.durability {
             Durability::Process => SqliteSynchronous::Normal,
             Durability::Power => SqliteSynchronous::Full,
         };
-        let attempt = WRITER_PATIENCE.min(opening.patience / 4);
+        let attempt = WRITER_BUSY_TIMEOUT.min(opening.write_timeout / 4);
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .min_connections(0)
             .test_before_acquire(false)
             .max_lifetime(None)
             .idle_timeout(Duration::from_mins(2))
-            .acquire_timeout(opening.patience)
-            .connect_lazy_with(writer(path).synchronous(synchronous).busy_timeout(attempt));
+            .acquire_timeout(opening.write_timeout)
+            .connect_lazy_with(
+                writer_options(path)
+                    .synchronous(synchronous)
+                    .busy_timeout(attempt),
+            );
         let database = Self {
             path: path.to_path_buf(),
-            readers: pool(READERS, reader(path).busy_timeout(opening.patience)),
+            readers: open_pool(
+                READERS,
+                reader_options(path).busy_timeout(opening.write_timeout),
+            ),
             writer: Some(writer),
-            patience: opening.patience,
+            write_timeout: opening.write_timeout,
             writes: AtomicU32::new(0),
-            put_off: AtomicU32::new(0),
+            deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         };
         use_write_ahead_log(&mut *database.writer().await?)
             .await
             .map_err(|error| database.error(error))?;
-        migrate(&database, opening.steps, Before::Copy).await?;
+        migrate(&database, opening.steps, MigrationBackup::Copy).await?;
         Ok(database)
     }
 
@@ -91,7 +98,10 @@ impl Database {
 /// Writes a consistent copy of any SQLite database, which others may be using, to a new file.
 pub async fn copy_database(path: &Path, copy: &Path) -> Result<(), StoreError> {
     let copied = async {
-        let mut connection = reader(path).connect().await.map_err(io::Error::other)?;
+        let mut connection = reader_options(path)
+            .connect()
+            .await
+            .map_err(io::Error::other)?;
         write_copy(&mut connection, copy).await
     };
     copied.await.map_err(|source| StoreError::Backup {

@@ -12,7 +12,7 @@ pub(crate) fn text(row: &SqliteRow, column: &str) -> Result<Option<String>, sqlx
 }
 
 /// Text that is there in every row.
-pub(crate) fn required(row: &SqliteRow, column: &str) -> Result<String, sqlx::Error> {
+pub(crate) fn required_text(row: &SqliteRow, column: &str) -> Result<String, sqlx::Error> {
     text(row, column).map(Option::unwrap_or_default)
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn json(
     row: &SqliteRow,
     column: &str,
 ) -> Result<Option<serde_json::Value>, sqlx::Error> {
-    Ok(text(row, column)?.and_then(|text| crate::json::parse(&text)))
+    Ok(text(row, column)?.and_then(|text| crate::json::parse_json(&text)))
 }
 
 /// A whole number, 0 where there is none.

@@ -2,7 +2,7 @@
 //! up an older one and fills in for what a reader does not find.
 
 /// The schema version a new database gets.
-pub(crate) const VERSION: i64 = 22;
+pub(crate) const SCHEMA_VERSION: i64 = 22;
 
 /// A table: its columns, and what follows them.
 pub(crate) struct Table {
@@ -13,7 +13,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// The statement that makes the table, unless it is there.
-    pub(crate) fn create(&self) -> String {
+    pub(crate) fn create_statement(&self) -> String {
         let columns: Vec<_> = self
             .columns
             .iter()
@@ -28,7 +28,7 @@ impl Table {
     }
 
     /// The columns that are not among these, with what declares them.
-    pub(crate) fn missing(
+    pub(crate) fn missing_columns(
         &self,
         present: &[String],
     ) -> impl Iterator<Item = &(&'static str, &'static str)> {
@@ -39,8 +39,8 @@ impl Table {
 
     /// What a reader selects from: the table, or a query that fills in the columns it lacks. A column without
     /// which nothing can be read is the error.
-    pub(crate) fn source(&self, present: &[String]) -> Result<String, &'static str> {
-        if self.missing(present).next().is_none() {
+    pub(crate) fn select_source(&self, present: &[String]) -> Result<String, &'static str> {
+        if self.missing_columns(present).next().is_none() {
             return Ok(self.name.to_owned());
         }
         let mut columns = Vec::new();
@@ -48,7 +48,7 @@ impl Table {
             if present.iter().any(|column| column == name) {
                 columns.push((*name).to_owned());
             } else {
-                match default(declaration) {
+                match default_value(declaration) {
                     Some(value) => columns.push(format!("{value} AS {name}")),
                     None if is_required(declaration) => return Err(name),
                     None => columns.push(format!("NULL AS {name}")),
@@ -65,11 +65,11 @@ impl Table {
 
 /// Whether an existing table cannot be given such a column.
 pub(crate) fn is_required(declaration: &str) -> bool {
-    (declaration.contains("NOT NULL") && default(declaration).is_none())
+    (declaration.contains("NOT NULL") && default_value(declaration).is_none())
         || declaration.contains("PRIMARY KEY")
 }
 
-fn default(declaration: &str) -> Option<&str> {
+fn default_value(declaration: &str) -> Option<&str> {
     declaration.split_once("DEFAULT ").map(|(_, value)| value)
 }
 
@@ -320,7 +320,7 @@ pub(crate) const INDEXES: &[(&str, &str)] = &[
 ];
 
 /// A full-text table over messages and what keeps it up to date.
-pub(crate) struct Fts {
+pub(crate) struct FullTextTable {
     pub(crate) table: &'static str,
     /// What makes the table.
     pub(crate) create: &'static str,
@@ -333,7 +333,7 @@ pub(crate) struct Fts {
 /// One statement of a full-text table. The text indexed is the same everywhere: content, tool name, tool calls.
 macro_rules! fts {
     ($table:literal, $options:literal) => {
-        Fts {
+        FullTextTable {
             table: $table,
             create: concat!(
                 "CREATE VIRTUAL TABLE IF NOT EXISTS ",
@@ -389,7 +389,7 @@ macro_rules! fts {
 }
 
 /// Words, and substrings of three characters or more.
-pub(crate) const FTS: &[Fts] = &[
+pub(crate) const FTS: &[FullTextTable] = &[
     fts!("messages_fts", ""),
     fts!("messages_fts_trigram", ", tokenize='trigram'"),
 ];
@@ -406,11 +406,11 @@ mod tests {
             .map(|(name, _)| (*name).to_owned())
             .filter(|name| !["active", "observed", "api_content"].contains(&name.as_str()))
             .collect();
-        let source = MESSAGES.source(&present).unwrap();
+        let source = MESSAGES.select_source(&present).unwrap();
         assert!(source.contains("1 AS active"), "{source}");
         assert!(source.contains("0 AS observed"), "{source}");
         assert!(source.contains("NULL AS api_content"), "{source}");
-        assert_eq!(MESSAGES.source(&["id".into()]), Err("session_id"));
+        assert_eq!(MESSAGES.select_source(&["id".into()]), Err("session_id"));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use jiff::Zoned;
 use sqlx::{AssertSqlSafe, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use super::{
-    Code, Database, beside, code, create_file, reader, row,
+    Database, SqliteErrorKind, create_file, reader_options, row,
     schema::{self, FTS, INDEXES, MESSAGES, SESSIONS, TABLES, Table},
-    use_write_ahead_log, write_copy,
+    sibling_path, sqlite_error_kind, use_write_ahead_log, write_copy,
 };
 use crate::StoreError;
 
@@ -42,13 +42,13 @@ struct Inspection {
 }
 
 impl Inspection {
-    async fn of(connection: &mut SqliteConnection) -> Result<Self, sqlx::Error> {
+    async fn read(connection: &mut SqliteConnection) -> Result<Self, sqlx::Error> {
         let rows = sqlx::query("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite%'")
             .fetch_all(&mut *connection)
             .await?;
         let mut objects = Vec::new();
         for found in &rows {
-            objects.push(row::required(found, "name")?);
+            objects.push(row::required_text(found, "name")?);
         }
         let mut columns = Vec::new();
         for table in TABLES {
@@ -58,7 +58,7 @@ impl Inspection {
                 .await?;
             let names: Result<Vec<_>, _> = rows
                 .iter()
-                .map(|found| row::required(found, "name"))
+                .map(|found| row::required_text(found, "name"))
                 .collect();
             columns.push((table, names?));
         }
@@ -91,11 +91,11 @@ impl Inspection {
         let source = |table: &Table| {
             let columns = self.columns_of(table);
             if columns.is_empty() {
-                return Err(unavailable(path, format!("table `{}`", table.name)));
+                return Err(unavailable_error(path, format!("table `{}`", table.name)));
             }
-            table
-                .source(columns)
-                .map_err(|column| unavailable(path, format!("column `{}.{column}`", table.name)))
+            table.select_source(columns).map_err(|column| {
+                unavailable_error(path, format!("column `{}.{column}`", table.name))
+            })
         };
         Ok(Layout {
             sessions: source(&SESSIONS)?,
@@ -107,7 +107,7 @@ impl Inspection {
     /// The first column that is not there, of a table we write to.
     fn first_missing(&self) -> Option<String> {
         self.columns.iter().find_map(|(table, present)| {
-            let (column, _) = table.missing(present).next()?;
+            let (column, _) = table.missing_columns(present).next()?;
             Some(format!("column `{}.{column}`", table.name))
         })
     }
@@ -117,13 +117,13 @@ impl Inspection {
         let mut statements = Vec::new();
         for (table, present) in &self.columns {
             if present.is_empty() {
-                statements.push(table.create());
+                statements.push(table.create_statement());
                 continue;
             }
-            for (column, declaration) in table.missing(present) {
+            for (column, declaration) in table.missing_columns(present) {
                 if schema::is_required(declaration) {
                     let missing = format!("column `{}.{column}`", table.name);
-                    return Err(unavailable(path, missing));
+                    return Err(unavailable_error(path, missing));
                 }
                 statements.push(format!(
                     "ALTER TABLE {} ADD COLUMN {column} {declaration}",
@@ -153,7 +153,7 @@ impl Inspection {
     }
 }
 
-fn unavailable(path: &Path, missing: String) -> StoreError {
+fn unavailable_error(path: &Path, missing: String) -> StoreError {
     StoreError::Unavailable {
         path: path.to_path_buf(),
         missing,
@@ -161,12 +161,12 @@ fn unavailable(path: &Path, missing: String) -> StoreError {
 }
 
 /// Where the database of a home is.
-pub(crate) fn path(home: &Home) -> PathBuf {
+pub(crate) fn database_path(home: &Home) -> PathBuf {
     home.path().join("state.db")
 }
 
 /// How the connections of a reader are kept.
-type Readers = fn(&Path, SqliteConnectOptions) -> Database;
+type OpenReaders = fn(&Path, SqliteConnectOptions) -> Database;
 
 /// Opens for reading. Nothing is created or changed.
 pub(crate) async fn open_for_reading(home: &Home) -> Result<(Database, Layout), StoreError> {
@@ -175,22 +175,25 @@ pub(crate) async fn open_for_reading(home: &Home) -> Result<(Database, Layout), 
 
 /// Opens one connection for reading, which stays open.
 pub(crate) async fn open_held(home: &Home) -> Result<(Database, Layout), StoreError> {
-    open_readers(home, Database::held).await
+    open_readers(home, Database::with_held_reader).await
 }
 
-async fn open_readers(home: &Home, open: Readers) -> Result<(Database, Layout), StoreError> {
-    let path = path(home);
+async fn open_readers(home: &Home, open: OpenReaders) -> Result<(Database, Layout), StoreError> {
+    let path = database_path(home);
     if !path.exists() {
         return Err(StoreError::Absent { path });
     }
-    let database = open(&path, reader(&path));
-    let (database, inspection) = match look(&database).await {
+    let database = open(&path, reader_options(&path));
+    let (database, inspection) = match inspect(&database).await {
         Ok(inspection) => (database, inspection),
         // SQLite wants files beside the database. Where it may not make them, and none holds newer data, the
         // database can still be read as it is.
-        Err(error) if code(&error) == Some(Code::CanNotOpen) && !log_of(&path).exists() => {
-            let database = open(&path, reader(&path).immutable(true));
-            let inspection = look(&database)
+        Err(error)
+            if sqlite_error_kind(&error) == Some(SqliteErrorKind::CannotOpen)
+                && !wal_path(&path).exists() =>
+        {
+            let database = open(&path, reader_options(&path).immutable(true));
+            let inspection = inspect(&database)
                 .await
                 .map_err(|error| database.error(error))?;
             (database, inspection)
@@ -201,32 +204,34 @@ async fn open_readers(home: &Home, open: Readers) -> Result<(Database, Layout), 
     Ok((database, layout))
 }
 
-async fn look(database: &Database) -> Result<Inspection, sqlx::Error> {
+async fn inspect(database: &Database) -> Result<Inspection, sqlx::Error> {
     let mut connection = database.readers().acquire().await?;
-    Inspection::of(&mut connection).await
+    Inspection::read(&mut connection).await
 }
 
-fn log_of(path: &Path) -> PathBuf {
-    beside(path, "-wal")
+fn wal_path(path: &Path) -> PathBuf {
+    sibling_path(path, "-wal")
 }
 
 /// Opens for writing: makes the database, or fills up what an older one lacks.
 pub(crate) async fn open_for_writing(home: &Home) -> Result<(Database, Layout), StoreError> {
-    let path = path(home);
+    let path = database_path(home);
     home.create().map_err(|source| StoreError::Io {
         path: home.path().to_path_buf(),
         source,
     })?;
     create_file(&path)?;
     let database = Database::for_writing(&path);
-    let layout = prepare(&database).await?;
+    let layout = prepare_for_writing(&database).await?;
     Ok((database, layout))
 }
 
-async fn prepare(database: &Database) -> Result<Layout, StoreError> {
+async fn prepare_for_writing(database: &Database) -> Result<Layout, StoreError> {
     let path = database.path();
-    let mut found = look_to_write(database).await?;
-    let newer = found.version.filter(|version| *version > schema::VERSION);
+    let mut found = inspect_for_writing(database).await?;
+    let newer = found
+        .version
+        .filter(|version| *version > schema::SCHEMA_VERSION);
     if let (Some(version), Some(missing)) = (newer, found.first_missing()) {
         return Err(StoreError::Newer {
             path: path.to_path_buf(),
@@ -236,32 +241,32 @@ async fn prepare(database: &Database) -> Result<Layout, StoreError> {
     }
     if !found.objects.is_empty() {
         if !found.has("sessions") && !found.has("schema_version") {
-            return Err(unavailable(path, "table `sessions`".into()));
+            return Err(unavailable_error(path, "table `sessions`".into()));
         }
-        save_copy(database, &found).await?;
+        back_up_once(database, &found).await?;
     }
     use_write_ahead_log(&mut *database.writer().await?)
         .await
         .map_err(|error| database.error(error))?;
     if newer.is_none() && !found.additions(path)?.is_empty() {
-        fill_up(database).await?;
-        found = look_to_write(database).await?;
+        add_missing(database).await?;
+        found = inspect_for_writing(database).await?;
     }
-    wake_rows(database).await?;
+    activate_old_rows(database).await?;
     found.layout(path)
 }
 
-async fn look_to_write(database: &Database) -> Result<Inspection, StoreError> {
-    Inspection::of(&mut *database.writer().await?)
+async fn inspect_for_writing(database: &Database) -> Result<Inspection, StoreError> {
+    Inspection::read(&mut *database.writer().await?)
         .await
         .map_err(|error| database.error(error))
 }
 
 /// Adds what is missing. Two processes may come here together: what that is, is looked up under the lock.
-async fn fill_up(database: &Database) -> Result<(), StoreError> {
+async fn add_missing(database: &Database) -> Result<(), StoreError> {
     let error = |error| database.error(error);
     let mut write = database.begin().await?;
-    let found = Inspection::of(&mut write).await.map_err(error)?;
+    let found = Inspection::read(&mut write).await.map_err(error)?;
     for statement in found.additions(database.path())? {
         // Put together from the constants of `schema`.
         sqlx::query(AssertSqlSafe(statement))
@@ -272,19 +277,19 @@ async fn fill_up(database: &Database) -> Result<(), StoreError> {
     let is_new = found.objects.is_empty();
     if is_new {
         sqlx::query("INSERT INTO schema_version (version) VALUES (?1)")
-            .bind(schema::VERSION)
+            .bind(schema::SCHEMA_VERSION)
             .execute(&mut *write)
             .await
             .map_err(error)?;
     }
-    mark(&mut write, if is_new { "created here" } else { "copied" })
+    set_backup_mark(&mut write, if is_new { "created here" } else { "copied" })
         .await
         .map_err(error)?;
     write.commit().await
 }
 
 /// Rows of very old databases have no `active`; they count as live.
-async fn wake_rows(database: &Database) -> Result<(), StoreError> {
+async fn activate_old_rows(database: &Database) -> Result<(), StoreError> {
     let error = |error| database.error(error);
     let asleep: bool =
         sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM messages WHERE active IS NULL)")
@@ -304,15 +309,15 @@ async fn wake_rows(database: &Database) -> Result<(), StoreError> {
 
 /// Copies a database that another program made, once. SQLite itself writes the copy: reading the file past it
 /// would drop the locks this process holds.
-async fn save_copy(database: &Database, found: &Inspection) -> Result<(), StoreError> {
+async fn back_up_once(database: &Database, found: &Inspection) -> Result<(), StoreError> {
     let error = |error| database.error(error);
     let marks = found.has("state_meta");
     let mut connection = database.writer().await?;
-    if marks && is_marked(&mut connection).await.map_err(error)? {
+    if marks && has_backup_mark(&mut connection).await.map_err(error)? {
         return Ok(());
     }
     let today = Zoned::now().strftime("%Y%m%d").to_string();
-    let copy = beside(database.path(), &format!(".bak-{today}"));
+    let copy = sibling_path(database.path(), &format!(".bak-{today}"));
     // A copy of the same day stays as it is.
     if !copy.exists() {
         write_copy(&mut connection, &copy)
@@ -326,20 +331,23 @@ async fn save_copy(database: &Database, found: &Inspection) -> Result<(), StoreE
     if marks {
         let mut write = database.begin().await?;
         let name = copy.file_name().unwrap_or_default().to_string_lossy();
-        mark(&mut write, &name).await.map_err(error)?;
+        set_backup_mark(&mut write, &name).await.map_err(error)?;
         write.commit().await?;
     }
     Ok(())
 }
 
-async fn is_marked(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+async fn has_backup_mark(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM state_meta WHERE key = ?1)")
         .bind(BACKUP_KEY)
         .fetch_one(connection)
         .await
 }
 
-async fn mark(connection: &mut SqliteConnection, value: &str) -> Result<(), sqlx::Error> {
+async fn set_backup_mark(
+    connection: &mut SqliteConnection,
+    value: &str,
+) -> Result<(), sqlx::Error> {
     sqlx::query("INSERT INTO state_meta (key, value) VALUES (?1, ?2) ON CONFLICT(key) DO NOTHING")
         .bind(BACKUP_KEY)
         .bind(value)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::sqlite::SqliteRow;
 
-use super::{NewMessage, StoredMessage, insert, message_columns};
+use super::{NewMessage, StoredMessage, insert_messages, message_columns};
 use crate::{MessageId, SessionId, Store, StoreError, clock::epoch_seconds, db::row};
 
 /// A summary that could not be had: until when none is tried again, and why.
@@ -15,7 +15,7 @@ pub struct CompactionFailure {
     pub until: f64,
     pub error: String,
     /// How many failed in a row.
-    pub in_a_row: i64,
+    pub streak: i64,
 }
 
 impl Store {
@@ -37,7 +37,7 @@ impl Store {
             Ok(until.map(|until| CompactionFailure {
                 until,
                 error: error.unwrap_or_default(),
-                in_a_row: streak,
+                streak: streak,
             }))
         };
         let failure = found.as_ref().map(read).transpose();
@@ -60,7 +60,7 @@ impl Store {
         .bind(session.as_str())
         .bind(failure.map(|failure| failure.until))
         .bind(failure.map(|failure| failure.error.as_str()))
-        .bind(failure.map_or(0, |failure| failure.in_a_row))
+        .bind(failure.map_or(0, |failure| failure.streak))
         .execute(&mut *write)
         .await
         .map_err(|error| self.error(error))?;
@@ -158,7 +158,7 @@ impl Store {
         .execute(&mut *write)
         .await
         .map_err(|error| self.error(error))?;
-        let ids = insert(&mut write, session, &live)
+        let ids = insert_messages(&mut write, session, &live)
             .await
             .map_err(|error| self.append_error(session, error))?;
         let calls: i64 = live.iter().map(NewMessage::tool_call_count).sum();

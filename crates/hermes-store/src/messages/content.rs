@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::json;
 
 /// Begins the stored text of a list or object. No chat text begins with NUL.
-const MARK: &str = "\0json:";
+const STRUCTURED_PREFIX: &str = "\0json:";
 
 /// What a message says.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,13 +35,16 @@ impl Content {
     pub(crate) fn encode(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
-            Self::Parts(value) => Cow::Owned(format!("{MARK}{value}")),
+            Self::Parts(value) => Cow::Owned(format!("{STRUCTURED_PREFIX}{value}")),
         }
     }
 
     /// What a stored text says. A marked text that is not JSON is taken literally.
     pub(crate) fn decode(stored: String) -> Self {
-        match stored.strip_prefix(MARK).and_then(json::parse) {
+        match stored
+            .strip_prefix(STRUCTURED_PREFIX)
+            .and_then(json::parse_json)
+        {
             Some(value) => Self::Parts(value),
             None => Self::Text(stored),
         }
@@ -50,7 +53,7 @@ impl Content {
 
 /// Whether a stored text, or its beginning, is that of a list or object.
 pub(crate) fn is_structured(stored: &str) -> bool {
-    stored.starts_with(MARK)
+    stored.starts_with(STRUCTURED_PREFIX)
 }
 
 fn part_text(part: &Value) -> Option<&str> {

@@ -5,11 +5,11 @@ use crate::{MessageId, SessionId, Store, StoreError};
 
 /// Which rows of a session count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rows {
+pub enum MessageRows {
     /// What the model sees.
     Active,
     /// That and what was summed up since.
-    Kept,
+    NotRewound,
     /// What was taken back, too.
     All,
 }
@@ -18,7 +18,7 @@ pub enum Rows {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageQuery {
     /// Which rows count.
-    pub rows: Rows,
+    pub rows: MessageRows,
     /// Only these roles; all, if empty.
     pub roles: Vec<Role>,
     /// Only rows before this one.
@@ -32,7 +32,7 @@ pub struct MessageQuery {
 impl Default for MessageQuery {
     fn default() -> Self {
         Self {
-            rows: Rows::Active,
+            rows: MessageRows::Active,
             roles: Vec::new(),
             before: None,
             after: None,
@@ -43,7 +43,7 @@ impl Default for MessageQuery {
 
 /// A message and its neighbours.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Window {
+pub struct MessageWindow {
     /// In order, the message itself among them.
     pub messages: Vec<StoredMessage>,
     /// Whether there is more before.
@@ -103,9 +103,9 @@ impl Store {
         let rows = sqlx::query(self.sql(sql))
             .bind(session.as_str())
             .bind(match query.rows {
-                Rows::Active => 0,
-                Rows::Kept => 1,
-                Rows::All => 2,
+                MessageRows::Active => 0,
+                MessageRows::NotRewound => 1,
+                MessageRows::All => 2,
             })
             .bind(serde_json::json!(roles).to_string())
             .bind(query.before.map(|id| id.0))
@@ -141,7 +141,7 @@ impl Store {
         session: &SessionId,
         id: MessageId,
         reach: u32,
-    ) -> Result<Window, StoreError> {
+    ) -> Result<MessageWindow, StoreError> {
         let anchor = self
             .message(session, id)
             .await?
@@ -151,7 +151,7 @@ impl Store {
             })?;
         // One more than wanted on each side tells whether there is more.
         let page = |before, after| MessageQuery {
-            rows: Rows::Kept,
+            rows: MessageRows::NotRewound,
             roles: Vec::new(),
             before,
             after,
@@ -168,7 +168,7 @@ impl Store {
         after.truncate(reach);
         before.push(anchor);
         before.append(&mut after);
-        Ok(Window {
+        Ok(MessageWindow {
             messages: before,
             more_before,
             more_after,

@@ -5,7 +5,7 @@ use crate::{MessageId, SessionId, Store, StoreError};
 
 /// The result of a rewind.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rewound {
+pub struct RewindResult {
     /// The user's message the turn began with, for another try.
     pub prompt: StoredMessage,
     /// How many rows went out of sight.
@@ -14,7 +14,7 @@ pub struct Rewound {
 
 impl Store {
     /// Takes back the last turn: the user's last message and everything after it.
-    pub async fn rewind_last_turn(&self, session: &SessionId) -> Result<Rewound, StoreError> {
+    pub async fn rewind_last_turn(&self, session: &SessionId) -> Result<RewindResult, StoreError> {
         self.rewind(session, None).await
     }
 
@@ -23,7 +23,7 @@ impl Store {
         &self,
         session: &SessionId,
         id: MessageId,
-    ) -> Result<Rewound, StoreError> {
+    ) -> Result<RewindResult, StoreError> {
         self.rewind(session, Some(id)).await
     }
 
@@ -31,7 +31,7 @@ impl Store {
         &self,
         session: &SessionId,
         to: Option<MessageId>,
-    ) -> Result<Rewound, StoreError> {
+    ) -> Result<RewindResult, StoreError> {
         // What was only overheard began no turn.
         const PROMPT: &str = concat!(
             "SELECT ",
@@ -71,6 +71,6 @@ impl Store {
         .await
         .map_err(|error| self.error(error))?;
         write.commit().await?;
-        Ok(Rewound { prompt, rows })
+        Ok(RewindResult { prompt, rows })
     }
 }

@@ -36,7 +36,7 @@ impl ChannelDirectory {
     /// Reads the directory and applies the user's names. Nothing if there is no directory, or it is not an object with
     /// something in it.
     pub fn load(home: &Home) -> Result<Option<Self>, StoreError> {
-        let Some(mut directory) = Self::listed(home)? else {
+        let Some(mut directory) = Self::load_listed(home)? else {
             return Ok(None);
         };
         directory.apply_aliases(home)?;
@@ -44,14 +44,14 @@ impl ChannelDirectory {
     }
 
     /// The same for looking a name up: the user's names count without a directory, too.
-    pub fn for_look_up(home: &Home) -> Result<Self, StoreError> {
-        let mut directory = Self::listed(home)?.unwrap_or_default();
+    pub fn load_for_lookup(home: &Home) -> Result<Self, StoreError> {
+        let mut directory = Self::load_listed(home)?.unwrap_or_default();
         directory.apply_aliases(home)?;
         Ok(directory)
     }
 
-    fn listed(home: &Home) -> Result<Option<Self>, StoreError> {
-        let Some(Value::Object(document)) = read(home, "channel_directory.json")? else {
+    fn load_listed(home: &Home) -> Result<Option<Self>, StoreError> {
+        let Some(Value::Object(document)) = read_json(home, "channel_directory.json")? else {
             return Ok(None);
         };
         if document.is_empty() {
@@ -64,7 +64,7 @@ impl ChannelDirectory {
         if let Some(Value::Object(platforms)) = document.get("platforms") {
             for (platform, channels) in platforms {
                 let channels = channels.as_array().map(Vec::as_slice).unwrap_or_default();
-                let channels = channels.iter().filter_map(channel).collect();
+                let channels = channels.iter().filter_map(parse_channel).collect();
                 directory.platforms.push((platform.clone(), channels));
             }
         }
@@ -72,7 +72,7 @@ impl ChannelDirectory {
     }
 
     fn apply_aliases(&mut self, home: &Home) -> Result<(), StoreError> {
-        let Some(Value::Object(aliases)) = read(home, "channel_aliases.json")? else {
+        let Some(Value::Object(aliases)) = read_json(home, "channel_aliases.json")? else {
             return Ok(());
         };
         for (platform, names) in &aliases {
@@ -119,7 +119,7 @@ impl ChannelDirectory {
     }
 }
 
-fn channel(entry: &Value) -> Option<Channel> {
+fn parse_channel(entry: &Value) -> Option<Channel> {
     let map = entry.as_object()?;
     Some(Channel {
         id: text(map.get("id").or_else(|| map.get("chat_id"))).filter(|id| !id.is_empty()),
@@ -141,13 +141,13 @@ fn text(value: Option<&Value>) -> Option<String> {
 }
 
 /// A file that is not JSON counts as missing: the next write of the gateway replaces it.
-fn read(home: &Home, name: &str) -> Result<Option<Value>, StoreError> {
+fn read_json(home: &Home, name: &str) -> Result<Option<Value>, StoreError> {
     let path: PathBuf = home.path().join(name);
-    let text = file::read_if_there(&path).map_err(|source| StoreError::Io {
+    let text = file::read_optional(&path).map_err(|source| StoreError::Io {
         path: path.clone(),
         source,
     })?;
-    let value = text.as_deref().and_then(json::parse);
+    let value = text.as_deref().and_then(json::parse_json);
     if text.is_some() && value.is_none() {
         tracing::warn!(path = %path.display(), "ignoring file that is not JSON");
     }

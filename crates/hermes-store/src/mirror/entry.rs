@@ -17,7 +17,7 @@ pub struct RoutingEntry {
     pub updated_at: String,
     /// Where the chat takes place.
     pub origin: Option<Origin>,
-    pub details: Details,
+    pub details: RoutingDetails,
 }
 
 /// What an entry says besides who and where. Names are those of the file.
@@ -27,7 +27,7 @@ pub struct RoutingEntry {
     clippy::struct_excessive_bools,
     reason = "the file is shared, and these are its keys"
 )]
-pub struct Details {
+pub struct RoutingDetails {
     /// The chat's name for people.
     pub display_name: Option<String>,
     /// The platform, known to us or not.
@@ -104,11 +104,11 @@ impl RoutingEntry {
             session_id: session,
             created_at: now.clone(),
             updated_at: now,
-            details: Details {
+            details: RoutingDetails {
                 display_name: origin.chat_name.clone(),
                 platform: Some(origin.platform.clone()),
                 chat_type: Some(origin.chat_type.clone()),
-                ..Details::default()
+                ..RoutingDetails::default()
             },
             origin: Some(origin),
         }
@@ -122,9 +122,9 @@ impl RoutingEntry {
         let text = |name: &str| map.get(name).and_then(Value::as_str);
         let session_id = SessionId::parse(text("session_id")?).ok()?;
         // Which session a chat is in matters more than what else is said about it.
-        let details = Details::deserialize(value).unwrap_or_else(|error| {
+        let details = RoutingDetails::deserialize(value).unwrap_or_else(|error| {
             tracing::warn!(%key, %error, "routing entry has invalid details, using defaults");
-            Details::default()
+            RoutingDetails::default()
         });
         Some(Self {
             session_key: key.clone(),

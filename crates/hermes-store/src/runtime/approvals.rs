@@ -32,7 +32,7 @@ pub struct NewApproval {
     /// Whether "always" may be answered.
     pub allow_permanent: bool,
     /// How long the owner waits for an answer.
-    pub patience: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// The process that waits.
     pub owner_pid: u32,
     /// When that process started, so that another one of the same number is not taken for it.
@@ -41,7 +41,7 @@ pub struct NewApproval {
 
 /// A name for a question, short enough to go into a button of a chat.
 pub fn new_approval_id() -> String {
-    format!("ap_{}", random::hex(12))
+    format!("ap_{}", random::random_hex(12))
 }
 
 /// A question and what became of it.
@@ -74,12 +74,12 @@ pub struct Approval {
     /// When that process started.
     pub owner_start: Option<i64>,
     /// What was answered.
-    pub answer: Option<Answer>,
+    pub answer: Option<ApprovalAnswer>,
     /// Who answered.
     pub answered_by: Option<String>,
     /// The reason given.
     pub reason: Option<String>,
-    /// What became of it, in the words of [`Outcome`].
+    /// What became of it, in the words of [`ApprovalOutcome`].
     pub outcome: Option<String>,
     /// Seconds since 1970.
     pub resolved_at: Option<f64>,
@@ -98,7 +98,7 @@ pub enum ApprovalState {
 
 /// What can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum ApprovalAnswer {
     /// Yes, this time.
     Once,
     /// Yes, for this session.
@@ -109,7 +109,7 @@ pub enum Answer {
     Deny,
 }
 
-impl Answer {
+impl ApprovalAnswer {
     /// The word stored.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -130,16 +130,16 @@ impl Answer {
 
 /// What became of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ApprovalOutcome {
     /// It was answered so.
-    Answered(Answer),
+    Answered(ApprovalAnswer),
     /// Nobody answered in time, or the owner is gone.
     Expired,
     /// The owner no longer wants to know.
     Cancelled,
 }
 
-impl Outcome {
+impl ApprovalOutcome {
     /// The word stored.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -152,7 +152,7 @@ impl Outcome {
 
 /// How an answer was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answered {
+pub enum AnswerReceipt {
     /// It is the one that counts.
     Accepted,
     /// There is no such question.
@@ -172,18 +172,18 @@ impl Approval {
         let text = |column| row::text(found, column);
         let keys = row::json(found, "pattern_keys")?;
         Ok(Self {
-            id: row::required(found, "id")?,
-            kind: row::required(found, "kind")?,
+            id: row::required_text(found, "id")?,
+            kind: row::required_text(found, "kind")?,
             session_key: text("session_key")?.map(SessionKey::new),
-            session: text("session_id")?.map(SessionId::stored),
+            session: text("session_id")?.map(SessionId::from_stored),
             run_id: text("run_id")?,
-            command: row::required(found, "command")?,
-            description: row::required(found, "description")?,
+            command: row::required_text(found, "command")?,
+            description: row::required_text(found, "description")?,
             pattern_keys: keys
                 .and_then(|keys| serde_json::from_value(keys).ok())
                 .unwrap_or_default(),
             allow_permanent: row::integer(found, "allow_permanent")? != 0,
-            state: match row::required(found, "state")?.as_str() {
+            state: match row::required_text(found, "state")?.as_str() {
                 "open" => ApprovalState::Open,
                 "answered" => ApprovalState::Answered,
                 _ => ApprovalState::Resolved,
@@ -192,7 +192,7 @@ impl Approval {
             expires_at: row::real(found, "expires_at")?,
             owner_pid: row::integer(found, "owner_pid")?,
             owner_start: row::optional_integer(found, "owner_start")?,
-            answer: text("answer")?.as_deref().and_then(Answer::parse),
+            answer: text("answer")?.as_deref().and_then(ApprovalAnswer::parse),
             answered_by: text("answered_by")?,
             reason: text("reason")?,
             outcome: text("outcome")?,
@@ -227,7 +227,7 @@ impl RuntimeStore {
         .bind(serde_json::json!(approval.pattern_keys).to_string())
         .bind(approval.allow_permanent)
         .bind(now)
-        .bind(approval.patience.map(|patience| now + patience.as_secs_f64()))
+        .bind(approval.timeout.map(|patience| now + patience.as_secs_f64()))
         .bind(approval.owner_pid)
         .bind(approval.owner_start)
         .execute(&mut *write)
@@ -281,10 +281,10 @@ impl RuntimeStore {
     pub async fn answer_approval(
         &self,
         id: &str,
-        answer: Answer,
+        answer: ApprovalAnswer,
         by: &str,
         reason: Option<&str>,
-    ) -> Result<Answered, StoreError> {
+    ) -> Result<AnswerReceipt, StoreError> {
         let mut write = self.database.begin().await?;
         let found = sqlx::query(sqlx::AssertSqlSafe(format!(
             "SELECT {COLUMNS} FROM approvals WHERE id = ?1"
@@ -296,15 +296,15 @@ impl RuntimeStore {
         .map_err(|error| self.database.error(error))?;
         let now = epoch_seconds();
         let Some(approval) = found else {
-            return Ok(Answered::NotFound);
+            return Ok(AnswerReceipt::NotFound);
         };
         if approval.state != ApprovalState::Open
             || approval.expires_at.is_some_and(|expires| expires <= now)
         {
-            return Ok(Answered::TooLate);
+            return Ok(AnswerReceipt::TooLate);
         }
-        if answer == Answer::Always && !approval.allow_permanent {
-            return Ok(Answered::NotPermanent);
+        if answer == ApprovalAnswer::Always && !approval.allow_permanent {
+            return Ok(AnswerReceipt::NotPermanent);
         }
         sqlx::query(
             "UPDATE approvals SET state = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4, reason = ?5 \
@@ -319,7 +319,7 @@ impl RuntimeStore {
         .await
         .map_err(|error| self.database.error(error))?;
         write.commit().await?;
-        Ok(Answered::Accepted)
+        Ok(AnswerReceipt::Accepted)
     }
 
     /// Makes a question open again that somebody but its owner has answered or closed. Returns whether it was.
@@ -338,7 +338,11 @@ impl RuntimeStore {
     }
 
     /// Closes a question. Returns whether it was still to be closed.
-    pub async fn resolve_approval(&self, id: &str, outcome: Outcome) -> Result<bool, StoreError> {
+    pub async fn resolve_approval(
+        &self,
+        id: &str,
+        outcome: ApprovalOutcome,
+    ) -> Result<bool, StoreError> {
         let mut write = self.database.begin().await?;
         let done = sqlx::query(
             "UPDATE approvals SET state = 'resolved', outcome = ?2, resolved_at = ?3 \
@@ -374,7 +378,7 @@ impl RuntimeStore {
                 && approval.expires_at.is_some_and(|expires| expires <= now);
             if (late || is_gone(&approval))
                 && self
-                    .resolve_approval(&approval.id, Outcome::Expired)
+                    .resolve_approval(&approval.id, ApprovalOutcome::Expired)
                     .await?
             {
                 expired.push(approval.id);

@@ -14,25 +14,25 @@ use hermes_config::Home;
 use serde_json::Value;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteRow};
 
-use super::{RuntimeStore, path};
+use super::{RuntimeStore, database_path};
 use crate::{
-    SessionKey, StoreError, Version,
+    SessionKey, StoreError, StoreVersion,
     db::{self, row},
-    watch::{FileId, Follower},
+    watch::{FileId, StateFollower},
 };
 
-mod asked;
+mod approval_events;
 mod ingest;
 mod marks;
 mod rules;
 mod source;
 
-use marks::{GlobalMark, Progress, Status};
+use marks::{GlobalMark, LogProgress, LogStatus};
 
 /// How long to wait before a session that could not be read is tried again.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// How often old events are trimmed when there are no new ones.
-const TRIM: Duration = Duration::from_mins(10);
+const TRIM_INTERVAL: Duration = Duration::from_mins(10);
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,14 +62,14 @@ pub struct EventPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
     /// Maximum number of events.
-    pub most: usize,
+    pub max_events: usize,
     /// Maximum age of an event.
-    pub age: Duration,
+    pub max_age: Duration,
 }
 
 /// Where a log is stored.
 #[derive(Debug)]
-pub enum Keeping {
+pub enum LogStorage {
     /// In `runtime.db`, for all processes and restarts.
     Shared,
     /// In memory, since `runtime.db` cannot be written.
@@ -92,10 +92,10 @@ pub struct EventLog {
     file: Option<FileId>,
     /// Watches `runtime.db`; nobody else can change a log in memory.
     held: Option<SqliteConnection>,
-    state: Follower,
+    state: StateFollower,
     limits: LogLimits,
     with_own: bool,
-    seen: Option<(Option<Version>, Option<i64>)>,
+    seen: Option<(Option<StoreVersion>, Option<i64>)>,
     retry_at: Option<Instant>,
     trim_at: Instant,
     /// Sessions whose failure has been reported.
@@ -105,27 +105,27 @@ pub struct EventLog {
 impl EventLog {
     /// Opens the log of a home, or one in memory if the home cannot be written. Only a lock is an error: trying
     /// again may help.
-    pub async fn open(home: &Home, limits: LogLimits) -> Result<(Self, Keeping), StoreError> {
+    pub async fn open(home: &Home, limits: LogLimits) -> Result<(Self, LogStorage), StoreError> {
         let (runtime, keeping) = match open_writable(home).await {
-            Ok(runtime) => (runtime, Keeping::Shared),
+            Ok(runtime) => (runtime, LogStorage::Shared),
             Err(error @ StoreError::Locked { .. }) => return Err(error),
-            Err(error) => (RuntimeStore::in_memory().await?, Keeping::Memory(error)),
+            Err(error) => (RuntimeStore::in_memory().await?, LogStorage::Memory(error)),
         };
-        let path = path(home);
+        let path = database_path(home);
         let (file, held) = match keeping {
-            Keeping::Shared => {
-                let held = db::hold(&path).await;
+            LogStorage::Shared => {
+                let held = db::open_held_connection(&path).await;
                 let held = held.map_err(|error| runtime.database.error(error))?;
-                (FileId::of(&path), Some(held))
+                (FileId::from_path(&path), Some(held))
             }
-            Keeping::Memory(_) => (None, None),
+            LogStorage::Memory(_) => (None, None),
         };
         let log = Self {
             runtime,
             path,
             file,
             held,
-            state: Follower::new(home),
+            state: StateFollower::new(home),
             limits,
             with_own: false,
             seen: None,
@@ -138,17 +138,17 @@ impl EventLog {
 
     /// Logs conversations without a platform, too. From then on every process of the home does: the log is one.
     #[must_use]
-    pub fn with_own(self, with_own: bool) -> Self {
+    pub fn with_own_platforms(self, with_own: bool) -> Self {
         Self { with_own, ..self }
     }
 
     /// Continues the cursors after another log, unless this one is further already.
-    pub async fn go_on_after(&mut self, end: &LogEnd) -> Result<(), StoreError> {
+    pub async fn continue_after(&mut self, end: &LogEnd) -> Result<(), StoreError> {
         let database = &self.runtime.database;
         let error = |error| database.error(error);
         let mut write = database.begin().await?;
-        let status = Status::read(&mut write).await.map_err(error)?;
-        let mut progress = Progress::default();
+        let status = LogStatus::read(&mut write).await.map_err(error)?;
+        let mut progress = LogProgress::default();
         if status.last < end.last {
             progress.last_cursor(end.last);
         }
@@ -163,15 +163,15 @@ impl EventLog {
     }
 
     /// Whether its file was deleted or replaced. Other processes do not see what is logged then.
-    pub fn is_lost(&self) -> bool {
-        self.file.is_some() && FileId::of(&self.path) != self.file
+    pub fn is_file_replaced(&self) -> bool {
+        self.file.is_some() && FileId::from_path(&self.path) != self.file
     }
 
     /// Where it ends. A file that was deleted can still be read on the connection that is held.
     pub async fn end(&mut self) -> Result<LogEnd, StoreError> {
         let status = match &mut self.held {
-            Some(held) => Status::read(held).await,
-            None => Status::read(&mut *self.runtime.database.writer().await?).await,
+            Some(held) => LogStatus::read(held).await,
+            None => LogStatus::read(&mut *self.runtime.database.writer().await?).await,
         };
         let status = status.map_err(|error| self.runtime.database.error(error))?;
         Ok(LogEnd {
@@ -187,7 +187,7 @@ impl EventLog {
 
     /// Turns what has happened since the last poll into events. Returns whether there was anything to read; if
     /// not, this is cheap.
-    pub async fn look(&mut self) -> Result<bool, StoreError> {
+    pub async fn poll(&mut self) -> Result<bool, StoreError> {
         let shared = match &mut self.held {
             Some(held) => Some(
                 db::data_version(held)
@@ -196,7 +196,7 @@ impl EventLog {
             ),
             None => None,
         };
-        let (version, problem) = match self.state.look().await {
+        let (version, problem) = match self.state.poll().await {
             Ok(version) => (version, None),
             // Being made at this moment, perhaps.
             Err(StoreError::Unavailable { .. }) => (None, None),
@@ -207,19 +207,19 @@ impl EventLog {
         let now = Instant::now();
         let is_due = self.retry_at.is_some_and(|at| at <= now) || self.trim_at <= now;
         if self.seen == seen && !is_due {
-            self.runtime.database.make_up_for_checkpoints().await;
+            self.runtime.database.run_deferred_checkpoint().await;
             return problem.map_or(Ok(false), Err);
         }
         let source = match (self.state.reader(), &problem) {
-            (_, Some(_)) => ingest::Source::Unreadable,
-            (Some(reader), None) => ingest::Source::Store(reader),
-            (None, None) => ingest::Source::Absent,
+            (_, Some(_)) => ingest::MessageSource::Unreadable,
+            (Some(reader), None) => ingest::MessageSource::Store(reader),
+            (None, None) => ingest::MessageSource::Absent,
         };
         let unread =
-            ingest::run(&self.runtime.database, source, self.limits, self.with_own).await?;
-        self.trim_at = now + TRIM;
-        self.retry_at = (!unread.is_empty()).then(|| now + RETRY);
-        self.report(unread);
+            ingest::ingest(&self.runtime.database, source, self.limits, self.with_own).await?;
+        self.trim_at = now + TRIM_INTERVAL;
+        self.retry_at = (!unread.is_empty()).then(|| now + RETRY_INTERVAL);
+        self.log_unread_sessions(unread);
         self.seen = seen;
         problem.map_or(Ok(true), Err)
     }
@@ -235,7 +235,7 @@ impl EventLog {
         self.runtime.close().await;
     }
 
-    fn report(&mut self, unread: Vec<ingest::Unread>) {
+    fn log_unread_sessions(&mut self, unread: Vec<ingest::UnreadSession>) {
         self.reported
             .retain(|session| unread.iter().any(|unread| unread.session == *session));
         for unread in unread {
@@ -274,7 +274,7 @@ impl RuntimeStore {
              WHERE cursor > ?2 AND (?3 IS NULL OR session_key = ?3) ORDER BY cursor LIMIT ?4) AS e \
              ORDER BY e.cursor",
         )
-        .bind(marks::LAST_CURSOR)
+        .bind(marks::LAST_CURSOR_KEY)
         .bind(cursor)
         .bind(session_key)
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
@@ -307,7 +307,7 @@ impl LoggedEvent {
     fn read(cursor: i64, found: &SqliteRow) -> Result<Self, sqlx::Error> {
         Ok(Self {
             cursor,
-            kind: row::required(found, "type")?,
+            kind: row::required_text(found, "type")?,
             session_key: row::text(found, "session_key")?.map(SessionKey::new),
             payload: row::json(found, "payload")?.unwrap_or_default(),
         })

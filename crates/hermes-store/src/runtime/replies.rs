@@ -7,7 +7,7 @@ use crate::{StoreError, clock::epoch_seconds, db::row};
 
 /// An answer that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct StoredReply {
     /// Stands for the request's body: another body under the same key is a mistake.
     pub fingerprint: String,
     pub status: u16,
@@ -16,17 +16,17 @@ pub struct Reply {
 
 impl RuntimeStore {
     /// What was answered under a key.
-    pub async fn reply(&self, key: &str) -> Result<Option<Reply>, StoreError> {
+    pub async fn reply(&self, key: &str) -> Result<Option<StoredReply>, StoreError> {
         let found = sqlx::query("SELECT fingerprint, status, body FROM replies WHERE key = ?1")
             .bind(key)
             .fetch_optional(self.database.readers())
             .await
             .map_err(|error| self.database.error(error))?;
         let read = |found: sqlx::sqlite::SqliteRow| {
-            Ok(Reply {
-                fingerprint: row::required(&found, "fingerprint")?,
+            Ok(StoredReply {
+                fingerprint: row::required_text(&found, "fingerprint")?,
                 status: u16::try_from(row::integer(&found, "status")?).unwrap_or(500),
-                body: row::required(&found, "body")?,
+                body: row::required_text(&found, "body")?,
             })
         };
         found
@@ -36,7 +36,7 @@ impl RuntimeStore {
     }
 
     /// Remembers an answer. The first one under a key stays.
-    pub async fn keep_reply(&self, key: &str, reply: &Reply) -> Result<(), StoreError> {
+    pub async fn store_reply(&self, key: &str, reply: &StoredReply) -> Result<(), StoreError> {
         let mut write = self.database.begin().await?;
         sqlx::query(
             "INSERT INTO replies (key, fingerprint, status, body, created_at) VALUES (?1, ?2, ?3, ?4, ?5) \

@@ -27,12 +27,12 @@ pub struct NewRun {
     /// What was asked.
     pub input: Value,
     /// Makes it the same run as an earlier one, perhaps.
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<IdempotencyKey>,
 }
 
 /// A caller's own name for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idempotency {
+pub struct IdempotencyKey {
     pub key: String,
     /// Stands for the request's body.
     pub fingerprint: String,
@@ -40,12 +40,12 @@ pub struct Idempotency {
 
 /// A name for a run: `run_` and 32 hexadecimal digits.
 pub fn new_run_id() -> String {
-    format!("run_{}{}", random::hex(16), random::hex(16))
+    format!("run_{}{}", random::random_hex(16), random::random_hex(16))
 }
 
 /// What became of a request for a run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Accepted {
+pub enum RunAcceptance {
     /// It is stored.
     New,
     /// There is one under this key already.
@@ -162,7 +162,7 @@ pub struct RunEnd {
     pub event: Map<String, Value>,
 }
 
-const SELECT: &str = "SELECT r.id, r.session_id, r.status, r.source, r.job_id, r.input, r.output, r.usage, \
+const SELECT_RUN: &str = "SELECT r.id, r.session_id, r.status, r.source, r.job_id, r.input, r.output, r.usage, \
      r.error, r.created_at, r.updated_at, e.seq AS last_seq, e.event AS last_event \
      FROM runs AS r LEFT JOIN run_events AS e ON e.run_id = r.id \
      AND e.seq = (SELECT MAX(seq) FROM run_events WHERE run_id = r.id)";
@@ -171,10 +171,10 @@ impl Run {
     fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
         let last = row::json(found, "last_event")?;
         Ok(Self {
-            id: row::required(found, "id")?,
-            session: row::text(found, "session_id")?.map(SessionId::stored),
-            status: RunStatus::parse(&row::required(found, "status")?),
-            source: row::required(found, "source")?,
+            id: row::required_text(found, "id")?,
+            session: row::text(found, "session_id")?.map(SessionId::from_stored),
+            status: RunStatus::parse(&row::required_text(found, "status")?),
+            source: row::required_text(found, "source")?,
             job: row::text(found, "job_id")?,
             input: row::json(found, "input")?.unwrap_or_default(),
             output: row::text(found, "output")?,
@@ -190,11 +190,11 @@ impl Run {
 
 impl RuntimeStore {
     /// Stores a run, unless its key names an earlier one.
-    pub async fn create_run(&self, new: &NewRun) -> Result<Accepted, StoreError> {
+    pub async fn create_run(&self, new: &NewRun) -> Result<RunAcceptance, StoreError> {
         let error = |error| self.database.error(error);
         let mut write = self.database.begin().await?;
         if let Some(idempotency) = &new.idempotency {
-            let found = same(&mut write, idempotency).await.map_err(error)?;
+            let found = find_by_key(&mut write, idempotency).await.map_err(error)?;
             if let Some(accepted) = found {
                 return Ok(accepted);
             }
@@ -216,21 +216,24 @@ impl RuntimeStore {
         .await
         .map_err(error)?;
         write.commit().await?;
-        Ok(Accepted::New)
+        Ok(RunAcceptance::New)
     }
 
     /// The run that a key names, or that the key belongs to another request.
-    pub async fn same_run(&self, key: &Idempotency) -> Result<Option<Accepted>, StoreError> {
+    pub async fn find_run_by_key(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<RunAcceptance>, StoreError> {
         let found = async {
             let mut reader = self.database.readers().acquire().await?;
-            same(&mut reader, key).await
+            find_by_key(&mut reader, key).await
         };
         found.await.map_err(|error| self.database.error(error))
     }
 
     /// The run of that name.
     pub async fn run(&self, id: &str) -> Result<Option<Run>, StoreError> {
-        let found = sqlx::query(sqlx::AssertSqlSafe(format!("{SELECT} WHERE r.id = ?1")))
+        let found = sqlx::query(sqlx::AssertSqlSafe(format!("{SELECT_RUN} WHERE r.id = ?1")))
             .bind(id)
             .fetch_optional(self.database.readers())
             .await;
@@ -242,7 +245,7 @@ impl RuntimeStore {
     /// The runs that have not ended, oldest first.
     pub async fn unfinished_runs(&self) -> Result<Vec<Run>, StoreError> {
         let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
-            "{SELECT} WHERE r.status IN ('queued', 'running', 'waiting_for_approval', 'stopping') \
+            "{SELECT_RUN} WHERE r.status IN ('queued', 'running', 'waiting_for_approval', 'stopping') \
              ORDER BY r.created_at, r.id"
         )))
         .fetch_all(self.database.readers())
@@ -359,12 +362,12 @@ impl RuntimeStore {
     }
 }
 
-async fn same(
+async fn find_by_key(
     connection: &mut SqliteConnection,
-    key: &Idempotency,
-) -> Result<Option<Accepted>, sqlx::Error> {
+    key: &IdempotencyKey,
+) -> Result<Option<RunAcceptance>, sqlx::Error> {
     let found = sqlx::query(sqlx::AssertSqlSafe(format!(
-        "{SELECT} WHERE r.idempotency_key = ?1"
+        "{SELECT_RUN} WHERE r.idempotency_key = ?1"
     )))
     .bind(&key.key)
     .fetch_optional(&mut *connection)
@@ -380,9 +383,9 @@ async fn same(
             .await?;
     Ok(Some(
         if fingerprint.as_deref() == Some(key.fingerprint.as_str()) {
-            Accepted::Same(Box::new(run))
+            RunAcceptance::Same(Box::new(run))
         } else {
-            Accepted::Conflict
+            RunAcceptance::Conflict
         },
     ))
 }

@@ -1,13 +1,13 @@
 //! From what a person types to what the index is asked. Everything is quoted: no sign has a meaning of its own.
 
-use super::Matching;
+use super::SearchMatching;
 
 /// Longer input is cut: nobody searches for more.
-const LONGEST: usize = 2048;
+const MAX_QUERY_LENGTH: usize = 2048;
 
 /// Where to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(super) enum SearchPlan {
     /// There is nothing to look for.
     Nothing,
     /// In the index of words.
@@ -19,10 +19,10 @@ pub(super) enum Plan {
 }
 
 /// The words of a search and the phrases in double quotes. A quote that is not closed reaches to the end.
-pub(super) fn terms(text: &str) -> Vec<String> {
+pub(super) fn parse_terms(text: &str) -> Vec<String> {
     let end = text
         .char_indices()
-        .nth(LONGEST)
+        .nth(MAX_QUERY_LENGTH)
         .map_or(text.len(), |(end, _)| end);
     let mut terms = Vec::new();
     for (index, piece) in text[..end].split('"').enumerate() {
@@ -40,24 +40,26 @@ pub(super) fn terms(text: &str) -> Vec<String> {
     terms
 }
 
-pub(super) fn plan(terms: &[String], matching: Matching) -> Plan {
+pub(super) fn choose_plan(terms: &[String], matching: SearchMatching) -> SearchPlan {
     let substrings = if has_trigrams(terms) {
-        Plan::Trigrams
+        SearchPlan::Trigrams
     } else {
-        Plan::Scan
+        SearchPlan::Scan
     };
     let has_words = |term: &String| term.contains(char::is_alphanumeric);
     if terms.is_empty() {
-        Plan::Nothing
-    } else if matching == Matching::Substrings || terms.iter().any(|term| term.contains(is_cjk)) {
+        SearchPlan::Nothing
+    } else if matching == SearchMatching::Substrings
+        || terms.iter().any(|term| term.contains(is_cjk))
+    {
         substrings
     } else if terms.iter().all(has_words) {
-        Plan::Words
-    } else if matching == Matching::Auto {
+        SearchPlan::Words
+    } else if matching == SearchMatching::Auto {
         // Signs are not words.
         substrings
     } else {
-        Plan::Nothing
+        SearchPlan::Nothing
     }
 }
 
@@ -67,7 +69,7 @@ pub(super) fn has_trigrams(terms: &[String]) -> bool {
 }
 
 /// All terms as strings of the query language, which must all match.
-pub(super) fn quoted(terms: &[String]) -> String {
+pub(super) fn quote_terms(terms: &[String]) -> String {
     let quoted: Vec<_> = terms
         .iter()
         .map(|term| format!("\"{}\"", term.replace('"', "\"\"")))
@@ -91,7 +93,7 @@ fn is_cjk(c: char) -> bool {
 }
 
 /// The part of a text round the first term found in it, marked.
-pub(super) fn cut_around(text: &str, terms: &[String]) -> String {
+pub(super) fn snippet_around(text: &str, terms: &[String]) -> String {
     const BEFORE: usize = 40;
     const AFTER: usize = 80;
     let Some((start, term)) = terms
@@ -124,51 +126,57 @@ pub(super) fn cut_around(text: &str, terms: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn planned(text: &str) -> Plan {
-        plan(&terms(text), Matching::Auto)
+    fn planned(text: &str) -> SearchPlan {
+        choose_plan(&parse_terms(text), SearchMatching::Auto)
     }
 
     #[test]
     fn words_and_phrases_become_terms() {
-        assert_eq!(terms(" a  b "), ["a", "b"]);
-        assert_eq!(terms("x \"a b\" y"), ["x", "a b", "y"]);
-        assert_eq!(terms("a \"b c"), ["a", "b c"]);
-        assert_eq!(terms("\"\" \0 \""), Vec::<String>::new());
-        assert_eq!(terms(&"x".repeat(5000))[0].len(), LONGEST);
+        assert_eq!(parse_terms(" a  b "), ["a", "b"]);
+        assert_eq!(parse_terms("x \"a b\" y"), ["x", "a b", "y"]);
+        assert_eq!(parse_terms("a \"b c"), ["a", "b c"]);
+        assert_eq!(parse_terms("\"\" \0 \""), Vec::<String>::new());
+        assert_eq!(parse_terms(&"x".repeat(5000))[0].len(), MAX_QUERY_LENGTH);
     }
 
     #[test]
     fn nothing_that_is_typed_is_syntax() {
         assert_eq!(
-            quoted(&terms("NOT a OR (b* col:c)")),
+            quote_terms(&parse_terms("NOT a OR (b* col:c)")),
             r#""NOT" "a" "OR" "(b*" "col:c)""#
         );
-        assert_eq!(quoted(&["a\"b".into()]), r#""a""b""#);
+        assert_eq!(quote_terms(&["a\"b".into()]), r#""a""b""#);
     }
 
     #[test]
     fn the_index_follows_from_the_terms() {
-        assert_eq!(planned(""), Plan::Nothing);
-        assert_eq!(planned("deploy it"), Plan::Words);
-        assert_eq!(planned("大别山项目"), Plan::Trigrams);
-        assert_eq!(planned("广西"), Plan::Scan);
-        assert_eq!(planned("大别山 ok"), Plan::Scan);
-        assert_eq!(planned("한국어"), Plan::Trigrams);
-        assert_eq!(planned("=>=>"), Plan::Trigrams);
-        assert_eq!(planned("!"), Plan::Scan);
-        assert_eq!(plan(&terms("!"), Matching::Words), Plan::Nothing);
-        assert_eq!(plan(&terms("plo"), Matching::Substrings), Plan::Trigrams);
+        assert_eq!(planned(""), SearchPlan::Nothing);
+        assert_eq!(planned("deploy it"), SearchPlan::Words);
+        assert_eq!(planned("大别山项目"), SearchPlan::Trigrams);
+        assert_eq!(planned("广西"), SearchPlan::Scan);
+        assert_eq!(planned("大别山 ok"), SearchPlan::Scan);
+        assert_eq!(planned("한국어"), SearchPlan::Trigrams);
+        assert_eq!(planned("=>=>"), SearchPlan::Trigrams);
+        assert_eq!(planned("!"), SearchPlan::Scan);
+        assert_eq!(
+            choose_plan(&parse_terms("!"), SearchMatching::Words),
+            SearchPlan::Nothing
+        );
+        assert_eq!(
+            choose_plan(&parse_terms("plo"), SearchMatching::Substrings),
+            SearchPlan::Trigrams
+        );
     }
 
     #[test]
     fn a_cut_shows_the_match_and_a_little_around_it() {
         let text = format!("{}广西{}", "a".repeat(100), "b".repeat(100));
-        let cut = cut_around(&text, &["广西".into()]);
+        let cut = snippet_around(&text, &["广西".into()]);
         assert_eq!(
             cut,
             format!("...{}>>>广西<<<{}...", "a".repeat(40), "b".repeat(80))
         );
-        assert_eq!(cut_around("x广", &["广".into()]), "x>>>广<<<");
-        assert_eq!(cut_around("xyz", &["广".into()]), "xyz");
+        assert_eq!(snippet_around("x广", &["广".into()]), "x>>>广<<<");
+        assert_eq!(snippet_around("xyz", &["广".into()]), "xyz");
     }
 }

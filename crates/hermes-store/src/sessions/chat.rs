@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 use super::OwnPlatform;
 use crate::{SessionId, SessionKey, Store, StoreError, db::row};
 
-/// What [`Chat`] is read from.
+/// What [`ChatSession`] is read from.
 macro_rules! chat_columns {
     () => {
         "s.id, s.source, s.user_id, s.session_key, s.chat_id, s.chat_type, s.thread_id, s.display_name, \
@@ -19,7 +19,7 @@ macro_rules! chat_columns {
 
 /// A chat of the gateway and the session it is in.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chat {
+pub struct ChatSession {
     /// The chat; for a conversation without a platform, a key made of its session.
     pub session_key: SessionKey,
     pub session: SessionId,
@@ -52,7 +52,7 @@ pub struct Chat {
 impl Store {
     /// The chats that are in an open session, in no order. The newest session of a chat counts: if that is ended,
     /// the chat is in none.
-    pub async fn chats(&self) -> Result<Vec<Chat>, StoreError> {
+    pub async fn chats(&self) -> Result<Vec<ChatSession>, StoreError> {
         // A few steps along the index over (session_id, timestamp) for each chat; no message is read.
         const SQL: &str = concat!(
             "SELECT ",
@@ -62,12 +62,12 @@ impl Store {
              ORDER BY newest.started_at DESC LIMIT 1)"
         );
         let rows = sqlx::query(self.sql(SQL)).fetch_all(self.readers()).await;
-        rows.and_then(|rows| rows.iter().map(Chat::read).collect())
+        rows.and_then(|rows| rows.iter().map(ChatSession::read).collect())
             .map_err(|error| self.error(error))
     }
 
     /// The chats that are in these sessions, in no order.
-    pub async fn chats_in(&self, sessions: &[SessionId]) -> Result<Vec<Chat>, StoreError> {
+    pub async fn chats_in(&self, sessions: &[SessionId]) -> Result<Vec<ChatSession>, StoreError> {
         const SQL: &str = concat!(
             "SELECT ",
             chat_columns!(),
@@ -78,17 +78,17 @@ impl Store {
             .bind(ids.to_string())
             .fetch_all(self.readers())
             .await;
-        rows.and_then(|rows| rows.iter().map(Chat::read).collect())
+        rows.and_then(|rows| rows.iter().map(ChatSession::read).collect())
             .map_err(|error| self.error(error))
     }
 }
 
-impl Chat {
+impl ChatSession {
     fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
         let text = |column| row::text(found, column);
-        let session = SessionId::stored(row::required(found, "id")?);
-        let source = row::required(found, "source")?;
-        let own = OwnPlatform::of_source(&source);
+        let session = SessionId::from_stored(row::required_text(found, "id")?);
+        let source = row::required_text(found, "source")?;
+        let own = OwnPlatform::from_source(&source);
         let session_key = match (text("session_key")?, own) {
             (None, Some(own)) => own.session_key(&session),
             (key, _) => SessionKey::new(key.unwrap_or_default()),

@@ -7,9 +7,9 @@ use super::OwnPlatform;
 use crate::{MessageId, SessionId, Store, StoreError, db::row};
 
 /// After more messages than this it is cheaper to read all chats.
-const MOST_MESSAGES: i64 = 10_000;
+const MAX_MESSAGES: i64 = 10_000;
 /// Maximum number of listed conversations without a platform, newest first.
-const MOST_OWN: i64 = 1_000;
+const MAX_OWN_SESSIONS: i64 = 1_000;
 
 /// A state of all chats that are in an open session, and of the conversations without a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl ChatMark {
     pub fn session(&self) -> Option<SessionId> {
         let columns: Vec<serde_json::Value> = serde_json::from_str(&self.0).ok()?;
         let id = columns.into_iter().next()?;
-        Some(SessionId::stored(id.as_str()?.to_owned()))
+        Some(SessionId::from_stored(id.as_str()?.to_owned()))
     }
 }
 
@@ -89,23 +89,23 @@ impl Store {
         let marks = async {
             let found = sqlx::query(self.sql(MARKS))
                 .bind(since.map_or(i64::MAX, |id| id.0))
-                .bind(MOST_MESSAGES)
+                .bind(MAX_MESSAGES)
                 .fetch_one(self.readers())
                 .await?;
             let last = row::integer(&found, "last_message")?;
-            let is_near = |since: &MessageId| (0..=MOST_MESSAGES).contains(&(last - since.0));
+            let is_near = |since: &MessageId| (0..=MAX_MESSAGES).contains(&(last - since.0));
             let grown = match since.filter(is_near) {
-                Some(_) => sessions(&row::required(&found, "grown")?),
+                Some(_) => parse_sessions(&row::required_text(&found, "grown")?),
                 None => None,
             };
-            let mut chats = lines(&row::required(&found, "chats")?);
+            let mut chats = parse_marks(&row::required_text(&found, "chats")?);
             if !own.is_empty() {
                 let found = sqlx::query(self.sql(OWN))
                     .bind(OwnPlatform::sources_of(own))
-                    .bind(MOST_OWN)
+                    .bind(MAX_OWN_SESSIONS)
                     .fetch_one(self.readers())
                     .await?;
-                chats.append(&mut lines(&row::required(&found, "chats")?));
+                chats.append(&mut parse_marks(&row::required_text(&found, "chats")?));
             }
             Ok(ChatMarks {
                 chats,
@@ -117,12 +117,12 @@ impl Store {
     }
 }
 
-fn lines(text: &str) -> Vec<ChatMark> {
+fn parse_marks(text: &str) -> Vec<ChatMark> {
     text.lines().map(|line| ChatMark(line.to_owned())).collect()
 }
 
 /// None if there is an id that is not text.
-fn sessions(list: &str) -> Option<HashSet<String>> {
+fn parse_sessions(list: &str) -> Option<HashSet<String>> {
     serde_json::from_str(list).ok()
 }
 
@@ -146,7 +146,7 @@ mod tests {
             .unwrap();
         let steps: Vec<String> = rows
             .iter()
-            .map(|found| row::required(found, "detail").unwrap())
+            .map(|found| row::required_text(found, "detail").unwrap())
             .filter(|step: &String| step.contains(" s "))
             .collect();
         let index = "USING COVERING INDEX idx_sessions_chat_marks";

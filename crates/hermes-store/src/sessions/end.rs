@@ -100,7 +100,7 @@ impl Store {
                 .execute(&mut *write)
                 .await
                 .map_err(|error| self.error(error))?;
-        super::found(done.rows_affected(), id)?;
+        super::require_row(done.rows_affected(), id)?;
         write.commit().await
     }
 
@@ -116,7 +116,7 @@ impl Store {
             .fetch_optional(self.readers())
             .await;
         Ok(self
-            .one(found)?
+            .read_session(found)?
             .filter(|session| session.ended_at.is_none()))
     }
 

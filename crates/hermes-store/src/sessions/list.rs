@@ -11,7 +11,7 @@ pub struct SessionQuery {
     /// Only these sources; all, if empty.
     pub sources: Vec<String>,
     /// Which kinds of rows.
-    pub listing: Listing,
+    pub listing: SessionListing,
     /// By what they are ordered.
     pub order: SessionOrder,
     /// Maximum number.
@@ -24,7 +24,7 @@ impl Default for SessionQuery {
     fn default() -> Self {
         Self {
             sources: Vec::new(),
-            listing: Listing::Conversations,
+            listing: SessionListing::Conversations,
             order: SessionOrder::Started,
             limit: 20,
             offset: 0,
@@ -34,7 +34,7 @@ impl Default for SessionQuery {
 
 /// Which rows are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listing {
+pub enum SessionListing {
     /// One row per conversation: without those that worked for another, those that go on under another id, and
     /// those put away.
     Conversations,
@@ -100,7 +100,7 @@ impl Store {
         };
         let rows = sqlx::query(self.sql(sql))
             .bind(serde_json::json!(query.sources).to_string())
-            .bind(query.listing == Listing::All)
+            .bind(query.listing == SessionListing::All)
             .bind(query.limit)
             .bind(query.offset)
             .fetch_all(self.readers())
@@ -138,7 +138,7 @@ impl Store {
         .bind(id)
         .fetch_one(self.readers())
         .await?;
-        let beginning = row::required(&found, "beginning")?;
+        let beginning = row::required_text(&found, "beginning")?;
         let text = if is_structured(&beginning) {
             let found = sqlx::query("SELECT content FROM messages WHERE id = ?1")
                 .bind(id)

@@ -27,7 +27,7 @@ impl OwnPlatform {
         }
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.as_str() == name)
     }
 
@@ -41,7 +41,7 @@ impl OwnPlatform {
     }
 
     /// The one that sessions with this source belong to.
-    pub fn of_source(source: &str) -> Option<Self> {
+    pub fn from_source(source: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|own| own.sources().contains(&source))
     }
@@ -52,8 +52,8 @@ impl OwnPlatform {
     }
 
     /// The one that a key of such a session names.
-    pub fn of_key(key: &str) -> Option<Self> {
-        Self::named(key.split_once(':')?.0)
+    pub fn from_session_key(key: &str) -> Option<Self> {
+        Self::from_name(key.split_once(':')?.0)
     }
 
     /// The sources of all of these, as a JSON array.

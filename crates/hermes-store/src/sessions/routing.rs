@@ -19,9 +19,11 @@ impl Store {
         .map_err(|error| self.error(error))?;
         let mut entries = Vec::with_capacity(rows.len());
         for found in &rows {
-            let key = row::required(found, "session_key").map_err(|error| self.error(error))?;
-            let entry = row::required(found, "entry_json").map_err(|error| self.error(error))?;
-            if let Some(entry) = json::parse(&entry) {
+            let key =
+                row::required_text(found, "session_key").map_err(|error| self.error(error))?;
+            let entry =
+                row::required_text(found, "entry_json").map_err(|error| self.error(error))?;
+            if let Some(entry) = json::parse_json(&entry) {
                 entries.push((SessionKey::new(key), entry));
             } else {
                 tracing::warn!(key, "skipping routing entry that is not JSON");

@@ -5,7 +5,7 @@ use sqlx::SqliteConnection;
 use super::{Session, session_columns};
 use crate::{SessionId, Store, StoreError};
 
-const LONGEST: usize = 100;
+const MAX_TITLE_LENGTH: usize = 100;
 
 /// A title without control and invisible characters and with single spaces. None if nothing is left.
 pub fn clean_title(title: &str) -> Result<Option<String>, StoreError> {
@@ -16,7 +16,7 @@ pub fn clean_title(title: &str) -> Result<Option<String>, StoreError> {
     let words: Vec<_> = visible.split_whitespace().collect();
     let title = words.join(" ");
     let length = title.chars().count();
-    if length > LONGEST {
+    if length > MAX_TITLE_LENGTH {
         return Err(StoreError::TitleTooLong { length });
     }
     Ok((!title.is_empty()).then_some(title))
@@ -39,7 +39,7 @@ impl Store {
         let title = clean_title(title)?;
         let mut write = self.begin().await?;
         if let Some(title) = &title {
-            free_title(&mut write, id, title)
+            take_title_from_ancestor(&mut write, id, title)
                 .await
                 .map_err(|error| self.error(error))?
                 .map_or(Ok(()), |holder| {
@@ -55,7 +55,7 @@ impl Store {
             .execute(&mut *write)
             .await
             .map_err(|error| self.error(error))?;
-        super::found(done.rows_affected(), id)?;
+        super::require_row(done.rows_affected(), id)?;
         write.commit().await?;
         Ok(title)
     }
@@ -77,12 +77,12 @@ impl Store {
             .bind(format!("{escaped} #%"))
             .fetch_optional(self.readers())
             .await;
-        self.one(found)
+        self.read_session(found)
     }
 }
 
 /// Who else has the title. A session that this one continues gives it up: nobody sees that one any more.
-async fn free_title(
+async fn take_title_from_ancestor(
     connection: &mut SqliteConnection,
     id: &SessionId,
     title: &str,
@@ -108,7 +108,7 @@ async fn free_title(
     .execute(connection)
     .await?
     .rows_affected();
-    Ok((released == 0).then(|| SessionId::stored(holder)))
+    Ok((released == 0).then(|| SessionId::from_stored(holder)))
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_lose_what_can_not_be_seen() {
+    fn titles_lose_what_cannot_be_seen() {
         let clean = |title| clean_title(title).unwrap();
         assert_eq!(
             clean("  a\u{200b}b \n\t c\u{202e}\0 ").as_deref(),

@@ -6,7 +6,7 @@ use crate::{SessionId, Store, StoreError, clock::epoch_seconds, db::row};
 
 /// What one call to a model, or a whole session, took and gave.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Usage {
+pub struct SessionUsage {
     /// Calls to the model.
     pub api_calls: i64,
     /// Tokens sent.
@@ -33,7 +33,7 @@ pub struct Usage {
     pub billing_mode: Option<String>,
 }
 
-impl Usage {
+impl SessionUsage {
     pub(super) fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
         Ok(Self {
             api_calls: row::integer(found, "api_call_count")?,
@@ -59,7 +59,7 @@ pub struct ModelUsage {
     /// What it was used for; empty for the conversation itself.
     pub task: String,
     /// What it took.
-    pub usage: Usage,
+    pub usage: SessionUsage,
 }
 
 impl Store {
@@ -70,19 +70,21 @@ impl Store {
         id: &SessionId,
         model: &str,
         task: Option<&str>,
-        usage: &Usage,
+        usage: &SessionUsage,
     ) -> Result<(), StoreError> {
         let mut write = self.begin().await?;
         if task.is_none() {
             let rows = add_to_session(&mut write, id, model, usage)
                 .await
                 .map_err(|error| self.error(error))?;
-            super::found(rows, id)?;
+            super::require_row(rows, id)?;
         }
         add_to_model(&mut write, id, model, task.unwrap_or_default(), usage)
             .await
-            .map_err(|error| match crate::db::code(&error) {
-                Some(crate::db::Code::ForeignKey) => StoreError::NoSuchSession { id: id.clone() },
+            .map_err(|error| match crate::db::sqlite_error_kind(&error) {
+                Some(crate::db::SqliteErrorKind::ForeignKey) => {
+                    StoreError::NoSuchSession { id: id.clone() }
+                }
                 _ => self.error(error),
             })?;
         write.commit().await
@@ -106,9 +108,9 @@ impl Store {
         rows.iter()
             .map(|found| {
                 Ok(ModelUsage {
-                    model: row::required(found, "model")?,
-                    task: row::required(found, "task")?,
-                    usage: Usage::read(found)?,
+                    model: row::required_text(found, "model")?,
+                    task: row::required_text(found, "task")?,
+                    usage: SessionUsage::read(found)?,
                 })
             })
             .collect::<Result<_, _>>()
@@ -121,7 +123,7 @@ async fn add_to_session(
     connection: &mut SqliteConnection,
     id: &SessionId,
     model: &str,
-    usage: &Usage,
+    usage: &SessionUsage,
 ) -> Result<u64, sqlx::Error> {
     let done = sqlx::query(
         "UPDATE sessions SET \
@@ -168,7 +170,7 @@ async fn add_to_model(
     id: &SessionId,
     model: &str,
     task: &str,
-    usage: &Usage,
+    usage: &SessionUsage,
 ) -> Result<(), sqlx::Error> {
     sqlx::query(
         "INSERT INTO session_model_usage (session_id, model, billing_provider, billing_base_url, billing_mode, task, \

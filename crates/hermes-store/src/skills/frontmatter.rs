@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 /// Values in a head, those included that aliases stand for.
-const MOST_VALUES: usize = 10_000;
+const MAX_VALUES: usize = 10_000;
 
 /// Splits a text into its head and the rest. What is not YAML is read line by line as `key: value`.
-pub(super) fn split(text: &str) -> (Map<String, Value>, &str) {
+pub(super) fn split_frontmatter(text: &str) -> (Map<String, Value>, &str) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some((yaml, body)) = fenced(text) else {
+    let Some((yaml, body)) = split_fenced(text) else {
         return (Map::new(), text);
     };
     // A tag called `y` or `no` is a word.
@@ -16,26 +16,26 @@ pub(super) fn split(text: &str) -> (Map<String, Value>, &str) {
         strict_booleans: true,
         // A few lines about a skill, whoever wrote them.
         budget: serde_saphyr::budget! {
-            max_events: 3 * MOST_VALUES,
-            max_nodes: MOST_VALUES,
+            max_events: 3 * MAX_VALUES,
+            max_nodes: MAX_VALUES,
             max_depth: 16,
-            max_recorded_anchor_events: MOST_VALUES,
+            max_recorded_anchor_events: MAX_VALUES,
         },
         // Aliases in what aliases stand for make it deeper than it is written.
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MOST_VALUES,
+            max_total_replayed_events: MAX_VALUES,
             max_replay_stack_depth: 4,
         },
     };
     let head = match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
         Ok(Value::Object(map)) => map,
         Ok(_) => Map::new(),
-        Err(_) => lines(yaml),
+        Err(_) => parse_lines(yaml),
     };
     (head, body)
 }
 
-fn fenced(text: &str) -> Option<(&str, &str)> {
+fn split_fenced(text: &str) -> Option<(&str, &str)> {
     let (first, rest) = text.split_once('\n')?;
     if first.trim_end() != "---" {
         return None;
@@ -50,7 +50,7 @@ fn fenced(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-fn lines(yaml: &str) -> Map<String, Value> {
+fn parse_lines(yaml: &str) -> Map<String, Value> {
     yaml.lines()
         .filter_map(|line| line.split_once(':'))
         .map(|(key, value)| (key.trim().to_owned(), value.trim().into()))
@@ -65,8 +65,9 @@ mod tests {
 
     #[test]
     fn the_head_is_yaml() {
-        let (head, body) =
-            split("\u{feff}---\nname: a\nmetadata:\n  hermes:\n    tags: [x, y]\n---\n# Body\n");
+        let (head, body) = split_frontmatter(
+            "\u{feff}---\nname: a\nmetadata:\n  hermes:\n    tags: [x, y]\n---\n# Body\n",
+        );
         assert_eq!(head["name"], "a");
         assert_eq!(head["metadata"]["hermes"]["tags"], json!(["x", "y"]));
         assert_eq!(body, "# Body\n");
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn bad_yaml_is_read_line_by_line() {
-        let (head, body) = split("---\nname: a\ndescription: Use: when [asked\n---\nx");
+        let (head, body) = split_frontmatter("---\nname: a\ndescription: Use: when [asked\n---\nx");
         assert_eq!(head["name"], "a");
         assert_eq!(head["description"], "Use: when [asked");
         assert_eq!(body, "x");
@@ -83,11 +84,11 @@ mod tests {
     #[test]
     fn without_a_closed_head_all_is_body() {
         for text in ["# x\n---\n", "---\nname: a\n", "", "---"] {
-            let (head, body) = split(text);
+            let (head, body) = split_frontmatter(text);
             assert!(head.is_empty());
             assert_eq!(body, text);
         }
-        let (head, body) = split("---\r\nname: a\r\n---\r\nx");
+        let (head, body) = split_frontmatter("---\r\nname: a\r\n---\r\nx");
         assert_eq!((head["name"].as_str(), body), (Some("a"), "x"));
     }
 }

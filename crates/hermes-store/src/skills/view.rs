@@ -7,7 +7,7 @@ use cap_std::{
     fs::{Dir, DirEntry},
 };
 
-use super::{SUPPORT, Skill, SkillError, Skills, frontmatter};
+use super::{SUPPORT_DIRS, Skill, SkillError, Skills, frontmatter};
 
 /// A skill's instructions and what else there is to read.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,13 +24,13 @@ impl Skills {
     pub fn view(&self, name: &str) -> Result<SkillView, SkillError> {
         let skill = self.find(name)?;
         let text = self.view_file(name, "SKILL.md")?;
-        let (_, body) = frontmatter::split(&text);
+        let (_, body) = frontmatter::split_frontmatter(&text);
         let body = body.trim_start_matches('\n').to_owned();
         let mut files = Vec::new();
-        if let Ok(directory) = open(&skill) {
-            for support in SUPPORT {
+        if let Ok(directory) = open_skill_dir(&skill) {
+            for support in SUPPORT_DIRS {
                 if let Ok(inside) = directory.open_dir(support) {
-                    list(&inside, support, &mut files);
+                    list_files(&inside, support, &mut files);
                 }
             }
         }
@@ -41,7 +41,7 @@ impl Skills {
     /// A text file of a skill. Nothing outside its directory can be reached.
     pub fn view_file(&self, name: &str, path: &str) -> Result<String, SkillError> {
         let skill = self.find(name)?;
-        open(&skill)
+        open_skill_dir(&skill)
             .and_then(|directory| directory.read_to_string(path))
             .map_err(|source| SkillError::NoSuchFile {
                 name: skill.name,
@@ -51,12 +51,12 @@ impl Skills {
     }
 }
 
-fn open(skill: &Skill) -> io::Result<Dir> {
+fn open_skill_dir(skill: &Skill) -> io::Result<Dir> {
     Dir::open_ambient_dir(&skill.directory, ambient_authority())
 }
 
 /// Real files only: what a link leads to may be anywhere.
-fn list(directory: &Dir, prefix: &str, files: &mut Vec<String>) {
+fn list_files(directory: &Dir, prefix: &str, files: &mut Vec<String>) {
     let entries = directory.entries().into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -68,7 +68,7 @@ fn list(directory: &Dir, prefix: &str, files: &mut Vec<String>) {
             Ok(kind) if kind.is_file() => files.push(path),
             Ok(kind) if kind.is_dir() => {
                 if let Ok(inside) = DirEntry::open_dir(&entry) {
-                    list(&inside, &path, files);
+                    list_files(&inside, &path, files);
                 }
             }
             _ => {}

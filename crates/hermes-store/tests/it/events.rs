@@ -9,7 +9,8 @@ use hermes_config::Home;
 use hermes_store::{
     Access, Content, NewMessage, NewSession, Role, SessionId, SessionKey, Store,
     runtime::{
-        Answer, EventLog, EventPage, Keeping, LogLimits, NewApproval, Outcome, RuntimeStore,
+        ApprovalAnswer, ApprovalOutcome, EventLog, EventPage, LogLimits, LogStorage, NewApproval,
+        RuntimeStore,
     },
 };
 use serde_json::{Value, json};
@@ -19,8 +20,8 @@ use crate::{assistant, database, empty_home, id, python_sql, user};
 
 const KEY: &str = "agent:main:telegram:dm:1";
 const LIMITS: LogLimits = LogLimits {
-    most: 10_000,
-    age: Duration::from_hours(24),
+    max_events: 10_000,
+    max_age: Duration::from_hours(24),
 };
 
 async fn chat(store: &Store, session: &str, key: &str) -> SessionId {
@@ -45,8 +46,8 @@ async fn open(home: &Home) -> EventLog {
 /// Opens the log and looks once, as a bridge does when it starts.
 async fn open_with(home: &Home, limits: LogLimits) -> EventLog {
     let (mut log, keeping) = EventLog::open(home, limits).await.unwrap();
-    assert!(matches!(keeping, Keeping::Shared), "{keeping:?}");
-    log.look().await.unwrap();
+    assert!(matches!(keeping, LogStorage::Shared), "{keeping:?}");
+    log.poll().await.unwrap();
     log
 }
 
@@ -55,14 +56,14 @@ async fn page(log: &EventLog, after: i64) -> EventPage {
 }
 
 /// Looks, and tells what was said after that cursor.
-async fn said(log: &mut EventLog, after: i64) -> Vec<String> {
-    log.look().await.unwrap();
+async fn poll_texts(log: &mut EventLog, after: i64) -> Vec<String> {
+    log.poll().await.unwrap();
     let events = page(log, after).await.events;
     let content = |payload: &Value| payload["content"].as_str().unwrap().to_owned();
     events.iter().map(|event| content(&event.payload)).collect()
 }
 
-fn at(message: NewMessage, timestamp: f64) -> NewMessage {
+fn with_timestamp(message: NewMessage, timestamp: f64) -> NewMessage {
     NewMessage {
         timestamp: Some(timestamp),
         ..message
@@ -75,12 +76,12 @@ async fn a_first_start_logs_nothing_of_ten_thousand_old_rows() {
     let old: Vec<_> = (0..10_000).map(|n| user(&format!("old {n}"))).collect();
     store.append_all(&session, &old).await.unwrap();
     let mut log = open(&home).await;
-    assert_eq!(said(&mut log, 0).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 0).await, [""; 0]);
     store.append(&session, &user("new")).await.unwrap();
-    assert_eq!(said(&mut log, 0).await, ["new"]);
-    log.look().await.unwrap();
+    assert_eq!(poll_texts(&mut log, 0).await, ["new"]);
+    log.poll().await.unwrap();
     assert!(
-        !log.look().await.unwrap(),
+        !log.poll().await.unwrap(),
         "nothing happened since the log itself was written"
     );
     log.close().await;
@@ -93,7 +94,7 @@ async fn what_arrives_while_no_bridge_runs_is_logged_by_the_next() {
     open(&home).await.close().await;
     store.append(&session, &user("meanwhile")).await.unwrap();
     let mut log = open(&home).await;
-    assert_eq!(said(&mut log, 0).await, ["meanwhile"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["meanwhile"]);
     log.close().await;
     store.close().await;
 }
@@ -106,16 +107,16 @@ async fn a_message_is_logged_with_what_a_client_needs() {
         {"type": "text", "text": "two"}]);
     let image = json!([{"type": "image_url", "image_url": {"url": "data:x"}}]);
     let rows = [
-        at(user(&"字".repeat(600)), 1_794_708_121.81),
-        at(NewMessage::new(Role::User, Content::Parts(parts)), 5.0),
+        with_timestamp(user(&"字".repeat(600)), 1_794_708_121.81),
+        with_timestamp(NewMessage::new(Role::User, Content::Parts(parts)), 5.0),
         NewMessage::new(Role::User, Content::Parts(image)),
         assistant(""),
-        NewMessage::silent(Role::Assistant),
+        NewMessage::without_content(Role::Assistant),
         NewMessage::new(Role::Tool, "a result"),
         assistant("a\0b"),
     ];
     let ids = store.append_all(&session, &rows).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     let events = page(&log, 0).await.events;
     let payloads: Vec<_> = events.iter().map(|event| &event.payload).collect();
     assert_eq!(
@@ -143,7 +144,7 @@ async fn only_chats_have_events_and_ended_ones_too() {
     store.append(&cli.id, &user("alone")).await.unwrap();
     store.append(&session, &user("last words")).await.unwrap();
     python_sql(&home, "UPDATE sessions SET ended_at = 1");
-    assert_eq!(said(&mut log, 0).await, ["last words"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["last words"]);
     log.close().await;
     store.close().await;
 }
@@ -156,7 +157,7 @@ async fn chats_are_told_apart() {
     for (session, text) in [(&session, "a"), (&other, "b"), (&session, "c")] {
         store.append(session, &user(text)).await.unwrap();
     }
-    assert_eq!(said(&mut log, 0).await, ["a", "b", "c"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["a", "b", "c"]);
     let runtime = log.runtime();
     let mine = runtime.events_after(0, Some("other"), 9).await.unwrap();
     assert_eq!(mine.events.len(), 1);
@@ -168,16 +169,19 @@ async fn chats_are_told_apart() {
 #[tokio::test]
 async fn a_trimmed_log_keeps_its_newest_events_and_its_cursors() {
     let (_directory, home, store, session) = with_chat().await;
-    let limits = LogLimits { most: 5, ..LIMITS };
+    let limits = LogLimits {
+        max_events: 5,
+        ..LIMITS
+    };
     let mut log = open_with(&home, limits).await;
     for number in 0..3 {
         let text = format!("one by one {number}");
         store.append(&session, &user(&text)).await.unwrap();
-        log.look().await.unwrap();
+        log.poll().await.unwrap();
     }
     let many: Vec<_> = (0..9).map(|n| user(&format!("at once {n}"))).collect();
     store.append_all(&session, &many).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     let page = page(&log, 0).await;
     let cursors: Vec<_> = page.events.iter().map(|event| event.cursor).collect();
     assert_eq!(cursors, [8, 9, 10, 11, 12]);
@@ -192,7 +196,7 @@ async fn a_cursor_is_never_given_twice() {
     let (_directory, home, store, session) = with_chat().await;
     let mut log = open(&home).await;
     store.append(&session, &user("one")).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     log.close().await;
     // Whoever empties the table by hand.
     let runtime = home.path().join("runtime.db");
@@ -206,7 +210,7 @@ async fn a_cursor_is_never_given_twice() {
     let empty = page(&log, 0).await;
     assert_eq!((empty.oldest, empty.last), (None, 1));
     store.append(&session, &user("two")).await.unwrap();
-    assert_eq!(said(&mut log, 0).await, ["two"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["two"]);
     assert_eq!(page(&log, 0).await.events[0].cursor, 2);
     log.close().await;
     store.close().await;
@@ -218,10 +222,10 @@ async fn old_events_go_even_when_nothing_happens() {
     let mut log = open(&home).await;
     let some = [user("one"), user("two")];
     store.append_all(&session, &some).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     log.close().await;
     let limits = LogLimits {
-        age: Duration::ZERO,
+        max_age: Duration::ZERO,
         ..LIMITS
     };
     let log = open_with(&home, limits).await;
@@ -238,7 +242,7 @@ async fn two_logs_of_a_home_are_the_same_log() {
     for number in 0..20 {
         let text = format!("{number}");
         store.append(&session, &user(&text)).await.unwrap();
-        let (first, second) = tokio::join!(one.look(), two.look());
+        let (first, second) = tokio::join!(one.poll(), two.poll());
         first.unwrap();
         second.unwrap();
     }
@@ -249,7 +253,7 @@ async fn two_logs_of_a_home_are_the_same_log() {
     store.close().await;
 }
 
-fn question(id: &str) -> NewApproval {
+fn new_approval(id: &str) -> NewApproval {
     NewApproval {
         id: id.into(),
         kind: "exec".into(),
@@ -260,7 +264,7 @@ fn question(id: &str) -> NewApproval {
         description: "deletes".into(),
         pattern_keys: Vec::new(),
         allow_permanent: true,
-        patience: Some(Duration::from_mins(5)),
+        timeout: Some(Duration::from_mins(5)),
         owner_pid: 1,
         owner_start: None,
     }
@@ -270,31 +274,34 @@ fn question(id: &str) -> NewApproval {
 async fn an_approval_is_logged_when_asked_and_when_closed() {
     let (_directory, home) = empty_home();
     let runtime = RuntimeStore::open(&home).await.unwrap();
-    runtime.publish_approval(&question("old")).await.unwrap();
-    let mut log = open(&home).await;
-    for (id, outcome) in [
-        ("a", Outcome::Answered(Answer::Once)),
-        ("b", Outcome::Answered(Answer::Session)),
-        ("c", Outcome::Answered(Answer::Always)),
-        ("d", Outcome::Answered(Answer::Deny)),
-        ("e", Outcome::Expired),
-        ("f", Outcome::Cancelled),
-    ] {
-        runtime.publish_approval(&question(id)).await.unwrap();
-        if id < "d" {
-            log.look().await.unwrap();
-        }
-        let answer = runtime.answer_approval(id, Answer::Once, "test", None);
-        answer.await.unwrap();
-        log.look().await.unwrap();
-        runtime.resolve_approval(id, outcome).await.unwrap();
-        log.look().await.unwrap();
-    }
     runtime
-        .resolve_approval("old", Outcome::Expired)
+        .publish_approval(&new_approval("old"))
         .await
         .unwrap();
-    log.look().await.unwrap();
+    let mut log = open(&home).await;
+    for (id, outcome) in [
+        ("a", ApprovalOutcome::Answered(ApprovalAnswer::Once)),
+        ("b", ApprovalOutcome::Answered(ApprovalAnswer::Session)),
+        ("c", ApprovalOutcome::Answered(ApprovalAnswer::Always)),
+        ("d", ApprovalOutcome::Answered(ApprovalAnswer::Deny)),
+        ("e", ApprovalOutcome::Expired),
+        ("f", ApprovalOutcome::Cancelled),
+    ] {
+        runtime.publish_approval(&new_approval(id)).await.unwrap();
+        if id < "d" {
+            log.poll().await.unwrap();
+        }
+        let answer = runtime.answer_approval(id, ApprovalAnswer::Once, "test", None);
+        answer.await.unwrap();
+        log.poll().await.unwrap();
+        runtime.resolve_approval(id, outcome).await.unwrap();
+        log.poll().await.unwrap();
+    }
+    runtime
+        .resolve_approval("old", ApprovalOutcome::Expired)
+        .await
+        .unwrap();
+    log.poll().await.unwrap();
     let events = page(&log, 0).await.events;
     let shown: Vec<_> = events
         .iter()
@@ -335,15 +342,18 @@ async fn an_approval_is_logged_when_asked_and_when_closed() {
 #[tokio::test]
 async fn an_approval_whose_events_were_trimmed_is_not_logged_again() {
     let (_directory, home, store, session) = with_chat().await;
-    let limits = LogLimits { most: 1, ..LIMITS };
+    let limits = LogLimits {
+        max_events: 1,
+        ..LIMITS
+    };
     let mut log = open_with(&home, limits).await;
     let runtime = log.runtime().clone();
-    runtime.publish_approval(&question("a")).await.unwrap();
-    log.look().await.unwrap();
+    runtime.publish_approval(&new_approval("a")).await.unwrap();
+    log.poll().await.unwrap();
     store.append(&session, &user("x")).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     store.append(&session, &user("y")).await.unwrap();
-    assert_eq!(said(&mut log, 0).await, ["y"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["y"]);
     assert_eq!(page(&log, 0).await.last, 3);
     log.close().await;
     store.close().await;
@@ -354,12 +364,12 @@ async fn without_a_writable_database_the_log_is_in_memory() {
     let (_directory, home, store, session) = with_chat().await;
     fs::create_dir(home.path().join("runtime.db")).unwrap();
     let (mut log, keeping) = EventLog::open(&home, LIMITS).await.unwrap();
-    assert!(matches!(keeping, Keeping::Memory(_)));
-    log.look().await.unwrap();
+    assert!(matches!(keeping, LogStorage::Memory(_)));
+    log.poll().await.unwrap();
     store.append(&session, &user("kept for now")).await.unwrap();
-    assert_eq!(said(&mut log, 0).await, ["kept for now"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["kept for now"]);
     store.append(&session, &user("and this")).await.unwrap();
-    assert_eq!(said(&mut log, 1).await, ["and this"]);
+    assert_eq!(poll_texts(&mut log, 1).await, ["and this"]);
     log.close().await;
     store.close().await;
 }
@@ -391,13 +401,13 @@ async fn a_damaged_message_delays_its_own_chat_alone() {
     store.close().await;
     let path = database(&home);
     let sound = fs::read(&path).unwrap();
-    fs::write(&path, damaged(&sound)).unwrap();
-    assert_eq!(said(&mut log, 0).await, ["elsewhere"]);
+    fs::write(&path, corrupt_bytes(&sound)).unwrap();
+    assert_eq!(poll_texts(&mut log, 0).await, ["elsewhere"]);
     log.close().await;
     fs::write(&path, sound).unwrap();
     // A log opened anew knows what was left behind.
     let mut log = open(&home).await;
-    let late: Vec<_> = said(&mut log, 1).await;
+    let late: Vec<_> = poll_texts(&mut log, 1).await;
     assert_eq!(late.len(), 3);
     assert!(late[0].starts_with("MARK") && late[2].starts_with("MARK"));
     assert_eq!(late[1], "behind it");
@@ -405,7 +415,7 @@ async fn a_damaged_message_delays_its_own_chat_alone() {
 }
 
 /// Breaks the chain of pages that hold the rest of a long message.
-fn damaged(sound: &[u8]) -> Vec<u8> {
+fn corrupt_bytes(sound: &[u8]) -> Vec<u8> {
     const PAGE: usize = 4096;
     let mut bytes = sound.to_vec();
     let full: Vec<usize> = (0..bytes.len() / PAGE)
@@ -434,10 +444,10 @@ async fn a_database_of_python_stays_as_it_was_byte_for_byte() {
     assert!(done.unwrap().success());
     let before = fs::read(database(&home)).unwrap();
     let mut log = open(&home).await;
-    assert_eq!(said(&mut log, 0).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 0).await, [""; 0]);
     log.close().await;
     let live = hermes_store::LiveStore::new(&home);
-    let seen = live.look().await.unwrap().unwrap();
+    let seen = live.poll().await.unwrap().unwrap();
     assert_eq!(seen.store.chats().await.unwrap().len(), 1);
     live.close().await;
     assert!(before == fs::read(database(&home)).unwrap());

@@ -7,11 +7,11 @@
 )]
 
 mod cron;
-mod databases;
 mod events;
 mod messages;
 mod mirror;
-mod opening;
+mod open_database;
+mod open_state;
 mod processes;
 mod python;
 mod real_servers;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hermes_store::{
-    CompactionFailure, Content, MessageId, MessageQuery, MessageState, NewMessage, Role, Rows,
-    Search, SessionId, Store, StoreError,
+    CompactionFailure, Content, MessageId, MessageQuery, MessageRows, MessageState, NewMessage,
+    Role, SearchQuery, SessionId, Store, StoreError,
 };
 use serde_json::json;
 
@@ -23,7 +23,7 @@ async fn texts(store: &Store, session: &SessionId, query: &MessageQuery) -> Vec<
         .collect()
 }
 
-fn all(rows: Rows) -> MessageQuery {
+fn all(rows: MessageRows) -> MessageQuery {
     MessageQuery {
         rows,
         ..MessageQuery::default()
@@ -194,15 +194,18 @@ async fn a_rewound_turn_is_out_of_sight_but_not_gone() {
     assert_eq!(rewound.rows, 3);
     assert_eq!(rewound.prompt.body.content, Some("second".into()));
     assert_eq!(
-        texts(&store, &session, &all(Rows::Active)).await,
+        texts(&store, &session, &all(MessageRows::Active)).await,
         ["first", "one"]
     );
     assert_eq!(
-        texts(&store, &session, &all(Rows::Kept)).await,
+        texts(&store, &session, &all(MessageRows::NotRewound)).await,
         ["first", "one"]
     );
-    assert_eq!(texts(&store, &session, &all(Rows::All)).await.len(), 5);
-    assert_eq!(store.search(&Search::new("second")).await.unwrap(), []);
+    assert_eq!(
+        texts(&store, &session, &all(MessageRows::All)).await.len(),
+        5
+    );
+    assert_eq!(store.search(&SearchQuery::new("second")).await.unwrap(), []);
 
     store.append(&session, &user("again")).await.unwrap();
     let first = store.active_messages(&session).await.unwrap()[0].id;
@@ -250,16 +253,21 @@ async fn compaction_keeps_the_old_rows_and_what_arrived_meanwhile() {
     store.unlock_compaction(&session, "me").await.unwrap();
 
     assert_eq!(
-        texts(&store, &session, &all(Rows::Active)).await,
+        texts(&store, &session, &all(MessageRows::Active)).await,
         ["summary", "kept", "meanwhile"]
     );
     let kept = store.message(&session, ids[1]).await.unwrap().unwrap();
     assert!((kept.timestamp - live[2].timestamp).abs() < 1e-9);
     assert!(kept.id > through);
-    assert_eq!(texts(&store, &session, &all(Rows::Kept)).await.len(), 7);
+    assert_eq!(
+        texts(&store, &session, &all(MessageRows::NotRewound))
+            .await
+            .len(),
+        7
+    );
     let counted = store.session(&session).await.unwrap().unwrap();
     assert_eq!((counted.message_count, counted.tool_call_count), (3, 1));
-    let hits = store.search(&Search::new("question")).await.unwrap();
+    let hits = store.search(&SearchQuery::new("question")).await.unwrap();
     assert_eq!(hits.len(), 1, "what was summed up is still found");
     store.close().await;
 }
@@ -271,7 +279,7 @@ async fn a_failed_compaction_is_remembered_until_one_succeeds() {
     let failure = CompactionFailure {
         until: 1_234.5,
         error: "no answer".into(),
-        in_a_row: 2,
+        streak: 2,
     };
     let set = store.set_compaction_failure(&session, Some(&failure));
     set.await.unwrap();
@@ -353,7 +361,7 @@ async fn what_was_said_is_what_has_a_text_and_was_not_put_aside() {
     let messages = [
         user("one"),
         assistant(""),
-        NewMessage::silent(Role::Assistant),
+        NewMessage::without_content(Role::Assistant),
         NewMessage::new(Role::Tool, "a result"),
         parts(json!([image])),
         parts(json!([{"type": "text", "text": "two"}, image])),
@@ -373,17 +381,17 @@ async fn what_was_said_is_what_has_a_text_and_was_not_put_aside() {
     let ids = store.append_all(&session, &messages).await.unwrap();
     let put_aside = format!("UPDATE messages SET active = 0 WHERE id = {}", ids[7].0);
     python_sql(&home, &put_aside);
-    let texts = |said: &hermes_store::Said| -> Vec<String> {
+    let texts = |said: &hermes_store::RecentTexts| -> Vec<String> {
         let messages = said.messages.iter();
         messages.map(|message| message.text.clone()).collect()
     };
-    let all = store.said(&session, 50).await.unwrap();
+    let all = store.recent_texts(&session, 50).await.unwrap();
     assert_eq!(texts(&all), ["one", "two", "\0three", "four"]);
     assert_eq!(all.total, 4);
-    let newest = store.said(&session, 2).await.unwrap();
+    let newest = store.recent_texts(&session, 2).await.unwrap();
     assert_eq!(texts(&newest), ["\0three", "four"]);
     assert_eq!((newest.total, newest.messages[1].id), (4, ids[8]));
-    let nothing = store.said(&id("20260101_010101_00000000"), 5).await;
+    let nothing = store.recent_texts(&id("20260101_010101_00000000"), 5).await;
     assert_eq!(nothing.unwrap().total, 0);
 }
 
@@ -391,7 +399,7 @@ async fn what_was_said_is_what_has_a_text_and_was_not_put_aside() {
 async fn what_was_said_is_counted_rightly_whatever_happens_between_two_looks() {
     let (_directory, home, store, session) = with_session().await;
     let said = async || {
-        let said = store.said(&session, 2).await.unwrap();
+        let said = store.recent_texts(&session, 2).await.unwrap();
         let texts = said.messages.into_iter().map(|message| message.text);
         (said.total, texts.collect::<Vec<_>>())
     };
@@ -400,7 +408,7 @@ async fn what_was_said_is_counted_rightly_whatever_happens_between_two_looks() {
     assert_eq!(said().await, (3, vec!["two".into(), "three".into()]));
     // More comes, of which some says nothing.
     let rows = [
-        NewMessage::silent(Role::Assistant),
+        NewMessage::without_content(Role::Assistant),
         NewMessage::new(Role::Tool, "a result"),
         NewMessage::new(Role::User, Content::Parts(json!([{"type": "image"}]))),
         assistant("four"),

@@ -3,8 +3,8 @@
 use std::fs;
 
 use hermes_store::{
-    KeyPolicy, Origin, SessionKey,
-    mirror::{self, JsonCopy, RoutingEntry},
+    Origin, SessionKey, SessionKeyPolicy,
+    mirror::{self, RoutingEntry, SessionsJson},
 };
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn entry(chat: &str) -> RoutingEntry {
         chat_type: "dm".into(),
         ..Origin::default()
     };
-    let key = origin.session_key(&KeyPolicy::default());
+    let key = origin.session_key(&SessionKeyPolicy::default());
     RoutingEntry::new(key, id(&format!("session_{chat}")), origin)
 }
 
@@ -26,13 +26,13 @@ fn entry(chat: &str) -> RoutingEntry {
 async fn each_save_writes_database_and_file() {
     let (_directory, home, store) = open_store().await;
     let both = [entry("1"), entry("2")];
-    mirror::save_routing(&home, &store, &both, JsonCopy::Written)
+    mirror::save_routing(&home, &store, &both, SessionsJson::Written)
         .await
         .unwrap();
     assert_eq!(mirror::load_routing(&home, &store).await.unwrap(), both);
     assert_eq!(mirror::read_sessions_file(&home).unwrap(), both);
 
-    mirror::save_routing(&home, &store, &both[..1], JsonCopy::Written)
+    mirror::save_routing(&home, &store, &both[..1], SessionsJson::Written)
         .await
         .unwrap();
     let text = fs::read_to_string(home.path().join("sessions/sessions.json")).unwrap();
@@ -78,7 +78,7 @@ async fn each_save_writes_database_and_file() {
 #[tokio::test]
 async fn the_file_can_be_switched_off_and_serves_when_the_database_knows_nothing() {
     let (_directory, home, store) = open_store().await;
-    mirror::save_routing(&home, &store, &[entry("1")], JsonCopy::Off)
+    mirror::save_routing(&home, &store, &[entry("1")], SessionsJson::Off)
         .await
         .unwrap();
     assert!(!home.path().join("sessions").exists());

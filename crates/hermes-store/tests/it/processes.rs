@@ -9,7 +9,7 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_store::{Access, MessageQuery, NewSession, Rows, Store, mirror};
+use hermes_store::{Access, MessageQuery, MessageRows, NewSession, Store, mirror};
 use jiff::Zoned;
 
 use crate::{assistant, database, empty_home, id, python_sql, user, with_session};
@@ -152,7 +152,7 @@ async fn a_process_killed_while_compacting_leaves_the_old_list_or_the_new() {
     let first = live[0].body.content.clone();
     assert!(live.iter().all(|message| message.body.content == first));
     let all = MessageQuery {
-        rows: Rows::All,
+        rows: MessageRows::All,
         limit: u32::MAX,
         ..MessageQuery::default()
     };
@@ -177,11 +177,11 @@ async fn a_process_killed_while_rewriting_files_leaves_whole_ones() {
                         chat_name: Some(format!("round {round}")),
                         ..hermes_store::Origin::default()
                     };
-                    let key = origin.session_key(&hermes_store::KeyPolicy::default());
+                    let key = origin.session_key(&hermes_store::SessionKeyPolicy::default());
                     mirror::RoutingEntry::new(key, id(SESSION), origin)
                 })
                 .collect();
-            mirror::save_routing(&home, &store, &entries, mirror::JsonCopy::Written)
+            mirror::save_routing(&home, &store, &entries, mirror::SessionsJson::Written)
                 .await
                 .unwrap();
             hermes_store::cron::CronFile::change(&home, &now, |file| {
@@ -211,8 +211,7 @@ async fn a_process_killed_while_rewriting_files_leaves_whole_ones() {
 /// As root, permissions mean nothing: the child becomes nobody first.
 #[cfg(unix)]
 fn as_nobody(command: &mut Command, files: &Path) {
-    use std::os::unix::fs::MetadataExt;
-    use std::os::unix::process::CommandExt;
+    use std::os::unix::{fs::MetadataExt, process::CommandExt};
     if fs::metadata(files).unwrap().uid() == 0 {
         command.uid(65534).gid(65534);
     }
@@ -220,7 +219,7 @@ fn as_nobody(command: &mut Command, files: &Path) {
 
 #[tokio::test]
 #[cfg(unix)]
-async fn a_home_that_can_not_be_written_is_still_read() {
+async fn a_home_that_cannot_be_written_is_still_read() {
     use std::os::unix::fs::PermissionsExt;
     if let Some(home) = given_home() {
         let store = Store::open(&home, Access::ReadOnly).await.unwrap();
@@ -242,7 +241,7 @@ async fn a_home_that_can_not_be_written_is_still_read() {
         |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set(&database(&home), 0o444);
     set(home.path(), 0o555);
-    let mut command = child("a_home_that_can_not_be_written_is_still_read", &home);
+    let mut command = child("a_home_that_cannot_be_written_is_still_read", &home);
     as_nobody(&mut command, home.path());
     let output = command.output().unwrap();
     set(home.path(), 0o755);

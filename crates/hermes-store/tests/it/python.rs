@@ -3,7 +3,9 @@
 use std::{fs, path::Path, process::Command};
 
 use hermes_config::Home;
-use hermes_store::{Access, Content, MessageQuery, NewMessage, Role, Search, SessionKey, Store};
+use hermes_store::{
+    Access, Content, MessageQuery, NewMessage, Role, SearchQuery, SessionKey, Store,
+};
 use serde_json::{Value, json};
 
 use crate::{assistant, database, empty_home, id, user, with_session};
@@ -99,7 +101,14 @@ async fn a_reader_reads_everything_and_changes_nothing() {
         messages[1].body.tool_calls.as_ref().unwrap()[0]["extra"],
         "\u{fffd}"
     );
-    assert_eq!(store.search(&Search::new("大别山")).await.unwrap().len(), 1);
+    assert_eq!(
+        store
+            .search(&SearchQuery::new("大别山"))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     assert_eq!(store.chats().await.unwrap().len(), 1);
     store.close().await;
     assert_eq!(fs::read(database(&home)).unwrap(), before);
@@ -148,7 +157,7 @@ async fn python_reads_what_we_write() {
         user("a\0b 😀"),
         NewMessage {
             tool_calls: Some(calls.clone()),
-            ..NewMessage::silent(Role::Assistant)
+            ..NewMessage::without_content(Role::Assistant)
         },
         NewMessage::new(Role::User, Content::Parts(parts.clone())),
     ];

@@ -9,8 +9,8 @@ use std::{
 
 use hermes_config::Home;
 use hermes_store::{
-    Access, Content, MessageId, MessageQuery, MessageState, NewMessage, NewSession, Origin, Role,
-    Rows, Search, Session, SessionId, SessionKey, Store, StoredMessage,
+    Access, Content, MessageId, MessageQuery, MessageRows, MessageState, NewMessage, NewSession,
+    Origin, Role, SearchQuery, Session, SessionId, SessionKey, Store, StoredMessage,
 };
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ fn session_in_columns(session: &Session) -> Value {
 
 async fn all_messages(store: &Store, session: &SessionId) -> Vec<StoredMessage> {
     let query = MessageQuery {
-        rows: Rows::All,
+        rows: MessageRows::All,
         limit: u32::MAX,
         ..MessageQuery::default()
     };
@@ -117,7 +117,7 @@ async fn all_messages(store: &Store, session: &SessionId) -> Vec<StoredMessage> 
 }
 
 async fn found(store: &Store, text: &str) -> Value {
-    let hits = store.search(&Search::new(text)).await.unwrap();
+    let hits = store.search(&SearchQuery::new(text)).await.unwrap();
     let mut ids: Vec<i64> = hits.iter().map(|hit| hit.message.0).collect();
     ids.sort_unstable();
     json!(ids)
@@ -156,7 +156,7 @@ async fn our_chat(store: &Store) -> SessionId {
         user("a word about 大别山项目"),
         NewMessage {
             tool_calls: Some(calls),
-            ..NewMessage::silent(Role::Assistant)
+            ..NewMessage::without_content(Role::Assistant)
         },
         NewMessage {
             tool_call_id: Some("c1".into()),

@@ -4,12 +4,14 @@ use std::{fs, time::Duration};
 
 use hermes_store::{
     StoreError,
-    runtime::{Answer, Answered, ApprovalState, NewApproval, Outcome, RuntimeStore},
+    runtime::{
+        AnswerReceipt, ApprovalAnswer, ApprovalOutcome, ApprovalState, NewApproval, RuntimeStore,
+    },
 };
 
 use crate::empty_home;
 
-fn question(id: &str) -> NewApproval {
+fn new_approval(id: &str) -> NewApproval {
     NewApproval {
         id: id.into(),
         kind: "exec".into(),
@@ -20,7 +22,7 @@ fn question(id: &str) -> NewApproval {
         description: "removes files".into(),
         pattern_keys: vec!["rm".into()],
         allow_permanent: false,
-        patience: Some(Duration::from_mins(1)),
+        timeout: Some(Duration::from_mins(1)),
         owner_pid: std::process::id(),
         owner_start: Some(5),
     }
@@ -71,8 +73,14 @@ async fn the_file_is_private() {
 async fn the_first_answer_counts_and_the_owner_closes() {
     let (_directory, home) = empty_home();
     let runtime = RuntimeStore::open(&home).await.unwrap();
-    runtime.publish_approval(&question("ap_1")).await.unwrap();
-    runtime.publish_approval(&question("ap_2")).await.unwrap();
+    runtime
+        .publish_approval(&new_approval("ap_1"))
+        .await
+        .unwrap();
+    runtime
+        .publish_approval(&new_approval("ap_2"))
+        .await
+        .unwrap();
     let open = runtime.open_approvals().await.unwrap();
     assert_eq!(open.len(), 2);
     assert_eq!(open[0].id, "ap_1");
@@ -84,13 +92,23 @@ async fn the_first_answer_counts_and_the_owner_closes() {
             .await
             .unwrap()
     };
-    assert_eq!(answer("nobody", Answer::Once).await, Answered::NotFound);
-    assert_eq!(answer("ap_1", Answer::Always).await, Answered::NotPermanent);
-    let (one, two) = tokio::join!(answer("ap_1", Answer::Once), answer("ap_1", Answer::Deny));
+    assert_eq!(
+        answer("nobody", ApprovalAnswer::Once).await,
+        AnswerReceipt::NotFound
+    );
+    assert_eq!(
+        answer("ap_1", ApprovalAnswer::Always).await,
+        AnswerReceipt::NotPermanent
+    );
+    let (one, two) = tokio::join!(
+        answer("ap_1", ApprovalAnswer::Once),
+        answer("ap_1", ApprovalAnswer::Deny)
+    );
     assert!(
         matches!(
             (one, two),
-            (Answered::Accepted, Answered::TooLate) | (Answered::TooLate, Answered::Accepted)
+            (AnswerReceipt::Accepted, AnswerReceipt::TooLate)
+                | (AnswerReceipt::TooLate, AnswerReceipt::Accepted)
         ),
         "{one:?} {two:?}"
     );
@@ -99,19 +117,25 @@ async fn the_first_answer_counts_and_the_owner_closes() {
     assert_eq!(answered.state, ApprovalState::Answered);
 
     assert!(runtime.reopen_approval("ap_1").await.unwrap());
-    assert_eq!(answer("ap_1", Answer::Deny).await, Answered::Accepted);
-    let outcome = Outcome::Answered(Answer::Deny);
+    assert_eq!(
+        answer("ap_1", ApprovalAnswer::Deny).await,
+        AnswerReceipt::Accepted
+    );
+    let outcome = ApprovalOutcome::Answered(ApprovalAnswer::Deny);
     assert!(runtime.resolve_approval("ap_1", outcome).await.unwrap());
     assert!(
         !runtime
-            .resolve_approval("ap_1", Outcome::Cancelled)
+            .resolve_approval("ap_1", ApprovalOutcome::Cancelled)
             .await
             .unwrap()
     );
     let resolved = runtime.approval("ap_1").await.unwrap().unwrap();
-    assert_eq!(resolved.answer, Some(Answer::Deny));
+    assert_eq!(resolved.answer, Some(ApprovalAnswer::Deny));
     assert_eq!(resolved.outcome.as_deref(), Some("deny"));
-    assert_eq!(answer("ap_1", Answer::Once).await, Answered::TooLate);
+    assert_eq!(
+        answer("ap_1", ApprovalAnswer::Once).await,
+        AnswerReceipt::TooLate
+    );
     runtime.close().await;
 }
 
@@ -120,23 +144,23 @@ async fn what_is_over_or_forsaken_expires() {
     let (_directory, home) = empty_home();
     let runtime = RuntimeStore::open(&home).await.unwrap();
     let late = NewApproval {
-        patience: Some(Duration::ZERO),
-        ..question("late")
+        timeout: Some(Duration::ZERO),
+        ..new_approval("late")
     };
     let forsaken = NewApproval {
         owner_pid: 1,
-        ..question("forsaken")
+        ..new_approval("forsaken")
     };
-    for approval in [late, forsaken, question("waiting")] {
+    for approval in [late, forsaken, new_approval("waiting")] {
         runtime.publish_approval(&approval).await.unwrap();
     }
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(runtime.open_approvals().await.unwrap().len(), 2);
     let answered = runtime
-        .answer_approval("late", Answer::Once, "chat", None)
+        .answer_approval("late", ApprovalAnswer::Once, "chat", None)
         .await
         .unwrap();
-    assert_eq!(answered, Answered::TooLate);
+    assert_eq!(answered, AnswerReceipt::TooLate);
     let mut expired = runtime
         .expire_approvals(|approval| approval.owner_pid == 1)
         .await
@@ -160,10 +184,21 @@ async fn ids_are_plain_and_unique() {
     let (_directory, home) = empty_home();
     let runtime = RuntimeStore::open(&home).await.unwrap();
     for bad in ["", "a b", "ä", "a/b", &"x".repeat(65)] {
-        let error = runtime.publish_approval(&question(bad)).await.unwrap_err();
+        let error = runtime
+            .publish_approval(&new_approval(bad))
+            .await
+            .unwrap_err();
         assert!(matches!(error, StoreError::BadApprovalId { .. }), "{bad}");
     }
-    runtime.publish_approval(&question("same")).await.unwrap();
-    assert!(runtime.publish_approval(&question("same")).await.is_err());
+    runtime
+        .publish_approval(&new_approval("same"))
+        .await
+        .unwrap();
+    assert!(
+        runtime
+            .publish_approval(&new_approval("same"))
+            .await
+            .is_err()
+    );
     runtime.close().await;
 }

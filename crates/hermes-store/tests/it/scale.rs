@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_store::{Access, MessageQuery, NewSession, Search, SearchOrder, SessionQuery, Store};
+use hermes_store::{
+    Access, MessageQuery, NewSession, SearchOrder, SearchQuery, SessionQuery, Store,
+};
 
 use crate::{empty_home, id, user};
 
@@ -82,34 +84,34 @@ async fn a_term_in_one_of_a_hundred_messages_is_found_at_once() {
     let store = Store::open(&home, Access::ReadWrite).await.unwrap();
     println!("opened in {:?}", start.elapsed());
     for (label, search) in [
-        ("newest with a term of 1 %", Search::new("needle")),
+        ("newest with a term of 1 %", SearchQuery::new("needle")),
         (
             "oldest",
-            Search {
+            SearchQuery {
                 order: SearchOrder::Oldest,
-                ..Search::new("needle")
+                ..SearchQuery::new("needle")
             },
         ),
         (
             "best",
-            Search {
+            SearchQuery {
                 order: SearchOrder::Relevance,
-                ..Search::new("needle")
+                ..SearchQuery::new("needle")
             },
         ),
-        ("two terms", Search::new("needle word1")),
-        ("part of a word", Search::new("eedl")),
+        ("two terms", SearchQuery::new("needle word1")),
+        ("part of a word", SearchQuery::new("eedl")),
         (
             "a term in one session",
-            Search {
+            SearchQuery {
                 session: Some(sessions[3].clone()),
-                ..Search::new("needle")
+                ..SearchQuery::new("needle")
             },
         ),
-        ("signs", Search::new("大别山")),
-        ("two signs, frequent", Search::new("别山")),
-        ("two signs, once", Search::new("桂林")),
-        ("no match", Search::new("absent")),
+        ("signs", SearchQuery::new("大别山")),
+        ("two signs, frequent", SearchQuery::new("别山")),
+        ("two signs, once", SearchQuery::new("桂林")),
+        ("no match", SearchQuery::new("absent")),
     ] {
         let time = median(label, async || store.search(&search).await.unwrap()).await;
         if label.starts_with("newest") {

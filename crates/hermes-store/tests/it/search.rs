@@ -1,18 +1,19 @@
 //! Search: words, parts of words, signs without spaces; filters, order and what must not be found.
 
 use hermes_store::{
-    Content, Matching, NewMessage, NewSession, Role, Search, SearchOrder, SessionId, Store,
+    Content, NewMessage, NewSession, Role, SearchMatching, SearchOrder, SearchQuery, SessionId,
+    Store,
 };
 use serde_json::json;
 
 use crate::{assistant, id, user, with_session};
 
-async fn found(store: &Store, search: Search) -> Vec<i64> {
+async fn search_ids(store: &Store, search: SearchQuery) -> Vec<i64> {
     let hits = store.search(&search).await.unwrap();
     hits.iter().map(|hit| hit.message.0).collect()
 }
 
-async fn filled(texts: &[&str]) -> (tempfile::TempDir, Store, SessionId) {
+async fn store_with(texts: &[&str]) -> (tempfile::TempDir, Store, SessionId) {
     let (directory, _home, store, session) = with_session().await;
     for text in texts {
         store.append(&session, &user(text)).await.unwrap();
@@ -22,7 +23,7 @@ async fn filled(texts: &[&str]) -> (tempfile::TempDir, Store, SessionId) {
 
 #[tokio::test]
 async fn all_words_must_occur_and_phrases_stay_together() {
-    let (_directory, store, _) = filled(&[
+    let (_directory, store, _) = store_with(&[
         "deploy the docker image",
         "the image of a docker",
         "Docker only",
@@ -41,14 +42,18 @@ async fn all_words_must_occur_and_phrases_stay_together() {
         ("   ", vec![]),
         ("\"", vec![]),
     ] {
-        assert_eq!(found(&store, Search::new(text)).await, expected, "{text}");
+        assert_eq!(
+            search_ids(&store, SearchQuery::new(text)).await,
+            expected,
+            "{text}"
+        );
     }
     store.close().await;
 }
 
 #[tokio::test]
 async fn nothing_that_is_typed_is_an_error() {
-    let (_directory, store, _) = filled(&["x"]).await;
+    let (_directory, store, _) = store_with(&["x"]).await;
     for text in [
         "\"",
         "'",
@@ -73,14 +78,14 @@ async fn nothing_that_is_typed_is_an_error() {
         "_",
         "\\",
     ] {
-        store.search(&Search::new(text)).await.unwrap();
+        store.search(&SearchQuery::new(text)).await.unwrap();
     }
     store.close().await;
 }
 
 #[tokio::test]
 async fn signs_without_spaces_are_found_inside_a_text() {
-    let (_directory, store, session) = filled(&[
+    let (_directory, store, session) = store_with(&[
         "我们讨论了大别山项目的进展",
         "广西的天气",
         "日本語のテキスト検索",
@@ -99,59 +104,67 @@ async fn signs_without_spaces_are_found_inside_a_text() {
         ("大别山 广西", vec![]),
         ("桂林", vec![]),
     ] {
-        assert_eq!(found(&store, Search::new(text)).await, expected, "{text}");
+        assert_eq!(
+            search_ids(&store, SearchQuery::new(text)).await,
+            expected,
+            "{text}"
+        );
     }
     let parts = json!([{"type": "text", "text": "图片里的大别山"}]);
     let picture = NewMessage::new(Role::User, Content::Parts(parts));
     store.append(&session, &picture).await.unwrap();
-    assert_eq!(found(&store, Search::new("大别山")).await, [5, 1]);
-    assert_eq!(found(&store, Search::new("图片")).await, [5]);
-    let hit = store.search(&Search::new("图片")).await.unwrap().remove(0);
+    assert_eq!(search_ids(&store, SearchQuery::new("大别山")).await, [5, 1]);
+    assert_eq!(search_ids(&store, SearchQuery::new("图片")).await, [5]);
+    let hit = store
+        .search(&SearchQuery::new("图片"))
+        .await
+        .unwrap()
+        .remove(0);
     assert_eq!(hit.snippet, ">>>图片<<<里的大别山");
     store.close().await;
 }
 
 #[tokio::test]
 async fn parts_of_words_are_found_where_no_word_is() {
-    let (_directory, store, _) = filled(&["deployment failed", "=>=> arrow", "ploy"]).await;
-    assert_eq!(found(&store, Search::new("ploy")).await, [3]);
-    assert_eq!(found(&store, Search::new("eploymen")).await, [1]);
-    assert_eq!(found(&store, Search::new("=>=>")).await, [2]);
-    let substrings = Search {
-        matching: Matching::Substrings,
-        ..Search::new("ploy")
+    let (_directory, store, _) = store_with(&["deployment failed", "=>=> arrow", "ploy"]).await;
+    assert_eq!(search_ids(&store, SearchQuery::new("ploy")).await, [3]);
+    assert_eq!(search_ids(&store, SearchQuery::new("eploymen")).await, [1]);
+    assert_eq!(search_ids(&store, SearchQuery::new("=>=>")).await, [2]);
+    let substrings = SearchQuery {
+        matching: SearchMatching::Substrings,
+        ..SearchQuery::new("ploy")
     };
-    assert_eq!(found(&store, substrings).await, [3, 1]);
-    let words = Search {
-        matching: Matching::Words,
-        ..Search::new("eploymen")
+    assert_eq!(search_ids(&store, substrings).await, [3, 1]);
+    let words = SearchQuery {
+        matching: SearchMatching::Words,
+        ..SearchQuery::new("eploymen")
     };
-    assert_eq!(found(&store, words).await, [0; 0]);
+    assert_eq!(search_ids(&store, words).await, [0; 0]);
     store.close().await;
 }
 
 #[tokio::test]
 async fn tool_names_and_calls_are_searched_too() {
-    let (_directory, store, session) = filled(&[]).await;
+    let (_directory, store, session) = store_with(&[]).await;
     let call = NewMessage {
         tool_calls: Some(
             json!([{"function": {"name": "read_weather", "arguments": "{\"town\":\"Oslo\"}"}}]),
         ),
-        ..NewMessage::silent(Role::Assistant)
+        ..NewMessage::without_content(Role::Assistant)
     };
     let result = NewMessage {
         tool_name: Some("barometer".into()),
         ..NewMessage::new(Role::Tool, "sunny")
     };
     store.append_all(&session, &[call, result]).await.unwrap();
-    assert_eq!(found(&store, Search::new("oslo")).await, [1]);
-    assert_eq!(found(&store, Search::new("barometer")).await, [2]);
+    assert_eq!(search_ids(&store, SearchQuery::new("oslo")).await, [1]);
+    assert_eq!(search_ids(&store, SearchQuery::new("barometer")).await, [2]);
     store.close().await;
 }
 
 #[tokio::test]
 async fn filters_and_order_are_kept() {
-    let (_directory, store, session) = filled(&["apple one", "apple two"]).await;
+    let (_directory, store, session) = store_with(&["apple one", "apple two"]).await;
     store
         .append(&session, &assistant("apple apple apple"))
         .await
@@ -166,35 +179,35 @@ async fn filters_and_order_are_kept() {
         .append(&other, &user(&format!("apple {}", "pear ".repeat(50))))
         .await
         .unwrap();
-    let apple = || Search::new("apple");
-    assert_eq!(found(&store, apple()).await, [4, 3, 2, 1]);
-    let oldest = Search {
+    let apple = || SearchQuery::new("apple");
+    assert_eq!(search_ids(&store, apple()).await, [4, 3, 2, 1]);
+    let oldest = SearchQuery {
         order: SearchOrder::Oldest,
         ..apple()
     };
-    assert_eq!(found(&store, oldest).await, [1, 2, 3, 4]);
-    let best = Search {
+    assert_eq!(search_ids(&store, oldest).await, [1, 2, 3, 4]);
+    let best = SearchQuery {
         order: SearchOrder::Relevance,
         ..apple()
     };
-    let ranked = found(&store, best).await;
+    let ranked = search_ids(&store, best).await;
     assert_eq!((ranked[0], ranked[3]), (3, 4));
-    let users = Search {
+    let users = SearchQuery {
         roles: vec![Role::User],
         ..apple()
     };
-    assert_eq!(found(&store, users).await, [4, 2, 1]);
-    let one = Search {
+    assert_eq!(search_ids(&store, users).await, [4, 2, 1]);
+    let one = SearchQuery {
         session: Some(session.clone()),
         ..apple()
     };
-    assert_eq!(found(&store, one).await, [3, 2, 1]);
-    let not = Search {
+    assert_eq!(search_ids(&store, one).await, [3, 2, 1]);
+    let not = SearchQuery {
         exclude_session: Some(session),
         ..apple()
     };
-    assert_eq!(found(&store, not).await, [4]);
-    let source = Search {
+    assert_eq!(search_ids(&store, not).await, [4]);
+    let source = SearchQuery {
         sources: vec!["telegram".into()],
         ..apple()
     };
@@ -207,19 +220,19 @@ async fn filters_and_order_are_kept() {
         hit.snippet
     );
     assert!(hit.snippet.ends_with("..."), "{}", hit.snippet);
-    let page = Search {
+    let page = SearchQuery {
         limit: 2,
         offset: 1,
         ..apple()
     };
-    assert_eq!(found(&store, page).await, [3, 2]);
+    assert_eq!(search_ids(&store, page).await, [3, 2]);
     store.close().await;
 }
 
 #[tokio::test]
 async fn what_a_compaction_retains_is_found_once() {
     let (_directory, store, session) =
-        filled(&["a rare heron", "something long", "another heron"]).await;
+        store_with(&["a rare heron", "something long", "another heron"]).await;
     let rows = store.active_messages(&session).await.unwrap();
     let lease = std::time::Duration::from_mins(5);
     assert!(store.lock_compaction(&session, "me", lease).await.unwrap());
@@ -229,10 +242,13 @@ async fn what_a_compaction_retains_is_found_once() {
         .compact(&session, "me", rows[2].id, &shorter)
         .await
         .unwrap();
-    let hits = store.search(&Search::new("heron")).await.unwrap();
+    let hits = store.search(&SearchQuery::new("heron")).await.unwrap();
     let texts: Vec<&str> = hits.iter().map(|hit| hit.snippet.as_str()).collect();
     assert_eq!(texts, ["another >>>heron<<<", "a rare >>>heron<<<"]);
     // What was summed up is found where it was.
-    assert_eq!(found(&store, Search::new("something long")).await, [2]);
+    assert_eq!(
+        search_ids(&store, SearchQuery::new("something long")).await,
+        [2]
+    );
     store.close().await;
 }

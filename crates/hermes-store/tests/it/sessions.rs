@@ -1,8 +1,8 @@
 //! Sessions: making, finding, listing, naming, ending, counting and deleting.
 
 use hermes_store::{
-    Content, EndReason, KeyPolicy, Listing, NewMessage, NewSession, Origin, Role, Session,
-    SessionId, SessionKey, SessionOrder, SessionQuery, Store, StoreError, Usage,
+    Content, EndReason, NewMessage, NewSession, Origin, Role, Session, SessionId, SessionKey,
+    SessionKeyPolicy, SessionListing, SessionOrder, SessionQuery, SessionUsage, Store, StoreError,
 };
 use jiff::Zoned;
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn a_second_creation_fills_in_only_what_was_unknown() {
         ..NewSession::new(id("s"), "telegram")
     };
     store.create_session(&bare).await.unwrap();
-    let key = origin().session_key(&KeyPolicy::default());
+    let key = origin().session_key(&SessionKeyPolicy::default());
     let full = NewSession {
         session_key: Some(key.clone()),
         origin: Some(origin()),
@@ -260,7 +260,7 @@ async fn lists_show_conversations_newest_first_with_a_preview() {
     };
     assert_eq!(list(page).await[0].0, "old");
     let all = SessionQuery {
-        listing: Listing::All,
+        listing: SessionListing::All,
         ..SessionQuery::default()
     };
     assert_eq!(list(all).await.len(), 6);
@@ -301,7 +301,7 @@ async fn the_first_end_stands_unless_it_was_an_accident() {
     store.close().await;
 }
 
-async fn keyed(store: &Store, session: &str, key: &SessionKey, at: f64) -> SessionId {
+async fn create_keyed(store: &Store, session: &str, key: &SessionKey, at: f64) -> SessionId {
     let new = NewSession {
         session_key: Some(key.clone()),
         origin: Some(origin()),
@@ -315,9 +315,9 @@ async fn keyed(store: &Store, session: &str, key: &SessionKey, at: f64) -> Sessi
 #[tokio::test]
 async fn a_chat_is_in_its_newest_session_if_that_is_open() {
     let (_directory, _home, store) = open_store().await;
-    let key = origin().session_key(&KeyPolicy::default());
+    let key = origin().session_key(&SessionKeyPolicy::default());
     assert_eq!(store.resume_key(&key).await.unwrap(), None);
-    let first = keyed(&store, "first", &key, 1.0).await;
+    let first = create_keyed(&store, "first", &key, 1.0).await;
     let current = async || {
         let session = store.current_session(&key).await.unwrap();
         session.map(|session| session.id)
@@ -339,7 +339,7 @@ async fn a_chat_is_in_its_newest_session_if_that_is_open() {
     assert_eq!(store.resume_key(&key).await.unwrap(), None);
     let now: Zoned = "2026-01-01T00:00:00[UTC]".parse().unwrap();
     let second = SessionId::for_gateway(&now);
-    keyed(&store, second.as_str(), &key, 2.0).await;
+    create_keyed(&store, second.as_str(), &key, 2.0).await;
     assert_eq!(current().await, Some(second.clone()));
     let chats = store.chats().await.unwrap();
     assert_eq!(chats.len(), 1);
@@ -357,13 +357,13 @@ async fn a_chat_is_in_its_newest_session_if_that_is_open() {
 async fn usage_adds_up_in_all_and_by_model() {
     let (_directory, _home, store, session) = with_session().await;
     store.set_model(&session, "planned", None).await.unwrap();
-    let call = |tokens, cost| Usage {
+    let call = |tokens, cost| SessionUsage {
         api_calls: 1,
         input_tokens: tokens,
         output_tokens: 1,
         estimated_cost_usd: cost,
         billing_provider: Some("p".into()),
-        ..Usage::default()
+        ..SessionUsage::default()
     };
     let record = async |model, task, usage| {
         store
@@ -435,7 +435,7 @@ async fn deleting_takes_workers_along_and_leaves_branches() {
     store.append(&id("worker"), &user("x")).await.unwrap();
     store.append(&session, &user("findme")).await.unwrap();
     store
-        .record_usage(&session, "m", None, &Usage::default())
+        .record_usage(&session, "m", None, &SessionUsage::default())
         .await
         .unwrap();
 
@@ -447,7 +447,7 @@ async fn deleting_takes_workers_along_and_leaves_branches() {
     }
     assert_eq!(get(&store, &id("branch")).await.parent, None);
     let hits = store
-        .search(&hermes_store::Search::new("findme"))
+        .search(&hermes_store::SearchQuery::new("findme"))
         .await
         .unwrap();
     assert_eq!(hits, []);

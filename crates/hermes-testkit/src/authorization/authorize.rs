@@ -1,33 +1,37 @@
 //! The authorization endpoint. Everybody consents.
 
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use url::Url;
 
-use super::client::Client;
-use super::fault::CallbackFault;
-use super::grant::Grant;
-use super::refusal::{Refusal, page};
-use super::state::State;
+use super::{
+    client::RegisteredClient,
+    fault::CallbackFault,
+    grant::Grant,
+    refusal::{OAuthRefusal, html_page},
+    state::AuthorizationState,
+};
 use crate::http::HttpRequest;
 
-pub(super) fn answer(state: &State, request: &HttpRequest) -> Response {
+pub(super) fn handle_authorize(state: &AuthorizationState, request: &HttpRequest) -> Response {
     // An address nobody vouches for gets no redirect: the person is told instead.
     let client = request.parameter("client_id");
     let Some(client) = client.and_then(|id| state.client(&id)) else {
-        return page(StatusCode::BAD_REQUEST, "This client is not known here.");
+        return html_page(StatusCode::BAD_REQUEST, "This client is not known here.");
     };
     let redirect = request.parameter("redirect_uri").unwrap_or_default();
     let Some(mut target) = Url::parse(&redirect)
         .ok()
         .filter(|_| client.may_return_to(&redirect))
     else {
-        return page(StatusCode::BAD_REQUEST, "This is not the client's address.");
+        return html_page(StatusCode::BAD_REQUEST, "This is not the client's address.");
     };
     let fault = state.ledger().callback_fault.clone();
     let outcome = match &fault {
-        Some(CallbackFault::Refused(why)) => Err(Refusal::new("access_denied", why.as_str())),
-        _ => consent(state, request, &client, redirect),
+        Some(CallbackFault::Refused(why)) => Err(OAuthRefusal::new("access_denied", why.as_str())),
+        _ => grant_consent(state, request, &client, redirect),
     };
     let mut answer = target.query_pairs_mut();
     match outcome {
@@ -57,23 +61,23 @@ pub(super) fn answer(state: &State, request: &HttpRequest) -> Response {
     (StatusCode::FOUND, location).into_response()
 }
 
-fn consent(
-    state: &State,
+fn grant_consent(
+    state: &AuthorizationState,
     request: &HttpRequest,
-    client: &Client,
+    client: &RegisteredClient,
     redirect: String,
-) -> Result<String, Refusal> {
+) -> Result<String, OAuthRefusal> {
     if request.parameter("response_type").as_deref() != Some("code") {
         let text = "only codes are issued here";
-        return Err(Refusal::new("unsupported_response_type", text));
+        return Err(OAuthRefusal::new("unsupported_response_type", text));
     }
     let method = request.parameter("code_challenge_method");
     let challenge = request.parameter("code_challenge");
     let (Some("S256"), Some(challenge)) = (method.as_deref(), challenge) else {
-        return Err(Refusal::request("PKCE with S256 is needed"));
+        return Err(OAuthRefusal::request("PKCE with S256 is needed"));
     };
-    let resource = state.known_resource(request.parameter("resource"))?;
-    let scopes = state.known_scopes(request.parameter("scope").as_deref())?;
+    let resource = state.check_resource(request.parameter("resource"))?;
+    let scopes = state.check_scopes(request.parameter("scope").as_deref())?;
     let mut ledger = state.ledger();
     let grant = Grant {
         client: client.id.clone(),

@@ -1,20 +1,22 @@
 //! A headless browser: follows redirects over plain HTTP.
 
-use std::io::{Error, Read as _, Result, Write as _};
-use std::net::TcpStream;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    io::{Error, Read as _, Result, Write as _},
+    net::TcpStream,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use url::Url;
 
 /// Maximum number of redirects.
-const REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 /// Timeout of a request.
-const PATIENCE: Duration = Duration::from_mins(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Where a visit ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Visit {
+pub struct VisitedPage {
     /// The last address.
     pub url: String,
     pub status: u16,
@@ -29,12 +31,12 @@ pub struct ConsentingBrowser(Mutex<Option<String>>);
 
 impl ConsentingBrowser {
     /// Enters an address.
-    pub fn enter(&self, url: &str) {
+    pub fn set_url(&self, url: &str) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(url.to_owned());
     }
 
     /// Opens the address that was entered, once, and follows it to the end.
-    pub async fn go(&self) -> Result<()> {
+    pub async fn follow(&self) -> Result<()> {
         let url = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(url) = url else {
             return Ok(());
@@ -45,10 +47,10 @@ impl ConsentingBrowser {
 }
 
 /// Opens an address and follows redirects to the end.
-pub fn browse(url: &str) -> Result<Visit> {
+pub fn browse(url: &str) -> Result<VisitedPage> {
     let mut url = Url::parse(url).map_err(Error::other)?;
-    for _ in 0..REDIRECTS {
-        let visit = visit(&url)?;
+    for _ in 0..MAX_REDIRECTS {
+        let visit = fetch_page(&url)?;
         match visit.target(&url) {
             Some(next) => url = next,
             None => return Ok(visit),
@@ -60,7 +62,7 @@ pub fn browse(url: &str) -> Result<Visit> {
 /// Opens an address and gives back where it leads next, which a person would copy out of the browser.
 pub fn first_redirect(url: &str) -> Result<String> {
     let url = Url::parse(url).map_err(Error::other)?;
-    let visit = visit(&url)?;
+    let visit = fetch_page(&url)?;
     let target = visit.target(&url);
     target.map_or_else(
         || Err(Error::other(format!("no redirect: {}", visit.text))),
@@ -68,7 +70,7 @@ pub fn first_redirect(url: &str) -> Result<String> {
     )
 }
 
-impl Visit {
+impl VisitedPage {
     fn target(&self, base: &Url) -> Option<Url> {
         let headers = self.text.lines().take_while(|line| !line.is_empty());
         let mut headers = headers.filter_map(|line| line.split_once(": "));
@@ -77,22 +79,22 @@ impl Visit {
     }
 }
 
-fn visit(url: &Url) -> Result<Visit> {
-    let text = get(url)?;
+fn fetch_page(url: &Url) -> Result<VisitedPage> {
+    let text = fetch_redirect(url)?;
     let status = text.split(' ').nth(1);
     let status = status.and_then(|status| status.parse().ok());
-    Ok(Visit {
+    Ok(VisitedPage {
         url: url.to_string(),
         status: status.ok_or_else(|| Error::other("not an HTTP response"))?,
         text,
     })
 }
 
-fn get(url: &Url) -> Result<String> {
+fn fetch_redirect(url: &Url) -> Result<String> {
     // A name may stand for several addresses, and not all of them answer.
     let mut connection = TcpStream::connect(&*url.socket_addrs(|| None)?)?;
     let address = connection.peer_addr()?;
-    connection.set_read_timeout(Some(PATIENCE))?;
+    connection.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     let query = url.query().map(|query| format!("?{query}"));
     write!(
         connection,

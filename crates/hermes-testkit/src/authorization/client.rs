@@ -7,19 +7,19 @@ use super::jwt::{PublicKey, TokenIssuer};
 
 /// Who a client is.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct RegisteredClient {
     pub(super) id: String,
-    pub(super) proof: Proof,
+    pub(super) proof: ClientProof,
     /// The one way to authenticate, if it has chosen one.
     pub(super) method: Option<String>,
     /// Where its users may be sent back to; with none, to any loopback address.
     pub(super) redirects: Vec<String>,
-    pub(super) origin: Origin,
+    pub(super) origin: ClientOrigin,
 }
 
 /// How it proves that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum ClientProof {
     /// Not at all.
     None,
     /// By a secret.
@@ -30,7 +30,7 @@ pub(super) enum Proof {
 
 /// How it became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum ClientOrigin {
     /// Somebody entered it.
     Entered,
     /// It registered itself.
@@ -41,22 +41,22 @@ pub(super) enum Origin {
     Unknown,
 }
 
-impl Client {
+impl RegisteredClient {
     /// A client that cannot keep a secret.
     pub fn public(id: &str) -> Self {
         Self {
             id: id.to_owned(),
-            proof: Proof::None,
+            proof: ClientProof::None,
             method: None,
             redirects: Vec::new(),
-            origin: Origin::Entered,
+            origin: ClientOrigin::Entered,
         }
     }
 
     /// A client with a secret.
     pub fn with_secret(id: &str, secret: &str) -> Self {
         Self {
-            proof: Proof::Secret(secret.to_owned()),
+            proof: ClientProof::Secret(secret.to_owned()),
             ..Self::public(id)
         }
     }
@@ -64,7 +64,7 @@ impl Client {
     /// A client that signs with this key.
     pub fn with_key(id: &str, key: &TokenIssuer) -> Self {
         Self {
-            proof: Proof::Key(key.public_key()),
+            proof: ClientProof::Key(key.public_key()),
             ..Self::public(id)
         }
     }
@@ -72,7 +72,7 @@ impl Client {
     /// A bearer of an assertion who gives no name.
     pub(super) fn unknown() -> Self {
         Self {
-            origin: Origin::Unknown,
+            origin: ClientOrigin::Unknown,
             ..Self::public("")
         }
     }
@@ -81,8 +81,8 @@ impl Client {
     pub(super) fn published(id: &str, document: &Value) -> Option<Self> {
         let redirects = document["redirect_uris"].as_array()?;
         (document["client_id"] == id).then(|| Self {
-            redirects: texts(redirects),
-            origin: Origin::Published,
+            redirects: string_values(redirects),
+            origin: ClientOrigin::Published,
             ..Self::public(id)
         })
     }
@@ -105,7 +105,7 @@ impl Client {
     }
 }
 
-pub(super) fn texts(values: &[Value]) -> Vec<String> {
+pub(super) fn string_values(values: &[Value]) -> Vec<String> {
     let texts = values.iter().filter_map(Value::as_str);
     texts.map(str::to_owned).collect()
 }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn only_the_port_of_a_loopback_address_is_free() {
-        let mut client = Client::public("c");
+        let mut client = RegisteredClient::public("c");
         client.redirects = vec![
             "http://127.0.0.1:1/callback".to_owned(),
             "https://app.test/back".to_owned(),
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_client_without_addresses_comes_back_to_loopback_only() {
-        let client = Client::public("c");
+        let client = RegisteredClient::public("c");
         assert!(client.may_return_to("http://127.0.0.1:2/callback"));
         assert!(!client.may_return_to("https://app.test/back"));
     }

@@ -1,20 +1,21 @@
 //! Who asks at the token endpoint.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use url::form_urlencoded;
 
-use super::client::{Client, Proof};
-use super::fault::Endpoint;
-use super::jwt::Jwt;
-use super::refusal::Refusal;
-use super::state::State;
+use super::{
+    client::{ClientProof, RegisteredClient},
+    fault::Endpoint,
+    jwt::Jwt,
+    refusal::OAuthRefusal,
+    state::AuthorizationState,
+};
 use crate::http::HttpRequest;
 
-const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// How a client showed who it is.
-enum Shown {
+enum PresentedCredentials {
     Nothing,
     Name(String),
     Secret {
@@ -26,68 +27,75 @@ enum Shown {
 }
 
 /// The client, once it has proved what it says. One that says nothing is unknown.
-pub(super) fn authenticate(state: &State, request: &HttpRequest) -> Result<Client, Refusal> {
-    let known = |id: &str| state.client(id).ok_or(Refusal::client("no such client"));
-    match shown(request)? {
-        Shown::Nothing => Ok(Client::unknown()),
-        Shown::Name(id) => {
+pub(super) fn authenticate(
+    state: &AuthorizationState,
+    request: &HttpRequest,
+) -> Result<RegisteredClient, OAuthRefusal> {
+    let known = |id: &str| {
+        state
+            .client(id)
+            .ok_or(OAuthRefusal::client("no such client"))
+    };
+    match read_credentials(request)? {
+        PresentedCredentials::Nothing => Ok(RegisteredClient::unknown()),
+        PresentedCredentials::Name(id) => {
             let client = known(&id)?;
             match client.proof {
-                Proof::None => Ok(client),
-                _ => Err(Refusal::client("this client has to authenticate")),
+                ClientProof::None => Ok(client),
+                _ => Err(OAuthRefusal::client("this client has to authenticate")),
             }
         }
-        Shown::Secret { id, secret, method } => {
+        PresentedCredentials::Secret { id, secret, method } => {
             let client = known(&id)?;
             state.ledger().remember(&secret);
             if client.method.as_deref().is_some_and(|own| own != method) {
-                return Err(Refusal::client("not the way this client registered"));
+                return Err(OAuthRefusal::client("not the way this client registered"));
             }
             match &client.proof {
-                Proof::Secret(own) if *own == secret => Ok(client),
-                _ => Err(Refusal::client("wrong secret")),
+                ClientProof::Secret(own) if *own == secret => Ok(client),
+                _ => Err(OAuthRefusal::client("wrong secret")),
             }
         }
-        Shown::Assertion(text) => asserted(state, &text),
+        PresentedCredentials::Assertion(text) => verify_assertion(state, &text),
     }
 }
 
-fn shown(request: &HttpRequest) -> Result<Shown, Refusal> {
+fn read_credentials(request: &HttpRequest) -> Result<PresentedCredentials, OAuthRefusal> {
     let header = request.header("authorization");
     let basic = header.and_then(|header| header.strip_prefix("Basic "));
     let secret = request.parameter("client_secret");
     let assertion = request.parameter("client_assertion");
     let ways = [basic.is_some(), secret.is_some(), assertion.is_some()];
     if ways.into_iter().filter(|way| *way).count() > 1 {
-        return Err(Refusal::request("more than one way to authenticate"));
+        return Err(OAuthRefusal::request("more than one way to authenticate"));
     }
     let name = request.parameter("client_id");
     if let Some(basic) = basic {
-        let (id, secret) = credentials(basic).ok_or(Refusal::client("not a Basic header"))?;
+        let (id, secret) = decode_basic(basic).ok_or(OAuthRefusal::client("not a Basic header"))?;
         let method = "client_secret_basic";
-        return Ok(Shown::Secret { id, secret, method });
+        return Ok(PresentedCredentials::Secret { id, secret, method });
     }
     if let Some(assertion) = assertion {
         let kind = request.parameter("client_assertion_type");
         return match kind.as_deref() {
-            Some(ASSERTION) => Ok(Shown::Assertion(assertion)),
-            _ => Err(Refusal::request("unknown kind of client assertion")),
+            Some(ASSERTION_TYPE) => Ok(PresentedCredentials::Assertion(assertion)),
+            _ => Err(OAuthRefusal::request("unknown kind of client assertion")),
         };
     }
     Ok(match (name, secret) {
-        (Some(id), Some(secret)) => Shown::Secret {
+        (Some(id), Some(secret)) => PresentedCredentials::Secret {
             id,
             secret,
             method: "client_secret_post",
         },
-        (Some(id), None) => Shown::Name(id),
-        (None, Some(_)) => return Err(Refusal::request("a secret without a client")),
-        (None, None) => Shown::Nothing,
+        (Some(id), None) => PresentedCredentials::Name(id),
+        (None, Some(_)) => return Err(OAuthRefusal::request("a secret without a client")),
+        (None, None) => PresentedCredentials::Nothing,
     })
 }
 
 /// Name and secret, which are encoded like a form each.
-fn credentials(basic: &str) -> Option<(String, String)> {
+fn decode_basic(basic: &str) -> Option<(String, String)> {
     let text = String::from_utf8(STANDARD.decode(basic).ok()?).ok()?;
     let (id, secret) = text.split_once(':')?;
     let decode = |text: &str| {
@@ -97,14 +105,17 @@ fn credentials(basic: &str) -> Option<(String, String)> {
     Some((decode(id)?, decode(secret)?))
 }
 
-fn asserted(state: &State, text: &str) -> Result<Client, Refusal> {
-    let refused = |what: &str| Refusal::client(format!("client assertion: {what}"));
+fn verify_assertion(
+    state: &AuthorizationState,
+    text: &str,
+) -> Result<RegisteredClient, OAuthRefusal> {
+    let refused = |what: &str| OAuthRefusal::client(format!("client assertion: {what}"));
     let jwt = Jwt::parse(text).ok_or_else(|| refused("not a JWT"))?;
     let id = jwt.text("iss");
     let client = state
         .client(id)
         .ok_or_else(|| refused("of no known client"))?;
-    let Proof::Key(key) = &client.proof else {
+    let ClientProof::Key(key) = &client.proof else {
         return Err(refused("this client has no key"));
     };
     let now = state.now();

@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Origin};
-use super::grant::Grant;
-use super::jwt::Jwt;
-use super::refusal::Refusal;
-use super::state::State;
+use super::{
+    client::{ClientOrigin, RegisteredClient},
+    grant::Grant,
+    jwt::Jwt,
+    refusal::OAuthRefusal,
+    state::AuthorizationState,
+};
 use crate::http::HttpRequest;
 
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
@@ -14,20 +16,20 @@ const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ID_JAG_HEADER: &str = "oauth-id-jag+jwt";
 
 /// RFC 8693, at the identity provider: an ID token of its own for an assertion that another server takes.
-pub(super) fn exchange(
-    state: &State,
+pub(super) fn exchange_token(
+    state: &AuthorizationState,
     request: &HttpRequest,
-    client: &Client,
-) -> Result<Value, Refusal> {
+    client: &RegisteredClient,
+) -> Result<Value, OAuthRefusal> {
     let is = |name: &str, wanted: &str| match request.parameter(name) {
         Some(given) if given == wanted => Ok(()),
-        given => Err(Refusal::request(format!("`{name}` is {given:?}"))),
+        given => Err(OAuthRefusal::request(format!("`{name}` is {given:?}"))),
     };
     is("subject_token_type", ID_TOKEN)?;
     is("requested_token_type", ID_JAG)?;
     let needed = |name: &str| {
         let value = request.parameter(name);
-        value.ok_or_else(|| Refusal::request(format!("`{name}` is missing")))
+        value.ok_or_else(|| OAuthRefusal::request(format!("`{name}` is missing")))
     };
     let (audience, resource) = (needed("audience")?, needed("resource")?);
     let now = state.now();
@@ -39,7 +41,7 @@ pub(super) fn exchange(
             && token.is_current(now)
     };
     let Some(token) = token.filter(is_good) else {
-        return Err(Refusal::grant("not an ID token for this client"));
+        return Err(OAuthRefusal::grant("not an ID token for this client"));
     };
     let mut ledger = state.ledger();
     let known_as = ledger.aliases.get(&client.id).unwrap_or(&client.id);
@@ -49,7 +51,7 @@ pub(super) fn exchange(
     }
     let assertion = state
         .identity
-        .signed(token.text("sub"), &audience, claims, now);
+        .sign_claims(token.text("sub"), &audience, claims, now);
     ledger.remember(&assertion);
     Ok(json!({
         "access_token": assertion, "issued_token_type": ID_JAG, "token_type": "N_A", "expires_in": 300,
@@ -57,15 +59,15 @@ pub(super) fn exchange(
 }
 
 /// RFC 7523: an assertion of an issuer that is trusted here.
-pub(super) fn by_assertion(
-    state: &State,
+pub(super) fn redeem_assertion(
+    state: &AuthorizationState,
     request: &HttpRequest,
-    client: &Client,
-) -> Result<Grant, Refusal> {
+    client: &RegisteredClient,
+) -> Result<Grant, OAuthRefusal> {
     let text = request
         .parameter("assertion")
-        .ok_or_else(|| Refusal::request("`assertion` is missing"))?;
-    let refused = |what: &str| Refusal::grant(format!("assertion: {what}"));
+        .ok_or_else(|| OAuthRefusal::request("`assertion` is missing"))?;
+    let refused = |what: &str| OAuthRefusal::grant(format!("assertion: {what}"));
     let jwt = Jwt::parse(&text).ok_or_else(|| refused("not a JWT"))?;
     let key = state.ledger().issuers.get(jwt.text("iss")).cloned();
     let key = key.ok_or_else(|| refused("of an issuer nobody trusts"))?;
@@ -79,7 +81,7 @@ pub(super) fn by_assertion(
         return Err(refused("not current"));
     }
     let resource = if jwt.header["typ"] == ID_JAG_HEADER {
-        if client.origin == Origin::Unknown || jwt.text("client_id") != client.id {
+        if client.origin == ClientOrigin::Unknown || jwt.text("client_id") != client.id {
             return Err(refused("issued to another client"));
         }
         jwt.text("resource").to_owned()
@@ -91,8 +93,8 @@ pub(super) fn by_assertion(
     let grant = Grant {
         client: client.id.clone(),
         subject: jwt.text("sub").to_owned(),
-        scopes: state.known_scopes(scope)?,
-        resource: state.known_resource(Some(resource))?,
+        scopes: state.check_scopes(scope)?,
+        resource: state.check_resource(Some(resource))?,
         key: None,
         family: state.ledger().new_family(),
     };

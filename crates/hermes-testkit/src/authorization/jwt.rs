@@ -2,14 +2,18 @@
 
 use std::fmt;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use aws_lc_rs::rand::{SystemRandom, fill};
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
-    UnparsedPublicKey,
+use aws_lc_rs::{
+    digest::{SHA256, digest},
+    rand::{SystemRandom, fill},
+    signature::{
+        ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
+        UnparsedPublicKey,
+    },
 };
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use serde_json::{Value, json};
 
 /// How long a signed token lasts.
@@ -63,13 +67,19 @@ impl TokenIssuer {
 
     /// A token that says who somebody is, good for five minutes from now on.
     pub fn assertion(&self, subject: &str, audience: &str) -> String {
-        self.signed(subject, audience, json!({}), super::state::clock())
+        self.sign_claims(subject, audience, json!({}), super::state::unix_now())
     }
 
     /// The same with more claims, at a given time. A `typ` among them goes into the header.
-    pub(super) fn signed(&self, subject: &str, audience: &str, claims: Value, now: i64) -> String {
+    pub(super) fn sign_claims(
+        &self,
+        subject: &str,
+        audience: &str,
+        claims: Value,
+        now: i64,
+    ) -> String {
         let mut all = json!({
-            "iss": self.name, "sub": subject, "aud": audience, "iat": now, "exp": now + LIFETIME, "jti": random(),
+            "iss": self.name, "sub": subject, "aud": audience, "iat": now, "exp": now + LIFETIME, "jti": random_token(),
         });
         let mut header = json!({ "alg": "ES256", "kid": "1" });
         if let Value::Object(claims) = claims {
@@ -135,7 +145,7 @@ impl PublicKey {
 
     /// The name of the key that bound tokens carry (RFC 7638).
     pub(super) fn thumbprint(&self) -> String {
-        hash(&self.jwk().to_string())
+        sha256_base64url(&self.jwk().to_string())
     }
 }
 
@@ -192,7 +202,7 @@ impl Jwt {
 }
 
 /// A text nobody can guess.
-pub(super) fn random() -> String {
+pub(super) fn random_token() -> String {
     let mut bytes = [0; 24];
     if let Err(error) = fill(&mut bytes) {
         panic!("no random numbers: {error}");
@@ -201,7 +211,7 @@ pub(super) fn random() -> String {
 }
 
 /// The SHA-256 of a text, as PKCE, DPoP and thumbprints write it.
-pub(super) fn hash(text: &str) -> String {
+pub(super) fn sha256_base64url(text: &str) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, text.as_bytes()))
 }
 
@@ -231,7 +241,7 @@ mod tests {
     #[test]
     fn a_token_is_current_between_its_times() {
         let now = 1_000_000;
-        let text = TokenIssuer::new("one").signed("a", "b", json!({}), now);
+        let text = TokenIssuer::new("one").sign_claims("a", "b", json!({}), now);
         let jwt = Jwt::parse(&text).unwrap();
         assert!(jwt.is_current(now) && jwt.is_current(now + 300));
         assert!(!jwt.is_current(now + 400) && !jwt.is_current(now - 60));

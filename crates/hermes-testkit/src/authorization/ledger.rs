@@ -1,31 +1,35 @@
 //! Everything an authorization server remembers.
 
-use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
-use super::client::{Client, Origin};
-use super::device::Device;
-use super::fault::{CallbackFault, Endpoint, EndpointFault};
-use super::grant::{Access, Code, Family, Refresh};
-use super::jwt::{PublicKey, TokenIssuer, random};
+use super::{
+    client::{ClientOrigin, RegisteredClient},
+    device::DeviceGrant,
+    fault::{CallbackFault, Endpoint, EndpointFault},
+    grant::{AccessToken, AuthorizationCode, GrantFamily, RefreshToken},
+    jwt::{PublicKey, TokenIssuer, random_token},
+};
 
 /// What is known, issued and ordered.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    pub(super) clients: HashMap<String, Client>,
+    pub(super) clients: HashMap<String, RegisteredClient>,
     pub(super) documents: HashMap<String, Value>,
     pub(super) issuers: HashMap<String, PublicKey>,
     pub(super) aliases: HashMap<String, String>,
     /// The MCP servers tokens are issued for.
     pub(super) resources: Vec<String>,
-    pub(super) codes: HashMap<String, Code>,
-    pub(super) access: HashMap<String, Access>,
-    pub(super) refresh: HashMap<String, Refresh>,
-    pub(super) devices: HashMap<String, Device>,
+    pub(super) codes: HashMap<String, AuthorizationCode>,
+    pub(super) access: HashMap<String, AccessToken>,
+    pub(super) refresh: HashMap<String, RefreshToken>,
+    pub(super) devices: HashMap<String, DeviceGrant>,
     /// Families of tokens that were withdrawn.
-    pub(super) withdrawn: HashSet<Family>,
+    pub(super) withdrawn: HashSet<GrantFamily>,
     /// Names of signed tokens that were used.
     pub(super) used: HashSet<String>,
     pub(super) faults: HashMap<Endpoint, EndpointFault>,
@@ -46,7 +50,7 @@ impl Ledger {
 
     /// Makes a text nobody can guess and remembers it as a secret.
     pub(super) fn new_secret(&mut self, kind: &str) -> String {
-        let secret = format!("{kind}-{}", random());
+        let secret = format!("{kind}-{}", random_token());
         self.secrets.push(secret.clone());
         secret
     }
@@ -58,13 +62,13 @@ impl Ledger {
         }
     }
 
-    pub(super) fn new_family(&mut self) -> Family {
+    pub(super) fn new_family(&mut self) -> GrantFamily {
         self.last_family += 1;
-        Family(self.last_family)
+        GrantFamily(self.last_family)
     }
 
-    pub(super) fn add_client(&mut self, client: Client) {
-        if let super::client::Proof::Secret(secret) = &client.proof {
+    pub(super) fn add_client(&mut self, client: RegisteredClient) {
+        if let super::client::ClientProof::Secret(secret) = &client.proof {
             let secret = secret.clone();
             self.remember(&secret);
         }
@@ -102,13 +106,13 @@ impl Ledger {
     pub(super) fn revoke_everything(&mut self) {
         let access = self.access.values().map(|access| access.grant.family);
         let refresh = self.refresh.values().map(|refresh| refresh.grant.family);
-        let families: Vec<Family> = access.chain(refresh).collect();
+        let families: Vec<GrantFamily> = access.chain(refresh).collect();
         self.withdrawn.extend(families);
     }
 
     pub(super) fn forget_registrations(&mut self) {
         self.clients
-            .retain(|_, client| client.origin != Origin::Registered);
+            .retain(|_, client| client.origin != ClientOrigin::Registered);
     }
 
     /// Notes the use of a signed token; whether it is the first.

@@ -3,16 +3,18 @@
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::fault::Endpoint;
-use super::refusal::json_response;
-use super::setup::{Discovery, ProofOfPossession, RefreshTokens};
-use super::state::State;
-use super::token::GrantType;
+use super::{
+    fault::Endpoint,
+    refusal::json_response,
+    setup::{Discovery, ProofOfPossession, RefreshTokens},
+    state::AuthorizationState,
+    token::GrantType,
+};
 
 /// RFC 8414, or the discovery document of OpenID Connect.
-pub(super) fn of_the_server(state: &State) -> Response {
+pub(super) fn server_metadata(state: &AuthorizationState) -> Response {
     let setup = &state.setup;
-    let issuer = state.lie(Endpoint::ServerMetadata);
+    let issuer = state.advertised_fault(Endpoint::ServerMetadata);
     let mut grants = vec![
         GrantType::AuthorizationCode,
         GrantType::ClientCredentials,
@@ -70,7 +72,7 @@ pub(super) fn of_the_server(state: &State) -> Response {
     json_response(&document)
 }
 
-pub(super) fn keys(state: &State) -> Response {
+pub(super) fn key_set(state: &AuthorizationState) -> Response {
     let mut key = state.identity.jwk();
     key["kid"] = "1".into();
     key["alg"] = "ES256".into();

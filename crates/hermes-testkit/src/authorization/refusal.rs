@@ -1,19 +1,21 @@
 //! Why a request is refused, in the words of the standards.
 
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::{
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use serde_json::{Value, json};
 
 /// An OAuth error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct OAuthRefusal {
     pub(super) error: &'static str,
     pub(super) description: String,
     /// A nonce the client needs for its next try.
     pub(super) nonce: Option<String>,
 }
 
-impl Refusal {
+impl OAuthRefusal {
     pub(super) fn new(error: &'static str, description: impl Into<String>) -> Self {
         Self {
             error,
@@ -35,7 +37,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for OAuthRefusal {
     fn into_response(self) -> Response {
         let status = match self.error {
             "invalid_client" => StatusCode::UNAUTHORIZED,
@@ -73,7 +75,7 @@ pub(super) fn json_response(body: &Value) -> Response {
 }
 
 /// A page for people.
-pub(super) fn page(status: StatusCode, text: &str) -> Response {
+pub(super) fn html_page(status: StatusCode, text: &str) -> Response {
     let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
     let body = format!("<!doctype html><title>Authorization</title><p>{text}</p>");
     (status, kind, body).into_response()

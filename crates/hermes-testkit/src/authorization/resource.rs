@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
 
-use super::AuthorizationServer;
-use super::dpop;
-use super::fault::Endpoint;
-use super::grant::Grant;
-use super::refusal::{Refusal, add_nonce, json_response};
-use super::setup::ProofOfPossession;
-use super::state::State;
-use crate::behaviour::Behaviour;
-use crate::http::{Gate, HttpRequest};
+use super::{
+    AuthorizationServer, dpop,
+    fault::Endpoint,
+    grant::Grant,
+    refusal::{OAuthRefusal, add_nonce, json_response},
+    setup::ProofOfPossession,
+    state::AuthorizationState,
+};
+use crate::{
+    behaviour::Behaviour,
+    http::{HttpRequest, RequestGate},
+};
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
@@ -34,8 +38,8 @@ pub struct Resource {
     /// What a refusal says.
     pub challenge: Challenge,
     /// Where its metadata are.
-    pub metadata: MetadataPlace,
-    others: Vec<Arc<State>>,
+    pub metadata: MetadataLocation,
+    others: Vec<Arc<AuthorizationState>>,
 }
 
 impl Resource {
@@ -66,7 +70,7 @@ pub enum Challenge {
 
 /// Where the metadata of an MCP server are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MetadataPlace {
+pub enum MetadataLocation {
     /// Below the well-known path, with the path of the MCP endpoint.
     #[default]
     WithPath,
@@ -77,15 +81,15 @@ pub enum MetadataPlace {
 }
 
 /// Stands before the MCP server.
-pub(super) struct Guard {
+pub(super) struct ResourceGate {
     origin: String,
     resource: Resource,
-    state: Arc<State>,
+    state: Arc<AuthorizationState>,
     shares_origin: bool,
 }
 
-impl Guard {
-    pub(super) fn new(origin: &str, state: &Arc<State>, resource: Resource) -> Self {
+impl ResourceGate {
+    pub(super) fn new(origin: &str, state: &Arc<AuthorizationState>, resource: Resource) -> Self {
         let url = format!("{origin}/mcp");
         for server in resource.others.iter().chain([state]) {
             server.ledger().resources.push(url.clone());
@@ -99,7 +103,7 @@ impl Guard {
     }
 
     /// Answers for the authorization server too.
-    pub(super) fn answering_for_it(mut self) -> Self {
+    pub(super) fn sharing_origin(mut self) -> Self {
         self.shares_origin = true;
         self
     }
@@ -110,16 +114,16 @@ impl Guard {
 
     fn metadata_path(&self) -> Option<String> {
         match self.resource.metadata {
-            MetadataPlace::WithPath => Some(format!("{WELL_KNOWN}/mcp")),
-            MetadataPlace::Root => Some(WELL_KNOWN.to_owned()),
-            MetadataPlace::None => None,
+            MetadataLocation::WithPath => Some(format!("{WELL_KNOWN}/mcp")),
+            MetadataLocation::Root => Some(WELL_KNOWN.to_owned()),
+            MetadataLocation::None => None,
         }
     }
 
     /// RFC 9728.
     fn metadata(&self) -> Response {
-        let resource = self.state.lie(Endpoint::Resource);
-        let server = self.state.lie(Endpoint::ResourceMetadata);
+        let resource = self.state.advertised_fault(Endpoint::Resource);
+        let server = self.state.advertised_fault(Endpoint::ResourceMetadata);
         let mut document = json!({
             "resource": resource.unwrap_or_else(|| self.url()),
             "authorization_servers": [server.unwrap_or_else(|| self.state.issuer())],
@@ -143,7 +147,7 @@ impl Guard {
     }
 
     /// What speaks against a request.
-    fn objection(&self, request: &HttpRequest) -> Option<Response> {
+    fn reject_request(&self, request: &HttpRequest) -> Option<Response> {
         let header = request.header("authorization").unwrap_or_default();
         let (scheme, token) = header.split_once(' ').unwrap_or_default();
         if token.is_empty() {
@@ -151,7 +155,7 @@ impl Guard {
         }
         let unauthorized = || self.refusal(StatusCode::UNAUTHORIZED, Some("invalid_token"));
         let servers = self.resource.others.iter().chain([&self.state]);
-        let mut found = servers.filter_map(|server| Some((server, server.holder(token)?)));
+        let mut found = servers.filter_map(|server| Some((server, server.grant_of_token(token)?)));
         let Some((server, grant)) = found.next() else {
             return Some(unauthorized());
         };
@@ -159,11 +163,11 @@ impl Guard {
             return Some(unauthorized());
         }
         if let Some(key) = &grant.key {
-            let proof = dpop::check(server, request, &self.url(), Some(token));
+            let proof = dpop::check_proof(server, request, &self.url(), Some(token));
             match proof {
                 Ok(found) if scheme == "DPoP" && found == *key => {}
                 Ok(_) => return Some(unauthorized()),
-                Err(refusal) => return Some(self.unproven(&refusal)),
+                Err(refusal) => return Some(self.proof_refusal(&refusal)),
             }
         } else if scheme != "Bearer" || self.needs_proof() {
             return Some(unauthorized());
@@ -193,7 +197,7 @@ impl Guard {
         self.challenge(status, scheme, error, scope)
     }
 
-    fn unproven(&self, refusal: &Refusal) -> Response {
+    fn proof_refusal(&self, refusal: &OAuthRefusal) -> Response {
         let status = StatusCode::UNAUTHORIZED;
         let mut response = self.challenge(status, "DPoP", Some(refusal.error), "");
         if let Some(nonce) = &refusal.nonce {
@@ -213,7 +217,10 @@ impl Guard {
         parts.extend(error.map(|error| format!("error=\"{error}\"")));
         if self.resource.challenge == Challenge::Helpful {
             let true_place = || Some(format!("{}{}", self.origin, self.metadata_path()?));
-            let place = self.state.lie(Endpoint::Challenge).or_else(true_place);
+            let place = self
+                .state
+                .advertised_fault(Endpoint::Challenge)
+                .or_else(true_place);
             parts.extend(place.map(|place| format!("resource_metadata=\"{place}\"")));
             if !scope.is_empty() {
                 parts.push(format!("scope=\"{scope}\""));
@@ -225,18 +232,20 @@ impl Guard {
     }
 }
 
-impl Gate for Guard {
+impl RequestGate for ResourceGate {
     fn answer<'r>(&'r self, request: &'r HttpRequest) -> BoxFuture<'r, Option<Response>> {
         async move {
-            if Some(request.place()) == self.metadata_path().as_deref() {
-                let failure = self.state.failure(Endpoint::ResourceMetadata, request);
+            if Some(request.path_without_query()) == self.metadata_path().as_deref() {
+                let failure = self
+                    .state
+                    .fault_response(Endpoint::ResourceMetadata, request);
                 return Some(failure.await.unwrap_or_else(|| self.metadata()));
             }
-            if self.shares_origin && self.state.endpoint(request.place()).is_some() {
-                return Some(self.state.answer(request.clone()).await);
+            if self.shares_origin && self.state.endpoint(request.path_without_query()).is_some() {
+                return Some(self.state.handle_request(request.clone()).await);
             }
-            if request.place() == "/mcp" {
-                return self.objection(request);
+            if request.path_without_query() == "/mcp" {
+                return self.reject_request(request);
             }
             None
         }

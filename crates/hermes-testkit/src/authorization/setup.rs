@@ -8,7 +8,7 @@ use std::time::Duration;
     clippy::struct_excessive_bools,
     reason = "each is an offer of its own and they combine freely"
 )]
-pub struct Setup {
+pub struct AuthorizationSetup {
     /// The path of the issuer, for instance `/tenant`; mostly empty.
     pub path: String,
     /// Where the metadata are.
@@ -36,7 +36,7 @@ pub struct Setup {
     pub device_codes: bool,
 }
 
-impl Default for Setup {
+impl Default for AuthorizationSetup {
     fn default() -> Self {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         Self {
@@ -62,7 +62,7 @@ impl Default for Setup {
     }
 }
 
-impl Setup {
+impl AuthorizationSetup {
     /// The default with a change.
     pub fn with(change: impl FnOnce(&mut Self)) -> Self {
         let mut setup = Self::default();

@@ -1,32 +1,40 @@
 //! The way of a request to an authorization server: recorded, failed as ordered, then answered.
 
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::SystemTime;
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::SystemTime,
+};
 
-use axum::Router;
-use axum::body::to_bytes;
-use axum::extract::Request;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Router,
+    body::to_bytes,
+    extract::Request,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::client::Client;
-use super::fault::{Endpoint, EndpointFault};
-use super::jwt::{TokenIssuer, random};
-use super::ledger::Ledger;
-use super::setup::{Discovery, Setup};
-use super::{authorize, device, metadata, registration, token};
-use crate::http::HttpRequest;
-use crate::script::lock;
+use super::{
+    authorize,
+    client::RegisteredClient,
+    device,
+    fault::{Endpoint, EndpointFault},
+    jwt::{TokenIssuer, random_token},
+    ledger::Ledger,
+    metadata, registration,
+    setup::{AuthorizationSetup, Discovery},
+    token,
+};
+use crate::{http::HttpRequest, script::lock};
 
 /// No test sends more than this.
 const BODY_LIMIT: usize = 1 << 20;
 
 /// What all requests share.
-pub(super) struct State {
+pub(super) struct AuthorizationState {
     pub(super) origin: String,
-    pub(super) setup: Setup,
+    pub(super) setup: AuthorizationSetup,
     pub(super) identity: TokenIssuer,
     /// What proofs have to hold, where that is asked for.
     pub(super) nonce: String,
@@ -35,17 +43,17 @@ pub(super) struct State {
 }
 
 /// Seconds since 1970.
-pub(super) fn clock() -> i64 {
+pub(super) fn unix_now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
-impl State {
-    pub(super) fn new(origin: &str, setup: Setup) -> Self {
+impl AuthorizationState {
+    pub(super) fn new(origin: &str, setup: AuthorizationSetup) -> Self {
         Self {
             identity: TokenIssuer::new(&format!("{origin}{}", setup.path)),
             origin: origin.to_owned(),
-            nonce: random(),
+            nonce: random_token(),
             ledger: Mutex::new(Ledger::new(setup.lifetime)),
             requests: Mutex::default(),
             setup,
@@ -58,7 +66,7 @@ impl State {
 
     /// The time by the server's clock.
     pub(super) fn now(&self) -> i64 {
-        clock() + self.ledger().clock_offset
+        unix_now() + self.ledger().clock_offset
     }
 
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -69,11 +77,11 @@ impl State {
         lock(&self.requests).clone()
     }
 
-    pub(super) fn client(&self, id: &str) -> Option<Client> {
+    pub(super) fn client(&self, id: &str) -> Option<RegisteredClient> {
         let ledger = self.ledger();
         let published = || {
             let document = ledger.documents.get(id)?;
-            Client::published(id, document).filter(|_| self.setup.client_documents)
+            RegisteredClient::published(id, document).filter(|_| self.setup.client_documents)
         };
         ledger.clients.get(id).cloned().or_else(published)
     }
@@ -85,11 +93,12 @@ impl State {
 
     /// The address that metadata give for an endpoint.
     pub(super) fn advertised(&self, endpoint: Endpoint) -> String {
-        self.lie(endpoint).unwrap_or_else(|| self.url(endpoint))
+        self.advertised_fault(endpoint)
+            .unwrap_or_else(|| self.url(endpoint))
     }
 
     /// The address that is given instead of the true one.
-    pub(super) fn lie(&self, endpoint: Endpoint) -> Option<String> {
+    pub(super) fn advertised_fault(&self, endpoint: Endpoint) -> Option<String> {
         match self.ledger().faults.get(&endpoint) {
             Some(EndpointFault::Advertised(url)) => Some(url.clone()),
             _ => None,
@@ -142,29 +151,29 @@ impl State {
     }
 
     /// Answers a request, once it is recorded.
-    pub(super) async fn answer(&self, request: HttpRequest) -> Response {
+    pub(super) async fn handle_request(&self, request: HttpRequest) -> Response {
         lock(&self.requests).push(request.clone());
-        let Some(endpoint) = self.endpoint(request.place()) else {
+        let Some(endpoint) = self.endpoint(request.path_without_query()) else {
             return StatusCode::NOT_FOUND.into_response();
         };
-        if let Some(response) = self.failure(endpoint, &request).await {
+        if let Some(response) = self.fault_response(endpoint, &request).await {
             return response;
         }
         match (request.method.as_str(), endpoint) {
-            ("GET", Endpoint::ServerMetadata) => metadata::of_the_server(self),
-            ("GET", Endpoint::Keys) => metadata::keys(self),
-            ("GET", Endpoint::Authorization) => authorize::answer(self, &request),
-            ("GET", Endpoint::Activation) => device::activate(self, &request),
-            ("POST", Endpoint::Registration) => registration::answer(self, &request),
-            ("POST", Endpoint::DeviceCode) => device::answer(self, &request),
-            ("POST", Endpoint::Token) => token::answer(self, &request),
-            ("POST", Endpoint::Revocation) => token::revoke(self, &request),
+            ("GET", Endpoint::ServerMetadata) => metadata::server_metadata(self),
+            ("GET", Endpoint::Keys) => metadata::key_set(self),
+            ("GET", Endpoint::Authorization) => authorize::handle_authorize(self, &request),
+            ("GET", Endpoint::Activation) => device::handle_activation(self, &request),
+            ("POST", Endpoint::Registration) => registration::handle_registration(self, &request),
+            ("POST", Endpoint::DeviceCode) => device::handle_device_code(self, &request),
+            ("POST", Endpoint::Token) => token::handle_token(self, &request),
+            ("POST", Endpoint::Revocation) => token::handle_revocation(self, &request),
             _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
         }
     }
 
     /// What was ordered for an endpoint instead of its answer.
-    pub(super) async fn failure(
+    pub(super) async fn fault_response(
         &self,
         endpoint: Endpoint,
         request: &HttpRequest,
@@ -203,13 +212,16 @@ impl State {
 }
 
 /// Answers requests.
-pub(super) async fn serve(socket: TcpListener, state: Arc<State>) -> std::io::Result<()> {
+pub(super) async fn serve(
+    socket: TcpListener,
+    state: Arc<AuthorizationState>,
+) -> std::io::Result<()> {
     let router = Router::new().fallback(async move |request: Request| {
         let (parts, body) = request.into_parts();
         let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
             return StatusCode::PAYLOAD_TOO_LARGE.into_response();
         };
-        state.answer(HttpRequest::read(&parts, &body)).await
+        state.handle_request(HttpRequest::read(&parts, &body)).await
     });
     axum::serve(socket, router).await
 }

@@ -1,17 +1,22 @@
 //! The token endpoint and revocation.
 
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use serde_json::{Value, json};
 
-use super::client::{Client, Origin, Proof};
-use super::client_authentication::authenticate;
-use super::fault::Endpoint;
-use super::grant::{Grant, Renewal};
-use super::refusal::{Refusal, add_nonce, json_response};
-use super::setup::ProofOfPossession;
-use super::state::State;
-use super::{device, dpop, federation};
+use super::{
+    client::{ClientOrigin, ClientProof, RegisteredClient},
+    client_authentication::authenticate,
+    device, dpop,
+    fault::Endpoint,
+    federation,
+    grant::{Grant, RefreshPolicy},
+    refusal::{OAuthRefusal, add_nonce, json_response},
+    setup::ProofOfPossession,
+    state::AuthorizationState,
+};
 use crate::http::HttpRequest;
 
 /// The ways to a token.
@@ -47,8 +52,8 @@ impl GrantType {
     }
 }
 
-pub(super) fn answer(state: &State, request: &HttpRequest) -> Response {
-    match grant(state, request) {
+pub(super) fn handle_token(state: &AuthorizationState, request: &HttpRequest) -> Response {
+    match issue_grant(state, request) {
         Ok(reply) => {
             let mut response = json_response(&reply);
             if state.setup.proof == ProofOfPossession::RequiredWithNonce {
@@ -60,76 +65,100 @@ pub(super) fn answer(state: &State, request: &HttpRequest) -> Response {
     }
 }
 
-fn grant(state: &State, request: &HttpRequest) -> Result<Value, Refusal> {
+fn issue_grant(state: &AuthorizationState, request: &HttpRequest) -> Result<Value, OAuthRefusal> {
     let wanted = request.parameter("grant_type").unwrap_or_default();
     let Some(kind) = GrantType::ALL
         .into_iter()
         .find(|kind| kind.name() == wanted)
     else {
-        return Err(Refusal::new("unsupported_grant_type", wanted));
+        return Err(OAuthRefusal::new("unsupported_grant_type", wanted));
     };
     let client = authenticate(state, request)?;
-    if client.origin == Origin::Unknown && kind != GrantType::JwtBearer {
-        return Err(Refusal::client("who are you?"));
+    if client.origin == ClientOrigin::Unknown && kind != GrantType::JwtBearer {
+        return Err(OAuthRefusal::client("who are you?"));
     }
     if kind == GrantType::TokenExchange {
-        return federation::exchange(state, request, &client);
+        return federation::exchange_token(state, request, &client);
     }
-    let key = dpop::at_the_token_endpoint(state, request, &state.url(Endpoint::Token))?;
+    let key = dpop::check_token_request(state, request, &state.url(Endpoint::Token))?;
     let (grant, renewal) = match kind {
-        GrantType::AuthorizationCode => (by_code(state, request, &client)?, Renewal::Usual),
-        GrantType::RefreshToken => (by_refresh(state, request, &client)?, Renewal::Usual),
-        GrantType::ClientCredentials => (by_itself(state, request, &client)?, Renewal::None),
-        GrantType::DeviceCode => (device::grant(state, request, &client)?, Renewal::Usual),
-        GrantType::JwtBearer => (
-            federation::by_assertion(state, request, &client)?,
-            Renewal::None,
+        GrantType::AuthorizationCode => (
+            redeem_code_request(state, request, &client)?,
+            RefreshPolicy::Allowed,
         ),
-        GrantType::TokenExchange => return Err(Refusal::request("answered above")),
+        GrantType::RefreshToken => (
+            redeem_refresh_request(state, request, &client)?,
+            RefreshPolicy::Allowed,
+        ),
+        GrantType::ClientCredentials => (
+            client_credentials_grant(state, request, &client)?,
+            RefreshPolicy::None,
+        ),
+        GrantType::DeviceCode => (
+            device::redeem_device_code(state, request, &client)?,
+            RefreshPolicy::Allowed,
+        ),
+        GrantType::JwtBearer => (
+            federation::redeem_assertion(state, request, &client)?,
+            RefreshPolicy::None,
+        ),
+        GrantType::TokenExchange => return Err(OAuthRefusal::request("answered above")),
     };
     // What is bound to a key stays bound to it.
     if grant.key.is_some() && grant.key != key {
-        return Err(Refusal::new("invalid_dpop_proof", "bound to another key"));
+        return Err(OAuthRefusal::new(
+            "invalid_dpop_proof",
+            "bound to another key",
+        ));
     }
     let grant = Grant { key, ..grant };
     let mut reply = match (kind, state.setup.refresh_tokens) {
         (GrantType::RefreshToken, super::RefreshTokens::Lasting) => {
-            state.issue(&grant, Renewal::None)
+            state.issue_tokens(&grant, RefreshPolicy::None)
         }
-        _ => state.issue(&grant, renewal),
+        _ => state.issue_tokens(&grant, renewal),
     };
     if grant.scopes.iter().any(|scope| scope == "openid") {
-        let token = state
-            .identity
-            .signed(&grant.subject, &grant.client, json!({}), state.now());
+        let token =
+            state
+                .identity
+                .sign_claims(&grant.subject, &grant.client, json!({}), state.now());
         state.ledger().remember(&token);
         reply["id_token"] = token.into();
     }
     Ok(reply)
 }
 
-fn by_code(state: &State, request: &HttpRequest, client: &Client) -> Result<Grant, Refusal> {
+fn redeem_code_request(
+    state: &AuthorizationState,
+    request: &HttpRequest,
+    client: &RegisteredClient,
+) -> Result<Grant, OAuthRefusal> {
     let needed = |name: &str| {
         let value = request.parameter(name);
-        value.ok_or_else(|| Refusal::request(format!("`{name}` is missing")))
+        value.ok_or_else(|| OAuthRefusal::request(format!("`{name}` is missing")))
     };
     let (code, verifier) = (needed("code")?, needed("code_verifier")?);
     let redirect = request.parameter("redirect_uri");
-    let grant = state.redeem(&code, &client.id, redirect.as_deref(), &verifier)?;
-    same_resource(&grant, request)?;
+    let grant = state.redeem_code(&code, &client.id, redirect.as_deref(), &verifier)?;
+    check_same_resource(&grant, request)?;
     Ok(grant)
 }
 
-fn by_refresh(state: &State, request: &HttpRequest, client: &Client) -> Result<Grant, Refusal> {
+fn redeem_refresh_request(
+    state: &AuthorizationState,
+    request: &HttpRequest,
+    client: &RegisteredClient,
+) -> Result<Grant, OAuthRefusal> {
     let token = request
         .parameter("refresh_token")
-        .ok_or_else(|| Refusal::request("`refresh_token` is missing"))?;
-    let wanted = state.known_scopes(request.parameter("scope").as_deref())?;
-    let mut grant = state.renew(&token, &client.id)?;
-    same_resource(&grant, request)?;
+        .ok_or_else(|| OAuthRefusal::request("`refresh_token` is missing"))?;
+    let wanted = state.check_scopes(request.parameter("scope").as_deref())?;
+    let mut grant = state.redeem_refresh_token(&token, &client.id)?;
+    check_same_resource(&grant, request)?;
     if wanted.iter().any(|scope| !grant.scopes.contains(scope)) {
         let text = "a refresh does not widen what was granted";
-        return Err(Refusal::new("invalid_scope", text));
+        return Err(OAuthRefusal::new("invalid_scope", text));
     }
     if !wanted.is_empty() {
         grant.scopes = wanted;
@@ -137,31 +166,35 @@ fn by_refresh(state: &State, request: &HttpRequest, client: &Client) -> Result<G
     Ok(grant)
 }
 
-fn by_itself(state: &State, request: &HttpRequest, client: &Client) -> Result<Grant, Refusal> {
-    if client.proof == Proof::None {
+fn client_credentials_grant(
+    state: &AuthorizationState,
+    request: &HttpRequest,
+    client: &RegisteredClient,
+) -> Result<Grant, OAuthRefusal> {
+    if client.proof == ClientProof::None {
         let text = "only clients that can keep a secret";
-        return Err(Refusal::new("unauthorized_client", text));
+        return Err(OAuthRefusal::new("unauthorized_client", text));
     }
     Ok(Grant {
         client: client.id.clone(),
         subject: client.id.clone(),
-        scopes: state.known_scopes(request.parameter("scope").as_deref())?,
-        resource: state.known_resource(request.parameter("resource"))?,
+        scopes: state.check_scopes(request.parameter("scope").as_deref())?,
+        resource: state.check_resource(request.parameter("resource"))?,
         key: None,
         family: state.ledger().new_family(),
     })
 }
 
-fn same_resource(grant: &Grant, request: &HttpRequest) -> Result<(), Refusal> {
+fn check_same_resource(grant: &Grant, request: &HttpRequest) -> Result<(), OAuthRefusal> {
     if request.parameter("resource").as_ref() == Some(&grant.resource) {
         return Ok(());
     }
     let text = format!("this was granted for {}", grant.resource);
-    Err(Refusal::new("invalid_target", text))
+    Err(OAuthRefusal::new("invalid_target", text))
 }
 
 /// RFC 7009: what the token belongs to is withdrawn as a whole.
-pub(super) fn revoke(state: &State, request: &HttpRequest) -> Response {
+pub(super) fn handle_revocation(state: &AuthorizationState, request: &HttpRequest) -> Response {
     let client = match authenticate(state, request) {
         Ok(client) => client,
         Err(refusal) => return refusal.into_response(),

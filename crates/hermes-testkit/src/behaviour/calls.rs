@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
     clippy::struct_excessive_bools,
     reason = "each is a misbehaviour of its own and they combine freely"
 )]
-pub struct Calls {
+pub struct CallBehaviour {
     /// Exits with code 3 once it has answered this many tool calls.
     pub die_after: Option<u32>,
     /// Tools that never answer.

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
     clippy::struct_excessive_bools,
     reason = "each is a property of its own and they combine freely"
 )]
-pub struct Http {
+pub struct HttpBehaviour {
     /// The transport: one endpoint, or the older pair.
     pub transport: HttpTransport,
     /// The form of replies to requests.
-    pub reply: Reply,
+    pub reply: ReplyFormat,
     /// Gives legacy clients a session id and insists on it.
     pub sessions: bool,
     /// Serves the legacy GET stream; otherwise GET is 405.
@@ -38,11 +38,11 @@ pub struct Http {
     pub tls: Option<Tls>,
 }
 
-impl Default for Http {
+impl Default for HttpBehaviour {
     fn default() -> Self {
         Self {
             transport: HttpTransport::default(),
-            reply: Reply::default(),
+            reply: ReplyFormat::default(),
             sessions: true,
             get_stream: true,
             check_headers: true,
@@ -70,7 +70,7 @@ pub enum HttpTransport {
 /// The form of a reply to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
+pub enum ReplyFormat {
     /// An event stream.
     #[default]
     Sse,
@@ -92,12 +92,12 @@ pub struct Fault {
     #[serde(default)]
     pub times: Option<u32>,
     /// What happens to them.
-    pub trouble: Trouble,
+    pub trouble: FaultKind,
 }
 
 impl Fault {
     /// Trouble for every request.
-    pub fn always(trouble: Trouble) -> Self {
+    pub fn always(trouble: FaultKind) -> Self {
         Self {
             on: None,
             skip: 0,
@@ -107,7 +107,7 @@ impl Fault {
     }
 
     /// Trouble for requests with this HTTP method, JSON-RPC method or tool.
-    pub fn on(target: &str, trouble: Trouble) -> Self {
+    pub fn on(target: &str, trouble: FaultKind) -> Self {
         Self {
             on: Some(target.to_owned()),
             ..Self::always(trouble)
@@ -132,7 +132,7 @@ impl Fault {
 /// What goes wrong with a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Trouble {
+pub enum FaultKind {
     /// A bare status, for instance 500, 503 or 405.
     Status(u16),
     /// 401 with this `WWW-Authenticate`.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
     clippy::struct_excessive_bools,
     reason = "each is a misbehaviour of its own and they combine freely"
 )]
-pub struct Lists {
+pub struct ListBehaviour {
     /// Splits every list into pages of this size.
     pub page_size: Option<usize>,
     /// Every page ends with the cursor that led to it.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// and `oversized_line`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Process {
+pub struct ProcessBehaviour {
     /// Waits before it reads or writes anything.
     pub start_delay_ms: u64,
     /// Exits instead of serving.

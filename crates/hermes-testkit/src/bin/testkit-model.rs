@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use hermes_testkit::model::{ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer};
 
 fn main() -> std::io::Result<()> {
     let mut port = 0;
-    let mut script = Script::echo();
+    let mut script = ModelScript::echo();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -16,7 +16,7 @@ fn main() -> std::io::Result<()> {
                     .and_then(|port| port.parse().ok())
                     .ok_or_else(|| std::io::Error::other("--port needs a number"))?;
             }
-            description => script = Script::from_argument(description)?,
+            description => script = ModelScript::from_argument(description)?,
         }
     }
     let mut server = ModelServer::start_on(port, script);

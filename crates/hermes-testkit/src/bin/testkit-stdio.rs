@@ -1,8 +1,7 @@
 //! A scripted MCP server on stdin and stdout: `testkit-stdio [--echo] [BEHAVIOUR]`, where the behaviour is
 //! JSON or `@` and a file.
 
-use std::io::Write;
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use hermes_testkit::{Behaviour, DETACH, EchoPath, detach, serve_stdio};
 

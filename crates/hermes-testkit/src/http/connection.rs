@@ -1,34 +1,39 @@
 //! Connections: plain or TLS, and able to hang up in the middle of a request.
 
-use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpListener;
+use axum::{extract::connect_info::Connected, serve::IncomingStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpListener,
+};
 use tokio_rustls::TlsAcceptor;
 
 /// Accepts connections.
-pub(super) struct Listener {
+pub(super) struct HttpListener {
     socket: TcpListener,
     tls: Option<TlsAcceptor>,
 }
 
-impl Listener {
+impl HttpListener {
     pub(super) fn new(socket: TcpListener, tls: Option<TlsAcceptor>) -> Self {
         Self { socket, tls }
     }
 
-    async fn try_accept(&self) -> io::Result<(Connection, SocketAddr)> {
+    async fn try_accept(&self) -> io::Result<(HttpConnection, SocketAddr)> {
         let (stream, address) = self.socket.accept().await?;
         stream.set_nodelay(true)?;
-        let stream: Pin<Box<dyn Stream>> = match &self.tls {
+        let stream: Pin<Box<dyn ByteStream>> = match &self.tls {
             None => Box::pin(stream),
             Some(tls) => {
                 let limit = Duration::from_secs(5);
@@ -36,7 +41,7 @@ impl Listener {
                 Box::pin(handshake.await??)
             }
         };
-        let connection = Connection {
+        let connection = HttpConnection {
             stream,
             hang_up: HangUp::default(),
         };
@@ -44,11 +49,11 @@ impl Listener {
     }
 }
 
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
+impl axum::serve::Listener for HttpListener {
+    type Io = HttpConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
+    async fn accept(&mut self) -> (HttpConnection, SocketAddr) {
         loop {
             // A client without a proper certificate is refused; the next one is welcome.
             if let Ok(accepted) = self.try_accept().await {
@@ -63,33 +68,33 @@ impl axum::serve::Listener for Listener {
 }
 
 /// Both directions of a byte stream.
-trait Stream: AsyncRead + AsyncWrite + Send {}
+trait ByteStream: AsyncRead + AsyncWrite + Send {}
 
-impl<T: AsyncRead + AsyncWrite + Send> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send> ByteStream for T {}
 
 /// Makes a connection fail at its next write.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HangUp(Arc<AtomicBool>);
 
 impl HangUp {
-    pub(super) fn now(&self) {
+    pub(super) fn close(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-impl Connected<IncomingStream<'_, Listener>> for HangUp {
-    fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
+impl Connected<IncomingStream<'_, HttpListener>> for HangUp {
+    fn connect_info(stream: IncomingStream<'_, HttpListener>) -> Self {
         stream.io().hang_up.clone()
     }
 }
 
 /// A connection to one client.
-pub(super) struct Connection {
-    stream: Pin<Box<dyn Stream>>,
+pub(super) struct HttpConnection {
+    stream: Pin<Box<dyn ByteStream>>,
     hang_up: HangUp,
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for HttpConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -99,7 +104,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for HttpConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,25 +1,26 @@
 //! Faults: which request they hit, and what its response becomes.
 
-use std::convert::Infallible;
-use std::io;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::{convert::Infallible, io, sync::Mutex, time::Duration};
 
-use axum::body::Body;
-use axum::http::{HeaderName, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::{
+    body::Body,
+    http::{HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::connection::HangUp;
-use crate::behaviour::{Fault, Reply, Trouble};
-use crate::script::lock;
+use crate::{
+    behaviour::{Fault, FaultKind, ReplyFormat},
+    script::lock,
+};
 
 /// The faults of a server and how often each has met a request it fits.
-pub(super) struct Faults(Mutex<Vec<(Fault, u32)>>);
+pub(super) struct FaultQueue(Mutex<Vec<(Fault, u32)>>);
 
-impl Faults {
+impl FaultQueue {
     pub(super) fn new(faults: &[Fault]) -> Self {
         Self(Mutex::new(
             faults.iter().cloned().map(|fault| (fault, 0)).collect(),
@@ -27,10 +28,14 @@ impl Faults {
     }
 
     /// The fault for a request. Every fault counts every request that matches it.
-    pub(super) fn strike(&self, http_method: &str, message: Option<&Value>) -> Option<Trouble> {
+    pub(super) fn next_fault(
+        &self,
+        http_method: &str,
+        message: Option<&Value>,
+    ) -> Option<FaultKind> {
         let mut struck = None;
         for (fault, met) in lock(&self.0).iter_mut() {
-            if !fits(fault, http_method, message) {
+            if !applies(fault, http_method, message) {
                 continue;
             }
             *met += 1;
@@ -44,7 +49,7 @@ impl Faults {
     }
 }
 
-fn fits(fault: &Fault, http_method: &str, message: Option<&Value>) -> bool {
+fn applies(fault: &Fault, http_method: &str, message: Option<&Value>) -> bool {
     let Some(target) = &fault.on else {
         return true;
     };
@@ -58,49 +63,55 @@ fn fits(fault: &Fault, http_method: &str, message: Option<&Value>) -> bool {
 }
 
 /// The response that replaces a proper one, if the trouble is of that kind.
-pub(super) async fn instead(trouble: &Trouble, reply: Reply, hang_up: &HangUp) -> Option<Response> {
+pub(super) async fn fault_response(
+    trouble: &FaultKind,
+    reply: ReplyFormat,
+    hang_up: &HangUp,
+) -> Option<Response> {
     let with_header = |status: StatusCode, name: HeaderName, value: &str| {
         (status, [(name, value.to_owned())]).into_response()
     };
     Some(match trouble {
-        Trouble::Status(status) => StatusCode::from_u16(*status)
+        FaultKind::Status(status) => StatusCode::from_u16(*status)
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
             .into_response(),
-        Trouble::Unauthorized(challenge) => with_header(
+        FaultKind::Unauthorized(challenge) => with_header(
             StatusCode::UNAUTHORIZED,
             header::WWW_AUTHENTICATE,
             challenge,
         ),
-        Trouble::InsufficientScope(scope) => with_header(
+        FaultKind::InsufficientScope(scope) => with_header(
             StatusCode::FORBIDDEN,
             header::WWW_AUTHENTICATE,
             &format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\""),
         ),
-        Trouble::Html => (
+        FaultKind::Html => (
             [(header::CONTENT_TYPE, "text/html; charset=utf-8")],
             "<!doctype html><title>Welcome</title><h1>Welcome</h1>",
         )
             .into_response(),
-        Trouble::Redirect(to) => with_header(StatusCode::TEMPORARY_REDIRECT, header::LOCATION, to),
-        Trouble::Oversized(bytes) => oversized(*bytes, reply),
-        Trouble::Hangup => {
-            hang_up.now();
+        FaultKind::Redirect(to) => {
+            with_header(StatusCode::TEMPORARY_REDIRECT, header::LOCATION, to)
+        }
+        FaultKind::Oversized(bytes) => oversized(*bytes, reply),
+        FaultKind::Hangup => {
+            hang_up.close();
             StatusCode::OK.into_response()
         }
-        Trouble::Delay(ms) => {
+        FaultKind::Delay(ms) => {
             tokio::time::sleep(Duration::from_millis(*ms)).await;
             return None;
         }
-        Trouble::Cut | Trouble::Trickle(..) | Trouble::Postpone(_) => return None,
+        FaultKind::Cut | FaultKind::Trickle(..) | FaultKind::Postpone(_) => return None,
     })
 }
 
 /// Spoils a proper response, if the trouble is of that kind.
-pub(super) fn spoil(trouble: &Trouble, response: Response) -> Response {
+pub(super) fn corrupt_response(trouble: &FaultKind, response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     let pieces = body.into_data_stream();
     let body = match *trouble {
-        Trouble::Cut => Body::from_stream(
+        FaultKind::Cut => Body::from_stream(
             pieces
                 .take(1)
                 .map(|piece| piece.map(|piece| piece.slice(..piece.len() / 2)))
@@ -110,7 +121,7 @@ pub(super) fn spoil(trouble: &Trouble, response: Response) -> Response {
                     Err(axum::Error::new(io::Error::other("cut")))
                 })),
         ),
-        Trouble::Trickle(size, pause) => Body::from_stream(
+        FaultKind::Trickle(size, pause) => Body::from_stream(
             pieces
                 .flat_map(move |piece| {
                     let pieces: Vec<_> = match piece {
@@ -134,11 +145,11 @@ pub(super) fn spoil(trouble: &Trouble, response: Response) -> Response {
 }
 
 /// One event or one JSON string of this many bytes, made as it is sent.
-fn oversized(bytes: u64, reply: Reply) -> Response {
+fn oversized(bytes: u64, reply: ReplyFormat) -> Response {
     const PIECE: &[u8] = &[b'x'; 64 * 1024];
     let (kind, start) = match reply {
-        Reply::Sse => ("text/event-stream", "data: "),
-        Reply::Json => ("application/json", "\""),
+        ReplyFormat::Sse => ("text/event-stream", "data: "),
+        ReplyFormat::Json => ("application/json", "\""),
     };
     let filling = stream::unfold(bytes, |left| async move {
         let length = left.min(PIECE.len() as u64);
@@ -146,8 +157,8 @@ fn oversized(bytes: u64, reply: Reply) -> Response {
         (length > 0).then_some((Bytes::from_static(piece), left - length))
     });
     let end = match reply {
-        Reply::Sse => "\n\n",
-        Reply::Json => "\"",
+        ReplyFormat::Sse => "\n\n",
+        ReplyFormat::Json => "\"",
     };
     let whole = stream::iter([Bytes::from_static(start.as_bytes())])
         .chain(filling)
@@ -163,16 +174,16 @@ mod tests {
     use super::*;
 
     fn hits(fault: Fault, requests: &[(&str, Value)]) -> Vec<bool> {
-        let faults = Faults::new(&[fault]);
+        let faults = FaultQueue::new(&[fault]);
         requests
             .iter()
-            .map(|(method, message)| faults.strike(method, Some(message)).is_some())
+            .map(|(method, message)| faults.next_fault(method, Some(message)).is_some())
             .collect()
     }
 
     #[test]
     fn a_fault_skips_and_then_strikes_a_number_of_times() {
-        let fault = Fault::always(Trouble::Status(500)).after(1).times(2);
+        let fault = Fault::always(FaultKind::Status(500)).after(1).times(2);
         let requests = vec![("POST", Value::Null); 5];
         assert_eq!(hits(fault, &requests), [false, true, true, false, false]);
     }
@@ -182,7 +193,7 @@ mod tests {
         let call = json!({ "method": "tools/call", "params": { "name": "echo" } });
         let list = json!({ "method": "tools/list" });
         let requests = [("POST", call), ("POST", list), ("GET", Value::Null)];
-        let struck_by = |target| hits(Fault::on(target, Trouble::Html), &requests);
+        let struck_by = |target| hits(Fault::on(target, FaultKind::Html), &requests);
         assert_eq!(struck_by("echo"), [true, false, false]);
         assert_eq!(struck_by("tools/list"), [false, true, false]);
         assert_eq!(struck_by("GET"), [false, false, true]);

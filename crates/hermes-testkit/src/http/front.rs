@@ -1,44 +1,56 @@
 //! The way of every request: logged, perhaps struck by a fault, then handed to its transport.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
 
-use axum::Router;
-use axum::body::to_bytes;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Router,
+    body::to_bytes,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::connection::HangUp;
-use super::fault::{self, Faults};
-use super::log::{Entry, HttpRequest, Log};
-use super::stream::Event;
-use super::{Gate, sse, streamable};
-use crate::behaviour::{Behaviour, HttpTransport, Trouble};
-use crate::script::{Outlet, Script, Session};
+use super::{
+    RequestGate,
+    connection::HangUp,
+    fault::{self, FaultQueue},
+    log::{HttpRequest, RequestLog, RequestLogEntry},
+    sse,
+    stream::SseEvent,
+    streamable,
+};
+use crate::{
+    behaviour::{Behaviour, FaultKind, HttpTransport},
+    script::{Outlet, ScriptSession, ServerScript},
+};
 
 /// No test sends more than this.
 const BODY_LIMIT: usize = 256 << 20;
 
 /// What all requests of one server share.
-pub(super) struct Front {
-    pub(super) script: Arc<Script>,
-    pub(super) sessions: Mutex<HashMap<String, Member>>,
+pub(super) struct HttpFront {
+    pub(super) script: Arc<ServerScript>,
+    pub(super) sessions: Mutex<HashMap<String, HttpSession>>,
     /// Answers that wait to be fetched, by event id.
-    pub(super) postponed: Mutex<HashMap<String, UnboundedReceiver<Event>>>,
+    pub(super) postponed: Mutex<HashMap<String, UnboundedReceiver<SseEvent>>>,
     numbers: AtomicU64,
     session_begun: AtomicBool,
-    faults: Faults,
-    log: Log,
-    gate: Option<Arc<dyn Gate>>,
+    faults: FaultQueue,
+    log: RequestLog,
+    gate: Option<Arc<dyn RequestGate>>,
 }
 
 /// A client with a session.
-pub(super) struct Member {
-    pub(super) session: Arc<Session>,
+pub(super) struct HttpSession {
+    pub(super) session: Arc<ScriptSession>,
     /// The stream that all answers of an SSE client go to.
     pub(super) outlet: Option<Arc<dyn Outlet>>,
     /// How many requests remain until the session is forgotten.
@@ -46,27 +58,27 @@ pub(super) struct Member {
 }
 
 /// A request, read to its end.
-pub(super) struct Received {
+pub(super) struct ReceivedRequest {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) query: String,
     pub(super) headers: HeaderMap,
     pub(super) message: Option<Value>,
-    pub(super) entry: Entry,
+    pub(super) entry: RequestLogEntry,
     /// The `retry` of a reply that is to be fetched later.
     pub(super) postpone: Option<u64>,
 }
 
-impl Front {
-    pub(super) fn new(script: Arc<Script>, gate: Option<Arc<dyn Gate>>) -> Self {
+impl HttpFront {
+    pub(super) fn new(script: Arc<ServerScript>, gate: Option<Arc<dyn RequestGate>>) -> Self {
         Self {
-            faults: Faults::new(&script.behaviour().http.faults),
+            faults: FaultQueue::new(&script.behaviour().http.faults),
             script,
             sessions: Mutex::default(),
             postponed: Mutex::default(),
             numbers: AtomicU64::new(0),
             session_begun: AtomicBool::new(false),
-            log: Log::default(),
+            log: RequestLog::default(),
             gate,
         }
     }
@@ -90,7 +102,7 @@ impl Front {
     }
 
     /// Refuses a request without the right token.
-    fn refuse_stranger(&self, headers: &HeaderMap) -> Option<Response> {
+    fn check_bearer(&self, headers: &HeaderMap) -> Option<Response> {
         let token = self.behaviour().http.bearer.as_ref()?;
         let given = headers.get(header::AUTHORIZATION);
         if given.is_some_and(|given| given.as_bytes() == format!("Bearer {token}").as_bytes()) {
@@ -102,12 +114,12 @@ impl Front {
 }
 
 /// One handler for every method and path.
-pub(super) fn router(front: Arc<Front>) -> Router {
+pub(super) fn router(front: Arc<HttpFront>) -> Router {
     Router::new().fallback(handle).with_state(front)
 }
 
 async fn handle(
-    State(front): State<Arc<Front>>,
+    State(front): State<Arc<HttpFront>>,
     ConnectInfo(hang_up): ConnectInfo<HangUp>,
     request: Request,
 ) -> Response {
@@ -119,10 +131,12 @@ async fn handle(
     let seen = HttpRequest::read(&parts, &body);
     let for_gate = front.gate.as_ref().map(|gate| (gate, seen.clone()));
     let entry = front.log.add(seen);
-    let trouble = front.faults.strike(parts.method.as_str(), message.as_ref());
+    let trouble = front
+        .faults
+        .next_fault(parts.method.as_str(), message.as_ref());
     if let Some(trouble) = &trouble {
         let reply = front.behaviour().http.reply;
-        if let Some(response) = fault::instead(trouble, reply, &hang_up).await {
+        if let Some(response) = fault::fault_response(trouble, reply, &hang_up).await {
             return response;
         }
     }
@@ -131,10 +145,10 @@ async fn handle(
     {
         return response;
     }
-    if let Some(refusal) = front.refuse_stranger(&parts.headers) {
+    if let Some(refusal) = front.check_bearer(&parts.headers) {
         return refusal;
     }
-    let received = Received {
+    let received = ReceivedRequest {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
@@ -142,7 +156,7 @@ async fn handle(
         message,
         entry,
         postpone: match trouble {
-            Some(Trouble::Postpone(retry)) => Some(retry),
+            Some(FaultKind::Postpone(retry)) => Some(retry),
             _ => None,
         },
     };
@@ -151,7 +165,9 @@ async fn handle(
         HttpTransport::Sse => sse::respond(&front, received),
     };
     match trouble {
-        Some(trouble @ (Trouble::Cut | Trouble::Trickle(..))) => fault::spoil(&trouble, response),
+        Some(trouble @ (FaultKind::Cut | FaultKind::Trickle(..))) => {
+            fault::corrupt_response(&trouble, response)
+        }
         _ => response,
     }
 }

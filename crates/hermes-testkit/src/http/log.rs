@@ -57,7 +57,7 @@ impl HttpRequest {
     }
 
     /// The path without its query.
-    pub fn place(&self) -> &str {
+    pub fn path_without_query(&self) -> &str {
         self.path
             .split_once('?')
             .map_or(&self.path, |(path, _)| path)
@@ -87,13 +87,13 @@ impl HttpRequest {
 
 /// All requests of a server.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<HttpRequest>>>);
+pub(super) struct RequestLog(Arc<Mutex<Vec<HttpRequest>>>);
 
-impl Log {
-    pub(super) fn add(&self, request: HttpRequest) -> Entry {
+impl RequestLog {
+    pub(super) fn add(&self, request: HttpRequest) -> RequestLogEntry {
         let mut requests = lock(&self.0);
         requests.push(request);
-        Entry {
+        RequestLogEntry {
             log: self.clone(),
             index: requests.len() - 1,
         }
@@ -106,12 +106,12 @@ impl Log {
 
 /// One request in the log.
 #[derive(Debug)]
-pub(super) struct Entry {
-    log: Log,
+pub(super) struct RequestLogEntry {
+    log: RequestLog,
     index: usize,
 }
 
-impl Entry {
+impl RequestLogEntry {
     pub(super) fn mark_abandoned(&self) {
         if let Some(request) = lock(&self.log.0).get_mut(self.index) {
             request.abandoned = true;

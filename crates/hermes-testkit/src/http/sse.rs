@@ -1,13 +1,17 @@
 //! HTTP+SSE of 2024-11-05: one stream per client, messages posted to the address it names.
 
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 
-use super::front::{Front, Member, Received};
-use super::stream::{Ends, Watch, channel, event_stream};
-use crate::script::{Session, lock};
+use super::{
+    front::{HttpFront, HttpSession, ReceivedRequest},
+    stream::{StreamEnd, StreamWatch, channel, event_stream},
+};
+use crate::script::{ScriptSession, lock};
 
-pub(super) fn respond(front: &Front, received: Received) -> Response {
+pub(super) fn respond(front: &HttpFront, received: ReceivedRequest) -> Response {
     match (received.method.as_str(), received.path.as_str()) {
         ("GET", "/sse") => open(front, received),
         ("POST", "/message") => post(front, received),
@@ -16,14 +20,14 @@ pub(super) fn respond(front: &Front, received: Received) -> Response {
     }
 }
 
-fn open(front: &Front, received: Received) -> Response {
+fn open(front: &HttpFront, received: ReceivedRequest) -> Response {
     let key = format!("sse-{}", front.next_number());
-    let session = Session::new(&key);
+    let session = ScriptSession::new(&key);
     let (outlet, events) = channel();
     front.script.add_listener(&session, outlet.clone());
     lock(&front.sessions).insert(
         key.clone(),
-        Member {
+        HttpSession {
             session,
             outlet: Some(outlet),
             requests_left: None,
@@ -34,12 +38,12 @@ fn open(front: &Front, received: Received) -> Response {
         endpoint,
         None,
         events,
-        Watch::new(received.entry),
-        Ends::Never,
+        StreamWatch::new(received.entry),
+        StreamEnd::Never,
     )
 }
 
-fn post(front: &Front, received: Received) -> Response {
+fn post(front: &HttpFront, received: ReceivedRequest) -> Response {
     let key = received.query.strip_prefix("sessionId=");
     let member = key.and_then(|key| {
         let sessions = lock(&front.sessions);

@@ -1,27 +1,27 @@
 //! Event streams: the outlet a script writes to and the body a client reads from.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
-use axum::body::Body;
-use axum::response::Response;
+use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures::stream;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::log::Entry;
-use crate::script::{Outlet, Script};
-use crate::wire;
+use super::log::RequestLogEntry;
+use crate::{
+    script::{Outlet, ServerScript},
+    wire,
+};
 
 /// Something to be written to a client.
-pub(super) enum Event {
+pub(super) enum SseEvent {
     Message(Value),
     /// An event with this many bytes of nothing.
     Oversized(usize),
 }
 
-impl Event {
+impl SseEvent {
     fn is_final(&self) -> bool {
         match self {
             Self::Message(message) => wire::is_final(message),
@@ -32,41 +32,41 @@ impl Event {
     fn encode(&self) -> Bytes {
         match self {
             Self::Message(message) => {
-                format!("event: message\ndata: {}\n\n", wire::text(message)).into()
+                format!("event: message\ndata: {}\n\n", wire::message_text(message)).into()
             }
             Self::Oversized(bytes) => format!("data: {}\n\n", "x".repeat(*bytes)).into(),
         }
     }
 }
 
-struct Channel(UnboundedSender<Event>);
+struct EventChannel(UnboundedSender<SseEvent>);
 
-impl Outlet for Channel {
+impl Outlet for EventChannel {
     fn send(&self, message: &Value) -> bool {
-        self.0.send(Event::Message(message.clone())).is_ok()
+        self.0.send(SseEvent::Message(message.clone())).is_ok()
     }
 
     fn send_oversized(&self, bytes: usize) -> bool {
-        self.0.send(Event::Oversized(bytes)).is_ok()
+        self.0.send(SseEvent::Oversized(bytes)).is_ok()
     }
 }
 
 /// An outlet and the events that come out of it.
-pub(super) fn channel() -> (Arc<dyn Outlet>, UnboundedReceiver<Event>) {
+pub(super) fn channel() -> (Arc<dyn Outlet>, UnboundedReceiver<SseEvent>) {
     let (sender, events) = unbounded_channel();
-    (Arc::new(Channel(sender)), events)
+    (Arc::new(EventChannel(sender)), events)
 }
 
 /// Notices when a client leaves before its request is answered.
-pub(super) struct Watch {
-    entry: Entry,
+pub(super) struct StreamWatch {
+    entry: RequestLogEntry,
     /// The request to cancel, where leaving means cancelling.
-    cancels: Option<(Arc<Script>, String, Value)>,
+    cancels: Option<(Arc<ServerScript>, String, Value)>,
     complete: bool,
 }
 
-impl Watch {
-    pub(super) fn new(entry: Entry) -> Self {
+impl StreamWatch {
+    pub(super) fn new(entry: RequestLogEntry) -> Self {
         Self {
             entry,
             cancels: None,
@@ -75,7 +75,12 @@ impl Watch {
     }
 
     /// Cancels this request when the client leaves.
-    pub(super) fn cancelling(mut self, script: &Arc<Script>, session: &str, id: Value) -> Self {
+    pub(super) fn cancelling(
+        mut self,
+        script: &Arc<ServerScript>,
+        session: &str,
+        id: Value,
+    ) -> Self {
         self.cancels = Some((Arc::clone(script), session.to_owned(), id));
         self
     }
@@ -85,7 +90,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for StreamWatch {
     fn drop(&mut self) {
         if self.complete {
             return;
@@ -99,7 +104,7 @@ impl Drop for Watch {
 
 /// Whether a final message ends the stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum StreamEnd {
     /// The stream belongs to one request.
     WithAnswer,
     /// The stream belongs to a client and lasts.
@@ -109,10 +114,10 @@ pub(super) enum Ends {
 /// An event stream that starts with `prefix` and `first`.
 pub(super) fn event_stream(
     prefix: String,
-    first: Option<Event>,
-    events: UnboundedReceiver<Event>,
-    watch: Watch,
-    ends: Ends,
+    first: Option<SseEvent>,
+    events: UnboundedReceiver<SseEvent>,
+    watch: StreamWatch,
+    ends: StreamEnd,
 ) -> Response {
     let prefix = (!prefix.is_empty()).then(|| Bytes::from(prefix));
     let body = stream::unfold(
@@ -132,7 +137,7 @@ pub(super) fn event_stream(
                 watch.complete();
                 return None;
             };
-            if ends == Ends::WithAnswer && event.is_final() {
+            if ends == StreamEnd::WithAnswer && event.is_final() {
                 watch.complete();
             }
             Some((Ok(event.encode()), (None, None, events, watch)))

@@ -2,25 +2,30 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use axum::{
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::front::{Front, Member, Received};
-use super::stream::{Ends, Event, Watch, channel, event_stream};
-use crate::behaviour::{Discover, Era, Reply};
-use crate::script::{Session, lock};
-use crate::wire;
+use super::{
+    front::{HttpFront, HttpSession, ReceivedRequest},
+    stream::{SseEvent, StreamEnd, StreamWatch, channel, event_stream},
+};
+use crate::{
+    behaviour::{DiscoverBehaviour, Era, ReplyFormat},
+    script::{ScriptSession, lock},
+    wire,
+};
 
 const SESSION_ID: &str = "mcp-session-id";
 
 /// The code with which servers say that a session id is missing or unknown.
 const BAD_SESSION: i64 = -32001;
 
-pub(super) async fn respond(front: &Arc<Front>, received: Received) -> Response {
+pub(super) async fn respond(front: &Arc<HttpFront>, received: ReceivedRequest) -> Response {
     if received.path != "/mcp" {
         return StatusCode::NOT_FOUND.into_response();
     }
@@ -32,8 +37,8 @@ pub(super) async fn respond(front: &Arc<Front>, received: Received) -> Response 
     }
 }
 
-async fn post(front: &Arc<Front>, received: Received) -> Response {
-    let Received {
+async fn post(front: &Arc<HttpFront>, received: ReceivedRequest) -> Response {
+    let ReceivedRequest {
         headers,
         message,
         entry,
@@ -41,7 +46,7 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
         ..
     } = received;
     let Some(message) = message else {
-        let error = wire::Error::new(wire::PARSE_ERROR, "not JSON");
+        let error = wire::RpcError::new(wire::PARSE_ERROR, "not JSON");
         return json(StatusCode::BAD_REQUEST, &error.response(&Value::Null));
     };
     let http = &front.behaviour().http;
@@ -54,13 +59,13 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
         && message.get("id").is_some()
         && let Err(reason) = check_headers(&headers, &message)
     {
-        let error = wire::Error::new(wire::HEADER_MISMATCH, reason);
+        let error = wire::RpcError::new(wire::HEADER_MISMATCH, reason);
         return json(StatusCode::BAD_REQUEST, &error.response(&message["id"]));
     }
     let is_initialize = message["method"] == "initialize";
     let well_formed = wire::is_well_formed(&message["params"]);
     let session = if stateless {
-        Session::new(format!("post-{}", front.next_number()))
+        ScriptSession::new(format!("post-{}", front.next_number()))
     } else if is_initialize || !http.sessions {
         begin_session(front)
     } else {
@@ -72,7 +77,7 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
     let (outlet, mut events) = channel();
     let is_request = message.get("id").is_some() && message.get("method").is_some();
     let id = message["id"].clone();
-    let mut watch = Watch::new(entry);
+    let mut watch = StreamWatch::new(entry);
     if stateless {
         watch = watch.cancelling(&front.script, session.key(), id);
     }
@@ -85,25 +90,25 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
         && !stateless
     {
         watch.complete();
-        return postponed(front, retry, events);
+        return postponed_response(front, retry, events);
     }
     let first = events.recv().await;
     let mut response = match first {
-        Some(Event::Message(answer)) if wire::is_final(&answer) => {
+        Some(SseEvent::Message(answer)) if wire::is_final(&answer) => {
             let status = if stateless {
                 status(&answer, well_formed)
             } else {
                 StatusCode::OK
             };
-            if http.reply == Reply::Json || status != StatusCode::OK {
+            if http.reply == ReplyFormat::Json || status != StatusCode::OK {
                 watch.complete();
                 json(status, &answer)
             } else {
-                let first = Some(Event::Message(answer));
-                event_stream(String::new(), first, events, watch, Ends::WithAnswer)
+                let first = Some(SseEvent::Message(answer));
+                event_stream(String::new(), first, events, watch, StreamEnd::WithAnswer)
             }
         }
-        first => event_stream(String::new(), first, events, watch, Ends::WithAnswer),
+        first => event_stream(String::new(), first, events, watch, StreamEnd::WithAnswer),
     };
     if is_initialize
         && http.sessions
@@ -116,7 +121,11 @@ async fn post(front: &Arc<Front>, received: Received) -> Response {
 }
 
 /// Ends the stream with the id under which its answer can be fetched.
-fn postponed(front: &Front, retry: u64, events: UnboundedReceiver<Event>) -> Response {
+fn postponed_response(
+    front: &HttpFront,
+    retry: u64,
+    events: UnboundedReceiver<SseEvent>,
+) -> Response {
     let id = format!("event-{}", front.next_number());
     let body = format!("id: {id}\nretry: {retry}\ndata:\n\n");
     lock(&front.postponed).insert(id, events);
@@ -124,11 +133,11 @@ fn postponed(front: &Front, retry: u64, events: UnboundedReceiver<Event>) -> Res
 }
 
 /// Whether a message needs no session: one of the stateless era, or a probe that is to be answered oddly.
-fn is_stateless(front: &Front, message: &Value) -> bool {
+fn is_stateless(front: &HttpFront, message: &Value) -> bool {
     let behaviour = front.behaviour();
     let discover = message["method"] == "server/discover";
     match behaviour.era {
-        Era::Legacy => discover && behaviour.discover != Discover::Ok,
+        Era::Legacy => discover && behaviour.discover != DiscoverBehaviour::Ok,
         Era::Stateless => true,
         Era::Both => discover || wire::stateless_version(&message["params"]).is_some(),
     }
@@ -192,7 +201,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// The session of a new client; without session ids everybody shares one.
-fn begin_session(front: &Front) -> Arc<Session> {
+fn begin_session(front: &HttpFront) -> Arc<ScriptSession> {
     let http = &front.behaviour().http;
     let mut sessions = lock(&front.sessions);
     if !http.sessions
@@ -206,9 +215,9 @@ fn begin_session(front: &Front) -> Arc<Session> {
     } else {
         "shared".to_owned()
     };
-    let session = Session::new(&key);
+    let session = ScriptSession::new(&key);
     let mortal = front.is_first_session() || http.forget_every_session;
-    let member = Member {
+    let member = HttpSession {
         session: Arc::clone(&session),
         outlet: None,
         requests_left: http.forget_session_after.filter(|_| mortal),
@@ -218,28 +227,31 @@ fn begin_session(front: &Front) -> Arc<Session> {
 }
 
 /// Why a request finds no session.
-struct Refusal(StatusCode, &'static str);
+struct SessionRefusal(StatusCode, &'static str);
 
-impl Refusal {
+impl SessionRefusal {
     fn response(&self, id: &Value) -> Response {
-        json(self.0, &wire::Error::new(BAD_SESSION, self.1).response(id))
+        json(
+            self.0,
+            &wire::RpcError::new(BAD_SESSION, self.1).response(id),
+        )
     }
 }
 
 /// The session that a request belongs to, or the refusal. Counts down to the end of a mortal one.
 fn find_session(
-    front: &Front,
+    front: &HttpFront,
     headers: &HeaderMap,
     message: &Value,
-) -> Result<Arc<Session>, Refusal> {
+) -> Result<Arc<ScriptSession>, SessionRefusal> {
     let Some(key) = text(headers, SESSION_ID) else {
-        return Err(Refusal(StatusCode::BAD_REQUEST, "no session id"));
+        return Err(SessionRefusal(StatusCode::BAD_REQUEST, "no session id"));
     };
     let mut sessions = lock(&front.sessions);
     let Some(member) = sessions.get_mut(key) else {
         let status = front.behaviour().http.unknown_session;
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::NOT_FOUND);
-        return Err(Refusal(status, "no such session"));
+        return Err(SessionRefusal(status, "no such session"));
     };
     if let Some(left) = &mut member.requests_left
         && message.get("id").is_some()
@@ -247,7 +259,7 @@ fn find_session(
         if *left == 0 {
             sessions.remove(key);
             front.script.remove_listener(key);
-            return Err(Refusal(StatusCode::NOT_FOUND, "session forgotten"));
+            return Err(SessionRefusal(StatusCode::NOT_FOUND, "session forgotten"));
         }
         *left -= 1;
     }
@@ -256,11 +268,11 @@ fn find_session(
 
 fn json(status: StatusCode, body: &Value) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/json")];
-    (status, kind, wire::text(body)).into_response()
+    (status, kind, wire::message_text(body)).into_response()
 }
 
 /// The legacy stream for messages that are not replies.
-fn open_stream(front: &Front, received: Received) -> Response {
+fn open_stream(front: &HttpFront, received: ReceivedRequest) -> Response {
     let http = &front.behaviour().http;
     if !http.get_stream || front.behaviour().era == Era::Stateless {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
@@ -275,8 +287,8 @@ fn open_stream(front: &Front, received: Received) -> Response {
     };
     let last_event = text(&received.headers, "last-event-id").unwrap_or_default();
     if let Some(events) = lock(&front.postponed).remove(last_event) {
-        let watch = Watch::new(received.entry);
-        return event_stream(String::new(), None, events, watch, Ends::WithAnswer);
+        let watch = StreamWatch::new(received.entry);
+        return event_stream(String::new(), None, events, watch, StreamEnd::WithAnswer);
     }
     let (outlet, events) = channel();
     front.script.add_listener(&session, outlet);
@@ -289,12 +301,12 @@ fn open_stream(front: &Front, received: Received) -> Response {
         opening,
         None,
         events,
-        Watch::new(received.entry),
-        Ends::Never,
+        StreamWatch::new(received.entry),
+        StreamEnd::Never,
     )
 }
 
-fn end_session(front: &Front, received: &Received) -> Response {
+fn end_session(front: &HttpFront, received: &ReceivedRequest) -> Response {
     let Some(key) = text(&received.headers, SESSION_ID) else {
         return StatusCode::BAD_REQUEST.into_response();
     };

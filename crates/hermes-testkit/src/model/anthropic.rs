@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::script::{Reply, Usage};
+use super::script::{ScriptedReply, ScriptedUsage};
 
 /// The events of a streamed reply, without its end.
-pub(super) fn pieces(model: &str, reply: &Reply) -> Vec<String> {
+pub(super) fn pieces(model: &str, reply: &ScriptedReply) -> Vec<String> {
     let usage = reply.usage.unwrap_or_default();
     let mut events = vec![event(&json!({
         "type": "message_start",
@@ -58,7 +58,7 @@ fn block(index: usize, start: &Value, deltas: impl IntoIterator<Item = Value>) -
 }
 
 /// The events that end a reply properly.
-pub(super) fn end(reply: &Reply) -> Vec<String> {
+pub(super) fn end(reply: &ScriptedReply) -> Vec<String> {
     let usage = reply.usage.unwrap_or_default();
     vec![
         event(&json!({
@@ -71,7 +71,7 @@ pub(super) fn end(reply: &Reply) -> Vec<String> {
 }
 
 /// A reply in one piece.
-pub(super) fn whole(model: &str, reply: &Reply) -> Value {
+pub(super) fn whole(model: &str, reply: &ScriptedReply) -> Value {
     let mut content = Vec::new();
     if !reply.text.is_empty() {
         content.push(json!({ "type": "text", "text": reply.text.concat() }));
@@ -95,7 +95,7 @@ pub(super) fn event(value: &Value) -> String {
     format!("event: {kind}\ndata: {value}\n\n")
 }
 
-fn finish(reply: &Reply) -> String {
+fn finish(reply: &ScriptedReply) -> String {
     let fitting = if reply.calls.is_empty() {
         "end_turn"
     } else {
@@ -104,7 +104,7 @@ fn finish(reply: &Reply) -> String {
     reply.finish.clone().unwrap_or_else(|| fitting.into())
 }
 
-fn prompt_counts(usage: &Usage) -> Value {
+fn prompt_counts(usage: &ScriptedUsage) -> Value {
     json!({
         "input_tokens": usage.prompt - usage.cached,
         "cache_read_input_tokens": usage.cached,

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::script::{Call, Reply, Usage};
+use super::script::{ScriptedCall, ScriptedReply, ScriptedUsage};
 
 const ID: &str = "chatcmpl-testkit";
 
 /// The events of a streamed reply, without its end.
-pub(super) fn pieces(model: &str, reply: &Reply) -> Vec<String> {
+pub(super) fn pieces(model: &str, reply: &ScriptedReply) -> Vec<String> {
     let chunk = |delta: Value| event(&chunk(model, &delta, None));
     let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
     for thought in &reply.reasoning {
@@ -40,7 +40,7 @@ pub(super) fn pieces(model: &str, reply: &Reply) -> Vec<String> {
 }
 
 /// The events that end a reply properly.
-pub(super) fn end(model: &str, reply: &Reply) -> Vec<String> {
+pub(super) fn end(model: &str, reply: &ScriptedReply) -> Vec<String> {
     let mut events = vec![event(&chunk(model, &json!({}), Some(&finish(reply))))];
     if let Some(usage) = &reply.usage {
         let mut last = chunk(model, &json!({}), None);
@@ -53,7 +53,7 @@ pub(super) fn end(model: &str, reply: &Reply) -> Vec<String> {
 }
 
 /// A reply in one piece.
-pub(super) fn whole(model: &str, reply: &Reply) -> Value {
+pub(super) fn whole(model: &str, reply: &ScriptedReply) -> Value {
     let calls: Vec<Value> = reply.calls.iter().map(whole_call).collect();
     json!({
         "id": ID, "object": "chat.completion", "model": model,
@@ -66,7 +66,7 @@ pub(super) fn whole(model: &str, reply: &Reply) -> Value {
     })
 }
 
-fn whole_call(call: &Call) -> Value {
+fn whole_call(call: &ScriptedCall) -> Value {
     json!({
         "id": call.id, "type": "function",
         "function": { "name": call.name, "arguments": call.arguments.concat() },
@@ -84,7 +84,7 @@ fn chunk(model: &str, delta: &Value, finish: Option<&str>) -> Value {
     })
 }
 
-fn finish(reply: &Reply) -> String {
+fn finish(reply: &ScriptedReply) -> String {
     let fitting = if reply.calls.is_empty() {
         "stop"
     } else {
@@ -93,7 +93,7 @@ fn finish(reply: &Reply) -> String {
     reply.finish.clone().unwrap_or_else(|| fitting.into())
 }
 
-fn counts(usage: &Usage) -> Value {
+fn counts(usage: &ScriptedUsage) -> Value {
     json!({
         "prompt_tokens": usage.prompt,
         "completion_tokens": usage.completion,

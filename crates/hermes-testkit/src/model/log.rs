@@ -29,13 +29,13 @@ impl ModelCall {
 
 /// All requests of a server.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<ModelCall>>>);
+pub(super) struct ModelCallLog(Arc<Mutex<Vec<ModelCall>>>);
 
-impl Log {
-    pub(super) fn add(&self, call: ModelCall) -> Watch {
+impl ModelCallLog {
+    pub(super) fn add(&self, call: ModelCall) -> ModelCallWatch {
         let mut calls = lock(&self.0);
         calls.push(call);
-        Watch {
+        ModelCallWatch {
             log: self.clone(),
             index: calls.len() - 1,
             complete: false,
@@ -49,19 +49,19 @@ impl Log {
 
 /// Notices when a client leaves before its reply is complete.
 #[derive(Debug)]
-pub(super) struct Watch {
-    log: Log,
+pub(super) struct ModelCallWatch {
+    log: ModelCallLog,
     index: usize,
     complete: bool,
 }
 
-impl Watch {
+impl ModelCallWatch {
     pub(super) fn complete(&mut self) {
         self.complete = true;
     }
 }
 
-impl Drop for Watch {
+impl Drop for ModelCallWatch {
     fn drop(&mut self) {
         if !self.complete
             && let Some(call) = lock(&self.log.0).get_mut(self.index)

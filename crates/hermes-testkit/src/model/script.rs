@@ -8,22 +8,22 @@ use serde_json::Value;
 /// A model's whole behaviour. The default repeats what the user says.
 ///
 /// ```
-/// use hermes_testkit::model::{Answer, Script};
+/// use hermes_testkit::model::{ScriptedAnswer, ModelScript};
 /// use serde_json::json;
 ///
-/// let script = Script::new([
-///     Answer::call("get_weather", &json!({"city": "Bern"})),
-///     Answer::text("It rains."),
+/// let script = ModelScript::new([
+///     ScriptedAnswer::call("get_weather", &json!({"city": "Bern"})),
+///     ScriptedAnswer::text("It rains."),
 /// ])
-/// .rule("weather", Answer::status(503, "busy"));
+/// .rule("weather", ScriptedAnswer::status(503, "busy"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Script {
+pub struct ModelScript {
     /// Used before the answers: the first one that fits.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ModelRule>,
     /// One for each request, in order; when they are used up, the model echoes.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ScriptedAnswer>,
     /// The key that requests must have.
     pub key: Option<String>,
     /// The models it lists, and with `refuse_others` the only ones it has.
@@ -43,11 +43,11 @@ pub struct Script {
 /// An answer for messages that hold a text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct ModelRule {
     /// What the last message must hold.
     pub contains: String,
     /// What is answered then.
-    pub answer: Answer,
+    pub answer: ScriptedAnswer,
     /// How often; forever if absent.
     #[serde(default)]
     pub times: Option<u32>,
@@ -56,11 +56,11 @@ pub struct Rule {
 /// What happens to one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ScriptedAnswer {
     /// The text of the last message of the user.
     Echo,
     /// A scripted reply.
-    Reply(Reply),
+    Reply(ScriptedReply),
     /// A refusal.
     Status {
         /// The HTTP status.
@@ -83,15 +83,15 @@ pub enum Answer {
 /// A reply and how it arrives.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Reply {
+pub struct ScriptedReply {
     /// Thoughts before the answer.
     pub reasoning: Vec<String>,
     /// The text, in pieces.
     pub text: Vec<String>,
     /// Calls, whose arguments arrive interleaved.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ScriptedCall>,
     /// Token counts.
-    pub usage: Option<Usage>,
+    pub usage: Option<ScriptedUsage>,
     /// Replaces the reason that fits, in the protocol's own word.
     pub finish: Option<String>,
     /// Before the first piece.
@@ -99,7 +99,7 @@ pub struct Reply {
     /// Before every further piece.
     pub pause_ms: u64,
     /// How it ends.
-    pub ending: Ending,
+    pub ending: ReplyEnding,
     /// An error in the place of the end, as an event in the stream.
     pub error: Option<Value>,
 }
@@ -107,7 +107,7 @@ pub struct Reply {
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Call {
+pub struct ScriptedCall {
     /// Its id; without one a server that forgets ids is played.
     pub id: Option<String>,
     /// The tool.
@@ -121,7 +121,7 @@ pub struct Call {
 /// Token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Usage {
+pub struct ScriptedUsage {
     /// The prompt, cached part included.
     pub prompt: u64,
     /// The part of it that was cached.
@@ -133,7 +133,7 @@ pub struct Usage {
 /// How a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum ReplyEnding {
     /// With its terminator.
     #[default]
     Proper,
@@ -145,9 +145,9 @@ pub enum Ending {
     Stalled,
 }
 
-impl Script {
+impl ModelScript {
     /// A model that gives these answers, in order.
-    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub fn new(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
         Self {
             answers: answers.into_iter().collect(),
             ..Self::default()
@@ -161,8 +161,8 @@ impl Script {
 
     /// Adds a rule.
     #[must_use]
-    pub fn rule(mut self, contains: &str, answer: Answer) -> Self {
-        self.rules.push(Rule {
+    pub fn rule(mut self, contains: &str, answer: ScriptedAnswer) -> Self {
+        self.rules.push(ModelRule {
             contains: contains.into(),
             answer,
             times: None,
@@ -194,7 +194,7 @@ impl Script {
     }
 }
 
-impl Answer {
+impl ScriptedAnswer {
     /// A text in one piece.
     pub fn text(text: &str) -> Self {
         Self::pieces([text])
@@ -202,9 +202,9 @@ impl Answer {
 
     /// A text in pieces.
     pub fn pieces<'t>(pieces: impl IntoIterator<Item = &'t str>) -> Self {
-        Self::Reply(Reply {
+        Self::Reply(ScriptedReply {
             text: pieces.into_iter().map(str::to_owned).collect(),
-            ..Reply::default()
+            ..ScriptedReply::default()
         })
     }
 
@@ -221,16 +221,16 @@ impl Answer {
             .map(|(index, (name, arguments))| {
                 let text = arguments.to_string();
                 let (first, second) = text.split_at(text.len() / 2);
-                Call {
+                ScriptedCall {
                     id: Some(format!("call_{index}")),
                     name: name.into(),
                     arguments: vec![first.into(), second.into()],
                     name_last: false,
                 }
             });
-        Self::Reply(Reply {
+        Self::Reply(ScriptedReply {
             calls: calls.collect(),
-            ..Reply::default()
+            ..ScriptedReply::default()
         })
     }
 
@@ -260,7 +260,7 @@ impl Answer {
     ///
     /// If it is none.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Reply)) -> Self {
+    pub fn with(mut self, change: impl FnOnce(&mut ScriptedReply)) -> Self {
         match &mut self {
             Self::Reply(reply) => change(reply),
             other => panic!("{other:?} is not a reply"),

@@ -1,47 +1,54 @@
 //! The way of every request to the answer the script has for it.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use axum::body::to_bytes;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::serve::ListenerExt as _;
-use axum::{Json, Router};
+use axum::{
+    Json, Router,
+    body::to_bytes,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    serve::ListenerExt as _,
+};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::log::{Log, ModelCall, Watch};
-use super::requests::{last_text, last_user_text};
-use super::script::{Answer, Reply, Script, Usage};
-use super::{anthropic, chat, stream};
+use super::{
+    anthropic, chat,
+    log::{ModelCall, ModelCallLog, ModelCallWatch},
+    requests::{last_text, last_user_text},
+    script::{ModelScript, ScriptedAnswer, ScriptedReply, ScriptedUsage},
+    stream,
+};
 use crate::script::lock;
 
 /// No test sends more than this.
 const BODY_LIMIT: usize = 256 << 20;
 
 /// What all requests share.
-pub(super) struct Server {
-    script: Script,
+pub(super) struct ScriptedModel {
+    script: ModelScript,
     /// How often each rule was used, and how many answers.
     progress: Mutex<(Vec<u32>, usize)>,
-    log: Log,
+    log: ModelCallLog,
     paths: Mutex<Vec<String>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Protocol {
+enum ModelProtocol {
     Chat,
     Anthropic,
 }
 
-impl Server {
-    pub(super) fn new(script: Script) -> Self {
+impl ScriptedModel {
+    pub(super) fn new(script: ModelScript) -> Self {
         Self {
             progress: Mutex::new((vec![0; script.rules.len()], 0)),
             script,
-            log: Log::default(),
+            log: ModelCallLog::default(),
             paths: Mutex::default(),
         }
     }
@@ -55,7 +62,7 @@ impl Server {
     }
 
     /// The answer to a request: a rule that fits, else the next one in order, else an echo.
-    fn next_answer(&self, body: &Value) -> Answer {
+    fn next_answer(&self, body: &Value) -> ScriptedAnswer {
         let text = last_text(body);
         let mut progress = lock(&self.progress);
         let (used, position) = &mut *progress;
@@ -68,15 +75,20 @@ impl Server {
         }
         *position += 1;
         let answer = self.script.answers.get(*position - 1);
-        answer.cloned().unwrap_or(Answer::Echo)
+        answer.cloned().unwrap_or(ScriptedAnswer::Echo)
     }
 
     /// Why a request is refused before the script is asked.
-    fn refusal(&self, protocol: Protocol, headers: &HeaderMap, model: &str) -> Option<Response> {
+    fn refusal(
+        &self,
+        protocol: ModelProtocol,
+        headers: &HeaderMap,
+        model: &str,
+    ) -> Option<Response> {
         if let Some(key) = &self.script.key {
             let given = match protocol {
-                Protocol::Chat => text(headers, "authorization").strip_prefix("Bearer "),
-                Protocol::Anthropic => Some(text(headers, "x-api-key")),
+                ModelProtocol::Chat => text(headers, "authorization").strip_prefix("Bearer "),
+                ModelProtocol::Anthropic => Some(text(headers, "x-api-key")),
             };
             if given != Some(key) {
                 let message = format!("Incorrect API key provided: {}", given.unwrap_or_default());
@@ -93,10 +105,10 @@ impl Server {
 
     async fn answer(
         &self,
-        protocol: Protocol,
+        protocol: ModelProtocol,
         headers: &HeaderMap,
         body: &Value,
-        mut watch: Watch,
+        mut watch: ModelCallWatch,
     ) -> Response {
         let model = body["model"].as_str().unwrap_or_default();
         if let Some(refusal) = self.refusal(protocol, headers, model) {
@@ -104,12 +116,12 @@ impl Server {
             return refusal;
         }
         let reply = match self.next_answer(body) {
-            Answer::Reply(reply) => reply,
-            Answer::Echo => echo(body),
-            Answer::Silence => std::future::pending().await,
+            ScriptedAnswer::Reply(reply) => reply,
+            ScriptedAnswer::Echo => echo(body),
+            ScriptedAnswer::Silence => std::future::pending().await,
             refusal => {
                 watch.complete();
-                return self.refuse_as_told(protocol, refusal);
+                return self.scripted_refusal(protocol, refusal);
             }
         };
         let is_streamed = body["stream"] == true && !self.script.never_streams;
@@ -117,26 +129,26 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(reply.delay_ms)).await;
             watch.complete();
             return Json(match protocol {
-                Protocol::Chat => chat::whole(model, &reply),
-                Protocol::Anthropic => anthropic::whole(model, &reply),
+                ModelProtocol::Chat => chat::whole(model, &reply),
+                ModelProtocol::Anthropic => anthropic::whole(model, &reply),
             })
             .into_response();
         }
         let (pieces, mut end) = match protocol {
-            Protocol::Chat => (chat::pieces(model, &reply), chat::end(model, &reply)),
-            Protocol::Anthropic => (anthropic::pieces(model, &reply), anthropic::end(&reply)),
+            ModelProtocol::Chat => (chat::pieces(model, &reply), chat::end(model, &reply)),
+            ModelProtocol::Anthropic => (anthropic::pieces(model, &reply), anthropic::end(&reply)),
         };
         if let Some(error) = &reply.error {
             end = vec![match protocol {
-                Protocol::Chat => chat::event(error),
-                Protocol::Anthropic => anthropic::event(error),
+                ModelProtocol::Chat => chat::event(error),
+                ModelProtocol::Anthropic => anthropic::event(error),
             }];
         }
-        stream::send(&reply, pieces, end, watch)
+        stream::stream_reply(&reply, pieces, end, watch)
     }
 
-    fn refuse_as_told(&self, protocol: Protocol, refusal: Answer) -> Response {
-        let Answer::Status {
+    fn scripted_refusal(&self, protocol: ModelProtocol, refusal: ScriptedAnswer) -> Response {
+        let ScriptedAnswer::Status {
             status,
             message,
             code,
@@ -145,8 +157,8 @@ impl Server {
         else {
             let context_length = self.script.context_length.unwrap_or(8192);
             let body = match protocol {
-                Protocol::Chat => chat::overflow(context_length),
-                Protocol::Anthropic => anthropic::overflow(context_length),
+                ModelProtocol::Chat => chat::overflow(context_length),
+                ModelProtocol::Anthropic => anthropic::overflow(context_length),
             };
             return (StatusCode::BAD_REQUEST, Json(body)).into_response();
         };
@@ -158,7 +170,7 @@ impl Server {
     }
 
     /// Whether a request for a list has the key, in the form of either protocol.
-    fn knows(&self, headers: &HeaderMap) -> bool {
+    fn accepts_key(&self, headers: &HeaderMap) -> bool {
         let bearer = text(headers, "authorization").strip_prefix("Bearer ");
         let given = bearer.unwrap_or_else(|| text(headers, "x-api-key"));
         self.script.key.as_deref().is_none_or(|key| key == given)
@@ -194,24 +206,24 @@ impl Server {
 }
 
 /// Repeats what the user said, and counts four characters as a token.
-fn echo(body: &Value) -> Reply {
+fn echo(body: &Value) -> ScriptedReply {
     let text = last_user_text(body);
     let tokens = |length: usize| u64::try_from(length.div_ceil(4)).unwrap_or_default();
-    Reply {
-        usage: Some(Usage {
+    ScriptedReply {
+        usage: Some(ScriptedUsage {
             prompt: tokens(body["messages"].to_string().len()),
             cached: 0,
             completion: tokens(text.len()),
         }),
         text: vec![text],
-        ..Reply::default()
+        ..ScriptedReply::default()
     }
 }
 
-fn refuse(protocol: Protocol, status: u16, message: &str, code: Option<&str>) -> Response {
+fn refuse(protocol: ModelProtocol, status: u16, message: &str, code: Option<&str>) -> Response {
     let body = match protocol {
-        Protocol::Chat => chat::error(message, code),
-        Protocol::Anthropic => anthropic::error(status, message),
+        ModelProtocol::Chat => chat::error(message, code),
+        ModelProtocol::Anthropic => anthropic::error(status, message),
     };
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, Json(body)).into_response()
@@ -224,16 +236,21 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
         .unwrap_or_default()
 }
 
-async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response {
+async fn handle(State(server): State<Arc<ScriptedModel>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     lock(&server.paths).push(path.clone());
     let protocol = match path.as_str() {
-        "/v1/chat/completions" | "/chat/completions" => Protocol::Chat,
-        "/v1/messages" => Protocol::Anthropic,
+        "/v1/chat/completions" | "/chat/completions" => ModelProtocol::Chat,
+        "/v1/messages" => ModelProtocol::Anthropic,
         // As Ollama and its like, the lists of their own form need no key.
-        "/v1/models" | "/models" if !server.knows(&parts.headers) => {
-            return refuse(Protocol::Chat, 401, "no such key", Some("invalid_api_key"));
+        "/v1/models" | "/models" if !server.accepts_key(&parts.headers) => {
+            return refuse(
+                ModelProtocol::Chat,
+                401,
+                "no such key",
+                Some("invalid_api_key"),
+            );
         }
         _ => return server.list(&path),
     };
@@ -255,7 +272,7 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
 }
 
 /// Answers requests.
-pub(super) async fn serve(socket: TcpListener, server: Arc<Server>) -> std::io::Result<()> {
+pub(super) async fn serve(socket: TcpListener, server: Arc<ScriptedModel>) -> std::io::Result<()> {
     let socket = socket.tap_io(|stream| {
         // Without this every event would wait for the one before to be acknowledged.
         let _ = stream.set_nodelay(true);

@@ -1,27 +1,35 @@
 //! A reply on its way: its pieces, their pauses and its end.
 
-use std::collections::VecDeque;
-use std::io;
-use std::time::Duration;
+use std::{collections::VecDeque, io, time::Duration};
 
-use axum::body::Body;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::{
+    body::Body,
+    http::header,
+    response::{IntoResponse, Response},
+};
 use bytes::Bytes;
 use futures::stream;
 
-use super::log::Watch;
-use super::script::{Ending, Reply};
+use super::{
+    log::ModelCallWatch,
+    script::{ReplyEnding, ScriptedReply},
+};
 
 /// Sends a reply as an event stream.
-pub(super) fn send(reply: &Reply, pieces: Vec<String>, end: Vec<String>, watch: Watch) -> Response {
-    let is_at_once = reply.delay_ms == 0 && reply.pause_ms == 0 && reply.ending == Ending::Proper;
+pub(super) fn stream_reply(
+    reply: &ScriptedReply,
+    pieces: Vec<String>,
+    end: Vec<String>,
+    watch: ModelCallWatch,
+) -> Response {
+    let is_at_once =
+        reply.delay_ms == 0 && reply.pause_ms == 0 && reply.ending == ReplyEnding::Proper;
     let body = if is_at_once {
         let mut watch = watch;
         watch.complete();
         Body::from(pieces.concat() + &end.concat())
     } else {
-        slowly(reply, pieces, end, watch)
+        delayed_body(reply, pieces, end, watch)
     };
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
@@ -30,9 +38,14 @@ pub(super) fn send(reply: &Reply, pieces: Vec<String>, end: Vec<String>, watch: 
     (headers, body).into_response()
 }
 
-fn slowly(reply: &Reply, pieces: Vec<String>, end: Vec<String>, watch: Watch) -> Body {
+fn delayed_body(
+    reply: &ScriptedReply,
+    pieces: Vec<String>,
+    end: Vec<String>,
+    watch: ModelCallWatch,
+) -> Body {
     let mut left: VecDeque<String> = pieces.into();
-    if reply.ending == Ending::Proper {
+    if reply.ending == ReplyEnding::Proper {
         left.extend(end);
     }
     let (delay, pause, ending) = (reply.delay_ms, reply.pause_ms, reply.ending);
@@ -47,12 +60,12 @@ fn slowly(reply: &Reply, pieces: Vec<String>, end: Vec<String>, watch: Watch) ->
                 return Some((Ok(Bytes::from(piece)), (left, pause, watch, false)));
             }
             match ending {
-                Ending::Stalled => std::future::pending().await,
-                Ending::Proper | Ending::Early => {
+                ReplyEnding::Stalled => std::future::pending().await,
+                ReplyEnding::Proper | ReplyEnding::Early => {
                     watch.complete();
                     None
                 }
-                Ending::Cut => {
+                ReplyEnding::Cut => {
                     watch.complete();
                     // Without a pause what was sent would be thrown away with the connection.
                     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,13 +1,15 @@
 //! Discord's REST API, as far as messages are sent by it.
 
-use axum::Json;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use serde_json::{Value, json};
 
-use super::{PlatformRequest, server::Server};
+use super::{PlatformRequest, server::PlatformState};
 
-pub(super) fn answer(server: &Server, request: &PlatformRequest) -> Response {
+pub(super) fn handle_request(server: &PlatformState, request: &PlatformRequest) -> Response {
     if request.authorization != Some(format!("Bot {}", server.token)) {
         return refuse(401, "401: Unauthorized");
     }

@@ -1,8 +1,10 @@
 //! What can go wrong with a platform, on demand.
 
-use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use serde_json::{Value, json};
 
 /// How a request fails.

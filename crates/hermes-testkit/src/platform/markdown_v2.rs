@@ -5,7 +5,7 @@ const RESERVED: &str = "_*[]()~`>#+-=|{}.!";
 
 /// The text without its markup, or what is wrong with it.
 pub fn parse(text: &str) -> Result<String, String> {
-    let mut parser = Parser {
+    let mut parser = MarkdownParser {
         rest: text,
         plain: String::new(),
         open: Vec::new(),
@@ -22,14 +22,14 @@ pub fn parse(text: &str) -> Result<String, String> {
     }
 }
 
-struct Parser<'t> {
+struct MarkdownParser<'t> {
     rest: &'t str,
     plain: String,
     open: Vec<&'static str>,
     is_line_start: bool,
 }
 
-impl Parser<'_> {
+impl MarkdownParser<'_> {
     fn step(&mut self) -> Result<(), String> {
         let is_line_start = std::mem::replace(&mut self.is_line_start, false);
         for mark in ["```", "`"] {

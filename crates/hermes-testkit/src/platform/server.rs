@@ -1,14 +1,20 @@
 //! The way of a request to a platform: recorded, then failed as ordered or answered.
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use axum::Router;
-use axum::body::to_bytes;
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Router,
+    body::to_bytes,
+    extract::{Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use tokio::net::TcpListener;
 
 use super::{PlatformFault, PlatformRequest, discord, slack, telegram};
@@ -19,32 +25,32 @@ const BODY_LIMIT: usize = 64 << 20;
 
 /// Which platform is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PlatformKind {
     Telegram,
     Discord,
     Slack,
 }
 
 /// What all requests share.
-pub(super) struct Server {
-    kind: Kind,
+pub(super) struct PlatformState {
+    kind: PlatformKind,
     pub(super) token: String,
     pub(super) address: SocketAddr,
     requests: Mutex<Vec<PlatformRequest>>,
-    faults: Mutex<Vec<Ordered>>,
+    faults: Mutex<Vec<OrderedFault>>,
     last_id: AtomicU64,
 }
 
 /// A fault that waits for its request.
-struct Ordered {
+struct OrderedFault {
     path: String,
     /// So many requests go well first.
     good: usize,
     fault: PlatformFault,
 }
 
-impl Server {
-    pub(super) fn new(kind: Kind, token: &str, address: SocketAddr) -> Self {
+impl PlatformState {
+    pub(super) fn new(kind: PlatformKind, token: &str, address: SocketAddr) -> Self {
         Self {
             kind,
             token: token.to_owned(),
@@ -57,7 +63,7 @@ impl Server {
 
     pub(super) fn add_fault(&self, path: &str, good: usize, fault: PlatformFault) {
         let path = path.to_owned();
-        lock(&self.faults).push(Ordered { path, good, fault });
+        lock(&self.faults).push(OrderedFault { path, good, fault });
     }
 
     pub(super) fn requests(&self) -> Vec<PlatformRequest> {
@@ -71,7 +77,7 @@ impl Server {
 
     fn take_fault(&self, path: &str) -> Option<PlatformFault> {
         let mut faults = lock(&self.faults);
-        let is_next = |ordered: &Ordered| path.contains(&ordered.path);
+        let is_next = |ordered: &OrderedFault| path.contains(&ordered.path);
         let index = faults.iter().position(is_next)?;
         if faults[index].good > 0 {
             faults[index].good -= 1;
@@ -81,7 +87,7 @@ impl Server {
     }
 }
 
-async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response {
+async fn handle(State(server): State<Arc<PlatformState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(bytes) = to_bytes(body, BODY_LIMIT).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
@@ -93,14 +99,14 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
         return fault.response().await;
     }
     match server.kind {
-        Kind::Telegram => telegram::answer(&server, &request),
-        Kind::Discord => discord::answer(&server, &request),
-        Kind::Slack => slack::answer(&server, &request),
+        PlatformKind::Telegram => telegram::handle_request(&server, &request),
+        PlatformKind::Discord => discord::handle_request(&server, &request),
+        PlatformKind::Slack => slack::handle_request(&server, &request),
     }
 }
 
 /// Answers requests.
-pub(super) async fn serve(socket: TcpListener, server: Arc<Server>) -> std::io::Result<()> {
+pub(super) async fn serve(socket: TcpListener, server: Arc<PlatformState>) -> std::io::Result<()> {
     let router = Router::new().fallback(handle).with_state(server);
     axum::serve(socket, router).await
 }

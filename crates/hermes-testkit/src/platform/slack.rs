@@ -1,12 +1,14 @@
 //! Slack's web API, as far as messages are sent by it.
 
-use axum::Json;
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
 use serde_json::json;
 
-use super::{PlatformRequest, server::Server};
+use super::{PlatformRequest, server::PlatformState};
 
-pub(super) fn answer(server: &Server, request: &PlatformRequest) -> Response {
+pub(super) fn handle_request(server: &PlatformState, request: &PlatformRequest) -> Response {
     // Whoever knows the address of an upload may use it, and nobody should show a token there.
     if request.path.starts_with("/upload/") {
         return match request.authorization {

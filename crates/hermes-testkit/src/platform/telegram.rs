@@ -1,16 +1,18 @@
 //! Telegram's bot API, as far as messages are sent by it.
 
-use axum::Json;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use serde_json::{Value, json};
 
-use super::{PlatformRequest, markdown_v2, server::Server};
+use super::{PlatformRequest, markdown_v2, server::PlatformState};
 
 /// A chat given by its name has this number.
 const NAMED_CHAT: i64 = -100_777;
 
-pub(super) fn answer(server: &Server, request: &PlatformRequest) -> Response {
+pub(super) fn handle_request(server: &PlatformState, request: &PlatformRequest) -> Response {
     let method = request.last_segment();
     if request.path != format!("/bot{}/{method}", server.token) {
         return refuse(401, "Unauthorized");

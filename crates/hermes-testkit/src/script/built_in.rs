@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 use crate::behaviour::Tool;
 
 /// Name, description, and the names and types of the arguments.
-type Row = (
+type ToolRow = (
     &'static str,
     &'static str,
     &'static [(&'static str, &'static str)],
 );
 
-const TOOLS: &[Row] = &[
+const TOOLS: &[ToolRow] = &[
     ("echo", "Returns its text.", &[("text", "string")]),
     (
         "add",
@@ -107,7 +107,7 @@ pub(super) fn tools() -> Vec<Tool> {
     TOOLS.iter().map(tool).collect()
 }
 
-fn tool((name, description, arguments): &Row) -> Tool {
+fn tool((name, description, arguments): &ToolRow) -> Tool {
     let properties: Map<String, Value> = arguments
         .iter()
         .map(|(argument, kind)| ((*argument).to_owned(), json!({ "type": kind })))

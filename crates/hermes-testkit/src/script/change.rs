@@ -1,23 +1,24 @@
 //! Who hears of changes: legacy clients on their stream, stateless ones on the subscriptions they opened.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::request::{Answer, Request, Session};
-use super::{Outlet, Script, lock};
+use super::{
+    Outlet, ServerScript, lock,
+    request::{RequestOutcome, ScriptRequest, ScriptSession},
+};
 use crate::wire;
 
 /// A client that is notified of changes.
-pub(super) struct Listener {
+pub(super) struct ChangeListener {
     outlet: Arc<dyn Outlet>,
-    kind: Kind,
+    kind: ListenerKind,
 }
 
-enum Kind {
+enum ListenerKind {
     /// Hears of everything once the handshake is done.
-    Legacy(Arc<Session>),
+    Legacy(Arc<ScriptSession>),
     /// Hears of what the accepted filter names.
     Subscription {
         session: String,
@@ -27,60 +28,60 @@ enum Kind {
 }
 
 /// Something worth a notification.
-enum Change<'a> {
+enum AnnouncedChange<'a> {
     List(&'a str),
     Resource(&'a str),
 }
 
-impl Script {
+impl ServerScript {
     /// Lets a legacy client hear of changes on this outlet.
-    pub fn add_listener(&self, session: &Arc<Session>, outlet: Arc<dyn Outlet>) {
-        lock(&self.listeners).push(Listener {
+    pub fn add_listener(&self, session: &Arc<ScriptSession>, outlet: Arc<dyn Outlet>) {
+        lock(&self.listeners).push(ChangeListener {
             outlet,
-            kind: Kind::Legacy(Arc::clone(session)),
+            kind: ListenerKind::Legacy(Arc::clone(session)),
         });
     }
 
     /// Tells everybody that the list of `tools`, `resources` or `prompts` is another one.
     pub(super) fn announce(&self, list: &str) {
-        self.tell(&Change::List(list));
+        self.notify_listeners(&AnnouncedChange::List(list));
     }
 
     /// Tells subscribers that a resource has new contents.
     pub(super) fn announce_resource(&self, uri: &str) {
-        self.tell(&Change::Resource(uri));
+        self.notify_listeners(&AnnouncedChange::Resource(uri));
     }
 
-    fn tell(&self, change: &Change) {
+    fn notify_listeners(&self, change: &AnnouncedChange) {
         lock(&self.listeners).retain(|listener| match listener.notification(change) {
             Some(notification) => listener.outlet.send(&notification),
             None => true,
         });
     }
 
-    pub(super) fn listen(&self, request: &Request) -> Answer {
-        let filter = accepted(&request.params["notifications"]);
+    pub(super) fn listen(&self, request: &ScriptRequest) -> RequestOutcome {
+        let filter = accepted_filter(&request.params["notifications"]);
         let meta = json!({ wire::META_SUBSCRIPTION: request.id });
         request.notify(
             "notifications/subscriptions/acknowledged",
             &json!({ "notifications": filter, "_meta": meta }),
         );
-        lock(&self.listeners).push(Listener {
+        lock(&self.listeners).push(ChangeListener {
             outlet: Arc::clone(&request.outlet),
-            kind: Kind::Subscription {
+            kind: ListenerKind::Subscription {
                 session: request.session.key().to_owned(),
                 id: request.id.clone(),
                 filter,
             },
         });
         match self.behaviour.lists.end_listen_after_ms {
-            None => Answer::Open,
+            None => RequestOutcome::Open,
             Some(limit) => {
                 if request.wait(Duration::from_millis(limit)) {
-                    return Answer::Done;
+                    return RequestOutcome::Done;
                 }
                 self.end_subscription(request.session.key(), &request.id);
-                Answer::Result(json!({ "_meta": meta }))
+                RequestOutcome::Result(json!({ "_meta": meta }))
             }
         }
     }
@@ -88,20 +89,20 @@ impl Script {
     /// Tells nothing more on the subscription that this request opened.
     pub(super) fn end_subscription(&self, key: &str, request: &Value) {
         lock(&self.listeners).retain(|listener| {
-            !matches!(&listener.kind, Kind::Subscription { session, id, .. } if session == key && id == request)
+            !matches!(&listener.kind, ListenerKind::Subscription { session, id, .. } if session == key && id == request)
         });
     }
 
     /// Tells nothing more to a legacy client.
     pub fn remove_listener(&self, key: &str) {
         lock(&self.listeners).retain(
-            |listener| !matches!(&listener.kind, Kind::Legacy(session) if session.key() == key),
+            |listener| !matches!(&listener.kind, ListenerKind::Legacy(session) if session.key() == key),
         );
     }
 }
 
 /// The part of a filter that this server honours: all of it that has a meaning.
-fn accepted(filter: &Value) -> Value {
+fn accepted_filter(filter: &Value) -> Value {
     let known = [
         "toolsListChanged",
         "promptsListChanged",
@@ -115,18 +116,18 @@ fn accepted(filter: &Value) -> Value {
         .into()
 }
 
-impl Listener {
+impl ChangeListener {
     /// What this listener is told of a change, if anything.
-    fn notification(&self, change: &Change) -> Option<Value> {
+    fn notification(&self, change: &AnnouncedChange) -> Option<Value> {
         let wanted = match (&self.kind, change) {
-            (Kind::Legacy(session), Change::List(_)) => session.is_initialized(),
-            (Kind::Legacy(session), Change::Resource(uri)) => {
+            (ListenerKind::Legacy(session), AnnouncedChange::List(_)) => session.is_initialized(),
+            (ListenerKind::Legacy(session), AnnouncedChange::Resource(uri)) => {
                 lock(&session.subscribed).contains(*uri)
             }
-            (Kind::Subscription { filter, .. }, Change::List(list)) => {
+            (ListenerKind::Subscription { filter, .. }, AnnouncedChange::List(list)) => {
                 filter[format!("{list}ListChanged")] == true
             }
-            (Kind::Subscription { filter, .. }, Change::Resource(uri)) => {
+            (ListenerKind::Subscription { filter, .. }, AnnouncedChange::Resource(uri)) => {
                 filter["resourceSubscriptions"]
                     .as_array()
                     .is_some_and(|uris| uris.iter().any(|subscribed| subscribed == uri))
@@ -136,15 +137,15 @@ impl Listener {
             return None;
         }
         let mut params = json!({});
-        if let Change::Resource(uri) = change {
+        if let AnnouncedChange::Resource(uri) = change {
             params["uri"] = json!(uri);
         }
-        if let Kind::Subscription { id, .. } = &self.kind {
+        if let ListenerKind::Subscription { id, .. } = &self.kind {
             params["_meta"] = json!({ wire::META_SUBSCRIPTION: id });
         }
         let method = match change {
-            Change::List(list) => format!("notifications/{list}/list_changed"),
-            Change::Resource(_) => "notifications/resources/updated".to_owned(),
+            AnnouncedChange::List(list) => format!("notifications/{list}/list_changed"),
+            AnnouncedChange::Resource(_) => "notifications/resources/updated".to_owned(),
         };
         Some(wire::notification(&method, &params))
     }

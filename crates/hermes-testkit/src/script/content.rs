@@ -1,7 +1,6 @@
 //! Results of tool calls, one of each kind of content.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 /// A PNG of one pixel.

@@ -1,16 +1,22 @@
 //! The two ways to begin, and the check that a request belongs to an era this server speaks.
 
-use std::io::{self, Write};
-use std::sync::atomic::Ordering;
+use std::{
+    io::{self, Write},
+    sync::atomic::Ordering,
+};
 
 use serde_json::{Value, json};
 
-use super::request::{Answer, Request};
-use super::{Script, lock};
-use crate::behaviour::{Discover, Era};
-use crate::wire::{self, Error};
+use super::{
+    ServerScript, lock,
+    request::{RequestOutcome, ScriptRequest},
+};
+use crate::{
+    behaviour::{DiscoverBehaviour, Era},
+    wire::{self, RpcError},
+};
 
-impl Script {
+impl ServerScript {
     pub(super) fn server_info(&self) -> Value {
         json!({ "name": self.behaviour.name, "version": env!("CARGO_PKG_VERSION") })
     }
@@ -28,8 +34,8 @@ impl Script {
             .collect()
     }
 
-    fn unsupported_version(&self, requested: &str) -> Error {
-        Error::new(wire::UNSUPPORTED_VERSION, "Unsupported protocol version")
+    fn unsupported_version(&self, requested: &str) -> RpcError {
+        RpcError::new(wire::UNSUPPORTED_VERSION, "Unsupported protocol version")
             .with_data(json!({ "requested": requested, "supported": self.supported_versions() }))
     }
 
@@ -46,14 +52,14 @@ impl Script {
     }
 
     /// Refuses requests of an era that is not spoken, and those before the handshake.
-    pub(super) fn check_era(&self, request: &Request) -> Result<(), Error> {
+    pub(super) fn check_era(&self, request: &ScriptRequest) -> Result<(), RpcError> {
         let method = request.method.as_str();
-        if method == "server/discover" && self.behaviour.discover != Discover::Ok {
+        if method == "server/discover" && self.behaviour.discover != DiscoverBehaviour::Ok {
             return Ok(());
         }
         if method == "server/discover" && self.behaviour.era == Era::Legacy {
-            self.complain_of_probe();
-            return Err(Error::new(wire::METHOD_NOT_FOUND, "Method not found"));
+            self.write_probe_stderr();
+            return Err(RpcError::new(wire::METHOD_NOT_FOUND, "Method not found"));
         }
         if method == "initialize" || method == "ping" {
             return Ok(());
@@ -64,7 +70,7 @@ impl Script {
                 return Err(self.unsupported_version(version));
             }
             if !wire::is_well_formed(&request.params) {
-                return Err(Error::new(
+                return Err(RpcError::new(
                     wire::INVALID_PARAMS,
                     "request _meta lacks clientCapabilities",
                 ));
@@ -72,13 +78,13 @@ impl Script {
             return Ok(());
         }
         if self.behaviour.era == Era::Stateless || method == "server/discover" {
-            return Err(Error::new(
+            return Err(RpcError::new(
                 wire::INVALID_PARAMS,
                 "request _meta lacks protocolVersion",
             ));
         }
         if !request.session.is_initialized() {
-            return Err(Error::new(
+            return Err(RpcError::new(
                 wire::INVALID_PARAMS,
                 "received request before initialization was complete",
             ));
@@ -86,40 +92,43 @@ impl Script {
         Ok(())
     }
 
-    pub(super) fn discover(&self, request: &Request) -> Answer {
+    pub(super) fn discover(&self, request: &ScriptRequest) -> RequestOutcome {
         request.mark_discovered();
-        self.complain_of_probe();
+        self.write_probe_stderr();
         match self.behaviour.discover {
-            Discover::Ok => Answer::Result(json!({
+            DiscoverBehaviour::Ok => RequestOutcome::Result(json!({
                 "supportedVersions": self.supported_versions(),
                 "capabilities": self.capabilities(),
                 "instructions": self.behaviour.instructions,
             })),
-            Discover::Exit | Discover::Silent | Discover::Mute | Discover::Deaf => Answer::Silence,
-            Discover::EmptyObject => Answer::Result(json!({})),
-            Discover::MethodNotFound => {
-                Answer::Error(Error::new(wire::METHOD_NOT_FOUND, "Method not found"))
+            DiscoverBehaviour::Exit
+            | DiscoverBehaviour::Silent
+            | DiscoverBehaviour::Mute
+            | DiscoverBehaviour::Deaf => RequestOutcome::Silence,
+            DiscoverBehaviour::EmptyObject => RequestOutcome::Result(json!({})),
+            DiscoverBehaviour::MethodNotFound => {
+                RequestOutcome::Error(RpcError::new(wire::METHOD_NOT_FOUND, "Method not found"))
             }
-            Discover::InvalidParams => Answer::Error(Error::new(
+            DiscoverBehaviour::InvalidParams => RequestOutcome::Error(RpcError::new(
                 wire::INVALID_PARAMS,
                 "Invalid request parameters",
             )),
-            Discover::UnsupportedVersion => {
+            DiscoverBehaviour::UnsupportedVersion => {
                 let requested = wire::stateless_version(&request.params).unwrap_or_default();
-                Answer::Error(self.unsupported_version(requested))
+                RequestOutcome::Error(self.unsupported_version(requested))
             }
         }
     }
 
     /// Writes the configured text about the probe to stderr.
-    pub(super) fn complain_of_probe(&self) {
+    pub(super) fn write_probe_stderr(&self) {
         let text = &self.behaviour.process.stderr_on_discover;
         if !text.is_empty() {
             let _ = writeln!(io::stderr(), "{text}");
         }
     }
 
-    pub(super) fn initialize(&self, request: &Request) -> Result<Answer, Error> {
+    pub(super) fn initialize(&self, request: &ScriptRequest) -> Result<RequestOutcome, RpcError> {
         let requested = request.params["protocolVersion"]
             .as_str()
             .unwrap_or_default();
@@ -133,7 +142,7 @@ impl Script {
             .pointer("/capabilities/sampling/tools")
             .is_some();
         if self.behaviour.reject_sampling_tools && samples_with_tools {
-            return Err(Error::new(
+            return Err(RpcError::new(
                 wire::INVALID_PARAMS,
                 "unknown field capabilities.sampling.tools",
             ));
@@ -150,7 +159,7 @@ impl Script {
             .map_or_else(|| wire::LEGACY[0].to_owned(), Clone::clone);
         *lock(&request.session.initialize) = Some(request.params.clone());
         *lock(&request.session.version) = Some(version.clone());
-        Ok(Answer::Result(json!({
+        Ok(RequestOutcome::Result(json!({
             "protocolVersion": version,
             "capabilities": self.capabilities(),
             "serverInfo": self.server_info(),
@@ -159,7 +168,7 @@ impl Script {
     }
 
     /// What the client has said about itself.
-    pub(super) fn client_description(&self, request: &Request) -> Value {
+    pub(super) fn client_description(&self, request: &ScriptRequest) -> Value {
         if request.is_stateless() {
             json!({
                 "era": "stateless",

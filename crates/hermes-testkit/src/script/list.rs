@@ -1,14 +1,13 @@
 //! What the server offers at the moment, and how its lists are cut into pages.
 
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::{collections::HashMap, path::Path, sync::Mutex, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::request::{Answer, Request};
-use super::{Script, built_in, lock};
+use super::{
+    ServerScript, built_in, lock,
+    request::{RequestOutcome, ScriptRequest},
+};
 use crate::behaviour::{Behaviour, Tool};
 
 /// Tools, resources and prompts as they are now.
@@ -51,9 +50,9 @@ pub(super) struct ListCount {
 }
 
 /// One `tools/list` being counted.
-struct Counted<'a>(&'a Mutex<ListCount>);
+struct ListGuard<'a>(&'a Mutex<ListCount>);
 
-impl<'a> Counted<'a> {
+impl<'a> ListGuard<'a> {
     fn enter(count: &'a Mutex<ListCount>, file: Option<&Path>) -> (Self, u32) {
         let mut now = lock(count);
         now.lists += 1;
@@ -68,17 +67,17 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for ListGuard<'_> {
     fn drop(&mut self) {
         lock(self.0).running -= 1;
     }
 }
 
-impl Script {
-    pub(super) fn list_tools(&self, request: &Request) -> Answer {
+impl ServerScript {
+    pub(super) fn list_tools(&self, request: &ScriptRequest) -> RequestOutcome {
         let lists = &self.behaviour.lists;
-        let (_counted, number) = Counted::enter(&self.list_count, lists.overlap_file.as_deref());
-        let tools: Vec<Value> = lock(&self.offer).tools.iter().map(shown).collect();
+        let (_counted, number) = ListGuard::enter(&self.list_count, lists.overlap_file.as_deref());
+        let tools: Vec<Value> = lock(&self.offer).tools.iter().map(tool_json).collect();
         if lists.change_during_list && number == 1 {
             lock(&self.offer).tools.push(Tool::named("appeared"));
             self.announce("tools");
@@ -89,8 +88,8 @@ impl Script {
                 .as_str()
                 .and_then(|cursor| cursor.parse::<u64>().ok())
                 .unwrap_or(0);
-            return Answer::Result(json!({
-                "tools": [shown(&Tool::named(&format!("endless_{page}")))],
+            return RequestOutcome::Result(json!({
+                "tools": [tool_json(&Tool::named(&format!("endless_{page}")))],
                 "nextCursor": (page + 1).to_string(),
             }));
         }
@@ -98,7 +97,12 @@ impl Script {
     }
 
     /// The page of `items` that the request asks for.
-    pub(super) fn page(&self, request: &Request, field: &str, items: Vec<Value>) -> Answer {
+    pub(super) fn page(
+        &self,
+        request: &ScriptRequest,
+        field: &str,
+        items: Vec<Value>,
+    ) -> RequestOutcome {
         let lists = &self.behaviour.lists;
         let cursor = request.params["cursor"].as_str();
         let start = cursor
@@ -116,12 +120,12 @@ impl Script {
         if let Some(next) = next {
             result["nextCursor"] = json!(next);
         }
-        Answer::Result(result)
+        RequestOutcome::Result(result)
     }
 }
 
 /// A tool as the list shows it.
-fn shown(tool: &Tool) -> Value {
+fn tool_json(tool: &Tool) -> Value {
     let mut definition = tool.definition.clone();
     definition
         .entry("inputSchema")

@@ -2,16 +2,18 @@
 
 use serde_json::json;
 
-use super::request::{Answer, Request};
-use super::{Script, content, lock};
-use crate::wire::{self, Error};
+use super::{
+    ServerScript, content, lock,
+    request::{RequestOutcome, ScriptRequest},
+};
+use crate::wire::{self, RpcError};
 
 pub(super) fn built_in() -> Vec<String> {
     vec!["greet".to_owned(), "picture".to_owned()]
 }
 
-impl Script {
-    pub(super) fn list_prompts(&self, request: &Request) -> Answer {
+impl ServerScript {
+    pub(super) fn list_prompts(&self, request: &ScriptRequest) -> RequestOutcome {
         let prompts = lock(&self.offer)
             .prompts
             .iter()
@@ -30,10 +32,10 @@ impl Script {
         self.page(request, "prompts", prompts)
     }
 
-    pub(super) fn get_prompt(&self, request: &Request) -> Result<Answer, Error> {
+    pub(super) fn get_prompt(&self, request: &ScriptRequest) -> Result<RequestOutcome, RpcError> {
         let name = request.params["name"].as_str().unwrap_or_default();
         if !lock(&self.offer).prompts.iter().any(|known| known == name) {
-            return Err(Error::new(
+            return Err(RpcError::new(
                 wire::INVALID_PARAMS,
                 format!("unknown prompt {name}"),
             ));
@@ -41,7 +43,10 @@ impl Script {
         let message = match name {
             "greet" => {
                 let Some(who) = request.argument("name").as_str() else {
-                    return Err(Error::new(wire::INVALID_PARAMS, "missing argument `name`"));
+                    return Err(RpcError::new(
+                        wire::INVALID_PARAMS,
+                        "missing argument `name`",
+                    ));
                 };
                 let style = request.argument("style").as_str().unwrap_or("kindly");
                 json!({ "type": "text", "text": format!("Greet {who} {style}.") })
@@ -49,7 +54,7 @@ impl Script {
             "picture" => content::image()["content"][0].clone(),
             other => json!({ "type": "text", "text": format!("This is {other}.") }),
         };
-        Ok(Answer::Result(json!({
+        Ok(RequestOutcome::Result(json!({
             "description": format!("The prompt {name}."),
             "messages": [{ "role": "user", "content": message }],
         })))

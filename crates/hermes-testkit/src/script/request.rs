@@ -1,19 +1,25 @@
 //! One request on its way to its answer, and the client it came from.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
-use super::{Outlet, Script, lock};
-use crate::behaviour::{Discover, Era, OnCancel, WrongId};
-use crate::wire;
+use super::{Outlet, ServerScript, lock};
+use crate::{
+    behaviour::{DiscoverBehaviour, Era, OnCancel, WrongId},
+    wire,
+};
 
 /// One client as the server knows it: a connection, an MCP session, or a single stateless POST.
 #[derive(Debug, Default)]
-pub struct Session {
+pub struct ScriptSession {
     key: String,
     pub(super) initialize: Mutex<Option<Value>>,
     pub(super) version: Mutex<Option<String>>,
@@ -22,7 +28,7 @@ pub struct Session {
     pub(super) subscribed: Mutex<HashSet<String>>,
 }
 
-impl Session {
+impl ScriptSession {
     /// A client that has said nothing yet.
     pub fn new(key: impl Into<String>) -> Arc<Self> {
         Arc::new(Self {
@@ -43,9 +49,9 @@ impl Session {
 }
 
 /// What a request comes to.
-pub(super) enum Answer {
+pub(super) enum RequestOutcome {
     Result(Value),
-    Error(wire::Error),
+    Error(wire::RpcError),
     /// No answer; the stream stays open.
     Silence,
     /// A line far too long.
@@ -89,9 +95,9 @@ impl Cancellation {
 }
 
 /// A request in progress.
-pub(super) struct Request {
-    pub(super) script: Arc<Script>,
-    pub(super) session: Arc<Session>,
+pub(super) struct ScriptRequest {
+    pub(super) script: Arc<ServerScript>,
+    pub(super) session: Arc<ScriptSession>,
     pub(super) outlet: Arc<dyn Outlet>,
     pub(super) id: Value,
     pub(super) method: String,
@@ -99,10 +105,10 @@ pub(super) struct Request {
     cancellation: Arc<Cancellation>,
 }
 
-impl Request {
+impl ScriptRequest {
     pub(super) fn new(
-        script: &Arc<Script>,
-        session: &Arc<Session>,
+        script: &Arc<ServerScript>,
+        session: &Arc<ScriptSession>,
         outlet: Arc<dyn Outlet>,
         id: Value,
         method: &str,
@@ -174,12 +180,12 @@ impl Request {
     }
 
     /// What a stopped call comes to.
-    pub(super) fn stopped(&self) -> Answer {
+    pub(super) fn cancelled_outcome(&self) -> RequestOutcome {
         if self.script.behaviour.calls.on_cancel == OnCancel::LateReply {
             std::thread::sleep(Duration::from_millis(100));
-            Answer::Result(super::content::text("late reply"))
+            RequestOutcome::Result(super::content::text("late reply"))
         } else {
-            Answer::Done
+            RequestOutcome::Done
         }
     }
 
@@ -187,12 +193,12 @@ impl Request {
         self.outlet.send(&wire::notification(method, params))
     }
 
-    pub(super) fn set_level(&self) -> Answer {
+    pub(super) fn set_level(&self) -> RequestOutcome {
         *lock(&self.session.log_level) = self.params["level"].as_str().map(str::to_owned);
-        Answer::Result(json!({}))
+        RequestOutcome::Result(json!({}))
     }
 
-    pub(super) fn subscribe_resource(&self) -> Answer {
+    pub(super) fn subscribe_resource(&self) -> RequestOutcome {
         let uri = self.params["uri"].as_str().unwrap_or_default().to_owned();
         let mut subscribed = lock(&self.session.subscribed);
         if self.method == "resources/subscribe" {
@@ -200,41 +206,41 @@ impl Request {
         } else {
             subscribed.remove(&uri);
         }
-        Answer::Result(json!({}))
+        RequestOutcome::Result(json!({}))
     }
 
     /// Finds the answer and sends it.
     pub(super) fn run(self) {
         let is_mute = match self.script.behaviour.discover {
-            Discover::Mute => self.session.discovered.load(Ordering::SeqCst),
-            discover => discover == Discover::Deaf,
+            DiscoverBehaviour::Mute => self.session.discovered.load(Ordering::SeqCst),
+            discover => discover == DiscoverBehaviour::Deaf,
         };
         if is_mute {
-            lock(&self.script.held).push(Arc::clone(&self.outlet));
+            lock(&self.script.held_outlets).push(Arc::clone(&self.outlet));
             return;
         }
         let answer = self
             .oversized()
-            .unwrap_or_else(|| self.script.answer(&self));
+            .unwrap_or_else(|| self.script.handle_request(&self));
         let is_call = self.method == "tools/call";
         match answer {
-            Answer::Result(result) => {
-                let result = self.finish(result);
+            RequestOutcome::Result(result) => {
+                let result = self.complete_result(result);
                 self.outlet
                     .send(&wire::response(&self.answer_id(), &result));
             }
-            Answer::Error(error) => {
+            RequestOutcome::Error(error) => {
                 self.outlet.send(&error.response(&self.answer_id()));
             }
-            Answer::Oversized(bytes) => {
+            RequestOutcome::Oversized(bytes) => {
                 self.outlet.send_oversized(bytes);
             }
-            Answer::Silence => {
-                lock(&self.script.held).push(Arc::clone(&self.outlet));
+            RequestOutcome::Silence => {
+                lock(&self.script.held_outlets).push(Arc::clone(&self.outlet));
                 return;
             }
-            Answer::Open => return,
-            Answer::Done => {}
+            RequestOutcome::Open => return,
+            RequestOutcome::Done => {}
         }
         self.script.forget_running(&self);
         if is_call {
@@ -242,11 +248,11 @@ impl Request {
         }
     }
 
-    fn oversized(&self) -> Option<Answer> {
+    fn oversized(&self) -> Option<RequestOutcome> {
         let line = self.script.behaviour.process.oversized_line.as_ref()?;
         let fits = line.instead_of == self.method
             || self.method == "tools/call" && line.instead_of == self.tool_name();
-        fits.then_some(Answer::Oversized(line.bytes))
+        fits.then_some(RequestOutcome::Oversized(line.bytes))
     }
 
     fn answer_id(&self) -> Value {
@@ -261,7 +267,7 @@ impl Request {
     }
 
     /// Adds what every result of the stateless era carries.
-    fn finish(&self, mut result: Value) -> Value {
+    fn complete_result(&self, mut result: Value) -> Value {
         let Some(object) = result.as_object_mut() else {
             return result;
         };
@@ -273,7 +279,7 @@ impl Request {
         if self.method == "tools/call"
             && let Some(levels) = self.script.behaviour.calls.nested_levels
         {
-            let deep = json!({ "deep": wire::nested(levels) });
+            let deep = json!({ "deep": wire::nested_marker(levels) });
             object.insert("structuredContent".to_owned(), deep);
         }
         // An empty discover result is a misbehaviour: leave it empty.

@@ -1,19 +1,20 @@
 //! Resources: a text, a blob, a template, and whatever a test adds.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 
-use super::request::{Answer, Request};
-use super::{Script, lock};
-use crate::wire::{self, Error};
+use super::{
+    ServerScript, lock,
+    request::{RequestOutcome, ScriptRequest},
+};
+use crate::wire::{self, RpcError};
 
 pub(super) fn built_in() -> Vec<String> {
     vec!["test://text".to_owned(), "test://blob".to_owned()]
 }
 
-impl Script {
-    pub(super) fn list_resources(&self, request: &Request) -> Answer {
+impl ServerScript {
+    pub(super) fn list_resources(&self, request: &ScriptRequest) -> RequestOutcome {
         let resources = lock(&self.offer)
             .resources
             .iter()
@@ -30,7 +31,7 @@ impl Script {
         self.page(request, "resources", resources)
     }
 
-    pub(super) fn list_templates(&self, request: &Request) -> Answer {
+    pub(super) fn list_templates(&self, request: &ScriptRequest) -> RequestOutcome {
         let template = json!({
             "uriTemplate": "test://note/{name}",
             "name": "note",
@@ -40,7 +41,10 @@ impl Script {
         self.page(request, "resourceTemplates", vec![template])
     }
 
-    pub(super) fn read_resource(&self, request: &Request) -> Result<Answer, Error> {
+    pub(super) fn read_resource(
+        &self,
+        request: &ScriptRequest,
+    ) -> Result<RequestOutcome, RpcError> {
         let uri = request.params["uri"].as_str().unwrap_or_default();
         let known = lock(&self.offer).resources.iter().any(|known| known == uri);
         let note = uri.strip_prefix("test://note/");
@@ -50,7 +54,7 @@ impl Script {
             } else {
                 wire::RESOURCE_NOT_FOUND
             };
-            return Err(Error::new(code, "resource not found").with_data(json!({ "uri": uri })));
+            return Err(RpcError::new(code, "resource not found").with_data(json!({ "uri": uri })));
         }
         let mut contents = json!({ "uri": uri, "mimeType": media_type(uri) });
         if uri == "test://blob" {
@@ -63,7 +67,7 @@ impl Script {
             };
             contents["text"] = json!(changed.unwrap_or_else(usual));
         }
-        Ok(Answer::Result(json!({ "contents": [contents] })))
+        Ok(RequestOutcome::Result(json!({ "contents": [contents] })))
     }
 }
 

@@ -5,14 +5,18 @@ mod lists;
 mod opening;
 mod questions;
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::observe::wait_until;
-use crate::wire::{META_CLIENT_CAPABILITIES, META_VERSION};
+use crate::{
+    observe::wait_until,
+    wire::{META_CLIENT_CAPABILITIES, META_VERSION},
+};
 
 /// A client that keeps what it is sent.
 #[derive(Default)]
@@ -31,8 +35,8 @@ impl Outlet for Inbox {
 }
 
 struct Client {
-    script: Arc<Script>,
-    session: Arc<Session>,
+    script: Arc<ServerScript>,
+    session: Arc<ScriptSession>,
     inbox: Arc<Inbox>,
     exits: Arc<Mutex<Vec<i32>>>,
 }
@@ -41,8 +45,8 @@ impl Client {
     fn new(behaviour: Behaviour) -> Self {
         let exits = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&exits);
-        let script = Script::new(behaviour, move |code| lock(&seen).push(code)).unwrap();
-        let session = Session::new("test");
+        let script = ServerScript::new(behaviour, move |code| lock(&seen).push(code)).unwrap();
+        let session = ScriptSession::new("test");
         let inbox = Arc::new(Inbox::default());
         script.add_listener(&session, inbox.clone());
         Self {

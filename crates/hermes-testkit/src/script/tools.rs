@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::request::{Answer, Request};
-use super::{SECRETS, Script, content, lock, reach};
-use crate::behaviour::{Grandchild, Tool};
-use crate::grandchild;
-use crate::wire::{self, Error};
+use super::{
+    SECRETS, ServerScript, content, lock,
+    request::{RequestOutcome, ScriptRequest},
+};
+use crate::{
+    behaviour::{Grandchild, Tool},
+    grandchild,
+    script::sandbox_probe,
+    wire::{self, RpcError},
+};
 
 /// Log levels, least severe first.
 const LEVELS: [&str; 8] = [
@@ -23,7 +28,7 @@ const LEVELS: [&str; 8] = [
 ];
 
 /// Whether a built-in tool may take longer than a moment.
-pub(super) fn may_take_time(tool: &str) -> bool {
+pub(super) fn is_slow(tool: &str) -> bool {
     matches!(
         tool,
         "sleep"
@@ -37,18 +42,18 @@ pub(super) fn may_take_time(tool: &str) -> bool {
     )
 }
 
-impl Script {
-    pub(super) fn call_tool(&self, request: &Request) -> Result<Answer, Error> {
+impl ServerScript {
+    pub(super) fn call_tool(&self, request: &ScriptRequest) -> Result<RequestOutcome, RpcError> {
         let calls = self.count_call();
         let name = request.tool_name();
         if self.tool(name).is_none() {
-            return Err(Error::new(
+            return Err(RpcError::new(
                 wire::INVALID_PARAMS,
                 format!("unknown tool {name}"),
             ));
         }
         if self.behaviour.calls.never_answer.iter().any(|n| n == name) {
-            return Ok(Answer::Silence);
+            return Ok(RequestOutcome::Silence);
         }
         let result = match request.acting_tool().as_str() {
             "add" => add(request),
@@ -57,7 +62,7 @@ impl Script {
             "fail" => return self.fail(request),
             "crash" => {
                 self.exit(3);
-                return Ok(Answer::Silence);
+                return Ok(RequestOutcome::Silence);
             }
             "environment" => environment(),
             "cwd" => content::text(
@@ -73,9 +78,9 @@ impl Script {
             "link" => content::link(),
             "unknown_content" => content::unknown(),
             "content" => request.argument("result").clone(),
-            "big" => content::text("x".repeat(whole(request.argument("bytes"), 1024))),
+            "big" => content::text("x".repeat(integer_or(request.argument("bytes"), 1024))),
             tool @ ("sample" | "elicit" | "elicit_url" | "roots") => {
-                return self.ask(tool, request);
+                return self.request_client(tool, request);
             }
             "change_tools" => self.change_tools(request),
             "change_resources" => self.change_names(request, "resources"),
@@ -91,7 +96,7 @@ impl Script {
                 content::text("announced")
             }
             "burst" => {
-                for _ in 0..whole(request.argument("n"), 50) {
+                for _ in 0..integer_or(request.argument("n"), 50) {
                     self.announce("tools");
                 }
                 content::text("announced")
@@ -99,21 +104,21 @@ impl Script {
             "log" => log(request),
             "counter" => content::text(calls.to_string()),
             "spawn_grandchild" => spawn_grandchild(request),
-            "reach" => reach::reach(request),
+            "reach" => sandbox_probe::probe_sandbox(request),
             "protocol" => content::document(&self.client_description(request)),
             _ => echo(request),
         };
-        Ok(Answer::Result(result))
+        Ok(RequestOutcome::Result(result))
     }
 
-    fn progress(&self, request: &Request) -> Answer {
-        let steps = whole(request.argument("steps"), 3);
+    fn progress(&self, request: &ScriptRequest) -> RequestOutcome {
+        let steps = integer_or(request.argument("steps"), 3);
         let pause = Duration::from_millis(request.argument("interval_ms").as_u64().unwrap_or(10));
         let token = request.meta("progressToken");
         let mut step = 0;
         while step < steps || self.behaviour.calls.progress_forever {
             if request.wait(pause) {
-                return request.stopped();
+                return request.cancelled_outcome();
             }
             step += 1;
             let Some(token) = token else { continue };
@@ -126,47 +131,47 @@ impl Script {
                 params["total"] = json!(steps);
             }
             if !request.notify("notifications/progress", &params) {
-                return Answer::Done;
+                return RequestOutcome::Done;
             }
         }
-        Answer::Result(content::text(format!("{step} steps")))
+        RequestOutcome::Result(content::text(format!("{step} steps")))
     }
 
-    fn fail(&self, request: &Request) -> Result<Answer, Error> {
+    fn fail(&self, request: &ScriptRequest) -> Result<RequestOutcome, RpcError> {
         let text = if self.behaviour.calls.secrets_in_errors {
             SECRETS
         } else {
             request.argument("text").as_str().unwrap_or("it failed")
         };
         match request.argument("code").as_i64() {
-            Some(code) => Err(Error::new(code, text)),
-            None => Ok(Answer::Result(content::failure(text))),
+            Some(code) => Err(RpcError::new(code, text)),
+            None => Ok(RequestOutcome::Result(content::failure(text))),
         }
     }
 
-    fn change_tools(&self, request: &Request) -> Value {
+    fn change_tools(&self, request: &ScriptRequest) -> Value {
         let mut offer = lock(&self.offer);
         offer.tools.retain(|tool| {
-            !items(request.argument("remove")).any(|removed| removed == tool.name())
+            !list_items(request.argument("remove")).any(|removed| removed == tool.name())
         });
         offer
             .tools
-            .extend(items(request.argument("add")).map(|added| Tool::defined(added.clone())));
+            .extend(list_items(request.argument("add")).map(|added| Tool::defined(added.clone())));
         drop(offer);
         self.announce("tools");
         content::text("changed")
     }
 
-    fn change_names(&self, request: &Request, list: &str) -> Value {
+    fn change_names(&self, request: &ScriptRequest, list: &str) -> Value {
         let mut offer = lock(&self.offer);
         let names = if list == "prompts" {
             &mut offer.prompts
         } else {
             &mut offer.resources
         };
-        names.retain(|name| !items(request.argument("remove")).any(|removed| removed == name));
+        names.retain(|name| !list_items(request.argument("remove")).any(|removed| removed == name));
         names.extend(
-            items(request.argument("add"))
+            list_items(request.argument("add"))
                 .filter_map(Value::as_str)
                 .map(str::to_owned),
         );
@@ -176,14 +181,14 @@ impl Script {
     }
 }
 
-fn echo(request: &Request) -> Value {
+fn echo(request: &ScriptRequest) -> Value {
     match request.argument("text").as_str() {
         Some(text) => content::text(text),
         None => content::document(&request.params["arguments"]),
     }
 }
 
-fn add(request: &Request) -> Value {
+fn add(request: &ScriptRequest) -> Value {
     let number = |name| request.argument(name).as_i64().unwrap_or(0);
     let sum = json!({ "sum": number("a") + number("b") });
     let mut result = content::document(&sum);
@@ -191,12 +196,12 @@ fn add(request: &Request) -> Value {
     result
 }
 
-fn sleep(request: &Request) -> Answer {
+fn sleep(request: &ScriptRequest) -> RequestOutcome {
     let ms = request.argument("ms").as_u64().unwrap_or(1000);
     if request.wait(Duration::from_millis(ms)) {
-        return request.stopped();
+        return request.cancelled_outcome();
     }
-    Answer::Result(content::text(format!("slept {ms} ms")))
+    RequestOutcome::Result(content::text(format!("slept {ms} ms")))
 }
 
 fn environment() -> Value {
@@ -211,7 +216,7 @@ fn environment() -> Value {
     content::document(&variables.into())
 }
 
-fn log(request: &Request) -> Value {
+fn log(request: &ScriptRequest) -> Value {
     let level = request.argument("level").as_str().unwrap_or("info");
     let threshold = if request.is_stateless() {
         // Without a level in its request a stateless client wants no messages.
@@ -236,7 +241,7 @@ fn log(request: &Request) -> Value {
     content::text("logged")
 }
 
-fn spawn_grandchild(request: &Request) -> Value {
+fn spawn_grandchild(request: &ScriptRequest) -> Value {
     let kind = if request.argument("detach") == true {
         Grandchild::Detached
     } else {
@@ -248,13 +253,13 @@ fn spawn_grandchild(request: &Request) -> Value {
     }
 }
 
-fn whole(value: &Value, default: usize) -> usize {
+fn integer_or(value: &Value, default: usize) -> usize {
     value
         .as_u64()
         .and_then(|number| usize::try_from(number).ok())
         .unwrap_or(default)
 }
 
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
+fn list_items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }

@@ -1,19 +1,21 @@
 //! The authorization server and what it protects, seen by a client that does each step by hand.
 
 mod discovery;
+mod dpop;
 mod faults;
 mod flow;
-mod machines;
-mod proof;
+mod noninteractive;
 mod refresh;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hermes_testkit::HttpServer;
-use hermes_testkit::authorization::{
-    AuthorizationServer, CallbackFault, Challenge, Client, Discovery, Endpoint, EndpointFault,
-    MetadataPlace, ProofOfPossession, RefreshTokens, Resource, Setup, TokenIssuer, browse,
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hermes_testkit::{
+    HttpServer,
+    authorization::{
+        AuthorizationServer, AuthorizationSetup, CallbackFault, Challenge, Discovery, Endpoint,
+        EndpointFault, MetadataLocation, ProofOfPossession, RefreshTokens, RegisteredClient,
+        Resource, TokenIssuer, browse,
+    },
 };
 use reqwest::redirect::Policy;
 use serde_json::{Value, json};
@@ -34,13 +36,13 @@ fn hash(text: &str) -> String {
 
 /// A status and the JSON that came with it.
 #[derive(Debug)]
-struct Reply {
+struct HttpReply {
     status: u16,
     body: Value,
     headers: reqwest::header::HeaderMap,
 }
 
-impl Reply {
+impl HttpReply {
     async fn read(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
@@ -65,8 +67,8 @@ impl Reply {
     }
 }
 
-async fn get(url: &str) -> Reply {
-    Reply::read(http().get(url).send().await.unwrap()).await
+async fn get(url: &str) -> HttpReply {
+    HttpReply::read(http().get(url).send().await.unwrap()).await
 }
 
 fn form(url: &str, fields: &[(&str, &str)]) -> reqwest::RequestBuilder {
@@ -78,26 +80,26 @@ fn form(url: &str, fields: &[(&str, &str)]) -> reqwest::RequestBuilder {
         .body(body.finish())
 }
 
-async fn post(url: &str, fields: &[(&str, &str)]) -> Reply {
-    Reply::read(form(url, fields).send().await.unwrap()).await
+async fn post(url: &str, fields: &[(&str, &str)]) -> HttpReply {
+    HttpReply::read(form(url, fields).send().await.unwrap()).await
 }
 
 /// An authorization server, an MCP server behind it, and a public client.
-struct Place {
+struct OAuthSetup {
     server: AuthorizationServer,
     mcp: HttpServer,
 }
 
-impl Place {
-    fn new(setup: Setup, resource: Resource) -> Self {
+impl OAuthSetup {
+    fn new(setup: AuthorizationSetup, resource: Resource) -> Self {
         let server = AuthorizationServer::start(setup);
-        server.register(Client::public("client"));
+        server.register(RegisteredClient::public("client"));
         let mcp = server.protect(resource);
         Self { server, mcp }
     }
 
     fn usual() -> Self {
-        Self::new(Setup::default(), Resource::default())
+        Self::new(AuthorizationSetup::default(), Resource::default())
     }
 
     fn url(&self, name: &str) -> String {
@@ -135,14 +137,14 @@ impl Place {
     }
 
     /// Asks the token endpoint, for this MCP server and by the public client.
-    async fn token(&self, fields: &[(&str, &str)]) -> Reply {
+    async fn token(&self, fields: &[(&str, &str)]) -> HttpReply {
         let resource = self.mcp.url();
         let mut all = vec![("client_id", "client"), ("resource", resource.as_str())];
         all.extend(fields);
         post(&self.url("token"), &all).await
     }
 
-    async fn redeem(&self, code: &str) -> Reply {
+    async fn redeem(&self, code: &str) -> HttpReply {
         self.token(&[
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -152,7 +154,7 @@ impl Place {
         .await
     }
 
-    async fn refresh(&self, token: &Value) -> Reply {
+    async fn refresh(&self, token: &Value) -> HttpReply {
         let token = token["refresh_token"].as_str().unwrap();
         self.token(&[("grant_type", "refresh_token"), ("refresh_token", token)])
             .await

@@ -1,12 +1,14 @@
 //! The HTTP front end, in the test's own process and as a program.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use hermes_testkit::{
-    Behaviour, Discover, Era, Fault, HttpServer, HttpTransport, Reply, STATELESS, Tls, Trouble,
-    binary, eventually,
+    Behaviour, DiscoverBehaviour, Era, Fault, FaultKind, HttpServer, HttpTransport, ReplyFormat,
+    STATELESS, Tls, binary, eventually,
 };
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
@@ -14,16 +16,16 @@ use serde_json::{Value, json};
 const ACCEPT: &str = "application/json, text/event-stream";
 
 /// Far longer than anything here takes, so that a busy machine fails no test.
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A legacy client.
-struct Legacy {
+struct LegacyClient {
     client: Client,
     url: String,
     session: String,
 }
 
-impl Legacy {
+impl LegacyClient {
     async fn connect(server: &HttpServer) -> Self {
         let client = Client::new();
         let url = server.url();
@@ -120,7 +122,7 @@ fn with_fault(fault: Fault) -> Behaviour {
 #[tokio::test]
 async fn a_legacy_session_lives_from_initialize_to_delete() {
     let server = HttpServer::start(Behaviour::new());
-    let client = Legacy::connect(&server).await;
+    let client = LegacyClient::connect(&server).await;
     let answer = message(client.call("echo", json!({ "text": "hello" })).await).await;
     assert_eq!(answer["result"]["content"][0]["text"], "hello");
 
@@ -151,11 +153,11 @@ async fn a_legacy_request_without_session_is_refused() {
 #[tokio::test]
 async fn replies_are_streams_or_json() {
     for (reply, kind) in [
-        (Reply::Sse, "text/event-stream"),
-        (Reply::Json, "application/json"),
+        (ReplyFormat::Sse, "text/event-stream"),
+        (ReplyFormat::Json, "application/json"),
     ] {
         let server = HttpServer::start(Behaviour::new().http(|http| http.reply = reply));
-        let client = Legacy::connect(&server).await;
+        let client = LegacyClient::connect(&server).await;
         let response = client.call("echo", json!({ "text": "a" })).await;
         assert_eq!(response.headers()["content-type"], kind);
         assert_eq!(message(response).await["result"]["content"][0]["text"], "a");
@@ -201,7 +203,8 @@ async fn headers_of_a_stateless_request_must_fit_its_body() {
 
 #[tokio::test]
 async fn stateless_errors_have_their_status() {
-    let server = HttpServer::start(Behaviour::new().discover(Discover::UnsupportedVersion));
+    let server =
+        HttpServer::start(Behaviour::new().discover(DiscoverBehaviour::UnsupportedVersion));
     let probe = stateless(&server.url(), "server/discover", None, json!({}));
     let response = probe.send().await.unwrap();
     assert_eq!(response.status(), 400);
@@ -223,12 +226,12 @@ async fn leaving_a_stateless_call_cancels_it() {
     let server = HttpServer::start(Behaviour::new());
     let params = json!({ "name": "sleep", "arguments": { "ms": 60_000 } });
     let call = stateless(&server.url(), "tools/call", Some("sleep"), params);
-    let arrived = eventually(SOON, || !server.requests().is_empty());
+    let arrived = eventually(TIMEOUT, || !server.requests().is_empty());
     tokio::select! {
         answer = call.send() => panic!("{answer:?}"),
         has_arrived = arrived => assert!(has_arrived),
     }
-    assert!(eventually(SOON, || server.requests()[0].abandoned).await);
+    assert!(eventually(TIMEOUT, || server.requests()[0].abandoned).await);
 }
 
 #[tokio::test]
@@ -258,7 +261,7 @@ async fn a_subscription_streams_changes() {
 #[tokio::test]
 async fn the_get_stream_carries_changes_to_legacy_clients() {
     let server = HttpServer::start(Behaviour::new().http(|http| http.retry_ms = Some(500)));
-    let client = Legacy::connect(&server).await;
+    let client = LegacyClient::connect(&server).await;
     let get = client
         .client
         .get(&client.url)
@@ -278,11 +281,11 @@ async fn the_get_stream_carries_changes_to_legacy_clients() {
 async fn the_first_session_is_forgotten_after_some_requests() {
     let server =
         HttpServer::start(Behaviour::new().http(|http| http.forget_session_after = Some(2)));
-    let first = Legacy::connect(&server).await;
+    let first = LegacyClient::connect(&server).await;
     for status in [200, 200, 404, 404] {
         assert_eq!(first.call("echo", json!({})).await.status(), status);
     }
-    let second = Legacy::connect(&server).await;
+    let second = LegacyClient::connect(&server).await;
     for _ in 0..4 {
         assert_eq!(second.call("echo", json!({})).await.status(), 200);
     }
@@ -290,8 +293,8 @@ async fn the_first_session_is_forgotten_after_some_requests() {
 
 #[tokio::test]
 async fn a_stream_can_be_cut_inside_an_event() {
-    let server = HttpServer::start(with_fault(Fault::on("echo", Trouble::Cut)));
-    let client = Legacy::connect(&server).await;
+    let server = HttpServer::start(with_fault(Fault::on("echo", FaultKind::Cut)));
+    let client = LegacyClient::connect(&server).await;
     let mut response = client.call("echo", json!({ "text": "hello" })).await;
     assert_eq!(response.status(), 200);
     let half = response.chunk().await.unwrap().unwrap();
@@ -301,8 +304,8 @@ async fn a_stream_can_be_cut_inside_an_event() {
 
 #[tokio::test]
 async fn an_answer_can_wait_for_the_client_to_return() {
-    let server = HttpServer::start(with_fault(Fault::on("echo", Trouble::Postpone(50))));
-    let client = Legacy::connect(&server).await;
+    let server = HttpServer::start(with_fault(Fault::on("echo", FaultKind::Postpone(50))));
+    let client = LegacyClient::connect(&server).await;
     let first = client.call("echo", json!({ "text": "later" })).await;
     let first = first.text().await.unwrap();
     let id = first.lines().next().unwrap().strip_prefix("id: ").unwrap();
@@ -319,7 +322,7 @@ async fn an_answer_can_wait_for_the_client_to_return() {
 #[tokio::test]
 async fn a_redirect_can_lead_to_another_origin() {
     let target = HttpServer::start(Behaviour::new());
-    let server = HttpServer::start(with_fault(Fault::always(Trouble::Redirect(target.url()))));
+    let server = HttpServer::start(with_fault(Fault::always(FaultKind::Redirect(target.url()))));
     let client = Client::new();
     let request = client
         .post(server.url())
@@ -336,23 +339,23 @@ async fn a_redirect_can_lead_to_another_origin() {
 #[tokio::test]
 async fn statuses_and_challenges_come_when_they_should() {
     let cases = [
-        (Trouble::Status(503), 503, None),
+        (FaultKind::Status(503), 503, None),
         (
-            Trouble::Unauthorized("Bearer realm=\"x\"".into()),
+            FaultKind::Unauthorized("Bearer realm=\"x\"".into()),
             401,
             Some("realm"),
         ),
         (
-            Trouble::InsufficientScope("write".into()),
+            FaultKind::InsufficientScope("write".into()),
             403,
             Some("scope=\"write\""),
         ),
-        (Trouble::Html, 200, None),
+        (FaultKind::Html, 200, None),
     ];
     for (trouble, status, challenge) in cases {
-        let is_page = trouble == Trouble::Html;
+        let is_page = trouble == FaultKind::Html;
         let server = HttpServer::start(with_fault(Fault::always(trouble).after(1).times(1)));
-        let client = Legacy::connect(&server).await;
+        let client = LegacyClient::connect(&server).await;
         let struck = client.call("echo", json!({})).await;
         assert_eq!(struck.status(), status);
         if let Some(challenge) = challenge {
@@ -377,7 +380,7 @@ async fn a_token_can_be_required() {
 
 #[tokio::test]
 async fn replies_can_be_huge_late_slow_or_missing() {
-    let huge = HttpServer::start(with_fault(Fault::always(Trouble::Oversized(1 << 20))));
+    let huge = HttpServer::start(with_fault(Fault::always(FaultKind::Oversized(1 << 20))));
     let body = reqwest::get(huge.url())
         .await
         .unwrap()
@@ -387,7 +390,7 @@ async fn replies_can_be_huge_late_slow_or_missing() {
     assert_eq!(body.len(), (1 << 20) + "data: \n\n".len());
 
     let initialize = request("initialize", &json!({ "protocolVersion": "2025-11-25" }));
-    for trouble in [Trouble::Delay(200), Trouble::Trickle(100, 100)] {
+    for trouble in [FaultKind::Delay(200), FaultKind::Trickle(100, 100)] {
         let slow = HttpServer::start(with_fault(Fault::always(trouble)));
         let begun = Instant::now();
         let answer = message(post(&Client::new(), &slow.url(), &initialize).await).await;
@@ -395,14 +398,14 @@ async fn replies_can_be_huge_late_slow_or_missing() {
         assert!(begun.elapsed() >= Duration::from_millis(200));
     }
 
-    let rude = HttpServer::start(with_fault(Fault::always(Trouble::Hangup)));
+    let rude = HttpServer::start(with_fault(Fault::always(FaultKind::Hangup)));
     assert!(reqwest::get(rude.url()).await.is_err());
 }
 
 #[tokio::test]
 async fn a_crash_closes_the_port_and_another_server_can_take_it() {
     let mut server = HttpServer::start(Behaviour::new());
-    let client = Legacy::connect(&server).await;
+    let client = LegacyClient::connect(&server).await;
     let params = json!({ "name": "crash" });
     let crash = client.client.post(&client.url).header("accept", ACCEPT);
     let crash = crash.header("mcp-session-id", &client.session);
@@ -412,13 +415,13 @@ async fn a_crash_closes_the_port_and_another_server_can_take_it() {
     assert!(reqwest::get(server.url()).await.is_err());
     let again = HttpServer::start_on(server.port(), Behaviour::new());
     assert_eq!(again.url(), server.url());
-    Legacy::connect(&again).await;
+    LegacyClient::connect(&again).await;
 }
 
 #[tokio::test]
 async fn the_last_answer_arrives_before_the_server_dies() {
     let mut server = HttpServer::start(Behaviour::new().calls(|calls| calls.die_after = Some(1)));
-    let client = Legacy::connect(&server).await;
+    let client = LegacyClient::connect(&server).await;
     let answer = message(client.call("echo", json!({ "text": "last" })).await).await;
     assert_eq!(answer["result"]["content"][0]["text"], "last");
     server.wait();

@@ -1,16 +1,20 @@
 //! The scripted model, as another program sees it.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
-use hermes_testkit::model::{Answer, Ending, ModelServer, Rule, Script, Usage};
-use hermes_testkit::{binary, eventually};
+use hermes_testkit::{
+    binary, eventually,
+    model::{ModelRule, ModelScript, ModelServer, ReplyEnding, ScriptedAnswer, ScriptedUsage},
+};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
 /// Far longer than anything here takes, so that a busy machine fails no test.
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn post(url: &str, body: &Value) -> Response {
     let request = Client::new().post(url).body(body.to_string());
@@ -25,7 +29,7 @@ async fn body(response: Response) -> Value {
     serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
 }
 
-fn says(text: &str) -> Value {
+fn user_message(text: &str) -> Value {
     json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": text }] })
 }
 
@@ -41,17 +45,18 @@ async fn events(response: Response) -> Vec<Value> {
 
 #[tokio::test]
 async fn chat_completions_are_streamed() {
-    let answer = Answer::calls([("a", json!({ "x": 1 })), ("b", json!({}))]).with(|reply| {
-        reply.text = vec!["Hel".into(), "lo".into()];
-        reply.usage = Some(Usage {
-            prompt: 3,
-            cached: 1,
-            completion: 2,
+    let answer =
+        ScriptedAnswer::calls([("a", json!({ "x": 1 })), ("b", json!({}))]).with(|reply| {
+            reply.text = vec!["Hel".into(), "lo".into()];
+            reply.usage = Some(ScriptedUsage {
+                prompt: 3,
+                cached: 1,
+                completion: 2,
+            });
         });
-    });
-    let server = ModelServer::start(Script::new([answer]));
+    let server = ModelServer::start(ModelScript::new([answer]));
     let url = format!("{}/chat/completions", server.base_url());
-    let events = events(post(&url, &says("hi")).await).await;
+    let events = events(post(&url, &user_message("hi")).await).await;
     let text: String = events
         .iter()
         .filter_map(|event| event["choices"][0]["delta"]["content"].as_str())
@@ -70,9 +75,9 @@ async fn chat_completions_are_streamed() {
 
 #[tokio::test]
 async fn anthropic_messages_are_streamed() {
-    let server = ModelServer::start(Script::new([Answer::pieces(["Hel", "lo"])]));
+    let server = ModelServer::start(ModelScript::new([ScriptedAnswer::pieces(["Hel", "lo"])]));
     let url = format!("{}/v1/messages", server.origin());
-    let events = events(post(&url, &says("hi")).await).await;
+    let events = events(post(&url, &user_message("hi")).await).await;
     let kinds: Vec<_> = events
         .iter()
         .filter_map(|event| event["type"].as_str())
@@ -94,8 +99,8 @@ async fn anthropic_messages_are_streamed() {
 
 #[tokio::test]
 async fn without_a_stream_the_reply_is_whole() {
-    let server = ModelServer::start(Script::echo());
-    let mut request = says("hello");
+    let server = ModelServer::start(ModelScript::echo());
+    let mut request = user_message("hello");
     request["stream"] = false.into();
     let chat = post(&format!("{}/chat/completions", server.origin()), &request).await;
     assert_eq!(
@@ -108,17 +113,18 @@ async fn without_a_stream_the_reply_is_whole() {
 
 #[tokio::test]
 async fn rules_come_before_answers_and_echo_after_them() {
-    let mut script = Script::new([Answer::text("first")]).rule("magic", Answer::text("rule"));
-    script.rules.push(Rule {
+    let mut script = ModelScript::new([ScriptedAnswer::text("first")])
+        .rule("magic", ScriptedAnswer::text("rule"));
+    script.rules.push(ModelRule {
         contains: "once".into(),
-        answer: Answer::status(500, "oops"),
+        answer: ScriptedAnswer::status(500, "oops"),
         times: Some(1),
     });
     let server = ModelServer::start(script);
     let url = format!("{}/chat/completions", server.base_url());
     let mut answers = Vec::new();
     for text in ["magic", "once", "once", "magic", "more"] {
-        let mut request = says(text);
+        let mut request = user_message(text);
         request["stream"] = false.into();
         let answer = body(post(&url, &request).await).await;
         let text = answer["choices"][0]["message"]["content"].as_str();
@@ -138,35 +144,43 @@ async fn rules_come_before_answers_and_echo_after_them() {
 
 #[tokio::test]
 async fn keys_models_and_refusals() {
-    let server = ModelServer::start(Script {
+    let server = ModelServer::start(ModelScript {
         refuse_others: true,
-        ..Script::new([Answer::too_many_requests("7"), Answer::Overflow]).with_models(["m"])
+        ..ModelScript::new([
+            ScriptedAnswer::too_many_requests("7"),
+            ScriptedAnswer::Overflow,
+        ])
+        .with_models(["m"])
     });
     let url = format!("{}/chat/completions", server.base_url());
-    let refused = post(&url, &says("hi")).await;
+    let refused = post(&url, &user_message("hi")).await;
     assert_eq!(refused.status(), 429);
     assert_eq!(refused.headers()["retry-after"], "7");
-    let full = body(post(&url, &says("hi")).await).await;
+    let full = body(post(&url, &user_message("hi")).await).await;
     assert_eq!(full["error"]["code"], "context_length_exceeded");
-    let mut other = says("hi");
+    let mut other = user_message("hi");
     other["model"] = "n".into();
     assert_eq!(post(&url, &other).await.status(), 404);
 
-    let locked = ModelServer::start(Script::echo().with_key("secret"));
+    let locked = ModelServer::start(ModelScript::echo().with_key("secret"));
     let url = format!("{}/v1/messages", locked.origin());
-    assert_eq!(post(&url, &says("hi")).await.status(), 401);
+    assert_eq!(post(&url, &user_message("hi")).await.status(), 401);
     let request = Client::new().post(&url).header("x-api-key", "secret");
-    let response = request.body(says("hi").to_string()).send().await.unwrap();
+    let response = request
+        .body(user_message("hi").to_string())
+        .send()
+        .await
+        .unwrap();
     assert_eq!(response.status(), 200);
 }
 
 #[tokio::test]
 async fn streams_break_off_as_told() {
-    for (ending, is_error) in [(Ending::Early, false), (Ending::Cut, true)] {
-        let answer = Answer::text("Hel").with(|reply| reply.ending = ending);
-        let server = ModelServer::start(Script::new([answer]));
+    for (ending, is_error) in [(ReplyEnding::Early, false), (ReplyEnding::Cut, true)] {
+        let answer = ScriptedAnswer::text("Hel").with(|reply| reply.ending = ending);
+        let server = ModelServer::start(ModelScript::new([answer]));
         let url = format!("{}/chat/completions", server.base_url());
-        let text = post(&url, &says("hi")).await.text().await;
+        let text = post(&url, &user_message("hi")).await.text().await;
         assert_eq!(text.is_err(), is_error);
         assert!(text.is_err() || !text.unwrap().contains("[DONE]"));
     }
@@ -174,24 +188,24 @@ async fn streams_break_off_as_told() {
 
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed() {
-    let server = ModelServer::start(Script::new([Answer::Silence]));
+    let server = ModelServer::start(ModelScript::new([ScriptedAnswer::Silence]));
     let url = format!("{}/chat/completions", server.base_url());
-    let body = says("hi");
-    let arrived = eventually(SOON, || !server.requests().is_empty());
+    let body = user_message("hi");
+    let arrived = eventually(TIMEOUT, || !server.requests().is_empty());
     tokio::select! {
         answer = post(&url, &body) => panic!("{answer:?}"),
         has_arrived = arrived => assert!(has_arrived),
     }
     let left = || server.requests().iter().any(|request| request.abandoned);
-    assert!(eventually(SOON, left).await);
+    assert!(eventually(TIMEOUT, left).await);
 }
 
 #[tokio::test]
 async fn models_are_listed_in_both_ways() {
-    let server = ModelServer::start(Script {
+    let server = ModelServer::start(ModelScript {
         ollama: true,
         loaded: vec!["b".into()],
-        ..Script::echo().with_models(["a", "b"])
+        ..ModelScript::echo().with_models(["a", "b"])
     });
     let list = body(get(&format!("{}/v1/models", server.origin())).await).await;
     assert_eq!(list["data"][1]["id"], "b");
@@ -199,14 +213,15 @@ async fn models_are_listed_in_both_ways() {
     assert_eq!(tags["models"][0]["name"], "a");
     let loaded = body(get(&format!("{}/api/ps", server.origin())).await).await;
     assert_eq!(loaded["models"][0]["name"], "b");
-    let plain = ModelServer::start(Script::echo());
+    let plain = ModelServer::start(ModelScript::echo());
     let tags = get(&format!("{}/api/tags", plain.origin())).await;
     assert_eq!(tags.status(), 404);
 }
 
 #[tokio::test]
 async fn the_program_prints_its_address_and_follows_its_script() {
-    let script = serde_json::to_string(&Script::new([Answer::text("scripted")])).unwrap();
+    let script =
+        serde_json::to_string(&ModelScript::new([ScriptedAnswer::text("scripted")])).unwrap();
     let mut child = Command::new(binary("testkit-model"))
         .arg(script)
         .stdout(Stdio::piped())
@@ -216,7 +231,7 @@ async fn the_program_prints_its_address_and_follows_its_script() {
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut url)
         .unwrap();
-    let mut request = says("hi");
+    let mut request = user_message("hi");
     request["stream"] = false.into();
     let answer = body(post(&format!("{}/chat/completions", url.trim()), &request).await).await;
     child.kill().unwrap();

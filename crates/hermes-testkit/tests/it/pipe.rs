@@ -1,21 +1,23 @@
 //! A client that speaks to a child process line by line.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
 
 use hermes_testkit::{Behaviour, binary};
 use serde_json::{Value, json};
 
-pub(crate) struct Pipe {
+pub(crate) struct PipedServer {
     pub(crate) child: Child,
     pub(crate) stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     next_id: u64,
 }
 
-impl Pipe {
+impl PipedServer {
     pub(crate) fn start(behaviour: &Behaviour) -> Self {
         let (command, arguments) = behaviour.stdio_command(&binary("testkit-stdio"));
         Self::spawn(Command::new(command).args(arguments))
@@ -94,7 +96,7 @@ impl Pipe {
     }
 }
 
-impl Drop for Pipe {
+impl Drop for PipedServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,8 +1,10 @@
 //! `testkit-stdio` and `testkit-pipe` as child processes.
 
-use std::io::Read;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::{
+    io::Read,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use hermes_testkit::{
     Behaviour, Era, ExitAtStart, Grandchild, OversizedLine, STATELESS, binary, process_exists,
@@ -10,9 +12,9 @@ use hermes_testkit::{
 };
 use serde_json::json;
 
-use crate::pipe::Pipe;
+use crate::pipe::PipedServer;
 
-const SOON: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends a signal by name, for instance `TERM`.
 fn signal(name: &str, pid: u32) {
@@ -25,7 +27,7 @@ fn signal(name: &str, pid: u32) {
 
 #[test]
 fn a_legacy_client_is_served_until_stdin_closes() {
-    let mut server = Pipe::start(&Behaviour::new());
+    let mut server = PipedServer::start(&Behaviour::new());
     assert_eq!(
         server.initialize()["result"]["protocolVersion"],
         "2025-11-25"
@@ -37,7 +39,7 @@ fn a_legacy_client_is_served_until_stdin_closes() {
 
 #[test]
 fn a_crash_ends_the_process_in_the_middle_of_a_call() {
-    let mut server = Pipe::start(&Behaviour::new());
+    let mut server = PipedServer::start(&Behaviour::new());
     server.initialize();
     server.send(r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"crash"}}"#);
     assert_eq!(server.line(), None);
@@ -48,7 +50,7 @@ fn a_crash_ends_the_process_in_the_middle_of_a_call() {
 fn everything_received_is_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let record = directory.path().join("record");
-    let mut server = Pipe::start(&Behaviour::new().record(&record));
+    let mut server = PipedServer::start(&Behaviour::new().record(&record));
     server.initialize();
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#);
     server.send("this is not JSON");
@@ -72,7 +74,7 @@ fn junk_and_floods_precede_a_working_server() {
         process.junk_stdout = vec!["Welcome!".to_owned()];
         process.stderr_flood = 10_000;
     });
-    let mut server = Pipe::start(&behaviour);
+    let mut server = PipedServer::start(&behaviour);
     assert_eq!(server.line().as_deref(), Some("Welcome!"));
     server.initialize();
     server.stdin = None;
@@ -90,7 +92,7 @@ fn a_server_can_exit_or_delay_at_start() {
             stderr: "no licence".to_owned(),
         });
     });
-    let mut server = Pipe::start(&behaviour);
+    let mut server = PipedServer::start(&behaviour);
     let mut errors = String::new();
     let mut stderr = server.child.stderr.take().unwrap();
     stderr.read_to_string(&mut errors).unwrap();
@@ -98,7 +100,8 @@ fn a_server_can_exit_or_delay_at_start() {
     assert_eq!(server.finish(), Some(7));
 
     let begun = Instant::now();
-    let mut slow = Pipe::start(&Behaviour::new().process(|process| process.start_delay_ms = 300));
+    let mut slow =
+        PipedServer::start(&Behaviour::new().process(|process| process.start_delay_ms = 300));
     slow.initialize();
     assert!(begun.elapsed() >= Duration::from_millis(300));
 }
@@ -111,7 +114,7 @@ fn a_line_can_be_far_too_long() {
             instead_of: "big".to_owned(),
         });
     });
-    let mut server = Pipe::start(&behaviour);
+    let mut server = PipedServer::start(&behaviour);
     server.initialize();
     server.send(r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"big"}}"#);
     assert_eq!(server.line().unwrap().len(), 17 << 20);
@@ -127,7 +130,7 @@ fn a_stubborn_server_survives_a_closed_stdin_and_sigterm() {
         process.ignore_stdin_close = true;
         process.ignore_sigterm = true;
     });
-    let mut server = Pipe::start(&behaviour);
+    let mut server = PipedServer::start(&behaviour);
     server.initialize();
     server.stdin = None;
     let pid = server.child.id();
@@ -144,7 +147,7 @@ fn grandchildren_outlive_their_server() {
         process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
         process.pid_file = Some(pids.clone());
     });
-    let mut server = Pipe::start(&behaviour);
+    let mut server = PipedServer::start(&behaviour);
     server.initialize();
     let pids: Vec<u32> = std::fs::read_to_string(&pids)
         .unwrap()
@@ -162,7 +165,7 @@ fn grandchildren_outlive_their_server() {
     for pid in [pids[1], pids[2], late] {
         assert!(process_exists(pid));
         signal("KILL", pid);
-        assert!(wait_until(SOON, || !process_exists(pid)));
+        assert!(wait_until(TIMEOUT, || !process_exists(pid)));
     }
 }
 
@@ -174,7 +177,12 @@ fn the_era_changes_between_two_starts() {
         Era::Legacy,
         directory.path().join("starts"),
     );
-    let is_refused = || Pipe::start(&behaviour).initialize().get("error").is_some();
+    let is_refused = || {
+        PipedServer::start(&behaviour)
+            .initialize()
+            .get("error")
+            .is_some()
+    };
     assert!(is_refused());
     assert!(!is_refused());
 }
@@ -185,7 +193,7 @@ fn the_environment_is_what_the_parent_gave() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap();
     command.env_clear().env("ONLY", "this").current_dir(&path);
-    let mut server = Pipe::spawn(&mut command);
+    let mut server = PipedServer::spawn(&mut command);
     server.initialize();
     assert_eq!(server.call("environment", &json!({})), r#"{"ONLY":"this"}"#);
     assert_eq!(server.call("cwd", &json!({})), path.display().to_string());
@@ -194,7 +202,7 @@ fn the_environment_is_what_the_parent_gave() {
 #[test]
 fn the_fast_echo_serves_beside_the_script() {
     let mut command = Command::new(binary("testkit-stdio"));
-    let mut server = Pipe::spawn(command.arg("--echo"));
+    let mut server = PipedServer::spawn(command.arg("--echo"));
     server.initialize();
     assert_eq!(server.call("echo", &json!({ "text": "fast" })), "fast");
     assert_eq!(server.call("counter", &json!({})), "1");
@@ -202,7 +210,7 @@ fn the_fast_echo_serves_beside_the_script() {
 
 #[test]
 fn the_pipe_returns_every_line() {
-    let mut pipe = Pipe::spawn(&mut Command::new(binary("testkit-pipe")));
+    let mut pipe = PipedServer::spawn(&mut Command::new(binary("testkit-pipe")));
     pipe.send("anything");
     assert_eq!(pipe.line().as_deref(), Some("anything"));
     assert_eq!(pipe.finish(), Some(0));
@@ -210,7 +218,7 @@ fn the_pipe_returns_every_line() {
 
 #[test]
 fn a_stateless_client_needs_no_handshake() {
-    let mut server = Pipe::start(&Behaviour::new().era(Era::Stateless));
+    let mut server = PipedServer::start(&Behaviour::new().era(Era::Stateless));
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": STATELESS,
         "io.modelcontextprotocol/clientCapabilities": {},

@@ -6,7 +6,7 @@ use super::{INSTALL_DIR, Manifest};
 
 /// One program to run to its end. There is no shell between.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct InstallStep {
     pub program: String,
     pub args: Vec<String>,
     /// Where it runs; `None`: anywhere.
@@ -14,12 +14,12 @@ pub struct Step {
 }
 
 /// The steps that put a server into `install_dir`, which must not exist yet. None for a server that is a package.
-pub fn install_steps(manifest: &Manifest, install_dir: &Path) -> Vec<Step> {
+pub fn install_steps(manifest: &Manifest, install_dir: &Path) -> Vec<InstallStep> {
     let Some(install) = &manifest.install else {
         return Vec::new();
     };
     let directory = install_dir.display().to_string();
-    let git = |args: &[&str], directory: Option<&Path>| Step {
+    let git = |args: &[&str], directory: Option<&Path>| InstallStep {
         program: "git".to_owned(),
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         directory: directory.map(Path::to_owned),
@@ -33,7 +33,7 @@ pub fn install_steps(manifest: &Manifest, install_dir: &Path) -> Vec<Step> {
         let mut words = command
             .iter()
             .map(|word| word.replace(&format!("${{{INSTALL_DIR}}}"), &directory));
-        Some(Step {
+        Some(InstallStep {
             program: words.next()?,
             args: words.collect(),
             directory: Some(install_dir.to_owned()),

@@ -26,7 +26,7 @@ pub struct Manifest {
     pub transport: Transport,
     /// What the user is asked.
     #[serde(default)]
-    pub prompts: Vec<Prompt>,
+    pub prompts: Vec<ManifestPrompt>,
     /// Which tools to offer.
     #[serde(default)]
     pub tools: ToolChoice,
@@ -69,7 +69,7 @@ impl Transport {
 /// A question for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Prompt {
+pub struct ManifestPrompt {
     /// The variable the answer is for.
     pub variable: String,
     /// What to ask.

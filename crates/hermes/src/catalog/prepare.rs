@@ -9,7 +9,7 @@ use crate::import::{Variable, VariableKind};
 
 /// An entry to be saved, and what `.env` has to say for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Prepared {
+pub struct PreparedEntry {
     /// The entry as it will be written; secrets are `${NAME}`.
     pub entry: Value,
     /// The secrets.
@@ -18,29 +18,33 @@ pub struct Prepared {
 
 /// Fills a manifest in. `answers` are by the prompts' variables; an empty answer counts as none. `install_dir` is needed
 /// for servers that are installed from their repository.
-pub fn prepare(
+pub fn prepare_entry(
     manifest: &Manifest,
     answers: &BTreeMap<String, String>,
     install_dir: Option<&Path>,
-) -> Result<Prepared, CatalogError> {
-    let (filling, variables) = fill(manifest, answers, install_dir)?;
+) -> Result<PreparedEntry, CatalogError> {
+    let (filling, variables) = collect_values(manifest, answers, install_dir)?;
     let transport = &manifest.transport;
     let mut entry = Map::new();
     if let Some(command) = transport
         .command
         .as_deref()
-        .and_then(|text| filling.text(text))
+        .and_then(|text| filling.fill_text(text))
     {
         entry.insert("command".to_owned(), command.into());
         let args: Vec<_> = transport
             .args
             .iter()
-            .filter_map(|arg| filling.text(arg))
+            .filter_map(|arg| filling.fill_text(arg))
             .collect();
         insert_list(&mut entry, "args", args);
         insert_texts(&mut entry, "env", &transport.env, &filling);
     }
-    if let Some(url) = transport.url.as_deref().and_then(|text| filling.text(text)) {
+    if let Some(url) = transport
+        .url
+        .as_deref()
+        .and_then(|text| filling.fill_text(text))
+    {
         entry.insert("url".to_owned(), url.into());
         insert_texts(&mut entry, "headers", &transport.headers, &filling);
     }
@@ -57,18 +61,18 @@ pub fn prepare(
     if !tools.is_empty() {
         entry.insert("tools".to_owned(), tools.into());
     }
-    Ok(Prepared {
+    Ok(PreparedEntry {
         entry: entry.into(),
         variables,
     })
 }
 
 /// What stands for each variable; `None` for an optional one without an answer.
-struct Filling<'a>(BTreeMap<&'a str, Option<String>>);
+struct TemplateValues<'a>(BTreeMap<&'a str, Option<String>>);
 
-impl Filling<'_> {
+impl TemplateValues<'_> {
     /// The text filled in, or nothing if it speaks of something the user left open.
-    fn text(&self, template: &str) -> Option<String> {
+    fn fill_text(&self, template: &str) -> Option<String> {
         let mut text = template.to_owned();
         for name in variables_in(template) {
             let value = self.0.get(name)?.as_ref()?;
@@ -78,11 +82,11 @@ impl Filling<'_> {
     }
 }
 
-fn fill<'a>(
+fn collect_values<'a>(
     manifest: &'a Manifest,
     answers: &BTreeMap<String, String>,
     install_dir: Option<&Path>,
-) -> Result<(Filling<'a>, Vec<Variable>), CatalogError> {
+) -> Result<(TemplateValues<'a>, Vec<Variable>), CatalogError> {
     let mut filling = BTreeMap::new();
     let mut variables = Vec::new();
     for prompt in &manifest.prompts {
@@ -119,7 +123,7 @@ fn fill<'a>(
         };
         filling.insert(INSTALL_DIR, Some(directory.display().to_string()));
     }
-    Ok((Filling(filling), variables))
+    Ok((TemplateValues(filling), variables))
 }
 
 fn insert_list(entry: &mut Map<String, Value>, key: &str, list: Vec<String>) {
@@ -132,11 +136,11 @@ fn insert_texts(
     entry: &mut Map<String, Value>,
     key: &str,
     texts: &BTreeMap<String, String>,
-    filling: &Filling<'_>,
+    filling: &TemplateValues<'_>,
 ) {
     let filled = texts
         .iter()
-        .filter_map(|(name, text)| Some((name.clone(), filling.text(text)?.into())));
+        .filter_map(|(name, text)| Some((name.clone(), filling.fill_text(text)?.into())));
     let filled: Map<_, _> = filled.collect();
     if !filled.is_empty() {
         entry.insert(key.to_owned(), filled.into());
@@ -180,7 +184,7 @@ install: { repository: 'https://example.com/notes.git', reference: v1.2.0, comma
             ("PROXY", "http://p"),
             ("ZONE", ""),
         ]);
-        let prepared = prepare(&manifest, &answers, Some(Path::new("/opt/notes"))).unwrap();
+        let prepared = prepare_entry(&manifest, &answers, Some(Path::new("/opt/notes"))).unwrap();
         assert_eq!(
             prepared.entry,
             json!({
@@ -201,11 +205,11 @@ install: { repository: 'https://example.com/notes.git', reference: v1.2.0, comma
     #[test]
     fn a_required_answer_and_the_directory_are_asked_for() {
         let manifest = Manifest::parse(MANIFEST).unwrap();
-        let error = prepare(&manifest, &answers([]), Some(Path::new("/x"))).unwrap_err();
+        let error = prepare_entry(&manifest, &answers([]), Some(Path::new("/x"))).unwrap_err();
         assert!(
             matches!(error, CatalogError::Unanswered { variable, .. } if variable == "NOTES_TOKEN")
         );
-        let error = prepare(&manifest, &answers([("NOTES_TOKEN", "t")]), None).unwrap_err();
+        let error = prepare_entry(&manifest, &answers([("NOTES_TOKEN", "t")]), None).unwrap_err();
         assert!(matches!(error, CatalogError::NoInstallDirectory { .. }));
     }
 }

@@ -6,14 +6,12 @@ use hermes_agent::{message::ToolCall, printable::printable, tool::ToolOutput};
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
-use super::{
-    strip,
-    style::{Attribute, Colour, Paint, Style},
-};
+use super::style::{Attribute, Colour, ColourMode, Style};
+use crate::chat::truncate;
 
 /// A call that is under way.
 #[derive(Debug, Clone)]
-pub(crate) struct Running {
+pub(crate) struct RunningCall {
     pub(crate) id: String,
     name: String,
     arguments: String,
@@ -24,34 +22,34 @@ pub(crate) struct Running {
 /// The frames of the spinner of a running call.
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 /// How long one frame is shown.
-pub(crate) const SPIN: Duration = Duration::from_millis(100);
+pub(crate) const SPINNER_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest an argument is shown.
-const LONGEST_VALUE: usize = 60;
+const MAX_VALUE_LENGTH: usize = 60;
 /// The most lines of a result that are shown with details.
-const DETAIL_LINES: usize = 40;
+const MAX_DETAIL_LINES: usize = 40;
 
-impl Running {
+impl RunningCall {
     pub(crate) fn new(call: &ToolCall) -> Self {
         Self {
             id: call.id.clone(),
-            name: strip::one_line(&call.name, LONGEST_VALUE),
-            arguments: arguments(&call.arguments),
+            name: truncate::first_line(&call.name, MAX_VALUE_LENGTH),
+            arguments: render_arguments(&call.arguments),
             began: Instant::now(),
             progress: String::new(),
         }
     }
 
     /// Sets its progress.
-    pub(crate) fn report(&mut self, line: &str) {
-        self.progress = strip::one_line(line, 200);
+    pub(crate) fn set_progress(&mut self, line: &str) {
+        self.progress = truncate::first_line(line, 200);
     }
 
     /// The line while it runs, not wider than the terminal: a line that wraps could not be drawn over.
-    pub(crate) fn line(&self, paint: Paint, width: usize) -> String {
+    pub(crate) fn render(&self, paint: ColourMode, width: usize) -> String {
         let spent = self.began.elapsed();
-        let picture = spent.as_millis() / SPIN.as_millis();
+        let picture = spent.as_millis() / SPINNER_INTERVAL.as_millis();
         let picture = SPINNER[usize::try_from(picture).unwrap_or(0) % SPINNER.len()];
-        let mut line = Line::new(paint, width);
+        let mut line = CallLine::new(paint, width);
         line.add(Style::PLAIN.coloured(Colour::Cyan), &picture.to_string());
         line.add(Style::bold(), &self.name);
         line.add(Style::faint(), &format!("{} s", spent.as_secs()));
@@ -62,11 +60,11 @@ impl Running {
 }
 
 /// The line of a call that has ended.
-pub(crate) fn ended(
+pub(crate) fn render_ended(
     call: &ToolCall,
     output: &ToolOutput,
     took: Duration,
-    paint: Paint,
+    paint: ColourMode,
     width: usize,
 ) -> String {
     let (mark, colour) = if output.is_error {
@@ -74,18 +72,21 @@ pub(crate) fn ended(
     } else {
         ("✓", Colour::Green)
     };
-    let mut line = Line::new(paint, width);
+    let mut line = CallLine::new(paint, width);
     line.add(Style::PLAIN.coloured(colour), mark);
-    line.add(Style::bold(), &strip::one_line(&call.name, LONGEST_VALUE));
+    line.add(
+        Style::bold(),
+        &truncate::first_line(&call.name, MAX_VALUE_LENGTH),
+    );
     // Half of the room is for what came of it.
-    let result = result(output);
+    let result = summarize_result(output);
     let room = width.saturating_sub(call.name.width() + 14);
-    let shown = arguments(&call.arguments);
+    let shown = render_arguments(&call.arguments);
     line.add(
         Style::faint(),
-        &strip::cut(&shown, (room / 2).max(room.saturating_sub(result.width()))),
+        &truncate::truncate_line(&shown, (room / 2).max(room.saturating_sub(result.width()))),
     );
-    line.add(Style::faint(), &duration(took));
+    line.add(Style::faint(), &format_duration(took));
     let style = if output.is_error {
         Style::PLAIN.coloured(Colour::Red)
     } else {
@@ -96,20 +97,24 @@ pub(crate) fn ended(
 }
 
 /// Arguments and result in full, as far as that can be read: for `-v`.
-pub(crate) fn details(call: &ToolCall, output: &ToolOutput, paint: Paint) -> Vec<String> {
+pub(crate) fn render_details(
+    call: &ToolCall,
+    output: &ToolOutput,
+    paint: ColourMode,
+) -> Vec<String> {
     let pretty = |text: &str| match serde_json::from_str::<Value>(text) {
         Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| text.to_owned()),
         Err(_) => text.to_owned(),
     };
     let mut lines = Vec::new();
-    for text in [pretty(&call.arguments), pretty(plain(&output.text))] {
+    for text in [pretty(&call.arguments), pretty(strip_frame(&output.text))] {
         let text = printable(&text);
         let all: Vec<&str> = text.lines().collect();
         let style = Style::PLAIN.with(Attribute::Faint);
-        let shown = all.iter().take(DETAIL_LINES);
+        let shown = all.iter().take(MAX_DETAIL_LINES);
         lines.extend(shown.map(|line| paint.paint(style, &format!("    {line}"))));
-        if all.len() > DETAIL_LINES {
-            let more = format!("    … {} lines more", all.len() - DETAIL_LINES);
+        if all.len() > MAX_DETAIL_LINES {
+            let more = format!("    … {} lines more", all.len() - MAX_DETAIL_LINES);
             lines.push(paint.paint(style, &more));
         }
     }
@@ -117,13 +122,13 @@ pub(crate) fn details(call: &ToolCall, output: &ToolOutput, paint: Paint) -> Vec
 }
 
 /// `key=value` pairs.
-pub(crate) fn arguments(text: &str) -> String {
+pub(crate) fn render_arguments(text: &str) -> String {
     let Ok(Value::Object(arguments)) = serde_json::from_str::<Value>(text) else {
-        return strip::one_line(text, LONGEST_VALUE);
+        return truncate::first_line(text, MAX_VALUE_LENGTH);
     };
     let pair = |(key, value): (&String, &Value)| {
         let value = match value {
-            Value::String(text) => strip::one_line(text, LONGEST_VALUE),
+            Value::String(text) => truncate::first_line(text, MAX_VALUE_LENGTH),
             Value::Array(items) => format!("[{}]", items.len()),
             Value::Object(members) => format!("{{{}}}", members.len()),
             other => other.to_string(),
@@ -133,16 +138,16 @@ pub(crate) fn arguments(text: &str) -> String {
         } else {
             value
         };
-        format!("{}={value}", strip::one_line(key, LONGEST_VALUE))
+        format!("{}={value}", truncate::first_line(key, MAX_VALUE_LENGTH))
     };
     arguments.iter().map(pair).collect::<Vec<_>>().join(" ")
 }
 
 /// The result of a call, in a few words.
-fn result(output: &ToolOutput) -> String {
-    let text = plain(&output.text);
+fn summarize_result(output: &ToolOutput) -> String {
+    let text = strip_frame(&output.text);
     let line = match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(members)) => from_members(&members),
+        Ok(Value::Object(members)) => summarize_members(&members),
         Ok(Value::String(text)) => text,
         Ok(Value::Array(items)) => format!("{} items", items.len()),
         _ => text.to_owned(),
@@ -153,10 +158,10 @@ fn result(output: &ToolOutput) -> String {
     } else {
         String::new()
     };
-    format!("{}{more}", strip::one_line(&line, 200))
+    format!("{}{more}", truncate::first_line(&line, 200))
 }
 
-fn from_members(members: &Map<String, Value>) -> String {
+fn summarize_members(members: &Map<String, Value>) -> String {
     let code = members.get("exit_code").and_then(Value::as_i64);
     let prefix = match code {
         Some(code) if code != 0 => format!("exit {code}: "),
@@ -168,7 +173,7 @@ fn from_members(members: &Map<String, Value>) -> String {
         match members.get(key) {
             Some(Value::String(text)) if !text.trim().is_empty() => return prefix + text,
             Some(Value::Object(inner)) if !inner.is_empty() => {
-                return prefix + &from_members(inner);
+                return prefix + &summarize_members(inner);
             }
             _ => {}
         }
@@ -179,14 +184,14 @@ fn from_members(members: &Map<String, Value>) -> String {
     let short = |(key, value): (&String, &Value)| match value {
         Value::Array(items) => format!("{key}: {}", items.len()),
         Value::Object(members) => format!("{key}: {{{}}}", members.len()),
-        Value::String(text) => format!("{key}: {}", strip::one_line(text, 30)),
+        Value::String(text) => format!("{key}: {}", truncate::first_line(text, 30)),
         other => format!("{key}: {other}"),
     };
     members.iter().map(short).collect::<Vec<_>>().join(", ")
 }
 
 /// The text without the frame that marks it as untrusted for the model.
-fn plain(text: &str) -> &str {
+fn strip_frame(text: &str) -> &str {
     let inner = text
         .strip_prefix("<untrusted_tool_result")
         .and_then(|rest| rest.split_once('\n'))
@@ -196,7 +201,7 @@ fn plain(text: &str) -> &str {
 }
 
 /// `3 ms`, `1.2 s`, `4 min 10 s`.
-pub(crate) fn duration(took: Duration) -> String {
+pub(crate) fn format_duration(took: Duration) -> String {
     match took.as_millis() {
         millis @ 0..1000 => format!("{millis} ms"),
         millis @ 1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
@@ -205,28 +210,28 @@ pub(crate) fn duration(took: Duration) -> String {
 }
 
 /// Parts of a line with a space between them, cut where the room ends.
-struct Line {
-    paint: Paint,
-    room: usize,
+struct CallLine {
+    paint: ColourMode,
+    columns_left: usize,
     text: String,
 }
 
-impl Line {
-    fn new(paint: Paint, width: usize) -> Self {
+impl CallLine {
+    fn new(paint: ColourMode, width: usize) -> Self {
         Self {
             paint,
-            room: width,
+            columns_left: width,
             text: String::new(),
         }
     }
 
     fn add(&mut self, style: Style, part: &str) {
         let between = if self.text.is_empty() { "" } else { " " };
-        if part.is_empty() || self.room <= between.len() {
+        if part.is_empty() || self.columns_left <= between.len() {
             return;
         }
-        let part = strip::cut(part, self.room - between.len());
-        self.room -= between.len() + part.width();
+        let part = truncate::truncate_line(part, self.columns_left - between.len());
+        self.columns_left -= between.len() + part.width();
         self.text.push_str(between);
         self.text.push_str(&self.paint.paint(style, &part));
     }
@@ -244,7 +249,7 @@ mod tests {
 
     fn line(arguments: &Value, output: &ToolOutput, width: usize) -> String {
         let took = Duration::from_millis(1234);
-        ended(&call(arguments), output, took, Paint::Plain, width)
+        render_ended(&call(arguments), output, took, ColourMode::Plain, width)
     }
 
     #[test]
@@ -291,18 +296,18 @@ mod tests {
             (json!("text"), "text"),
         ] {
             assert_eq!(
-                result(&ToolOutput::text(text.to_string())),
+                summarize_result(&ToolOutput::text(text.to_string())),
                 expected,
                 "{text}"
             );
         }
-        let wrapped = hermes_agent::toolbox::wrap(
+        let wrapped = hermes_agent::toolbox::wrap_untrusted(
             "s",
             json!({"result": "it is sunny today, and warm"}).to_string(),
         );
         assert!(wrapped.starts_with('<'));
         assert_eq!(
-            result(&ToolOutput::text(wrapped)),
+            summarize_result(&ToolOutput::text(wrapped)),
             "it is sunny today, and warm"
         );
     }
@@ -310,18 +315,18 @@ mod tests {
     #[test]
     fn details_are_indented_and_limited() {
         let output = ToolOutput::text("line\n".repeat(100));
-        let lines = details(&call(&json!({"a": 1})), &output, Paint::Plain);
+        let lines = render_details(&call(&json!({"a": 1})), &output, ColourMode::Plain);
         assert_eq!(lines[1], "      \"a\": 1");
         assert_eq!(lines.last().unwrap(), "    … 60 lines more");
     }
 
     #[test]
     fn a_running_call_shows_its_progress() {
-        let mut running = Running::new(&call(&json!({"n": 1})));
-        running.report("half\x1b[2J way");
-        let line = running.line(Paint::Plain, 80);
+        let mut running = RunningCall::new(&call(&json!({"n": 1})));
+        running.set_progress("half\x1b[2J way");
+        let line = running.render(ColourMode::Plain, 80);
         assert!(line.ends_with("mcp_files_read 0 s half way n=1"), "{line}");
-        assert!(running.line(Paint::Plain, 10).width() <= 10);
+        assert!(running.render(ColourMode::Plain, 10).width() <= 10);
     }
 
     #[test]
@@ -332,7 +337,7 @@ mod tests {
             (1250, "1.2 s"),
             (250_000, "4 min 10 s"),
         ] {
-            assert_eq!(duration(Duration::from_millis(millis)), text);
+            assert_eq!(format_duration(Duration::from_millis(millis)), text);
         }
     }
 }

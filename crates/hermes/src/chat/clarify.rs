@@ -6,38 +6,50 @@ use hermes_agent::{
     tools::clarify::{Question, Questioner},
 };
 
-use super::{
-    floor::{Asking, Floor},
-    strip,
-    style::{Paint, Style},
+use super::style::{ColourMode, Style};
+use crate::{
+    chat::{
+        prompt_queue::{OpenPrompt, PromptQueue},
+        truncate,
+    },
+    failure::Failure,
 };
-use crate::failure::Failure;
 
 /// The person at the terminal.
-pub(crate) struct Person {
-    floor: Floor,
-    paint: Paint,
+pub(crate) struct ClarifyPrompt {
+    floor: PromptQueue,
+    paint: ColourMode,
 }
 
-impl Person {
-    pub(crate) fn new(floor: Floor, paint: Paint) -> Self {
+impl ClarifyPrompt {
+    pub(crate) fn new(floor: PromptQueue, paint: ColourMode) -> Self {
         Self { floor, paint }
     }
 }
 
-impl Questioner for Person {
-    fn ask(&self, question: Question) -> BoxFuture<'_, Option<String>> {
+impl Questioner for ClarifyPrompt {
+    fn ask_question(&self, question: Question) -> BoxFuture<'_, Option<String>> {
         let paint = self.paint;
-        Box::pin(self.floor.ask(move |asking| ask(asking, &question, paint)))
+        Box::pin(
+            self.floor
+                .prompt(move |asking| ask_question(asking, &question, paint)),
+        )
     }
 }
 
-fn ask(asking: &Asking<'_>, question: &Question, paint: Paint) -> Result<String, Failure> {
+fn ask_question(
+    asking: &OpenPrompt<'_>,
+    question: &Question,
+    paint: ColourMode,
+) -> Result<String, Failure> {
     for line in printable(&question.text).lines() {
         asking.say(&paint.paint(Style::bold(), line));
     }
     for (number, choice) in (1..).zip(&question.choices) {
-        asking.say(&format!("  {number}. {}", strip::one_line(choice, 200)));
+        asking.say(&format!(
+            "  {number}. {}",
+            truncate::first_line(choice, 200)
+        ));
     }
     let prompt = if question.choices.is_empty() {
         "Your answer"
@@ -45,8 +57,8 @@ fn ask(asking: &Asking<'_>, question: &Question, paint: Paint) -> Result<String,
         "A number, or an answer of your own"
     };
     loop {
-        let answer = asking.line(prompt)?;
-        if let Some(answer) = read(&answer, &question.choices) {
+        let answer = asking.read_line(prompt)?;
+        if let Some(answer) = parse_choice(&answer, &question.choices) {
             return Ok(answer);
         }
         asking.say("Ctrl-C leaves the question and the turn.");
@@ -54,7 +66,7 @@ fn ask(asking: &Asking<'_>, question: &Question, paint: Paint) -> Result<String,
 }
 
 /// The choice that was meant, or the answer as it was typed.
-fn read(answer: &str, choices: &[String]) -> Option<String> {
+fn parse_choice(answer: &str, choices: &[String]) -> Option<String> {
     let answer = answer.trim();
     let number = answer.trim_end_matches('.').parse::<usize>().ok();
     let chosen = number.and_then(|number| choices.get(number.checked_sub(1)?));
@@ -72,11 +84,11 @@ mod tests {
     #[test]
     fn a_number_means_a_choice_and_other_words_themselves() {
         let choices = ["red".to_owned(), "green".to_owned()];
-        assert_eq!(read("2", &choices).as_deref(), Some("green"));
-        assert_eq!(read(" 1. ", &choices).as_deref(), Some("red"));
-        assert_eq!(read("3", &choices).as_deref(), Some("3"));
-        assert_eq!(read("0", &choices).as_deref(), Some("0"));
-        assert_eq!(read("blue", &choices).as_deref(), Some("blue"));
-        assert_eq!(read("  ", &choices), None);
+        assert_eq!(parse_choice("2", &choices).as_deref(), Some("green"));
+        assert_eq!(parse_choice(" 1. ", &choices).as_deref(), Some("red"));
+        assert_eq!(parse_choice("3", &choices).as_deref(), Some("3"));
+        assert_eq!(parse_choice("0", &choices).as_deref(), Some("0"));
+        assert_eq!(parse_choice("blue", &choices).as_deref(), Some("blue"));
+        assert_eq!(parse_choice("  ", &choices), None);
     }
 }

@@ -19,21 +19,18 @@ use reedline::{
 };
 use tokio::sync::mpsc;
 
-use super::{
-    ahead::{Ahead, Beginning},
-    screen::Screen,
-    style::Paint,
-};
+use super::{screen::Screen, style::ColourMode};
+use crate::chat::type_ahead::{EditorStart, TypeAhead};
 
 mod completion;
 mod prompt;
 
-pub(crate) use completion::{Vocabulary, Word};
-use prompt::{Continues, Line, Look};
+pub(crate) use completion::{CompletionWord, CompletionWords};
+use prompt::{ContinuationValidator, InputHighlighter, LinePrompt};
 
 /// What the person did.
 #[derive(Debug)]
-pub(crate) enum Typed {
+pub(crate) enum EditorInput {
     /// Entered this.
     Text(String),
     /// Pressed Ctrl-C with nothing on the line.
@@ -47,22 +44,22 @@ pub(crate) enum Typed {
 pub(crate) struct Editor {
     screen: Screen,
     /// Asks the thread to read a line. Closed, it ends.
-    wanted: Option<blocking::Sender<Beginning>>,
-    typed: mpsc::Receiver<Typed>,
+    line_requests: Option<blocking::Sender<EditorStart>>,
+    typed: mpsc::Receiver<EditorInput>,
     printer: blocking::SyncSender<String>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// How often the editor may fail with one line before that is the end.
-const MOST_FAILURES: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 /// How long the thread may take to end, and how often that is polled.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// How many entries are remembered.
-const HISTORY: usize = 5000;
+const HISTORY_ENTRIES: usize = 5000;
 /// Messages that wait to be shown; more than a person reads at once.
-const NEWS: usize = 256;
+const MESSAGE_QUEUE: usize = 256;
 const MENU: &str = "words";
 
 impl Editor {
@@ -70,14 +67,14 @@ impl Editor {
     pub(crate) fn start(
         screen: Screen,
         history: &Path,
-        vocabulary: Arc<Vocabulary>,
+        vocabulary: Arc<CompletionWords>,
     ) -> io::Result<Self> {
-        let printer = ExternalPrinter::new(NEWS);
+        let printer = ExternalPrinter::new(MESSAGE_QUEUE);
         let sender = printer.sender();
         let stop = Arc::new(AtomicBool::new(false));
         let paint = screen.paint();
         let history = open_history(history);
-        let editor = build(history, vocabulary, printer, stop.clone(), paint);
+        let editor = build_editor(history, vocabulary, printer, stop.clone(), paint);
         let (wanted, wishes) = blocking::channel();
         // One line at a time is asked for.
         let (say, typed) = mpsc::channel(1);
@@ -86,7 +83,7 @@ impl Editor {
             .spawn(move || read_lines(editor, paint, &wishes, &say))?;
         Ok(Self {
             screen,
-            wanted: Some(wanted),
+            line_requests: Some(wanted),
             typed,
             printer: sender,
             stop,
@@ -96,29 +93,29 @@ impl Editor {
 
     /// Shows the prompt and waits for a line, unless one was entered ahead. Dropping the future leaves the prompt
     /// where it is, and the next call goes on with it.
-    pub(crate) async fn read(&mut self, ahead: &mut Ahead) -> Typed {
+    pub(crate) async fn read(&mut self, ahead: &mut TypeAhead) -> EditorInput {
         if !self.screen.is_editing() {
-            let beginning = ahead.next();
-            let wanted = self.wanted.as_ref();
+            let beginning = ahead.next_input();
+            let wanted = self.line_requests.as_ref();
             if wanted.is_none_or(|wanted| wanted.send(beginning).is_err()) {
-                return Typed::End;
+                return EditorInput::End;
             }
             self.screen.begin_editing(self.printer.clone());
         }
-        let typed = self.typed.recv().await.unwrap_or(Typed::End);
+        let typed = self.typed.recv().await.unwrap_or(EditorInput::End);
         self.screen.end_editing();
         typed
     }
 
     /// Takes the prompt away and ends the thread.
     pub(crate) fn close(&mut self) {
-        self.wanted = None;
+        self.line_requests = None;
         self.stop.store(true, Ordering::Relaxed);
         self.screen.end_editing();
         if let Some(thread) = self.thread.take() {
             let began = Instant::now();
-            while !thread.is_finished() && began.elapsed() < CLOSE_LIMIT {
-                std::thread::sleep(LOOK);
+            while !thread.is_finished() && began.elapsed() < CLOSE_TIMEOUT {
+                std::thread::sleep(CLOSE_POLL_INTERVAL);
             }
             // Otherwise the terminal has gone, which the thread reads from without end: it ends with the process.
             if thread.is_finished() {
@@ -137,21 +134,21 @@ impl Drop for Editor {
 
 fn read_lines(
     mut editor: Reedline,
-    paint: Paint,
-    wishes: &blocking::Receiver<Beginning>,
-    say: &mpsc::Sender<Typed>,
+    paint: ColourMode,
+    wishes: &blocking::Receiver<EditorStart>,
+    say: &mpsc::Sender<EditorInput>,
 ) {
-    let line = Line::new(paint);
+    let line = LinePrompt::new(paint);
     // The editor clears its text before it tells of Ctrl-C.
     let had_text = Arc::new(AtomicBool::new(false));
-    editor = editor.with_highlighter(Box::new(Look::new(paint, had_text.clone())));
+    editor = editor.with_highlighter(Box::new(InputHighlighter::new(paint, had_text.clone())));
     while let Ok(beginning) = wishes.recv() {
         let (text, is_entered) = match beginning {
-            Beginning::Entered(line) => (line, true),
-            Beginning::Text(text) => (text, false),
-            Beginning::End => {
+            EditorStart::Entered(line) => (line, true),
+            EditorStart::Text(text) => (text, false),
+            EditorStart::End => {
                 // Nobody will ask again.
-                let _ = say.blocking_send(Typed::End);
+                let _ = say.blocking_send(EditorInput::End);
                 return;
             }
         };
@@ -162,15 +159,17 @@ fn read_lines(
         let mut failures = 0;
         let typed = loop {
             match editor.read_line(&line) {
-                Ok(Signal::Success(text)) => break Typed::Text(prompt::joined(&text)),
+                Ok(Signal::Success(text)) => {
+                    break EditorInput::Text(prompt::join_continued_lines(&text));
+                }
                 // The text that was there is gone; there is nothing else to stop.
                 Ok(Signal::CtrlC) if had_text.swap(false, Ordering::Relaxed) => {}
-                Ok(Signal::CtrlC) => break Typed::Interrupt,
-                Ok(Signal::CtrlD | Signal::ExternalBreak(_)) => break Typed::End,
+                Ok(Signal::CtrlC) => break EditorInput::Interrupt,
+                Ok(Signal::CtrlD | Signal::ExternalBreak(_)) => break EditorInput::End,
                 Ok(_) => {}
                 // A terminal far away, or a busy one, may have been too slow to say where its cursor is.
-                Err(_) if failures < MOST_FAILURES => failures += 1,
-                Err(error) => break Typed::Failed(error.to_string()),
+                Err(_) if failures < MAX_FAILURES => failures += 1,
+                Err(error) => break EditorInput::Failed(error.to_string()),
             }
         };
         // Kept at once: a process that is killed has forgotten nothing.
@@ -181,12 +180,12 @@ fn read_lines(
     }
 }
 
-fn build(
+fn build_editor(
     history: Option<FileBackedHistory>,
-    vocabulary: Arc<Vocabulary>,
+    vocabulary: Arc<CompletionWords>,
     printer: ExternalPrinter<String>,
     stop: Arc<AtomicBool>,
-    paint: Paint,
+    paint: ColourMode,
 ) -> Reedline {
     let mut keys = default_emacs_keybindings();
     let newline = ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
@@ -208,18 +207,18 @@ fn build(
     let menu = ColumnarMenu::default().with_name(MENU).with_marker("> ");
     let mut editor = Reedline::create()
         .with_edit_mode(Box::new(Emacs::new(keys)))
-        .with_completer(Box::new(completion::Words::new(vocabulary)))
+        .with_completer(Box::new(completion::WordCompleter::new(vocabulary)))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
         .with_quick_completions(true)
         .with_partial_completions(true)
-        .with_validator(Box::new(Continues))
-        .with_ansi_colors(paint == Paint::Coloured)
+        .with_validator(Box::new(ContinuationValidator))
+        .with_ansi_colors(paint == ColourMode::Coloured)
         .with_external_printer(printer)
         .with_break_signal(stop)
         // What begins with a space is not remembered.
         .with_history_exclusion_prefix(Some(" ".into()))
         .use_bracketed_paste(true);
-    if paint == Paint::Coloured {
+    if paint == ColourMode::Coloured {
         let style = Color::DarkGray.normal();
         editor = editor.with_hinter(Box::new(DefaultHinter::default().with_style(style)));
     }
@@ -242,5 +241,5 @@ fn open_history(path: &Path) -> Option<FileBackedHistory> {
         tracing::warn!(path = %path.display(), %error, "cannot open the input history");
         return None;
     }
-    FileBackedHistory::with_file(HISTORY, path.to_owned()).ok()
+    FileBackedHistory::with_file(HISTORY_ENTRIES, path.to_owned()).ok()
 }

@@ -1,48 +1,57 @@
 //! Asks the person what MCP servers want to know: forms to fill in, pages to visit.
 
 use futures::future::BoxFuture;
-use hermes_agent::elicitation::{Answer, FormRequest, LinkRequest, NotAsked, Person as Asked};
+use hermes_agent::elicitation::{
+    ElicitationAnswer, ElicitationUi, ElicitationUnavailable, FormRequest, LinkRequest,
+};
 use serde_json::{Map, Value};
 
-use super::floor::Floor;
-use crate::question::{form, visit};
+use crate::{
+    chat::prompt_queue::PromptQueue,
+    question::{form, link},
+};
 
 /// The person at the terminal.
-pub(crate) struct Person {
-    floor: Floor,
+pub(crate) struct FormPrompt {
+    floor: PromptQueue,
 }
 
-impl Person {
-    pub(crate) fn new(floor: Floor) -> Self {
+impl FormPrompt {
+    pub(crate) fn new(floor: PromptQueue) -> Self {
         Self { floor }
     }
 
     /// Refuses while a line is typed: a server must not interrupt the person's input.
-    fn check(&self) -> Result<(), NotAsked> {
+    fn check_not_editing(&self) -> Result<(), ElicitationUnavailable> {
         if self.floor.is_editing() {
-            return Err(NotAsked("nobody can be asked while a line is typed".into()));
+            return Err(ElicitationUnavailable(
+                "nobody can be asked while a line is typed".into(),
+            ));
         }
         Ok(())
     }
 }
 
-impl Asked for Person {
-    fn fill_in(
+impl ElicitationUi for FormPrompt {
+    fn fill_form(
         &self,
         request: FormRequest,
-    ) -> BoxFuture<'_, Result<Answer<Map<String, Value>>, NotAsked>> {
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<Map<String, Value>>, ElicitationUnavailable>> {
         Box::pin(async move {
-            self.check()?;
-            let asked = self.floor.ask(move |_| Ok(form::ask(&request)?));
-            Ok(asked.await.unwrap_or(Answer::Cancelled))
+            self.check_not_editing()?;
+            let asked = self.floor.prompt(move |_| Ok(form::ask_form(&request)?));
+            Ok(asked.await.unwrap_or(ElicitationAnswer::Cancelled))
         })
     }
 
-    fn visit(&self, request: LinkRequest) -> BoxFuture<'_, Result<Answer<()>, NotAsked>> {
+    fn confirm_link(
+        &self,
+        request: LinkRequest,
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
         Box::pin(async move {
-            self.check()?;
-            let asked = self.floor.ask(move |_| Ok(visit::ask(&request)?));
-            Ok(asked.await.unwrap_or(Answer::Cancelled))
+            self.check_not_editing()?;
+            let asked = self.floor.prompt(move |_| Ok(link::ask_link(&request)?));
+            Ok(asked.await.unwrap_or(ElicitationAnswer::Cancelled))
         })
     }
 }

@@ -10,13 +10,13 @@ mod inline;
 mod line;
 mod table;
 
-use code::Code;
+use code::CodeHighlighter;
 use inline::Inline;
-use line::Opening;
+use line::LineOpening;
 
 use super::{
-    style::{Attribute, Colour, Paint, Style},
-    wrap::Wrap,
+    style::{Attribute, Colour, ColourMode, Style},
+    wrap::WordWrap,
 };
 
 /// A text that is being written.
@@ -25,29 +25,29 @@ pub(crate) struct Markdown {
     columns: usize,
     /// Lines of the terminal: a longer line is not written again.
     rows: usize,
-    block: Block,
-    line: Line,
-    wrap: Wrap,
+    block: BlockState,
+    line: LineState,
+    wrap: WordWrap,
 }
 
 #[derive(Debug)]
-enum Block {
+enum BlockState {
     Text,
     /// Inside of a fence of so many characters.
     Code {
         fence: String,
-        code: Code,
+        code: CodeHighlighter,
     },
     Table(Vec<String>),
 }
 
 /// How far the present line is known.
 #[derive(Debug)]
-enum Line {
+enum LineState {
     /// Its first characters, until they say what it is.
     Opening(String),
     /// Text after the opening.
-    Inline(Written),
+    Inline(WrittenLine),
     /// Waits for its end.
     Whole(String),
     /// In a block of code.
@@ -56,15 +56,15 @@ enum Line {
 
 /// A line of text, and what is needed to write it again.
 #[derive(Debug)]
-struct Written {
+struct WrittenLine {
     inline: Inline,
     text: String,
     base: Style,
-    begins: Wrap,
+    begins: WordWrap,
 }
 
 /// Longer tables are shown in parts.
-const LONGEST_TABLE: usize = 200;
+const MAX_TABLE_ROWS: usize = 200;
 
 impl Markdown {
     /// For a terminal of this size.
@@ -72,9 +72,9 @@ impl Markdown {
         Self {
             columns,
             rows,
-            block: Block::Text,
-            line: Line::Opening(String::new()),
-            wrap: Wrap::new(columns),
+            block: BlockState::Text,
+            line: LineState::Opening(String::new()),
+            wrap: WordWrap::new(columns),
         }
     }
 
@@ -82,7 +82,7 @@ impl Markdown {
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) {
         (self.columns, self.rows) = (columns, rows);
         if self.wrap.column() == 0 {
-            self.wrap = Wrap::new(columns);
+            self.wrap = WordWrap::new(columns);
         }
     }
 
@@ -92,14 +92,14 @@ impl Markdown {
             if character == '\n' {
                 self.end_line(out);
             } else {
-                self.take(character, out);
+                self.push_char(character, out);
             }
         }
     }
 
     /// The end of the text; the cursor is at the beginning of a line then.
     pub(crate) fn finish(&mut self, out: &mut String) {
-        let is_empty = matches!(&self.line, Line::Opening(held) if held.is_empty());
+        let is_empty = matches!(&self.line, LineState::Opening(held) if held.is_empty());
         if !is_empty || self.wrap.column() > 0 {
             self.end_line(out);
         }
@@ -110,7 +110,7 @@ impl Markdown {
     /// How many rows of a table wait for its end.
     pub(crate) fn waiting_rows(&self) -> Option<usize> {
         match &self.block {
-            Block::Table(rows) => Some(rows.len()),
+            BlockState::Table(rows) => Some(rows.len()),
             _ => None,
         }
     }
@@ -120,59 +120,59 @@ impl Markdown {
         self.wrap.column() == 0
     }
 
-    fn take(&mut self, character: char, out: &mut String) {
+    fn push_char(&mut self, character: char, out: &mut String) {
         let Self {
             wrap, line, block, ..
         } = self;
         match line {
-            Line::Whole(text) => text.push(character),
-            Line::Inline(written) => {
+            LineState::Whole(text) => text.push(character),
+            LineState::Inline(written) => {
                 written.text.push(character);
                 let mut sink = |character, style| wrap.put(character, style, out);
                 written.inline.push(character, &mut sink);
             }
-            Line::Code => {
-                if let Block::Code { code, .. } = block {
+            LineState::Code => {
+                if let BlockState::Code { code, .. } = block {
                     code.push(character, &mut |character, style| {
                         put_code(wrap, character, style, out);
                     });
                 }
             }
-            Line::Opening(held) => {
+            LineState::Opening(held) => {
                 held.push(character);
                 let held = held.clone();
                 match &self.block {
-                    Block::Code { fence, .. } if line::may_close(&held, fence) => {}
-                    Block::Code { .. } => self.begin_code_line(&held, out),
-                    _ => self.open(&held, out),
+                    BlockState::Code { fence, .. } if line::may_close_fence(&held, fence) => {}
+                    BlockState::Code { .. } => self.begin_code_line(&held, out),
+                    _ => self.open_line(&held, out),
                 }
             }
         }
     }
 
     /// Looks at the first characters of a line.
-    fn open(&mut self, held: &str, out: &mut String) {
-        let opening = line::opening(held);
-        if !matches!(opening, Opening::Undecided | Opening::Row) {
+    fn open_line(&mut self, held: &str, out: &mut String) {
+        let opening = line::classify_opening(held);
+        if !matches!(opening, LineOpening::Undecided | LineOpening::Row) {
             self.end_table(out);
         }
         let indent = held.len() - held.trim_start().len();
-        let marker = |wrap: &mut Wrap, text: &str, style: Style, out: &mut String| {
+        let marker = |wrap: &mut WordWrap, text: &str, style: Style, out: &mut String| {
             text.chars().for_each(|c| wrap.put(c, style, out));
         };
         let rest = match opening {
-            Opening::Undecided => return,
-            Opening::Row | Opening::Fence => {
-                self.line = Line::Whole(held.to_owned());
+            LineOpening::Undecided => return,
+            LineOpening::Row | LineOpening::Fence => {
+                self.line = LineState::Whole(held.to_owned());
                 return;
             }
-            Opening::Paragraph => {
+            LineOpening::Paragraph => {
                 marker(&mut self.wrap, &held[..indent], Style::PLAIN, out);
-                self.wrap.hang();
+                self.wrap.set_indent();
                 self.begin_text(&held[indent..], Style::PLAIN, out);
                 return;
             }
-            Opening::Heading { level, length } => {
+            LineOpening::Heading { level, length } => {
                 let style = match level {
                     1 => Style::bold().with(Attribute::Underline),
                     2 | 3 => Style::bold(),
@@ -181,66 +181,69 @@ impl Markdown {
                 self.begin_text(&held[length..], style, out);
                 return;
             }
-            Opening::Quote { length } => {
+            LineOpening::Quote { length } => {
                 marker(&mut self.wrap, &held[..indent], Style::PLAIN, out);
                 marker(&mut self.wrap, "│ ", Style::faint(), out);
-                self.wrap.hang();
+                self.wrap.set_indent();
                 // What is quoted may be a list.
-                self.line = Line::Opening(String::new());
+                self.line = LineState::Opening(String::new());
                 held[length..].to_owned()
             }
-            Opening::Bullet { length } => {
+            LineOpening::Bullet { length } => {
                 marker(&mut self.wrap, &held[..indent], Style::PLAIN, out);
                 let style = Style::PLAIN.coloured(Colour::Cyan);
                 marker(&mut self.wrap, "• ", style, out);
-                self.wrap.hang();
+                self.wrap.set_indent();
                 self.begin_text(&held[length..], Style::PLAIN, out);
                 return;
             }
-            Opening::Number { length } => {
+            LineOpening::Number { length } => {
                 marker(&mut self.wrap, &held[..indent], Style::PLAIN, out);
                 let style = Style::PLAIN.coloured(Colour::Cyan);
                 marker(&mut self.wrap, &held[indent..length], style, out);
-                self.wrap.hang();
+                self.wrap.set_indent();
                 self.begin_text(&held[length..], Style::PLAIN, out);
                 return;
             }
         };
-        rest.chars().for_each(|character| self.take(character, out));
+        rest.chars()
+            .for_each(|character| self.push_char(character, out));
     }
 
     fn begin_text(&mut self, text: &str, base: Style, out: &mut String) {
-        self.line = Line::Inline(Written {
+        self.line = LineState::Inline(WrittenLine {
             inline: Inline::new(base),
             text: String::new(),
             base,
             begins: self.wrap.clone(),
         });
-        text.chars().for_each(|character| self.take(character, out));
+        text.chars()
+            .for_each(|character| self.push_char(character, out));
     }
 
     fn begin_code_line(&mut self, held: &str, out: &mut String) {
-        self.line = Line::Code;
-        held.chars().for_each(|character| self.take(character, out));
+        self.line = LineState::Code;
+        held.chars()
+            .for_each(|character| self.push_char(character, out));
     }
 
     fn end_line(&mut self, out: &mut String) {
-        match std::mem::replace(&mut self.line, Line::Opening(String::new())) {
-            Line::Inline(written) => {
+        match std::mem::replace(&mut self.line, LineState::Opening(String::new())) {
+            LineState::Inline(written) => {
                 self.end_text(written, out);
                 self.wrap.end_line(self.columns, out);
             }
-            Line::Whole(text) => self.end_whole(text, out),
-            Line::Code => {
+            LineState::Whole(text) => self.end_whole(text, out),
+            LineState::Code => {
                 self.end_code(out);
                 self.wrap.end_line(self.columns, out);
             }
-            Line::Opening(held) => self.end_opening(&held, out),
+            LineState::Opening(held) => self.end_opening(&held, out),
         }
     }
 
     /// Writes the line again if it had marks that were none.
-    fn end_text(&mut self, written: Written, out: &mut String) {
+    fn end_text(&mut self, written: WrittenLine, out: &mut String) {
         let wrap = &mut self.wrap;
         let unclosed = written
             .inline
@@ -249,7 +252,7 @@ impl Markdown {
         if unclosed.is_empty() || height + 1 >= self.rows {
             return;
         }
-        wrap.back_to(&written.begins, out);
+        wrap.rewind_to(&written.begins, out);
         let mut inline = Inline::with_literals(written.base, unclosed);
         let mut sink = |character, style| wrap.put(character, style, out);
         for character in written.text.chars() {
@@ -260,26 +263,26 @@ impl Markdown {
 
     fn end_code(&mut self, out: &mut String) {
         let Self { wrap, block, .. } = self;
-        if let Block::Code { code, .. } = block {
+        if let BlockState::Code { code, .. } = block {
             code.end_line(&mut |character, style| put_code(wrap, character, style, out));
         }
     }
 
     /// A line that was waited for as a whole: a row of a table or a fence.
     fn end_whole(&mut self, text: String, out: &mut String) {
-        if let Some((fence, language)) = line::fence(&text) {
-            self.block = Block::Code {
-                code: Code::new(language),
+        if let Some((fence, language)) = line::parse_fence(&text) {
+            self.block = BlockState::Code {
+                code: CodeHighlighter::new(language),
                 fence: fence.to_owned(),
             };
-            return self.faint_line(text.trim_end(), out);
+            return self.write_faint_line(text.trim_end(), out);
         }
         if text.trim_start().starts_with('|') {
             match &mut self.block {
-                Block::Table(rows) => rows.push(text),
-                _ => self.block = Block::Table(vec![text]),
+                BlockState::Table(rows) => rows.push(text),
+                _ => self.block = BlockState::Table(vec![text]),
             }
-            if self.waiting_rows() > Some(LONGEST_TABLE) {
+            if self.waiting_rows() > Some(MAX_TABLE_ROWS) {
                 self.end_table(out);
             }
             return;
@@ -290,24 +293,24 @@ impl Markdown {
 
     /// A line so short that its opening is all there is.
     fn end_opening(&mut self, held: &str, out: &mut String) {
-        if let Block::Code { fence, .. } = &self.block {
-            if line::closes(held, fence) {
-                self.block = Block::Text;
-                return self.faint_line(held.trim_end(), out);
+        if let BlockState::Code { fence, .. } = &self.block {
+            if line::closes_fence(held, fence) {
+                self.block = BlockState::Text;
+                return self.write_faint_line(held.trim_end(), out);
             }
             if !held.is_empty() {
                 self.begin_code_line(held, out);
                 return self.end_line(out);
             }
-            self.line = Line::Opening(String::new());
+            self.line = LineState::Opening(String::new());
             return self.wrap.end_line(self.columns, out);
         }
         self.end_table(out);
         if line::is_rule(held) {
             let width = self.wrap.width() - self.wrap.column().min(self.wrap.width());
-            return self.faint_line(&"─".repeat(width.min(80)), out);
+            return self.write_faint_line(&"─".repeat(width.min(80)), out);
         }
-        if line::fence(held).is_some() {
+        if line::parse_fence(held).is_some() {
             return self.end_whole(held.to_owned(), out);
         }
         if !held.trim().is_empty() {
@@ -318,33 +321,33 @@ impl Markdown {
     }
 
     fn end_table(&mut self, out: &mut String) {
-        let Block::Table(rows) = &self.block else {
+        let BlockState::Table(rows) = &self.block else {
             return;
         };
         let width = self.columns.saturating_sub(1);
-        match table::render(rows, width) {
+        match table::render_table(rows, width) {
             Some(table) => out.push_str(&table),
             None => {
                 for row in rows {
-                    let mut wrap = Wrap::new(self.columns);
-                    for (character, style) in inline::render(row, Style::PLAIN) {
+                    let mut wrap = WordWrap::new(self.columns);
+                    for (character, style) in inline::render_inline(row, Style::PLAIN) {
                         wrap.put(character, style, out);
                     }
                     wrap.end_line(self.columns, out);
                 }
             }
         }
-        self.block = Block::Text;
+        self.block = BlockState::Text;
     }
 
-    fn faint_line(&mut self, text: &str, out: &mut String) {
-        out.push_str(&Paint::Coloured.paint(Style::faint(), text));
+    fn write_faint_line(&mut self, text: &str, out: &mut String) {
+        out.push_str(&ColourMode::Coloured.paint(Style::faint(), text));
         self.wrap.end_line(self.columns, out);
     }
 }
 
 /// Code is not broken between words: it can be copied from the screen as it is.
-fn put_code(wrap: &mut Wrap, character: char, style: Style, out: &mut String) {
+fn put_code(wrap: &mut WordWrap, character: char, style: Style, out: &mut String) {
     wrap.put_unbroken(character, style, out);
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::SyncSender};
 
 use hermes_agent::{
     message::ToolCall,
-    printable::{Stripper, printable},
+    printable::{ControlStripper, printable},
     turn::TurnEvent,
 };
 use hermes_config::ServerName;
@@ -15,9 +15,9 @@ use hermes_config::ServerName;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    calls::Running,
+    calls::RunningCall,
     markdown::Markdown,
-    style::{Paint, without_colours},
+    style::{ColourMode, strip_colours},
     terminal,
 };
 use crate::output::Output;
@@ -25,17 +25,17 @@ use crate::output::Output;
 mod events;
 mod waiting;
 
-use waiting::Waiting;
+use waiting::WaitingLine;
 
 /// Where a chat is shown. Clones are the same screen.
 #[derive(Clone)]
 pub(crate) struct Screen {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<ScreenState>>,
 }
 
 /// How much of a tool call is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub(crate) enum CallDetail {
     /// One line.
     Brief,
     /// Arguments and result too.
@@ -44,7 +44,7 @@ pub(crate) enum Detail {
 
 /// What the screen is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ScreenKind {
     Terminal,
     /// A file or a pipe.
     Plain,
@@ -52,28 +52,28 @@ enum Kind {
 
 /// Where text goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stream {
+enum OutputStream {
     Out,
     Err,
 }
 
-type Write = Box<dyn FnMut(Stream, &str) + Send>;
+type ScreenWriter = Box<dyn FnMut(OutputStream, &str) + Send>;
 
-struct Inner {
-    kind: Kind,
-    paint: Paint,
-    detail: Detail,
-    write: Write,
+struct ScreenState {
+    kind: ScreenKind,
+    paint: ColourMode,
+    detail: CallDetail,
+    write: ScreenWriter,
     size: fn() -> (usize, usize),
     /// The answer that is being written.
-    text: Option<Text>,
-    running: Vec<Running>,
+    text: Option<AnswerText>,
+    running: Vec<RunningCall>,
     /// Nothing has come yet of what the model was asked.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingLine>,
     /// How wide the lines at the bottom are that are drawn over.
     drawn: Vec<usize>,
     /// Whether a question has the screen.
-    is_held: bool,
+    is_locked: bool,
     /// What waits for the end of a question or of a line.
     queue: Vec<String>,
     /// While a line is typed, what others write goes through its editor.
@@ -81,8 +81,8 @@ struct Inner {
     todo: Vec<String>,
 }
 
-struct Text {
-    stripper: Stripper,
+struct AnswerText {
+    stripper: ControlStripper,
     markdown: Option<Markdown>,
     /// Whether the last character was a line end.
     is_at_line_start: bool,
@@ -90,36 +90,36 @@ struct Text {
 
 impl Screen {
     /// The screen of this process.
-    pub(crate) fn new(output: Output, detail: Detail) -> Self {
+    pub(crate) fn new(output: Output, detail: CallDetail) -> Self {
         let kind = if output.is_interactive() {
-            Kind::Terminal
+            ScreenKind::Terminal
         } else {
-            Kind::Plain
+            ScreenKind::Plain
         };
         let paint = if output.has_colour() {
-            Paint::Coloured
+            ColourMode::Coloured
         } else {
-            Paint::Plain
+            ColourMode::Plain
         };
         let write = Box::new(move |stream, text: &str| match stream {
             // What it draws is clean, but for its own sequences.
-            Stream::Out if output.is_interactive() => output.draw(text),
-            Stream::Out => {
+            OutputStream::Out if output.is_interactive() => output.draw(text),
+            OutputStream::Out => {
                 output.stream(text);
             }
-            Stream::Err => output.note(text.strip_suffix('\n').unwrap_or(text)),
+            OutputStream::Err => output.note(text.strip_suffix('\n').unwrap_or(text)),
         });
-        Self::with(kind, paint, detail, write, terminal::size)
+        Self::with_writer(kind, paint, detail, write, terminal::terminal_size)
     }
 
-    fn with(
-        kind: Kind,
-        paint: Paint,
-        detail: Detail,
-        write: Write,
+    fn with_writer(
+        kind: ScreenKind,
+        paint: ColourMode,
+        detail: CallDetail,
+        write: ScreenWriter,
         size: fn() -> (usize, usize),
     ) -> Self {
-        let inner = Inner {
+        let inner = ScreenState {
             kind,
             paint,
             detail,
@@ -129,7 +129,7 @@ impl Screen {
             running: Vec::new(),
             waiting: None,
             drawn: Vec::new(),
-            is_held: false,
+            is_locked: false,
             queue: Vec::new(),
             editor: None,
             todo: Vec::new(),
@@ -139,16 +139,16 @@ impl Screen {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ScreenState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a person looks at it.
     pub(crate) fn is_terminal(&self) -> bool {
-        self.lock().kind == Kind::Terminal
+        self.lock().kind == ScreenKind::Terminal
     }
 
-    pub(crate) fn paint(&self) -> Paint {
+    pub(crate) fn paint(&self) -> ColourMode {
         self.lock().paint
     }
 
@@ -157,35 +157,35 @@ impl Screen {
         self.lock().width()
     }
 
-    pub(crate) fn detail(&self) -> Detail {
+    pub(crate) fn detail(&self) -> CallDetail {
         self.lock().detail
     }
 
-    pub(crate) fn set_detail(&self, detail: Detail) {
+    pub(crate) fn set_detail(&self, detail: CallDetail) {
         self.lock().detail = detail;
     }
 
     /// Lines that were asked for. They are data.
     pub(crate) fn say(&self, text: &str) {
-        self.lock().lines(Stream::Out, text);
+        self.lock().write_lines(OutputStream::Out, text);
     }
 
     /// Lines beside the data: news, hints, tool calls.
     pub(crate) fn note(&self, text: &str) {
-        self.lock().lines(Stream::Err, text);
+        self.lock().write_lines(OutputStream::Err, text);
     }
 
     /// The model is asked.
     pub(crate) fn begin_turn(&self) {
         let mut inner = self.lock();
-        inner.waiting = Some(Waiting::new());
+        inner.waiting = Some(WaitingLine::new());
         inner.redraw();
     }
 
     /// Servers are waited for before the model can be asked.
     pub(crate) fn wait_for_servers(&self, servers: &[ServerName]) {
         let mut inner = self.lock();
-        inner.waiting = Some(Waiting::for_servers(servers));
+        inner.waiting = Some(WaitingLine::for_servers(servers));
         inner.redraw();
     }
 
@@ -206,13 +206,13 @@ impl Screen {
     /// A call that the user makes begins.
     pub(crate) fn begin_call(&self, call: &ToolCall) {
         let mut inner = self.lock();
-        inner.running.push(Running::new(call));
+        inner.running.push(RunningCall::new(call));
         inner.redraw();
     }
 
     /// It says how far it is.
     pub(crate) fn call_progress(&self, id: &str, line: &str) {
-        self.lock().progress(id, line);
+        self.lock().show_progress(id, line);
     }
 
     /// It has ended; what came of it is shown otherwise.
@@ -223,7 +223,7 @@ impl Screen {
     }
 
     /// Draws what is under way again, with the time it has taken by now.
-    pub(crate) fn tick(&self) {
+    pub(crate) fn redraw(&self) {
         let mut inner = self.lock();
         if !inner.drawn.is_empty() || inner.is_busy() {
             inner.redraw();
@@ -246,57 +246,57 @@ impl Screen {
     }
 
     /// Holds back all other output until the guard is dropped.
-    pub(crate) fn hold(&self) -> Held {
+    pub(crate) fn lock_output(&self) -> ScreenLock {
         let mut inner = self.lock();
         inner.end_text();
         inner.erase();
-        inner.is_held = true;
-        Held {
+        inner.is_locked = true;
+        ScreenLock {
             screen: self.clone(),
         }
     }
 
     /// Sends a control sequence to the terminal.
-    pub(crate) fn sequence(&self, sequence: &str) {
-        (self.lock().write)(Stream::Out, sequence);
+    pub(crate) fn write_sequence(&self, sequence: &str) {
+        (self.lock().write)(OutputStream::Out, sequence);
     }
 
     /// Clears the terminal.
     pub(crate) fn clear(&self) {
         let mut inner = self.lock();
-        if inner.kind == Kind::Terminal {
-            (inner.write)(Stream::Out, "\x1b[2J\x1b[3J\x1b[H");
+        if inner.kind == ScreenKind::Terminal {
+            (inner.write)(OutputStream::Out, "\x1b[2J\x1b[3J\x1b[H");
         }
     }
 }
 
 /// Exclusive use of the screen by a question.
-pub(crate) struct Held {
+pub(crate) struct ScreenLock {
     screen: Screen,
 }
 
-impl Held {
+impl ScreenLock {
     /// Writes text of the question to stderr.
     pub(crate) fn say(&self, text: &str) {
         let mut inner = self.screen.lock();
-        (inner.write)(Stream::Err, &format!("{text}\n"));
+        (inner.write)(OutputStream::Err, &format!("{text}\n"));
     }
 }
 
-impl Drop for Held {
+impl Drop for ScreenLock {
     fn drop(&mut self) {
         let mut inner = self.screen.lock();
-        inner.is_held = false;
+        inner.is_locked = false;
         inner.flush();
         inner.redraw();
     }
 }
 
-impl Inner {
+impl ScreenState {
     fn width(&self) -> usize {
         match self.kind {
-            Kind::Terminal => (self.size)().0.saturating_sub(1).max(20),
-            Kind::Plain => 120,
+            ScreenKind::Terminal => (self.size)().0.saturating_sub(1).max(20),
+            ScreenKind::Plain => 120,
         }
     }
 
@@ -305,8 +305,8 @@ impl Inner {
     }
 
     /// More of an answer.
-    fn text(&mut self, piece: &str) {
-        if self.is_held {
+    fn write_text(&mut self, piece: &str) {
+        if self.is_locked {
             // No answer is written while its tools ask; what comes all the same must not disturb.
             self.queue.push(printable(piece).into_owned());
             return;
@@ -314,9 +314,9 @@ impl Inner {
         self.erase();
         self.waiting = None;
         let (columns, rows) = (self.size)();
-        let renders = self.kind == Kind::Terminal;
-        let text = self.text.get_or_insert_with(|| Text {
-            stripper: Stripper::default(),
+        let renders = self.kind == ScreenKind::Terminal;
+        let text = self.text.get_or_insert_with(|| AnswerText {
+            stripper: ControlStripper::default(),
             markdown: renders.then(|| Markdown::new(columns, rows)),
             is_at_line_start: true,
         });
@@ -337,7 +337,9 @@ impl Inner {
         let rows = text.markdown.as_ref().and_then(Markdown::waiting_rows);
         self.write_answer(&shown);
         if let Some(rows) = rows {
-            self.waiting.get_or_insert_with(Waiting::new).table(rows);
+            self.waiting
+                .get_or_insert_with(WaitingLine::new)
+                .set_table_rows(rows);
             self.redraw();
         }
     }
@@ -366,20 +368,20 @@ impl Inner {
     /// would be lost without them.
     fn write_answer(&mut self, rendered: &str) {
         match self.paint {
-            Paint::Coloured => (self.write)(Stream::Out, rendered),
-            Paint::Plain => (self.write)(Stream::Out, &without_colours(rendered)),
+            ColourMode::Coloured => (self.write)(OutputStream::Out, rendered),
+            ColourMode::Plain => (self.write)(OutputStream::Out, &strip_colours(rendered)),
         }
     }
 
     /// Writes lines above what is drawn over, as soon as that is possible.
-    fn lines(&mut self, stream: Stream, text: &str) {
+    fn write_lines(&mut self, stream: OutputStream, text: &str) {
         if let Some(editor) = &self.editor {
             // A full channel means that nobody types any more.
             if editor.try_send(text.to_owned()).is_ok() {
                 return;
             }
         }
-        if self.kind == Kind::Plain && !self.is_held {
+        if self.kind == ScreenKind::Plain && !self.is_locked {
             self.end_text();
             (self.write)(stream, &format!("{text}\n"));
             return;
@@ -395,29 +397,29 @@ impl Inner {
             .text
             .as_ref()
             .is_some_and(|text| !text.is_at_line_start);
-        if self.is_held || is_inside_line || self.queue.is_empty() {
+        if self.is_locked || is_inside_line || self.queue.is_empty() {
             return;
         }
         self.erase();
         let text: String = self.queue.drain(..).map(|line| line + "\n").collect();
         let stream = match self.kind {
-            Kind::Terminal => Stream::Out,
-            Kind::Plain => Stream::Err,
+            ScreenKind::Terminal => OutputStream::Out,
+            ScreenKind::Plain => OutputStream::Err,
         };
         (self.write)(stream, &text);
     }
 
     fn erase(&mut self) {
-        let back = self.back_to_drawn();
+        let back = self.erase_sequence();
         if !back.is_empty() {
-            (self.write)(Stream::Out, &back);
+            (self.write)(OutputStream::Out, &back);
             self.drawn.clear();
         }
     }
 
     /// What leads to the first of the lines that are drawn over, and clears them. A terminal that has become narrower
     /// since has broken them into several.
-    fn back_to_drawn(&self) -> String {
+    fn erase_sequence(&self) -> String {
         let columns = (self.size)().0.max(1);
         let rows = self
             .drawn
@@ -436,23 +438,27 @@ impl Inner {
             .text
             .as_ref()
             .is_some_and(|text| !text.is_at_line_start);
-        if self.kind == Kind::Plain || self.is_held || is_inside_line || self.editor.is_some() {
+        if self.kind == ScreenKind::Plain
+            || self.is_locked
+            || is_inside_line
+            || self.editor.is_some()
+        {
             return;
         }
         let (width, rows) = (self.width(), (self.size)().1);
-        let lines_in = |paint: Paint| {
-            let running = self.running.iter().map(|it| it.line(paint, width));
-            let waiting = self.waiting.iter().map(|it| it.line(paint, width));
+        let lines_in = |paint: ColourMode| {
+            let running = self.running.iter().map(|it| it.render(paint, width));
+            let waiting = self.waiting.iter().map(|it| it.render(paint, width));
             // Lines that leave the screen at its top could not be drawn over.
             let most = rows.saturating_sub(2).max(1);
             running.chain(waiting).take(most).collect::<Vec<String>>()
         };
-        let mut frame = self.back_to_drawn();
+        let mut frame = self.erase_sequence();
         frame.push_str(&lines_in(self.paint).join("\n"));
-        let widths = lines_in(Paint::Plain);
+        let widths = lines_in(ColourMode::Plain);
         self.drawn = widths.iter().map(|line| line.width()).collect();
         if !frame.is_empty() {
-            (self.write)(Stream::Out, &frame);
+            (self.write)(OutputStream::Out, &frame);
         }
     }
 }

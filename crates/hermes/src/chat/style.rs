@@ -13,7 +13,7 @@ pub(crate) struct Style {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Colour {
     #[default]
-    Usual,
+    TerminalDefault,
     Red,
     Green,
     Yellow,
@@ -43,7 +43,7 @@ impl Style {
     /// Nothing special.
     pub(crate) const PLAIN: Self = Self {
         attributes: 0,
-        colour: Colour::Usual,
+        colour: Colour::TerminalDefault,
     };
 
     pub(crate) fn with(mut self, attribute: Attribute) -> Self {
@@ -75,7 +75,7 @@ impl Style {
     }
 
     /// Appends the sequence that sets exactly this.
-    pub(crate) fn set(self, out: &mut String) {
+    pub(crate) fn write_sequence(self, out: &mut String) {
         out.push_str("\x1b[0");
         for attribute in ATTRIBUTES {
             if self.attributes & Self::bit(attribute) != 0 {
@@ -83,7 +83,7 @@ impl Style {
             }
         }
         let colour = match self.colour {
-            Colour::Usual => None,
+            Colour::TerminalDefault => None,
             Colour::Red => Some(31),
             Colour::Green => Some(32),
             Colour::Yellow => Some(33),
@@ -99,29 +99,29 @@ impl Style {
 
 /// Whether text is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Paint {
+pub(crate) enum ColourMode {
     /// For a terminal.
     Coloured,
     /// As it is.
     Plain,
 }
 
-impl Paint {
+impl ColourMode {
     /// A piece of text in a style.
     pub(crate) fn paint(self, style: Style, text: &str) -> String {
         if self == Self::Plain || style == Style::PLAIN || text.is_empty() {
             return text.to_owned();
         }
         let mut out = String::with_capacity(text.len() + 12);
-        style.set(&mut out);
+        style.write_sequence(&mut out);
         out.push_str(text);
         out.push_str("\x1b[0m");
         out
     }
 }
 
-/// The same text without the colours that [`Style::set`] wrote; bold, italic and the like stay.
-pub(crate) fn without_colours(text: &str) -> String {
+/// The same text without the colours that [`Style::write_sequence`] wrote; bold, italic and the like stay.
+pub(crate) fn strip_colours(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("\x1b[0") {
@@ -149,23 +149,25 @@ mod tests {
         Style::bold()
             .with(Attribute::Strike)
             .coloured(Colour::Cyan)
-            .set(&mut out);
+            .write_sequence(&mut out);
         assert_eq!(out, "\x1b[0;1;9;36m");
-        assert_eq!(Paint::Coloured.paint(Style::PLAIN, "a"), "a");
+        assert_eq!(ColourMode::Coloured.paint(Style::PLAIN, "a"), "a");
         assert_eq!(
-            Paint::Coloured.paint(Style::faint(), "a"),
+            ColourMode::Coloured.paint(Style::faint(), "a"),
             "\x1b[0;2ma\x1b[0m"
         );
-        assert_eq!(Paint::Plain.paint(Style::faint(), "a"), "a");
+        assert_eq!(ColourMode::Plain.paint(Style::faint(), "a"), "a");
     }
 
     #[test]
     fn colours_go_and_everything_else_stays() {
         let mut text = String::from("a");
-        Style::bold().coloured(Colour::Cyan).set(&mut text);
+        Style::bold()
+            .coloured(Colour::Cyan)
+            .write_sequence(&mut text);
         text.push('b');
-        Style::PLAIN.coloured(Colour::Red).set(&mut text);
+        Style::PLAIN.coloured(Colour::Red).write_sequence(&mut text);
         text.push_str("c\x1b[0m\n");
-        assert_eq!(without_colours(&text), "a\x1b[0;1mb\x1b[0mc\x1b[0m\n");
+        assert_eq!(strip_colours(&text), "a\x1b[0;1mb\x1b[0mc\x1b[0m\n");
     }
 }

@@ -11,7 +11,7 @@ use rustix::{
 };
 
 /// Columns and rows; a usual size where the terminal does not tell.
-pub(crate) fn size() -> (usize, usize) {
+pub(crate) fn terminal_size() -> (usize, usize) {
     match tcgetwinsize(stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (80, 24),
@@ -19,17 +19,17 @@ pub(crate) fn size() -> (usize, usize) {
 }
 
 /// The terminal's settings, put back when dropped.
-pub(crate) struct Settings(Termios);
+pub(crate) struct TerminalModeGuard(Termios);
 
-impl Settings {
+impl TerminalModeGuard {
     /// As they are now.
-    pub(crate) fn remember() -> io::Result<Self> {
+    pub(crate) fn save_current() -> io::Result<Self> {
         Ok(Self(tcgetattr(stdin())?))
     }
 
     /// Typed characters are not shown but wait to be read later. Ctrl-C still sends its signal.
-    pub(crate) fn quiet() -> io::Result<Self> {
-        let before = Self::remember()?;
+    pub(crate) fn disable_echo() -> io::Result<Self> {
+        let before = Self::save_current()?;
         let mut quiet = before.0.clone();
         quiet
             .local_modes
@@ -41,7 +41,7 @@ impl Settings {
     }
 }
 
-impl Drop for Settings {
+impl Drop for TerminalModeGuard {
     fn drop(&mut self) {
         // There is nothing left to try if this fails.
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
@@ -49,6 +49,6 @@ impl Drop for Settings {
 }
 
 /// Discards input typed before a question appeared: it cannot be meant as the answer.
-pub(crate) fn forget_typed() {
+pub(crate) fn discard_typed_input() {
     let _ = tcflush(stdin(), QueueSelector::IFlush);
 }

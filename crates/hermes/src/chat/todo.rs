@@ -2,13 +2,11 @@
 
 use serde_json::Value;
 
-use super::{
-    strip,
-    style::{Attribute, Colour, Paint, Style},
-};
+use super::style::{Attribute, Colour, ColourMode, Style};
+use crate::chat::truncate;
 
 /// The lines that show the list in a result of the `todo` tool; none if there is no list in it.
-pub(crate) fn lines(result: &str, paint: Paint, width: usize) -> Vec<String> {
+pub(crate) fn render_todo(result: &str, paint: ColourMode, width: usize) -> Vec<String> {
     let result: Value = serde_json::from_str(result).unwrap_or_default();
     let items = result["todos"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |item: &Value| {
@@ -22,7 +20,7 @@ pub(crate) fn lines(result: &str, paint: Paint, width: usize) -> Vec<String> {
         let room = width.saturating_sub(4);
         paint.paint(
             style,
-            &format!("  {mark} {}", strip::one_line(content, room)),
+            &format!("  {mark} {}", truncate::first_line(content, room)),
         )
     };
     items.iter().map(line).collect()
@@ -41,9 +39,9 @@ mod tests {
             {"id": "4", "content": "ship", "status": "cancelled"}
         ], "summary": {}}"#;
         assert_eq!(
-            lines(result, Paint::Plain, 80),
+            render_todo(result, ColourMode::Plain, 80),
             ["  ☑ read", "  ▶ write", "  ☐ test", "  ☒ ship"]
         );
-        assert!(lines("{\"error\": \"no\"}", Paint::Plain, 80).is_empty());
+        assert!(render_todo("{\"error\": \"no\"}", ColourMode::Plain, 80).is_empty());
     }
 }

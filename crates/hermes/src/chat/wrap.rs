@@ -11,7 +11,7 @@ use super::style::Style;
 
 /// Where the next character goes.
 #[derive(Debug, Clone)]
-pub(crate) struct Wrap {
+pub(crate) struct WordWrap {
     /// Columns that may be used; the last one of the terminal stays free, since a cursor behind it cannot go back.
     width: usize,
     column: usize,
@@ -28,12 +28,12 @@ pub(crate) struct Wrap {
 
 const TAB: usize = 4;
 /// Narrower lines are not worth breaking.
-const NARROWEST: usize = 16;
+const MIN_WIDTH: usize = 16;
 
-impl Wrap {
+impl WordWrap {
     pub(crate) fn new(columns: usize) -> Self {
         Self {
-            width: columns.saturating_sub(1).max(NARROWEST),
+            width: columns.saturating_sub(1).max(MIN_WIDTH),
             column: 0,
             indent: 0,
             rows: 0,
@@ -57,7 +57,7 @@ impl Wrap {
     }
 
     /// Lines that continue this one begin here.
-    pub(crate) fn hang(&mut self) {
+    pub(crate) fn set_indent(&mut self) {
         self.indent = self.column.min(self.width / 2);
         self.word.clear();
         self.word_width = 0;
@@ -106,11 +106,11 @@ impl Wrap {
         self.rows += 1;
         let style = self.style;
         if style != Style::PLAIN {
-            Style::PLAIN.set(out);
+            Style::PLAIN.write_sequence(out);
         }
         out.extend(std::iter::repeat_n(' ', self.indent));
         if style != Style::PLAIN {
-            style.set(out);
+            style.write_sequence(out);
         }
         self.column = self.indent;
         if moves {
@@ -127,29 +127,29 @@ impl Wrap {
 
     fn write(&mut self, character: char, style: Style, out: &mut String) {
         if style != self.style {
-            style.set(out);
+            style.write_sequence(out);
             self.style = style;
         }
         out.push(character);
     }
 
     /// Resets the style, so that others may write.
-    pub(crate) fn rest(&mut self, out: &mut String) {
+    pub(crate) fn reset_style(&mut self, out: &mut String) {
         if self.style != Style::PLAIN {
-            Style::PLAIN.set(out);
+            Style::PLAIN.write_sequence(out);
             self.style = Style::PLAIN;
         }
     }
 
     pub(crate) fn end_line(&mut self, columns: usize, out: &mut String) {
-        self.rest(out);
+        self.reset_style(out);
         out.push('\n');
         *self = Self::new(columns);
     }
 
     /// Goes back to where the line was at `mark`, and takes away what was written since.
-    pub(crate) fn back_to(&mut self, mark: &Self, out: &mut String) {
-        self.rest(out);
+    pub(crate) fn rewind_to(&mut self, mark: &Self, out: &mut String) {
+        self.reset_style(out);
         out.push('\r');
         if self.rows > mark.rows {
             let _ = write!(out, "\x1b[{}A", self.rows - mark.rows);
@@ -168,10 +168,10 @@ mod tests {
     use super::*;
 
     fn shown(columns: u16, text: &str, hang: usize) -> String {
-        let (mut wrap, mut out) = (Wrap::new(columns.into()), String::new());
+        let (mut wrap, mut out) = (WordWrap::new(columns.into()), String::new());
         for (index, character) in text.chars().enumerate() {
             if index == hang {
-                wrap.hang();
+                wrap.set_indent();
             }
             wrap.put(character, Style::PLAIN, &mut out);
         }

@@ -74,7 +74,7 @@ pub(crate) struct ChatArgs {
 
 impl ChatArgs {
     /// These and those that stood before the command; the later ones win.
-    pub(crate) fn after(self, early: Self) -> Self {
+    pub(crate) fn merge_over(self, early: Self) -> Self {
         Self {
             query: self.query.or(early.query),
             oneshot: self.oneshot.or(early.oneshot),

@@ -6,25 +6,25 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(crate) enum CronCommand {
     /// Create a job.
-    Create(Box<CreateArgs>),
+    Create(Box<CronCreateArgs>),
     /// List the jobs.
     #[command(visible_alias = "ls")]
     List(CronListArgs),
     /// Change a job; options that are not given stay as they are.
-    Edit(Box<EditArgs>),
+    Edit(Box<CronEditArgs>),
     /// Pause a job.
-    Pause(PauseArgs),
+    Pause(CronPauseArgs),
     /// Resume a job; its next run is counted from now.
-    Resume(JobArgs),
+    Resume(CronJobArgs),
     /// Run a job now, whatever its schedule: at once if a gateway runs, else at the next tick.
-    Run(JobArgs),
+    Run(CronJobArgs),
     /// Remove a job with its output.
     #[command(visible_alias = "rm")]
-    Remove(JobArgs),
+    Remove(CronJobArgs),
     /// Show whether jobs run by themselves, and which is next.
     Status,
     /// List the last runs.
-    Runs(RunsArgs),
+    Runs(CronRunsArgs),
     /// Run every job that is due, then exit. For the system's crontab where no gateway runs.
     Tick,
 }
@@ -42,7 +42,7 @@ Examples:
   hermes cron create 'every 2h' 'Look for new issues and sum them up'
   hermes cron create '0 9 * * 1' 'Plan my week' --skill planning --name week
   hermes cron create 'every 10m' --script check_disk.sh --no-agent")]
-pub(crate) struct CreateArgs {
+pub(crate) struct CronCreateArgs {
     /// When it runs.
     pub(crate) schedule: String,
     /// What the agent is asked to do. It does not know other conversations.
@@ -105,7 +105,7 @@ An empty text removes a value.
 
 Example:
   hermes cron edit week --schedule '0 8 * * 1' --model ''")]
-pub(crate) struct EditArgs {
+pub(crate) struct CronEditArgs {
     /// Its id or its name.
     pub(crate) job: String,
     /// When it runs.
@@ -119,13 +119,13 @@ pub(crate) struct EditArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct JobArgs {
+pub(crate) struct CronJobArgs {
     /// Its id or its name.
     pub(crate) job: String,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PauseArgs {
+pub(crate) struct CronPauseArgs {
     /// Its id or its name.
     pub(crate) job: String,
     /// Why, for the list.
@@ -134,7 +134,7 @@ pub(crate) struct PauseArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RunsArgs {
+pub(crate) struct CronRunsArgs {
     /// Only those of this job: its id or its name.
     pub(crate) job: Option<String>,
     /// Maximum number.

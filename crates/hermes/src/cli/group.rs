@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{HubArgs, PageArgs, SureArgs, VersionArgs};
+use super::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -50,7 +50,7 @@ pub(crate) enum GroupCommand {
         #[arg(long)]
         force: bool,
         #[command(flatten)]
-        sure: SureArgs,
+        sure: ConfirmArgs,
     },
     /// The tenants of a group.
     Member {
@@ -100,6 +100,6 @@ pub(crate) enum MemberCommand {
         /// The tenant's id.
         tenant: String,
         #[command(flatten)]
-        sure: SureArgs,
+        sure: ConfirmArgs,
     },
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{HubArgs, PageArgs, RevisionArgs, SureArgs, VersionArgs};
+use super::{ConfirmArgs, HubArgs, PageArgs, RevisionArgs, VersionArgs};
 
 /// What can be done with a Hub.
 #[derive(Debug, Subcommand)]
@@ -112,7 +112,7 @@ pub(crate) enum HubConfigCommand {
         #[command(flatten)]
         version: VersionArgs,
         #[command(flatten)]
-        sure: SureArgs,
+        sure: ConfirmArgs,
     },
     /// List the revisions of the configuration, newest first.
     Revisions(PageArgs),

@@ -29,7 +29,7 @@ pub(crate) struct PageArgs {
 
 /// Doing what cannot be undone.
 #[derive(Debug, Default, Args)]
-pub(crate) struct SureArgs {
+pub(crate) struct ConfirmArgs {
     /// Do it without asking.
     #[arg(short, long)]
     pub(crate) yes: bool,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::later::Later;
+use crate::cli::deferred::Deferred;
 
 mod requests;
 
@@ -14,7 +14,7 @@ pub(crate) use requests::{CallArgs, PromptsArgs, ResourcesArgs};
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Add a server: connect to it, list its tools, write it to config.yaml.
-    Add(Later<Box<AddArgs>>),
+    Add(Deferred<Box<AddArgs>>),
     /// List the configured servers; connects to none.
     #[command(visible_alias = "ls")]
     List,
@@ -22,17 +22,17 @@ pub(crate) enum McpCommand {
     #[command(visible_alias = "rm")]
     Remove(RemoveArgs),
     /// Connect to a server, list what it offers, disconnect.
-    Test(Later<TestArgs>),
+    Test(Deferred<TestArgs>),
     /// Log in to a remote server.
-    Login(Later<LoginArgs>),
+    Login(Deferred<LoginArgs>),
     /// Forget a login.
     Logout(LogoutArgs),
     /// Log in again, to one server or to all.
-    Reauth(Later<ReauthArgs>),
+    Reauth(Deferred<ReauthArgs>),
     /// Call a tool.
-    Call(Later<CallArgs>),
+    Call(Deferred<CallArgs>),
     /// List tools, or choose which are offered.
-    Tools(Later<ToolsArgs>),
+    Tools(Deferred<ToolsArgs>),
     /// Choose a server's tools from a checklist.
     Configure(ConfigureArgs),
     /// Enable a disabled server.
@@ -40,13 +40,13 @@ pub(crate) enum McpCommand {
     /// Disable a server; its entry is kept.
     Disable(NameArgs),
     /// Import servers from another program.
-    Import(Later<ImportArgs>),
+    Import(Deferred<ImportArgs>),
     /// List the presets of `add --preset`.
     Presets,
     /// List servers that `install` knows.
     Catalog(CatalogArgs),
     /// Install a server from the catalog.
-    Install(Later<InstallArgs>),
+    Install(Deferred<InstallArgs>),
     /// Show the processes of local servers.
     Ps(PsArgs),
     /// Check for problems: configuration, programs, files, processes.
@@ -64,7 +64,7 @@ pub(crate) enum McpCommand {
     /// Run the built-in MCP server on stdio.
     Demo,
     /// Run an MCP server that lets other agents read your conversations, answer them and decide on approvals.
-    Serve(Later<ServeArgs>),
+    Serve(Deferred<ServeArgs>),
 }
 
 impl McpCommand {
@@ -305,7 +305,7 @@ Examples:
   hermes mcp import --file ~/project/.mcp.json --select github")]
 pub(crate) struct ImportArgs {
     /// The program to import from.
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(crate::import::Source::ALL.map(crate::import::Source::name)))]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(crate::import::ImportSource::ALL.map(crate::import::ImportSource::name)))]
     pub(crate) source: Option<String>,
     /// Read this file instead of the standard locations.
     #[arg(long)]
@@ -442,12 +442,12 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::cli::{Cli, CliCommand};
 
     fn add(arguments: &[&str]) -> AddArgs {
         let arguments = ["hermes", "mcp", "add", "fs"].iter().chain(arguments);
         match Cli::try_parse_from(arguments).unwrap().command {
-            Some(Command::Mcp(mcp)) => match mcp.into_inner().command {
+            Some(CliCommand::Mcp(mcp)) => match mcp.into_inner().command {
                 Some(McpCommand::Add(args)) => *args.into_inner(),
                 other => panic!("{other:?}"),
             },

@@ -7,67 +7,67 @@ pub struct OriginalCommand {
     /// What is typed after `hermes`.
     pub name: &'static str,
     /// Where it stands.
-    pub standing: Standing,
+    pub support: CommandSupport,
     /// What there is here: a command, or how the same is reached.
-    pub here: &'static str,
+    pub replacement: &'static str,
 }
 
 /// Whether a command of the original is here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum CommandSupport {
     /// Under the same name.
-    There,
+    SameName,
     /// Under another name, or as part of something else.
-    Otherwise,
+    OtherName,
     /// Wanted, and not done.
-    Later,
+    Planned,
     /// Not wanted.
     NotPlanned,
 }
 
-impl Standing {
+impl CommandSupport {
     /// The word in the guide.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::There => "there",
-            Self::Otherwise => "there, otherwise",
-            Self::Later => "later",
+            Self::SameName => "there",
+            Self::OtherName => "there, otherwise",
+            Self::Planned => "later",
             Self::NotPlanned => "not planned",
         }
     }
 }
 
-const fn there(name: &'static str, here: &'static str) -> OriginalCommand {
-    row(name, Standing::There, here)
+const fn same_name(name: &'static str, here: &'static str) -> OriginalCommand {
+    row(name, CommandSupport::SameName, here)
 }
 
-const fn otherwise(name: &'static str, here: &'static str) -> OriginalCommand {
-    row(name, Standing::Otherwise, here)
+const fn other_name(name: &'static str, here: &'static str) -> OriginalCommand {
+    row(name, CommandSupport::OtherName, here)
 }
 
-const fn later(name: &'static str, here: &'static str) -> OriginalCommand {
-    row(name, Standing::Later, here)
+const fn planned(name: &'static str, here: &'static str) -> OriginalCommand {
+    row(name, CommandSupport::Planned, here)
 }
 
 const fn not_planned(name: &'static str, here: &'static str) -> OriginalCommand {
-    row(name, Standing::NotPlanned, here)
+    row(name, CommandSupport::NotPlanned, here)
 }
 
-const fn row(name: &'static str, standing: Standing, here: &'static str) -> OriginalCommand {
+const fn row(name: &'static str, standing: CommandSupport, here: &'static str) -> OriginalCommand {
     OriginalCommand {
         name,
-        standing,
-        here,
+        support: standing,
+        replacement: here,
     }
 }
 
 /// All of them, in the order of its help.
 pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
-    there("chat", "`hermes chat`"),
-    there("model", "`hermes model`"),
-    later("moa", "one model answers; `hermes model` chooses it"),
-    otherwise("fallback", "`hermes config set fallback_providers '[…]'`"),
-    otherwise(
+    same_name("chat", "`hermes chat`"),
+    same_name("model", "`hermes model`"),
+    planned("moa", "one model answers; `hermes model` chooses it"),
+    other_name("fallback", "`hermes config set fallback_providers '[…]'`"),
+    other_name(
         "secrets",
         "`hermes secret`; 1Password and Bitwarden are not read",
     ),
@@ -75,117 +75,117 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
         "migrate",
         "`hermes config check` names keys that are not known",
     ),
-    there("gateway", "`hermes gateway`: cron jobs and the HTTP API"),
+    same_name("gateway", "`hermes gateway`: cron jobs and the HTTP API"),
     not_planned(
         "proxy",
         "`hermes gateway run` has an OpenAI-compatible API of its own",
     ),
-    later(
+    planned(
         "lsp",
         "a language server as an MCP server: `hermes mcp add`",
     ),
-    there("setup", "`hermes setup`"),
+    same_name("setup", "`hermes setup`"),
     not_planned("postinstall", "there is nothing to install afterwards"),
-    later(
+    planned(
         "whatsapp",
         "`hermes send` reaches Telegram, Discord and Slack",
     ),
-    later(
+    planned(
         "whatsapp-cloud",
         "`hermes send` reaches Telegram, Discord and Slack",
     ),
-    otherwise(
+    other_name(
         "slack",
         "`SLACK_BOT_TOKEN` in `.env`, then `hermes send slack:…`",
     ),
-    there("send", "`hermes send`"),
-    later(
+    same_name("send", "`hermes send`"),
+    planned(
         "login",
         "keys of providers: `hermes model`; MCP servers: `hermes mcp login`",
     ),
-    otherwise(
+    other_name(
         "logout",
         "`hermes config unset NAME_API_KEY`; MCP servers: `hermes mcp logout`",
     ),
-    later("auth", "one key for each provider: `hermes model`"),
-    there("status", "`hermes status`"),
-    there("cron", "`hermes cron`"),
-    later(
+    planned("auth", "one key for each provider: `hermes model`"),
+    same_name("status", "`hermes status`"),
+    same_name("cron", "`hermes cron`"),
+    planned(
         "webhook",
         "`hermes gateway run` has an HTTP API that starts runs",
     ),
     not_planned("portal", "`hermes model` with a provider of your own"),
-    later(
+    planned(
         "kanban",
         "`hermes tenant` and `hermes share` for agents that work together",
     ),
-    later("project", "start `hermes` in the directory of the project"),
-    later(
+    planned("project", "start `hermes` in the directory of the project"),
+    planned(
         "hooks",
         "nothing is run around tools; approvals are in docs/guide/chat.md",
     ),
-    there("doctor", "`hermes doctor`"),
-    otherwise("security", "`hermes mcp doctor` looks at MCP servers"),
-    otherwise("dump", "`hermes doctor --json`"),
-    otherwise(
+    same_name("doctor", "`hermes doctor`"),
+    other_name("security", "`hermes mcp doctor` looks at MCP servers"),
+    other_name("dump", "`hermes doctor --json`"),
+    other_name(
         "debug",
         "`hermes doctor` and `hermes logs`; nothing is uploaded",
     ),
-    otherwise("backup", "copy the home; `hermes hub backup` for a Hub"),
-    later("checkpoints", "`git` for files; `/undo` for a conversation"),
-    later(
+    other_name("backup", "copy the home; `hermes hub backup` for a Hub"),
+    planned("checkpoints", "`git` for files; `/undo` for a conversation"),
+    planned(
         "import",
         "unpack a copy of the home; `hermes mcp import` takes over MCP servers",
     ),
-    there("config", "`hermes config`"),
-    otherwise("console", "`hermes` alone, and `/help` in it"),
-    later(
+    same_name("config", "`hermes config`"),
+    other_name("console", "`hermes` alone, and `/help` in it"),
+    planned(
         "pairing",
         "the allow lists of the platforms, in `config.yaml`",
     ),
-    there("skills", "`hermes skills`: list and view"),
-    later("bundles", "`hermes -s ONE,TWO` uses several skills"),
+    same_name("skills", "`hermes skills`: list and view"),
+    planned("bundles", "`hermes -s ONE,TWO` uses several skills"),
     not_planned("plugins", "tools come from MCP servers: `hermes mcp add`"),
-    later("curator", "`hermes skills list`"),
+    planned("curator", "`hermes skills list`"),
     not_planned("pets", "nothing"),
-    later("journey", "`hermes sessions list`"),
-    later("learning", "`hermes sessions list`"),
-    later("memory-graph", "`hermes sessions list`"),
-    later(
+    planned("journey", "`hermes sessions list`"),
+    planned("learning", "`hermes sessions list`"),
+    planned("memory-graph", "`hermes sessions list`"),
+    planned(
         "memory",
         "`memories/MEMORY.md` and `USER.md` in the home; an MCP server for more",
     ),
-    otherwise(
+    other_name(
         "tools",
         "`/tools` in a chat, `hermes mcp tools`, `platform_toolsets` in `config.yaml`",
     ),
-    later(
+    planned(
         "computer-use",
         "an MCP server that does it: `hermes mcp add`",
     ),
-    there("mcp", "`hermes mcp`"),
-    there("sessions", "`hermes sessions`"),
-    later("insights", "`/usage` in a chat"),
+    same_name("mcp", "`hermes mcp`"),
+    same_name("sessions", "`hermes sessions`"),
+    planned("insights", "`/usage` in a chat"),
     not_planned("claw", "`hermes mcp import` takes over MCP servers"),
-    there("version", "`hermes version`"),
-    otherwise("update", "install the new version over the old one"),
-    otherwise(
+    same_name("version", "`hermes version`"),
+    other_name("update", "install the new version over the old one"),
+    other_name(
         "uninstall",
         "delete the program, and the home if you no longer want it",
     ),
-    later("acp", "`hermes mcp serve` for other agents"),
-    otherwise("profile", "`hermes -p NAME …`"),
-    otherwise("completion", "`hermes completions SHELL`"),
-    otherwise("dashboard", "`hermes up` has a page in the browser"),
-    otherwise("serve", "`hermes gateway run`, `hermes hub serve`"),
+    planned("acp", "`hermes mcp serve` for other agents"),
+    other_name("profile", "`hermes -p NAME …`"),
+    other_name("completion", "`hermes completions SHELL`"),
+    other_name("dashboard", "`hermes up` has a page in the browser"),
+    other_name("serve", "`hermes gateway run`, `hermes hub serve`"),
     not_planned("desktop", "`hermes up` has a page in the browser"),
     not_planned("gui", "`hermes up` has a page in the browser"),
-    there("logs", "`hermes logs`"),
-    later("prompt-size", "`/usage` in a chat"),
+    same_name("logs", "`hermes logs`"),
+    planned("prompt-size", "`/usage` in a chat"),
 ];
 
 /// The command of the original with this name.
-pub(crate) fn original(name: &str) -> Option<&'static OriginalCommand> {
+pub(crate) fn find_original(name: &str) -> Option<&'static OriginalCommand> {
     ORIGINAL_COMMANDS
         .iter()
         .find(|command| command.name == name)
@@ -207,10 +207,10 @@ mod tests {
             .flat_map(clap::Command::get_name_and_visible_aliases)
             .collect();
         for original in ORIGINAL_COMMANDS {
-            let is_there = original.standing == Standing::There;
+            let is_there = original.support == CommandSupport::SameName;
             assert_eq!(ours.contains(&original.name), is_there, "{original:?}");
             // Commands that are named are ours.
-            for named in original.here.split("`hermes ").skip(1) {
+            for named in original.replacement.split("`hermes ").skip(1) {
                 let word = named.split([' ', '`']).next().unwrap();
                 let is_ours = ours.contains(&word) || word.starts_with('-');
                 assert!(is_ours, "{original:?}");

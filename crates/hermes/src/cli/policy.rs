@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{HubArgs, PageArgs, SureArgs, VersionArgs};
+use super::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
@@ -63,7 +63,7 @@ pub(crate) struct RevisionArgs {
     #[command(flatten)]
     pub(crate) version: VersionArgs,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }
 
 /// A document that replaces another one.
@@ -74,5 +74,5 @@ pub(crate) struct DocumentArgs {
     #[command(flatten)]
     pub(crate) version: VersionArgs,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 pub(crate) enum SessionsCommand {
     /// List conversations, most recently used first.
     #[command(visible_alias = "ls")]
-    List(ListArgs),
+    List(SessionsListArgs),
     /// Show a conversation.
     Show(SessionArgs),
     /// Find messages by their words.
@@ -24,7 +24,7 @@ pub(crate) enum SessionsCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct SessionsListArgs {
     /// Only conversations of this source: `cli`, `cron`, or a platform such as `telegram` (repeatable).
     #[arg(long)]
     pub(crate) source: Vec<String>,

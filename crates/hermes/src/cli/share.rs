@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{HubArgs, SureArgs, VersionArgs};
+use super::{ConfirmArgs, HubArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -141,5 +141,5 @@ pub(crate) struct ShareRmArgs {
     #[arg(short, long)]
     pub(crate) recursive: bool,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }

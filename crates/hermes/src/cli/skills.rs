@@ -9,11 +9,11 @@ pub(crate) enum SkillsCommand {
     #[command(visible_alias = "ls")]
     List,
     /// Print a skill's instructions, or one of its files.
-    View(ViewArgs),
+    View(SkillViewArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ViewArgs {
+pub(crate) struct SkillViewArgs {
     /// The skill; `category/name` where a name is not enough.
     pub(crate) name: String,
     /// A file of the skill, such as `references/api.md`.

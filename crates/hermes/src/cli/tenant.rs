@@ -8,7 +8,7 @@ mod cron;
 mod env;
 mod skill;
 
-use super::{HubArgs, PageArgs, SureArgs, VersionArgs};
+use super::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 
 pub(crate) use cron::{JobMembers, TenantCronCommand};
 pub(crate) use env::TenantEnvCommand;
@@ -46,7 +46,7 @@ pub(crate) enum TenantCommand {
     /// Undo the deletion of a tenant.
     Restore(TenantNameArgs),
     /// Stop a tenant's runs and jobs, and refuse new ones.
-    Block(BlockArgs),
+    Block(TenantBlockArgs),
     /// Unblock a tenant.
     Unblock(TenantNameArgs),
     /// Start a tenant's agent, or wake it.
@@ -56,19 +56,19 @@ pub(crate) enum TenantCommand {
     /// Stop a tenant's agent and start it again.
     Restart(TenantNameArgs),
     /// Start a run of a tenant's agent.
-    Run(RunArgs),
+    Run(TenantRunArgs),
     /// List the runs of a tenant, or show one.
     Runs(TenantRunsArgs),
     /// Follow a run until it ends.
-    Watch(WatchArgs),
+    Watch(TenantWatchArgs),
     /// Decide on a pending approval; without a run, list all of them.
-    Approve(ApproveArgs),
+    Approve(TenantApproveArgs),
     /// Give a tenant's agent a new runtime key; it is shown once.
     RotateKey(RotateKeyArgs),
     /// Copy a tenant's context to a directory of the Hub's machine.
-    Sync(SyncArgs),
+    Sync(TenantSyncArgs),
     /// Look at the files of a tenant's workspace.
-    Files(FilesArgs),
+    Files(TenantFilesArgs),
     /// Scheduled jobs of a tenant.
     Cron {
         #[command(subcommand)]
@@ -100,7 +100,7 @@ pub(crate) struct RotateKeyArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) grace: Option<u64>,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]
@@ -170,11 +170,11 @@ pub(crate) struct TenantDeleteArgs {
     #[arg(long)]
     pub(crate) purge: bool,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct BlockArgs {
+pub(crate) struct TenantBlockArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
     /// What its users are told.
@@ -184,7 +184,7 @@ pub(crate) struct BlockArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]
@@ -196,7 +196,7 @@ pub(crate) struct TenantStopArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RunArgs {
+pub(crate) struct TenantRunArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
     /// What to work on; `-` reads it from stdin.
@@ -235,7 +235,7 @@ pub(crate) struct TenantRunsArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct WatchArgs {
+pub(crate) struct TenantWatchArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
     /// The run's id.
@@ -246,7 +246,7 @@ pub(crate) struct WatchArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ApproveArgs {
+pub(crate) struct TenantApproveArgs {
     /// The tenant's id.
     pub(crate) tenant: Option<String>,
     /// The run's id.
@@ -270,7 +270,7 @@ pub(crate) struct ApproveArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct SyncArgs {
+pub(crate) struct TenantSyncArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
     /// Where to: below `sync` of the Hub's data, or an absolute path below `sync.allowed_roots`.
@@ -282,11 +282,11 @@ pub(crate) struct SyncArgs {
     #[arg(long)]
     pub(crate) delete: bool,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct FilesArgs {
+pub(crate) struct TenantFilesArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
     /// A directory to list, or to save with `--archive`; a file with `--cat` or `--output`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{HubArgs, PageArgs, SureArgs};
+use super::{ConfirmArgs, HubArgs, PageArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -32,7 +32,7 @@ pub(crate) enum TokenCommand {
         /// The token's id.
         token: String,
         #[command(flatten)]
-        sure: SureArgs,
+        sure: ConfirmArgs,
     },
     /// Show what your token may do.
     Whoami,
@@ -73,5 +73,5 @@ pub(crate) struct TokenRotateArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }

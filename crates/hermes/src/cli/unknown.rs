@@ -10,12 +10,12 @@ use hermes_config::nearest;
 
 use super::{
     Cli,
-    original::{Standing, original},
+    original::{CommandSupport, find_original},
 };
 use crate::failure::Failure;
 
 /// What was meant by arguments that clap does not take.
-pub(crate) enum Meant {
+pub(crate) enum UnknownCommand {
     /// The same arguments with the question as one.
     Question(Vec<OsString>),
     /// Nothing that is here.
@@ -23,7 +23,10 @@ pub(crate) enum Meant {
 }
 
 /// Interprets a first word that is not a command. None if something else is wrong.
-pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Meant> {
+pub(crate) fn interpret_unknown(
+    error: &clap::Error,
+    arguments: &[OsString],
+) -> Option<UnknownCommand> {
     if error.kind() != ErrorKind::InvalidSubcommand || is_below_command(arguments) {
         return None;
     }
@@ -38,11 +41,13 @@ pub(crate) fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<Meant
     if is_question(word) {
         let mut asked = arguments.to_vec();
         asked.insert(place, "-q".into());
-        return Some(Meant::Question(asked));
+        return Some(UnknownCommand::Question(asked));
     }
     let rest = arguments.get(place + 1..).unwrap_or_default();
     let rest: Vec<_> = rest.iter().map(|word| word.to_string_lossy()).collect();
-    Some(Meant::Nothing(failure(word, &rest)))
+    Some(UnknownCommand::Nothing(unknown_command_failure(
+        word, &rest,
+    )))
 }
 
 /// Whether a word can only be something to say: no command has a space, a question mark or a letter beyond ASCII.
@@ -57,15 +62,15 @@ fn is_below_command(arguments: &[OsString]) -> bool {
     matches.is_ok_and(|matches| matches.subcommand_name().is_some())
 }
 
-fn failure(word: &str, rest: &[impl AsRef<str>]) -> Failure {
-    if let Some(original) = original(word) {
-        let message = match original.standing {
-            Standing::NotPlanned => {
+fn unknown_command_failure(word: &str, rest: &[impl AsRef<str>]) -> Failure {
+    if let Some(original) = find_original(word) {
+        let message = match original.support {
+            CommandSupport::NotPlanned => {
                 format!("`hermes {word}` of Hermes Agent is not in this program, and not planned")
             }
             _ => format!("`hermes {word}` of Hermes Agent is not in this program yet"),
         };
-        return Failure::usage(message).hint(format!("nearest: {}", original.here));
+        return Failure::usage(message).hint(format!("nearest: {}", original.replacement));
     }
     let mut failure = Failure::usage(format!("there is no command `{word}`"));
     let command = Cli::command();
@@ -97,12 +102,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::failure::Kind;
+    use crate::failure::FailureKind;
 
-    fn given(words: &[&str]) -> (Option<Meant>, Vec<OsString>) {
+    fn given(words: &[&str]) -> (Option<UnknownCommand>, Vec<OsString>) {
         let arguments: Vec<OsString> = ["hermes"].iter().chain(words).map(Into::into).collect();
         let error = Cli::try_parse_from(&arguments).unwrap_err();
-        (meant(&error, &arguments), arguments)
+        (interpret_unknown(&error, &arguments), arguments)
     }
 
     #[test]
@@ -114,13 +119,13 @@ mod tests {
             &["-m", "gpt-5", "what time is it"],
             &["/call time.now {}", "--json", "-Q"],
         ] {
-            let (Some(Meant::Question(asked)), given) = given(words) else {
+            let (Some(UnknownCommand::Question(asked)), given) = given(words) else {
                 panic!("{words:?}");
             };
             assert_eq!(asked.len(), given.len() + 1);
             let cli = Cli::try_parse_from(asked).unwrap();
             let command = cli.into_command().unwrap();
-            let super::super::Command::Chat(chat) = command else {
+            let super::super::CliCommand::Chat(chat) = command else {
                 panic!("{words:?}");
             };
             assert!(words.contains(&chat.query.as_deref().unwrap()));
@@ -150,10 +155,10 @@ mod tests {
             (&["pets"], "not planned", "nearest"),
             (&["completion", "bash"], "yet", "`hermes completions SHELL`"),
         ] {
-            let (Some(Meant::Nothing(failure)), _) = given(words) else {
+            let (Some(UnknownCommand::Nothing(failure)), _) = given(words) else {
                 panic!("{words:?}");
             };
-            assert_eq!(failure.kind, Kind::Usage);
+            assert_eq!(failure.kind, FailureKind::Usage);
             assert!(failure.message.contains(message), "{}", failure.message);
             assert!(
                 failure.hints.iter().any(|given| given.contains(hint)),

@@ -2,7 +2,7 @@
 
 use hermes_gateway::{
     conversations::ConversationIndex,
-    send::{Sender, Target},
+    send::{MessageSender, SendTarget},
 };
 use serde_json::json;
 
@@ -20,9 +20,9 @@ pub(super) fn run(context: &Context, command: &ChannelsCommand) -> Result<(), Fa
 
 /// Lists what is known, of one platform or of all.
 pub(super) async fn list(context: &Context, platform: Option<&str>) -> Result<(), Failure> {
-    let sender = Sender::new(&context.home, &context.written_settings()?);
+    let sender = MessageSender::new(&context.home, &context.written_settings()?);
     let conversations = ConversationIndex::open(&context.home);
-    let targets = sender.targets(&conversations, platform).await;
+    let targets = sender.list_targets(&conversations, platform).await;
     conversations.close().await;
     let targets = targets?;
     let output = context.output;
@@ -37,7 +37,7 @@ pub(super) async fn list(context: &Context, platform: Option<&str>) -> Result<()
     Ok(())
 }
 
-fn table(targets: &[Target]) -> Table {
+fn table(targets: &[SendTarget]) -> Table {
     let mut table = Table::new(&["TARGET", "TYPE", "NAME"]);
     for target in targets {
         table.row([

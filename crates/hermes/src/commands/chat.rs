@@ -4,12 +4,12 @@ use std::io::IsTerminal;
 
 use crate::{cli::ChatArgs, context::Context, failure::Failure, logging};
 
-mod answer;
 mod call;
 mod command;
 mod image;
 mod interactive;
 mod interrupt;
+mod json_report;
 mod lines;
 mod mentions;
 mod once;
@@ -20,9 +20,9 @@ mod start;
 mod tools;
 
 /// How the conversation is held.
-enum Manner {
+enum ChatMode {
     /// One message, then the end.
-    Once(once::Question),
+    Once(once::OneShotQuestion),
     /// A message per line of stdin.
     Lines,
     /// With a person at the terminal.
@@ -30,23 +30,23 @@ enum Manner {
 }
 
 pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
-    if args.ignore_user_config && !context.is_config_left_aside() {
+    if args.ignore_user_config && !context.ignores_config() {
         return run(&context.without_config(), args);
     }
-    let manner = manner(context, args)?;
-    if logging::is_asked() && !matches!(manner, Manner::Interactive) {
-        logging::to_stderr_if_asked()?;
+    let manner = choose_mode(context, args)?;
+    if logging::is_requested() && !matches!(manner, ChatMode::Interactive) {
+        logging::log_to_stderr_if_requested()?;
     } else {
-        logging::to_file(&context.home)?;
+        logging::log_to_file(&context.home)?;
     }
     match manner {
-        Manner::Once(question) => context.run_to_end(once::run(context, args, question)),
-        Manner::Lines => context.run_to_end(lines::run(context, args)),
-        Manner::Interactive => interactive::run(context, args),
+        ChatMode::Once(question) => context.run_to_end(once::run(context, args, question)),
+        ChatMode::Lines => context.run_to_end(lines::run(context, args)),
+        ChatMode::Interactive => interactive::run(context, args),
     }
 }
 
-fn manner(context: &Context, args: &ChatArgs) -> Result<Manner, Failure> {
+fn choose_mode(context: &Context, args: &ChatArgs) -> Result<ChatMode, Failure> {
     if args.resume.is_some() && args.continued.is_some() {
         return Err(Failure::usage(
             "`--resume` and `--continue` both name a session",
@@ -64,20 +64,20 @@ fn manner(context: &Context, args: &ChatArgs) -> Result<Manner, Failure> {
     }
     let question = match (&args.query, &args.oneshot) {
         (Some(_), Some(_)) => return Err(Failure::usage("give the message once: `-q` or `-z`")),
-        (Some(text), None) if context.output.is_json() => Some((text, once::Report::Json)),
-        (Some(text), None) if args.quiet => Some((text, once::Report::AnswerAndId)),
-        (Some(text), None) => Some((text, once::Report::Everything)),
-        (None, Some(text)) => Some((text, once::Report::Answer)),
+        (Some(text), None) if context.output.is_json() => Some((text, once::ReportFormat::Json)),
+        (Some(text), None) if args.quiet => Some((text, once::ReportFormat::AnswerAndId)),
+        (Some(text), None) => Some((text, once::ReportFormat::Everything)),
+        (None, Some(text)) => Some((text, once::ReportFormat::Answer)),
         (None, None) => None,
     };
     if let Some((text, report)) = question {
-        return Ok(Manner::Once(once::Question::read(text, report)?));
+        return Ok(ChatMode::Once(once::OneShotQuestion::read(text, report)?));
     }
     if !std::io::stdin().is_terminal() {
-        return Ok(Manner::Lines);
+        return Ok(ChatMode::Lines);
     }
     if std::io::stdout().is_terminal() {
-        return Ok(Manner::Interactive);
+        return Ok(ChatMode::Interactive);
     }
     Err(
         Failure::usage("a conversation needs a terminal, and stdout is not one")

@@ -32,7 +32,7 @@ pub(super) fn run(context: &Context, shell: Shell) -> Result<(), Failure> {
 }
 
 /// Answers a shell that asks what may follow; `false` if none does. No server is ever started for it.
-pub(crate) fn answer() -> bool {
+pub(crate) fn complete_line() -> bool {
     if std::env::var_os(VARIABLE).is_none() {
         return false;
     }
@@ -64,7 +64,7 @@ fn with_completers(command: Command, path: &[&str]) -> Command {
     })
 }
 
-type Names = fn(&str) -> Vec<CompletionCandidate>;
+type NameCompleter = fn(&str) -> Vec<CompletionCandidate>;
 
 fn with_completer(argument: Arg, path: &[&str]) -> Arg {
     match completer(path, argument.get_id().as_str()) {
@@ -76,7 +76,7 @@ fn with_completer(argument: Arg, path: &[&str]) -> Arg {
 }
 
 /// What completes an argument, by its command and its name there.
-fn completer(path: &[&str], argument: &str) -> Option<Names> {
+fn completer(path: &[&str], argument: &str) -> Option<NameCompleter> {
     Some(match (path, argument) {
         (_, "profile") => names::profiles,
         (["mcp", "call"], "target") => names::tools,

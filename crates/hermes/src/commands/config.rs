@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use hermes_config::{
-    ConfigFile, FileError, Secret, Settings, Variables, mask, nearest, remove_variable,
+    ConfigFile, ConfigFileError, Secret, Settings, Variables, mask, nearest, remove_variable,
     write_variable,
 };
 use serde_json::{Value, json};
@@ -12,16 +12,16 @@ use super::{mcp, up};
 use crate::{
     cli::{ConfigCommand, ConfigSetArgs},
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 mod edit;
 mod flat;
 
-use flat::{is_secret, masked, shown};
+use flat::{format_value, is_secret, mask_secrets};
 
 /// More than a key or a list has.
-const LONGEST: u64 = 64 * 1024;
+const MAX_STDIN_BYTES: u64 = 64 * 1024;
 
 pub(super) fn run(context: &Context, command: Option<ConfigCommand>) -> Result<(), Failure> {
     match command.unwrap_or(ConfigCommand::Show) {
@@ -61,8 +61,8 @@ fn show(context: &Context) -> Result<(), Failure> {
             path.display()
         ));
     }
-    for (key, value) in flat::leaves(&document) {
-        output.line(format!("{key} = {}", shown(&key, &value)));
+    for (key, value) in flat::flatten(&document) {
+        output.line(format!("{key} = {}", format_value(&key, &value)));
     }
     let variables = variables_of_file(context);
     if !variables.is_empty() {
@@ -78,7 +78,7 @@ fn show(context: &Context) -> Result<(), Failure> {
     output.json(json!({
         "path": path.to_string_lossy(),
         "env_path": context.home.env_file().to_string_lossy(),
-        "config": masked("", &document),
+        "config": mask_secrets("", &document),
         "env": variables,
     }));
     Ok(())
@@ -87,7 +87,7 @@ fn show(context: &Context) -> Result<(), Failure> {
 /// The names in `.env`, each with its value masked.
 fn variables_of_file(context: &Context) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(context.home.env_file()).unwrap_or_default();
-    let variables = Variables::with_text([], &text);
+    let variables = Variables::from_pairs_and_text([], &text);
     let names = text.lines().filter_map(|line| {
         let line = line.trim();
         let line = line.strip_prefix("export ").unwrap_or(line);
@@ -111,24 +111,24 @@ fn get(context: &Context, key: &str) -> Result<(), Failure> {
     if is_variable(key) {
         let (variables, _) = Variables::load(&context.home, None);
         let Some(value) = variables.get(key) else {
-            return Err(not_set(key, None));
+            return Err(not_set_failure(key, None));
         };
         output.line(mask(value));
         output.json(json!({"key": key, "value": mask(value)}));
         return Ok(());
     }
     let file = ConfigFile::open(&context.home)?;
-    let Some(value) = file.get(&path(key)?) else {
-        let leaves = flat::leaves(&file.get(&[]).cloned().unwrap_or_default());
+    let Some(value) = file.get(&parse_key(key)?) else {
+        let leaves = flat::flatten(&file.get(&[]).cloned().unwrap_or_default());
         let known = leaves.into_iter().map(|(known, _)| known);
-        return Err(not_set(key, nearest(key, known)));
+        return Err(not_set_failure(key, nearest(key, known)));
     };
-    let value = masked(key, value);
+    let value = mask_secrets(key, value);
     match &value {
         Value::String(text) => output.line(text),
         Value::Object(_) | Value::Array(_) => {
-            for (leaf, value) in flat::leaves(&value) {
-                output.line(format!("{key}.{leaf} = {}", shown(&leaf, &value)));
+            for (leaf, value) in flat::flatten(&value) {
+                output.line(format!("{key}.{leaf} = {}", format_value(&leaf, &value)));
             }
         }
         other => output.line(other.to_string()),
@@ -137,8 +137,8 @@ fn get(context: &Context, key: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn not_set(key: &str, near: Option<String>) -> Failure {
-    let failure = Failure::new(Kind::NotFound, format!("`{key}` is not set"));
+fn not_set_failure(key: &str, near: Option<String>) -> Failure {
+    let failure = Failure::new(FailureKind::NotFound, format!("`{key}` is not set"));
     match near {
         Some(near) => failure.hint(format!("did you mean `{near}`?")),
         None => failure.hint(
@@ -150,7 +150,7 @@ fn not_set(key: &str, near: Option<String>) -> Failure {
 fn set(context: &Context, args: &ConfigSetArgs) -> Result<(), Failure> {
     let key = args.key.trim();
     let text = if args.value == "-" {
-        from_stdin()?
+        read_stdin()?
     } else {
         Secret::new(args.value.clone())
     };
@@ -167,20 +167,20 @@ fn set(context: &Context, args: &ConfigSetArgs) -> Result<(), Failure> {
         output.json(json!({"key": key, "value": value, "file": ".env"}));
         return Ok(());
     }
-    let path = path(key)?;
+    let path = parse_key(key)?;
     up::write_first_config(context)?;
     let mut file = ConfigFile::open(&context.home)?;
-    let before = warnings(&file);
-    let value = value(text.expose());
+    let before = load_warnings(&file);
+    let value = parse_value(text.expose());
     file.set(&path, value.clone());
-    file.save().map_err(refused)?;
+    file.save().map_err(edit_failure)?;
     output.note(format!(
         "{key} = {} ({})",
-        shown(key, &value),
+        format_value(key, &value),
         context.home.config_file().display()
     ));
     if !args.force {
-        for warning in warnings(&file) {
+        for warning in load_warnings(&file) {
             if !before.contains(&warning) {
                 output.warning(warning);
             }
@@ -193,7 +193,7 @@ fn set(context: &Context, args: &ConfigSetArgs) -> Result<(), Failure> {
         ));
     }
     mcp::reload_running(context);
-    output.json(json!({"key": key, "value": masked(key, &value), "file": "config.yaml"}));
+    output.json(json!({"key": key, "value": mask_secrets(key, &value), "file": "config.yaml"}));
     Ok(())
 }
 
@@ -209,12 +209,12 @@ fn unset(context: &Context, key: &str) -> Result<(), Failure> {
         is_there
     } else {
         let mut file = ConfigFile::open(&context.home)?;
-        let removed = file.unset(&path(key)?);
-        file.save().map_err(refused)?;
+        let removed = file.unset(&parse_key(key)?);
+        file.save().map_err(edit_failure)?;
         removed
     };
     if !removed {
-        return Err(not_set(key, None));
+        return Err(not_set_failure(key, None));
     }
     output.note(format!("`{key}` is no longer set"));
     mcp::reload_running(context);
@@ -240,7 +240,7 @@ fn check(context: &Context) -> Result<(), Failure> {
 }
 
 /// What loading the text would warn of.
-fn warnings(file: &ConfigFile) -> Vec<String> {
+fn load_warnings(file: &ConfigFile) -> Vec<String> {
     let settings = Settings::parse(&file.text(), Variables::default());
     settings.map_or_else(
         |_| Vec::new(),
@@ -248,12 +248,12 @@ fn warnings(file: &ConfigFile) -> Vec<String> {
     )
 }
 
-fn refused(error: FileError) -> Failure {
+fn edit_failure(error: ConfigFileError) -> Failure {
     Failure::from(error).hint("nothing was changed; `hermes config edit` opens the file")
 }
 
 /// A key as the path that leads to it.
-fn path(key: &str) -> Result<Vec<&str>, Failure> {
+fn parse_key(key: &str) -> Result<Vec<&str>, Failure> {
     let parts: Vec<&str> = key.split('.').collect();
     if parts.iter().any(|part| part.trim().is_empty()) {
         return Err(Failure::usage(format!("`{key}` is not a key"))
@@ -271,7 +271,7 @@ fn is_variable(key: &str) -> bool {
 }
 
 /// A number, a flag, a list or a mapping where YAML has one; text otherwise.
-fn value(text: &str) -> Value {
+fn parse_value(text: &str) -> Value {
     let trimmed = text.trim();
     if matches!(trimmed, "null" | "~") {
         return Value::Null;
@@ -284,9 +284,11 @@ fn value(text: &str) -> Value {
     }
 }
 
-fn from_stdin() -> Result<Secret<String>, Failure> {
+fn read_stdin() -> Result<Secret<String>, Failure> {
     let mut text = String::new();
-    std::io::stdin().take(LONGEST).read_to_string(&mut text)?;
+    std::io::stdin()
+        .take(MAX_STDIN_BYTES)
+        .read_to_string(&mut text)?;
     Ok(Secret::new(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
@@ -312,7 +314,7 @@ mod tests {
             ("${KEY}", json!("${KEY}")),
             ("[broken", json!("[broken")),
         ] {
-            assert_eq!(value(text), expected, "{text}");
+            assert_eq!(parse_value(text), expected, "{text}");
         }
     }
 

@@ -18,7 +18,7 @@ mod tick;
 
 pub(super) fn run(context: &Context, command: CronCommand) -> Result<(), Failure> {
     let settings = context.written_settings()?;
-    let jobs = Jobs {
+    let jobs = CronJobs {
         context,
         settings: &settings,
         now: Zoned::now().with_time_zone(time_zone(&settings)),
@@ -38,14 +38,14 @@ pub(super) fn run(context: &Context, command: CronCommand) -> Result<(), Failure
 }
 
 /// The jobs of the home, at one moment.
-struct Jobs<'a> {
+struct CronJobs<'a> {
     context: &'a Context,
     settings: &'a Settings,
     /// In the zone of the home's schedules.
     now: Zoned,
 }
 
-impl Jobs<'_> {
+impl CronJobs<'_> {
     fn load(&self) -> Result<CronFile, Failure> {
         Ok(CronFile::load(&self.context.home)?)
     }
@@ -64,17 +64,17 @@ impl Jobs<'_> {
     }
 
     /// Says what was done to a job.
-    fn tell(&self, job: &Job, what: &str) {
+    fn print_change(&self, job: &Job, what: &str) {
         let output = self.context.output;
         output.note(format!("{} (`{}`) {what}", printable(job.name()), job.id()));
         output.json(json!({"job": job.as_json()}));
     }
 
     /// Says what was done to a job, and what its schedule was understood to mean.
-    fn tell_schedule(&self, job: &Job, what: &str) {
+    fn print_schedule_change(&self, job: &Job, what: &str) {
         let output = self.context.output;
         output.note(format!("{} (`{}`) {what}", printable(job.name()), job.id()));
-        let understood = job.understood(&self.now);
+        let understood = job.explain(&self.now);
         if let Some(understood) = &understood {
             let times: Vec<String> = understood.next.iter().map(shown_time).collect();
             output.note(format!(
@@ -104,7 +104,7 @@ fn with_hint(error: CronError, reference: &str, file: &CronFile) -> Failure {
     if is_unknown {
         let names = file.jobs.iter().flat_map(|job| [job.name(), job.id()]);
         return failure
-            .near_only(reference, names.map(str::to_owned))
+            .suggest_nearest(reference, names.map(str::to_owned))
             .hint("`hermes cron list --all` shows what there is");
     }
     failure

@@ -1,6 +1,8 @@
 //! `hermes doctor`: every part of a home, one line each, with what to do about it. `hermes status` tells the same without
 //! judging. `hermes mcp doctor` looks closer at the servers.
 
+mod checks;
+
 use hermes_config::{Settings, Variables};
 use serde::Serialize;
 use serde_json::json;
@@ -8,17 +10,15 @@ use serde_json::json;
 use crate::{
     cli::HomeDoctorArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Output, Tone, printable},
 };
 
-mod parts;
-
 /// One part of a home, as it was found.
 #[derive(Debug, Serialize)]
-pub(super) struct Part {
+pub(super) struct HomeCheck {
     id: &'static str,
-    level: Level,
+    level: HomeCheckLevel,
     message: String,
     fix: Option<String>,
 }
@@ -26,14 +26,14 @@ pub(super) struct Part {
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub(super) enum HomeCheckLevel {
     Ok,
     Warn,
     Fail,
 }
 
-impl Part {
-    fn new(id: &'static str, level: Level, message: impl Into<String>) -> Self {
+impl HomeCheck {
+    fn new(id: &'static str, level: HomeCheckLevel, message: impl Into<String>) -> Self {
         Self {
             id,
             level,
@@ -43,15 +43,15 @@ impl Part {
     }
 
     fn ok(id: &'static str, message: impl Into<String>) -> Self {
-        Self::new(id, Level::Ok, message)
+        Self::new(id, HomeCheckLevel::Ok, message)
     }
 
     fn warn(id: &'static str, message: impl Into<String>) -> Self {
-        Self::new(id, Level::Warn, message)
+        Self::new(id, HomeCheckLevel::Warn, message)
     }
 
     fn fail(id: &'static str, message: impl Into<String>) -> Self {
-        Self::new(id, Level::Fail, message)
+        Self::new(id, HomeCheckLevel::Fail, message)
     }
 
     fn fix(mut self, fix: impl Into<String>) -> Self {
@@ -67,50 +67,55 @@ impl Part {
 }
 
 /// Looks at every part.
-fn examine(context: &Context, probe: bool) -> Result<Vec<Part>, Failure> {
+fn run_checks(context: &Context, probe: bool) -> Result<Vec<HomeCheck>, Failure> {
     let (settings, config) = match Settings::load(&context.home) {
         Ok(settings) => {
-            let part = parts::config(&context.home, &settings);
+            let part = crate::commands::doctor::checks::config(&context.home, &settings);
             (settings, part)
         }
         // The rest can be looked at without it.
         Err(error) => {
-            let part = parts::unreadable(&error);
+            let part = crate::commands::doctor::checks::unreadable(&error);
             let (variables, _) = Variables::load(&context.home, None);
             (Settings::parse("", variables)?, part)
         }
     };
-    let is_readable = config.level != Level::Fail;
-    let mut parts = vec![config, parts::secrets(&context.home, &settings)];
+    let is_readable = config.level != HomeCheckLevel::Fail;
+    let mut parts = vec![
+        config,
+        crate::commands::doctor::checks::secrets(&context.home, &settings),
+    ];
     if is_readable {
-        parts.push(parts::model(context, &settings)?);
-        parts.push(parts::servers(context, &settings, probe)?);
-        parts.push(parts::commands(&settings));
+        parts.push(crate::commands::doctor::checks::model(context, &settings)?);
+        parts.push(crate::commands::doctor::checks::servers(
+            context, &settings, probe,
+        )?);
+        parts.push(crate::commands::doctor::checks::commands(&settings));
     }
-    parts.push(parts::platforms(&settings));
-    parts.push(parts::store(context)?);
-    parts.push(parts::gateway(context, &settings));
-    parts.push(parts::hub(context));
+    parts.push(crate::commands::doctor::checks::platforms(&settings));
+    parts.push(crate::commands::doctor::checks::store(context)?);
+    parts.push(crate::commands::doctor::checks::gateway(context, &settings));
+    parts.push(crate::commands::doctor::checks::hub(context));
     Ok(parts)
 }
 
 pub(super) fn run(context: &Context, args: &HomeDoctorArgs) -> Result<(), Failure> {
-    let parts = examine(context, args.probe)?;
+    let parts = run_checks(context, args.probe)?;
     let output = context.output;
     for part in &parts {
         let (word, tone) = match part.level {
-            Level::Ok => ("ok  ", Tone::Good),
-            Level::Warn => ("warn", Tone::Warning),
-            Level::Fail => ("fail", Tone::Bad),
+            HomeCheckLevel::Ok => ("ok  ", Tone::Good),
+            HomeCheckLevel::Warn => ("warn", Tone::Warning),
+            HomeCheckLevel::Fail => ("fail", Tone::Bad),
         };
-        print(output, part, &output.tint(tone, word));
+        print_check(output, part, &output.tint(tone, word));
         if let Some(fix) = &part.fix {
             let fix = format!("{:17}{fix}", "");
             output.line(output.tint(Tone::Faint, &fix));
         }
     }
     let number = |level| parts.iter().filter(|part| part.level == level).count();
-    let (warned, failed) = (number(Level::Warn), number(Level::Fail));
+    let (warned, failed) = (number(HomeCheckLevel::Warn), number(HomeCheckLevel::Fail));
     let summary = match (warned, failed) {
         (0, 0) => "No problems found.".to_owned(),
         _ => format!(
@@ -126,12 +131,12 @@ pub(super) fn run(context: &Context, args: &HomeDoctorArgs) -> Result<(), Failur
         return Ok(());
     }
     output.json_failure(&summary, found);
-    Err(Failure::new(Kind::Told, summary))
+    Err(Failure::new(FailureKind::AlreadyPrinted, summary))
 }
 
 /// `hermes status`.
 pub(super) fn status(context: &Context) -> Result<(), Failure> {
-    let parts = examine(context, false)?;
+    let parts = run_checks(context, false)?;
     let output = context.output;
     output.line(format!(
         "hermes {}, home {}",
@@ -140,18 +145,18 @@ pub(super) fn status(context: &Context) -> Result<(), Failure> {
     ));
     for part in &parts {
         let sign = match part.level {
-            Level::Ok => output.tint(Tone::Good, "-"),
-            Level::Warn | Level::Fail => output.tint(Tone::Warning, "!"),
+            HomeCheckLevel::Ok => output.tint(Tone::Good, "-"),
+            HomeCheckLevel::Warn | HomeCheckLevel::Fail => output.tint(Tone::Warning, "!"),
         };
-        print(output, part, &sign);
+        print_check(output, part, &sign);
     }
-    if parts.iter().any(|part| part.level != Level::Ok) {
+    if parts.iter().any(|part| part.level != HomeCheckLevel::Ok) {
         output.line("\n`hermes doctor` says what to do about what is marked.");
     }
     let members = parts.iter().map(|part| {
         (
             part.id.to_owned(),
-            json!({"ok": part.level == Level::Ok, "state": part.message}),
+            json!({"ok": part.level == HomeCheckLevel::Ok, "state": part.message}),
         )
     });
     output.json(json!({
@@ -162,6 +167,6 @@ pub(super) fn status(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(output: Output, part: &Part, sign: &str) {
+fn print_check(output: Output, part: &HomeCheck, sign: &str) {
     output.line(format!("{sign} {:<11} {}", part.id, part.line()));
 }

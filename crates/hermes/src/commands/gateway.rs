@@ -7,24 +7,24 @@ use crate::{
     logging,
 };
 
+mod api_server;
 mod configuration;
-mod door;
 mod hub;
 mod run;
 mod status;
 mod stop;
 
-pub(super) use door::Plan;
+pub(super) use crate::commands::gateway::api_server::ApiServerPlan;
 pub(super) use run::working_directory;
 
 pub(super) fn run(context: &Context, args: GatewayArgs) -> Result<(), Failure> {
     match args.command {
         Some(GatewayCommand::Status) => {
-            logging::to_stderr_if_asked()?;
+            logging::log_to_stderr_if_requested()?;
             status::run(context)
         }
         Some(GatewayCommand::Stop) => {
-            logging::to_stderr_if_asked()?;
+            logging::log_to_stderr_if_requested()?;
             stop::run(context)
         }
         Some(GatewayCommand::Run(late)) => {

@@ -4,7 +4,7 @@ use crate::{
     cli::{GroupArgs, GroupCommand, GroupMembers, MemberCommand},
     context::Context,
     failure::Failure,
-    hub::{Call, Column, HubClient},
+    hub::{Column, HubCall, HubClient},
 };
 
 const GROUPS: &[Column] = &[
@@ -18,10 +18,10 @@ const MEMBERS: &[Column] = &[("TENANT", "/tenantId"), ("ACCESS", "/access")];
 pub(super) fn run(context: &Context, args: GroupArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     let output = hub.output();
-    let of = |operation, group: &str| Call::to(operation).with("group_id", group);
+    let of = |operation, group: &str| HubCall::new(operation).with("group_id", group);
     match args.command {
         GroupCommand::List(page) => {
-            let answer = hub.ask_list(Call::to("list_groups"), "groups", &page.into())?;
+            let answer = hub.call_list(HubCall::new("list_groups"), "groups", &page.into())?;
             hub.show_list(
                 &answer,
                 "groups",
@@ -30,12 +30,12 @@ pub(super) fn run(context: &Context, args: GroupArgs) -> Result<(), Failure> {
             );
         }
         GroupCommand::Get { group } => {
-            let answer = hub.ask(&of("get_group", &group))?;
+            let answer = hub.call(&of("get_group", &group))?;
             hub.show_members(&answer.value);
         }
         GroupCommand::Create { group, members } => {
-            hub.ask(&describe(
-                Call::to("create_group").with("id", group.as_str()),
+            hub.call(&with_members(
+                HubCall::new("create_group").with("id", group.as_str()),
                 members,
             ))?;
             output.note(format!("Created `{group}`."));
@@ -45,8 +45,8 @@ pub(super) fn run(context: &Context, args: GroupArgs) -> Result<(), Failure> {
             members,
             version,
         } => {
-            let call = describe(of("update_group", &group), members);
-            hub.ask(&call.if_match(version.if_match))?;
+            let call = with_members(of("update_group", &group), members);
+            hub.call(&call.if_match(version.if_match))?;
             output.note(format!("Updated `{group}`."));
         }
         GroupCommand::Delete { group, force, sure } => {
@@ -56,30 +56,30 @@ pub(super) fn run(context: &Context, args: GroupArgs) -> Result<(), Failure> {
                 ""
             };
             hub.confirm(sure.yes, &format!("Delete the group `{group}`{all}?"))?;
-            hub.ask(&of("delete_group", &group).flag("force", force))?;
+            hub.call(&of("delete_group", &group).with_flag("force", force))?;
             output.note(format!("Deleted `{group}`."));
         }
-        GroupCommand::Member { command } => member(hub, command)?,
+        GroupCommand::Member { command } => run_member(hub, command)?,
     }
     Ok(())
 }
 
-fn describe(call: Call, members: GroupMembers) -> Call {
-    call.maybe("displayName", members.name)
-        .maybe("kind", members.kind)
-        .maybe("quotaBytes", members.quota)
+fn with_members(call: HubCall, members: GroupMembers) -> HubCall {
+    call.with_optional("displayName", members.name)
+        .with_optional("kind", members.kind)
+        .with_optional("quotaBytes", members.quota)
 }
 
-fn member(hub: &HubClient<'_>, command: MemberCommand) -> Result<(), Failure> {
+fn run_member(hub: &HubClient<'_>, command: MemberCommand) -> Result<(), Failure> {
     let of = |operation, group: &str, tenant: &str| {
-        Call::to(operation)
+        HubCall::new(operation)
             .with("group_id", group)
             .with("member_id", tenant)
     };
     match command {
         MemberCommand::List { group, page } => {
-            let call = Call::to("list_members").with("group_id", group);
-            let answer = hub.ask_list(call, "members", &page.into())?;
+            let call = HubCall::new("list_members").with("group_id", group);
+            let answer = hub.call_list(call, "members", &page.into())?;
             hub.show_list(
                 &answer,
                 "members",
@@ -92,7 +92,7 @@ fn member(hub: &HubClient<'_>, command: MemberCommand) -> Result<(), Failure> {
             tenant,
             access,
         } => {
-            hub.ask(&of("put_member", &group, &tenant).with("access", access.as_str()))?;
+            hub.call(&of("put_member", &group, &tenant).with("access", access.as_str()))?;
             hub.output()
                 .note(format!("`{tenant}` may {access} the files of `{group}`."));
         }
@@ -102,7 +102,7 @@ fn member(hub: &HubClient<'_>, command: MemberCommand) -> Result<(), Failure> {
             sure,
         } => {
             hub.confirm(sure.yes, &format!("Remove `{tenant}` from `{group}`?"))?;
-            hub.ask(&of("remove_member", &group, &tenant))?;
+            hub.call(&of("remove_member", &group, &tenant))?;
             hub.output()
                 .note(format!("`{tenant}` is no longer a member of `{group}`."));
         }

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{cli::LogsArgs, context::Context, failure::Failure, logging};
 
 /// How often a followed log is looked at.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn run(context: &Context, args: &LogsArgs) -> Result<(), Failure> {
     let output = context.output;
@@ -23,12 +23,12 @@ pub(super) fn run(context: &Context, args: &LogsArgs) -> Result<(), Failure> {
     }
     let path = match args.log.as_str() {
         "mcp" => context.home.logs_dir().join("mcp-stderr.log"),
-        _ => logging::path(&context.home),
+        _ => logging::log_path(&context.home),
     };
     // What servers print is kept as it came; nothing secret of it reaches a screen.
     let redactor = Redactor::for_variables(&Variables::load(&context.home, None).0);
     let mut log = FollowedLog::new(path.clone());
-    let added = log.added()?;
+    let added = log.read_added()?;
     let text = redactor.redact(&added);
     if text.is_empty() && !args.follow {
         output.note(format!("nothing is logged yet in `{}`", path.display()));
@@ -40,8 +40,8 @@ pub(super) fn run(context: &Context, args: &LogsArgs) -> Result<(), Failure> {
     }
     let mut is_read = lines.iter().all(|line| output.stream(&format!("{line}\n")));
     while args.follow && is_read {
-        std::thread::sleep(LOOK_INTERVAL);
-        is_read = output.stream(&redactor.redact(&log.added()?));
+        std::thread::sleep(POLL_INTERVAL);
+        is_read = output.stream(&redactor.redact(&log.read_added()?));
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ impl FollowedLog {
     }
 
     /// What was written since the last look, also where a new file has been begun.
-    fn added(&mut self) -> Result<String, Failure> {
+    fn read_added(&mut self) -> Result<String, Failure> {
         let mut bytes = Vec::new();
         if let Some(file) = &mut self.open {
             file.read_to_end(&mut bytes)?;
@@ -71,7 +71,7 @@ impl FollowedLog {
         if !self
             .open
             .as_ref()
-            .is_some_and(|file| is_at(file, &self.path))
+            .is_some_and(|file| is_same_file(file, &self.path))
         {
             self.open = match File::open(&self.path) {
                 Ok(mut file) => {
@@ -81,9 +81,7 @@ impl FollowedLog {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
                 Err(error) => {
                     let path = self.path.display();
-                    return Err(Failure::failed(format!(
-                        "`{path}` cannot be read: {error}"
-                    )));
+                    return Err(Failure::failed(format!("`{path}` cannot be read: {error}")));
                 }
             };
         }
@@ -92,7 +90,7 @@ impl FollowedLog {
 }
 
 /// Whether this is still the file of that name, and not cut short since.
-fn is_at(mut file: &File, path: &Path) -> bool {
+fn is_same_file(mut file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(named)) = (file.metadata(), std::fs::metadata(path)) else {
         return false;
     };
@@ -118,13 +116,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         let mut log = FollowedLog::new(path.clone());
-        assert_eq!(log.added().unwrap(), "");
+        assert_eq!(log.read_added().unwrap(), "");
         fs::write(&path, "one\n").unwrap();
-        assert_eq!(log.added().unwrap(), "one\n");
-        assert_eq!(log.added().unwrap(), "");
+        assert_eq!(log.read_added().unwrap(), "one\n");
+        assert_eq!(log.read_added().unwrap(), "");
         fs::rename(&path, directory.path().join("log.1")).unwrap();
         fs::write(&path, "two\n").unwrap();
-        assert_eq!(log.added().unwrap(), "two\n");
+        assert_eq!(log.read_added().unwrap(), "two\n");
     }
 
     #[test]
@@ -133,10 +131,10 @@ mod tests {
         let path = directory.path().join("log");
         fs::write(&path, "one\n").unwrap();
         let mut log = FollowedLog::new(path.clone());
-        log.added().unwrap();
+        log.read_added().unwrap();
         fs::write(&path, "one\nlast\n").unwrap();
         fs::rename(&path, directory.path().join("log.1")).unwrap();
         fs::write(&path, "new\n").unwrap();
-        assert_eq!(log.added().unwrap(), "last\nnew\n");
+        assert_eq!(log.read_added().unwrap(), "last\nnew\n");
     }
 }

@@ -3,6 +3,7 @@
 use crate::{cli::McpCommand, context::Context, failure::Failure};
 
 mod add;
+mod cached_servers;
 mod call;
 mod catalog;
 mod configure;
@@ -13,7 +14,6 @@ mod filters;
 mod get;
 mod import;
 mod install;
-mod leftovers;
 mod list;
 mod login;
 mod logout;
@@ -24,25 +24,27 @@ mod probe;
 mod ps;
 mod reauth;
 mod reload;
-mod remembered;
 mod remove;
 mod resources;
-mod running;
+mod running_process;
 mod save;
 mod secrets;
 mod serve;
+mod server_files;
 mod signature;
 mod status;
 mod test;
 mod tools;
 
-pub(super) use call::{failure as request_failure, insert_pairs, named};
-pub(super) use doctor::trouble;
+pub(super) use crate::commands::mcp::{
+    cached_servers::cached_tools,
+    running_process::{RoutedRequest, request_running_process as ask_running},
+};
+pub(super) use call::{insert_pairs, parse_tool_name, request_failure};
+pub(super) use doctor::summarize_checks;
 pub(super) use list::tone;
-pub(super) use remembered::remembered_tools;
-pub(super) use running::{Wanted, request as ask_running};
 pub(super) use save::reload_running;
-pub(super) use status::ready_servers;
+pub(super) use status::count_ready_servers;
 
 pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), Failure> {
     let Some(command) = command else {
@@ -59,8 +61,8 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         McpCommand::Call(args) => call::run(context, &args),
         McpCommand::Tools(args) => tools::run(context, &args),
         McpCommand::Configure(args) => configure::run(context, &args),
-        McpCommand::Enable(args) => enable::run(context, &args, enable::Switch::On),
-        McpCommand::Disable(args) => enable::run(context, &args, enable::Switch::Off),
+        McpCommand::Enable(args) => enable::run(context, &args, enable::EnableState::On),
+        McpCommand::Disable(args) => enable::run(context, &args, enable::EnableState::Off),
         McpCommand::Import(args) => import::run(context, &args),
         McpCommand::Presets => {
             presets::run(context);

@@ -6,7 +6,7 @@ use crate::{
     cli::{PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand},
     context::Context,
     failure::Failure,
-    hub::{Call, Column, HubClient, Page, input, plain},
+    hub::{Column, HubCall, HubClient, PageRequest, input, plain_text},
 };
 
 const REVISIONS: &[Column] = &[
@@ -20,83 +20,90 @@ pub(super) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
     let output = hub.output();
     match args.command {
         PolicyCommand::Get => {
-            let answer = hub.ask(&Call::to("get_agent_policy"))?;
-            output.line(pretty(&answer.value["policy"]));
+            let answer = hub.call(&HubCall::new("get_agent_policy"))?;
+            output.line(pretty_json(&answer.value["policy"]));
         }
         PolicyCommand::Put(args) => {
-            let policy = input::object(&args.file)?;
+            let policy = input::read_object(&args.file)?;
             hub.confirm(
                 args.sure.yes,
                 "Replace the policy that holds for all agents?",
             )?;
-            let call = Call::to("put_agent_policy").with("policy", policy);
-            let answer = hub.ask(&call.if_match(args.version.if_match))?;
+            let call = HubCall::new("put_agent_policy").with("policy", policy);
+            let answer = hub.call(&call.if_match(args.version.if_match))?;
             let (revision, tenants) = (
-                plain(&answer.value["revision"]),
-                plain(&answer.value["affectedTenants"]),
+                plain_text(&answer.value["revision"]),
+                plain_text(&answer.value["affectedTenants"]),
             );
             output.note(format!(
                 "The policy is revision {revision}; it holds for {tenants} tenants."
             ));
         }
         PolicyCommand::Explain { tenant, tool } => {
-            let call = Call::to("explain_policy")
+            let call = HubCall::new("explain_policy")
                 .with("tenant_id", tenant)
                 .with("tool", tool);
-            let answer = hub.ask(&call)?;
+            let answer = hub.call(&call)?;
             output.line(format!(
                 "{}: {}",
                 answer.text("/decision"),
                 answer.text("/rule")
             ));
         }
-        PolicyCommand::Revisions(page) => revisions(hub, "list_policy_revisions", &page.into())?,
-        PolicyCommand::Restore(args) => restore(hub, "restore_policy", args)?,
+        PolicyCommand::Revisions(page) => {
+            list_revisions(hub, "list_policy_revisions", &page.into())?
+        }
+        PolicyCommand::Restore(args) => restore_revision(hub, "restore_policy", args)?,
     }
     Ok(())
 }
 
-pub(super) fn specialization(context: &Context, args: SpecializationArgs) -> Result<(), Failure> {
+pub(super) fn run_specialization(
+    context: &Context,
+    args: SpecializationArgs,
+) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     match args.command {
         SpecializationCommand::Get => {
-            let answer = hub.ask(&Call::to("get_agent_specialization"))?;
+            let answer = hub.call(&HubCall::new("get_agent_specialization"))?;
             if !hub.output().is_json() {
                 hub.output().raw(answer.text("/content"));
-                tell(hub, &answer.value);
+                print_effect(hub, &answer.value);
             }
         }
         SpecializationCommand::Put(args) => {
-            let text = input::text(&args.file)?;
+            let text = input::read_text(&args.file)?;
             hub.confirm(
                 args.sure.yes,
                 "Replace the text before every agent's own instructions?",
             )?;
-            let call = Call::to("put_agent_specialization").with("content", text);
-            let answer = hub.ask(&call.if_match(args.version.if_match))?;
-            tell(hub, &answer.value);
+            let call = HubCall::new("put_agent_specialization").with("content", text);
+            let answer = hub.call(&call.if_match(args.version.if_match))?;
+            print_effect(hub, &answer.value);
         }
         SpecializationCommand::Revisions(page) => {
-            revisions(hub, "list_specialization_revisions", &page.into())?;
+            list_revisions(hub, "list_specialization_revisions", &page.into())?;
         }
-        SpecializationCommand::Restore(args) => restore(hub, "restore_specialization", args)?,
+        SpecializationCommand::Restore(args) => {
+            restore_revision(hub, "restore_specialization", args)?
+        }
     }
     Ok(())
 }
 
 /// Lists the revisions of a document; what each says is in `--json`.
-pub(super) fn revisions(
+pub(super) fn list_revisions(
     hub: &HubClient<'_>,
     operation: &'static str,
-    page: &Page,
+    page: &PageRequest,
 ) -> Result<(), Failure> {
-    let answer = hub.ask_list(Call::to(operation), "revisions", page)?;
+    let answer = hub.call_list(HubCall::new(operation), "revisions", page)?;
     hub.show_list(&answer, "revisions", REVISIONS, "It was never changed.");
     Ok(())
 }
 
 /// Writes an earlier revision of a document as a new one.
-pub(super) fn restore(
+pub(super) fn restore_revision(
     hub: &HubClient<'_>,
     operation: &'static str,
     args: RevisionArgs,
@@ -106,26 +113,26 @@ pub(super) fn restore(
         args.revision
     );
     hub.confirm(args.sure.yes, &question)?;
-    let call = Call::to(operation).with("revision", args.revision);
-    let answer = hub.ask(&call.if_match(args.version.if_match))?;
+    let call = HubCall::new(operation).with("revision", args.revision);
+    let answer = hub.call(&call.if_match(args.version.if_match))?;
     hub.output().note(format!(
         "Revision {} says what revision {} said.",
-        plain(&answer.value["revision"]),
+        plain_text(&answer.value["revision"]),
         args.revision
     ));
     Ok(())
 }
 
-fn tell(hub: &HubClient<'_>, answer: &Value) {
+fn print_effect(hub: &HubClient<'_>, answer: &Value) {
     hub.output().note(format!(
         "{}: {} tenants work with it, {} will.",
-        plain(&answer["status"]),
-        plain(&answer["appliedTenants"]),
-        plain(&answer["pendingTenants"]),
+        plain_text(&answer["status"]),
+        plain_text(&answer["appliedTenants"]),
+        plain_text(&answer["pendingTenants"]),
     ));
 }
 
 /// JSON as a person edits it.
-pub(super) fn pretty(value: &Value) -> String {
+pub(super) fn pretty_json(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }

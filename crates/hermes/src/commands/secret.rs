@@ -2,20 +2,20 @@
 
 use std::io::{IsTerminal, Read};
 
-use hermes_config::{Secret, SecretPlace, SecretStore, SecretStoreError, Settings, Variables};
+use hermes_config::{Secret, SecretLocation, SecretStore, SecretStoreError, Settings, Variables};
 use serde_json::{Value, json};
 
 use super::mcp;
 use crate::{
     cli::{SecretArgs, SecretCommand},
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Table, Tone},
     question::Questions,
 };
 
 /// More than any key or certificate has.
-const LONGEST: u64 = 64 * 1024;
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
 pub(super) fn run(context: &Context, command: SecretCommand) -> Result<(), Failure> {
     match command {
@@ -25,19 +25,19 @@ pub(super) fn run(context: &Context, command: SecretCommand) -> Result<(), Failu
     }
 }
 
-fn store(context: &Context) -> SecretStore {
+fn open_store(context: &Context) -> SecretStore {
     let (variables, _) = Variables::load(&context.home, None);
-    SecretStore::of_user(&context.home, &variables)
+    SecretStore::for_user(&context.home, &variables)
 }
 
 fn set(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
     let name = &args.name;
-    SecretStore::check_name(name).map_err(|error| failure(&error))?;
-    let value = value(name)?;
-    let place = store(context)
+    SecretStore::check_name(name).map_err(|error| store_failure(&error))?;
+    let value = read_value(name)?;
+    let place = open_store(context)
         .set(name, &value)
-        .map_err(|error| failure(&error))?;
-    if place == SecretPlace::File {
+        .map_err(|error| store_failure(&error))?;
+    if place == SecretLocation::File {
         context.output.note(
             "There is no system keyring here: the secret is encrypted in `secrets.json` of the home, with the key in `secrets.key`.",
         );
@@ -53,37 +53,41 @@ fn set(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
 }
 
 /// Typed unseen, or read from stdin.
-fn value(name: &str) -> Result<Secret<String>, Failure> {
+fn read_value(name: &str) -> Result<Secret<String>, Failure> {
     let instead = format!("send it on stdin: `printf %s \"$VALUE\" | hermes secret set {name}`");
     let value = if std::io::stdin().is_terminal() {
         Questions::new(false).hidden("Value (it is not shown)", &instead)?
     } else {
         let mut text = String::new();
-        let mut stdin = std::io::stdin().take(LONGEST + 1);
+        let mut stdin = std::io::stdin().take(MAX_SECRET_BYTES + 1);
         stdin
             .read_to_string(&mut text)
             .map_err(|_| Failure::usage("a secret is text; stdin is not"))?;
         let text = text.strip_suffix('\n').unwrap_or(&text);
         Secret::new(text.strip_suffix('\r').unwrap_or(text).to_owned())
     };
-    if value.expose().len() as u64 > LONGEST {
+    if value.expose().len() as u64 > MAX_SECRET_BYTES {
         return Err(Failure::usage("a secret has at most 64 KiB"));
     }
     if value.expose().is_empty() {
-        return Err(Failure::new(Kind::AnswerNeeded, "there is no value to keep").hint(instead));
+        return Err(
+            Failure::new(FailureKind::AnswerNeeded, "there is no value to keep").hint(instead),
+        );
     }
     Ok(value)
 }
 
 fn list(context: &Context) -> Result<(), Failure> {
-    let secrets = store(context).list().map_err(|error| failure(&error))?;
+    let secrets = open_store(context)
+        .list()
+        .map_err(|error| store_failure(&error))?;
     // A configuration that cannot be read is not a reason to hide the names.
     let settings = Settings::load(&context.home).ok();
-    let secrets: Vec<(String, SecretPlace, Vec<String>)> = secrets
+    let secrets: Vec<(String, SecretLocation, Vec<String>)> = secrets
         .into_iter()
         .map(|(name, place)| {
             let settings = settings.as_ref();
-            let users = settings.map_or_else(Vec::new, |settings| used_by(settings, &name));
+            let users = settings.map_or_else(Vec::new, |settings| servers_using(settings, &name));
             (name, place, users)
         })
         .collect();
@@ -113,15 +117,20 @@ fn list(context: &Context) -> Result<(), Failure> {
 
 fn remove(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
     let name = &args.name;
-    if !store(context)
+    if !open_store(context)
         .remove(name)
-        .map_err(|error| failure(&error))?
+        .map_err(|error| store_failure(&error))?
     {
         let message = format!("no secret is kept under `{name}`");
-        return Err(Failure::new(Kind::NotFound, message).hint("`hermes secret list` lists them"));
+        return Err(
+            Failure::new(FailureKind::NotFound, message).hint("`hermes secret list` lists them")
+        );
     }
     let settings = Settings::load(&context.home).ok();
-    for user in settings.iter().flat_map(|settings| used_by(settings, name)) {
+    for user in settings
+        .iter()
+        .flat_map(|settings| servers_using(settings, name))
+    {
         context
             .output
             .warning(format!("server `{user}` still refers to it"));
@@ -132,7 +141,7 @@ fn remove(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
 }
 
 /// The servers whose entries refer to a secret.
-fn used_by(settings: &Settings, name: &str) -> Vec<String> {
+fn servers_using(settings: &Settings, name: &str) -> Vec<String> {
     let reference = format!("${{keyring:{name}}}");
     let entries = settings.servers.iter();
     entries
@@ -141,11 +150,11 @@ fn used_by(settings: &Settings, name: &str) -> Vec<String> {
         .collect()
 }
 
-fn failure(error: &SecretStoreError) -> Failure {
+fn store_failure(error: &SecretStoreError) -> Failure {
     let kind = match error {
-        SecretStoreError::BadName { .. } | SecretStoreError::Empty => Kind::Usage,
-        SecretStoreError::Missing { .. } => Kind::NotFound,
-        _ => Kind::Failed,
+        SecretStoreError::BadName { .. } | SecretStoreError::Empty => FailureKind::Usage,
+        SecretStoreError::Missing { .. } => FailureKind::NotFound,
+        _ => FailureKind::Failed,
     };
     Failure::new(kind, error.to_string())
 }

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use hermes_gateway::send::{MediaPolicy, Sender, Sent};
+use hermes_gateway::send::{MediaPolicy, MessageSender, SentMessage};
 use serde_json::json;
 
 use super::channels;
@@ -17,8 +17,8 @@ pub(super) fn run(context: &Context, args: &SendArgs) -> Result<(), Failure> {
         return context.block_on(channels::list(context, platform.as_deref()));
     }
     let target = args.to.as_deref().unwrap_or_default();
-    let message = message(args)?;
-    let sender = Sender::new(&context.home, &context.written_settings()?);
+    let message = read_message(args)?;
+    let sender = MessageSender::new(&context.home, &context.written_settings()?);
     let sent = context.block_on(async {
         let sent = sender.send(target, &message, MediaPolicy::Upload).await;
         sent.map_err(Failure::from)
@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context, args: &SendArgs) -> Result<(), Failure> {
 }
 
 /// What to send, from wherever it comes.
-fn message(args: &SendArgs) -> Result<String, Failure> {
+fn read_message(args: &SendArgs) -> Result<String, Failure> {
     let text = match (&args.message, &args.file) {
         (Some(message), _) => message.clone(),
         (None, Some(path)) if path != Path::new("-") => {
@@ -47,7 +47,7 @@ fn message(args: &SendArgs) -> Result<String, Failure> {
             return Err(Failure::usage("there is no message")
                 .hint("give it as an argument, in a file with `-f`, or on stdin"));
         }
-        _ => from_stdin()?,
+        _ => read_stdin()?,
     };
     let text = text.trim_end();
     if text.is_empty() {
@@ -59,7 +59,7 @@ fn message(args: &SendArgs) -> Result<String, Failure> {
     })
 }
 
-fn from_stdin() -> Result<String, Failure> {
+fn read_stdin() -> Result<String, Failure> {
     let mut text = String::new();
     stdin()
         .read_to_string(&mut text)
@@ -67,7 +67,7 @@ fn from_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-fn receipt(sent: &Sent) -> String {
+fn receipt(sent: &SentMessage) -> String {
     if let Some(note) = &sent.note {
         return format!("{note}.");
     }

@@ -5,7 +5,7 @@ use hermes_store::{Access, Session, SessionQuery, Store, StoreError};
 use crate::{
     cli::SessionsCommand,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 mod conversation;
@@ -17,7 +17,7 @@ mod search;
 mod show;
 
 /// Among how many sessions a name is looked for that was mistyped.
-const NAMES: u32 = 500;
+const MAX_NAMES: u32 = 500;
 
 pub(super) fn run(context: &Context, command: SessionsCommand) -> Result<(), Failure> {
     match command {
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context, command: SessionsCommand) -> Result<(), Fai
 }
 
 /// The store, to be read; none where nothing was stored yet.
-async fn stored(context: &Context) -> Result<Option<Store>, Failure> {
+async fn open_store(context: &Context) -> Result<Option<Store>, Failure> {
     match Store::open(&context.home, Access::ReadOnly).await {
         Ok(store) => Ok(Some(store)),
         Err(StoreError::Absent { .. }) => Ok(None),
@@ -40,9 +40,9 @@ async fn stored(context: &Context) -> Result<Option<Store>, Failure> {
 }
 
 /// The session that a person means, with the store it was found in.
-async fn find(context: &Context, reference: &str) -> Result<(Store, Session), Failure> {
-    let Some(store) = stored(context).await? else {
-        return Err(no_such(reference, Vec::new()));
+async fn find_session(context: &Context, reference: &str) -> Result<(Store, Session), Failure> {
+    let Some(store) = open_store(context).await? else {
+        return Err(not_found(reference, Vec::new()));
     };
     match store.find_session(reference).await? {
         Some(session) => Ok((store, session)),
@@ -52,19 +52,22 @@ async fn find(context: &Context, reference: &str) -> Result<(Store, Session), Fa
 
 /// There is no such session in the store; it may have been mistyped.
 pub(super) async fn no_such_session(store: &Store, reference: &str) -> Failure {
-    no_such(reference, names(store).await)
+    not_found(reference, session_names(store).await)
 }
 
-fn no_such(reference: &str, known: Vec<String>) -> Failure {
-    Failure::new(Kind::NotFound, format!("there is no session `{reference}`"))
-        .near_only(reference, known.into_iter())
-        .hint("`hermes sessions list` shows what there is")
+fn not_found(reference: &str, known: Vec<String>) -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        format!("there is no session `{reference}`"),
+    )
+    .suggest_nearest(reference, known.into_iter())
+    .hint("`hermes sessions list` shows what there is")
 }
 
 /// The ids and titles of the sessions that were used last.
-pub(super) async fn titled(store: &Store) -> Vec<(String, Option<String>)> {
+pub(super) async fn recent_sessions(store: &Store) -> Vec<(String, Option<String>)> {
     let query = SessionQuery {
-        limit: NAMES,
+        limit: MAX_NAMES,
         ..SessionQuery::default()
     };
     let sessions = store.list_sessions(&query).await.unwrap_or_default();
@@ -75,8 +78,8 @@ pub(super) async fn titled(store: &Store) -> Vec<(String, Option<String>)> {
 }
 
 /// The same as names that may be typed.
-async fn names(store: &Store) -> Vec<String> {
-    let titled = titled(store).await.into_iter();
+async fn session_names(store: &Store) -> Vec<String> {
+    let titled = recent_sessions(store).await.into_iter();
     titled
         .flat_map(|(id, title)| [title, Some(id)])
         .flatten()

@@ -1,7 +1,7 @@
 //! `hermes setup`: a model, a first MCP server, the tokens of messaging platforms. What is there already stays.
 
 use clap::Parser;
-use hermes_agent::model::{ResolveError, Selection, Surroundings, Wanted, resolve};
+use hermes_agent::model::{ModelOverrides, ResolveContext, ResolveError, Selection, resolve_model};
 use hermes_config::{Platform, mask, write_variable};
 use serde_json::{Value, json};
 
@@ -9,16 +9,16 @@ use super::{model, up};
 use crate::{
     cli::{Cli, SetupArgs},
     context::Context,
-    failure::{Failure, Kind},
-    question::{Questions, Usual},
+    failure::{Failure, FailureKind},
+    question::{DefaultAnswer, Questions},
 };
 
-const INSTEAD: &str = "`hermes setup --yes` asks nothing and says what is missing";
+const NONINTERACTIVE_HINT: &str = "`hermes setup --yes` asks nothing and says what is missing";
 /// How often an answer that did not work may be given again.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// What is not there, and the command that supplies it.
-struct Missing {
+struct MissingPart {
     part: &'static str,
     what: String,
     fix: &'static str,
@@ -44,22 +44,22 @@ pub(super) fn run(context: &Context, args: &SetupArgs) -> Result<(), Failure> {
     report(context, questions, &is_wanted)
 }
 
-fn present_model(context: &Context) -> Result<Result<Selection, ResolveError>, Failure> {
+fn current_model(context: &Context) -> Result<Result<Selection, ResolveError>, Failure> {
     let settings = context.written_settings()?;
     context.block_on(async {
-        let around = Surroundings::new(&context.home, &settings);
-        Ok(resolve(&around, &Wanted::default()).await)
+        let around = ResolveContext::new(&context.home, &settings);
+        Ok(resolve_model(&around, &ModelOverrides::default()).await)
     })
 }
 
 fn ask_model(context: &Context, questions: Questions) -> Result<(), Failure> {
-    if let Ok(found) = present_model(context)? {
+    if let Ok(found) = current_model(context)? {
         let endpoint = &found.endpoint;
         let question = format!(
             "The model is `{}` from {}. Choose another?",
             endpoint.model, endpoint.provider
         );
-        if !questions.confirm(&question, Usual::No, INSTEAD)? {
+        if !questions.confirm(&question, DefaultAnswer::No, NONINTERACTIVE_HINT)? {
             return Ok(());
         }
     }
@@ -79,17 +79,17 @@ fn ask_server(context: &Context, questions: Questions) -> Result<(), Failure> {
         "\nTools come from MCP servers. Type the command of one, such as `uvx mcp-server-time`, or the address of a \
          remote one; `hermes mcp import` takes over those of other programs.",
     );
-    for _ in 0..ATTEMPTS {
-        let line = questions.text("MCP server (empty: later)", Some(""), INSTEAD)?;
+    for _ in 0..MAX_ATTEMPTS {
+        let line = questions.text("MCP server (empty: later)", Some(""), NONINTERACTIVE_HINT)?;
         if line.is_empty() {
             return Ok(());
         }
-        let name = questions.text("Its name", Some(&name_of(&line)), INSTEAD)?;
+        let name = questions.text("Its name", Some(&suggest_name(&line)), NONINTERACTIVE_HINT)?;
         let command = Cli::try_parse_from(add_arguments(&name, &line))
             .map_err(|error| Failure::usage(error.to_string()))?
             .into_command()?;
         match super::run(context, command) {
-            Err(failure) if failure.kind != Kind::Interrupted => output.failure(&failure),
+            Err(failure) if failure.kind != FailureKind::Interrupted => output.failure(&failure),
             done => return done,
         }
     }
@@ -119,7 +119,7 @@ fn is_address(line: &str) -> bool {
 }
 
 /// A short name for a server: of its package or host.
-fn name_of(line: &str) -> String {
+fn suggest_name(line: &str) -> String {
     let last = if is_address(line) {
         let host = line.split('/').nth(2).unwrap_or_default();
         let labels: Vec<&str> = host.split([':', '.']).collect();
@@ -161,12 +161,12 @@ fn ask_platforms(context: &Context, questions: Questions) -> Result<(), Failure>
         return Ok(());
     }
     let question = "\nSend messages to Telegram, Discord or Slack?";
-    if !questions.confirm(question, Usual::No, INSTEAD)? {
+    if !questions.confirm(question, DefaultAnswer::No, NONINTERACTIVE_HINT)? {
         return Ok(());
     }
     for platform in without {
         let question = format!("Token of your {platform} bot (it is not shown; empty: none)");
-        let token = questions.hidden(&question, INSTEAD)?;
+        let token = questions.hidden(&question, NONINTERACTIVE_HINT)?;
         if token.expose().is_empty() {
             continue;
         }
@@ -189,7 +189,7 @@ fn report(
 ) -> Result<(), Failure> {
     let settings = context.written_settings()?;
     let output = context.output;
-    let model = present_model(context)?;
+    let model = current_model(context)?;
     let platforms: Vec<&str> = Platform::ALL
         .into_iter()
         .filter(|platform| settings.gateway.platform(*platform).token.is_some())
@@ -198,7 +198,7 @@ fn report(
     let mut missing = Vec::new();
     if let Err(error) = &model {
         let what = error.to_string();
-        missing.push(Missing {
+        missing.push(MissingPart {
             part: "model",
             what: what.lines().next().unwrap_or_default().to_owned(),
             fix: "hermes model NAME --provider PROVIDER",
@@ -206,7 +206,7 @@ fn report(
         });
     }
     if settings.servers.is_empty() {
-        missing.push(Missing {
+        missing.push(MissingPart {
             part: "server",
             what: "no MCP server is configured".into(),
             fix: "hermes mcp add NAME --command PROGRAM --args ARGUMENT…",
@@ -214,7 +214,7 @@ fn report(
         });
     }
     if platforms.is_empty() {
-        missing.push(Missing {
+        missing.push(MissingPart {
             part: "platforms",
             what: "no messaging platform has a token".into(),
             fix: "hermes config set TELEGRAM_BOT_TOKEN -",
@@ -271,7 +271,7 @@ fn report(
     if questions.can_ask() {
         return Ok(());
     }
-    Err(Failure::new(Kind::Told, summary))
+    Err(Failure::new(FailureKind::AlreadyPrinted, summary))
 }
 
 #[cfg(test)]
@@ -307,7 +307,7 @@ mod tests {
                 "--command /opt/tools/notes-mcp",
             ),
         ] {
-            assert_eq!(name_of(line), name);
+            assert_eq!(suggest_name(line), name);
             let given = add_arguments(name, line);
             assert_eq!(
                 given.join(" "),

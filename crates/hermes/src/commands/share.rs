@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::tenant::files::{COLUMNS, cat};
+use super::tenant::files::{COLUMNS, print_file};
 use crate::{
     cli::{ShareArgs, ShareCommand},
     context::Context,
     failure::Failure,
-    hub::{Call, Column, HubClient, input, plain},
+    hub::{Column, HubCall, HubClient, input, plain_text},
     output::printable,
 };
 
@@ -27,14 +27,15 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             .hint("`--tenant` says in whose place; `hermes tenant list` shows all")
     })?;
     let of = |operation, group: &str| {
-        Call::to(operation)
+        HubCall::new(operation)
             .with("tenant_id", tenant.as_str())
             .with("group_id", group)
     };
     let output = hub.output();
     match args.command {
         ShareCommand::List => {
-            let answer = hub.ask(&Call::to("list_shares").with("tenant_id", tenant.as_str()))?;
+            let answer =
+                hub.call(&HubCall::new("list_shares").with("tenant_id", tenant.as_str()))?;
             hub.show_list(
                 &answer,
                 "shares",
@@ -43,61 +44,63 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             );
         }
         ShareCommand::Ls { group, path } => {
-            let answer = hub.ask(&of("list_share_files", &group).maybe("path", path))?;
+            let answer = hub.call(&of("list_share_files", &group).with_optional("path", path))?;
             hub.show_list(&answer, "entries", COLUMNS, "There are no files.");
-            tell_cut(hub, &answer.value);
+            warn_truncated(hub, &answer.value);
         }
         ShareCommand::Cat(args) => {
             let call = of("read_share_file", &args.group).with("path", args.path);
-            cat(
+            print_file(
                 hub,
-                &call.maybe("offset", args.offset).maybe("limit", args.limit),
+                &call
+                    .with_optional("offset", args.offset)
+                    .with_optional("limit", args.limit),
             )?;
         }
         ShareCommand::Stat { group, path } => {
-            let answer = hub.ask(&of("stat_share_path", &group).with("path", path))?;
+            let answer = hub.call(&of("stat_share_path", &group).with("path", path))?;
             hub.show_members(&answer.value);
         }
         ShareCommand::Grep(args) => {
             let call = of("grep_share", &args.group)
                 .with("pattern", args.pattern)
-                .maybe("path", args.path)
-                .maybe("max", args.max)
-                .flag("ignore_case", args.ignore_case);
-            let answer = hub.ask(&call)?;
+                .with_optional("path", args.path)
+                .with_optional("max", args.max)
+                .with_flag("ignore_case", args.ignore_case);
+            let answer = hub.call(&call)?;
             show_matches(hub, &answer.value);
-            tell_cut(hub, &answer.value);
+            warn_truncated(hub, &answer.value);
         }
         ShareCommand::Find(args) => {
             let call = of("find_share_files", &args.group)
-                .maybe("path", args.path)
-                .maybe("name", args.name)
-                .maybe("max", args.max);
-            let answer = hub.ask(&call)?;
+                .with_optional("path", args.path)
+                .with_optional("name", args.name)
+                .with_optional("max", args.max);
+            let answer = hub.call(&call)?;
             for found in answer.value["paths"].as_array().into_iter().flatten() {
-                output.line(plain(&found["path"]));
+                output.line(plain_text(&found["path"]));
             }
-            tell_cut(hub, &answer.value);
+            warn_truncated(hub, &answer.value);
         }
         ShareCommand::Write(args) => {
             let text = match &args.from {
-                Some(file) => input::text(file)?,
-                None => input::stdin()?,
+                Some(file) => input::read_text(file)?,
+                None => input::read_stdin()?,
             };
             let call = of("write_share_file", &args.group)
                 .with("path", args.path.clone())
                 .with("content", text)
-                .maybe("mode", args.append.then_some("append"));
-            let answer = hub.ask(&call.if_match(args.version.if_match))?;
-            let bytes = plain(&answer.value["bytesWritten"]);
+                .with_optional("mode", args.append.then_some("append"));
+            let answer = hub.call(&call.if_match(args.version.if_match))?;
+            let bytes = plain_text(&answer.value["bytesWritten"]);
             output.note(format!("Wrote {bytes} bytes to `{}`.", args.path));
         }
         ShareCommand::Mkdir { group, path } => {
-            hub.ask(&of("make_share_dir", &group).with("path", path.clone()))?;
+            hub.call(&of("make_share_dir", &group).with("path", path.clone()))?;
             output.note(format!("`{path}` is there."));
         }
         ShareCommand::Mv { group, from, to } => {
-            hub.ask(
+            hub.call(
                 &of("move_share_path", &group)
                     .with("from", from.clone())
                     .with("to", to.clone()),
@@ -113,7 +116,7 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             };
             hub.confirm(args.sure.yes, &format!("Remove `{path}`{all}?"))?;
             let call = of("remove_share_path", &args.group).with("path", path.clone());
-            hub.ask(&call.flag("recursive", args.recursive))?;
+            hub.call(&call.with_flag("recursive", args.recursive))?;
             output.note(format!("Removed `{path}`."));
         }
     }
@@ -123,13 +126,13 @@ pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
 fn show_matches(hub: &HubClient<'_>, answer: &Value) {
     for found in answer["matches"].as_array().into_iter().flatten() {
         let text = printable(found["text"].as_str().unwrap_or_default());
-        let (path, line) = (plain(&found["path"]), plain(&found["line"]));
+        let (path, line) = (plain_text(&found["path"]), plain_text(&found["line"]));
         hub.output().line(format!("{path}:{line}: {text}"));
     }
 }
 
 /// Says that there is more than was shown.
-fn tell_cut(hub: &HubClient<'_>, answer: &Value) {
+fn warn_truncated(hub: &HubClient<'_>, answer: &Value) {
     if answer["truncated"] == true {
         hub.output()
             .warning("there is more than this; name a narrower path or pattern, or raise `--max`");

@@ -4,9 +4,9 @@ use hermes_store::skills::{Skill, Skills};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{SkillsCommand, ViewArgs},
+    cli::{SkillViewArgs, SkillsCommand},
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Table, Tone, printable},
 };
 
@@ -58,7 +58,7 @@ fn list(context: &Context, kept: &Skills) {
     output.json(json!({"skills": skills, "categories": categories}));
 }
 
-fn view(context: &Context, skills: &Skills, args: &ViewArgs) -> Result<(), Failure> {
+fn view(context: &Context, skills: &Skills, args: &SkillViewArgs) -> Result<(), Failure> {
     let output = context.output;
     if let Some(path) = &args.file {
         let text = skills.view_file(&args.name, path)?;
@@ -89,8 +89,8 @@ fn view(context: &Context, skills: &Skills, args: &ViewArgs) -> Result<(), Failu
 fn with_hint(failure: Failure, skills: &Skills, typed: &str) -> Failure {
     let names = skills.list().into_iter().map(|skill| skill.name);
     match failure.kind {
-        Kind::NotFound => failure
-            .near_only(typed, names)
+        FailureKind::NotFound => failure
+            .suggest_nearest(typed, names)
             .hint("`hermes skills list` shows what there is"),
         _ => failure,
     }

@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hermes_mcp::status::ServerStatus;
 
 /// What a person should know besides the state itself: the next attempt, the last error, or a warning.
-pub(super) fn note(status: &ServerStatus, now: u64) -> String {
-    let error = status.error.as_deref().and_then(in_one_line);
+pub(super) fn status_note(status: &ServerStatus, now: u64) -> String {
+    let error = status.error.as_deref().and_then(error_line);
     let next = status
         .next_attempt_at
         .map(|at| format!("next attempt in {} s", at.saturating_sub(now)));
@@ -23,7 +23,7 @@ pub(super) fn note(status: &ServerStatus, now: u64) -> String {
 }
 
 /// The first line of an error, and the last of the stderr lines at its end.
-fn in_one_line(error: &str) -> Option<String> {
+fn error_line(error: &str) -> Option<String> {
     let mut lines = error.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next()?;
     let last = lines.next_back().filter(|_| first.ends_with(':'));
@@ -34,9 +34,10 @@ fn in_one_line(error: &str) -> Option<String> {
 }
 
 /// What a server had models say for it, if it ever asked.
-pub(super) fn sampling(status: &ServerStatus) -> Option<String> {
+pub(super) fn sampling_summary(status: &ServerStatus) -> Option<String> {
     let counts = status.sampling?;
-    let number = |number: u64, thing| count(usize::try_from(number).unwrap_or(usize::MAX), thing);
+    let number =
+        |number: u64, thing| pluralize(usize::try_from(number).unwrap_or(usize::MAX), thing);
     (counts.requests > 0 || counts.errors > 0).then(|| {
         format!(
             "{} answered, {} refused or failed, {}, {}",
@@ -51,21 +52,21 @@ pub(super) fn sampling(status: &ServerStatus) -> Option<String> {
 /// The servers that had models say something, a line each.
 pub(super) fn sampling_lines(servers: &[ServerStatus]) -> Vec<String> {
     let lines = servers.iter().filter_map(|server| {
-        let counts = sampling(server)?;
+        let counts = sampling_summary(server)?;
         Some(format!("sampling of {}: {counts}", server.name))
     });
     lines.collect()
 }
 
 /// Whole seconds since 1970.
-pub(super) fn now() -> u64 {
+pub(super) fn unix_now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs())
 }
 
 /// `12 s`, `5 min`, `3 h`, `2 d`.
-pub(super) fn span(seconds: u64) -> String {
+pub(super) fn format_span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),
@@ -75,7 +76,7 @@ pub(super) fn span(seconds: u64) -> String {
 }
 
 /// `1 tool`, `2 tools`.
-pub(super) fn count(number: usize, thing: &str) -> String {
+pub(super) fn pluralize(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")
 }
@@ -83,7 +84,7 @@ pub(super) fn count(number: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use hermes_config::ServerName;
-    use hermes_mcp::{counters::SamplingCounts, link::Status};
+    use hermes_mcp::{counters::SamplingCounts, link::LinkStatus};
 
     use super::*;
 
@@ -91,38 +92,38 @@ mod tests {
         ServerStatus {
             error: Some("\nit ended (exit code 1); its last stderr lines:\nTraceback\nboom".into()),
             next_attempt_at: Some(103),
-            ..ServerStatus::unconnected(&ServerName::new("a"), "stdio", Status::Reconnecting)
+            ..ServerStatus::unconnected(&ServerName::new("a"), "stdio", LinkStatus::Reconnecting)
         }
     }
 
     #[test]
     fn a_note_says_when_it_is_tried_again_and_why_with_the_very_last_words() {
         assert_eq!(
-            note(&reconnecting(), 100),
+            status_note(&reconnecting(), 100),
             "next attempt in 3 s; it ended (exit code 1); its last stderr lines: boom"
         );
     }
 
     #[test]
     fn an_attempt_that_is_due_is_not_in_the_past() {
-        assert!(note(&reconnecting(), 200).starts_with("next attempt in 0 s"));
+        assert!(status_note(&reconnecting(), 200).starts_with("next attempt in 0 s"));
     }
 
     #[test]
     fn warnings_are_noted_where_nothing_is_wrong() {
         let mut status = reconnecting();
         (status.error, status.next_attempt_at) = (None, None);
-        assert_eq!(note(&status, 0), "");
+        assert_eq!(status_note(&status, 0), "");
         status.warnings = vec!["odd".into(), "odder".into(), "oddest".into()];
-        assert_eq!(note(&status, 0), "warning: odd (and 2 more)");
+        assert_eq!(status_note(&status, 0), "warning: odd (and 2 more)");
     }
 
     #[test]
     fn sampling_is_told_of_servers_that_asked() {
         let mut status = reconnecting();
-        assert_eq!(sampling(&status), None);
+        assert_eq!(sampling_summary(&status), None);
         status.sampling = Some(SamplingCounts::default());
-        assert_eq!(sampling(&status), None, "it never asked");
+        assert_eq!(sampling_summary(&status), None, "it never asked");
         status.sampling = Some(SamplingCounts {
             requests: 3,
             errors: 1,
@@ -144,7 +145,7 @@ mod tests {
             (7199, "1 h"),
             (200_000, "2 d"),
         ] {
-            assert_eq!(span(seconds), text);
+            assert_eq!(format_span(seconds), text);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     cli::{RotateKeyArgs, TenantArgs, TenantCommand},
     context::Context,
     failure::Failure,
-    hub::{Call, Column, HubClient},
+    hub::{Column, HubCall, HubClient},
 };
 
 mod agent;
@@ -29,10 +29,10 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     match args.command {
         TenantCommand::List(args) => {
-            let call = Call::to("list_tenants")
-                .maybe("status", args.status)
-                .maybe("search", args.search);
-            let answer = hub.ask_list(call, "tenants", &args.page.into())?;
+            let call = HubCall::new("list_tenants")
+                .with_optional("status", args.status)
+                .with_optional("search", args.search);
+            let answer = hub.call_list(call, "tenants", &args.page.into())?;
             hub.show_list(
                 &answer,
                 "tenants",
@@ -41,9 +41,9 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
             );
             Ok(())
         }
-        TenantCommand::Get(args) => get(hub, &args.tenant),
-        TenantCommand::Create(args) => describe::create(hub, *args),
-        TenantCommand::Update(args) => describe::update(hub, *args),
+        TenantCommand::Get(args) => show_tenant(hub, &args.tenant),
+        TenantCommand::Create(args) => describe::create_tenant(hub, *args),
+        TenantCommand::Update(args) => describe::update_tenant(hub, *args),
         TenantCommand::Delete(args) => {
             let tenant = &args.tenant;
             let question = if args.purge {
@@ -52,12 +52,12 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
                 format!("Delete `{tenant}`, which can be restored for some days?")
             };
             hub.confirm(args.sure.yes, &question)?;
-            hub.ask(&of("delete_tenant", tenant).flag("purge", args.purge))?;
+            hub.call(&tenant_call("delete_tenant", tenant).with_flag("purge", args.purge))?;
             hub.output().note(format!("Deleted `{tenant}`."));
             Ok(())
         }
         TenantCommand::Restore(args) => {
-            hub.ask(&of("restore_tenant", &args.tenant))?;
+            hub.call(&tenant_call("restore_tenant", &args.tenant))?;
             hub.output().note(format!("Restored `{}`.", args.tenant));
             Ok(())
         }
@@ -66,17 +66,17 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
             let question =
                 format!("Block `{tenant}`? Its runs are stopped, and its jobs do not run.");
             hub.confirm(args.sure.yes, &question)?;
-            let call = of("set_tenant_access", tenant).with("status", "blocked");
-            hub.ask(
+            let call = tenant_call("set_tenant_access", tenant).with("status", "blocked");
+            hub.call(
                 &call
-                    .maybe("message", args.message)
-                    .maybe("reason", args.reason),
+                    .with_optional("message", args.message)
+                    .with_optional("reason", args.reason),
             )?;
             hub.output().note(format!("Blocked `{tenant}`."));
             Ok(())
         }
         TenantCommand::Unblock(args) => {
-            hub.ask(&of("set_tenant_access", &args.tenant).with("status", "active"))?;
+            hub.call(&tenant_call("set_tenant_access", &args.tenant).with("status", "active"))?;
             hub.output()
                 .note(format!("`{}` may work again.", args.tenant));
             Ok(())
@@ -93,7 +93,7 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
             None => runs::list(hub, args),
         },
         TenantCommand::Watch(args) => {
-            crate::hub::Watch::new(hub, &args.tenant, &args.run, args.after).follow()
+            crate::hub::RunWatcher::new(hub, &args.tenant, &args.run, args.after).follow()
         }
         TenantCommand::Approve(args) => runs::approve(hub, args),
         TenantCommand::RotateKey(args) => rotate_key(hub, &args),
@@ -106,8 +106,8 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
 }
 
 /// A call about a tenant.
-fn of(operation: &'static str, tenant: &str) -> Call {
-    Call::to(operation).with("tenant_id", tenant)
+fn tenant_call(operation: &'static str, tenant: &str) -> HubCall {
+    HubCall::new(operation).with("tenant_id", tenant)
 }
 
 fn rotate_key(hub: &HubClient<'_>, args: &RotateKeyArgs) -> Result<(), Failure> {
@@ -115,8 +115,8 @@ fn rotate_key(hub: &HubClient<'_>, args: &RotateKeyArgs) -> Result<(), Failure> 
     let question =
         format!("Give `{tenant}` another runtime key? Its agent takes it at its next start.");
     hub.confirm(args.sure.yes, &question)?;
-    let call = of("rotate_runtime_key", tenant).maybe("grace", args.grace);
-    let answer = hub.ask(&call)?;
+    let call = tenant_call("rotate_runtime_key", tenant).with_optional("grace", args.grace);
+    let answer = hub.call(&call)?;
     if !hub.output().is_json() {
         hub.output()
             .note(format!("The runtime key of `{tenant}` is shown this once:"));
@@ -125,14 +125,14 @@ fn rotate_key(hub: &HubClient<'_>, args: &RotateKeyArgs) -> Result<(), Failure> 
     Ok(())
 }
 
-fn get(hub: &HubClient<'_>, tenant: &str) -> Result<(), Failure> {
-    let answer = hub.ask(&of("get_tenant", tenant))?;
+fn show_tenant(hub: &HubClient<'_>, tenant: &str) -> Result<(), Failure> {
+    let answer = hub.call(&tenant_call("get_tenant", tenant))?;
     if hub.output().is_json() {
         return Ok(());
     }
     hub.show_members(&answer.value);
     // A tenant is worth seeing though its agent cannot be asked.
-    if let Ok(agent) = hub.ask_quietly(&of("get_tenant_agent", tenant)) {
+    if let Ok(agent) = hub.call_quietly(&tenant_call("get_tenant_agent", tenant)) {
         hub.output()
             .line(format!("agent.state: {}", agent.text("/state")));
     }

@@ -6,7 +6,7 @@ use crate::{
     cli::{TokenArgs, TokenCommand},
     context::Context,
     failure::Failure,
-    hub::{Answer, Call, Column, HubClient},
+    hub::{Column, HubCall, HubClient, HubReply},
     output::printable,
 };
 
@@ -24,17 +24,17 @@ pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     match args.command {
         TokenCommand::Create(args) => {
-            let call = Call::to("create_token")
+            let call = HubCall::new("create_token")
                 .with("name", args.name)
-                .maybe("role", args.role)
-                .list("scopes", args.scopes)
-                .list("tenants", args.tenants)
-                .list("cidrs", args.cidrs)
-                .maybe("expiresAt", args.expires);
-            reveal(hub, &call, args.output.as_deref())
+                .with_optional("role", args.role)
+                .with_list("scopes", args.scopes)
+                .with_list("tenants", args.tenants)
+                .with_list("cidrs", args.cidrs)
+                .with_optional("expiresAt", args.expires);
+            create_and_reveal(hub, &call, args.output.as_deref())
         }
         TokenCommand::List(page) => {
-            let answer = hub.ask_list(Call::to("list_tokens"), "tokens", &page.into())?;
+            let answer = hub.call_list(HubCall::new("list_tokens"), "tokens", &page.into())?;
             hub.show_list(&answer, "tokens", COLUMNS, "There are no tokens.");
             Ok(())
         }
@@ -50,10 +50,10 @@ pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
                 ),
             };
             hub.confirm(args.sure.yes, &question)?;
-            let call = Call::to("rotate_token").with("token_id", args.token);
-            reveal(
+            let call = HubCall::new("rotate_token").with("token_id", args.token);
+            create_and_reveal(
                 hub,
-                &call.maybe("grace", args.grace),
+                &call.with_optional("grace", args.grace),
                 args.output.as_deref(),
             )
         }
@@ -62,12 +62,12 @@ pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
                 sure.yes,
                 &format!("Revoke `{token}`? It stops working at once."),
             )?;
-            hub.ask(&Call::to("revoke_token").with("token_id", token.as_str()))?;
+            hub.call(&HubCall::new("revoke_token").with("token_id", token.as_str()))?;
             hub.output().note(format!("Revoked `{token}`."));
             Ok(())
         }
         TokenCommand::Whoami => {
-            let answer = hub.ask(&Call::to("whoami"))?;
+            let answer = hub.call(&HubCall::new("whoami"))?;
             hub.show_members(&answer.value);
             Ok(())
         }
@@ -75,14 +75,18 @@ pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
 }
 
 /// Calls what makes a secret, and puts that where it is wanted: nothing else ever shows it.
-fn reveal(hub: &HubClient<'_>, call: &Call, file: Option<&Path>) -> Result<(), Failure> {
+fn create_and_reveal(
+    hub: &HubClient<'_>,
+    call: &HubCall,
+    file: Option<&Path>,
+) -> Result<(), Failure> {
     let Some(path) = file else {
-        let answer = hub.ask(call)?;
-        told(hub, &answer, "its secret is shown this once:");
+        let answer = hub.call(call)?;
+        print_token(hub, &answer, "its secret is shown this once:");
         hub.output().line(answer.text("/token"));
         return Ok(());
     };
-    let mut answer = hub.ask_quietly(call)?;
+    let mut answer = hub.call_quietly(call)?;
     let secret = format!("{}\n", answer.text("/token"));
     hermes_config::replace_file(path, secret.as_bytes()).map_err(|error| {
         Failure::failed(format!("`{}` cannot be written: {error}", path.display()))
@@ -91,7 +95,7 @@ fn reveal(hub: &HubClient<'_>, call: &Call, file: Option<&Path>) -> Result<(), F
     if let Some(members) = answer.value.as_object_mut() {
         members.shift_remove("token");
     }
-    told(
+    print_token(
         hub,
         &answer,
         &format!("its secret is in `{}`.", path.display()),
@@ -102,7 +106,7 @@ fn reveal(hub: &HubClient<'_>, call: &Call, file: Option<&Path>) -> Result<(), F
     Ok(())
 }
 
-fn told(hub: &HubClient<'_>, answer: &Answer, where_it_is: &str) {
+fn print_token(hub: &HubClient<'_>, answer: &HubReply, where_it_is: &str) {
     let (name, id) = (
         printable(answer.text("/name")),
         printable(answer.text("/id")),

@@ -3,11 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hermes_agent::{ceiling::InForce, conversation::Agent};
+use hermes_agent::{conversation::Agent, policy::PolicyHandle};
 use hermes_config::Settings;
 use hermes_mcp::{
-    Host, HostOptions, control::ControlSocket, link::Status, status::ServerStatus,
-    watch::ConfigWatch,
+    Host, HostOptions, config_watch::ConfigWatch, control::ControlSocket, link::LinkStatus,
+    status::ServerStatus,
 };
 use serde_json::json;
 use tokio::{
@@ -17,14 +17,14 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::state::count;
+use super::state::pluralize;
 use crate::{
-    answers::Answers,
     browser,
     cli::UpArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     logging,
+    server_requests::ServerRequests,
 };
 
 mod configuration;
@@ -37,18 +37,18 @@ mod own_home;
 mod system;
 mod view;
 
-use configuration::{Configuration, Users};
-use system::{Around, System};
-use view::View;
+use configuration::{SettingsConsumers, UpConfiguration};
+use system::{UpContext, UpSystem};
+use view::UpView;
 
 /// Beyond the longest `connect_timeout`, for processes to be cleared away.
 const SETTLE_MARGIN: Duration = Duration::from_secs(5);
 /// How long changes may take that belong together. Showing all servers takes longer than starting some of them does.
-const BURST: Duration = Duration::from_millis(50);
+const DEBOUNCE: Duration = Duration::from_millis(50);
 /// Messages that wait to be shown; they are few, and senders may wait.
-const MESSAGES: usize = 8;
+const MESSAGE_QUEUE: usize = 8;
 /// How long blocking work may take at shutdown.
-const LAST_WORK: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
     if context.output.is_json() && !args.once {
@@ -57,12 +57,12 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
                 .hint("`hermes mcp status --json` asks a running `hermes up`"),
         );
     }
-    logging::to_file(&context.home)?;
+    logging::log_to_file(&context.home)?;
     first_config::write_if_missing(context)?;
-    let configuration = Arc::new(Configuration::new(context));
+    let configuration = Arc::new(UpConfiguration::new(context));
     // It looks before the file is read, so that no edit is missed.
     let watch = (!args.once).then(|| ConfigWatch::new(&context.home));
-    let settings = configuration.at_start(context)?;
+    let settings = configuration.load_at_start(context)?;
     // Connecting alone does not keep several threads busy.
     let mut runtime = if args.once {
         Builder::new_current_thread()
@@ -74,45 +74,49 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
-    let outcome = runtime.block_on(up(context, args, &configuration, &settings, watch));
-    runtime.shutdown_timeout(LAST_WORK);
+    let outcome = runtime.block_on(run_up(context, args, &configuration, &settings, watch));
+    runtime.shutdown_timeout(SHUTDOWN_GRACE);
     outcome
 }
 
-async fn up(
+async fn run_up(
     context: &Context,
     args: &UpArgs,
-    configuration: &Arc<Configuration>,
+    configuration: &Arc<UpConfiguration>,
     settings: &Settings,
     watch: Option<ConfigWatch>,
 ) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
+    let mut signals = UpSignals::new()?;
     // A port that is taken is told before anything is started.
     let prepared = if args.once {
         None
     } else {
         let drain = settings.agent.restart_drain_timeout;
-        Some(hub::prepare(args, drain, &context.home).await?)
+        Some(hub::prepare_hub(args, drain, &context.home).await?)
     };
-    let answers = Arc::new(Answers::for_gateway(context, settings, InForce::default()));
-    let mut view = View::new(context);
+    let answers = Arc::new(ServerRequests::for_gateway(
+        context,
+        settings,
+        PolicyHandle::default(),
+    ));
+    let mut view = UpView::new(context);
     let options = HostOptions {
-        inquiries: answers.inquiries(),
+        request_handler: answers.handler(),
         reserved_names: Agent::reserved_names(),
-        ..HostOptions::new(context.home.clone(), context.guard()?)
+        ..HostOptions::new(context.home.clone(), context.guard_program()?)
     };
     let host = Host::start(options, settings).await;
     let mut system = None;
-    let (say, mut said) = mpsc::channel(MESSAGES);
+    let (say, mut said) = mpsc::channel(MESSAGE_QUEUE);
     if let Some(prepared) = prepared {
         answers.expect_model();
-        let around = Around {
+        let around = UpContext {
             configuration: configuration.clone(),
             host: host.clone(),
-            answers: answers.clone(),
+            server_requests: answers.clone(),
         };
         let ways = (&mut view, &say);
-        match System::start(context, prepared, settings, around, ways).await {
+        match UpSystem::start(context, prepared, settings, around, ways).await {
             Ok(started) => system = Some(started),
             Err(failure) => {
                 host.shutdown().await;
@@ -124,30 +128,30 @@ async fn up(
     // At most these live beside the servers: questions of other commands, and the configuration.
     let mut tasks = JoinSet::new();
     if let Some(watch) = watch {
-        let users = Users {
+        let users = SettingsConsumers {
             host: host.clone(),
-            answers: answers.clone(),
-            gateway: system.as_ref().and_then(System::gateway),
+            server_requests: answers.clone(),
+            gateway: system.as_ref().and_then(UpSystem::gateway),
         };
-        serve_questions(&mut tasks, &users, configuration, &mut view);
-        configuration.follow(&mut tasks, users, settings, watch, say);
-        let url = system.as_ref().and_then(System::url);
+        serve_control_requests(&mut tasks, &users, configuration, &mut view);
+        configuration.follow_file(&mut tasks, users, settings, watch, say);
+        let url = system.as_ref().and_then(UpSystem::url);
         if let Some(url) = url.filter(|_| !args.no_open && context.output.is_interactive()) {
             tasks.spawn_blocking(move || {
-                browser::open(&url);
+                browser::open_url(&url);
             });
         }
     }
-    let limit = settle_limit(settings);
+    let limit = settle_timeout(settings);
     let settled = async {
         if args.once {
-            host.settled(limit).await;
+            host.wait_until_settled(limit).await;
         } else {
             std::future::pending::<()>().await;
         }
     };
     let mut settled = std::pin::pin!(settled);
-    let mut changes = host.changes();
+    let mut changes = host.subscribe_changes();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     if args.once {
         // Most servers settle before anybody could read that they are being connected.
@@ -158,11 +162,11 @@ async fn up(
     loop {
         tokio::select! {
             () = pass_burst(&mut changes) => {}
-            Some(text) = said.recv() => view.say(&text),
+            Some(text) = said.recv() => view.print_message(&text),
             _ = seconds.tick(), if view.counts_down() => {}
             sign = signals.next() => match sign {
-                Sign::Resized => view.resized(),
-                Sign::Stop => break,
+                UpSignal::Resized => view.handle_resize(),
+                UpSignal::Stop => break,
             },
             () = &mut settled => {
                 let servers = host.status();
@@ -170,7 +174,7 @@ async fn up(
                 host.shutdown().await;
                 // The program ends: thousands of tools need not be taken apart one by one.
                 std::mem::forget(host.clone());
-                return report(context, &servers);
+                return print_report(context, &servers);
             }
         }
         view.show(&host);
@@ -182,30 +186,34 @@ async fn up(
             () = signals.stop() => return Err(interrupted()),
         }
     }
-    stop(&host, &mut view, &mut signals).await
+    stop_servers(&host, &mut view, &mut signals).await
 }
 
 /// Waits for a change, and for those that come with it. Given up half-way nothing is lost: whoever waits shows all
 /// that is known then.
 async fn pass_burst(changes: &mut watch::Receiver<u64>) {
     if changes.changed().await.is_ok() {
-        tokio::time::sleep(BURST).await;
+        tokio::time::sleep(DEBOUNCE).await;
         changes.mark_unchanged();
     }
 }
 
 fn interrupted() -> Failure {
     Failure::new(
-        Kind::Interrupted,
+        FailureKind::Interrupted,
         "interrupted while stopping; the remaining processes are killed",
     )
 }
 
 /// Stops the servers, showing how they go. Who cannot wait presses Ctrl-C once more.
-async fn stop(host: &Host, view: &mut View, signals: &mut Signals) -> Result<(), Failure> {
+async fn stop_servers(
+    host: &Host,
+    view: &mut UpView,
+    signals: &mut UpSignals,
+) -> Result<(), Failure> {
     tracing::info!("stopping");
     view.begin_stopping(host);
-    let mut changes = host.changes();
+    let mut changes = host.subscribe_changes();
     let mut shutdown = std::pin::pin!(host.shutdown());
     loop {
         view.show(host);
@@ -213,8 +221,8 @@ async fn stop(host: &Host, view: &mut View, signals: &mut Signals) -> Result<(),
             () = &mut shutdown => break,
             _ = changes.changed() => {}
             sign = signals.next() => match sign {
-                Sign::Resized => view.resized(),
-                Sign::Stop => return Err(interrupted()),
+                UpSignal::Resized => view.handle_resize(),
+                UpSignal::Stop => return Err(interrupted()),
             },
         }
     }
@@ -222,11 +230,11 @@ async fn stop(host: &Host, view: &mut View, signals: &mut Signals) -> Result<(),
     Ok(())
 }
 
-fn serve_questions(
+fn serve_control_requests(
     tasks: &mut JoinSet<()>,
-    users: &Users,
-    configuration: &Arc<Configuration>,
-    view: &mut View,
+    users: &SettingsConsumers,
+    configuration: &Arc<UpConfiguration>,
+    view: &mut UpView,
 ) {
     // A reload that somebody asks for would start what safe mode leaves alone.
     if configuration.is_safe_mode() {
@@ -244,13 +252,13 @@ fn serve_questions(
                 socket.serve_with(&host, reload).await;
             });
         }
-        Err(error) => view.say(&format!(
+        Err(error) => view.print_message(&format!(
             "warning: `hermes mcp status` and `reload` cannot reach this process: {error}"
         )),
     }
 }
 
-fn settle_limit(settings: &Settings) -> Duration {
+fn settle_timeout(settings: &Settings) -> Duration {
     let limits = settings.servers.iter().filter_map(|entry| {
         let server = entry.server.as_ref().ok()?;
         server.enabled.then_some(server.connect_timeout)
@@ -259,8 +267,13 @@ fn settle_limit(settings: &Settings) -> Duration {
 }
 
 /// The end of `--once`.
-fn report(context: &Context, servers: &[ServerStatus]) -> Result<(), Failure> {
-    let works = |status: Status| matches!(status, Status::Ready | Status::Lazy | Status::Disabled);
+fn print_report(context: &Context, servers: &[ServerStatus]) -> Result<(), Failure> {
+    let works = |status: LinkStatus| {
+        matches!(
+            status,
+            LinkStatus::Ready | LinkStatus::Lazy | LinkStatus::Disabled
+        )
+    };
     let failed: Vec<&str> = servers
         .iter()
         .filter(|server| !works(server.status))
@@ -273,14 +286,14 @@ fn report(context: &Context, servers: &[ServerStatus]) -> Result<(), Failure> {
     let message = format!(
         "{} of {} failed: {}",
         failed.len(),
-        count(servers.len(), "server"),
+        pluralize(servers.len(), "server"),
         failed.join(", ")
     );
     if context.output.is_json() {
         context
             .output
             .json_failure(&message, json!({"servers": servers}));
-        return Err(Failure::new(Kind::Told, message));
+        return Err(Failure::new(FailureKind::AlreadyPrinted, message));
     }
     Err(Failure::failed(message).hint(
         "`hermes mcp doctor` looks for the reason, `hermes logs mcp` shows what servers print",
@@ -288,20 +301,20 @@ fn report(context: &Context, servers: &[ServerStatus]) -> Result<(), Failure> {
 }
 
 /// What the user or the system wants.
-enum Sign {
+enum UpSignal {
     Stop,
     Resized,
 }
 
 /// The signals that say so.
-struct Signals {
+struct UpSignals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
     window: Signal,
 }
 
-impl Signals {
+impl UpSignals {
     fn new() -> Result<Self, Failure> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -313,15 +326,15 @@ impl Signals {
 
     /// Waits for a signal that ends the program.
     async fn stop(&mut self) {
-        while matches!(self.next().await, Sign::Resized) {}
+        while matches!(self.next().await, UpSignal::Resized) {}
     }
 
-    async fn next(&mut self) -> Sign {
+    async fn next(&mut self) -> UpSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Sign::Stop,
-            _ = self.terminate.recv() => Sign::Stop,
-            _ = self.hang_up.recv() => Sign::Stop,
-            _ = self.window.recv() => Sign::Resized,
+            _ = self.interrupt.recv() => UpSignal::Stop,
+            _ = self.terminate.recv() => UpSignal::Stop,
+            _ = self.hang_up.recv() => UpSignal::Stop,
+            _ = self.window.recv() => UpSignal::Resized,
         }
     }
 }

@@ -1,23 +1,23 @@
 //! One call of an operation, and the request that it is over REST.
 
-use hermes_hub::operations::{Operation, Place, Verb, table};
+use hermes_hub::operations::{ArgumentLocation, HttpMethod, Operation, table};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
 /// What stays as it is in a segment of a path and in a query.
-const KEPT: AsciiSet = NON_ALPHANUMERIC
+const UNESCAPED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 /// The same in a path of several segments.
-const KEPT_IN_PATHS: AsciiSet = KEPT.remove(b'/');
+const UNESCAPED_IN_PATHS: AsciiSet = UNESCAPED.remove(b'/');
 
 /// An operation and its arguments, by the names of the table.
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub(crate) struct HubCall {
     operation: &'static str,
     arguments: Map<String, Value>,
     if_match: Option<String>,
@@ -25,17 +25,17 @@ pub(crate) struct Call {
 
 /// A request, as HTTP has it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Request {
-    pub(super) verb: Verb,
+pub(super) struct HubRequest {
+    pub(super) verb: HttpMethod,
     /// With its query.
     pub(super) path: String,
     pub(super) body: Option<Value>,
     pub(super) if_match: Option<String>,
 }
 
-impl Call {
+impl HubCall {
     /// A call of this operation.
-    pub(crate) fn to(operation: &'static str) -> Self {
+    pub(crate) fn new(operation: &'static str) -> Self {
         Self {
             operation,
             arguments: Map::new(),
@@ -50,7 +50,7 @@ impl Call {
     }
 
     /// With an argument, if there is one.
-    pub(crate) fn maybe(self, name: &str, value: Option<impl Into<Value>>) -> Self {
+    pub(crate) fn with_optional(self, name: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,
@@ -58,12 +58,12 @@ impl Call {
     }
 
     /// With an argument that says yes, if it does.
-    pub(crate) fn flag(self, name: &str, is_set: bool) -> Self {
-        self.maybe(name, is_set.then_some(true))
+    pub(crate) fn with_flag(self, name: &str, is_set: bool) -> Self {
+        self.with_optional(name, is_set.then_some(true))
     }
 
     /// With a list, if it has items.
-    pub(crate) fn list<T: Into<Value>>(self, name: &str, items: Vec<T>) -> Self {
+    pub(crate) fn with_list<T: Into<Value>>(self, name: &str, items: Vec<T>) -> Self {
         if items.is_empty() {
             return self;
         }
@@ -71,7 +71,7 @@ impl Call {
     }
 
     /// With all of these.
-    pub(crate) fn all(mut self, arguments: Map<String, Value>) -> Self {
+    pub(crate) fn with_all(mut self, arguments: Map<String, Value>) -> Self {
         self.arguments.extend(arguments);
         self
     }
@@ -93,46 +93,52 @@ impl Call {
     }
 
     /// The request that the table makes of it.
-    pub(super) fn request(&self) -> Result<Request, Failure> {
+    pub(super) fn to_request(&self) -> Result<HubRequest, Failure> {
         let operation = table().find(self.operation).ok_or_else(|| {
             Failure::failed(format!(
                 "this is a bug in hermes: there is no operation `{}`",
                 self.operation
             ))
         })?;
-        Ok(Request {
+        Ok(HubRequest {
             if_match: self.if_match.clone(),
-            ..request(operation, &self.arguments)
+            ..build_request(operation, &self.arguments)
         })
     }
 }
 
-fn request(operation: &Operation, arguments: &Map<String, Value>) -> Request {
+fn build_request(operation: &Operation, arguments: &Map<String, Value>) -> HubRequest {
     let mut path = operation.path.to_owned();
     let mut query = Vec::new();
     let mut body = Map::new();
     for (name, value) in arguments {
         let member = operation
             .input
-            .members
+            .arguments
             .iter()
             .find(|member| member.name == *name);
         // What the table does not know goes to the Hub, which says what is wrong with it.
         let (spelled, place) = match member {
-            Some(member) => (member.rest_name.as_str(), member.place),
-            None if operation.verb().has_body() => (name.as_str(), Place::Body),
-            None => (name.as_str(), Place::Query),
+            Some(member) => (member.rest_name.as_str(), member.location),
+            None if operation.method().has_body() => (name.as_str(), ArgumentLocation::Body),
+            None => (name.as_str(), ArgumentLocation::Query),
         };
         match place {
-            Place::Path => {
+            ArgumentLocation::Path => {
                 let text = plain_text(value);
-                path = path.replace(&format!("{{{name}}}"), &encoded(&text, &KEPT));
-                path = path.replace(&format!("{{*{name}}}"), &encoded(&text, &KEPT_IN_PATHS));
+                path = path.replace(&format!("{{{name}}}"), &percent_encode(&text, &UNESCAPED));
+                path = path.replace(
+                    &format!("{{*{name}}}"),
+                    &percent_encode(&text, &UNESCAPED_IN_PATHS),
+                );
             }
-            Place::Query => {
-                query.push(format!("{spelled}={}", encoded(&plain_text(value), &KEPT)));
+            ArgumentLocation::Query => {
+                query.push(format!(
+                    "{spelled}={}",
+                    percent_encode(&plain_text(value), &UNESCAPED)
+                ));
             }
-            Place::Body => {
+            ArgumentLocation::Body => {
                 body.insert(spelled.to_owned(), value.clone());
             }
         }
@@ -140,16 +146,16 @@ fn request(operation: &Operation, arguments: &Map<String, Value>) -> Request {
     if !query.is_empty() {
         path = format!("{path}?{}", query.join("&"));
     }
-    let has_body = operation.verb().has_body();
-    Request {
-        verb: operation.verb(),
+    let has_body = operation.method().has_body();
+    HubRequest {
+        verb: operation.method(),
         path,
         body: has_body.then_some(Value::Object(body)),
         if_match: None,
     }
 }
 
-fn encoded(text: &str, kept: &'static AsciiSet) -> String {
+fn percent_encode(text: &str, kept: &'static AsciiSet) -> String {
     utf8_percent_encode(text, kept).to_string()
 }
 
@@ -170,24 +176,24 @@ mod tests {
 
     #[test]
     fn arguments_go_where_the_table_has_them() {
-        let call = Call::to("list_share_files")
+        let call = HubCall::new("list_share_files")
             .with("tenant_id", "acme")
             .with("group_id", "team")
             .with("path", "a b/ü&c");
-        let request = call.request().unwrap();
-        assert_eq!(request.verb, Verb::Get);
+        let request = call.to_request().unwrap();
+        assert_eq!(request.verb, HttpMethod::Get);
         assert_eq!(
             request.path,
             "/v1/tenants/acme/shares/team/files?path=a%20b%2F%C3%BC%26c"
         );
         assert_eq!(request.body, None);
 
-        let call = Call::to("sync_context")
+        let call = HubCall::new("sync_context")
             .with("tenant_id", "acme")
             .with("destination", "there")
-            .flag("dry_run", true)
-            .flag("delete", false);
-        let request = call.request().unwrap();
+            .with_flag("dry_run", true)
+            .with_flag("delete", false);
+        let request = call.to_request().unwrap();
         assert_eq!(request.path, "/v1/tenants/acme/context/sync");
         assert_eq!(
             request.body,
@@ -196,19 +202,19 @@ mod tests {
     }
 
     #[test]
-    fn an_id_can_not_lead_to_another_route() {
-        let call = Call::to("get_tenant").with("tenant_id", "../tokens?x=1");
-        let request = call.request().unwrap();
+    fn an_id_cannot_lead_to_another_route() {
+        let call = HubCall::new("get_tenant").with("tenant_id", "../tokens?x=1");
+        let request = call.to_request().unwrap();
         assert_eq!(request.path, "/v1/tenants/..%2Ftokens%3Fx%3D1");
     }
 
     #[test]
     fn paths_of_files_keep_their_slashes() {
-        let call = Call::to("get_tenant_skill_file")
+        let call = HubCall::new("get_tenant_skill_file")
             .with("tenant_id", "acme")
             .with("path", "writing/SKILL.md");
         assert_eq!(
-            call.request().unwrap().path,
+            call.to_request().unwrap().path,
             "/v1/tenants/acme/skill-files/writing/SKILL.md"
         );
     }

@@ -3,31 +3,31 @@
 use std::time::Duration;
 
 use hermes_config::Secret;
-use hermes_hub::operations::Verb;
+use hermes_hub::operations::HttpMethod;
 use reqwest::{Client, Method, RequestBuilder, Response, header};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{Call, call::Request, problem, token};
+use super::{HubCall, call::HubRequest, problem, token};
 use crate::{
     cli::{HubArgs, PageArgs},
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::Output,
-    question::{Questions, Usual},
+    question::{DefaultAnswer, Questions},
 };
 
 /// The default address of a Hub.
-const USUAL: &str = "http://127.0.0.1:7878";
+const DEFAULT_URL: &str = "http://127.0.0.1:7878";
 /// The variable with the address of a Hub.
-const VARIABLE: &str = "HERMES_HUB_URL";
+const URL_VARIABLE: &str = "HERMES_HUB_URL";
 /// Timeout of a connection.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Read timeout. Streams send a keepalive every fifteen seconds.
-const SILENCE: Duration = Duration::from_mins(2);
+const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Among how many tenants a name is looked for that was mistyped.
-const MOST_NAMES: u32 = 500;
+const MAX_NAMES: u32 = 500;
 /// Timeout for that list.
 const NAMES_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -41,7 +41,7 @@ pub(crate) struct HubClient<'c> {
 
 /// What a Hub answered.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HubReply {
     /// The JSON; nothing, if there was no body.
     pub(crate) value: Value,
 }
@@ -49,13 +49,19 @@ pub(crate) struct Answer {
 impl<'c> HubClient<'c> {
     /// The Hub that the arguments, the environment or nobody names. Nothing is connected yet.
     pub(crate) fn new(context: &'c Context, args: &HubArgs) -> Result<Self, Failure> {
-        let named = std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
-        let text = args.hub.clone().or(named).unwrap_or_else(|| USUAL.into());
-        let base = parse(&text)?;
-        let token = token::find(&base, args.token_file.as_deref(), &context.home)?;
+        let named = std::env::var(URL_VARIABLE)
+            .ok()
+            .filter(|url| !url.is_empty());
+        let text = args
+            .hub
+            .clone()
+            .or(named)
+            .unwrap_or_else(|| DEFAULT_URL.into());
+        let base = parse_url(&text)?;
+        let token = token::find_token(&base, args.token_file.as_deref(), &context.home)?;
         let mut builder = Client::builder()
-            .connect_timeout(CONNECT_PATIENCE)
-            .read_timeout(SILENCE)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             // Each request has a runtime of its own, and connections do not outlive one.
             .pool_max_idle_per_host(0);
@@ -93,30 +99,35 @@ impl<'c> HubClient<'c> {
     }
 
     /// Calls an operation. With `--json` its answer is printed as it came.
-    pub(crate) fn ask(&self, call: &Call) -> Result<Answer, Failure> {
+    pub(crate) fn call(&self, call: &HubCall) -> Result<HubReply, Failure> {
         let body = self.fetch(call)?;
         if self.output().is_json() {
-            print(self.output(), &body);
+            print_body(self.output(), &body);
         }
-        read(&body)
+        parse_reply(&body)
     }
 
     /// Calls an operation without printing its reply.
-    pub(crate) fn ask_quietly(&self, call: &Call) -> Result<Answer, Failure> {
-        read(&self.fetch(call)?)
+    pub(crate) fn call_quietly(&self, call: &HubCall) -> Result<HubReply, Failure> {
+        parse_reply(&self.fetch(call)?)
     }
 
     /// Calls an operation that lists in pages: for people all of them, with `--json` the one that was asked for.
-    pub(crate) fn ask_list(&self, call: Call, list: &str, page: &Page) -> Result<Answer, Failure> {
+    pub(crate) fn call_list(
+        &self,
+        call: HubCall,
+        list: &str,
+        page: &PageRequest,
+    ) -> Result<HubReply, Failure> {
         let call = call
-            .maybe("limit", page.limit)
-            .maybe("cursor", page.cursor.clone());
-        let mut answer = self.ask(&call)?;
+            .with_optional("limit", page.limit)
+            .with_optional("cursor", page.cursor.clone());
+        let mut answer = self.call(&call)?;
         if self.output().is_json() || page.limit.is_some() {
             return Ok(answer);
         }
         while let Some(next) = answer.value.get("nextCursor").and_then(Value::as_str) {
-            let mut more = self.ask(&call.clone().with("cursor", next))?;
+            let mut more = self.call(&call.clone().with("cursor", next))?;
             let cursor = more.value["nextCursor"].take();
             let items = more
                 .value
@@ -132,33 +143,38 @@ impl<'c> HubClient<'c> {
     }
 
     /// Calls an operation and takes its answer as text.
-    pub(crate) fn text(&self, call: &Call) -> Result<String, Failure> {
+    pub(crate) fn call_text(&self, call: &HubCall) -> Result<String, Failure> {
         Ok(String::from_utf8_lossy(&self.fetch(call)?).into_owned())
     }
 
-    fn fetch(&self, call: &Call) -> Result<Vec<u8>, Failure> {
+    fn fetch(&self, call: &HubCall) -> Result<Vec<u8>, Failure> {
         let fetched = self.fetch_once(call);
         match (fetched, call.tenant()) {
-            (Err(failure), Some(tenant)) if failure.kind == Kind::NotFound && !failure.is_told => {
-                let known = self.tenants(NAMES_TIMEOUT);
+            (Err(failure), Some(tenant))
+                if failure.kind == FailureKind::NotFound && !failure.is_printed =>
+            {
+                let known = self.list_tenant_ids(NAMES_TIMEOUT);
                 if known.iter().any(|name| name == tenant) {
                     return Err(failure);
                 }
-                Err(failure.near_only(tenant, known.into_iter()))
+                Err(failure.suggest_nearest(tenant, known.into_iter()))
             }
             (fetched, _) => fetched,
         }
     }
 
     /// The ids of the tenants, as far as they are to be had.
-    pub(crate) fn tenants(&self, limit: Duration) -> Vec<String> {
-        let Ok(request) = Call::to("list_tenants").with("limit", MOST_NAMES).request() else {
+    pub(crate) fn list_tenant_ids(&self, limit: Duration) -> Vec<String> {
+        let Ok(request) = HubCall::new("list_tenants")
+            .with("limit", MAX_NAMES)
+            .to_request()
+        else {
             return Vec::new();
         };
         let list = self.context.block_on(async {
             let fetch = async { Ok::<_, Failure>(self.send(&request).await?.bytes().await.ok()) };
             match tokio::time::timeout(limit, fetch).await {
-                Ok(Ok(Some(body))) => read(&body),
+                Ok(Ok(Some(body))) => parse_reply(&body),
                 _ => Err(Failure::failed("there is no list")),
             }
         });
@@ -172,21 +188,21 @@ impl<'c> HubClient<'c> {
             .collect()
     }
 
-    fn fetch_once(&self, call: &Call) -> Result<Vec<u8>, Failure> {
-        let request = call.request()?;
+    fn fetch_once(&self, call: &HubCall) -> Result<Vec<u8>, Failure> {
+        let request = call.to_request()?;
         self.context.block_on(async {
             let response = self.send(&request).await?;
             let body = response
                 .bytes()
                 .await
-                .map_err(|error| self.unreachable(&error))?;
+                .map_err(|error| self.unreachable_failure(&error))?;
             Ok(body.to_vec())
         })
     }
 
     /// Sends a request; an answer that tells of a problem is a failure.
-    pub(super) async fn send(&self, request: &Request) -> Result<Response, Failure> {
-        let mut builder = self.request(request.verb, &request.path);
+    pub(super) async fn send(&self, request: &HubRequest) -> Result<Response, Failure> {
+        let mut builder = self.request_builder(request.verb, &request.path);
         if let Some(version) = &request.if_match {
             builder = builder.header(header::IF_MATCH, version);
         }
@@ -195,35 +211,35 @@ impl<'c> HubClient<'c> {
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(body.to_string());
         }
-        self.checked(builder).await
+        self.send_checked(builder).await
     }
 
     /// The bytes of an operation that gives no JSON, piece by piece.
     pub(crate) fn download(
         &self,
-        call: &Call,
+        call: &HubCall,
         mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<(), Failure> {
-        let request = call.request()?;
+        let request = call.to_request()?;
         self.context.block_on(async {
             let mut response = self.send(&request).await?;
             loop {
                 match response.chunk().await {
                     Ok(Some(piece)) => take(&piece)?,
                     Ok(None) => return Ok(()),
-                    Err(error) => return Err(self.unreachable(&error)),
+                    Err(error) => return Err(self.unreachable_failure(&error)),
                 }
             }
         })
     }
 
-    pub(super) fn request(&self, verb: Verb, path: &str) -> RequestBuilder {
+    pub(super) fn request_builder(&self, verb: HttpMethod, path: &str) -> RequestBuilder {
         let method = match verb {
-            Verb::Get => Method::GET,
-            Verb::Put => Method::PUT,
-            Verb::Post => Method::POST,
-            Verb::Patch => Method::PATCH,
-            Verb::Delete => Method::DELETE,
+            HttpMethod::Get => Method::GET,
+            HttpMethod::Put => Method::PUT,
+            HttpMethod::Post => Method::POST,
+            HttpMethod::Patch => Method::PATCH,
+            HttpMethod::Delete => Method::DELETE,
         };
         let url = format!("{}{path}", self.address());
         let builder = self.http.request(method, url);
@@ -233,11 +249,11 @@ impl<'c> HubClient<'c> {
         }
     }
 
-    pub(super) async fn checked(&self, request: RequestBuilder) -> Result<Response, Failure> {
+    pub(super) async fn send_checked(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let response = request
             .send()
             .await
-            .map_err(|error| self.unreachable(&error))?;
+            .map_err(|error| self.unreachable_failure(&error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -245,22 +261,22 @@ impl<'c> HubClient<'c> {
         let body = response
             .bytes()
             .await
-            .map_err(|error| self.unreachable(&error))?;
+            .map_err(|error| self.unreachable_failure(&error))?;
         let document = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        let failure = problem::failure(status.as_u16(), &document, self.token.is_some());
+        let failure = problem::problem_failure(status.as_u16(), &document, self.token.is_some());
         // The document is the JSON of this route, too.
         if self.output().is_json() && document.is_object() {
-            print(self.output(), &body);
-            return Err(failure.told());
+            print_body(self.output(), &body);
+            return Err(failure.mark_printed());
         }
         Err(failure)
     }
 
-    pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    pub(super) fn unreachable_failure(&self, error: &reqwest::Error) -> Failure {
         let base = self.address();
         let reason = root_cause(error);
         let failure = Failure::new(
-            Kind::Unavailable,
+            FailureKind::Unavailable,
             format!("the Hub at `{base}` does not answer: {reason}"),
         );
         if token::is_this_machine(&self.base) {
@@ -275,7 +291,11 @@ impl<'c> HubClient<'c> {
         if is_sure {
             return Ok(());
         }
-        if Questions::new(false).confirm(question, Usual::No, "`--yes` does it without asking")? {
+        if Questions::new(false).confirm(
+            question,
+            DefaultAnswer::No,
+            "`--yes` does it without asking",
+        )? {
             return Ok(());
         }
         Err(Failure::failed("nothing was changed"))
@@ -284,12 +304,12 @@ impl<'c> HubClient<'c> {
 
 /// Which piece of a list.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
+pub(crate) struct PageRequest {
     pub(crate) limit: Option<u32>,
     pub(crate) cursor: Option<String>,
 }
 
-impl From<PageArgs> for Page {
+impl From<PageArgs> for PageRequest {
     fn from(args: PageArgs) -> Self {
         Self {
             limit: args.limit,
@@ -298,7 +318,7 @@ impl From<PageArgs> for Page {
     }
 }
 
-impl Answer {
+impl HubReply {
     /// A text in the answer, or nothing.
     pub(crate) fn text(&self, pointer: &str) -> &str {
         self.value
@@ -309,25 +329,25 @@ impl Answer {
 }
 
 /// The body as it came. What has none says that it worked, as the tools do.
-fn print(output: Output, body: &[u8]) {
+fn print_body(output: Output, body: &[u8]) {
     match body {
         [] => output.raw("{\"ok\": true}\n"),
         body => output.raw(&format!("{}\n", String::from_utf8_lossy(body))),
     }
 }
 
-fn read(body: &[u8]) -> Result<Answer, Failure> {
+fn parse_reply(body: &[u8]) -> Result<HubReply, Failure> {
     if body.is_empty() {
-        return Ok(Answer {
+        return Ok(HubReply {
             value: Value::Object(Map::new()),
         });
     }
     let value = serde_json::from_slice(body)
         .map_err(|error| Failure::failed(format!("the Hub's reply is not JSON: {error}")))?;
-    Ok(Answer { value })
+    Ok(HubReply { value })
 }
 
-fn parse(text: &str) -> Result<Url, Failure> {
+fn parse_url(text: &str) -> Result<Url, Failure> {
     let wrong = |reason: &str| {
         Failure::usage(format!("`{text}` is not the address of a Hub: {reason}"))
             .hint("it looks like `http://127.0.0.1:7878`")
@@ -366,8 +386,8 @@ mod tests {
             "127.0.0.1:7878",
             "http://h/?token=x",
         ] {
-            assert_eq!(parse(text).unwrap_err().exit_code(), 2, "{text}");
+            assert_eq!(parse_url(text).unwrap_err().exit_code(), 2, "{text}");
         }
-        assert!(parse("https://hub.example.com/behind/a/proxy").is_ok());
+        assert!(parse_url("https://hub.example.com/behind/a/proxy").is_ok());
     }
 }

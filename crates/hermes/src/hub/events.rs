@@ -6,19 +6,19 @@ use futures::StreamExt;
 use serde_json::Value;
 use sse_stream::SseStream;
 
-use super::{Call, HubClient};
+use super::{HubCall, HubClient};
 use crate::{
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Tone, printable},
 };
 
 /// Maximum number of reconnects in a row.
-const ATTEMPTS: u32 = 5;
+const MAX_RECONNECTS: u32 = 5;
 /// Delay before a reconnect.
-const PAUSE: Duration = Duration::from_millis(500);
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
 /// A run that is watched.
-pub(crate) struct Watch<'h, 'c> {
+pub(crate) struct RunWatcher<'h, 'c> {
     hub: &'h HubClient<'c>,
     tenant: String,
     run: String,
@@ -31,13 +31,13 @@ pub(crate) struct Watch<'h, 'c> {
 }
 
 /// How a run ended.
-enum Ending {
+enum RunEnding {
     Completed,
     Failed(String),
     Cancelled,
 }
 
-impl<'h, 'c> Watch<'h, 'c> {
+impl<'h, 'c> RunWatcher<'h, 'c> {
     pub(crate) fn new(hub: &'h HubClient<'c>, tenant: &str, run: &str, after: u64) -> Self {
         Self {
             hub,
@@ -52,52 +52,56 @@ impl<'h, 'c> Watch<'h, 'c> {
     /// Shows the events to the end: text as it comes, with `--json` one event in each line.
     pub(crate) fn follow(mut self) -> Result<(), Failure> {
         let hub = self.hub;
-        let ending = hub.context().block_on(async { self.watch().await })?;
+        let ending = hub
+            .context()
+            .block_on(async { self.watch_until_end().await })?;
         self.end_line();
         match ending {
-            Ending::Completed => Ok(()),
-            Ending::Cancelled => Err(self.ended("the run was cancelled".into())),
-            Ending::Failed(reason) => Err(self.ended(format!("the run failed: {reason}"))),
+            RunEnding::Completed => Ok(()),
+            RunEnding::Cancelled => Err(self.run_failure("the run was cancelled".into())),
+            RunEnding::Failed(reason) => Err(self.run_failure(format!("the run failed: {reason}"))),
         }
     }
 
-    fn ended(&self, message: String) -> Failure {
+    fn run_failure(&self, message: String) -> Failure {
         let failure = Failure::failed(message);
         // The last event has said it.
         if self.hub.output().is_json() {
-            return failure.told();
+            return failure.mark_printed();
         }
         failure
     }
 
-    async fn watch(&mut self) -> Result<Ending, Failure> {
+    async fn watch_until_end(&mut self) -> Result<RunEnding, Failure> {
         let mut attempts = 0;
         loop {
             let before = self.after;
-            match self.connected().await {
+            match self.follow_connection().await {
                 Ok(Some(ending)) => return Ok(ending),
-                Err(failure) if failure.kind != Kind::Unavailable || attempts >= ATTEMPTS => {
+                Err(failure)
+                    if failure.kind != FailureKind::Unavailable || attempts >= MAX_RECONNECTS =>
+                {
                     return Err(failure);
                 }
                 Ok(None) | Err(_) => {}
             }
             attempts = if self.after > before { 0 } else { attempts + 1 };
-            if attempts > ATTEMPTS {
+            if attempts > MAX_RECONNECTS {
                 let message = "the Hub closed the stream before the run ended";
-                return Err(Failure::new(Kind::Unavailable, message)
+                return Err(Failure::new(FailureKind::Unavailable, message)
                     .hint("`hermes tenant watch` continues it"));
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
 
     /// Follows one connection. None if it ended before the run did.
-    async fn connected(&mut self) -> Result<Option<Ending>, Failure> {
-        let call = Call::to("watch_run")
+    async fn follow_connection(&mut self) -> Result<Option<RunEnding>, Failure> {
+        let call = HubCall::new("watch_run")
             .with("tenant_id", self.tenant.clone())
             .with("run_id", self.run.clone())
             .with("after", self.after);
-        let response = self.hub.send(&call.request()?).await?;
+        let response = self.hub.send(&call.to_request()?).await?;
         let mut events = SseStream::from_bytes_stream(response.bytes_stream());
         while let Some(Ok(event)) = events.next().await {
             let Some(data) = event.data else { continue };
@@ -112,7 +116,7 @@ impl<'h, 'c> Watch<'h, 'c> {
             } else {
                 self.show(&event);
             }
-            if let Some(ending) = ending(&event) {
+            if let Some(ending) = parse_ending(&event) {
                 return Ok(Some(ending));
             }
         }
@@ -171,10 +175,10 @@ impl<'h, 'c> Watch<'h, 'c> {
     }
 }
 
-fn ending(event: &Value) -> Option<Ending> {
+fn parse_ending(event: &Value) -> Option<RunEnding> {
     match event.get("event")?.as_str()? {
-        "run.completed" => Some(Ending::Completed),
-        "run.cancelled" => Some(Ending::Cancelled),
+        "run.completed" => Some(RunEnding::Completed),
+        "run.cancelled" => Some(RunEnding::Cancelled),
         "run.failed" => {
             let reason = event
                 .pointer("/error/message")
@@ -182,7 +186,7 @@ fn ending(event: &Value) -> Option<Ending> {
             let reason = reason
                 .and_then(Value::as_str)
                 .unwrap_or("it gave no reason");
-            Some(Ending::Failed(printable(reason).into_owned()))
+            Some(RunEnding::Failed(printable(reason).into_owned()))
         }
         _ => None,
     }

@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 
 /// The text of a file; `-` is stdin.
-pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     if path.as_os_str() == "-" {
-        return stdin();
+        return read_stdin();
     }
     std::fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", path.display())))
 }
 
-pub(crate) fn stdin() -> Result<String, Failure> {
+pub(crate) fn read_stdin() -> Result<String, Failure> {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
@@ -24,11 +24,14 @@ pub(crate) fn stdin() -> Result<String, Failure> {
 }
 
 /// The JSON object of a file; `-` is stdin.
-pub(crate) fn object(path: &Path) -> Result<Map<String, Value>, Failure> {
+pub(crate) fn read_object(path: &Path) -> Result<Map<String, Value>, Failure> {
     let wrong = |reason: String| {
-        Failure::usage(format!("`{}` is not a JSON object: {reason}", path.display()))
+        Failure::usage(format!(
+            "`{}` is not a JSON object: {reason}",
+            path.display()
+        ))
     };
-    match serde_json::from_str(&text(path)?) {
+    match serde_json::from_str(&read_text(path)?) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(wrong("it is another kind of value".into())),
         Err(error) => Err(wrong(error.to_string())),
@@ -36,12 +39,12 @@ pub(crate) fn object(path: &Path) -> Result<Map<String, Value>, Failure> {
 }
 
 /// The object of a file, or none.
-pub(crate) fn maybe_object(path: Option<&Path>) -> Result<Map<String, Value>, Failure> {
-    path.map_or_else(|| Ok(Map::new()), object)
+pub(crate) fn read_optional_object(path: Option<&Path>) -> Result<Map<String, Value>, Failure> {
+    path.map_or_else(|| Ok(Map::new()), read_object)
 }
 
 /// The pairs of `NAME=VALUE` arguments.
-pub(crate) fn pairs(option: &str, texts: &[String]) -> Result<Map<String, Value>, Failure> {
+pub(crate) fn parse_pairs(option: &str, texts: &[String]) -> Result<Map<String, Value>, Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.into())),
         _ => Err(Failure::usage(format!(

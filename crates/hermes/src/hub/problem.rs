@@ -3,28 +3,28 @@
 use serde_json::Value;
 
 use crate::{
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::printable,
 };
 
 /// The kind of failure that a status is.
-fn kind(status: u16) -> Kind {
+fn failure_kind(status: u16) -> FailureKind {
     match status {
-        400 | 405 => Kind::Usage,
-        401 | 403 => Kind::Denied,
-        404 => Kind::NotFound,
-        502..=504 => Kind::Unavailable,
-        _ => Kind::Failed,
+        400 | 405 => FailureKind::Usage,
+        401 | 403 => FailureKind::Denied,
+        404 => FailureKind::NotFound,
+        502..=504 => FailureKind::Unavailable,
+        _ => FailureKind::Failed,
     }
 }
 
 /// The failure that a problem document tells. `has_token` says whether a token was presented.
-pub(super) fn failure(status: u16, document: &Value, has_token: bool) -> Failure {
+pub(super) fn problem_failure(status: u16, document: &Value, has_token: bool) -> Failure {
     let message = match document.get("message").and_then(Value::as_str) {
         Some(message) => printable(message).into_owned(),
-        None => unsaid(status, document),
+        None => status_message(status, document),
     };
-    let failure = Failure::new(kind(status), message);
+    let failure = Failure::new(failure_kind(status), message);
     let failure = match (status, has_token) {
         (401, false) => failure.hint(
             "set `HERMES_HUB_TOKEN`, or name a file with `--token-file`; a Hub of this machine keeps its first one in \
@@ -40,7 +40,7 @@ pub(super) fn failure(status: u16, document: &Value, has_token: bool) -> Failure
 }
 
 /// What an answer without a message tells: that of the route for readiness lists what is not.
-fn unsaid(status: u16, document: &Value) -> String {
+fn status_message(status: u16, document: &Value) -> String {
     let lacks = document.as_object().into_iter().flatten();
     let lacks: Vec<&str> = lacks
         .filter(|(_, is_ready)| **is_ready == false)
@@ -61,17 +61,17 @@ mod tests {
     #[test]
     fn a_status_decides_the_exit_code() {
         let codes = [400, 401, 403, 404, 409, 412, 422, 429, 500, 503, 504]
-            .map(|status| failure(status, &json!({"message": "x"}), true).exit_code());
+            .map(|status| problem_failure(status, &json!({"message": "x"}), true).exit_code());
         assert_eq!(codes, [2, 4, 4, 3, 1, 1, 1, 1, 1, 6, 6]);
     }
 
     #[test]
     fn what_is_no_document_is_told_by_its_status() {
-        let failure = failure(502, &Value::Null, true);
+        let failure = problem_failure(502, &Value::Null, true);
         assert_eq!(failure.message, "the Hub answered with status 502");
         assert_eq!(failure.exit_code(), 6);
         let document = json!({"status": "not ready", "database": false, "disk": true});
-        let failure = super::failure(503, &document, false);
+        let failure = super::problem_failure(503, &document, false);
         assert_eq!(failure.message, "the Hub is not ready: database");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, HubClient};
+use super::{HubClient, HubReply};
 use crate::output::{Table, Tone, printable};
 
 /// A column: its title, and where its value is in an item.
@@ -10,7 +10,7 @@ pub(crate) type Column = (&'static str, &'static str);
 
 impl HubClient<'_> {
     /// The items of a list, or a sentence if there are none.
-    pub(crate) fn show_list(&self, answer: &Answer, list: &str, columns: &[Column], none: &str) {
+    pub(crate) fn show_list(&self, answer: &HubReply, list: &str, columns: &[Column], none: &str) {
         let items = answer
             .value
             .get(list)
@@ -34,7 +34,7 @@ impl HubClient<'_> {
         for item in items {
             let cell = |pointer: &str| {
                 let value = item.pointer(pointer).unwrap_or(&Value::Null);
-                (plain(value), tone(value))
+                (plain_text(value), tone(value))
             };
             table.cells(columns.iter().map(|(_, pointer)| cell(pointer)).collect());
         }
@@ -43,14 +43,14 @@ impl HubClient<'_> {
 
     /// All members of one thing, a line each.
     pub(crate) fn show_members(&self, value: &Value) {
-        for (name, text) in members(value) {
+        for (name, text) in member_lines(value) {
             self.output().line(format!("{name}: {text}"));
         }
     }
 }
 
 /// The members of an object as lines; those of objects in it have both names.
-fn members(value: &Value) -> Vec<(String, String)> {
+fn member_lines(value: &Value) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     collect(value, "", &mut lines);
     lines
@@ -72,14 +72,14 @@ fn collect(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
             }
             Value::Array(items) if items.is_empty() => {}
             Value::Null | Value::Object(_) => {}
-            value => lines.push((printable(&name).into_owned(), plain(value))),
+            value => lines.push((printable(&name).into_owned(), plain_text(value))),
         }
     }
 }
 
 /// An object within a list: its values in one line.
 fn one_line(value: &Value) -> String {
-    let parts: Vec<String> = members(value)
+    let parts: Vec<String> = member_lines(value)
         .into_iter()
         .map(|(name, text)| format!("{name}={text}"))
         .collect();
@@ -87,7 +87,7 @@ fn one_line(value: &Value) -> String {
 }
 
 /// A value as a person reads it.
-pub(crate) fn plain(value: &Value) -> String {
+pub(crate) fn plain_text(value: &Value) -> String {
     match value {
         Value::Null => "-".into(),
         Value::Bool(true) => "yes".into(),
@@ -95,7 +95,7 @@ pub(crate) fn plain(value: &Value) -> String {
         Value::String(text) if text.is_empty() => "-".into(),
         Value::String(text) => printable(text).into_owned(),
         Value::Array(items) if items.is_empty() => "-".into(),
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Array(items) => items.iter().map(plain_text).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn members_are_lines_and_what_is_empty_is_left_out() {
-        let lines = members(&json!({
+        let lines = member_lines(&json!({
             "id": "acme", "deletedAt": null, "labels": {}, "access": {"status": "active"},
             "groups": [{"id": "team", "access": "read"}], "scopes": ["a", "b"], "tenants": [],
         }));
@@ -139,6 +139,6 @@ mod tests {
 
     #[test]
     fn what_could_steer_the_terminal_is_taken_out() {
-        assert!(!plain(&json!("a\u{1b}[2Jb")).contains('\u{1b}'));
+        assert!(!plain_text(&json!("a\u{1b}[2Jb")).contains('\u{1b}'));
     }
 }

@@ -6,57 +6,57 @@ use std::{
 };
 
 use hermes_config::{Home, Secret, SecretStore, Variables};
-use hermes_hub::settings::{Settings, Sources};
+use hermes_hub::settings::{Settings, SettingsSources};
 use url::{Host, Url};
 
 use crate::failure::Failure;
 
 /// The variable that holds one.
-const VARIABLE: &str = "HERMES_HUB_TOKEN";
+const TOKEN_VARIABLE: &str = "HERMES_HUB_TOKEN";
 
 /// The token for the Hub at `base`: that of a file that was named, of the environment, of the keyring, or of the Hub of
 /// this machine.
-pub(super) fn find(
+pub(super) fn find_token(
     base: &Url,
     file: Option<&Path>,
     home: &Home,
 ) -> Result<Option<Secret<String>>, Failure> {
     if let Some(path) = file {
-        return read(path).map(Some).map_err(|error| {
+        return read_token_file(path).map(Some).map_err(|error| {
             Failure::usage(format!(
                 "the token file `{}` cannot be read: {error}",
                 path.display()
             ))
         });
     }
-    if let Some(token) = std::env::var(VARIABLE)
+    if let Some(token) = std::env::var(TOKEN_VARIABLE)
         .ok()
         .filter(|token| !token.is_empty())
     {
         return Ok(Some(Secret::new(token.trim().to_owned())));
     }
-    if let Some(token) = kept(base, home)? {
+    if let Some(token) = stored_token(base, home)? {
         return Ok(Some(token));
     }
     // The token of this machine's Hub is nobody else's business.
     if !is_this_machine(base) {
         return Ok(None);
     }
-    Ok(local_file().and_then(|path| read(&path).ok()))
+    Ok(local_token_file().and_then(|path| read_token_file(&path).ok()))
 }
 
 /// What `hermes secret set` keeps for this Hub. The list says so, and only then is the keyring asked.
-fn kept(base: &Url, home: &Home) -> Result<Option<Secret<String>>, Failure> {
+fn stored_token(base: &Url, home: &Home) -> Result<Option<Secret<String>>, Failure> {
     let Some(name) = secret_name(base) else {
         return Ok(None);
     };
     // A list that cannot be read is not a reason to fail: there may be another token.
-    let names = SecretStore::sealed(home).list().unwrap_or_default();
+    let names = SecretStore::file_only(home).list().unwrap_or_default();
     if !names.iter().any(|(kept, _)| *kept == name) {
         return Ok(None);
     }
     let (variables, _) = Variables::load(home, None);
-    let keyring = SecretStore::of_user(home, &variables);
+    let keyring = SecretStore::for_user(home, &variables);
     keyring.get(&name).map(Some).map_err(|error| {
         Failure::failed(format!("the Hub's token, `{name}` of the secrets: {error}"))
     })
@@ -72,23 +72,23 @@ fn secret_name(base: &Url) -> Option<String> {
     SecretStore::check_name(&name).is_ok().then_some(name)
 }
 
-fn read(path: &Path) -> std::io::Result<Secret<String>> {
+fn read_token_file(path: &Path) -> std::io::Result<Secret<String>> {
     Ok(Secret::new(
         std::fs::read_to_string(path)?.trim().to_owned(),
     ))
 }
 
 /// Where the Hub of this machine keeps its first token.
-fn local_file() -> Option<PathBuf> {
-    let sources = Sources {
-        environment: environment(),
-        ..Sources::default()
+fn local_token_file() -> Option<PathBuf> {
+    let sources = SettingsSources {
+        environment: environment_variables(),
+        ..SettingsSources::default()
     };
     Some(Settings::load(&sources).ok()?.admin_token_file)
 }
 
 /// The process's variables, as far as they are text.
-pub(crate) fn environment() -> BTreeMap<String, String> {
+pub(crate) fn environment_variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()

@@ -4,21 +4,25 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{ImportError, Reading, draft::Draft, servers_under, usual};
+use super::{ImportError, ParsedServer, draft::Draft, servers_under};
+use crate::import::standard_keys;
 
 /// `claude_desktop_config.json`.
-pub(super) fn desktop(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
-    servers_under(document, "mcpServers", path, usual::server)
+pub(super) fn read_desktop(
+    document: &Value,
+    path: &Path,
+) -> Result<Vec<ParsedServer>, ImportError> {
+    servers_under(document, "mcpServers", path, standard_keys::convert_server)
 }
 
 /// `~/.claude.json`, where each project can have servers of its own, or a project's `.mcp.json`.
-pub(super) fn code(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
-    let mut readings = servers_under(document, "mcpServers", path, code_server)?;
+pub(super) fn read_code(document: &Value, path: &Path) -> Result<Vec<ParsedServer>, ImportError> {
+    let mut readings = servers_under(document, "mcpServers", path, convert_code_server)?;
     let Some(Value::Object(projects)) = document.get("projects") else {
         return Ok(readings);
     };
     for (project, settings) in projects {
-        for mut reading in servers_under(settings, "mcpServers", path, code_server)? {
+        for mut reading in servers_under(settings, "mcpServers", path, convert_code_server)? {
             let is_taken = |name: &str| readings.iter().any(|other| other.name == name);
             if is_taken(&reading.name) {
                 let directory = Path::new(project).file_name().unwrap_or_default();
@@ -31,7 +35,7 @@ pub(super) fn code(document: &Value, path: &Path) -> Result<Vec<Reading>, Import
             }
             if let Ok(draft) = &mut reading.draft {
                 draft.notes.push(format!("was used in {project} only"));
-                usual::start_in(draft, project);
+                standard_keys::set_working_directory(draft, project);
             }
             readings.push(reading);
         }
@@ -39,8 +43,8 @@ pub(super) fn code(document: &Value, path: &Path) -> Result<Vec<Reading>, Import
     Ok(readings)
 }
 
-fn code_server(draft: &mut Draft) -> Result<(), String> {
-    usual::server(draft)?;
+fn convert_code_server(draft: &mut Draft) -> Result<(), String> {
+    standard_keys::convert_server(draft)?;
     let timeout = draft.take("timeout");
     draft.set_milliseconds("timeout", timeout.as_ref());
     if let Some(oauth) = draft.take_object("oauth") {

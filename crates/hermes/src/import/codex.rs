@@ -4,14 +4,18 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{ImportError, Reading, draft::Draft, servers_under, usual};
+use super::{ImportError, ParsedServer, draft::Draft, servers_under};
+use crate::import::standard_keys;
 
-pub(super) fn servers(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
-    servers_under(document, "mcp_servers", path, server)
+pub(super) fn read_servers(
+    document: &Value,
+    path: &Path,
+) -> Result<Vec<ParsedServer>, ImportError> {
+    servers_under(document, "mcp_servers", path, convert_server)
 }
 
-fn server(draft: &mut Draft) -> Result<(), String> {
-    usual::server(draft)?;
+fn convert_server(draft: &mut Draft) -> Result<(), String> {
+    standard_keys::convert_server(draft)?;
     let passed_on = variables_passed_on(draft);
     draft.add_texts("env", passed_on);
 

@@ -4,53 +4,53 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Source, parse};
+use super::{ImportSource, parse};
 
 /// The program a file belongs to, by its name and, where that says too little, by its content.
-pub fn detect(path: &Path, text: &str) -> Option<Source> {
-    by_name(path).or_else(|| by_content(path, text))
+pub fn detect_source(path: &Path, text: &str) -> Option<ImportSource> {
+    detect_by_name(path).or_else(|| detect_by_content(path, text))
 }
 
-fn by_name(path: &Path) -> Option<Source> {
+fn detect_by_name(path: &Path) -> Option<ImportSource> {
     let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
     let directory = path.parent().and_then(name).unwrap_or_default();
     match (directory.as_str(), name(path)?.as_str()) {
-        (_, "claude_desktop_config.json") => Some(Source::ClaudeDesktop),
-        (_, ".claude.json" | ".mcp.json") => Some(Source::ClaudeCode),
-        (_, "mcp_config.json") => Some(Source::Windsurf),
-        (_, "opencode.json" | "opencode.jsonc") => Some(Source::OpenCode),
-        (".cursor", "mcp.json") => Some(Source::Cursor),
-        (".vscode", "mcp.json" | "settings.json") => Some(Source::VsCode),
-        (".codex", "config.toml") => Some(Source::Codex),
-        ("zed" | ".zed", "settings.json") => Some(Source::Zed),
-        ("goose", "config.yaml") => Some(Source::Goose),
+        (_, "claude_desktop_config.json") => Some(ImportSource::ClaudeDesktop),
+        (_, ".claude.json" | ".mcp.json") => Some(ImportSource::ClaudeCode),
+        (_, "mcp_config.json") => Some(ImportSource::Windsurf),
+        (_, "opencode.json" | "opencode.jsonc") => Some(ImportSource::OpenCode),
+        (".cursor", "mcp.json") => Some(ImportSource::Cursor),
+        (".vscode", "mcp.json" | "settings.json") => Some(ImportSource::VsCode),
+        (".codex", "config.toml") => Some(ImportSource::Codex),
+        ("zed" | ".zed", "settings.json") => Some(ImportSource::Zed),
+        ("goose", "config.yaml") => Some(ImportSource::Goose),
         _ => None,
     }
 }
 
-fn by_content(path: &Path, text: &str) -> Option<Source> {
+fn detect_by_content(path: &Path, text: &str) -> Option<ImportSource> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => {
-            let document = parse::toml(text, path).ok()?;
-            document.get("mcp_servers").map(|_| Source::Codex)
+            let document = parse::parse_toml(text, path).ok()?;
+            document.get("mcp_servers").map(|_| ImportSource::Codex)
         }
         Some("yaml" | "yml") => {
-            let document = parse::yaml(text, path).ok()?;
-            document.get("extensions").map(|_| Source::Goose)
+            let document = parse::parse_yaml(text, path).ok()?;
+            document.get("extensions").map(|_| ImportSource::Goose)
         }
-        _ => by_json(&parse::jsonc(text, path).ok()?),
+        _ => detect_by_json(&parse::parse_jsonc(text, path).ok()?),
     }
 }
 
-fn by_json(document: &Value) -> Option<Source> {
+fn detect_by_json(document: &Value) -> Option<ImportSource> {
     if document.get("context_servers").is_some() {
-        return Some(Source::Zed);
+        return Some(ImportSource::Zed);
     }
     if document.get("servers").is_some() {
-        return Some(Source::VsCode);
+        return Some(ImportSource::VsCode);
     }
     if document.get("projects").is_some() {
-        return Some(Source::ClaudeCode);
+        return Some(ImportSource::ClaudeCode);
     }
     if let Some(section) = document.get("mcp") {
         let is_theirs = |servers: &Value| {
@@ -64,22 +64,22 @@ fn by_json(document: &Value) -> Option<Source> {
         let servers = section.get("servers");
         let opencode = is_theirs(section) || servers.is_some_and(is_theirs);
         return match servers {
-            _ if opencode => Some(Source::OpenCode),
-            Some(_) => Some(Source::VsCode),
+            _ if opencode => Some(ImportSource::OpenCode),
+            Some(_) => Some(ImportSource::VsCode),
             None => None,
         };
     }
     let servers = document.get("mcpServers")?;
     if any_server(servers, |server| server.get("serverUrl").is_some()) {
-        Some(Source::Windsurf)
+        Some(ImportSource::Windsurf)
     } else if any_server(servers, |server| server.get("type").is_some()) {
-        Some(Source::ClaudeCode)
+        Some(ImportSource::ClaudeCode)
     } else if servers.to_string().contains("${env:")
         || any_server(servers, |server| server.get("url").is_some())
     {
-        Some(Source::Cursor)
+        Some(ImportSource::Cursor)
     } else {
-        Some(Source::ClaudeDesktop)
+        Some(ImportSource::ClaudeDesktop)
     }
 }
 
@@ -96,18 +96,18 @@ mod tests {
     #[test]
     fn a_telling_name_is_enough() {
         for (path, source) in [
-            ("/x/claude_desktop_config.json", Source::ClaudeDesktop),
-            ("/x/.claude.json", Source::ClaudeCode),
-            ("/x/.mcp.json", Source::ClaudeCode),
-            ("/x/.cursor/mcp.json", Source::Cursor),
-            ("/x/.vscode/mcp.json", Source::VsCode),
-            ("/x/windsurf/mcp_config.json", Source::Windsurf),
-            ("/x/.codex/config.toml", Source::Codex),
-            ("/x/opencode.jsonc", Source::OpenCode),
-            ("/x/zed/settings.json", Source::Zed),
-            ("/x/goose/config.yaml", Source::Goose),
+            ("/x/claude_desktop_config.json", ImportSource::ClaudeDesktop),
+            ("/x/.claude.json", ImportSource::ClaudeCode),
+            ("/x/.mcp.json", ImportSource::ClaudeCode),
+            ("/x/.cursor/mcp.json", ImportSource::Cursor),
+            ("/x/.vscode/mcp.json", ImportSource::VsCode),
+            ("/x/windsurf/mcp_config.json", ImportSource::Windsurf),
+            ("/x/.codex/config.toml", ImportSource::Codex),
+            ("/x/opencode.jsonc", ImportSource::OpenCode),
+            ("/x/zed/settings.json", ImportSource::Zed),
+            ("/x/goose/config.yaml", ImportSource::Goose),
         ] {
-            assert_eq!(detect(Path::new(path), ""), Some(source), "{path}");
+            assert_eq!(detect_source(Path::new(path), ""), Some(source), "{path}");
         }
     }
 
@@ -117,50 +117,50 @@ mod tests {
             (
                 "a.json",
                 r#"{"mcpServers": {"x": {"command": "y"}}}"#,
-                Some(Source::ClaudeDesktop),
+                Some(ImportSource::ClaudeDesktop),
             ),
             (
                 "a.json",
                 r#"{"mcpServers": {"x": {"type": "http", "url": "y"}}}"#,
-                Some(Source::ClaudeCode),
+                Some(ImportSource::ClaudeCode),
             ),
             (
                 "a.json",
                 r#"{"mcpServers": {"x": {"serverUrl": "y"}}}"#,
-                Some(Source::Windsurf),
+                Some(ImportSource::Windsurf),
             ),
             (
                 "a.json",
                 r#"{"mcpServers": {"x": {"url": "y"}}}"#,
-                Some(Source::Cursor),
+                Some(ImportSource::Cursor),
             ),
-            ("a.json", r#"{"servers": {}}"#, Some(Source::VsCode)),
+            ("a.json", r#"{"servers": {}}"#, Some(ImportSource::VsCode)),
             (
                 "settings.json",
                 r#"{"mcp": {"servers": {"x": {"command": "y"}}}}"#,
-                Some(Source::VsCode),
+                Some(ImportSource::VsCode),
             ),
             (
                 "settings.json",
                 r#"{"context_servers": {}}"#,
-                Some(Source::Zed),
+                Some(ImportSource::Zed),
             ),
             (
                 "a.json",
                 r#"{"mcp": {"x": {"type": "local"}}}"#,
-                Some(Source::OpenCode),
+                Some(ImportSource::OpenCode),
             ),
             (
                 "a.json",
                 r#"{"mcp": {"servers": {"x": {"type": "remote"}}}}"#,
-                Some(Source::OpenCode),
+                Some(ImportSource::OpenCode),
             ),
-            ("a.toml", "[mcp_servers.x]", Some(Source::Codex)),
-            ("a.yml", "extensions: {}", Some(Source::Goose)),
+            ("a.toml", "[mcp_servers.x]", Some(ImportSource::Codex)),
+            ("a.yml", "extensions: {}", Some(ImportSource::Goose)),
             ("a.json", r#"{"other": 1}"#, None),
             ("a.json", "{broken", None),
         ] {
-            assert_eq!(detect(Path::new(path), text), source, "{text}");
+            assert_eq!(detect_source(Path::new(path), text), source, "{text}");
         }
     }
 }

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{ImportError, Reading, draft::Draft, references::Input, servers_under, usual};
+use super::{ImportError, ParsedServer, draft::Draft, references::VsCodeInput, servers_under};
+use crate::import::standard_keys;
 
 /// Cursor's `mcp.json`.
-pub(super) fn cursor(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
+pub(super) fn read_cursor(document: &Value, path: &Path) -> Result<Vec<ParsedServer>, ImportError> {
     servers_under(document, "mcpServers", path, |draft| {
-        usual::server(draft)?;
+        standard_keys::convert_server(draft)?;
         note_env_file(draft);
         if let Some(client) = draft.take_object("auth") {
             draft.set_oauth(&client);
@@ -19,10 +20,13 @@ pub(super) fn cursor(document: &Value, path: &Path) -> Result<Vec<Reading>, Impo
 }
 
 /// Windsurf's `mcp_config.json`, which says `serverUrl`.
-pub(super) fn windsurf(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
+pub(super) fn read_windsurf(
+    document: &Value,
+    path: &Path,
+) -> Result<Vec<ParsedServer>, ImportError> {
     servers_under(document, "mcpServers", path, |draft| {
         let url = draft.take_text("serverUrl");
-        usual::server(draft)?;
+        standard_keys::convert_server(draft)?;
         draft.set_text("url", url);
         let exclude = draft.take_list("disabledTools");
         draft.set_tools(None, &exclude);
@@ -31,11 +35,11 @@ pub(super) fn windsurf(document: &Value, path: &Path) -> Result<Vec<Reading>, Im
 }
 
 /// VS Code's `mcp.json`, or the `mcp` section of its `settings.json`.
-pub(super) fn vscode(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
+pub(super) fn read_vscode(document: &Value, path: &Path) -> Result<Vec<ParsedServer>, ImportError> {
     servers_under(vscode_section(document), "servers", path, |draft| {
         // What the gallery and the debugger keep there.
         draft.ignore(&["gallery", "version", "dev"]);
-        usual::server(draft)?;
+        standard_keys::convert_server(draft)?;
         note_env_file(draft);
         if let Some(client) = draft.take_object("oauth") {
             draft.set_oauth(&client);
@@ -45,13 +49,13 @@ pub(super) fn vscode(document: &Value, path: &Path) -> Result<Vec<Reading>, Impo
 }
 
 /// The questions VS Code asks for `${input:…}`.
-pub(super) fn vscode_inputs(document: &Value) -> Vec<Input> {
+pub(super) fn vscode_inputs(document: &Value) -> Vec<VsCodeInput> {
     let inputs = vscode_section(document)
         .get("inputs")
         .and_then(Value::as_array);
     let inputs = inputs.into_iter().flatten().filter_map(|input| {
         let text = |key: &str| input.get(key).and_then(Value::as_str).map(str::to_owned);
-        Some(Input {
+        Some(VsCodeInput {
             id: text("id")?,
             description: text("description"),
             default: text("default").filter(|default| !default.is_empty()),
@@ -69,7 +73,7 @@ fn vscode_section(document: &Value) -> &Value {
 
 /// `context_servers` of Zed's `settings.json`. Older files have the command, its arguments and its environment in one
 /// object.
-pub(super) fn zed(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
+pub(super) fn read_zed(document: &Value, path: &Path) -> Result<Vec<ParsedServer>, ImportError> {
     servers_under(document, "context_servers", path, |draft| {
         let source = draft.take_text("source");
         if let Some(command) = draft.take_object("command") {
@@ -81,7 +85,7 @@ pub(super) fn zed(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportE
             draft.set_list("args", inner.take_list("args"));
             draft.add_texts("env", inner.take_texts("env"));
         }
-        usual::server(draft)?;
+        standard_keys::convert_server(draft)?;
         let has_target = draft.entry.contains_key("command") || draft.entry.contains_key("url");
         if source.as_deref() == Some("extension")
             || (!has_target && draft.take("settings").is_some())

@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use super::{
-    FileContext, Imported, draft::Draft, references::References, secrets, usual::start_in,
-};
+use super::{FileContext, Imported, draft::Draft, references::ReferenceRewriter, secrets};
+use crate::import::standard_keys::set_working_directory;
 
 /// The server, or why it cannot be used.
-pub(super) fn finish(
+pub(super) fn finish_server(
     name: &str,
     mut draft: Draft,
     context: &FileContext,
@@ -22,10 +21,10 @@ pub(super) fn finish(
         .as_ref()
         .and_then(|project| project.to_str())
     {
-        start_in(&mut draft, project);
+        set_working_directory(&mut draft, project);
     }
 
-    let mut references = References::new(context);
+    let mut references = ReferenceRewriter::new(context);
     for value in draft.entry.values_mut() {
         references.rewrite(value);
     }

@@ -4,13 +4,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{ImportError, Reading, draft::Draft, servers_under};
+use super::{ImportError, ParsedServer, draft::Draft, servers_under};
 
-pub(super) fn servers(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
-    servers_under(document, "extensions", path, server)
+pub(super) fn read_servers(
+    document: &Value,
+    path: &Path,
+) -> Result<Vec<ParsedServer>, ImportError> {
+    servers_under(document, "extensions", path, convert_server)
 }
 
-fn server(draft: &mut Draft) -> Result<(), String> {
+fn convert_server(draft: &mut Draft) -> Result<(), String> {
     draft.ignore(&["name", "display_name", "description", "bundled"]);
     let kind = draft.take_text("type").unwrap_or_default();
     let known_to_goose = draft.take_list("env_keys");

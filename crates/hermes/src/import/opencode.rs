@@ -4,10 +4,13 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{ImportError, Reading, draft::Draft, servers_under};
+use super::{ImportError, ParsedServer, draft::Draft, servers_under};
 
-pub(super) fn servers(document: &Value, path: &Path) -> Result<Vec<Reading>, ImportError> {
-    let read_one = |draft: &mut Draft| server(draft, path.parent());
+pub(super) fn read_servers(
+    document: &Value,
+    path: &Path,
+) -> Result<Vec<ParsedServer>, ImportError> {
+    let read_one = |draft: &mut Draft| convert_server(draft, path.parent());
     match document.get("mcp") {
         Some(section) if is_second_version(section) => {
             servers_under(section, "servers", path, read_one)
@@ -22,9 +25,9 @@ fn is_second_version(section: &Value) -> bool {
     servers.is_some_and(|servers| !servers.get("type").is_some_and(Value::is_string))
 }
 
-fn server(draft: &mut Draft, directory: Option<&Path>) -> Result<(), String> {
+fn convert_server(draft: &mut Draft, directory: Option<&Path>) -> Result<(), String> {
     let kind = draft.take_text("type").unwrap_or_default();
-    let references = |text: &str| our_references(text, directory);
+    let references = |text: &str| convert_references(text, directory);
     match kind.as_str() {
         "local" => {
             let mut words = draft
@@ -74,13 +77,13 @@ fn server(draft: &mut Draft, directory: Option<&Path>) -> Result<(), String> {
 }
 
 /// `{env:NAME}` → `${NAME}`; `{file:PATH}` → `${file:PATH}`, relative paths taken from OpenCode's directory.
-fn our_references(text: &str, directory: Option<&Path>) -> String {
+fn convert_references(text: &str, directory: Option<&Path>) -> String {
     let mut ours = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         ours.push_str(before);
         let (inner, remainder) = after.split_once('}').unwrap_or((after, ""));
-        if let Some(reference) = our_reference(inner, directory) {
+        if let Some(reference) = convert_reference(inner, directory) {
             ours.push_str(&reference);
             rest = remainder;
         } else {
@@ -91,7 +94,7 @@ fn our_references(text: &str, directory: Option<&Path>) -> String {
     ours + rest
 }
 
-fn our_reference(inner: &str, directory: Option<&Path>) -> Option<String> {
+fn convert_reference(inner: &str, directory: Option<&Path>) -> Option<String> {
     match inner.split_once(':')? {
         ("env", name) => Some(format!("${{{name}}}")),
         ("file", path) => {
@@ -121,7 +124,7 @@ mod tests {
             ("{file:~/key}", "${file:~/key}"),
             ("{\"a\":1} {open", "{\"a\":1} {open"),
         ] {
-            assert_eq!(our_references(theirs, directory), ours);
+            assert_eq!(convert_references(theirs, directory), ours);
         }
     }
 }

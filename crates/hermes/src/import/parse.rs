@@ -10,7 +10,7 @@ use toml_edit::{Document, Item};
 use super::ImportError;
 
 /// JSON with comments and trailing commas. An empty file is `null`.
-pub(crate) fn jsonc(text: &str, path: &Path) -> Result<Value, ImportError> {
+pub(crate) fn parse_jsonc(text: &str, path: &Path) -> Result<Value, ImportError> {
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -23,7 +23,7 @@ pub(crate) fn jsonc(text: &str, path: &Path) -> Result<Value, ImportError> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    jsonc_parser::parse_to_serde_value(without_mark(text), &options).map_err(|error| {
+    jsonc_parser::parse_to_serde_value(strip_byte_order_mark(text), &options).map_err(|error| {
         ImportError::Syntax {
             path: path.to_owned(),
             line: error.line_display(),
@@ -34,8 +34,8 @@ pub(crate) fn jsonc(text: &str, path: &Path) -> Result<Value, ImportError> {
 }
 
 /// JSON as the standard has it. An empty file is `null`.
-pub(crate) fn json(text: &str, path: &Path) -> Result<Value, ImportError> {
-    let text = without_mark(text);
+pub(crate) fn parse_json(text: &str, path: &Path) -> Result<Value, ImportError> {
+    let text = strip_byte_order_mark(text);
     if text.trim().is_empty() {
         return Ok(Value::Null);
     }
@@ -53,8 +53,8 @@ pub(crate) fn json(text: &str, path: &Path) -> Result<Value, ImportError> {
     })
 }
 
-pub(super) fn yaml(text: &str, path: &Path) -> Result<Value, ImportError> {
-    let text = without_mark(text);
+pub(super) fn parse_yaml(text: &str, path: &Path) -> Result<Value, ImportError> {
+    let text = strip_byte_order_mark(text);
     if text.trim().is_empty() {
         return Ok(Value::Null);
     }
@@ -78,10 +78,10 @@ pub(super) fn yaml(text: &str, path: &Path) -> Result<Value, ImportError> {
 }
 
 /// TOML. Dates become strings.
-pub(crate) fn toml(text: &str, path: &Path) -> Result<Value, ImportError> {
-    let text = without_mark(text);
+pub(crate) fn parse_toml(text: &str, path: &Path) -> Result<Value, ImportError> {
+    let text = strip_byte_order_mark(text);
     match Document::parse(text) {
-        Ok(document) => Ok(value_of(document.as_item())),
+        Ok(document) => Ok(item_value(document.as_item())),
         Err(error) => {
             let before = error.span().and_then(|span| text.get(..span.start));
             let before = before.unwrap_or_default();
@@ -97,22 +97,22 @@ pub(crate) fn toml(text: &str, path: &Path) -> Result<Value, ImportError> {
 }
 
 /// Windows editors put a byte order mark first.
-fn without_mark(text: &str) -> &str {
+fn strip_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-fn value_of(item: &Item) -> Value {
+fn item_value(item: &Item) -> Value {
     match item {
         Item::None => Value::Null,
         Item::Value(value) => plain_value(value),
         Item::Table(table) => table
             .iter()
-            .map(|(key, item)| (key.to_owned(), value_of(item)))
+            .map(|(key, item)| (key.to_owned(), item_value(item)))
             .collect::<Map<_, _>>()
             .into(),
         Item::ArrayOfTables(tables) => tables
             .iter()
-            .map(|table| value_of(&Item::Table(table.clone())))
+            .map(|table| item_value(&Item::Table(table.clone())))
             .collect(),
     }
 }
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn comments_trailing_commas_and_a_byte_order_mark_are_fine() {
         let text = "\u{feff}{\n  // one\n  \"a\": [1, 2,], /* two */\n}\n";
-        assert_eq!(jsonc(text, Path::new("x")), Ok(json!({"a": [1, 2]})));
-        assert_eq!(jsonc("", Path::new("x")), Ok(Value::Null));
-        assert_eq!(yaml("# nothing\n", Path::new("x")), Ok(Value::Null));
+        assert_eq!(parse_jsonc(text, Path::new("x")), Ok(json!({"a": [1, 2]})));
+        assert_eq!(parse_jsonc("", Path::new("x")), Ok(Value::Null));
+        assert_eq!(parse_yaml("# nothing\n", Path::new("x")), Ok(Value::Null));
     }
 
     #[test]
@@ -160,17 +160,17 @@ mod tests {
         let expected = json!({
             "a": 1, "b": ["x"], "t": {"u": {"d": "1979-05-27", "f": 2.5}}, "l": [{"k": true}],
         });
-        assert_eq!(toml(text, Path::new("x")), Ok(expected));
+        assert_eq!(parse_toml(text, Path::new("x")), Ok(expected));
     }
 
     #[test]
     fn a_broken_file_is_named_with_line_and_column_but_not_quoted() {
         let path = Path::new("/etc/broken");
-        let json = jsonc("{\n  \"key\": \"hunter22\" \"b\": 1\n}", path).unwrap_err();
+        let json = parse_jsonc("{\n  \"key\": \"hunter22\" \"b\": 1\n}", path).unwrap_err();
         assert_eq!(position(&json), (2, 20), "{json}");
-        let yaml = yaml("a: 1\nb: [hunter22\n", path).unwrap_err();
+        let yaml = parse_yaml("a: 1\nb: [hunter22\n", path).unwrap_err();
         assert!(position(&yaml).0 >= 2, "{yaml}");
-        let toml = toml("a = 1\nkey = hunter22\n", path).unwrap_err();
+        let toml = parse_toml("a = 1\nkey = hunter22\n", path).unwrap_err();
         assert_eq!(position(&toml), (2, 7), "{toml}");
         for error in [json, yaml, toml] {
             let message = error.to_string();

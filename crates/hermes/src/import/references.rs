@@ -11,20 +11,20 @@ use super::{
 
 /// A question VS Code asks when `${input:ID}` is needed.
 #[derive(Debug, Clone)]
-pub(super) struct Input {
+pub(super) struct VsCodeInput {
     pub(super) id: String,
     pub(super) description: Option<String>,
     pub(super) default: Option<String>,
 }
 
 /// Rewrites the references of one server and gathers what comes of it.
-pub(super) struct References<'a> {
+pub(super) struct ReferenceRewriter<'a> {
     context: &'a FileContext,
     pub(super) notes: Vec<String>,
     pub(super) variables: Vec<Variable>,
 }
 
-impl<'a> References<'a> {
+impl<'a> ReferenceRewriter<'a> {
     pub(super) fn new(context: &'a FileContext) -> Self {
         Self {
             context,
@@ -167,7 +167,7 @@ mod tests {
     fn context(project: Option<&str>) -> FileContext {
         FileContext {
             project: project.map(Into::into),
-            inputs: vec![Input {
+            inputs: vec![VsCodeInput {
                 id: "api-key".into(),
                 description: Some("Key of the service".into()),
                 default: None,
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn plain_references_stay_as_they_are() {
         let context = context(None);
-        let mut references = References::new(&context);
+        let mut references = ReferenceRewriter::new(&context);
         for text in [
             "${A}",
             "x ${env:B} y",
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn an_input_becomes_a_variable_to_be_set() {
         let context = context(None);
-        let mut references = References::new(&context);
+        let mut references = ReferenceRewriter::new(&context);
         assert_eq!(
             references.rewritten("Bearer ${input:api-key}"),
             "Bearer ${API_KEY}"
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_default_goes_to_env() {
         let context = context(None);
-        let mut references = References::new(&context);
+        let mut references = ReferenceRewriter::new(&context);
         assert_eq!(
             references.rewritten("${LEVEL:-info}/${LEVEL:-info}"),
             "${LEVEL}/${LEVEL}"
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn the_workspace_is_the_project_where_there_is_one() {
         let inside = context(Some("/src/app"));
-        let mut references = References::new(&inside);
+        let mut references = ReferenceRewriter::new(&inside);
         assert_eq!(references.rewritten("${workspaceFolder}/x"), "/src/app/x");
         assert_eq!(references.rewritten("${workspaceFolderBasename}"), "app");
         assert_eq!(references.rewritten("${userHome}/y"), "${HOME}/y");
@@ -236,7 +236,7 @@ mod tests {
         );
 
         let outside = context(None);
-        let mut references = References::new(&outside);
+        let mut references = ReferenceRewriter::new(&outside);
         assert_eq!(
             references.rewritten("${workspaceFolder}/x"),
             "${workspaceFolder}/x"

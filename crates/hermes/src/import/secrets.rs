@@ -9,7 +9,7 @@ use super::{
 
 /// What was taken out of an entry.
 #[derive(Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct MovedSecrets {
     pub(super) variables: Vec<Variable>,
     pub(super) notes: Vec<String>,
 }
@@ -24,19 +24,19 @@ pub fn move_secrets(server: &mut Imported) {
 }
 
 /// Replaces every literal secret of an entry by a reference.
-pub(super) fn move_out(server: &str, entry: &mut Map<String, Value>) -> Moved {
-    let mut mover = Mover {
+pub(super) fn move_out(server: &str, entry: &mut Map<String, Value>) -> MovedSecrets {
+    let mut mover = SecretMover {
         server,
-        moved: Moved::default(),
+        moved: MovedSecrets::default(),
     };
     if let Some(Value::Object(env)) = entry.get_mut("env") {
         for (name, value) in texts(env) {
-            mover.variable(name, value);
+            mover.move_variable(name, value);
         }
     }
     if let Some(Value::Object(headers)) = entry.get_mut("headers") {
         for (name, value) in texts(headers) {
-            mover.header(name, value);
+            mover.move_header(name, value);
         }
     }
     if let Some(Value::Object(oauth)) = entry.get_mut("oauth") {
@@ -45,22 +45,22 @@ pub(super) fn move_out(server: &str, entry: &mut Map<String, Value>) -> Moved {
         }
     }
     if let Some(Value::Array(args)) = entry.get_mut("args") {
-        mover.arguments(args);
+        mover.move_arguments(args);
     }
     if let Some(Value::String(url)) = entry.get_mut("url") {
-        mover.query(url);
+        mover.move_query(url);
     }
     mover.moved
 }
 
-struct Mover<'a> {
+struct SecretMover<'a> {
     server: &'a str,
-    moved: Moved,
+    moved: MovedSecrets,
 }
 
-impl Mover<'_> {
+impl SecretMover<'_> {
     /// An environment variable keeps its name, so that two programs mean the same by it.
-    fn variable(&mut self, name: &str, value: &mut String) {
+    fn move_variable(&mut self, name: &str, value: &mut String) {
         if is_secret(name, value) {
             if is_variable_name(name) {
                 self.move_as(name.to_owned(), value, 0);
@@ -71,7 +71,7 @@ impl Mover<'_> {
     }
 
     /// The scheme of an `Authorization` stays where it is.
-    fn header(&mut self, name: &str, value: &mut String) {
+    fn move_header(&mut self, name: &str, value: &mut String) {
         let scheme = scheme_length(value);
         if is_secret(name, &value[scheme..]) {
             self.move_as(self.own_name(name), value, scheme);
@@ -79,7 +79,7 @@ impl Mover<'_> {
     }
 
     /// `--api-key VALUE`, `--api-key=VALUE`, `--header "Name: VALUE"`, or a value that is plainly a key.
-    fn arguments(&mut self, args: &mut [Value]) {
+    fn move_arguments(&mut self, args: &mut [Value]) {
         let mut flag = String::new();
         for arg in args {
             let Value::String(text) = arg else { continue };
@@ -109,7 +109,7 @@ impl Mover<'_> {
     }
 
     /// `?api_key=VALUE` in an address.
-    fn query(&mut self, url: &mut String) {
+    fn move_query(&mut self, url: &mut String) {
         let Some(start) = url.find('?').map(|mark| mark + 1) else {
             return;
         };
@@ -169,10 +169,10 @@ fn is_secret(name: &str, value: &str) -> bool {
     if value.trim().is_empty() || value.contains("${") {
         return false;
     }
-    looks_like_key(value) || (sounds_secret(name) && !is_plain_setting(value))
+    looks_like_key(value) || (is_secret_name(name) && !is_plain_setting(value))
 }
 
-fn sounds_secret(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_uppercase();
     [
         "KEY",

@@ -2,7 +2,7 @@
 
 /// A program whose servers can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum ImportSource {
     /// Claude Desktop: `claude_desktop_config.json`.
     ClaudeDesktop,
     /// Claude Code: `~/.claude.json` and a project's `.mcp.json`.
@@ -23,7 +23,7 @@ pub enum Source {
     Goose,
 }
 
-impl Source {
+impl ImportSource {
     /// All of them, in the order they are shown.
     pub const ALL: [Self; 9] = [
         Self::ClaudeDesktop,
@@ -75,13 +75,13 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use super::Source;
+    use super::ImportSource;
 
     #[test]
     fn every_name_leads_back_to_its_source() {
-        for source in Source::ALL {
-            assert_eq!(Source::parse(source.name()), Some(source));
+        for source in ImportSource::ALL {
+            assert_eq!(ImportSource::parse(source.name()), Some(source));
         }
-        assert_eq!(Source::parse("emacs"), None);
+        assert_eq!(ImportSource::parse("emacs"), None);
     }
 }

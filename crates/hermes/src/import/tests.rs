@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Candidate, ImportError, Imported, Source, detect, read};
+use super::{Candidate, ImportError, ImportSource, Imported, detect_source, read_servers};
 
 macro_rules! fixture {
     ($file:literal) => {
@@ -13,64 +13,64 @@ macro_rules! fixture {
 }
 
 /// Every fixture, as if found at this place.
-const FIXTURES: [(Source, &str, &str); 12] = [
+const FIXTURES: [(ImportSource, &str, &str); 12] = [
     (
-        Source::ClaudeDesktop,
+        ImportSource::ClaudeDesktop,
         "/Users/ada/Library/Application Support/Claude/claude_desktop_config.json",
         fixture!("claude-desktop/claude_desktop_config.json"),
     ),
     (
-        Source::ClaudeCode,
+        ImportSource::ClaudeCode,
         "/Users/ada/.claude.json",
         fixture!("claude-code/.claude.json"),
     ),
     (
-        Source::ClaudeCode,
+        ImportSource::ClaudeCode,
         "/src/app/.mcp.json",
         fixture!("claude-code/.mcp.json"),
     ),
     (
-        Source::Cursor,
+        ImportSource::Cursor,
         "/src/app/.cursor/mcp.json",
         fixture!("cursor/mcp.json"),
     ),
     (
-        Source::Windsurf,
+        ImportSource::Windsurf,
         "/home/ada/.codeium/windsurf/mcp_config.json",
         fixture!("windsurf/mcp_config.json"),
     ),
     (
-        Source::VsCode,
+        ImportSource::VsCode,
         "/src/app/.vscode/mcp.json",
         fixture!("vscode/mcp.json"),
     ),
     (
-        Source::VsCode,
+        ImportSource::VsCode,
         "/home/ada/.config/Code/User/settings.json",
         fixture!("vscode/settings.json"),
     ),
     (
-        Source::Codex,
+        ImportSource::Codex,
         "/home/ada/.codex/config.toml",
         fixture!("codex/config.toml"),
     ),
     (
-        Source::OpenCode,
+        ImportSource::OpenCode,
         "/home/ada/.config/opencode/opencode.jsonc",
         fixture!("opencode/opencode.jsonc"),
     ),
     (
-        Source::OpenCode,
+        ImportSource::OpenCode,
         "/src/app/opencode.json",
         fixture!("opencode/opencode.json"),
     ),
     (
-        Source::Zed,
+        ImportSource::Zed,
         "/home/ada/.config/zed/settings.json",
         fixture!("zed/settings.json"),
     ),
     (
-        Source::Goose,
+        ImportSource::Goose,
         "/home/ada/.config/goose/config.yaml",
         fixture!("goose/config.yaml"),
     ),
@@ -82,7 +82,7 @@ fn candidates(path: &str) -> Vec<Candidate> {
         .into_iter()
         .find(|(_, place, _)| *place == path)
         .unwrap();
-    read(source, text, Path::new(path)).unwrap()
+    read_servers(source, text, Path::new(path)).unwrap()
 }
 
 fn usable(candidates: &[Candidate]) -> Vec<&Imported> {
@@ -127,7 +127,7 @@ fn variables(imported: &Imported) -> Vec<(&str, &str)> {
 #[test]
 fn every_fixture_gives_usable_servers_without_a_secret_in_sight() {
     for (source, path, text) in FIXTURES {
-        let candidates = read(source, text, Path::new(path)).unwrap();
+        let candidates = read_servers(source, text, Path::new(path)).unwrap();
         assert!(!usable(&candidates).is_empty(), "{path}");
         for imported in usable(&candidates) {
             let shown = format!("{imported:?}");
@@ -152,7 +152,7 @@ fn every_fixture_gives_usable_servers_without_a_secret_in_sight() {
 #[test]
 fn every_fixture_is_recognised_for_what_it_is() {
     for (source, path, text) in FIXTURES {
-        assert_eq!(detect(Path::new(path), text), Some(source), "{path}");
+        assert_eq!(detect_source(Path::new(path), text), Some(source), "{path}");
     }
 }
 
@@ -527,20 +527,23 @@ fn goose_extensions_that_are_servers_are_taken() {
 
 #[test]
 fn a_file_without_servers_is_no_error() {
-    for source in Source::ALL {
+    for source in ImportSource::ALL {
         assert_eq!(
-            read(source, "", Path::new("/x")),
+            read_servers(source, "", Path::new("/x")),
             Ok(Vec::new()),
             "{source:?}"
         );
     }
-    assert_eq!(read(Source::Cursor, "{}", Path::new("/x")), Ok(Vec::new()));
+    assert_eq!(
+        read_servers(ImportSource::Cursor, "{}", Path::new("/x")),
+        Ok(Vec::new())
+    );
 }
 
 #[test]
 fn servers_that_are_no_mapping_are_an_error_that_names_the_key() {
-    let error = read(
-        Source::Cursor,
+    let error = read_servers(
+        ImportSource::Cursor,
         r#"{"mcpServers": []}"#,
         Path::new("/x/mcp.json"),
     )
@@ -557,7 +560,7 @@ fn one_bad_server_does_not_hide_the_others() {
     let text = r#"{"mcpServers": {
         "list": [], "": {"command": "x"}, "both": {"command": "x", "url": "https://y"}, "good": {"command": "x"}
     }}"#;
-    let candidates = read(Source::ClaudeDesktop, text, Path::new("/x")).unwrap();
+    let candidates = read_servers(ImportSource::ClaudeDesktop, text, Path::new("/x")).unwrap();
     assert_eq!(entries(&candidates), json!({"good": {"command": "x"}}));
     assert_eq!(skipped(&candidates).len(), 3);
 }
@@ -567,7 +570,7 @@ fn equal_names_for_different_values_are_told_apart() {
     let text = r#"{"mcpServers": {
         "a": {"command": "x", "env": {"API_KEY": "one"}}, "b": {"command": "x", "env": {"API_KEY": "two"}}
     }}"#;
-    let candidates = read(Source::ClaudeDesktop, text, Path::new("/x")).unwrap();
+    let candidates = read_servers(ImportSource::ClaudeDesktop, text, Path::new("/x")).unwrap();
     assert_eq!(
         server(&candidates, "a").entry["env"]["API_KEY"],
         "${API_KEY}"

@@ -40,7 +40,7 @@ impl Variable {
 
 /// Gives variables a name of their own where two servers, or a server and `.env`, mean different values by one name.
 /// `known` is what `.env` says already.
-pub fn separate_variables<T: BorrowMut<Imported>>(
+pub fn resolve_name_conflicts<T: BorrowMut<Imported>>(
     servers: impl IntoIterator<Item = T>,
     known: impl Fn(&str) -> Option<String>,
 ) {
@@ -142,14 +142,14 @@ mod tests {
     #[test]
     fn equal_values_share_a_variable() {
         let mut servers = [server("a", "one"), server("b", "one")];
-        separate_variables(&mut servers, |_| None);
+        resolve_name_conflicts(&mut servers, |_| None);
         assert_eq!(servers[1], server("b", "one"));
     }
 
     #[test]
     fn different_values_get_a_variable_each() {
         let mut servers = [server("a", "one"), server("b", "two"), server("b", "three")];
-        separate_variables(&mut servers, |_| None);
+        resolve_name_conflicts(&mut servers, |_| None);
         assert_eq!(servers[0], server("a", "one"));
         assert_eq!(servers[1].entry["env"]["API_KEY"], "${MCP_B_API_KEY}");
         assert_eq!(servers[1].variables[0].value, "two");
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn what_env_says_already_is_not_overwritten() {
         let mut servers = [server("a", "new")];
-        separate_variables(&mut servers, |name| {
+        resolve_name_conflicts(&mut servers, |name| {
             (name == "API_KEY").then(|| "old".to_owned())
         });
         assert_eq!(servers[0].variables[0].name, "MCP_A_API_KEY");

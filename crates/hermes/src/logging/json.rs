@@ -21,9 +21,9 @@ pub(super) struct JsonLines;
 pub(super) struct JsonMembers;
 
 #[derive(Default)]
-struct Members(Map<String, Value>);
+struct SpanMembers(Map<String, Value>);
 
-impl Visit for Members {
+impl Visit for SpanMembers {
     fn record_bool(&mut self, field: &Field, value: bool) {
         self.0.insert(field.name().into(), value.into());
     }
@@ -52,7 +52,7 @@ impl Visit for Members {
 
 impl<'w> FormatFields<'w> for JsonMembers {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut members = Members::default();
+        let mut members = SpanMembers::default();
         fields.record(&mut members);
         write!(writer, "{}", Value::Object(members.0))
     }
@@ -84,7 +84,7 @@ where
                 }
             }
         }
-        let mut members = Members::default();
+        let mut members = SpanMembers::default();
         event.record(&mut members);
         line.extend(members.0);
         writeln!(writer, "{}", json!(line))

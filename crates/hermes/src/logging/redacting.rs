@@ -8,18 +8,18 @@ use std::{
 use hermes_config::Redactor;
 
 /// Takes one whole line at a time and passes it on without credentials.
-pub(super) struct Redacting<W> {
+pub(super) struct RedactingWriter<W> {
     inner: W,
     redactor: Redactor,
 }
 
-impl<W> Redacting<W> {
+impl<W> RedactingWriter<W> {
     pub(super) fn new(inner: W, redactor: Redactor) -> Self {
         Self { inner, redactor }
     }
 }
 
-impl<W: Write> Write for Redacting<W> {
+impl<W: Write> Write for RedactingWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match str::from_utf8(line).map(|text| self.redactor.redact(text)) {
             Ok(Cow::Owned(redacted)) => self.inner.write_all(redacted.as_bytes())?,
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn lines_of_any_library_lose_their_credentials_and_nothing_else() {
         let redactor = Redactor::new([Secret::new("own-secret".to_owned())]);
-        let mut log = Redacting::new(Vec::new(), redactor);
+        let mut log = RedactingWriter::new(Vec::new(), redactor);
         log.write_all(b"INFO rmcp: header Bearer abc.def123\n")
             .unwrap();
         log.write_all("WARN x: own-secret, größer\n".as_bytes())

@@ -13,11 +13,11 @@ pub(crate) struct Table {
 }
 
 /// The widest a cell is shown; longer texts are cut with an ellipsis.
-const WIDEST: usize = 72;
+const MAX_CELL_WIDTH: usize = 72;
 /// Between two columns.
 const GAP: usize = 2;
 /// No column that has more to show is made narrower than this.
-const NARROWEST: usize = 12;
+const MIN_COLUMN_WIDTH: usize = 12;
 
 impl Table {
     pub(crate) fn new(header: &[&'static str]) -> Self {
@@ -96,7 +96,7 @@ impl Table {
         let narrowest: Vec<usize> = all
             .clone()
             .map(|column| {
-                let least = longest_word(column).min(columns / 2).max(NARROWEST);
+                let least = longest_word(column).min(columns / 2).max(MIN_COLUMN_WIDTH);
                 least.min(widths[column])
             })
             .collect();
@@ -127,7 +127,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
                 line.push(' ');
                 line.push_str(word);
             }
-            _ => lines.push(cut(word, width)),
+            _ => lines.push(truncate(word, width)),
         }
     }
     lines
@@ -137,11 +137,11 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 fn one_line(text: &str) -> String {
     let text = printable(text);
     let line = text.lines().next().unwrap_or_default().replace('\t', " ");
-    cut(&line, WIDEST)
+    truncate(&line, MAX_CELL_WIDTH)
 }
 
 /// The text, or its beginning with an ellipsis.
-fn cut(text: &str, widest: usize) -> String {
+fn truncate(text: &str, widest: usize) -> String {
     if text.width() <= widest {
         return text.to_owned();
     }

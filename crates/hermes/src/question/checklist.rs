@@ -3,14 +3,14 @@
 use std::{collections::BTreeSet, io};
 
 use super::{
-    keys::{self, Key},
-    say,
+    keys::{self, ChecklistKey},
     terminal::{self, Keyboard},
+    write_message,
 };
 
 /// One line of a checklist.
 #[derive(Debug, Clone)]
-pub(crate) struct Item {
+pub(crate) struct ChecklistItem {
     pub(crate) name: String,
     pub(crate) description: String,
 }
@@ -20,31 +20,35 @@ const HELP: &str = "↑↓ move · space toggles · a all · n none · enter acc
 const LINES_AROUND: usize = 3;
 
 /// Lets the person mark items. `None`: they left.
-pub(super) fn ask(title: &str, items: &[Item], chosen: &[usize]) -> io::Result<Option<Vec<usize>>> {
+pub(super) fn ask_checklist(
+    title: &str,
+    items: &[ChecklistItem],
+    chosen: &[usize],
+) -> io::Result<Option<Vec<usize>>> {
     let keyboard = Keyboard::open()?;
     let mut list = Checklist::new(items, chosen);
     let mut bytes = Vec::new();
     let mut drawn = 0;
     loop {
-        let (columns, rows) = terminal::size();
-        let mut lines = vec![cut(title, columns)];
+        let (columns, rows) = terminal::terminal_size();
+        let mut lines = vec![truncate(title, columns)];
         lines.extend(list.lines(columns, rows.saturating_sub(LINES_AROUND).max(1)));
-        lines.push(cut(HELP, columns));
-        say(&format!("{}{}\r\n", erase(drawn), lines.join("\r\n")))?;
+        lines.push(truncate(HELP, columns));
+        write_message(&format!("{}{}\r\n", erase(drawn), lines.join("\r\n")))?;
         drawn = lines.len();
 
         let new = keyboard.read()?;
         let is_gone = new.is_empty();
         bytes.extend(new);
-        for key in keys::take(&mut bytes) {
+        for key in keys::parse_keys(&mut bytes) {
             match key {
-                Key::Accept => {
+                ChecklistKey::Accept => {
                     let (marked, all) = (list.marked.len(), items.len());
-                    say(&format!("{}{title} {marked} of {all}\r\n", erase(drawn)))?;
+                    write_message(&format!("{}{title} {marked} of {all}\r\n", erase(drawn)))?;
                     return Ok(Some(list.marked.into_iter().collect()));
                 }
-                Key::Leave => return Ok(None),
-                other => list.press(other),
+                ChecklistKey::Leave => return Ok(None),
+                other => list.apply_key(other),
             }
         }
         if is_gone {
@@ -62,7 +66,7 @@ fn erase(lines: usize) -> String {
 }
 
 struct Checklist<'a> {
-    items: &'a [Item],
+    items: &'a [ChecklistItem],
     marked: BTreeSet<usize>,
     cursor: usize,
     /// The first item that is shown.
@@ -70,7 +74,7 @@ struct Checklist<'a> {
 }
 
 impl<'a> Checklist<'a> {
-    fn new(items: &'a [Item], chosen: &[usize]) -> Self {
+    fn new(items: &'a [ChecklistItem], chosen: &[usize]) -> Self {
         Self {
             items,
             marked: chosen.iter().copied().collect(),
@@ -79,18 +83,20 @@ impl<'a> Checklist<'a> {
         }
     }
 
-    fn press(&mut self, key: Key) {
+    fn apply_key(&mut self, key: ChecklistKey) {
         match key {
-            Key::Up => self.cursor = self.cursor.saturating_sub(1),
-            Key::Down => self.cursor = (self.cursor + 1).min(self.items.len().saturating_sub(1)),
-            Key::Toggle => {
+            ChecklistKey::Up => self.cursor = self.cursor.saturating_sub(1),
+            ChecklistKey::Down => {
+                self.cursor = (self.cursor + 1).min(self.items.len().saturating_sub(1))
+            }
+            ChecklistKey::Toggle => {
                 if !self.marked.remove(&self.cursor) {
                     self.marked.insert(self.cursor);
                 }
             }
-            Key::All => self.marked = (0..self.items.len()).collect(),
-            Key::None => self.marked.clear(),
-            Key::Accept | Key::Leave => {}
+            ChecklistKey::All => self.marked = (0..self.items.len()).collect(),
+            ChecklistKey::None => self.marked.clear(),
+            ChecklistKey::Accept | ChecklistKey::Leave => {}
         }
     }
 
@@ -112,14 +118,14 @@ impl<'a> Checklist<'a> {
                 "{pointer} [{mark}] {:width$}  {}",
                 item.name, item.description
             );
-            cut(&line, columns)
+            truncate(&line, columns)
         });
         lines.collect()
     }
 }
 
 /// One line without control characters, short enough not to wrap: a wrapped line could not be erased.
-fn cut(text: &str, columns: usize) -> String {
+fn truncate(text: &str, columns: usize) -> String {
     let line = text.lines().next().unwrap_or_default().trim_end();
     let printable = line.chars().filter(|character| !character.is_control());
     printable.take(columns.saturating_sub(1)).collect()
@@ -129,8 +135,8 @@ fn cut(text: &str, columns: usize) -> String {
 mod tests {
     use super::*;
 
-    fn items(count: usize) -> Vec<Item> {
-        let item = |number| Item {
+    fn items(count: usize) -> Vec<ChecklistItem> {
+        let item = |number| ChecklistItem {
             name: format!("tool_{number}"),
             description: String::new(),
         };
@@ -141,13 +147,19 @@ mod tests {
     fn marks_follow_the_keys() {
         let items = items(3);
         let mut list = Checklist::new(&items, &[0, 1]);
-        for key in [Key::Down, Key::Toggle, Key::Down, Key::Toggle, Key::Down] {
-            list.press(key);
+        for key in [
+            ChecklistKey::Down,
+            ChecklistKey::Toggle,
+            ChecklistKey::Down,
+            ChecklistKey::Toggle,
+            ChecklistKey::Down,
+        ] {
+            list.apply_key(key);
         }
         assert_eq!(list.marked, BTreeSet::from([0, 2]));
-        list.press(Key::All);
+        list.apply_key(ChecklistKey::All);
         assert_eq!(list.marked.len(), 3);
-        list.press(Key::None);
+        list.apply_key(ChecklistKey::None);
         assert!(list.marked.is_empty());
     }
 
@@ -157,16 +169,16 @@ mod tests {
         let mut list = Checklist::new(&items, &[3]);
         assert_eq!(list.lines(80, 2), ["> [ ] tool_0", "  [ ] tool_1"]);
         for _ in 0..3 {
-            list.press(Key::Down);
+            list.apply_key(ChecklistKey::Down);
         }
         assert_eq!(list.lines(80, 2), ["  [ ] tool_2", "> [x] tool_3"]);
-        list.press(Key::Up);
+        list.apply_key(ChecklistKey::Up);
         assert_eq!(list.lines(80, 2), ["> [ ] tool_2", "  [x] tool_3"]);
     }
 
     #[test]
-    fn a_line_is_cut_and_can_not_steer_the_terminal() {
-        assert_eq!(cut("ab\x1b[2Jcd\nmore", 80), "ab[2Jcd");
-        assert_eq!(cut("abcdef", 4), "abc");
+    fn a_line_is_cut_and_cannot_steer_the_terminal() {
+        assert_eq!(truncate("ab\x1b[2Jcd\nmore", 80), "ab[2Jcd");
+        assert_eq!(truncate("abcdef", 4), "abc");
     }
 }

@@ -2,18 +2,20 @@
 
 use std::{fmt::Write as _, io};
 
-use hermes_agent::elicitation::{Answer, Choice, Field, FieldKind, Form, FormRequest, Invalid};
+use hermes_agent::elicitation::{
+    ElicitationAnswer, FieldError, FieldKind, Form, FormChoice, FormField, FormRequest,
+};
 use serde_json::{Map, Value, json};
 
 use super::{
-    checklist::{self, Item},
-    say,
+    checklist::{self, ChecklistItem},
     terminal::{self, Echo},
+    write_message,
 };
 use crate::output::printable;
 
 /// What became of one field.
-enum Given {
+enum FieldAnswer {
     Value(Value),
     Nothing,
     Declined,
@@ -22,13 +24,13 @@ enum Given {
 }
 
 /// What was typed once.
-enum Typed {
-    Answer(Result<Value, Invalid>),
+enum FieldInput {
+    Answer(Result<Value, FieldError>),
     Nothing,
 }
 
 /// What the person wants to do with the answers.
-enum Verdict {
+enum FormDecision {
     Send,
     Edit,
     Decline,
@@ -36,26 +38,26 @@ enum Verdict {
 }
 
 /// Shows a form and asks for each field.
-pub(crate) fn ask(request: &FormRequest) -> io::Result<Answer<Map<String, Value>>> {
-    say(&format!("{}\n", heading(request)))?;
+pub(crate) fn ask_form(request: &FormRequest) -> io::Result<ElicitationAnswer<Map<String, Value>>> {
+    write_message(&format!("{}\n", heading(request)))?;
     let mut answers = Map::new();
     loop {
         for field in &request.form.fields {
             let before = answers.remove(&field.name).or(field.default.clone());
             match ask_field(field, before.as_ref())? {
-                Given::Value(value) => {
+                FieldAnswer::Value(value) => {
                     answers.insert(field.name.clone(), value);
                 }
-                Given::Nothing => {}
-                Given::Declined => return Ok(Answer::Declined),
-                Given::Left => return Ok(Answer::Cancelled),
+                FieldAnswer::Nothing => {}
+                FieldAnswer::Declined => return Ok(ElicitationAnswer::Declined),
+                FieldAnswer::Left => return Ok(ElicitationAnswer::Cancelled),
             }
         }
-        match look_over(&request.form, request.server.as_str())? {
-            Verdict::Send => return Ok(Answer::Accepted(answers)),
-            Verdict::Edit => {}
-            Verdict::Decline => return Ok(Answer::Declined),
-            Verdict::Left => return Ok(Answer::Cancelled),
+        match confirm_answers(&request.form, request.server.as_str())? {
+            FormDecision::Send => return Ok(ElicitationAnswer::Accepted(answers)),
+            FormDecision::Edit => {}
+            FormDecision::Decline => return Ok(ElicitationAnswer::Declined),
+            FormDecision::Left => return Ok(ElicitationAnswer::Cancelled),
         }
     }
 }
@@ -75,25 +77,27 @@ fn heading(request: &FormRequest) -> String {
     text + "Ctrl-C leaves without an answer."
 }
 
-fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
+fn ask_field(field: &FormField, before: Option<&Value>) -> io::Result<FieldAnswer> {
     if let Some(description) = &field.description {
-        say(&format!("\n{description}\n"))?;
+        write_message(&format!("\n{description}\n"))?;
     }
     loop {
         let typed = match &field.kind {
-            FieldKind::Several { choices, .. } => mark(field, choices, before)?,
-            _ => type_in(field, before)?,
+            FieldKind::Several { choices, .. } => select_choices(field, choices, before)?,
+            _ => read_field(field, before)?,
         };
         match typed {
-            None => return Ok(Given::Left),
-            Some(Typed::Answer(Ok(value))) => return Ok(Given::Value(value)),
-            Some(Typed::Answer(Err(invalid))) => say(&format!("{} {invalid}.\n", field.title))?,
-            Some(Typed::Nothing) if !field.is_required => return Ok(Given::Nothing),
-            Some(Typed::Nothing) => {
-                say(&format!("{} must be filled in.\n", field.title))?;
-                match word("Refuse to answer? [y/N] ")?.as_deref() {
-                    None => return Ok(Given::Left),
-                    Some("y" | "yes") => return Ok(Given::Declined),
+            None => return Ok(FieldAnswer::Left),
+            Some(FieldInput::Answer(Ok(value))) => return Ok(FieldAnswer::Value(value)),
+            Some(FieldInput::Answer(Err(invalid))) => {
+                write_message(&format!("{} {invalid}.\n", field.title))?
+            }
+            Some(FieldInput::Nothing) if !field.is_required => return Ok(FieldAnswer::Nothing),
+            Some(FieldInput::Nothing) => {
+                write_message(&format!("{} must be filled in.\n", field.title))?;
+                match read_word("Refuse to answer? [y/N] ")?.as_deref() {
+                    None => return Ok(FieldAnswer::Left),
+                    Some("y" | "yes") => return Ok(FieldAnswer::Declined),
                     Some(_) => {}
                 }
             }
@@ -102,7 +106,7 @@ fn ask_field(field: &Field, before: Option<&Value>) -> io::Result<Given> {
 }
 
 /// A line. `None`: the person left.
-fn type_in(field: &Field, before: Option<&Value>) -> io::Result<Option<Typed>> {
+fn read_field(field: &FormField, before: Option<&Value>) -> io::Result<Option<FieldInput>> {
     let echo = if field.is_sensitive {
         Echo::Off
     } else {
@@ -110,14 +114,14 @@ fn type_in(field: &Field, before: Option<&Value>) -> io::Result<Option<Typed>> {
     };
     let line = terminal::read_line(&prompt(field, before), echo)?;
     Ok(line.map(|line| match (line.trim(), before) {
-        ("", Some(before)) => Typed::Answer(Ok(before.clone())),
-        ("", None) => Typed::Nothing,
-        _ => Typed::Answer(field.read_text(&line)),
+        ("", Some(before)) => FieldInput::Answer(Ok(before.clone())),
+        ("", None) => FieldInput::Nothing,
+        _ => FieldInput::Answer(field.parse_text(&line)),
     }))
 }
 
 /// The line before the cursor, with what is expected and what an empty line stands for.
-fn prompt(field: &Field, before: Option<&Value>) -> String {
+fn prompt(field: &FormField, before: Option<&Value>) -> String {
     let mut prompt = String::new();
     if let FieldKind::One(choices) = &field.kind {
         let _ = writeln!(prompt, "{}", field.title);
@@ -128,7 +132,7 @@ fn prompt(field: &Field, before: Option<&Value>) -> String {
     } else {
         prompt += &field.title;
     }
-    let mut notes: Vec<String> = expectation(&field.kind).into_iter().collect();
+    let mut notes: Vec<String> = describe_expected(&field.kind).into_iter().collect();
     if !field.is_required && before.is_none() {
         notes.push("may be left empty".into());
     }
@@ -139,14 +143,14 @@ fn prompt(field: &Field, before: Option<&Value>) -> String {
         let shown = if field.is_sensitive {
             "empty keeps what you typed".to_owned()
         } else {
-            shown(field, before)
+            format_value(field, before)
         };
         let _ = write!(prompt, " [{shown}]");
     }
     prompt + ": "
 }
 
-fn expectation(kind: &FieldKind) -> Option<String> {
+fn describe_expected(kind: &FieldKind) -> Option<String> {
     let range = |low: Option<String>, high: Option<String>| match (low, high) {
         (Some(low), Some(high)) => format!(" from {low} to {high}"),
         (Some(low), None) => format!(" from {low}"),
@@ -170,7 +174,7 @@ fn expectation(kind: &FieldKind) -> Option<String> {
 }
 
 /// A value as the person would type it.
-fn shown(field: &Field, value: &Value) -> String {
+fn format_value(field: &FormField, value: &Value) -> String {
     let text = match value {
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
@@ -184,54 +188,60 @@ fn shown(field: &Field, value: &Value) -> String {
 }
 
 /// Which of several choices. `None`: the person left.
-fn mark(field: &Field, choices: &[Choice], before: Option<&Value>) -> io::Result<Option<Typed>> {
-    let items: Vec<Item> = choices
+fn select_choices(
+    field: &FormField,
+    choices: &[FormChoice],
+    before: Option<&Value>,
+) -> io::Result<Option<FieldInput>> {
+    let items: Vec<ChecklistItem> = choices
         .iter()
-        .map(|choice| Item {
+        .map(|choice| ChecklistItem {
             name: choice.title.clone(),
             description: String::new(),
         })
         .collect();
     let before = before.and_then(Value::as_array);
-    let was_marked = |choice: &Choice| {
+    let was_marked = |choice: &FormChoice| {
         before.is_some_and(|values| values.iter().any(|value| *value == choice.value))
     };
     let marked: Vec<usize> = (0..choices.len())
         .filter(|index| was_marked(&choices[*index]))
         .collect();
-    let Some(chosen) = checklist::ask(&field.title, &items, &marked)? else {
+    let Some(chosen) = checklist::ask_checklist(&field.title, &items, &marked)? else {
         return Ok(None);
     };
     if chosen.is_empty() {
-        return Ok(Some(Typed::Nothing));
+        return Ok(Some(FieldInput::Nothing));
     }
     let values: Vec<&str> = chosen
         .into_iter()
         .map(|index| choices[index].value.as_str())
         .collect();
     let value = json!(values);
-    Ok(Some(Typed::Answer(field.check(&value).map(|()| value))))
+    Ok(Some(FieldInput::Answer(
+        field.check(&value).map(|()| value),
+    )))
 }
 
-fn look_over(form: &Form, server: &str) -> io::Result<Verdict> {
+fn confirm_answers(form: &Form, server: &str) -> io::Result<FormDecision> {
     let question = if form.fields.is_empty() {
         format!("Agree? `{server}` is told so. [y/n] ")
     } else {
         format!("Send this to `{server}`? [y]es, [n]o, [e]dit: ")
     };
     loop {
-        match word(&question)?.as_deref() {
-            None => return Ok(Verdict::Left),
-            Some("y" | "yes") => return Ok(Verdict::Send),
-            Some("n" | "no") => return Ok(Verdict::Decline),
-            Some("e" | "edit") if !form.fields.is_empty() => return Ok(Verdict::Edit),
+        match read_word(&question)?.as_deref() {
+            None => return Ok(FormDecision::Left),
+            Some("y" | "yes") => return Ok(FormDecision::Send),
+            Some("n" | "no") => return Ok(FormDecision::Decline),
+            Some("e" | "edit") if !form.fields.is_empty() => return Ok(FormDecision::Edit),
             Some(_) => {}
         }
     }
 }
 
 /// One word in lower case. `None`: the person left.
-pub(super) fn word(question: &str) -> io::Result<Option<String>> {
+pub(super) fn read_word(question: &str) -> io::Result<Option<String>> {
     let line = terminal::read_line(question, Echo::On)?;
     Ok(line.map(|line| line.trim().to_lowercase()))
 }
@@ -240,8 +250,8 @@ pub(super) fn word(question: &str) -> io::Result<Option<String>> {
 mod tests {
     use super::*;
 
-    fn field(schema: &Value) -> Field {
-        let form = Form::read(&json!({"properties": {"x": schema}})).unwrap();
+    fn field(schema: &Value) -> FormField {
+        let form = Form::from_schema(&json!({"properties": {"x": schema}})).unwrap();
         form.fields.into_iter().next().unwrap()
     }
 

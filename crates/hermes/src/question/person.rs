@@ -3,24 +3,27 @@
 use std::{io, thread::JoinHandle};
 
 use futures::future::BoxFuture;
-use hermes_agent::elicitation::{Answer, FormRequest, LinkRequest, NotAsked, Person};
+use hermes_agent::elicitation::{
+    ElicitationAnswer, ElicitationUi, ElicitationUnavailable, FormRequest, LinkRequest,
+};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{form, visit};
+use super::form;
+use crate::question::link;
 
 /// Keeps everything else off the screen until it is dropped.
-pub(crate) type Hold = Box<dyn Fn() -> Box<dyn Send> + Send + Sync>;
+pub(crate) type HoldScreen = Box<dyn Fn() -> Box<dyn Send> + Send + Sync>;
 
 /// The person at the terminal of this process.
 pub(crate) struct TerminalPerson {
-    hold: Hold,
+    hold: HoldScreen,
 }
 
 impl TerminalPerson {
     /// `hold` is called before each question; what it returns is dropped after it.
-    pub(crate) fn new(hold: Hold) -> Self {
+    pub(crate) fn new(hold: HoldScreen) -> Self {
         Self { hold }
     }
 
@@ -28,51 +31,56 @@ impl TerminalPerson {
     async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> Result<T, NotAsked> {
+    ) -> Result<T, ElicitationUnavailable> {
         let _held = (self.hold)();
         let (sender, answer) = oneshot::channel();
-        let _asking = Asking::begin(move || {
+        let _asking = QuestionThread::spawn(move || {
             // Whoever asked may have stopped waiting.
             let _ = sender.send(question());
         })
         .map_err(|error| not_asked(&error))?;
         match answer.await {
             Ok(answer) => answer.map_err(|error| not_asked(&error)),
-            Err(_) => Err(NotAsked("the question was interrupted".into())),
+            Err(_) => Err(ElicitationUnavailable(
+                "the question was interrupted".into(),
+            )),
         }
     }
 }
 
-impl Person for TerminalPerson {
-    fn fill_in(
+impl ElicitationUi for TerminalPerson {
+    fn fill_form(
         &self,
         request: FormRequest,
-    ) -> BoxFuture<'_, Result<Answer<Map<String, Value>>, NotAsked>> {
-        Box::pin(self.ask(move || form::ask(&request)))
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<Map<String, Value>>, ElicitationUnavailable>> {
+        Box::pin(self.ask(move || form::ask_form(&request)))
     }
 
-    fn visit(&self, request: LinkRequest) -> BoxFuture<'_, Result<Answer<()>, NotAsked>> {
-        Box::pin(self.ask(move || visit::ask(&request)))
+    fn confirm_link(
+        &self,
+        request: LinkRequest,
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
+        Box::pin(self.ask(move || link::ask_link(&request)))
     }
 }
 
-fn not_asked(error: &io::Error) -> NotAsked {
-    NotAsked(format!("the terminal cannot be used: {error}"))
+fn not_asked(error: &io::Error) -> ElicitationUnavailable {
+    ElicitationUnavailable(format!("the terminal cannot be used: {error}"))
 }
 
 /// A thread that asks. Dropping this ends the question and waits until the terminal is as it was.
-struct Asking {
+struct QuestionThread {
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Asking {
-    fn begin(question: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+impl QuestionThread {
+    fn spawn(question: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let thread = std::thread::Builder::new()
             .name("question".into())
-            .spawn(move || super::until(stopped, question))?;
+            .spawn(move || super::with_cancellation(stopped, question))?;
         Ok(Self {
             stop,
             thread: Some(thread),
@@ -80,7 +88,7 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for QuestionThread {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {

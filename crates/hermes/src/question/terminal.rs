@@ -16,7 +16,7 @@ use rustix::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::say;
+use super::write_message;
 
 /// Whether typed characters are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) const CTRL_C: u8 = 3;
 
 /// Asks for one line. `None`: the person pressed Ctrl-C or Ctrl-D.
 pub(super) fn read_line(prompt: &str, echo: Echo) -> io::Result<Option<String>> {
-    let mode = Mode::change(|settings| {
+    let mode = TerminalMode::change(|settings| {
         settings.local_modes.remove(LocalModes::ISIG);
         // A chat that waits for an answer has them off.
         settings
@@ -41,7 +41,7 @@ pub(super) fn read_line(prompt: &str, echo: Echo) -> io::Result<Option<String>> 
             settings.local_modes.remove(LocalModes::ECHO);
         }
     })?;
-    say(prompt)?;
+    write_message(prompt)?;
     let mut line = Vec::new();
     let is_complete = loop {
         let mut bytes = [0; 1024];
@@ -56,19 +56,19 @@ pub(super) fn read_line(prompt: &str, echo: Echo) -> io::Result<Option<String>> 
     };
     drop(mode);
     if echo == Echo::Off || !is_complete {
-        say("\n")?;
+        write_message("\n")?;
     }
     Ok(is_complete.then(|| String::from_utf8_lossy(&line).trim_end().to_owned()))
 }
 
 /// Single keys without echo, until dropped.
 pub(super) struct Keyboard {
-    _mode: Mode,
+    _mode: TerminalMode,
 }
 
 impl Keyboard {
     pub(super) fn open() -> io::Result<Self> {
-        let mode = Mode::change(|settings| {
+        let mode = TerminalMode::change(|settings| {
             let modes = LocalModes::ISIG | LocalModes::ICANON | LocalModes::ECHO;
             settings.local_modes.remove(modes);
             settings.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -90,7 +90,7 @@ impl Keyboard {
 }
 
 /// Columns and rows; a usual size where the terminal does not tell.
-pub(super) fn size() -> (usize, usize) {
+pub(super) fn terminal_size() -> (usize, usize) {
     match tcgetwinsize(stderr()).or_else(|_| tcgetwinsize(stdin())) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (80, 24),
@@ -98,11 +98,11 @@ pub(super) fn size() -> (usize, usize) {
 }
 
 /// Changed settings of the terminal; dropped, the old ones are back.
-struct Mode {
+struct TerminalMode {
     before: Termios,
 }
 
-impl Mode {
+impl TerminalMode {
     fn change(change: impl FnOnce(&mut Termios)) -> io::Result<Self> {
         let before = tcgetattr(stdin())?;
         let mut settings = before.clone();
@@ -112,7 +112,7 @@ impl Mode {
     }
 }
 
-impl Drop for Mode {
+impl Drop for TerminalMode {
     fn drop(&mut self) {
         // There is nothing left to try if this fails.
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
@@ -125,13 +125,13 @@ thread_local! {
 }
 
 /// How often an open question checks for cancellation.
-const NOTICE: Timespec = Timespec {
+const CANCEL_POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
 /// Asks questions that end, as if the terminal were gone, when the token is cancelled.
-pub(super) fn until<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
+pub(super) fn with_cancellation<T>(stop: CancellationToken, ask: impl FnOnce() -> T) -> T {
     let before = STOP.replace(Some(stop));
     let answer = ask();
     STOP.set(before);
@@ -149,7 +149,7 @@ fn wait_for_key() -> io::Result<bool> {
         }
         let keyboard = stdin();
         let mut keys = [PollFd::new(&keyboard, PollFlags::IN)];
-        match poll(&mut keys, Some(&NOTICE)) {
+        match poll(&mut keys, Some(&CANCEL_POLL_INTERVAL)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(true),
             Err(error) => return Err(error.into()),

@@ -6,7 +6,7 @@ use futures::{StreamExt, stream::BoxStream};
 use hermes_config::Secret;
 use hermes_hub::{
     RunId,
-    runtime::{AgentEvent, AgentRun, Decision, Directives, Errand, RuntimeError},
+    runtime::{AgentEvent, AgentRunId, ApprovalDecision, Directives, RunInput, RuntimeError},
 };
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -14,16 +14,16 @@ use serde_json::{Map, Value, json};
 use super::event_stream;
 
 /// Timeout of a request. Event streams have their own.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of a health check.
-const HEALTH_PATIENCE: Duration = Duration::from_secs(10);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout between events: an agent sends a keepalive at least every fifteen seconds.
-const SILENCE: Duration = Duration::from_mins(1);
+const EVENT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Maximum size of a reply; the largest sensible one is a job.
-const LONGEST_ANSWER: usize = 1024 * 1024;
+const MAX_REPLY_BYTES: usize = 1024 * 1024;
 
 /// One agent, as its local API shows it.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl AgentApi {
     }
 
     /// The agent that listens on a port of this machine and takes this key.
-    pub(super) fn at(base: &str, key: Secret<String>) -> Result<Self, RuntimeError> {
+    pub(super) fn with_base_url(base: &str, key: Secret<String>) -> Result<Self, RuntimeError> {
         Self::build(Client::builder(), base, key)
     }
 
@@ -55,9 +55,9 @@ impl AgentApi {
             .no_proxy()
             // There is no TLS on a socket, and roots take milliseconds to read.
             .tls_certs_only([])
-            .read_timeout(SILENCE)
+            .read_timeout(EVENT_TIMEOUT)
             .build()
-            .map_err(|error| RuntimeError::NoStart(error.to_string()))?;
+            .map_err(|error| RuntimeError::StartFailed(error.to_string()))?;
         Ok(Self {
             client,
             base: base.to_owned(),
@@ -66,36 +66,39 @@ impl AgentApi {
     }
 
     /// Whether it answers.
-    pub(super) async fn health(&self, patience: Duration) -> Result<(), RuntimeError> {
+    pub(super) async fn check_health(&self, patience: Duration) -> Result<(), RuntimeError> {
         let request = self.request(Method::GET, "/health").timeout(patience);
         send(request).await.map(drop)
     }
 
     /// Whether it answers within the health timeout.
-    pub(super) async fn is_well(&self) -> bool {
-        self.health(HEALTH_PATIENCE).await.is_ok()
+    pub(super) async fn is_healthy(&self) -> bool {
+        self.check_health(HEALTH_TIMEOUT).await.is_ok()
     }
 
-    pub(super) async fn apply(&self, directives: &Directives) -> Result<(), RuntimeError> {
+    pub(super) async fn apply_directives(
+        &self,
+        directives: &Directives,
+    ) -> Result<(), RuntimeError> {
         let request = self.request(Method::PUT, "/internal/directives");
-        send(request.json(directives).timeout(PATIENCE))
+        send(request.json(directives).timeout(REQUEST_TIMEOUT))
             .await
             .map(drop)
     }
 
-    pub(super) async fn run(
+    pub(super) async fn start_run(
         &self,
         run: &RunId,
         attempt: u32,
-        errand: &Errand,
-    ) -> Result<AgentRun, RuntimeError> {
+        errand: &RunInput,
+    ) -> Result<AgentRunId, RuntimeError> {
         // The agent would answer the key of an attempt that was cut off with what became of that one.
         let key = match attempt {
             1 => run.to_string(),
             _ => format!("{run}-{attempt}"),
         };
         let (path, body) = match errand {
-            Errand::Input {
+            RunInput::Prompt {
                 input,
                 instructions,
                 session_id,
@@ -112,17 +115,17 @@ impl AgentApi {
                 add("conversation_history", conversation_history.clone());
                 ("/v1/runs".to_owned(), Value::Object(body))
             }
-            Errand::Job(job) => (format!("/api/jobs/{job}/run"), json!({})),
+            RunInput::Job(job) => (format!("/api/jobs/{job}/run"), json!({})),
         };
         let request = self
             .request(Method::POST, &path)
             .header("Idempotency-Key", key)
             .json(&body)
-            .timeout(PATIENCE);
-        let answer = answer(send(request).await?).await?;
+            .timeout(REQUEST_TIMEOUT);
+        let answer = read_reply(send(request).await?).await?;
         match answer.get("run_id").and_then(Value::as_str) {
-            Some(id) if is_run_id(id) => Ok(AgentRun(id.to_owned())),
-            _ => Err(RuntimeError::Unable(
+            Some(id) if is_run_id(id) => Ok(AgentRunId(id.to_owned())),
+            _ => Err(RuntimeError::Unsupported(
                 "it started a run without telling its id".into(),
             )),
         }
@@ -130,30 +133,30 @@ impl AgentApi {
 
     pub(super) async fn events(
         &self,
-        run: &AgentRun,
+        run: &AgentRunId,
         after: u64,
     ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
         let request = self
             .request(Method::GET, &format!("/v1/runs/{}/events", run.0))
             .header("Last-Event-ID", after.to_string());
         let response = send(request).await?;
-        Ok(event_stream::read(response.bytes_stream()).boxed())
+        Ok(event_stream::read_events(response.bytes_stream()).boxed())
     }
 
-    pub(super) async fn decide(
+    pub(super) async fn send_decision(
         &self,
-        run: &AgentRun,
-        decision: &Decision,
+        run: &AgentRunId,
+        decision: &ApprovalDecision,
     ) -> Result<(), RuntimeError> {
         let request = self.request(Method::POST, &format!("/v1/runs/{}/approval", run.0));
-        send(request.json(decision).timeout(PATIENCE))
+        send(request.json(decision).timeout(REQUEST_TIMEOUT))
             .await
             .map(drop)
     }
 
-    pub(super) async fn stop_run(&self, run: &AgentRun) -> Result<(), RuntimeError> {
+    pub(super) async fn stop_run(&self, run: &AgentRunId) -> Result<(), RuntimeError> {
         let request = self.request(Method::POST, &format!("/v1/runs/{}/stop", run.0));
-        send(request.json(&json!({})).timeout(PATIENCE))
+        send(request.json(&json!({})).timeout(REQUEST_TIMEOUT))
             .await
             .map(drop)
     }
@@ -174,12 +177,15 @@ fn is_run_id(id: &str) -> bool {
 }
 
 async fn send(request: RequestBuilder) -> Result<Response, RuntimeError> {
-    let response = request.send().await.map_err(|error| unreachable(&error))?;
+    let response = request
+        .send()
+        .await
+        .map_err(|error| unreachable_error(&error))?;
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
-    let answer = answer(response).await.unwrap_or_default();
+    let answer = read_reply(response).await.unwrap_or_default();
     let message = answer
         .pointer("/error/message")
         .and_then(Value::as_str)
@@ -188,29 +194,29 @@ async fn send(request: RequestBuilder) -> Result<Response, RuntimeError> {
     Err(match status {
         StatusCode::NOT_FOUND => RuntimeError::Unknown(message),
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-            RuntimeError::Unable(message)
+            RuntimeError::Unsupported(message)
         }
         _ if status.is_client_error() => RuntimeError::Refused(message),
         _ => RuntimeError::Unreachable(format!("{status}: {message}")),
     })
 }
 
-async fn answer(mut response: Response) -> Result<Value, RuntimeError> {
+async fn read_reply(mut response: Response) -> Result<Value, RuntimeError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response
         .chunk()
         .await
-        .map_err(|error| unreachable(&error))?
+        .map_err(|error| unreachable_error(&error))?
     {
         bytes.extend_from_slice(&chunk);
-        if bytes.len() > LONGEST_ANSWER {
-            return Err(RuntimeError::Unable("its answer is too long".into()));
+        if bytes.len() > MAX_REPLY_BYTES {
+            return Err(RuntimeError::Unsupported("its answer is too long".into()));
         }
     }
-    serde_json::from_slice(&bytes).map_err(|error| RuntimeError::Unable(error.to_string()))
+    serde_json::from_slice(&bytes).map_err(|error| RuntimeError::Unsupported(error.to_string()))
 }
 
-fn unreachable(error: &reqwest::Error) -> RuntimeError {
+fn unreachable_error(error: &reqwest::Error) -> RuntimeError {
     let reason = if error.is_timeout() {
         "the request timed out"
     } else {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_hub::{TenantId, runtime::Limits};
+use hermes_hub::{TenantId, runtime::ResourceLimits};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
@@ -21,7 +21,7 @@ pub struct Cgroups {
 
 impl Cgroups {
     /// Takes over the group of this process, if nobody else is in it and it may be divided.
-    pub(super) fn delegated() -> Option<Self> {
+    pub(super) fn take_delegated() -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
         let base = Path::new(ROOT).join(path.trim_start_matches('/'));
@@ -41,7 +41,7 @@ impl Cgroups {
             return Err(unusable());
         }
         let leaf = base.join("hub");
-        make(&leaf)?;
+        create_group(&leaf)?;
         fs::write(leaf.join("cgroup.procs"), own.to_string())?;
         let wanted = CONTROLLERS.map(|name| format!("+{name}")).join(" ");
         fs::write(base.join("cgroup.subtree_control"), wanted)?;
@@ -51,9 +51,9 @@ impl Cgroups {
     }
 
     /// Makes the group of a tenant, with its limits.
-    pub(super) fn make(&self, tenant: &TenantId, limits: Limits) -> io::Result<PathBuf> {
+    pub(super) fn make(&self, tenant: &TenantId, limits: ResourceLimits) -> io::Result<PathBuf> {
         let group = self.group(tenant);
-        make(&group)?;
+        create_group(&group)?;
         let set = |file: &str, value: String| fs::write(group.join(file), value);
         set("memory.max", limits.memory_bytes.to_string())?;
         // All or nothing: half a tenant is of no use to anybody.
@@ -91,7 +91,7 @@ impl Cgroups {
     }
 }
 
-fn make(group: &Path) -> io::Result<()> {
+fn create_group(group: &Path) -> io::Result<()> {
     match fs::create_dir(group) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
@@ -116,7 +116,7 @@ mod tests {
         let groups = Cgroups::at(tree.path(), 42).unwrap();
         let control = fs::read_to_string(tree.path().join("cgroup.subtree_control")).unwrap();
         assert_eq!(control, "+memory +pids +cpu");
-        let limits = Limits {
+        let limits = ResourceLimits {
             memory_bytes: 1 << 30,
             pids: 256,
             cpu: 1.5,
@@ -134,7 +134,7 @@ mod tests {
         let groups = Cgroups::at(tree.path(), 42).unwrap();
         let tenant = TenantId::parse("a").unwrap();
         assert!(!groups.has_hit_memory_limit(&tenant));
-        let limits = Limits {
+        let limits = ResourceLimits {
             memory_bytes: 1 << 20,
             pids: 16,
             cpu: 1.0,

@@ -9,13 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_hub::runtime::Launch;
+use hermes_hub::runtime::AgentLaunch;
 use hermes_mcp::sandbox;
 
-use super::handover::Keys;
+use super::handover::AgentKeys;
 
 /// What there is to run where the Hub has no `PATH`.
-const PLAIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// How much the commands of an agent are confined at least.
 pub(crate) const COMMAND_SANDBOX: &str = "HERMES_COMMAND_SANDBOX";
@@ -39,23 +39,23 @@ fn temporary(home: &Path) -> PathBuf {
 
 /// The parts of the Hub's own environment that tenants get.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Surroundings {
+pub(super) struct LaunchEnv {
     pub(super) path: Option<OsString>,
     pub(super) language: Option<OsString>,
     /// Where the Hub's private routes are.
     pub(super) hub_socket: Option<PathBuf>,
 }
 
-impl Surroundings {
+impl LaunchEnv {
     /// The variables of a tenant. Of `PATH`, what it could not read anyway is left out.
-    pub(super) fn environment(
+    pub(super) fn variables(
         &self,
-        launch: &Launch,
+        launch: &AgentLaunch,
         can_read: impl Fn(&Path) -> bool,
     ) -> Vec<(OsString, OsString)> {
         let home = launch.home.as_os_str();
         let mut variables: BTreeMap<OsString, OsString> = BTreeMap::new();
-        let path = self.path.as_deref().unwrap_or(OsStr::new(PLAIN_PATH));
+        let path = self.path.as_deref().unwrap_or(OsStr::new(DEFAULT_PATH));
         let readable = std::env::split_paths(path).filter(|entry| can_read(entry));
         let path = std::env::join_paths(readable).unwrap_or_default();
         let language = self.language.as_deref().unwrap_or(OsStr::new("C.UTF-8"));
@@ -89,13 +89,13 @@ pub(super) fn command_bounds(read_paths: &[PathBuf]) -> [(OsString, OsString); 2
 }
 
 /// Variables set by the Hub that a tenant's own variables cannot replace.
-const OWN: [&str; 5] = ["HOME", "TMPDIR", "PATH", "LANG", "TZ"];
+const HUB_VARIABLES: [&str; 5] = ["HOME", "TMPDIR", "PATH", "LANG", "TZ"];
 
 /// The keys of a tenant, for its agent alone.
-pub(super) fn keys(launch: &Launch) -> Keys {
+pub(super) fn agent_keys(launch: &AgentLaunch) -> AgentKeys {
     let given = launch.env.iter();
-    let given = given.filter(|(name, _)| !OWN.contains(&name.as_str()));
-    Keys {
+    let given = given.filter(|(name, _)| !HUB_VARIABLES.contains(&name.as_str()));
+    AgentKeys {
         runtime_key: launch.runtime_key.expose().clone(),
         env: given
             .map(|(name, value)| (name.clone(), value.expose().clone()))
@@ -105,7 +105,7 @@ pub(super) fn keys(launch: &Launch) -> Keys {
 
 /// What a tenant in a sandbox can read: the system's directories and those that the operator added.
 pub(super) fn is_readable(path: &Path, read_paths: &[PathBuf]) -> bool {
-    sandbox::is_of_system(path) || read_paths.iter().any(|readable| path.starts_with(readable))
+    sandbox::is_system_path(path) || read_paths.iter().any(|readable| path.starts_with(readable))
 }
 
 #[cfg(test)]
@@ -113,13 +113,13 @@ mod tests {
     use hermes_config::Secret;
     use hermes_hub::{
         TenantId,
-        runtime::{Directives, Limits},
+        runtime::{Directives, ResourceLimits},
     };
 
     use super::*;
 
-    fn launch() -> Launch {
-        Launch {
+    fn launch() -> AgentLaunch {
+        AgentLaunch {
             tenant: TenantId::parse("tenant_123").unwrap(),
             home: "/data/tenants/tenant_123/home".into(),
             runtime_key: Secret::new("hub_rt_x".into()),
@@ -129,7 +129,7 @@ mod tests {
             ]),
             teams: vec!["teams/a:read".into(), "teams/b:write".into()],
             timezone: "Europe/Berlin".into(),
-            limits: Limits {
+            limits: ResourceLimits {
                 memory_bytes: 1,
                 pids: 1,
                 cpu: 1.0,
@@ -140,12 +140,12 @@ mod tests {
 
     #[test]
     fn the_environment_holds_what_is_listed_and_no_secret() {
-        let surroundings = Surroundings {
+        let surroundings = LaunchEnv {
             path: Some("/opt/node/bin:/root/.cargo/bin:/usr/bin".into()),
-            ..Surroundings::default()
+            ..LaunchEnv::default()
         };
         let read_paths = [PathBuf::from("/opt/node")];
-        let variables = surroundings.environment(&launch(), |path| is_readable(path, &read_paths));
+        let variables = surroundings.variables(&launch(), |path| is_readable(path, &read_paths));
         let shown: Vec<String> = variables
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_keys_hold_what_the_operator_gave_but_what_is_the_hubs_to_set() {
-        let keys = keys(&launch());
+        let keys = agent_keys(&launch());
         assert_eq!(keys.runtime_key, "hub_rt_x");
         let env: Vec<(&str, &str)> = keys.env.iter().map(|(n, v)| (&**n, &**v)).collect();
         assert_eq!(env, [("API_KEY", "sk-1")]);

@@ -8,17 +8,19 @@ use hermes_hub::runtime::{AgentEvent, RuntimeError};
 use serde_json::{Map, Value};
 
 /// The longest event. The longest that makes sense is a run's output.
-const LONGEST_EVENT: usize = 8 * 1024 * 1024;
+const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
-type Events = BoxStream<'static, Result<AgentEvent, RuntimeError>>;
+type AgentEventStream = BoxStream<'static, Result<AgentEvent, RuntimeError>>;
 
 /// Reads events until the agent ends the stream.
-pub(super) fn read<B, E>(bytes: impl Stream<Item = Result<B, E>> + Send + 'static) -> Events
+pub(super) fn read_events<B, E>(
+    bytes: impl Stream<Item = Result<B, E>> + Send + 'static,
+) -> AgentEventStream
 where
     B: AsRef<[u8]> + Send + 'static,
     E: std::fmt::Display + Send + 'static,
 {
-    let reader = Reader {
+    let reader = AgentEventReader {
         bytes: bytes.boxed(),
         buffer: Vec::new(),
         has_failed: false,
@@ -31,13 +33,13 @@ where
     .boxed()
 }
 
-struct Reader<B, E> {
+struct AgentEventReader<B, E> {
     bytes: BoxStream<'static, Result<B, E>>,
     buffer: Vec<u8>,
     has_failed: bool,
 }
 
-impl<B: AsRef<[u8]>, E: std::fmt::Display> Reader<B, E> {
+impl<B: AsRef<[u8]>, E: std::fmt::Display> AgentEventReader<B, E> {
     async fn next(&mut self) -> Option<Result<AgentEvent, RuntimeError>> {
         if self.has_failed {
             return None;
@@ -48,19 +50,19 @@ impl<B: AsRef<[u8]>, E: std::fmt::Display> Reader<B, E> {
             if let Some(end) = find_end(&self.buffer, looked_at) {
                 let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
                 looked_at = 0;
-                match parse(&block) {
+                match parse_event(&block) {
                     Some(event) => return Some(event),
                     // A comment.
                     None => continue,
                 }
             }
-            if self.buffer.len() > LONGEST_EVENT {
-                return Some(Err(broken("an event of the agent does not end")));
+            if self.buffer.len() > MAX_EVENT_BYTES {
+                return Some(Err(stream_error("an event of the agent does not end")));
             }
             looked_at = self.buffer.len().saturating_sub(1);
             match self.bytes.next().await? {
                 Ok(bytes) => self.buffer.extend_from_slice(bytes.as_ref()),
-                Err(error) => return Some(Err(broken(error))),
+                Err(error) => return Some(Err(stream_error(error))),
             }
         }
     }
@@ -71,7 +73,7 @@ fn find_end(buffer: &[u8], from: usize) -> Option<usize> {
     Some(from + at)
 }
 
-fn parse(block: &[u8]) -> Option<Result<AgentEvent, RuntimeError>> {
+fn parse_event(block: &[u8]) -> Option<Result<AgentEvent, RuntimeError>> {
     let text = String::from_utf8_lossy(block);
     let mut sequence = None;
     let mut data = String::new();
@@ -91,11 +93,13 @@ fn parse(block: &[u8]) -> Option<Result<AgentEvent, RuntimeError>> {
     let body: Option<Map<String, Value>> = serde_json::from_str(&data).ok();
     Some(match (sequence, body) {
         (Some(sequence), Some(body)) => Ok(AgentEvent { sequence, body }),
-        _ => Err(broken("an event of the agent has no number or no object")),
+        _ => Err(stream_error(
+            "an event of the agent has no number or no object",
+        )),
     })
 }
 
-fn broken(reason: impl std::fmt::Display) -> RuntimeError {
+fn stream_error(reason: impl std::fmt::Display) -> RuntimeError {
     RuntimeError::Unreachable(reason.to_string())
 }
 
@@ -105,7 +109,7 @@ mod tests {
 
     async fn collect(chunks: Vec<Vec<u8>>) -> Vec<Result<AgentEvent, RuntimeError>> {
         let chunks = futures::stream::iter(chunks.into_iter().map(Ok::<_, std::io::Error>));
-        read(chunks).collect().await
+        read_events(chunks).collect().await
     }
 
     #[tokio::test]

@@ -21,14 +21,14 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 /// The socket and the file with the keys.
-const FILES: usize = 2;
+const FILE_COUNT: usize = 2;
 
 /// The longest text of keys that is read; variables of a tenant are few and short.
-const LONGEST: u64 = 16 * 1024 * 1024;
+const MAX_KEYS_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The keys of a tenant's process.
 #[derive(Default, Serialize, Deserialize)]
-pub struct Keys {
+pub struct AgentKeys {
     /// What the Hub presents, and what is presented to the Hub.
     pub runtime_key: String,
     /// The variables that the operator gave the tenant.
@@ -36,10 +36,10 @@ pub struct Keys {
     pub env: BTreeMap<String, String>,
 }
 
-impl Keys {
+impl AgentKeys {
     /// Puts them into a file without a name.
     pub fn into_file(self) -> io::Result<File> {
-        let mut file = nameless()?;
+        let mut file = unnamed_file()?;
         file.write_all(&serde_json::to_vec(&self)?)?;
         file.rewind()?;
         Ok(file)
@@ -48,19 +48,19 @@ impl Keys {
     /// Reads them from such a file.
     pub fn from_file(file: File) -> io::Result<Self> {
         let mut text = Vec::new();
-        file.take(LONGEST).read_to_end(&mut text)?;
+        file.take(MAX_KEYS_BYTES).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
     }
 }
 
 #[cfg(target_os = "linux")]
-fn nameless() -> io::Result<File> {
+fn unnamed_file() -> io::Result<File> {
     use rustix::fs::{MemfdFlags, memfd_create};
     Ok(File::from(memfd_create("keys", MemfdFlags::CLOEXEC)?))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn nameless() -> io::Result<File> {
+fn unnamed_file() -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let path = std::env::temp_dir().join(format!("hermes-keys-{}", uuid()));
     let file = File::options()
@@ -82,10 +82,10 @@ fn uuid() -> String {
 }
 
 /// Puts both files into a socket, which the launcher gets as its stdin.
-pub fn send(listener: BorrowedFd<'_>, keys: &File) -> io::Result<OwnedFd> {
+pub fn send_files(listener: BorrowedFd<'_>, keys: &File) -> io::Result<OwnedFd> {
     let (near, far) = UnixStream::pair()?;
     let files = [listener, keys.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILE_COUNT))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(&files)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -97,8 +97,8 @@ pub fn send(listener: BorrowedFd<'_>, keys: &File) -> io::Result<OwnedFd> {
 
 /// Takes both files out of the socket: the one to listen on, and the keys. They are inherited by what this process
 /// becomes.
-pub(super) fn receive(socket: BorrowedFd<'_>) -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+pub(super) fn receive_files(socket: BorrowedFd<'_>) -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILE_COUNT))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     rustix::io::retry_on_intr(|| {
@@ -111,7 +111,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>) -> io::Result<(OwnedFd, OwnedFd)> 
             files.extend(rights);
         }
     }
-    let files: [OwnedFd; FILES] = files
+    let files: [OwnedFd; FILE_COUNT] = files
         .try_into()
         .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     let [listener, keys] = files;
@@ -126,13 +126,13 @@ mod tests {
     #[test]
     fn both_files_arrive_and_the_keys_can_be_read() {
         let (listener, _other) = UnixStream::pair().unwrap();
-        let keys = Keys {
+        let keys = AgentKeys {
             runtime_key: "hub_rt_x".into(),
             env: BTreeMap::from([("API_KEY".into(), "sk-1".into())]),
         };
-        let socket = send(listener.as_fd(), &keys.into_file().unwrap()).unwrap();
-        let (_listener, keys) = receive(socket.as_fd()).unwrap();
-        let keys = Keys::from_file(keys.into()).unwrap();
+        let socket = send_files(listener.as_fd(), &keys.into_file().unwrap()).unwrap();
+        let (_listener, keys) = receive_files(socket.as_fd()).unwrap();
+        let keys = AgentKeys::from_file(keys.into()).unwrap();
         assert_eq!(keys.runtime_key, "hub_rt_x");
         assert_eq!(keys.env["API_KEY"], "sk-1");
     }

@@ -6,18 +6,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_hub::runtime::{Confinement, Launch, RuntimeError};
-use hermes_mcp::sandbox::Support;
+use hermes_hub::runtime::{AgentLaunch, Confinement, RuntimeError};
+use hermes_mcp::sandbox::SandboxSupport;
 
 use super::{
     cgroup::Cgroups,
-    plan::{Plan, Rights, Sandbox},
-    users::{self, Users},
+    plan::{LaunchPlan, ProcessRights, TenantSandboxPlan},
+    users::{self, TenantUsers},
 };
 
 /// How much confinement the operator asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
+pub enum ConfinementMode {
     /// All that the machine has.
     #[default]
     Auto,
@@ -31,7 +31,7 @@ pub enum Mode {
 #[derive(Debug, Clone)]
 pub struct Isolation {
     /// How much.
-    pub mode: Mode,
+    pub mode: ConfinementMode,
     /// Users for tenants, given out only if the Hub is root.
     pub users: RangeInclusive<u32>,
     /// What tenants may read besides the system's directories.
@@ -41,7 +41,7 @@ pub struct Isolation {
 impl Default for Isolation {
     fn default() -> Self {
         Self {
-            mode: Mode::Auto,
+            mode: ConfinementMode::Auto,
             users: 200_000..=265_535,
             read_paths: Vec::new(),
         }
@@ -50,7 +50,7 @@ impl Default for Isolation {
 
 /// The isolation mechanisms of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Means {
+pub struct IsolationSupport {
     /// The version of Landlock, rounded down to one that made a difference.
     pub landlock: Option<u32>,
     /// Whether system calls can be refused.
@@ -61,18 +61,18 @@ pub struct Means {
     pub cgroups: Option<Cgroups>,
 }
 
-impl Means {
+impl IsolationSupport {
     /// Detects what this machine supports. A control group that this process has to itself is taken over.
-    pub fn of_this_machine() -> Self {
+    pub fn detect() -> Self {
         Self {
-            cgroups: Cgroups::delegated(),
-            ..Self::without_groups()
+            cgroups: Cgroups::take_delegated(),
+            ..Self::detect_without_cgroups()
         }
     }
 
     /// The same without control groups, since detecting them takes them over.
-    pub fn without_groups() -> Self {
-        let Support { landlock, seccomp } = Support::of_this_machine();
+    pub fn detect_without_cgroups() -> Self {
+        let SandboxSupport { landlock, seccomp } = SandboxSupport::detect();
         Self {
             landlock,
             seccomp,
@@ -83,8 +83,8 @@ impl Means {
 }
 
 /// What is to be done for one tenant.
-pub(super) struct Decided {
-    pub(super) plan: Plan,
+pub(super) struct IsolationDecision {
+    pub(super) plan: LaunchPlan,
     pub(super) confinement: Vec<Confinement>,
     /// Whether the Hub has to watch over its processes itself, because the kernel does not.
     pub(super) is_watched: bool,
@@ -93,38 +93,45 @@ pub(super) struct Decided {
 }
 
 /// Where programs, homes and users are.
-pub(super) struct Place<'a> {
+pub(super) struct LaunchPaths<'a> {
     pub(super) program: &'a Path,
     pub(super) arguments: &'a [String],
     pub(super) data_dir: &'a Path,
     pub(super) sockets: &'a [PathBuf],
-    pub(super) users: &'a Users,
+    pub(super) users: &'a TenantUsers,
 }
 
 /// Decides for one tenant.
-pub(super) fn decide(
+pub(super) fn decide_isolation(
     isolation: &Isolation,
-    means: &Means,
-    launch: &Launch,
-    place: &Place<'_>,
-) -> Result<Decided, RuntimeError> {
-    let refuse = |reason: String| Err(RuntimeError::NoStart(reason));
-    if isolation.mode == Mode::Strict && means.landlock.is_none() {
+    means: &IsolationSupport,
+    launch: &AgentLaunch,
+    place: &LaunchPaths<'_>,
+) -> Result<IsolationDecision, RuntimeError> {
+    let refuse = |reason: String| Err(RuntimeError::StartFailed(reason));
+    if isolation.mode == ConfinementMode::Strict && means.landlock.is_none() {
         return refuse(
             "`isolation.mode` is `strict`, and this machine has no Landlock; use a Linux kernel from 5.13 on with \
              Landlock turned on, or set `isolation.mode: auto`"
                 .into(),
         );
     }
-    let is_off = isolation.mode == Mode::Off;
-    let system = |what: &str, error: io::Error| RuntimeError::NoStart(format!("{what}: {error}"));
+    let is_off = isolation.mode == ConfinementMode::Off;
+    let system =
+        |what: &str, error: io::Error| RuntimeError::StartFailed(format!("{what}: {error}"));
 
     let (rights, user) = if is_off {
-        (Rights::Kept, missing("OwnUser", "turned off"))
+        (
+            ProcessRights::Kept,
+            missing_confinement("OwnUser", "turned off"),
+        )
     } else if means.is_root {
-        own_user(launch, place).map_err(|error| system("its user", error))?
+        choose_own_user(launch, place).map_err(|error| system("its user", error))?
     } else {
-        (Rights::Kept, missing("OwnUser", "the Hub is not root"))
+        (
+            ProcessRights::Kept,
+            missing_confinement("OwnUser", "the Hub is not root"),
+        )
     };
     let group = match &means.cgroups {
         Some(groups) if !is_off => Some(
@@ -134,13 +141,13 @@ pub(super) fn decide(
         ),
         _ => None,
     };
-    let sandbox = (!is_off && means.landlock.is_some()).then(|| Sandbox {
+    let sandbox = (!is_off && means.landlock.is_some()).then(|| TenantSandboxPlan {
         readable: isolation.read_paths.clone(),
         sockets: place.sockets.to_vec(),
     });
     let has_group = group.is_some();
     let most_processes =
-        (matches!(rights, Rights::Own(_)) && !has_group).then_some(launch.limits.pids);
+        (matches!(rights, ProcessRights::Own(_)) && !has_group).then_some(launch.limits.pids);
     // Half a processor or less stands further back.
     let niceness = match launch.limits.cpu {
         _ if is_off || has_group => 0,
@@ -148,33 +155,35 @@ pub(super) fn decide(
         _ => 10,
     };
     let confinement = vec![
-        sandboxed(isolation.mode, means),
+        sandbox_confinement(isolation.mode, means),
         match means.landlock {
-            _ if is_off => missing("CommandsConfined", "turned off"),
-            None => missing("CommandsConfined", "this machine has no Landlock"),
-            Some(_) => in_force("CommandsConfined", "to the workspace and temporary files"),
+            _ if is_off => missing_confinement("CommandsConfined", "turned off"),
+            None => missing_confinement("CommandsConfined", "this machine has no Landlock"),
+            Some(_) => {
+                active_confinement("CommandsConfined", "to the workspace and temporary files")
+            }
         },
         match (has_group, is_off) {
-            (true, _) => in_force("MemoryLimited", "cgroup"),
-            (_, true) => missing("MemoryLimited", "turned off"),
-            _ => in_force("MemoryLimited", "watched each second"),
+            (true, _) => active_confinement("MemoryLimited", "cgroup"),
+            (_, true) => missing_confinement("MemoryLimited", "turned off"),
+            _ => active_confinement("MemoryLimited", "watched each second"),
         },
         match (has_group, most_processes) {
-            (true, _) => in_force("PidsLimited", "cgroup"),
-            (_, Some(_)) => in_force("PidsLimited", "limit of its user"),
-            _ => missing("PidsLimited", "needs cgroup v2 or a user of its own"),
+            (true, _) => active_confinement("PidsLimited", "cgroup"),
+            (_, Some(_)) => active_confinement("PidsLimited", "limit of its user"),
+            _ => missing_confinement("PidsLimited", "needs cgroup v2 or a user of its own"),
         },
         if has_group {
-            in_force("CpuLimited", "cgroup")
+            active_confinement("CpuLimited", "cgroup")
         } else if is_off {
-            missing("CpuLimited", "turned off")
+            missing_confinement("CpuLimited", "turned off")
         } else {
-            missing("CpuLimited", &format!("niceness {niceness} only"))
+            missing_confinement("CpuLimited", &format!("niceness {niceness} only"))
         },
         user,
     ];
-    Ok(Decided {
-        plan: Plan {
+    Ok(IsolationDecision {
+        plan: LaunchPlan {
             program: place.program.to_owned(),
             arguments: place.arguments.to_vec(),
             home: launch.home.clone(),
@@ -192,13 +201,16 @@ pub(super) fn decide(
 }
 
 /// The directory that keeps tenants of a Hub at this place from having users of their own.
-pub fn closed_to_users(data_dir: &Path) -> Option<&Path> {
+pub fn directory_closed_to_users(data_dir: &Path) -> Option<&Path> {
     users::closed_directory(data_dir)
 }
 
 /// A user of its own, if that one can get at its home and at the program.
-fn own_user(launch: &Launch, place: &Place<'_>) -> io::Result<(Rights, Confinement)> {
-    users::open_the_way(place.data_dir, &launch.home)?;
+fn choose_own_user(
+    launch: &AgentLaunch,
+    place: &LaunchPaths<'_>,
+) -> io::Result<(ProcessRights, Confinement)> {
+    users::allow_traversal(place.data_dir, &launch.home)?;
     let closed = [launch.home.as_path(), place.program]
         .into_iter()
         .find_map(users::closed_directory);
@@ -207,26 +219,29 @@ fn own_user(launch: &Launch, place: &Place<'_>) -> io::Result<(Rights, Confineme
             "`{}` is closed to other users; the tenant has the Hub's user without its powers",
             directory.display()
         );
-        return Ok((Rights::WithoutPowers, missing("OwnUser", &reason)));
+        return Ok((
+            ProcessRights::WithoutPowers,
+            missing_confinement("OwnUser", &reason),
+        ));
     }
-    let user = place.users.of(&launch.tenant)?;
+    let user = place.users.assign_user(&launch.tenant)?;
     Ok((
-        Rights::Own(user),
-        in_force("OwnUser", &format!("uid {user}")),
+        ProcessRights::Own(user),
+        active_confinement("OwnUser", &format!("uid {user}")),
     ))
 }
 
-fn sandboxed(mode: Mode, means: &Means) -> Confinement {
+fn sandbox_confinement(mode: ConfinementMode, means: &IsolationSupport) -> Confinement {
     let calls = if means.seccomp { ", seccomp" } else { "" };
     match means.landlock {
-        _ if mode == Mode::Off => missing("Sandboxed", "turned off"),
-        None => missing("Sandboxed", "this machine has no Landlock"),
-        Some(1..6) => in_force("Sandboxed", &format!("landlock, files only{calls}")),
-        Some(_) => in_force("Sandboxed", &format!("landlock{calls}")),
+        _ if mode == ConfinementMode::Off => missing_confinement("Sandboxed", "turned off"),
+        None => missing_confinement("Sandboxed", "this machine has no Landlock"),
+        Some(1..6) => active_confinement("Sandboxed", &format!("landlock, files only{calls}")),
+        Some(_) => active_confinement("Sandboxed", &format!("landlock{calls}")),
     }
 }
 
-fn in_force(means: &'static str, reason: &str) -> Confinement {
+fn active_confinement(means: &'static str, reason: &str) -> Confinement {
     Confinement {
         means,
         in_force: true,
@@ -234,7 +249,7 @@ fn in_force(means: &'static str, reason: &str) -> Confinement {
     }
 }
 
-fn missing(means: &'static str, reason: &str) -> Confinement {
+fn missing_confinement(means: &'static str, reason: &str) -> Confinement {
     Confinement {
         means,
         in_force: false,

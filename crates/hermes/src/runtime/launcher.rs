@@ -14,12 +14,12 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use hermes_mcp::process::{is_in_session_of_parent, room};
+use hermes_mcp::process::{child_limit, is_in_session_of_parent};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
     handover,
-    plan::{Plan, Rights},
+    plan::{LaunchPlan, ProcessRights},
 };
 
 /// The argument that turns the program into the launcher.
@@ -32,10 +32,10 @@ pub(crate) const SOCKET_VARIABLE: &str = "HERMES_API_FD";
 pub(crate) const KEYS_VARIABLE: &str = "HERMES_KEYS_FD";
 
 /// Open files: enough for many connections, and not all there are.
-const MOST_FILES: u64 = 16_384;
+const MAX_OPEN_FILES: u64 = 16_384;
 
 /// Threads that an agent can still start when its tenant has used up all processes.
-const OWN_THREADS: u64 = 64;
+const RESERVED_THREADS: u64 = 64;
 
 /// Makes the kernel's OOM killer prefer tenants over the Hub.
 const OOM_SCORE: &str = "500";
@@ -51,20 +51,21 @@ pub fn run() -> ExitCode {
 fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
     let plan = plan
         .and_then(|plan| plan.into_string().ok())
-        .and_then(|plan| serde_json::from_str::<Plan>(&plan).ok())
+        .and_then(|plan| serde_json::from_str::<LaunchPlan>(&plan).ok())
         .ok_or("this mode is for the Hub alone; start agents with `hermes gateway run`")?;
     let step = |name: &'static str| move |error: io::Error| format!("{name}: {error}");
 
-    let (socket, keys) = take_files().map_err(step("the socket and the keys of the agent"))?;
+    let (socket, keys) =
+        receive_handover().map_err(step("the socket and the keys of the agent"))?;
     if let Some(group) = &plan.cgroup {
         // `0` stands for whoever writes it.
         std::fs::write(group.join("cgroup.procs"), "0").map_err(step("its control group"))?;
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    stand_back(plan.niceness);
-    limit(&plan).map_err(step("resource limits"))?;
-    let sandbox = super::sandbox::prepare(&plan).map_err(|error| error.to_string())?;
-    take_rights(plan.rights).map_err(step("user rights"))?;
+    lower_priority(plan.niceness);
+    set_limits(&plan).map_err(step("resource limits"))?;
+    let sandbox = super::sandbox::prepare_sandbox(&plan).map_err(|error| error.to_string())?;
+    drop_privileges(plan.rights).map_err(step("user rights"))?;
     #[cfg(target_os = "linux")]
     {
         rustix::thread::set_no_new_privs(true)
@@ -82,25 +83,25 @@ fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
         .env(SOCKET_VARIABLE, socket.as_raw_fd().to_string())
         .env(KEYS_VARIABLE, keys.as_raw_fd().to_string());
     if let Some(processes) = plan.most_processes {
-        command.env(room::VARIABLE, processes.to_string());
+        command.env(child_limit::CHILD_LIMIT_VARIABLE, processes.to_string());
     }
     let error = command.exec();
     Err(format!("`{}`: {error}", plan.program.display()))
 }
 
 /// Takes what the Hub handed over, with numbers that the agent inherits. Its stdin is empty from then on.
-fn take_files() -> io::Result<(OwnedFd, OwnedFd)> {
-    let files = handover::receive(rustix::stdio::stdin().as_fd())?;
+fn receive_handover() -> io::Result<(OwnedFd, OwnedFd)> {
+    let files = handover::receive_files(rustix::stdio::stdin().as_fd())?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     Ok(files)
 }
 
 /// Best effort: a system that refuses these still runs the tenant.
-fn stand_back(niceness: i32) {
+fn lower_priority(niceness: i32) {
     let _ = rustix::process::nice(niceness);
     // Without a guard it would be the session of who started this, the Hub's or a user's, that stands back.
     if is_in_session_of_parent() {
-        super::niceness::of_session(std::process::id(), niceness);
+        super::niceness::set_session_niceness(std::process::id(), niceness);
     }
     #[cfg(target_os = "linux")]
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
@@ -108,7 +109,7 @@ fn stand_back(niceness: i32) {
     let _ = OOM_SCORE;
 }
 
-fn limit(plan: &Plan) -> io::Result<()> {
+fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
     let exactly = |count: u64| Rlimit {
         current: Some(count),
         maximum: Some(count),
@@ -116,18 +117,18 @@ fn limit(plan: &Plan) -> io::Result<()> {
     // A core file would hold the tenant's secrets.
     setrlimit(Resource::Core, exactly(0))?;
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    setrlimit(Resource::Nofile, exactly(files.min(MOST_FILES)))?;
+    setrlimit(Resource::Nofile, exactly(files.min(MAX_OPEN_FILES)))?;
     if let Some(processes) = plan.most_processes {
         setrlimit(
             Resource::Nproc,
-            exactly(processes.saturating_add(OWN_THREADS)),
+            exactly(processes.saturating_add(RESERVED_THREADS)),
         )?;
     }
     Ok(())
 }
 
 #[cfg(target_os = "linux")]
-fn take_rights(rights: Rights) -> io::Result<()> {
+fn drop_privileges(rights: ProcessRights) -> io::Result<()> {
     use rustix::{
         process::{Gid, Uid},
         thread::{
@@ -137,8 +138,8 @@ fn take_rights(rights: Rights) -> io::Result<()> {
         },
     };
     match rights {
-        Rights::Kept => {}
-        Rights::WithoutPowers => {
+        ProcessRights::Kept => {}
+        ProcessRights::WithoutPowers => {
             // Without these bits, root would have its powers back after `exec`.
             set_capabilities_secure_bits(
                 CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED,
@@ -153,7 +154,7 @@ fn take_rights(rights: Rights) -> io::Result<()> {
                 },
             )?;
         }
-        Rights::Own(user) => {
+        ProcessRights::Own(user) => {
             let (user, group) = (Uid::from_raw(user), Gid::from_raw(user));
             set_thread_groups(&[])?;
             set_thread_res_gid(group, group, group)?;
@@ -164,6 +165,6 @@ fn take_rights(rights: Rights) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn take_rights(_: Rights) -> io::Result<()> {
+fn drop_privileges(_: ProcessRights) -> io::Result<()> {
     Ok(())
 }

@@ -9,53 +9,53 @@ use hermes_hub::{
     RunId, TenantId,
     auth::{KeyKind, NewKey},
     runtime::{
-        AgentEvent, AgentRun, Confinement, Death, DeathCause, Decision, Directives, Errand, Launch,
-        Life, Runtime, RuntimeError,
+        AgentEvent, AgentExit, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
+        ExitCause, ProcessStatus, RunInput, Runtime, RuntimeError,
     },
 };
 
-use super::{api::AgentApi, socket::Sockets};
+use super::{api::AgentApi, socket::AgentSockets};
 use crate::teams::RuntimeKey;
 
 /// Timeout of its first reply.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lets an agent in this process work with the variables that the Hub has for it.
-pub(crate) type TakeVariables = Box<dyn Fn(Variables) -> BoxFuture<'static, ()> + Send + Sync>;
+pub(crate) type ApplyVariables = Box<dyn Fn(Variables) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// An agent that runs already.
-pub struct LinkedAgent(Found);
+pub struct LinkedAgent(AgentLocation);
 
-enum Found {
+enum AgentLocation {
     /// In this process, which the Hub directs.
-    Here {
+    InProcess {
         api: AgentApi,
         /// What it presents to the Hub.
         key: RuntimeKey,
-        take_variables: TakeVariables,
+        take_variables: ApplyVariables,
         /// The path of its socket leads through this.
-        _sockets: Sockets,
+        _sockets: AgentSockets,
     },
     /// In another process, which its owner directs.
-    Elsewhere(AgentApi),
+    OtherProcess(AgentApi),
     /// In another process, which cannot be asked.
-    Unreached(String),
+    Unreachable(String),
 }
 
 impl LinkedAgent {
     /// One in this process. It is to serve on this socket, for whoever presents the returned key; the other key is the
     /// one that it presents to the Hub itself.
-    pub(crate) fn here(
+    pub(crate) fn in_process(
         data_dir: &Path,
         tenant: &TenantId,
         key: RuntimeKey,
-        take_variables: TakeVariables,
+        take_variables: ApplyVariables,
     ) -> io::Result<(Self, UnixListener, Secret<String>)> {
         let for_hub = NewKey::random(KeyKind::Runtime)?.secret;
-        let sockets = Sockets::in_directory(data_dir.join("run"))?;
+        let sockets = AgentSockets::in_directory(data_dir.join("run"))?;
         let (listener, path) = sockets.listen(tenant)?;
         let api = AgentApi::new(&path, for_hub.clone()).map_err(io::Error::other)?;
-        let agent = Self(Found::Here {
+        let agent = Self(AgentLocation::InProcess {
             api,
             key,
             take_variables,
@@ -65,26 +65,30 @@ impl LinkedAgent {
     }
 
     /// One in another process, by its local HTTP API.
-    pub fn elsewhere(base: &str, key: Secret<String>) -> Result<Self, RuntimeError> {
-        Ok(Self(Found::Elsewhere(AgentApi::at(base, key)?)))
+    pub fn in_other_process(base: &str, key: Secret<String>) -> Result<Self, RuntimeError> {
+        Ok(Self(AgentLocation::OtherProcess(AgentApi::with_base_url(
+            base, key,
+        )?)))
     }
 
     /// One that cannot be asked, and why.
-    pub fn unreached(reason: impl Into<String>) -> Self {
-        Self(Found::Unreached(reason.into()))
+    pub fn unreachable(reason: impl Into<String>) -> Self {
+        Self(AgentLocation::Unreachable(reason.into()))
     }
 
     fn api(&self) -> Result<&AgentApi, RuntimeError> {
         match &self.0 {
-            Found::Here { api, .. } | Found::Elsewhere(api) => Ok(api),
-            Found::Unreached(reason) => Err(RuntimeError::Unreachable(reason.clone())),
+            AgentLocation::InProcess { api, .. } | AgentLocation::OtherProcess(api) => Ok(api),
+            AgentLocation::Unreachable(reason) => Err(RuntimeError::Unreachable(reason.clone())),
         }
     }
 
-    async fn begin(&self, launch: &Launch) -> Result<Vec<Confinement>, RuntimeError> {
+    async fn start(&self, launch: &AgentLaunch) -> Result<Vec<Confinement>, RuntimeError> {
         let api = match &self.0 {
-            Found::Unreached(reason) => return Err(RuntimeError::NoStart(reason.clone())),
-            Found::Here {
+            AgentLocation::Unreachable(reason) => {
+                return Err(RuntimeError::StartFailed(reason.clone()));
+            }
+            AgentLocation::InProcess {
                 api,
                 key,
                 take_variables,
@@ -96,11 +100,13 @@ impl LinkedAgent {
                 take_variables(Variables::from_pairs(given)).await;
                 api
             }
-            Found::Elsewhere(api) => api,
+            AgentLocation::OtherProcess(api) => api,
         };
-        let no_start = |error: RuntimeError| RuntimeError::NoStart(error.to_string());
-        api.health(START_PATIENCE).await.map_err(no_start)?;
-        self.apply(&launch.directives).await.map_err(no_start)?;
+        let no_start = |error: RuntimeError| RuntimeError::StartFailed(error.to_string());
+        api.check_health(START_TIMEOUT).await.map_err(no_start)?;
+        self.apply_directives(&launch.directives)
+            .await
+            .map_err(no_start)?;
         Ok(vec![Confinement {
             means: "Sandboxed",
             in_force: false,
@@ -108,23 +114,25 @@ impl LinkedAgent {
         }])
     }
 
-    async fn apply(&self, directives: &Directives) -> Result<(), RuntimeError> {
+    async fn apply_directives(&self, directives: &Directives) -> Result<(), RuntimeError> {
         match &self.0 {
-            Found::Here { api, .. } => api.apply(directives).await,
+            AgentLocation::InProcess { api, .. } => api.apply_directives(directives).await,
             // Its owner directs it.
-            Found::Elsewhere(_) | Found::Unreached(_) => Ok(()),
+            AgentLocation::OtherProcess(_) | AgentLocation::Unreachable(_) => Ok(()),
         }
     }
 
-    async fn life(&self) -> Life {
+    async fn life(&self) -> ProcessStatus {
         match &self.0 {
-            Found::Here { .. } => Life::Running { pid: None },
-            Found::Elsewhere(api) if api.is_well().await => Life::Running { pid: None },
-            Found::Elsewhere(_) => Life::Ended(Death {
-                cause: DeathCause::Unknown,
+            AgentLocation::InProcess { .. } => ProcessStatus::Running { pid: None },
+            AgentLocation::OtherProcess(api) if api.is_healthy().await => {
+                ProcessStatus::Running { pid: None }
+            }
+            AgentLocation::OtherProcess(_) => ProcessStatus::Exited(AgentExit {
+                cause: ExitCause::Unknown,
                 details: "the gateway of this home does not answer".into(),
             }),
-            Found::Unreached(_) => Life::Stopped,
+            AgentLocation::Unreachable(_) => ProcessStatus::Stopped,
         }
     }
 }
@@ -153,9 +161,9 @@ impl LinkedRuntime {
 
 #[async_trait]
 impl Runtime for LinkedRuntime {
-    async fn start(&self, launch: Launch) -> Result<Vec<Confinement>, RuntimeError> {
+    async fn start(&self, launch: AgentLaunch) -> Result<Vec<Confinement>, RuntimeError> {
         if self.is_linked(&launch.tenant) {
-            return self.agent.begin(&launch).await;
+            return self.agent.start(&launch).await;
         }
         self.others.start(launch).await
     }
@@ -167,16 +175,16 @@ impl Runtime for LinkedRuntime {
         }
     }
 
-    async fn life(&self, tenant: &TenantId) -> Life {
+    async fn status(&self, tenant: &TenantId) -> ProcessStatus {
         if self.is_linked(tenant) {
             return self.agent.life().await;
         }
-        self.others.life(tenant).await
+        self.others.status(tenant).await
     }
 
     async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError> {
         if self.is_linked(tenant) {
-            return self.agent.apply(directives).await;
+            return self.agent.apply_directives(directives).await;
         }
         self.others.apply(tenant, directives).await
     }
@@ -186,10 +194,10 @@ impl Runtime for LinkedRuntime {
         tenant: &TenantId,
         run: &RunId,
         attempt: u32,
-        errand: &Errand,
-    ) -> Result<AgentRun, RuntimeError> {
+        errand: &RunInput,
+    ) -> Result<AgentRunId, RuntimeError> {
         if self.is_linked(tenant) {
-            return self.agent.api()?.run(run, attempt, errand).await;
+            return self.agent.api()?.start_run(run, attempt, errand).await;
         }
         self.others.run(tenant, run, attempt, errand).await
     }
@@ -197,7 +205,7 @@ impl Runtime for LinkedRuntime {
     async fn events(
         &self,
         tenant: &TenantId,
-        run: &AgentRun,
+        run: &AgentRunId,
         after: u64,
     ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
         if self.is_linked(tenant) {
@@ -209,16 +217,16 @@ impl Runtime for LinkedRuntime {
     async fn decide(
         &self,
         tenant: &TenantId,
-        run: &AgentRun,
-        decision: &Decision,
+        run: &AgentRunId,
+        decision: &ApprovalDecision,
     ) -> Result<(), RuntimeError> {
         if self.is_linked(tenant) {
-            return self.agent.api()?.decide(run, decision).await;
+            return self.agent.api()?.send_decision(run, decision).await;
         }
         self.others.decide(tenant, run, decision).await
     }
 
-    async fn stop_run(&self, tenant: &TenantId, run: &AgentRun) -> Result<(), RuntimeError> {
+    async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError> {
         if self.is_linked(tenant) {
             return self.agent.api()?.stop_run(run).await;
         }

@@ -6,16 +6,18 @@ use std::fs;
 
 /// Sets the niceness of a process's session, if it differs. Best effort: the kernel rate-limits this for users other
 /// than root, and not every kernel has such groups.
-pub(super) fn of_session(pid: u32, niceness: i32) {
+pub(super) fn set_session_niceness(pid: u32, niceness: i32) {
     let path = format!("/proc/{pid}/autogroup");
-    let present = fs::read_to_string(&path).ok().and_then(|text| parse(&text));
+    let present = fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| parse_autogroup(&text));
     if present.is_some_and(|present| present < niceness) {
         let _ = fs::write(&path, niceness.to_string());
     }
 }
 
 /// Reads `/autogroup-42 nice 5`.
-fn parse(text: &str) -> Option<i32> {
+fn parse_autogroup(text: &str) -> Option<i32> {
     let (_, niceness) = text.trim_end().rsplit_once(" nice ")?;
     niceness.parse().ok()
 }
@@ -26,9 +28,9 @@ mod tests {
 
     #[test]
     fn the_niceness_of_a_group_is_read_as_the_kernel_writes_it() {
-        assert_eq!(parse("/autogroup-1 nice 0\n"), Some(0));
-        assert_eq!(parse("/autogroup-4711 nice -5\n"), Some(-5));
-        assert_eq!(parse("/autogroup-4711 nice 19\n"), Some(19));
-        assert_eq!(parse(""), None);
+        assert_eq!(parse_autogroup("/autogroup-1 nice 0\n"), Some(0));
+        assert_eq!(parse_autogroup("/autogroup-4711 nice -5\n"), Some(-5));
+        assert_eq!(parse_autogroup("/autogroup-4711 nice 19\n"), Some(19));
+        assert_eq!(parse_autogroup(""), None);
     }
 }

@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 /// How a tenant's process confines itself, and what it becomes then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Plan {
+pub(super) struct LaunchPlan {
     /// What it becomes.
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<String>,
     /// The only place it may write to.
     pub(super) home: PathBuf,
     /// The rules for files, signals and sockets, if there are any.
-    pub(super) sandbox: Option<Sandbox>,
+    pub(super) sandbox: Option<TenantSandboxPlan>,
     /// Whether system calls are refused that reach into others or the kernel.
     pub(super) filters_calls: bool,
     /// Whose rights it has.
-    pub(super) rights: Rights,
+    pub(super) rights: ProcessRights,
     /// How many processes and threads its user may have.
     pub(super) most_processes: Option<u64>,
     /// Its niceness.
@@ -28,7 +28,7 @@ pub(super) struct Plan {
 
 /// What may be reached outside the home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sandbox {
+pub(super) struct TenantSandboxPlan {
     /// Files and directories to read and execute, besides those of the system.
     pub(super) readable: Vec<PathBuf>,
     /// Sockets to connect to.
@@ -38,7 +38,7 @@ pub(super) struct Sandbox {
 /// Whose rights a tenant's process has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Rights {
+pub(super) enum ProcessRights {
     /// Those of the Hub's own user.
     Kept,
     /// The Hub is root: its user, but none of the powers.

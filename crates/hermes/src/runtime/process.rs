@@ -1,49 +1,50 @@
-//! One tenant's process, from its start to the end of its last descendant. A task owns it; others hold [`Running`].
+//! One tenant's process, from its start to the end of its last descendant. A task owns it; others hold [`RunningAgent`].
 
 use std::{fmt, fs::File, os::fd::AsFd, sync::Arc, time::Duration};
 
 use hermes_config::{Redactor, ServerName};
-use hermes_hub::runtime::{Death, DeathCause, Launch, RuntimeError};
+use hermes_hub::runtime::{AgentExit, AgentLaunch, ExitCause, RuntimeError};
 use hermes_mcp::process::{
-    Child, Exit, Guard, GuardProgram, ServerProcess, ServerStderr, SpawnRequest, StderrLog,
+    GuardHandle, GuardProgram, ServerExit, ServerProcess, ServerStderr, SpawnRequest,
+    SpawnedServer, StderrLog,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,
 };
 
-use super::{api::AgentApi, handover, isolation::Decided, launcher};
+use super::{api::AgentApi, handover, isolation::IsolationDecision, launcher};
 
 /// Lines of stderr that are shown when an agent ends by itself.
-const LAST_LINES: usize = 5;
+const MAX_STDERR_LINES: usize = 5;
 
 /// Commands to the task that owns a process: one caller stops it, one watches its memory.
-const ORDERS: usize = 4;
+const COMMAND_QUEUE: usize = 4;
 
 /// Why a process is to end.
-enum Order {
+enum ProcessCommand {
     /// It may finish what it does within this time. The answer comes when nothing of it is left.
     Stop {
         patience: Duration,
         done: oneshot::Sender<()>,
     },
     /// At once, for this reason.
-    Kill(Death),
+    Kill(AgentExit),
 }
 
 /// How a process ended.
 #[derive(Debug, Clone)]
-pub(super) enum End {
+pub(super) enum ProcessEnd {
     /// It was stopped on request.
-    Ordered,
+    Stopped,
     /// By itself, or by a limit.
-    Died(Death),
+    Died(AgentExit),
 }
 
-impl fmt::Display for End {
+impl fmt::Display for ProcessEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ordered => f.write_str("it was stopped"),
+            Self::Stopped => f.write_str("it was stopped"),
             Self::Died(death) => write!(f, "it {death}"),
         }
     }
@@ -51,7 +52,7 @@ impl fmt::Display for End {
 
 /// What the processes of a tenant are held to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct ResourceBounds {
     /// Their resident bytes together.
     pub(super) memory: u64,
     /// Their niceness.
@@ -60,7 +61,7 @@ pub(super) struct Bounds {
 
 /// A running agent.
 #[derive(Debug, Clone)]
-pub(super) struct Running {
+pub(super) struct RunningAgent {
     pub(super) api: AgentApi,
     pub(super) pid: u32,
     /// Tells it from another process of the same number.
@@ -68,15 +69,15 @@ pub(super) struct Running {
     /// The topmost process of the tree.
     pub(super) root: u32,
     /// What the Hub has to watch over, if the kernel does not.
-    pub(super) bounds: Option<Bounds>,
-    orders: mpsc::Sender<Order>,
-    ended: watch::Receiver<Option<End>>,
+    pub(super) bounds: Option<ResourceBounds>,
+    commands: mpsc::Sender<ProcessCommand>,
+    ended: watch::Receiver<Option<ProcessEnd>>,
 }
 
 /// What a process is started with.
-pub(super) struct Start<'a> {
-    pub(super) launch: &'a Launch,
-    pub(super) decided: &'a Decided,
+pub(super) struct ProcessStart<'a> {
+    pub(super) launch: &'a AgentLaunch,
+    pub(super) decided: &'a IsolationDecision,
     pub(super) launcher: &'a GuardProgram,
     pub(super) environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     pub(super) listener: std::os::unix::net::UnixListener,
@@ -86,25 +87,25 @@ pub(super) struct Start<'a> {
 }
 
 /// The parts that the owning task needs.
-pub(super) struct Owned {
-    guard: Guard,
+pub(super) struct ProcessOwner {
+    guard: GuardHandle,
     process: ServerProcess,
     /// Both are read to their end: a full pipe would stop the agent.
     output: [ServerStderr; 2],
     redactor: Arc<Redactor>,
-    orders: mpsc::Receiver<Order>,
-    ended: watch::Sender<Option<End>>,
+    commands: mpsc::Receiver<ProcessCommand>,
+    ended: watch::Sender<Option<ProcessEnd>>,
 }
 
 /// Starts the process; it has not confined itself yet when this returns. The second part is to be run by a task.
-pub(super) async fn start(
-    start: Start<'_>,
+pub(super) async fn start_process(
+    start: ProcessStart<'_>,
     api: AgentApi,
-) -> Result<(Running, Owned), RuntimeError> {
-    let no_start = |error: &dyn std::fmt::Display| RuntimeError::NoStart(error.to_string());
+) -> Result<(RunningAgent, ProcessOwner), RuntimeError> {
+    let no_start = |error: &dyn std::fmt::Display| RuntimeError::StartFailed(error.to_string());
     let plan = serde_json::to_string(&start.decided.plan).map_err(|error| no_start(&error))?;
     let name = ServerName::new(start.launch.tenant.as_str());
-    let guard = Guard::new(start.launcher.clone()).holding(start.lock);
+    let guard = GuardHandle::new(start.launcher.clone()).with_held_file(start.lock);
     let request = SpawnRequest {
         server: name.clone(),
         program: start.launcher.path.clone(),
@@ -114,18 +115,18 @@ pub(super) async fn start(
         // The launcher confines itself: it has more to do than a server, and some of it as another user.
         sandbox: None,
     };
-    let handed = super::environment::keys(start.launch)
+    let handed = super::environment::agent_keys(start.launch)
         .into_file()
-        .and_then(|keys| handover::send(start.listener.as_fd(), &keys))
+        .and_then(|keys| handover::send_files(start.listener.as_fd(), &keys))
         .map_err(|error| no_start(&error))?;
     let child = guard
-        .spawn_on(request, handed.as_fd())
+        .spawn_with_stdin(request, handed.as_fd())
         .await
         .map_err(|error| no_start(&error))?;
     let root = guard
         .pid()
         .ok_or_else(|| no_start(&"its guard has ended"))?;
-    let Child {
+    let SpawnedServer {
         stdout,
         stderr,
         process,
@@ -140,45 +141,45 @@ pub(super) async fn start(
         let redactor = Arc::clone(&redactor);
         start.log.drain(&name, pid, "agent", redactor, pipe)
     });
-    let (order, orders) = mpsc::channel(ORDERS);
+    let (order, orders) = mpsc::channel(COMMAND_QUEUE);
     let (end, ended) = watch::channel(None);
-    let running = Running {
+    let running = RunningAgent {
         api,
         pid,
         start_time: process.start_time(),
         root,
-        bounds: start.decided.is_watched.then_some(Bounds {
+        bounds: start.decided.is_watched.then_some(ResourceBounds {
             memory: start.launch.limits.memory_bytes,
             niceness: start.decided.plan.niceness,
         }),
-        orders: order,
+        commands: order,
         ended,
     };
-    let owned = Owned {
+    let owned = ProcessOwner {
         guard,
         process,
         output,
         redactor,
-        orders,
+        commands: orders,
         ended: end,
     };
     Ok((running, owned))
 }
 
-impl Running {
+impl RunningAgent {
     /// Why it has ended, if it has.
-    pub(super) fn end(&self) -> Option<End> {
+    pub(super) fn end(&self) -> Option<ProcessEnd> {
         self.ended.borrow().clone()
     }
 
     /// Waits for its end, and returns why.
-    pub(super) async fn ended(&self) -> End {
+    pub(super) async fn wait_for_end(&self) -> ProcessEnd {
         let mut ended = self.ended.clone();
         let end = ended.wait_for(Option::is_some).await;
         end.ok()
             .and_then(|end| end.clone())
             // The Hub let go of it.
-            .unwrap_or(End::Ordered)
+            .unwrap_or(ProcessEnd::Stopped)
     }
 
     /// Whether its process is gone, which may be known before its end has been looked into.
@@ -189,24 +190,24 @@ impl Running {
     /// Stops it and waits until nothing of it is left.
     pub(super) async fn stop(&self, patience: Duration) {
         let (done, stopped) = oneshot::channel();
-        let order = Order::Stop { patience, done };
-        if self.orders.send(order).await.is_ok() {
+        let order = ProcessCommand::Stop { patience, done };
+        if self.commands.send(order).await.is_ok() {
             let _ = stopped.await;
         }
-        self.ended().await;
+        self.wait_for_end().await;
     }
 
     /// Ends it at once.
-    pub(super) fn kill(&self, death: Death) {
+    pub(super) fn kill(&self, death: AgentExit) {
         // A full queue holds commands to end already.
-        let _ = self.orders.try_send(Order::Kill(death));
+        let _ = self.commands.try_send(ProcessCommand::Kill(death));
     }
 }
 
-impl Owned {
+impl ProcessOwner {
     /// Waits for the end of the process or for an order to end it, and cleans up. `hit_memory_limit` tells whether the
     /// kernel ended it for its memory.
-    pub(super) async fn own(
+    pub(super) async fn supervise(
         mut self,
         hit_memory_limit: impl Fn() -> bool,
         clean_up: impl FnOnce(),
@@ -216,20 +217,20 @@ impl Owned {
             biased;
             exit = self.process.exited() => {
                 let cause = cause(exit, &hit_memory_limit);
-                let details = self.last_words().await;
-                (End::Died(Death { cause, details }), None)
+                let details = self.last_stderr_lines().await;
+                (ProcessEnd::Died(AgentExit { cause, details }), None)
             }
-            order = self.orders.recv() => match order {
-                Some(Order::Stop { patience, done }) => {
-                    self.ask_to_leave(patience).await;
-                    (End::Ordered, Some(done))
+            order = self.commands.recv() => match order {
+                Some(ProcessCommand::Stop { patience, done }) => {
+                    self.request_exit(patience).await;
+                    (ProcessEnd::Stopped, Some(done))
                 }
-                Some(Order::Kill(death)) => {
-                    self.signal(rustix::process::Signal::KILL);
-                    (End::Died(death), None)
+                Some(ProcessCommand::Kill(death)) => {
+                    self.send_signal(rustix::process::Signal::KILL);
+                    (ProcessEnd::Died(death), None)
                 }
                 // The Hub let go of it.
-                None => (End::Ordered, None),
+                None => (ProcessEnd::Stopped, None),
             },
         };
         if let Err(error) = self.process.stop().await {
@@ -243,12 +244,12 @@ impl Owned {
         }
     }
 
-    async fn ask_to_leave(&mut self, patience: Duration) {
-        self.signal(rustix::process::Signal::TERM);
+    async fn request_exit(&mut self, patience: Duration) {
+        self.send_signal(rustix::process::Signal::TERM);
         let _ = timeout(patience, self.process.exited()).await;
     }
 
-    fn signal(&self, signal: rustix::process::Signal) {
+    fn send_signal(&self, signal: rustix::process::Signal) {
         let pid = self.process.pid();
         let is_it = hermes_mcp::process::may_be_running(pid, self.process.start_time());
         let pid = i32::try_from(pid)
@@ -260,21 +261,21 @@ impl Owned {
     }
 
     /// Its last lines of stderr.
-    async fn last_words(&mut self) -> String {
+    async fn last_stderr_lines(&mut self) -> String {
         let [stderr, _] = &mut self.output;
-        stderr.settle().await;
+        stderr.wait_for_end().await;
         let lines = stderr.tail();
-        let last = lines.len().saturating_sub(LAST_LINES);
+        let last = lines.len().saturating_sub(MAX_STDERR_LINES);
         let words = lines[last..].join(" / ");
         self.redactor.redact(&words).into_owned()
     }
 }
 
-fn cause(exit: Exit, hit_memory_limit: impl Fn() -> bool) -> DeathCause {
+fn cause(exit: ServerExit, hit_memory_limit: impl Fn() -> bool) -> ExitCause {
     match exit {
-        Exit::Signal(9) if hit_memory_limit() => DeathCause::MemoryLimit,
-        Exit::Code(code) => DeathCause::Exit(code),
-        Exit::Signal(signal) => DeathCause::Signal(signal),
-        Exit::Unknown => DeathCause::Unknown,
+        ServerExit::Signal(9) if hit_memory_limit() => ExitCause::MemoryLimit,
+        ServerExit::Code(code) => ExitCause::Exit(code),
+        ServerExit::Signal(signal) => ExitCause::Signal(signal),
+        ServerExit::Unknown => ExitCause::Unknown,
     }
 }

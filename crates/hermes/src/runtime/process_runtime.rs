@@ -14,8 +14,8 @@ use futures::stream::BoxStream;
 use hermes_hub::{
     RunId, TenantId,
     runtime::{
-        AgentEvent, AgentRun, Confinement, Decision, Directives, Errand, Launch, Life, Runtime,
-        RuntimeError,
+        AgentEvent, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
+        ProcessStatus, RunInput, Runtime, RuntimeError,
     },
 };
 use hermes_mcp::process::{GuardProgram, StderrLog};
@@ -24,30 +24,30 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     api::AgentApi,
-    environment::{self, Surroundings},
-    isolation::{Isolation, Means, Mode, Place, decide},
-    plan::Rights,
-    process::{self, End, Running, Start},
-    socket::{Callers, Sockets},
-    users::{self, Users},
+    environment::{self, LaunchEnv},
+    isolation::{ConfinementMode, Isolation, IsolationSupport, LaunchPaths, decide_isolation},
+    plan::ProcessRights,
+    process::{self, ProcessEnd, ProcessStart, RunningAgent},
+    socket::{AgentSockets, SocketCallers},
+    users::{self, TenantUsers},
     watch,
 };
 
 /// Timeout of an agent's first reply.
-const START_PATIENCE: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Timeout for processes of a killed Hub to end; its guard needs three seconds at most.
-const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(15);
+const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long it may take until the end of a process that is gone has been looked into.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Poll interval of a predecessor's lock.
-const LOCK_ROUND: Duration = Duration::from_millis(20);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a runtime is made with.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct ProcessRuntimeSetup {
     /// Where the Hub keeps its data.
     pub data_dir: PathBuf,
     /// This program, which is guard, launcher and agent.
@@ -59,12 +59,12 @@ pub struct Setup {
     /// What the operator wants.
     pub isolation: Isolation,
     /// What the machine has.
-    pub means: Means,
+    pub support: IsolationSupport,
     /// Where the Hub's private routes are, if it has any.
     pub hub_socket: Option<PathBuf>,
 }
 
-impl Setup {
+impl ProcessRuntimeSetup {
     /// The usual one: agents are `gateway run` of the program that runs now.
     pub fn new(data_dir: PathBuf, isolation: Isolation) -> io::Result<Self> {
         let program = std::env::current_exe()?;
@@ -74,17 +74,17 @@ impl Setup {
             program,
             agent_arguments: ["gateway", "run"].map(str::to_owned).to_vec(),
             isolation,
-            means: Means::of_this_machine(),
+            support: IsolationSupport::detect(),
             hub_socket: None,
         })
     }
 
     /// Whose processes ask the Hub.
-    pub fn callers(&self) -> Callers {
-        if self.means.is_root && self.isolation.mode != Mode::Off {
-            Callers::OtherUsers
+    pub fn callers(&self) -> SocketCallers {
+        if self.support.is_root && self.isolation.mode != ConfinementMode::Off {
+            SocketCallers::OtherUsers
         } else {
-            Callers::SameUser
+            SocketCallers::SameUser
         }
     }
 }
@@ -92,49 +92,49 @@ impl Setup {
 /// Gives each tenant a process.
 #[derive(Debug)]
 pub struct ProcessRuntime {
-    setup: Setup,
+    setup: ProcessRuntimeSetup,
     launcher: GuardProgram,
-    surroundings: Surroundings,
-    agents: Arc<Agents>,
-    users: Users,
-    sockets: Arc<Sockets>,
+    launch_env: LaunchEnv,
+    agents: Arc<AgentTable>,
+    users: TenantUsers,
+    sockets: Arc<AgentSockets>,
     log: StderrLog,
     tasks: TaskTracker,
 }
 
 /// The running agents, by tenant.
 #[derive(Debug, Default)]
-pub(super) struct Agents(Mutex<HashMap<TenantId, Agent>>);
+pub(super) struct AgentTable(Mutex<HashMap<TenantId, TenantAgent>>);
 
 #[derive(Debug, Clone)]
-struct Agent {
+struct TenantAgent {
     /// Serialises starts and stops of a tenant.
-    turn: Arc<Semaphore>,
-    running: Option<Running>,
+    start_stop_permit: Arc<Semaphore>,
+    running: Option<RunningAgent>,
     /// Whether its unexpected end was reported.
-    is_end_told: bool,
+    is_end_reported: bool,
     confinement: Vec<Confinement>,
 }
 
-impl Agents {
+impl AgentTable {
     /// All that have not ended.
-    pub(super) fn running(&self) -> Vec<Running> {
+    pub(super) fn running(&self) -> Vec<RunningAgent> {
         let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let running = agents.values().filter_map(|agent| agent.running.clone());
         running.filter(|running| running.end().is_none()).collect()
     }
 
-    fn with<T>(&self, tenant: &TenantId, act: impl FnOnce(&mut Agent) -> T) -> T {
+    fn with<T>(&self, tenant: &TenantId, act: impl FnOnce(&mut TenantAgent) -> T) -> T {
         let mut agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        act(agents.entry(tenant.clone()).or_insert_with(|| Agent {
-            turn: Arc::new(Semaphore::new(1)),
+        act(agents.entry(tenant.clone()).or_insert_with(|| TenantAgent {
+            start_stop_permit: Arc::new(Semaphore::new(1)),
             running: None,
-            is_end_told: false,
+            is_end_reported: false,
             confinement: Vec::new(),
         }))
     }
 
-    fn get(&self, tenant: &TenantId) -> Option<Agent> {
+    fn get(&self, tenant: &TenantId) -> Option<TenantAgent> {
         let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         agents.get(tenant).cloned()
     }
@@ -142,23 +142,23 @@ impl Agents {
 
 impl ProcessRuntime {
     /// Makes the directories it needs. Call it inside a tokio runtime.
-    pub fn new(setup: Setup) -> io::Result<Self> {
-        let sockets = Sockets::in_directory(setup.data_dir.join("run"))?;
+    pub fn new(setup: ProcessRuntimeSetup) -> io::Result<Self> {
+        let sockets = AgentSockets::in_directory(setup.data_dir.join("run"))?;
         let tasks = TaskTracker::new();
-        let agents = Arc::new(Agents::default());
-        tasks.spawn(watch::watch(Arc::downgrade(&agents)));
+        let agents = Arc::new(AgentTable::default());
+        tasks.spawn(watch::watch_tenants(Arc::downgrade(&agents)));
         Ok(Self {
             launcher: GuardProgram {
                 path: setup.program.clone(),
                 args: vec![crate::GUARD_ARGUMENT.into()],
             },
-            surroundings: Surroundings {
+            launch_env: LaunchEnv {
                 path: std::env::var_os("PATH"),
                 language: std::env::var_os("LANG"),
                 hub_socket: setup.hub_socket.clone(),
             },
             agents,
-            users: Users::new(
+            users: TenantUsers::new(
                 setup.data_dir.join("users.json"),
                 setup.isolation.users.clone(),
             ),
@@ -175,40 +175,43 @@ impl ProcessRuntime {
         futures::future::join_all(running.iter().map(|running| running.stop(patience))).await;
     }
 
-    async fn launch(&self, launch: &Launch) -> Result<(Running, Vec<Confinement>), RuntimeError> {
+    async fn launch(
+        &self,
+        launch: &AgentLaunch,
+    ) -> Result<(RunningAgent, Vec<Confinement>), RuntimeError> {
         let no_start = |what: &str, error: &dyn std::fmt::Display| {
-            RuntimeError::NoStart(format!("{what}: {error}"))
+            RuntimeError::StartFailed(format!("{what}: {error}"))
         };
         if !launch.home.is_dir() {
-            return Err(RuntimeError::NoStart("its home is missing".into()));
+            return Err(RuntimeError::StartFailed("its home is missing".into()));
         }
         let lock = self
-            .outlive_predecessor(&launch.tenant)
+            .wait_for_predecessor(&launch.tenant)
             .await
             .map_err(|error| no_start("the lock of its processes", &error))?;
         for directory in environment::directories(&launch.home) {
             fs::create_dir_all(&directory).map_err(|error| no_start("its home", &error))?;
         }
         let sockets: Vec<PathBuf> = self.setup.hub_socket.iter().cloned().collect();
-        let place = Place {
+        let place = LaunchPaths {
             program: &self.setup.agent,
             arguments: &self.setup.agent_arguments,
             data_dir: &self.setup.data_dir,
             sockets: &sockets,
             users: &self.users,
         };
-        let decided = decide(&self.setup.isolation, &self.setup.means, launch, &place)?;
-        if let Rights::Own(user) = decided.plan.rights {
+        let decided = decide_isolation(&self.setup.isolation, &self.setup.support, launch, &place)?;
+        if let ProcessRights::Own(user) = decided.plan.rights {
             let home = launch.home.clone();
             // What the Hub wrote while the tenant slept belongs to the Hub's user.
-            let given = tokio::task::spawn_blocking(move || users::give(&home, user)).await;
+            let given = tokio::task::spawn_blocking(move || users::chown_tree(&home, user)).await;
             given
                 .map_err(|error| no_start("its home", &error))?
                 .map_err(|error| no_start("its home", &error))?;
         }
-        let is_off = self.setup.isolation.mode == Mode::Off;
+        let is_off = self.setup.isolation.mode == ConfinementMode::Off;
         let read_paths = &self.setup.isolation.read_paths;
-        let mut environment = self.surroundings.environment(launch, |path| {
+        let mut environment = self.launch_env.variables(launch, |path| {
             is_off || environment::is_readable(path, read_paths)
         });
         if decided.confines_commands {
@@ -219,7 +222,7 @@ impl ProcessRuntime {
             .listen(&launch.tenant)
             .map_err(|error| no_start("its socket", &error))?;
         let api = AgentApi::new(&path, launch.runtime_key.clone())?;
-        let start = Start {
+        let start = ProcessStart {
             launch,
             decided: &decided,
             launcher: &self.launcher,
@@ -228,9 +231,9 @@ impl ProcessRuntime {
             lock,
             log: &self.log,
         };
-        let (running, owned) = process::start(start, api).await?;
+        let (running, owned) = process::start_process(start, api).await?;
         let (tenant, sockets) = (launch.tenant.clone(), Arc::clone(&self.sockets));
-        let groups = self.setup.means.cgroups.clone();
+        let groups = self.setup.support.cgroups.clone();
         let hit_memory_limit = {
             let (groups, tenant) = (groups.clone(), tenant.clone());
             move || {
@@ -238,13 +241,13 @@ impl ProcessRuntime {
                 groups.is_some_and(|groups| groups.has_hit_memory_limit(&tenant))
             }
         };
-        self.tasks.spawn(owned.own(hit_memory_limit, move || {
+        self.tasks.spawn(owned.supervise(hit_memory_limit, move || {
             sockets.remove(&tenant);
             if let Some(groups) = groups {
                 groups.remove(&tenant);
             }
         }));
-        if let Err(error) = first_words(&running, launch).await {
+        if let Err(error) = wait_until_ready(&running, launch).await {
             running.stop(Duration::ZERO).await;
             return Err(error);
         }
@@ -252,17 +255,17 @@ impl ProcessRuntime {
     }
 
     /// A Hub that was killed leaves processes for a few seconds, and one home must not have two agents.
-    async fn outlive_predecessor(&self, tenant: &TenantId) -> io::Result<File> {
+    async fn wait_for_predecessor(&self, tenant: &TenantId) -> io::Result<File> {
         let lock = File::options()
             .create(true)
             .append(true)
             .open(self.sockets.lock_file(tenant))?;
-        let deadline = Instant::now() + PREDECESSOR_PATIENCE;
+        let deadline = Instant::now() + PREDECESSOR_TIMEOUT;
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(lock),
                 Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    tokio::time::sleep(LOCK_ROUND).await;
+                    tokio::time::sleep(LOCK_POLL_INTERVAL).await;
                 }
                 Err(fs::TryLockError::WouldBlock) => {
                     return Err(io::Error::other("processes from before are still there"));
@@ -285,53 +288,62 @@ impl ProcessRuntime {
 }
 
 /// The agent answers and has the Hub's settings, or it has not started. Connections wait in the socket until then.
-async fn first_words(running: &Running, launch: &Launch) -> Result<(), RuntimeError> {
+async fn wait_until_ready(
+    running: &RunningAgent,
+    launch: &AgentLaunch,
+) -> Result<(), RuntimeError> {
     let settle = async {
-        running.api.health(START_PATIENCE).await?;
-        running.api.apply(&launch.directives).await
+        running.api.check_health(START_TIMEOUT).await?;
+        running.api.apply_directives(&launch.directives).await
     };
     tokio::select! {
-        settled = settle => settled.map_err(|error| RuntimeError::NoStart(error.to_string())),
-        end = running.ended() => Err(RuntimeError::NoStart(end.to_string())),
+        settled = settle => settled.map_err(|error| RuntimeError::StartFailed(error.to_string())),
+        end = running.wait_for_end() => Err(RuntimeError::StartFailed(end.to_string())),
     }
 }
 
 #[async_trait]
 impl Runtime for ProcessRuntime {
-    async fn start(&self, launch: Launch) -> Result<Vec<Confinement>, RuntimeError> {
+    async fn start(&self, launch: AgentLaunch) -> Result<Vec<Confinement>, RuntimeError> {
         let turn = self
             .agents
-            .with(&launch.tenant, |agent| Arc::clone(&agent.turn));
+            .with(&launch.tenant, |agent| Arc::clone(&agent.start_stop_permit));
         let _turn = turn.acquire_owned().await;
-        let Agent {
+        let TenantAgent {
             running,
             confinement,
             ..
         } = self.agents.with(&launch.tenant, |agent| agent.clone());
         if let Some(running) = running {
-            let is_well = running.end().is_none() && running.api.is_well().await;
-            if is_well && running.api.apply(&launch.directives).await.is_ok() {
+            let is_well = running.end().is_none() && running.api.is_healthy().await;
+            if is_well
+                && running
+                    .api
+                    .apply_directives(&launch.directives)
+                    .await
+                    .is_ok()
+            {
                 return Ok(confinement);
             }
             if running.is_gone() {
                 // Its owner is about to find out why.
-                let _ = tokio::time::timeout(END_TIMEOUT, running.ended()).await;
+                let _ = tokio::time::timeout(END_TIMEOUT, running.wait_for_end()).await;
             }
             // It has ended, or it hangs, or it would go on with what holds no more.
             running.stop(Duration::ZERO).await;
             let is_told = self.agents.with(&launch.tenant, |agent| {
                 agent.running = None;
-                agent.is_end_told
+                agent.is_end_reported
             });
             // Whoever starts it has to know, and may want to wait before the next start.
-            if let Some(End::Died(death)) = running.end().filter(|_| !is_told) {
-                return Err(RuntimeError::Died(death));
+            if let Some(ProcessEnd::Died(death)) = running.end().filter(|_| !is_told) {
+                return Err(RuntimeError::Exited(death));
             }
         }
         let (running, confinement) = self.launch(&launch).await?;
         self.agents.with(&launch.tenant, |agent| {
             agent.running = Some(running);
-            agent.is_end_told = false;
+            agent.is_end_reported = false;
             agent.confinement.clone_from(&confinement);
         });
         Ok(confinement)
@@ -341,7 +353,7 @@ impl Runtime for ProcessRuntime {
         let Some(agent) = self.agents.get(tenant) else {
             return;
         };
-        let _turn = agent.turn.acquire_owned().await;
+        let _turn = agent.start_stop_permit.acquire_owned().await;
         let running = self.agents.get(tenant).and_then(|agent| agent.running);
         if let Some(running) = running {
             running.stop(patience).await;
@@ -349,25 +361,26 @@ impl Runtime for ProcessRuntime {
         self.agents.with(tenant, |agent| agent.running = None);
     }
 
-    async fn life(&self, tenant: &TenantId) -> Life {
+    async fn status(&self, tenant: &TenantId) -> ProcessStatus {
         let running = self.agents.get(tenant).and_then(|agent| agent.running);
         match running {
-            None => Life::Stopped,
+            None => ProcessStatus::Stopped,
             Some(running) => match running.end() {
-                None => Life::Running {
+                None => ProcessStatus::Running {
                     pid: Some(running.pid),
                 },
-                Some(End::Ordered) => Life::Stopped,
-                Some(End::Died(death)) => {
-                    self.agents.with(tenant, |agent| agent.is_end_told = true);
-                    Life::Ended(death)
+                Some(ProcessEnd::Stopped) => ProcessStatus::Stopped,
+                Some(ProcessEnd::Died(death)) => {
+                    self.agents
+                        .with(tenant, |agent| agent.is_end_reported = true);
+                    ProcessStatus::Exited(death)
                 }
             },
         }
     }
 
     async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError> {
-        self.api(tenant)?.apply(directives).await
+        self.api(tenant)?.apply_directives(directives).await
     }
 
     async fn run(
@@ -375,15 +388,15 @@ impl Runtime for ProcessRuntime {
         tenant: &TenantId,
         run: &RunId,
         attempt: u32,
-        errand: &Errand,
-    ) -> Result<AgentRun, RuntimeError> {
-        self.api(tenant)?.run(run, attempt, errand).await
+        errand: &RunInput,
+    ) -> Result<AgentRunId, RuntimeError> {
+        self.api(tenant)?.start_run(run, attempt, errand).await
     }
 
     async fn events(
         &self,
         tenant: &TenantId,
-        run: &AgentRun,
+        run: &AgentRunId,
         after: u64,
     ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
         self.api(tenant)?.events(run, after).await
@@ -392,13 +405,13 @@ impl Runtime for ProcessRuntime {
     async fn decide(
         &self,
         tenant: &TenantId,
-        run: &AgentRun,
-        decision: &Decision,
+        run: &AgentRunId,
+        decision: &ApprovalDecision,
     ) -> Result<(), RuntimeError> {
-        self.api(tenant)?.decide(run, decision).await
+        self.api(tenant)?.send_decision(run, decision).await
     }
 
-    async fn stop_run(&self, tenant: &TenantId, run: &AgentRun) -> Result<(), RuntimeError> {
+    async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError> {
         self.api(tenant)?.stop_run(run).await
     }
 }

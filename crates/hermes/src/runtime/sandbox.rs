@@ -4,55 +4,59 @@
 //! leave open.
 
 #[cfg(target_os = "linux")]
-pub(super) use self::linux::prepare;
+pub(super) use self::linux::prepare_sandbox;
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use self::elsewhere::prepare;
+pub(super) use self::elsewhere::prepare_sandbox;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use hermes_mcp::sandbox::{Filter, Network, Rules, SandboxError, UnixSockets};
+    use hermes_mcp::sandbox::{
+        LandlockRules, NetworkAccess, SandboxError, SyscallFilter, UnixSocketAccess,
+    };
 
-    use crate::runtime::plan::{Plan, Sandbox};
+    use crate::runtime::plan::{LaunchPlan, TenantSandboxPlan};
 
     /// What is ready to be entered, as far as the plan has it.
-    pub(in crate::runtime) struct Prepared {
-        rules: Option<Rules>,
-        filter: Option<Filter>,
+    pub(in crate::runtime) struct PreparedTenantSandbox {
+        rules: Option<LandlockRules>,
+        filter: Option<SyscallFilter>,
     }
 
     /// Opens what is to be reachable. This comes before the change of user, who could not see some of it.
-    pub(in crate::runtime) fn prepare(plan: &Plan) -> Result<Prepared, SandboxError> {
+    pub(in crate::runtime) fn prepare_sandbox(
+        plan: &LaunchPlan,
+    ) -> Result<PreparedTenantSandbox, SandboxError> {
         let filter = plan
             .filters_calls
-            .then(|| Filter::new(Network::Allowed, UnixSockets::Allowed));
-        Ok(Prepared {
+            .then(|| SyscallFilter::new(NetworkAccess::Allowed, UnixSocketAccess::Allowed));
+        Ok(PreparedTenantSandbox {
             rules: rules(plan)?,
             filter: filter.transpose()?,
         })
     }
 
-    fn rules(plan: &Plan) -> Result<Option<Rules>, SandboxError> {
-        let Some(Sandbox { readable, sockets }) = &plan.sandbox else {
+    fn rules(plan: &LaunchPlan) -> Result<Option<LandlockRules>, SandboxError> {
+        let Some(TenantSandboxPlan { readable, sockets }) = &plan.sandbox else {
             return Ok(None);
         };
-        let mut rules = Rules::new(Network::Allowed)?
-            .write(&plan.home)?
-            .read(&plan.program)?;
+        let mut rules = LandlockRules::new(NetworkAccess::Allowed)?
+            .allow_write(&plan.home)?
+            .allow_read(&plan.program)?;
         for path in readable {
-            rules = rules.read(path)?;
+            rules = rules.allow_read(path)?;
         }
         for path in sockets {
-            rules = rules.connect(path)?;
+            rules = rules.allow_connect(path)?;
         }
         Ok(Some(rules))
     }
 
-    impl Prepared {
+    impl PreparedTenantSandbox {
         /// Puts all of it in force, for good.
         pub(in crate::runtime) fn enter(self) -> Result<(), SandboxError> {
-            self.rules.map_or(Ok(()), Rules::enter)?;
-            self.filter.map_or(Ok(()), Filter::enter)
+            self.rules.map_or(Ok(()), LandlockRules::enter)?;
+            self.filter.map_or(Ok(()), SyscallFilter::enter)
         }
     }
 }
@@ -61,15 +65,17 @@ mod linux {
 mod elsewhere {
     use hermes_mcp::sandbox::SandboxError;
 
-    use crate::runtime::plan::Plan;
+    use crate::runtime::plan::LaunchPlan;
 
-    pub(in crate::runtime) struct Prepared;
+    pub(in crate::runtime) struct PreparedTenantSandbox;
 
-    pub(in crate::runtime) fn prepare(_: &Plan) -> Result<Prepared, SandboxError> {
-        Ok(Prepared)
+    pub(in crate::runtime) fn prepare_sandbox(
+        _: &LaunchPlan,
+    ) -> Result<PreparedTenantSandbox, SandboxError> {
+        Ok(PreparedTenantSandbox)
     }
 
-    impl Prepared {
+    impl PreparedTenantSandbox {
         pub(in crate::runtime) fn enter(self) -> Result<(), SandboxError> {
             Ok(())
         }

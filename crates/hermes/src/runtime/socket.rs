@@ -13,7 +13,7 @@ use hermes_hub::TenantId;
 
 /// The directory of the sockets.
 #[derive(Debug)]
-pub(super) struct Sockets {
+pub(super) struct AgentSockets {
     directory: PathBuf,
     /// Keeps the directory open, so that sockets can be named by way of its descriptor: the path of a socket must be
     /// shorter than 108 bytes, however deep the data lies.
@@ -21,7 +21,7 @@ pub(super) struct Sockets {
     handle: fs::File,
 }
 
-impl Sockets {
+impl AgentSockets {
     /// Makes the directory if it is missing.
     pub(super) fn in_directory(directory: PathBuf) -> io::Result<Self> {
         fs::DirBuilder::new()
@@ -37,7 +37,7 @@ impl Sockets {
 
     /// Listens for a tenant's agent, and returns where.
     pub(super) fn listen(&self, tenant: &TenantId) -> io::Result<(UnixListener, PathBuf)> {
-        self.bind(&name(tenant))
+        self.bind(&socket_name(tenant))
     }
 
     fn bind(&self, name: &str) -> io::Result<(UnixListener, PathBuf)> {
@@ -50,7 +50,7 @@ impl Sockets {
 
     /// Removes what is left of a tenant's socket.
     pub(super) fn remove(&self, tenant: &TenantId) {
-        let _ = fs::remove_file(self.directory.join(name(tenant)));
+        let _ = fs::remove_file(self.directory.join(socket_name(tenant)));
     }
 
     /// A file beside the socket.
@@ -72,7 +72,7 @@ impl Sockets {
 
 /// Who else may come to the Hub's private routes. The runtime key decides what they get there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Callers {
+pub enum SocketCallers {
     /// Processes of the Hub's own user.
     SameUser,
     /// Those of other users too: each tenant has one.
@@ -81,23 +81,26 @@ pub enum Callers {
 
 /// Listens for what tenants ask of the Hub, and returns where. The socket lies apart from those of agents, which no tenant
 /// may reach.
-pub fn private_routes(data_dir: &Path, callers: Callers) -> io::Result<(UnixListener, PathBuf)> {
+pub fn listen_private_routes(
+    data_dir: &Path,
+    callers: SocketCallers,
+) -> io::Result<(UnixListener, PathBuf)> {
     let directory = data_dir.join("internal");
-    let sockets = Sockets::in_directory(directory.clone())?;
-    let (listener, _) = sockets.bind(PRIVATE)?;
+    let sockets = AgentSockets::in_directory(directory.clone())?;
+    let (listener, _) = sockets.bind(PRIVATE_SOCKET)?;
     let (way, socket) = match callers {
-        Callers::SameUser => (0o700, 0o600),
-        Callers::OtherUsers => (0o711, 0o666),
+        SocketCallers::SameUser => (0o700, 0o600),
+        SocketCallers::OtherUsers => (0o711, 0o666),
     };
-    let path = directory.join(PRIVATE);
+    let path = directory.join(PRIVATE_SOCKET);
     fs::set_permissions(&directory, fs::Permissions::from_mode(way))?;
     fs::set_permissions(&path, fs::Permissions::from_mode(socket))?;
     Ok((listener, path))
 }
 
-const PRIVATE: &str = "hub.sock";
+const PRIVATE_SOCKET: &str = "hub.sock";
 
-fn name(tenant: &TenantId) -> String {
+fn socket_name(tenant: &TenantId) -> String {
     format!("{tenant}.sock")
 }
 
@@ -112,7 +115,7 @@ mod tests {
     fn a_deep_directory_and_a_long_name_are_no_obstacle() {
         let directory = tempfile::tempdir().unwrap();
         let deep = directory.path().join("d".repeat(100)).join("e".repeat(100));
-        let sockets = Sockets::in_directory(deep.clone()).unwrap();
+        let sockets = AgentSockets::in_directory(deep.clone()).unwrap();
         let tenant = TenantId::parse(&"t".repeat(64)).unwrap();
         let (_listener, path) = sockets.listen(&tenant).unwrap();
         UnixStream::connect(path).unwrap();
@@ -123,7 +126,7 @@ mod tests {
     #[test]
     fn a_socket_that_was_left_behind_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        let sockets = Sockets::in_directory(directory.path().join("run")).unwrap();
+        let sockets = AgentSockets::in_directory(directory.path().join("run")).unwrap();
         let tenant = TenantId::parse("a").unwrap();
         drop(sockets.listen(&tenant).unwrap());
         let (_listener, path) = sockets.listen(&tenant).unwrap();

@@ -16,26 +16,29 @@ use hermes_hub::TenantId;
 
 /// Who has which number.
 #[derive(Debug)]
-pub(super) struct Users {
+pub(super) struct TenantUsers {
     file: PathBuf,
     range: RangeInclusive<u32>,
     /// Held while the file is read and replaced.
-    turn: Mutex<()>,
+    file_lock: Mutex<()>,
 }
 
-impl Users {
+impl TenantUsers {
     /// Numbers of this range, written down in that file.
     pub(super) fn new(file: PathBuf, range: RangeInclusive<u32>) -> Self {
         Self {
             file,
             range,
-            turn: Mutex::new(()),
+            file_lock: Mutex::new(()),
         }
     }
 
     /// The number of a tenant; the next free one if it has none yet.
-    pub(super) fn of(&self, tenant: &TenantId) -> io::Result<u32> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn assign_user(&self, tenant: &TenantId) -> io::Result<u32> {
+        let _turn = self
+            .file_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut known: BTreeMap<String, u32> = match fs::read(&self.file) {
             Ok(text) => serde_json::from_slice(&text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
@@ -65,7 +68,7 @@ impl Users {
 
 /// Gives a home and all in it to a user. Links are not followed, and files that have a second name stay as they are:
 /// that one may lie elsewhere.
-pub(super) fn give(path: &Path, user: u32) -> io::Result<()> {
+pub(super) fn chown_tree(path: &Path, user: u32) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     let may_be_elsewhere = !found.is_dir() && found.nlink() > 1;
     if (found.uid() != user || found.gid() != user) && !may_be_elsewhere {
@@ -73,14 +76,14 @@ pub(super) fn give(path: &Path, user: u32) -> io::Result<()> {
     }
     if found.is_dir() {
         for entry in fs::read_dir(path)? {
-            give(&entry?.path(), user)?;
+            chown_tree(&entry?.path(), user)?;
         }
     }
     Ok(())
 }
 
 /// Lets other users pass through the Hub's own directories above a home, without a look inside.
-pub(super) fn open_the_way(data_dir: &Path, home: &Path) -> io::Result<()> {
+pub(super) fn allow_traversal(data_dir: &Path, home: &Path) -> io::Result<()> {
     for directory in home.ancestors().skip(1) {
         if !directory.starts_with(data_dir) {
             break;
@@ -112,12 +115,12 @@ mod tests {
     fn a_tenant_keeps_its_number_and_no_other_gets_it() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("users.json");
-        let users = Users::new(file.clone(), 5..=6);
-        assert_eq!(users.of(&tenant("a")).unwrap(), 5);
-        assert_eq!(users.of(&tenant("b")).unwrap(), 6);
-        let again = Users::new(file, 5..=6);
-        assert_eq!(again.of(&tenant("a")).unwrap(), 5);
-        let error = again.of(&tenant("c")).unwrap_err().to_string();
+        let users = TenantUsers::new(file.clone(), 5..=6);
+        assert_eq!(users.assign_user(&tenant("a")).unwrap(), 5);
+        assert_eq!(users.assign_user(&tenant("b")).unwrap(), 6);
+        let again = TenantUsers::new(file, 5..=6);
+        assert_eq!(again.assign_user(&tenant("a")).unwrap(), 5);
+        let error = again.assign_user(&tenant("c")).unwrap_err().to_string();
         assert!(error.contains("isolation.uid_range"), "{error}");
     }
 
@@ -130,7 +133,7 @@ mod tests {
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
         let home = closed.join("home");
         assert_eq!(closed_directory(&home), Some(closed.as_path()));
-        open_the_way(&closed, &home).unwrap();
+        allow_traversal(&closed, &home).unwrap();
         assert_eq!(closed_directory(&home), None);
         let mode = fs::metadata(&closed).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o711);

@@ -5,21 +5,21 @@
 
 use std::{sync::Weak, time::Duration};
 
-use hermes_hub::runtime::{Death, DeathCause};
+use hermes_hub::runtime::{AgentExit, ExitCause};
 use hermes_mcp::process::trees;
 use tokio::time::MissedTickBehavior;
 
 use super::{
     niceness,
-    process::{Bounds, Running},
-    process_runtime::Agents,
+    process::{ResourceBounds, RunningAgent},
+    process_runtime::AgentTable,
 };
 
-const PERIOD: Duration = Duration::from_secs(1);
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches until nobody needs the agents any more.
-pub(super) async fn watch(agents: Weak<Agents>) {
-    let mut seconds = tokio::time::interval(PERIOD);
+pub(super) async fn watch_tenants(agents: Weak<AgentTable>) {
+    let mut seconds = tokio::time::interval(WATCH_INTERVAL);
     // A machine that could not keep up is not helped by looking more often.
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -27,7 +27,7 @@ pub(super) async fn watch(agents: Weak<Agents>) {
         let Some(agents) = agents.upgrade() else {
             return;
         };
-        let watched: Vec<(Running, Bounds)> = agents
+        let watched: Vec<(RunningAgent, ResourceBounds)> = agents
             .running()
             .into_iter()
             .filter_map(|running| running.bounds.map(|bounds| (running, bounds)))
@@ -40,15 +40,15 @@ pub(super) async fn watch(agents: Weak<Agents>) {
             .iter()
             .map(|(running, bounds)| (running.root, bounds.niceness))
             .collect();
-        let looked = tokio::task::spawn_blocking(move || look(&tenants)).await;
+        let looked = tokio::task::spawn_blocking(move || measure_tenants(&tenants)).await;
         let sizes = looked.unwrap_or_else(|error| {
             tracing::error!(%error, "measuring the memory of tenants failed");
             Vec::new()
         });
         for ((running, bounds), size) in watched.iter().zip(sizes) {
             if size > bounds.memory {
-                running.kill(Death {
-                    cause: DeathCause::MemoryLimit,
+                running.kill(AgentExit {
+                    cause: ExitCause::MemoryLimit,
                     details: format!(
                         "its processes used {} MiB of memory; the limit is {} MiB",
                         size >> 20,
@@ -61,12 +61,12 @@ pub(super) async fn watch(agents: Weak<Agents>) {
 }
 
 /// Sets the niceness of every session of these tenants; returns the resident bytes of each tenant.
-fn look(tenants: &[(u32, i32)]) -> Vec<u64> {
+fn measure_tenants(tenants: &[(u32, i32)]) -> Vec<u64> {
     let roots: Vec<u32> = tenants.iter().map(|(root, _)| *root).collect();
     let trees = trees(&roots);
     for (tree, (_, niceness)) in trees.iter().zip(tenants) {
         for pid in tree.sessions.values() {
-            niceness::of_session(*pid, *niceness);
+            niceness::set_session_niceness(*pid, *niceness);
         }
     }
     trees.iter().map(|tree| tree.resident_bytes).collect()
@@ -84,7 +84,7 @@ mod tests {
             .arg("60")
             .spawn()
             .unwrap();
-        look(&[(child.id(), 19)]);
+        measure_tenants(&[(child.id(), 19)]);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(group(), before);

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_testkit::model::{Answer, ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use self::corpus::{HONEST, MARK, attacks};
@@ -28,7 +28,7 @@ const PLANTED: [&str; 5] = [
 ];
 
 /// Secrets where a home has them.
-fn plant(home: &Path) {
+fn plant_secrets(home: &Path) {
     fs::create_dir_all(home.join("mcp-tokens")).unwrap();
     fs::create_dir_all(home.join("pairing")).unwrap();
     fs::write(home.join(".env"), "SOME_TOKEN=planted-in-env-file\n").unwrap();
@@ -38,7 +38,7 @@ fn plant(home: &Path) {
 }
 
 /// The files of a home that must stay as they are.
-fn kept(home: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+fn snapshot_files(home: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let files = [
         "config.yaml",
         ".env",
@@ -60,11 +60,11 @@ fn kept(home: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 }
 
 /// A model that runs all these commands, one after the other.
-fn script(commands: &[String]) -> Script {
-    let calls = commands
-        .iter()
-        .map(|command| Answer::call("terminal", &json!({"command": command, "timeout": 20})));
-    Script::new(calls.chain([Answer::text("done")]))
+fn script(commands: &[String]) -> ModelScript {
+    let calls = commands.iter().map(|command| {
+        ScriptedAnswer::call("terminal", &json!({"command": command, "timeout": 20}))
+    });
+    ModelScript::new(calls.chain([ScriptedAnswer::text("done")]))
 }
 
 /// What each command printed, in order.
@@ -102,6 +102,6 @@ fn failures(outputs: &[String]) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn honest() -> Vec<String> {
+fn honest_commands() -> Vec<String> {
     HONEST.iter().map(|line| (*line).to_owned()).collect()
 }

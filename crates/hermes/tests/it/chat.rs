@@ -14,12 +14,12 @@ use std::process::{Child, Stdio};
 
 use hermes_config::Home;
 use hermes_store::{Access, Content, Session, SessionQuery, Store, StoredMessage};
-use hermes_testkit::model::{ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    program::{Hermes, Ran, run},
-    running::wait_until,
+    program::{CommandOutput, Hermes, run},
+    test_home::wait_until,
 };
 
 /// A home whose model is scripted.
@@ -29,12 +29,12 @@ struct Chat {
 }
 
 impl Chat {
-    fn new(script: Script) -> Self {
+    fn new(script: ModelScript) -> Self {
         Self::with_config(script, json!({}))
     }
 
     /// A home with more in its configuration than the model.
-    fn with_config(script: Script, mut config: Value) -> Self {
+    fn with_config(script: ModelScript, mut config: Value) -> Self {
         let model = ModelServer::start(script);
         config["model"] = json!({
             "default": "scripted",
@@ -45,7 +45,7 @@ impl Chat {
         Self { hermes, model }
     }
 
-    fn with_servers(script: Script, servers: &[(&str, Value)]) -> Self {
+    fn with_servers(script: ModelScript, servers: &[(&str, Value)]) -> Self {
         let servers: Map<String, Value> = servers
             .iter()
             .map(|(name, entry)| ((*name).to_owned(), entry.clone()))
@@ -53,12 +53,12 @@ impl Chat {
         Self::with_config(script, json!({ "mcp_servers": servers }))
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    fn run(&self, args: &[&str]) -> CommandOutput {
         self.hermes.run(args)
     }
 
     /// Runs it with further variables.
-    fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+    fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
         let mut command = self.hermes.command(args);
         command.envs(variables.iter().copied());
         run(command, "")
@@ -81,7 +81,7 @@ impl Chat {
     }
 
     /// The messages of a request, without the system prompt.
-    fn asked(&self, request: usize) -> Vec<Value> {
+    fn request_messages(&self, request: usize) -> Vec<Value> {
         let body = &self.model.requests()[request].body;
         let messages = body["messages"].as_array().unwrap().iter();
         messages
@@ -121,7 +121,7 @@ impl Chat {
 
     /// Roles and texts of the only session.
     #[track_caller]
-    fn said(&self) -> Vec<(String, String)> {
+    fn stored_texts(&self) -> Vec<(String, String)> {
         let stored = self.stored();
         assert_eq!(stored.len(), 1, "one session");
         stored[0].1.iter().map(role_and_text).collect()
@@ -135,7 +135,7 @@ fn role_and_text(message: &StoredMessage) -> (String, String) {
 }
 
 #[track_caller]
-fn assert_said(said: &[(String, String)], expected: &[(&str, &str)]) {
+fn assert_messages(said: &[(String, String)], expected: &[(&str, &str)]) {
     let said: Vec<(&str, &str)> = said
         .iter()
         .map(|(role, text)| (role.as_str(), text.as_str()))
@@ -143,9 +143,9 @@ fn assert_said(said: &[(String, String)], expected: &[(&str, &str)]) {
     assert_eq!(said, expected);
 }
 
-fn finish(child: Child) -> Ran {
+fn finish(child: Child) -> CommandOutput {
     let output = child.wait_with_output().unwrap();
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),

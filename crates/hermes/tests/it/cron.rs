@@ -135,7 +135,7 @@ fn a_job_has_what_it_was_given() {
 }
 
 #[test]
-fn what_can_not_work_is_refused() {
+fn what_cannot_work_is_refused() {
     let hermes = filled();
     for (args, part) in [
         (&["whenever", "x"][..], "every 30m"),

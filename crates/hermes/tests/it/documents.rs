@@ -241,8 +241,8 @@ fn the_commands_of_the_original_in_the_guide_are_the_programs_own_list() {
             rows,
             "| `{}` | {} | {} |",
             command.name,
-            command.standing.as_str(),
-            command.here
+            command.support.as_str(),
+            command.replacement
         );
     }
     let text = read(GUIDE);
@@ -339,14 +339,14 @@ fn the_commands_that_the_guide_calls_there_are_commands() {
         .collect();
     let mut there = 0;
     for command in ORIGINAL_COMMANDS {
-        let is_there = command.standing.as_str() == "there";
+        let is_there = command.support.as_str() == "there";
         there += usize::from(is_there);
         assert_eq!(
             verbs.contains(command.name),
             is_there,
             "`hermes {}` is {} in the guide",
             command.name,
-            command.standing.as_str()
+            command.support.as_str()
         );
     }
     assert!(there > 10, "only {there}");

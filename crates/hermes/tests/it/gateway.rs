@@ -12,25 +12,25 @@ use std::{
     time::Duration,
 };
 
-use hermes_testkit::model::{ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer};
 use serde_json::{Value, json};
 
-use crate::running::{Background, PATIENCE, TestHome};
+use crate::test_home::{BackgroundProcess, TIMEOUT, TestHome};
 
 const KEY: &str = "0123456789abcdef";
 
 /// A home that uses a model, and a gateway that works for it.
-struct Place {
+struct GatewayHome {
     home: TestHome,
     model: ModelServer,
 }
 
-impl Place {
-    fn new(script: Script) -> Self {
+impl GatewayHome {
+    fn new(script: ModelScript) -> Self {
         Self::with_more(script, "")
     }
 
-    fn with_more(script: Script, more: &str) -> Self {
+    fn with_more(script: ModelScript, more: &str) -> Self {
         let model = ModelServer::start(script);
         let home = TestHome::with_servers(&[]);
         home.write_config(&format!(
@@ -42,38 +42,38 @@ impl Place {
     }
 
     /// Starts a gateway and waits until its API listens.
-    fn start(&self) -> Gateway {
+    fn start(&self) -> GatewayProcess {
         self.start_with(&["gateway", "run"])
     }
 
-    fn start_with(&self, arguments: &[&str]) -> Gateway {
+    fn start_with(&self, arguments: &[&str]) -> GatewayProcess {
         let mut command = self.home.command(arguments);
         command.env("API_SERVER_KEY", KEY);
-        let mut process = Background::start(command);
+        let mut process = BackgroundProcess::start(command);
         let line = process.wait_for("HTTP API on http://");
         let address = line.split("http://").nth(1).unwrap().trim().to_owned();
-        Gateway { process, address }
+        GatewayProcess { process, address }
     }
 }
 
 /// A gateway and where its API is.
-struct Gateway {
-    process: Background,
+struct GatewayProcess {
+    process: BackgroundProcess,
     address: String,
 }
 
-impl Gateway {
+impl GatewayProcess {
     fn get(&self, path: &str) -> Value {
-        self.ask("GET", path, "", &Value::Null).1
+        self.request("GET", path, "", &Value::Null).1
     }
 
     fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        self.ask("POST", path, "", body)
+        self.request("POST", path, "", body)
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &str, body: &Value) -> (u16, Value) {
+    fn request(&self, method: &str, path: &str, headers: &str, body: &Value) -> (u16, Value) {
         let stream = TcpStream::connect(&self.address).unwrap();
-        ask(stream, method, path, headers, body)
+        send_request(stream, method, path, headers, body)
     }
 
     fn run(&self, body: &Value) -> String {
@@ -86,7 +86,7 @@ impl Gateway {
     fn wait_for(&self, run: &str, status: &str) -> Value {
         let path = format!("/v1/runs/{run}");
         let mut shown = Value::Null;
-        crate::running::wait_until(status, || {
+        crate::test_home::wait_until(status, || {
             shown = self.get(&path);
             shown["status"] == status
         });
@@ -106,7 +106,7 @@ impl Gateway {
 }
 
 /// One request on a connection of its own.
-fn ask(
+fn send_request(
     stream: impl Read + Write,
     method: &str,
     path: &str,

@@ -6,35 +6,35 @@
 )]
 
 mod architecture;
-mod asking;
 mod attacks;
-mod beginning;
 mod chat;
+mod chat_terminal;
 mod cron;
 mod documents;
-mod edit;
 mod equipment;
 mod gateway;
 mod generated_secrets;
 mod hub;
 mod interactive;
+mod mcp_config;
+mod mcp_requests;
+mod mcp_status;
 mod model;
 mod oauth;
-mod observe;
 mod program;
 mod pty;
-mod requests;
-mod running;
+mod question;
 mod sandbox;
-mod screen;
+mod screen_terminal;
 mod secret;
 mod send;
 mod serve;
 mod sessions;
+mod setup;
 mod skills;
 mod steering;
-mod talk;
 #[cfg(target_os = "linux")]
 mod tenants;
 mod terminal;
+mod test_home;
 mod up;

@@ -2,11 +2,11 @@
 
 mod real_servers;
 
-use hermes_testkit::model::{ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer};
 use serde_json::json;
 
 use crate::{
-    program::{Hermes, Ran, assert_private},
+    program::{CommandOutput, Hermes, assert_private},
     terminal::Terminal,
 };
 
@@ -15,7 +15,7 @@ const KEY: &str = "sk-test-0123456789abcdef";
 /// A provider with a key and three models, one of which does not talk.
 fn team() -> ModelServer {
     let models = ["small-1", "text-embedding-9", "large-2"];
-    ModelServer::start(Script::echo().with_key(KEY).with_models(models))
+    ModelServer::start(ModelScript::echo().with_key(KEY).with_models(models))
 }
 
 fn with_team(server: &ModelServer, more: &str) -> Hermes {
@@ -49,10 +49,10 @@ fn without_a_model_it_says_what_was_looked_for() {
 
 #[test]
 fn a_server_of_this_machine_is_found() {
-    let script = Script {
+    let script = ModelScript {
         ollama: true,
         loaded: vec!["qwen3:8b".into()],
-        ..Script::echo().with_models(["qwen3:8b", "gemma3"])
+        ..ModelScript::echo().with_models(["qwen3:8b", "gemma3"])
     };
     let server = ModelServer::start(script);
     let hermes = Hermes::new();
@@ -128,7 +128,7 @@ fn what_leads_nowhere_is_not_written() {
 #[test]
 fn without_a_terminal_nothing_is_asked() {
     let hermes = Hermes::new();
-    let ran: Ran = hermes.run(&["model"]).ended(5);
+    let ran: CommandOutput = hermes.run(&["model"]).exits_with(5);
     assert!(ran.stderr.contains("hermes model NAME"), "{ran:?}");
 }
 

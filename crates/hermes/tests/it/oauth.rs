@@ -1,12 +1,12 @@
 //! Logins at MCP servers, with an authorization server that fails and lies on demand.
 
-mod answers;
+mod callback;
 mod clients;
 mod discovery;
 mod faults;
 mod files;
 mod login;
-mod machines;
+mod noninteractive;
 mod processes;
 mod real_servers;
 mod secrecy;
@@ -16,35 +16,36 @@ use std::{fs, path::PathBuf, time::Duration};
 use hermes_testkit::{
     HttpServer,
     authorization::{
-        AuthorizationServer, CallbackFault, Endpoint, EndpointFault, Resource, Setup, Visit, browse,
+        AuthorizationServer, AuthorizationSetup, CallbackFault, Endpoint, EndpointFault, Resource,
+        VisitedPage, browse,
     },
 };
 use serde_json::{Value, json};
 
 use crate::{
-    program::{Hermes, Ran, assert_private},
+    program::{CommandOutput, Hermes, assert_private},
     terminal::Terminal,
 };
 
 /// So short that every use of a token renews it first.
-const SHORT: Duration = Duration::from_secs(30);
+const SHORT_LIFETIME: Duration = Duration::from_secs(30);
 
 /// A home with one server, `remote`, and everything that server needs.
-struct Place {
+struct OAuthHome {
     hermes: Hermes,
     server: AuthorizationServer,
     mcp: HttpServer,
 }
 
 /// How a login at a terminal ended.
-struct Login {
+struct LoginResult {
     code: i32,
     screen: String,
     /// What the browser showed last.
-    page: Visit,
+    page: VisitedPage,
 }
 
-impl Login {
+impl LoginResult {
     #[track_caller]
     fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{}", self.screen);
@@ -64,8 +65,8 @@ impl Login {
     }
 }
 
-impl Place {
-    fn new(setup: Setup, resource: Resource) -> Self {
+impl OAuthHome {
+    fn new(setup: AuthorizationSetup, resource: Resource) -> Self {
         let server = AuthorizationServer::start(setup);
         let mcp = server.protect(resource);
         let place = Self {
@@ -78,7 +79,7 @@ impl Place {
     }
 
     fn usual() -> Self {
-        Self::new(Setup::default(), Resource::default())
+        Self::new(AuthorizationSetup::default(), Resource::default())
     }
 
     /// Writes the entry of the server, with these settings under `oauth`.
@@ -99,23 +100,23 @@ impl Place {
     }
 
     /// Logs in at a terminal, with a browser that goes where it is sent.
-    fn log_in(&self) -> Login {
+    fn log_in(&self) -> LoginResult {
         let (mut terminal, address) = self.begin();
         let page = browse(&address).unwrap();
         let (code, screen) = terminal.end();
-        Login { code, screen, page }
+        LoginResult { code, screen, page }
     }
 
     /// A login that fails before anybody is sent anywhere.
-    fn refused_login(&self) -> Ran {
+    fn refused_login(&self) -> CommandOutput {
         self.hermes.run(&["mcp", "login", "remote", "--no-browser"])
     }
 
-    fn call(&self) -> Ran {
+    fn call(&self) -> CommandOutput {
         self.call_tool("echo")
     }
 
-    fn call_tool(&self, tool: &str) -> Ran {
+    fn call_tool(&self, tool: &str) -> CommandOutput {
         let arguments = r#"{"text":"hello","a":1,"b":2}"#;
         self.hermes
             .run(&["mcp", "call", "remote", tool, arguments, "--json"])
@@ -130,7 +131,7 @@ impl Place {
 
     /// The call says that somebody has to log in, and how.
     #[track_caller]
-    fn needs_login(&self) -> Ran {
+    fn needs_login(&self) -> CommandOutput {
         let ran = self.call().wants_login();
         assert!(ran.stdout.contains("hermes mcp login remote"), "{ran:#?}");
         ran

@@ -17,7 +17,7 @@ pub(crate) struct Hermes {
 
 /// How a run ended.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -57,11 +57,11 @@ impl Hermes {
     }
 
     /// Runs it without a terminal and with nothing on stdin.
-    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
         self.run_with_input(args, "")
     }
 
-    pub(crate) fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+    pub(crate) fn run_with_input(&self, args: &[&str], input: &str) -> CommandOutput {
         run(self.command(args), input)
     }
 
@@ -92,7 +92,7 @@ impl Hermes {
     }
 }
 
-pub(crate) fn run(mut command: Command, input: &str) -> Ran {
+pub(crate) fn run(mut command: Command, input: &str) -> CommandOutput {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -104,21 +104,21 @@ pub(crate) fn run(mut command: Command, input: &str) -> Ran {
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().unwrap();
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
 
-impl Ran {
+impl CommandOutput {
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
-        self.ended(0)
+        self.exits_with(0)
     }
 
     #[track_caller]
-    pub(crate) fn ended(self, code: i32) -> Self {
+    pub(crate) fn exits_with(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");
         self
     }
@@ -133,7 +133,7 @@ impl Ran {
     /// Ends with a code and says the same in `--json` output.
     #[track_caller]
     pub(crate) fn refused(self, code: i32, word: &str) -> Self {
-        let ran = self.ended(code);
+        let ran = self.exits_with(code);
         let json = ran.json();
         assert_eq!(json["ok"], false, "{json}");
         assert_eq!(json["error"]["code"], word, "{json}");
@@ -143,7 +143,7 @@ impl Ran {
     /// A call whose `--json` output says that somebody has to log in, as a model is told it.
     #[track_caller]
     pub(crate) fn wants_login(self) -> Self {
-        let ran = self.ended(4);
+        let ran = self.exits_with(4);
         let json = ran.json();
         assert_eq!(json["ok"], false, "{json}");
         assert!(json["error"].is_string(), "{json}");

@@ -19,7 +19,7 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-use crate::running::PATIENCE;
+use crate::test_home::TIMEOUT;
 
 /// Starts a command with a new terminal as its stdin, stdout and stderr. Returns the other end, where keys are pressed
 /// and output is read.
@@ -87,7 +87,7 @@ pub(crate) fn wait(
         {
             return status.code();
         }
-        assert!(began.elapsed() < PATIENCE, "still running:\n{}", screen());
+        assert!(began.elapsed() < TIMEOUT, "still running:\n{}", screen());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

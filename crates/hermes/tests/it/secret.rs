@@ -65,7 +65,7 @@ fn a_server_gets_it_and_no_error_shows_it() {
         vec!["mcp", "call", "kit.fail", &text],
         vec!["mcp", "call", "kit.fail", &text, "--json"],
     ] {
-        let failed = hermes.run(&arguments).ended(1).hides(&[VALUE]);
+        let failed = hermes.run(&arguments).exits_with(1).hides(&[VALUE]);
         assert!(
             failed.stdout.contains("[REDACTED]") || failed.stderr.contains("[REDACTED]"),
             "{failed:?}"
@@ -83,11 +83,11 @@ fn a_server_gets_it_and_no_error_shows_it() {
 #[test]
 fn a_missing_secret_is_named_with_what_to_do() {
     let hermes = hermes();
-    let failed = hermes.run(&["mcp", "call", "kit.echo"]).ended(2);
+    let failed = hermes.run(&["mcp", "call", "kit.echo"]).exits_with(2);
     let all = format!("{}{}", failed.stdout, failed.stderr);
     assert!(all.contains("${keyring:db}"), "{failed:?}");
     assert!(all.contains("hermes secret set db"), "{failed:?}");
-    let doctor = hermes.run(&["mcp", "doctor"]).ended(1);
+    let doctor = hermes.run(&["mcp", "doctor"]).exits_with(1);
     assert!(doctor.stdout.contains("${keyring:db}"), "{doctor:?}");
 }
 
@@ -139,7 +139,7 @@ fn where_there_is_a_keyring_it_is_used_and_only_noted_in_the_home() {
     let log = fs::read_to_string(format!("{bin}/kept.log")).unwrap();
     assert!(!log.contains("plain words"), "{log}");
     // Elsewhere, without the keyring, it is known that there is one.
-    let failed = hermes.run(&["mcp", "call", "kit.echo"]).ended(2);
+    let failed = hermes.run(&["mcp", "call", "kit.echo"]).exits_with(2);
     let all = format!("{}{}", failed.stdout, failed.stderr);
     assert!(all.contains("there is none in this session"), "{all}");
     with_keyring(&["secret", "remove", "db"], "").ok();

@@ -1,12 +1,12 @@
 //! `hermes send` and `hermes channels`.
 
 use hermes_testkit::{
-    model::{Answer, ModelServer, Script},
+    model::{ModelScript, ModelServer, ScriptedAnswer},
     platform::{PlatformFault, PlatformServer},
 };
 use serde_json::json;
 
-use crate::program::{Hermes, Ran};
+use crate::program::{CommandOutput, Hermes};
 
 const TOKEN: &str = "123456:AAF-very-secret";
 
@@ -101,7 +101,7 @@ fn what_was_not_sent_is_a_failure_and_wrong_usage_another() {
     let (hermes, server) = telegram();
     let ran = hermes
         .run(&["send", "-t", "telegram:nobody", "hi"])
-        .ended(1);
+        .exits_with(1);
     insta::assert_snapshot!(ran.stderr, @r"
     error: Could not resolve 'nobody' on telegram. Use send_message(action='list') to see available targets.
 
@@ -109,7 +109,7 @@ fn what_was_not_sent_is_a_failure_and_wrong_usage_another() {
     ");
     let ran = hermes
         .run(&["send", "-t", "slack:C12345678", "hi"])
-        .ended(1);
+        .exits_with(1);
     insta::assert_snapshot!(ran.stderr, @r"
     error: Platform 'slack' is not configured. Set up credentials in ~/.hermes/config.yaml or environment variables.
 
@@ -123,7 +123,7 @@ fn what_was_not_sent_is_a_failure_and_wrong_usage_another() {
         &["send", "-t", "telegram:5", "-l"],
         &["send", "-t", "telegram:5"],
     ] {
-        hermes.run(args).ended(2);
+        hermes.run(args).exits_with(2);
     }
     assert_eq!(server.requests().len(), 0);
 }
@@ -139,7 +139,9 @@ fn a_failure_shows_what_went_out_and_no_token() {
     assert_eq!(ran.json()["sent_chunks"], 1);
     let mut server = server;
     server.stop();
-    let ran = hermes.run(&["send", "-t", "telegram:5", "hi"]).ended(1);
+    let ran = hermes
+        .run(&["send", "-t", "telegram:5", "hi"])
+        .exits_with(1);
     let ran = ran.hides(&["very-secret", "http://"]);
     assert!(
         ran.stderr
@@ -187,8 +189,8 @@ fn known_chats_are_listed_in_two_ways() {
 }
 
 /// A chat whose model makes one call, with a platform it may write to.
-fn chat_with(call: Answer, variables: &str) -> (Hermes, ModelServer, Ran) {
-    let model = ModelServer::start(Script::new([call, Answer::text("done")]));
+fn chat_with(call: ScriptedAnswer, variables: &str) -> (Hermes, ModelServer, CommandOutput) {
+    let model = ModelServer::start(ModelScript::new([call, ScriptedAnswer::text("done")]));
     let config = json!({
         "model": {"default": "m", "base_url": model.base_url(), "api_key": "key-main"},
     });
@@ -224,7 +226,7 @@ fn the_agent_sends_messages_where_a_platform_has_a_token() {
         server.base_url()
     );
     let send = json!({"action": "send", "target": "telegram:family", "message": "**hi**"});
-    let (_hermes, model, _) = chat_with(Answer::call("send_message", &send), &token);
+    let (_hermes, model, _) = chat_with(ScriptedAnswer::call("send_message", &send), &token);
     assert!(offers_sending(&model));
     let receipt = result(&model);
     assert_eq!(
@@ -235,7 +237,7 @@ fn the_agent_sends_messages_where_a_platform_has_a_token() {
     assert_eq!(server.requests()[0].field("chat_id"), "-1001");
 
     let list = json!({"action": "list", "target": "telegram"});
-    let (_hermes, model, _) = chat_with(Answer::call("send_message", &list), &token);
+    let (_hermes, model, _) = chat_with(ScriptedAnswer::call("send_message", &list), &token);
     let listed = result(&model);
     assert_eq!(listed["count"], 2, "{listed}");
     assert_eq!(
@@ -244,7 +246,7 @@ fn the_agent_sends_messages_where_a_platform_has_a_token() {
     );
 
     let nobody = json!({"action": "send", "target": "telegram:nobody", "message": "x"});
-    let (_hermes, model, _) = chat_with(Answer::call("send_message", &nobody), &token);
+    let (_hermes, model, _) = chat_with(ScriptedAnswer::call("send_message", &nobody), &token);
     let refused = result(&model)["error"].as_str().unwrap().to_owned();
     assert!(refused.contains("send_message(action='list')"), "{refused}");
 }
@@ -262,7 +264,7 @@ fn the_agent_sends_files_along() {
     let send = json!({
         "action": "send", "target": "telegram:5", "message": "see", "media": [picture],
     });
-    let (_hermes, model, _) = chat_with(Answer::call("send_message", &send), &token);
+    let (_hermes, model, _) = chat_with(ScriptedAnswer::call("send_message", &send), &token);
     assert_eq!(result(&model)["success"], true, "{}", result(&model));
     let paths: Vec<String> = server.requests().iter().map(|it| it.path.clone()).collect();
     assert!(
@@ -273,6 +275,6 @@ fn the_agent_sends_files_along() {
 
 #[test]
 fn without_a_token_the_agent_has_no_tool_for_messages() {
-    let (_hermes, model, _) = chat_with(Answer::text("hello"), "");
+    let (_hermes, model, _) = chat_with(ScriptedAnswer::text("hello"), "");
     assert!(!offers_sending(&model));
 }

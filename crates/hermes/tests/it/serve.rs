@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::program::Hermes;
 
 /// Timeout of anything that should happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const KEY: &str = "agent:main:telegram:dm:1";
 
 /// A home with one conversation, in which somebody says hello.
@@ -55,21 +55,21 @@ fn with_chat() -> Hermes {
 }
 
 /// A bridge on pipes, spoken to line by line.
-struct Piped {
+struct BridgeProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     asked: u64,
 }
 
-impl Drop for Piped {
+impl Drop for BridgeProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Piped {
+impl BridgeProcess {
     fn start(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -87,10 +87,10 @@ impl Piped {
 
     /// One that has been greeted.
     fn open(hermes: &Hermes, flags: &[&str]) -> Self {
-        Self::greet(hermes.command(&[&["mcp", "serve"], flags].concat()))
+        Self::initialize(hermes.command(&[&["mcp", "serve"], flags].concat()))
     }
 
-    fn greet(command: Command) -> Self {
+    fn initialize(command: Command) -> Self {
         let mut piped = Self::start(command);
         piped.send(
             &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -115,13 +115,13 @@ impl Piped {
     }
 
     /// Calls a tool and waits for the document it answers with.
-    fn ask(&mut self, tool: &str, arguments: &Value) -> Value {
-        self.begin(tool, arguments);
+    fn call_tool(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.send_call(tool, arguments);
         self.answer()
     }
 
     /// Calls a tool without waiting.
-    fn begin(&mut self, tool: &str, arguments: &Value) {
+    fn send_call(&mut self, tool: &str, arguments: &Value) {
         self.asked += 1;
         self.call(self.asked, tool, arguments);
     }
@@ -143,13 +143,13 @@ impl Piped {
     }
 
     /// Waits for the end, and tells how long that took and with which code.
-    fn ended(&mut self) -> (Duration, Option<i32>) {
+    fn wait_for_exit(&mut self) -> (Duration, Option<i32>) {
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return (began.elapsed(), status.code());
             }
-            assert!(began.elapsed() < PATIENCE, "it does not end");
+            assert!(began.elapsed() < TIMEOUT, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -197,7 +197,7 @@ fn an_id_may_be_cut_short_while_it_is_the_only_one() {
     hermes
         .run(&["sessions", "show", "2026030", "--json"])
         .refused(2, "usage");
-    let ran = hermes.run(&["sessions", "show", "2027"]).ended(3);
+    let ran = hermes.run(&["sessions", "show", "2027"]).exits_with(3);
     assert!(ran.stderr.contains("hermes sessions list"), "{ran:?}");
 }
 
@@ -387,7 +387,7 @@ fn a_newer_database_is_read_and_a_damaged_one_is_named() {
 fn a_mistyped_session_gets_the_one_that_was_meant_and_ids_are_completed() {
     let hermes = filled();
     let missed = "20260304_050607_abcdeg";
-    let shown = hermes.run(&["sessions", "show", missed]).ended(3);
+    let shown = hermes.run(&["sessions", "show", missed]).exits_with(3);
     let asked = format!("did you mean `{TRIP}`?");
     assert!(shown.stderr.contains(&asked), "{shown:?}");
     let mut command = hermes.command(&["--", "hermes", "sessions", "show", "20260304"]);

@@ -25,19 +25,21 @@ use std::{
 };
 
 use futures::StreamExt;
-use hermes::runtime::{Isolation, Means, ProcessRuntime, Setup};
+use hermes::runtime::{Isolation, IsolationSupport, ProcessRuntime, ProcessRuntimeSetup};
 use hermes_hub::{
     RunId, TenantId,
-    runtime::{AgentEvent, Directives, Errand, Launch, Life, Limits, Runtime},
+    runtime::{
+        AgentEvent, AgentLaunch, Directives, ProcessStatus, ResourceLimits, RunInput, Runtime,
+    },
 };
-use hermes_testkit::model::{ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer};
 use serde_json::json;
 use tempfile::TempDir;
 
 /// A directory that every user can enter, and in it the data of a Hub.
-pub(crate) struct Ground(TempDir);
+pub(crate) struct HubDir(TempDir);
 
-impl Ground {
+impl HubDir {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -65,15 +67,15 @@ impl Ground {
 }
 
 /// A tenant whose model answers by script.
-pub(crate) struct Tenant {
+pub(crate) struct TestTenant {
     pub(crate) id: TenantId,
     pub(crate) home: PathBuf,
     pub(crate) model: ModelServer,
     memory_bytes: u64,
 }
 
-impl Tenant {
-    pub(crate) fn new(ground: &Ground, id: &str, script: Script) -> Self {
+impl TestTenant {
+    pub(crate) fn new(ground: &HubDir, id: &str, script: ModelScript) -> Self {
         let model = ModelServer::start(script);
         let home = ground.home(id);
         let config = format!(
@@ -90,26 +92,26 @@ impl Tenant {
         }
     }
 
-    pub(crate) fn launch(&self) -> Launch {
+    pub(crate) fn launch(&self) -> AgentLaunch {
         launch(&self.id, &self.home, self.memory_bytes)
     }
 
     /// What the model was told of a tool's result.
-    fn told(&self) -> String {
+    fn tool_results(&self) -> String {
         let requests = self.model.requests();
         requests.last().unwrap().body["messages"].to_string()
     }
 }
 
-fn launch(id: &TenantId, home: &Path, memory_bytes: u64) -> Launch {
-    Launch {
+fn launch(id: &TenantId, home: &Path, memory_bytes: u64) -> AgentLaunch {
+    AgentLaunch {
         tenant: id.clone(),
         home: home.to_owned(),
         runtime_key: "hub_rt_0123456789abcdef".to_owned().into(),
         env: BTreeMap::new(),
         teams: Vec::new(),
         timezone: "UTC".into(),
-        limits: Limits {
+        limits: ResourceLimits {
             memory_bytes,
             pids: 256,
             cpu: 1.0,
@@ -122,19 +124,19 @@ fn launch(id: &TenantId, home: &Path, memory_bytes: u64) -> Launch {
     }
 }
 
-pub(crate) fn runtime(ground: &Ground, isolation: Isolation) -> ProcessRuntime {
+pub(crate) fn runtime(ground: &HubDir, isolation: Isolation) -> ProcessRuntime {
     ProcessRuntime::new(setup(&ground.data(), isolation)).unwrap()
 }
 
-fn setup(data: &Path, isolation: Isolation) -> Setup {
+fn setup(data: &Path, isolation: Isolation) -> ProcessRuntimeSetup {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_hermes"));
-    Setup {
+    ProcessRuntimeSetup {
         data_dir: data.to_owned(),
         agent: program.clone(),
         program,
         agent_arguments: vec!["gateway".into(), "run".into(), "-q".into()],
         isolation,
-        means: Means::of_this_machine(),
+        support: IsolationSupport::detect(),
         hub_socket: None,
     }
 }
@@ -145,7 +147,7 @@ pub(crate) async fn run(
     tenant: &TenantId,
     input: &str,
 ) -> Vec<AgentEvent> {
-    let errand = Errand::Input {
+    let errand = RunInput::Prompt {
         input: input.into(),
         instructions: None,
         session_id: None,
@@ -160,8 +162,8 @@ pub(crate) async fn run(
 }
 
 async fn pid(runtime: &ProcessRuntime, tenant: &TenantId) -> u32 {
-    match runtime.life(tenant).await {
-        Life::Running { pid: Some(pid) } => pid,
+    match runtime.status(tenant).await {
+        ProcessStatus::Running { pid: Some(pid) } => pid,
         other => panic!("no process: {other:?}"),
     }
 }
@@ -169,7 +171,7 @@ async fn pid(runtime: &ProcessRuntime, tenant: &TenantId) -> u32 {
 /// Says so where everybody sees it; a test without Landlock proves little.
 #[expect(clippy::print_stdout, reason = "a skipped test has to be loud")]
 pub(crate) fn has_landlock() -> bool {
-    let has = Means::of_this_machine().landlock.is_some();
+    let has = IsolationSupport::detect().landlock.is_some();
     if !has {
         println!("!!! THIS KERNEL HAS NO LANDLOCK: the sandbox of tenants is NOT tested here !!!");
     }

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{pty, running::PATIENCE};
+use crate::{pty, test_home::TIMEOUT};
 
 /// A program on a terminal.
 pub(crate) struct Terminal {
@@ -55,7 +55,7 @@ impl Terminal {
                 self.seen += found + text.len();
                 return self;
             }
-            assert!(began.elapsed() < PATIENCE, "no `{text}` in:\n{screen}");
+            assert!(began.elapsed() < TIMEOUT, "no `{text}` in:\n{screen}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -73,7 +73,7 @@ impl Terminal {
                 return word.to_owned();
             }
             assert!(
-                began.elapsed() < PATIENCE && self.child.try_wait().unwrap().is_none(),
+                began.elapsed() < TIMEOUT && self.child.try_wait().unwrap().is_none(),
                 "no word with `{text}` in:\n{screen}"
             );
             std::thread::sleep(Duration::from_millis(10));

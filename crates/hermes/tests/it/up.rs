@@ -8,18 +8,18 @@ use serde_json::json;
 
 use crate::{
     program::entry,
-    running::{TestHome, assert_gone, is_running, mode, pids_in, signal_process, wait_until},
-    screen::Terminal,
+    screen_terminal::ScreenTerminal,
+    test_home::{TestHome, assert_gone, is_running, mode, read_pids, signal_process, wait_until},
 };
 
 const CTRL_C: &[u8] = b"\x03";
 
-fn well() -> Behaviour {
+fn working_server() -> Behaviour {
     Behaviour::new()
 }
 
-fn broken() -> Behaviour {
-    well().process(|process| {
+fn broken_server() -> Behaviour {
+    working_server().process(|process| {
         process.exit_at_start = Some(hermes_testkit::ExitAtStart {
             code: 3,
             stderr: "no licence\n".to_owned(),
@@ -57,7 +57,7 @@ fn a_fresh_home_gets_a_configuration_and_the_built_in_server() {
 #[test]
 fn once_prints_the_servers_as_json() {
     let home = TestHome::with_servers(&[
-        ("one", entry(&well())),
+        ("one", entry(&working_server())),
         ("off", json!({"command": "nothing", "enabled": false})),
     ]);
     let done = home.run(&["up", "--once", "--json"]);
@@ -70,8 +70,8 @@ fn once_prints_the_servers_as_json() {
 #[test]
 fn once_fails_if_a_server_does() {
     let home = TestHome::with_servers(&[
-        ("one", entry(&well())),
-        ("two", entry(&broken())),
+        ("one", entry(&working_server())),
+        ("two", entry(&broken_server())),
         ("three", json!({"command": "a", "url": "http://b"})),
     ]);
     let done = home.run(&["up", "--once", "--json"]);
@@ -114,7 +114,10 @@ fn safe_mode_starts_nothing() {
 
 #[test]
 fn without_a_terminal_each_change_is_a_line_and_sigterm_ends_it() {
-    let home = TestHome::with_servers(&[("one", entry(&well())), ("two", entry(&broken()))]);
+    let home = TestHome::with_servers(&[
+        ("one", entry(&working_server())),
+        ("two", entry(&broken_server())),
+    ]);
     let mut up = home.up(&["one: ready"]);
     let line = match up.seen.iter().find(|line| line.starts_with("two: re")) {
         Some(line) => line.clone(),
@@ -130,7 +133,7 @@ fn without_a_terminal_each_change_is_a_line_and_sigterm_ends_it() {
 
 #[test]
 fn state_changes_are_logged_for_the_owner_alone() {
-    let home = TestHome::with_servers(&[("one", entry(&well()))]);
+    let home = TestHome::with_servers(&[("one", entry(&working_server()))]);
     assert_eq!(home.run(&["up", "--once"]).code, 0);
     let log = home.path().join("logs/hermes.log");
     assert_eq!(mode(&log), 0o600);
@@ -144,11 +147,14 @@ fn state_changes_are_logged_for_the_owner_alone() {
 
 #[test]
 fn edits_of_the_configuration_are_applied_and_told() {
-    let home = TestHome::with_servers(&[("one", entry(&well()))]);
+    let home = TestHome::with_servers(&[("one", entry(&working_server()))]);
     let mut up = home.up(&["one: ready"]);
     let pid = home.run(&["mcp", "status", "--json"]).server("one")["pid"].clone();
 
-    home.write_servers(&[("one", entry(&well())), ("two", entry(&well()))]);
+    home.write_servers(&[
+        ("one", entry(&working_server())),
+        ("two", entry(&working_server())),
+    ]);
     up.wait_for_each(&["Reloaded: added two; 1 unchanged.", "two: ready"]);
     assert_eq!(
         home.run(&["mcp", "status", "--json"]).server("one")["pid"],
@@ -164,16 +170,19 @@ fn edits_of_the_configuration_are_applied_and_told() {
         "ready"
     );
 
-    home.write_servers(&[("two", entry(&well()))]);
+    home.write_servers(&[("two", entry(&working_server()))]);
     up.wait_for("Reloaded: removed one; 1 unchanged.");
 }
 
 #[test]
 fn an_edit_while_everything_starts_is_not_missed() {
-    let home = TestHome::with_servers(&[("one", entry(&well()))]);
+    let home = TestHome::with_servers(&[("one", entry(&working_server()))]);
     let mut up = home.start(&["up"]);
     up.wait_for("Hub: ");
-    home.write_servers(&[("one", entry(&well())), ("two", entry(&well()))]);
+    home.write_servers(&[
+        ("one", entry(&working_server())),
+        ("two", entry(&working_server())),
+    ]);
     up.wait_for_each(&["Reloaded: added two; 1 unchanged.", "two: ready"]);
 }
 
@@ -183,9 +192,9 @@ fn with_automatic_reload_off_an_edit_is_only_told() {
     let config = |servers: serde_json::Value| {
         json!({"mcp": {"auto_reload_on_config_change": false}, "mcp_servers": servers}).to_string()
     };
-    home.write_config(&config(json!({"one": entry(&well())})));
+    home.write_config(&config(json!({"one": entry(&working_server())})));
     let mut up = home.up(&["one: ready"]);
-    home.write_config(&config(json!({"two": entry(&well())})));
+    home.write_config(&config(json!({"two": entry(&working_server())})));
     up.wait_for("`hermes mcp reload` applies it");
     assert_eq!(up.lines_within(Duration::from_millis(500)), [""; 0]);
     assert_eq!(home.run(&["mcp", "reload"]).code, 0);
@@ -196,7 +205,7 @@ fn with_automatic_reload_off_an_edit_is_only_told() {
 fn the_built_in_server_makes_room_and_comes_back() {
     let home = TestHome::fresh();
     let mut up = home.up(&["demo: ready"]);
-    home.write_servers(&[("one", entry(&well()))]);
+    home.write_servers(&[("one", entry(&working_server()))]);
     up.wait_for("Reloaded: added one; removed demo.");
     home.write_servers(&[]);
     up.wait_for_each(&["Reloaded: added demo; removed one.", "demo: ready"]);
@@ -213,12 +222,12 @@ fn the_built_in_server_makes_room_and_comes_back() {
 fn on_a_terminal_there_is_one_table_and_ctrl_c_ends_everything() {
     let home = TestHome::with_servers(&[]);
     let pids = home.beside("pids");
-    let server = well().process(|process| {
+    let server = working_server().process(|process| {
         process.pid_file = Some(pids.clone());
         process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
     });
-    home.write_servers(&[("one", entry(&server)), ("two", entry(&broken()))]);
-    let mut up = Terminal::start(home.command(&["up"]), 100, 24);
+    home.write_servers(&[("one", entry(&server)), ("two", entry(&broken_server()))]);
+    let mut up = ScreenTerminal::start(home.command(&["up"]), 100, 24);
     let text = up.wait_for("both states", |text| {
         text.contains("1 ready, 1 reconnecting")
     });
@@ -233,7 +242,7 @@ fn on_a_terminal_there_is_one_table_and_ctrl_c_ends_everything() {
     let later = up.wait_for("the countdown", |text| table(text).nth(3) != Some(lines[3]));
     assert_eq!(later.matches("NAME").count(), 1, "{later}");
     assert!(up.cursor_is_visible());
-    let pids = pids_in(&pids);
+    let pids = read_pids(&pids);
     assert_eq!(pids.len(), 3);
 
     up.press(CTRL_C);
@@ -247,10 +256,13 @@ fn on_a_terminal_there_is_one_table_and_ctrl_c_ends_everything() {
 
 #[test]
 fn messages_stay_above_the_table() {
-    let home = TestHome::with_servers(&[("one", entry(&well()))]);
-    let up = Terminal::start(home.command(&["up"]), 80, 24);
+    let home = TestHome::with_servers(&[("one", entry(&working_server()))]);
+    let up = ScreenTerminal::start(home.command(&["up"]), 80, 24);
     up.wait_for("readiness", |text| text.contains("1 ready"));
-    home.write_servers(&[("one", entry(&well())), ("two", entry(&well()))]);
+    home.write_servers(&[
+        ("one", entry(&working_server())),
+        ("two", entry(&working_server())),
+    ]);
     let text = up.wait_for("the second server", |text| {
         text.contains("2 ready") && text.contains("Reloaded")
     });
@@ -263,8 +275,8 @@ fn messages_stay_above_the_table() {
 
 #[test]
 fn a_terminal_that_becomes_narrower_shows_the_table_once() {
-    let home = TestHome::with_servers(&[("one", entry(&well()))]);
-    let mut up = Terminal::start(home.command(&["up"]), 100, 24);
+    let home = TestHome::with_servers(&[("one", entry(&working_server()))]);
+    let mut up = ScreenTerminal::start(home.command(&["up"]), 100, 24);
     up.wait_for("readiness", |text| text.contains("1 ready"));
     up.resize(40, 24);
     let text = up.wait_for("the narrow table", |text| {
@@ -278,35 +290,35 @@ fn a_terminal_that_becomes_narrower_shows_the_table_once() {
 fn a_second_ctrl_c_does_not_wait_for_a_server_that_will_not_go() {
     let home = TestHome::with_servers(&[]);
     let pids = home.beside("pids");
-    let stubborn = well().process(|process| {
+    let stubborn = working_server().process(|process| {
         process.pid_file = Some(pids.clone());
         process.ignore_stdin_close = true;
         process.ignore_sigterm = true;
     });
     home.write_servers(&[("one", entry(&stubborn))]);
-    let mut up = Terminal::start(home.command(&["up"]), 80, 24);
+    let mut up = ScreenTerminal::start(home.command(&["up"]), 80, 24);
     up.wait_for("readiness", |text| text.contains("1 ready"));
     up.press(CTRL_C);
     up.wait_for("the message", |text| text.contains("Stopping 1 server"));
     up.press(CTRL_C);
     assert_eq!(up.wait(), Some(130));
     assert!(up.cursor_is_visible());
-    assert_gone(&pids_in(&pids), Duration::from_secs(5));
+    assert_gone(&read_pids(&pids), Duration::from_secs(5));
 }
 
 #[test]
 fn kill_9_leaves_no_process_behind() {
     let home = TestHome::with_servers(&[]);
     let pids = home.beside("pids");
-    let server = well().process(|process| {
+    let server = working_server().process(|process| {
         process.pid_file = Some(pids.clone());
         process.ignore_stdin_close = true;
         process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
     });
     home.write_servers(&[("one", entry(&server))]);
-    let up = Terminal::start(home.command(&["up"]), 80, 24);
+    let up = ScreenTerminal::start(home.command(&["up"]), 80, 24);
     up.wait_for("readiness", |text| text.contains("1 ready"));
-    let pids = pids_in(&pids);
+    let pids = read_pids(&pids);
     assert_eq!(pids.len(), 3);
     assert!(pids.iter().all(|pid| is_running(*pid)));
     signal_process(up.pid(), Signal::KILL);

@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::approval::Landmarks;
+use crate::approval::ProtectedPaths;
 
 /// Answers from a list and remembers what it was asked.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Scripted {
 }
 
 impl Approver for Scripted {
-    fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
+    fn request_approval(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         self.asked.lock().unwrap().push(request);
         let answer = self.answers.lock().unwrap().pop();
         Box::pin(async move {
@@ -48,21 +48,26 @@ impl Judge for Fixed {
     }
 }
 
-fn scene() -> Scene {
-    let landmarks = Landmarks {
+fn command_context() -> CommandContext {
+    let landmarks = ProtectedPaths {
         user_home: Some("/home/ann".into()),
         hermes_home: None,
     };
-    Scene {
+    CommandContext {
         directory: "/home/ann/project".into(),
-        landmarks,
-        written: Written::default(),
+        protected_paths: landmarks,
+        written_files: WrittenFiles::default(),
     }
 }
 
-async fn run(approvals: &Approvals, command: &str) -> Result<(), Refusal> {
+async fn run(approvals: &Approvals, command: &str) -> Result<(), ApprovalError> {
     approvals
-        .command("terminal", command, &scene(), &CancellationToken::new())
+        .check_command(
+            "terminal",
+            command,
+            &command_context(),
+            &CancellationToken::new(),
+        )
         .await
 }
 
@@ -124,7 +129,7 @@ async fn what_is_not_shown_whole_is_not_remembered_for_ever() {
     assert_eq!(run(&approvals, secret).await, Ok(()));
     let asked = &approver.asked()[0];
     assert!(
-        !asked.may_be_permanent && asked.pattern.is_none(),
+        !asked.can_allow_always && asked.pattern.is_none(),
         "{asked:?}"
     );
 }
@@ -134,7 +139,7 @@ async fn a_script_that_the_model_wrote_before_is_asked_about() {
     let approver = Scripted::new([Decision::Once]);
     let approvals = manual(&approver);
     assert_eq!(run(&approvals, "python3 a.py").await, Ok(()));
-    approvals.note_written(Path::new("/home/ann/project/a.py"));
+    approvals.record_written_file(Path::new("/home/ann/project/a.py"));
     assert_eq!(run(&approvals, "python3 a.py").await, Ok(()));
     assert_eq!(
         approver.asked()[0].rules,
@@ -157,23 +162,23 @@ async fn a_sandbox_spares_questions_and_is_offered_at_the_first_that_it_would_ha
     let decide = async |command: &str, holding| {
         let cancel = CancellationToken::new();
         approvals
-            .held_command("terminal", command, &scene(), holding, &cancel)
+            .check_command_in_sandbox("terminal", command, &command_context(), holding, &cancel)
             .await
     };
     let computed = "$(printf ls) -l";
-    assert_eq!(decide(computed, Holding::Sandbox).await, Ok(()));
+    assert_eq!(decide(computed, SandboxState::Enforced).await, Ok(()));
     assert!(approver.asked().is_empty());
     for command in ["rm -r d", computed, computed] {
-        assert_eq!(decide(command, Holding::RulesAlone).await, Ok(()));
+        assert_eq!(decide(command, SandboxState::Available).await, Ok(()));
     }
     let advised: Vec<bool> = approver
         .asked()
         .iter()
-        .map(|request| request.advice.is_some())
+        .map(|request| request.hint.is_some())
         .collect();
     assert_eq!(advised, [false, true, false]);
     // What the workspace itself would lose is asked about all the same.
-    let deleting = decide("rm -r d", Holding::Sandbox);
+    let deleting = decide("rm -r d", SandboxState::Enforced);
     let asked = tokio::time::timeout(Duration::from_millis(50), deleting);
     assert!(asked.await.is_err());
 }
@@ -214,12 +219,12 @@ async fn a_session_answer_holds_for_the_command_that_was_shown_and_nothing_like_
         assert!(run(&approvals, other).await.is_err(), "{other}");
     }
     // The same words elsewhere mean another directory.
-    let elsewhere = Scene {
+    let elsewhere = CommandContext {
         directory: "/home/ann/other".into(),
-        ..scene()
+        ..command_context()
     };
     let cancel = CancellationToken::new();
-    let asked = approvals.command("terminal", "rm -r build", &elsewhere, &cancel);
+    let asked = approvals.check_command("terminal", "rm -r build", &elsewhere, &cancel);
     assert!(asked.await.is_err());
     assert_eq!(approver.asked().len(), 7);
 }
@@ -246,12 +251,14 @@ async fn a_session_answer_about_a_file_holds_for_that_file() {
         let subject = format!("read {path}");
         let request = ApprovalRequest {
             tool: "read_file".into(),
-            pattern: Some(glob::exactly(&subject)),
+            pattern: Some(glob::escape_pattern(&subject)),
             subject,
             rules: vec!["credential file access".into()],
             ..ApprovalRequest::default()
         };
-        approvals.action(request, &CancellationToken::new()).await
+        approvals
+            .check_action(request, &CancellationToken::new())
+            .await
     };
     assert_eq!(read("/home/ann/a.pem").await, Ok(()));
     assert_eq!(read("/home/ann/a.pem").await, Ok(()));
@@ -276,7 +283,7 @@ async fn the_hard_line_holds_in_every_mode() {
     let approvals = Approvals::new(settings, Scripted::new([]));
     assert!(matches!(
         run(&approvals, "sudo rm -rf /").await,
-        Err(Refusal::Never(_))
+        Err(ApprovalError::Blocked(_))
     ));
     assert_eq!(run(&approvals, "rm -r build").await, Ok(()));
 }
@@ -296,7 +303,10 @@ async fn denied_patterns_hold_for_every_command_of_a_line() {
         "sh -c 'git push'",
     ] {
         assert!(
-            matches!(run(&approvals, line).await, Err(Refusal::Denied(_))),
+            matches!(
+                run(&approvals, line).await,
+                Err(ApprovalError::DenyListed(_))
+            ),
             "{line}"
         );
     }
@@ -322,7 +332,7 @@ async fn the_permanent_list_takes_rules_and_patterns() {
 }
 
 #[tokio::test]
-async fn silence_and_interrupts_are_no_approval() {
+async fn silence_and_interrupts_are_not_approval() {
     let settings = ApprovalSettings {
         timeout: Duration::from_millis(20),
         ..ApprovalSettings::default()
@@ -333,7 +343,7 @@ async fn silence_and_interrupts_are_no_approval() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let refusal = approvals
-        .command("terminal", "rm -r build", &scene(), &cancel)
+        .check_command("terminal", "rm -r build", &command_context(), &cancel)
         .await
         .unwrap_err();
     assert!(refusal.to_string().contains("interrupted"), "{refusal}");
@@ -391,12 +401,12 @@ async fn actions_are_remembered_by_their_rules() {
         subject: "key.pem".into(),
         reason: "a private key".into(),
         rules: vec!["credential file access".into()],
-        may_be_permanent: false,
+        can_allow_always: false,
         ..ApprovalRequest::default()
     };
     for _ in 0..2 {
         approvals
-            .action(request.clone(), &CancellationToken::new())
+            .check_action(request.clone(), &CancellationToken::new())
             .await
             .unwrap();
     }
@@ -409,8 +419,8 @@ async fn other_settings_count_at_once_and_what_was_allowed_stays_so() {
     let approvals = Approvals::new(ApprovalSettings::default(), approver.clone());
     let cancel = CancellationToken::new();
     let run = async |approvals: &Approvals, command: &str| {
-        let scene = scene();
-        let decided = approvals.command("terminal", command, &scene, &cancel);
+        let scene = command_context();
+        let decided = approvals.check_command("terminal", command, &scene, &cancel);
         decided.await
     };
     run(&approvals, "rm -r build").await.unwrap();
@@ -419,16 +429,16 @@ async fn other_settings_count_at_once_and_what_was_allowed_stays_so() {
         allow: vec!["chmod 777 *".into()],
         ..ApprovalSettings::default()
     };
-    let renewed = approvals.renewed(settings, Redactor::default());
+    let renewed = approvals.with_settings(settings, Redactor::default());
     run(&renewed, "rm -r build").await.unwrap();
     run(&renewed, "chmod 777 x").await.unwrap();
     assert!(matches!(
         run(&renewed, "git push origin").await,
-        Err(Refusal::Denied(_))
+        Err(ApprovalError::DenyListed(_))
     ));
     assert_eq!(approver.asked().len(), 1);
     // A list that is gone again allows nothing.
-    let renewed = renewed.renewed(ApprovalSettings::default(), Redactor::default());
+    let renewed = renewed.with_settings(ApprovalSettings::default(), Redactor::default());
     run(&renewed, "chmod 777 x").await.unwrap();
     assert_eq!(approver.asked().len(), 2);
 }

@@ -3,22 +3,22 @@ use std::path::Path;
 use super::*;
 use crate::approval::rules;
 
-fn scene() -> Scene {
-    Scene {
+fn command_context() -> CommandContext {
+    CommandContext {
         directory: "/home/ann/project".into(),
-        landmarks: Landmarks {
+        protected_paths: ProtectedPaths {
             hermes_home: Some("/home/ann/.hermes".into()),
             user_home: Some("/home/ann".into()),
         },
-        written: Written::default(),
+        written_files: WrittenFiles::default(),
     }
 }
 
 fn rules_of(line: &str) -> Vec<&'static str> {
-    match classify(line, &scene()) {
-        Verdict::Hardline(finding) => vec![finding.rule],
+    match classify(line, &command_context()) {
+        Verdict::Block(finding) => vec![finding.rule],
         Verdict::Ask(findings) => findings.iter().map(|finding| finding.rule).collect(),
-        Verdict::Fine => Vec::new(),
+        Verdict::Allow => Vec::new(),
     }
 }
 
@@ -509,13 +509,13 @@ fn scripts_with_dangerous_content_are_asked_about() {
         "node -e \"require('child_process').execSync('rm -rf ~')\"",
     ] {
         assert!(
-            matches!(classify(line, &scene()), Verdict::Hardline(_)),
+            matches!(classify(line, &command_context()), Verdict::Block(_)),
             "{line}"
         );
     }
     assert!(matches!(
-        classify("perl -e 'fork while fork'", &scene()),
-        Verdict::Hardline(_)
+        classify("perl -e 'fork while fork'", &command_context()),
+        Verdict::Block(_)
     ));
 }
 
@@ -556,9 +556,9 @@ fn a_link_made_before_is_followed() {
     std::fs::create_dir(&home).unwrap();
     std::fs::write(home.join(".env"), "").unwrap();
     std::os::unix::fs::symlink(&home, ground.path().join("l")).unwrap();
-    let mut scene = scene();
+    let mut scene = command_context();
     scene.directory = ground.path().into();
-    scene.landmarks.hermes_home = Some(home.canonicalize().unwrap());
+    scene.protected_paths.hermes_home = Some(home.canonicalize().unwrap());
     for line in ["cat l/.env", "cd l && cat .env"] {
         assert!(matches!(classify(line, &scene), Verdict::Ask(_)), "{line}");
     }
@@ -585,12 +585,12 @@ fn everyday_commands_are_fine() {
         "",
         "   ",
     ] {
-        assert_eq!(classify(line, &scene()), Verdict::Fine, "{line}");
+        assert_eq!(classify(line, &command_context()), Verdict::Allow, "{line}");
     }
 }
 
 #[test]
-fn a_line_that_can_not_be_read_is_asked_about() {
+fn a_line_that_cannot_be_read_is_asked_about() {
     assert_eq!(
         rules_of(&"a ".repeat(100_000)),
         ["command too complex to check"]
@@ -611,16 +611,19 @@ fn shell_quote(text: &str) -> String {
 
 #[test]
 fn the_directory_of_the_call_counts() {
-    let scene = Scene {
+    let scene = CommandContext {
         directory: Path::new("/").into(),
-        ..scene()
+        ..command_context()
     };
-    assert!(matches!(classify("rm -rf *", &scene), Verdict::Hardline(_)));
+    assert!(matches!(classify("rm -rf *", &scene), Verdict::Block(_)));
 }
 
 #[test]
 fn texts_of_commands_come_without_their_wrappers() {
-    let texts = command_texts("sudo git push --force; bash -c 'npm publish'", &scene());
+    let texts = command_texts(
+        "sudo git push --force; bash -c 'npm publish'",
+        &command_context(),
+    );
     for expected in ["git push --force", "npm publish", "sudo git push --force"] {
         assert!(
             texts.iter().any(|text| text == expected),

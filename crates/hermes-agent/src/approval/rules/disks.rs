@@ -1,10 +1,10 @@
 //! Commands that destroy a disk.
 
-use super::{Run, writes};
-use crate::approval::targets;
+use super::{Invocation, writes};
+use crate::approval::command_paths;
 
 /// `mkfs` and its relatives.
-pub(super) fn formats(run: &Run<'_>) -> bool {
+pub(super) fn formats_disk(run: &Invocation<'_>) -> bool {
     let name = run.name;
     if name == "mkfs" || name.starts_with("mkfs.") || name == "mke2fs" {
         return run.operands().next().is_some();
@@ -29,7 +29,7 @@ pub(super) fn formats(run: &Run<'_>) -> bool {
 }
 
 /// `wipefs -a`, `blkdiscard` and the like.
-pub(super) fn wipes(run: &Run<'_>) -> bool {
+pub(super) fn wipes_disk(run: &Invocation<'_>) -> bool {
     let destroys = match run.name {
         "wipefs" => run.has_flag('a', "all") && !run.has_flag('n', "no-act"),
         "sgdisk" => run
@@ -43,13 +43,18 @@ pub(super) fn wipes(run: &Run<'_>) -> bool {
 }
 
 /// `dd of=/dev/…`, a redirection, or a copy to a disk.
-pub(super) fn writes(run: &Run<'_>) -> bool {
-    writes::targets(run)
-        .iter()
-        .any(|target| run.paths(target).iter().any(|path| targets::is_disk(path)))
+pub(super) fn writes_disk(run: &Invocation<'_>) -> bool {
+    writes::write_targets(run).iter().any(|target| {
+        run.paths(target)
+            .iter()
+            .any(|path| command_paths::is_disk(path))
+    })
 }
 
-fn names_disk(run: &Run<'_>) -> bool {
-    run.operands()
-        .any(|word| run.paths(word).iter().any(|path| targets::is_disk(path)))
+fn names_disk(run: &Invocation<'_>) -> bool {
+    run.operands().any(|word| {
+        run.paths(word)
+            .iter()
+            .any(|path| command_paths::is_disk(path))
+    })
 }

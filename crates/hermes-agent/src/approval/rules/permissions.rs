@@ -1,10 +1,10 @@
 //! Commands that change permissions.
 
-use super::Run;
+use super::Invocation;
 use crate::approval::shell::Direction;
 
 /// `chmod 777`, `chmod o+w`
-pub(super) fn world_writable(run: &Run<'_>) -> bool {
+pub(super) fn makes_world_writable(run: &Invocation<'_>) -> bool {
     run.name == "chmod"
         && run
             .operands()
@@ -24,14 +24,14 @@ fn lets_all_write(mode: &str) -> bool {
 }
 
 /// `hermes mcp tools NAME --approve`
-pub(super) fn approves_tool(run: &Run<'_>) -> bool {
+pub(super) fn approves_tool(run: &Invocation<'_>) -> bool {
     let mut arguments = run.arguments.iter();
     run.name == "hermes"
         && arguments.any(|word| word.text == "--approve" || word.text.starts_with("--approve="))
 }
 
 /// `echo password | sudo -S`
-pub(super) fn sudo_from_stdin(run: &Run<'_>) -> bool {
+pub(super) fn reads_sudo_password(run: &Invocation<'_>) -> bool {
     let asks_stdin = run
         .arguments
         .iter()

@@ -1,16 +1,16 @@
 //! Commands that end processes, services or the machine.
 
-use super::Run;
+use super::Invocation;
 
 /// `:(){ :|:& };:` under any name.
-pub(super) fn fork_bomb(run: &Run<'_>) -> bool {
+pub(super) fn is_fork_bomb(run: &Invocation<'_>) -> bool {
     let command = run.command;
     let calls_itself = command.function.as_deref() == Some(run.name);
     calls_itself && (command.reads_pipe || command.is_background)
 }
 
 /// `kill -9 -1`
-pub(super) fn kills_all(run: &Run<'_>) -> bool {
+pub(super) fn kills_all(run: &Invocation<'_>) -> bool {
     if run.name == "killall5" {
         return true;
     }
@@ -29,7 +29,7 @@ pub(super) fn kills_all(run: &Run<'_>) -> bool {
 }
 
 /// `shutdown`, `reboot` and the like.
-pub(super) fn shuts_down(run: &Run<'_>) -> bool {
+pub(super) fn shuts_down(run: &Invocation<'_>) -> bool {
     let first = run.operands().next();
     let only_asks = run
         .arguments
@@ -53,7 +53,7 @@ pub(super) fn shuts_down(run: &Run<'_>) -> bool {
 }
 
 /// `systemctl stop` and the like.
-pub(super) fn stops_service(run: &Run<'_>) -> bool {
+pub(super) fn stops_service(run: &Invocation<'_>) -> bool {
     let words: Vec<&str> = run.operands().collect();
     let ends = |verb: Option<&&str>| {
         verb.is_some_and(|verb| {
@@ -75,7 +75,7 @@ pub(super) fn stops_service(run: &Run<'_>) -> bool {
 }
 
 /// `pkill -9`, `killall -KILL`
-pub(super) fn force_kills(run: &Run<'_>) -> bool {
+pub(super) fn force_kills(run: &Invocation<'_>) -> bool {
     let is_kill = |signal: &str| matches!(signal.trim_start_matches("SIG"), "9" | "KILL");
     let mut previous = "";
     matches!(run.name, "pkill" | "killall")

@@ -1,9 +1,11 @@
 //! Commands that run downloaded or decoded content.
 
-use super::{Run, unread};
+use super::Invocation;
 use crate::approval::{
-    programs, shell,
-    written::{Origin, downloads},
+    programs,
+    rules::unreviewed,
+    shell,
+    written_files::{FileOrigin, downloads},
 };
 
 const DECODERS: [&str; 11] = [
@@ -12,12 +14,12 @@ const DECODERS: [&str; 11] = [
 ];
 
 /// `curl … | sh`, `curl … | xargs sh -c`, `bash <(curl …)`, `eval "$(curl …)"`, `curl -o x …; sh x`
-pub(super) fn runs_download(run: &Run<'_>) -> bool {
+pub(super) fn runs_download(run: &Invocation<'_>) -> bool {
     let runs_pipe = runs_its_input(run) || hands_input_to_shell(run);
-    if runs_pipe && run.command.reads_pipe && run.before.iter().any(downloads) {
+    if runs_pipe && run.command.reads_pipe && run.preceding.iter().any(downloads) {
         return true;
     }
-    if unread::runs_file_from(run, Origin::Download) {
+    if unreviewed::runs_file_from(run, FileOrigin::Download) {
         return true;
     }
     runs_text(run)
@@ -29,11 +31,11 @@ pub(super) fn runs_download(run: &Run<'_>) -> bool {
 }
 
 /// `echo … | base64 -d | sh`
-pub(super) fn runs_decoded(run: &Run<'_>) -> bool {
+pub(super) fn runs_decoded(run: &Invocation<'_>) -> bool {
     if !(runs_its_input(run) && run.command.reads_pipe) {
         return false;
     }
-    for command in run.before.iter().rev() {
+    for command in run.preceding.iter().rev() {
         if names_one(command, &DECODERS) {
             return true;
         }
@@ -44,7 +46,7 @@ pub(super) fn runs_decoded(run: &Run<'_>) -> bool {
     false
 }
 
-fn names_one(command: &shell::Command, names: &[&str]) -> bool {
+fn names_one(command: &shell::ShellCommand, names: &[&str]) -> bool {
     // The program may follow `sudo` or `env`.
     command
         .words
@@ -54,7 +56,7 @@ fn names_one(command: &shell::Command, names: &[&str]) -> bool {
 }
 
 /// `xargs sh -c`: its input becomes the code.
-fn hands_input_to_shell(run: &Run<'_>) -> bool {
+fn hands_input_to_shell(run: &Invocation<'_>) -> bool {
     matches!(run.name, "xargs" | "gxargs" | "parallel")
         && run.arguments.iter().any(|word| {
             let program = word.text.rsplit('/').next().unwrap_or_default();
@@ -63,7 +65,7 @@ fn hands_input_to_shell(run: &Run<'_>) -> bool {
 }
 
 /// A shell or interpreter without a script of its own.
-fn runs_its_input(run: &Run<'_>) -> bool {
+fn runs_its_input(run: &Invocation<'_>) -> bool {
     let is_shell = programs::is_shell(run.name);
     let reads_script = run.arguments.iter().any(|word| {
         let stdin = ["-s", "-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
@@ -78,7 +80,7 @@ fn runs_its_input(run: &Run<'_>) -> bool {
 }
 
 /// A program that runs its arguments as code.
-fn runs_text(run: &Run<'_>) -> bool {
+fn runs_text(run: &Invocation<'_>) -> bool {
     programs::is_shell(run.name)
         || programs::is_interpreter(run.name)
         || matches!(run.name, "eval" | "source" | ".")

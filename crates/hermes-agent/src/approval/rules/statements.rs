@@ -1,7 +1,7 @@
 //! SQL on the command line.
 
-use super::Run;
-use crate::approval::sql::{Destruction, destructions};
+use super::Invocation;
+use crate::approval::sql::{DestructiveStatement, find_destructive};
 
 /// Programs whose arguments are text to print, search or store.
 const TEXT_TOOLS: [&str; 14] = [
@@ -21,19 +21,19 @@ const CLIENTS: [&str; 10] = [
     "pgcli",
 ];
 
-pub(super) fn drops(run: &Run<'_>) -> bool {
-    found(run).contains(&Destruction::Drop)
+pub(super) fn drops_table(run: &Invocation<'_>) -> bool {
+    find_in_command(run).contains(&DestructiveStatement::Drop)
 }
 
-pub(super) fn truncates(run: &Run<'_>) -> bool {
-    found(run).contains(&Destruction::Truncate)
+pub(super) fn truncates_table(run: &Invocation<'_>) -> bool {
+    find_in_command(run).contains(&DestructiveStatement::Truncate)
 }
 
-pub(super) fn deletes_all(run: &Run<'_>) -> bool {
-    found(run).contains(&Destruction::DeleteAll)
+pub(super) fn deletes_all_rows(run: &Invocation<'_>) -> bool {
+    find_in_command(run).contains(&DestructiveStatement::DeleteAll)
 }
 
-fn found(run: &Run<'_>) -> Vec<Destruction> {
+fn find_in_command(run: &Invocation<'_>) -> Vec<DestructiveStatement> {
     if TEXT_TOOLS.contains(&run.name) {
         return Vec::new();
     }
@@ -42,7 +42,7 @@ fn found(run: &Run<'_>) -> Vec<Destruction> {
         .iter()
         .map(|word| word.text.as_str())
         .filter(|text| text.contains(char::is_whitespace));
-    let mut found: Vec<Destruction> = words
+    let mut found: Vec<DestructiveStatement> = words
         .flat_map(|text| {
             // `-e"…"`, `--command=…`
             let value = ["-e", "-c"]
@@ -54,20 +54,24 @@ fn found(run: &Run<'_>) -> Vec<Destruction> {
             } else {
                 value
             };
-            destructions(value)
+            find_destructive(value)
         })
         .collect();
     if CLIENTS.contains(&run.name) {
-        found.extend(run.input().iter().flat_map(|text| destructions(text)));
+        found.extend(run.input().iter().flat_map(|text| find_destructive(text)));
     }
     found
 }
 
 /// The rule for a destructive statement, and its reason.
-pub(in crate::approval) fn of_sql(destruction: Destruction) -> (&'static str, &'static str) {
+pub(in crate::approval) fn rule_for_sql(
+    destruction: DestructiveStatement,
+) -> (&'static str, &'static str) {
     match destruction {
-        Destruction::Drop => ("SQL DROP", "drops a table or database"),
-        Destruction::Truncate => ("SQL TRUNCATE", "empties a table"),
-        Destruction::DeleteAll => ("SQL DELETE without WHERE", "deletes every row of a table"),
+        DestructiveStatement::Drop => ("SQL DROP", "drops a table or database"),
+        DestructiveStatement::Truncate => ("SQL TRUNCATE", "empties a table"),
+        DestructiveStatement::DeleteAll => {
+            ("SQL DELETE without WHERE", "deletes every row of a table")
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Run;
+use super::Invocation;
 use crate::approval::{glob, protected, shell::Direction};
 
 /// Programs that use a key without printing it.
@@ -29,7 +29,7 @@ const READS_TREES: [&str; 12] = [
 ];
 
 /// The words that name what a command writes to.
-pub(super) fn targets<'a>(run: &Run<'a>) -> Vec<&'a str> {
+pub(super) fn write_targets<'a>(run: &Invocation<'a>) -> Vec<&'a str> {
     let redirects = run.command.redirects.iter();
     let mut targets: Vec<&str> = redirects
         .filter(|redirect| redirect.direction == Direction::Out)
@@ -63,7 +63,7 @@ pub(super) fn targets<'a>(run: &Run<'a>) -> Vec<&'a str> {
     targets
 }
 
-fn option_values<'a>(run: &Run<'a>, options: &[&str]) -> Vec<&'a str> {
+fn option_values<'a>(run: &Invocation<'a>, options: &[&str]) -> Vec<&'a str> {
     let mut values = Vec::new();
     for (index, word) in run.arguments.iter().enumerate() {
         for option in options {
@@ -79,33 +79,33 @@ fn option_values<'a>(run: &Run<'a>, options: &[&str]) -> Vec<&'a str> {
     values
 }
 
-fn writes_to(run: &Run<'_>, holds: impl Fn(&Path) -> bool) -> bool {
-    targets(run)
+fn writes_to(run: &Invocation<'_>, holds: impl Fn(&Path) -> bool) -> bool {
+    write_targets(run)
         .iter()
         .any(|target| run.paths(target).iter().any(|path| holds(path)))
 }
 
 /// A write to `/etc` and the like.
-pub(super) fn system_config(run: &Run<'_>) -> bool {
+pub(super) fn writes_system_config(run: &Invocation<'_>) -> bool {
     writes_to(run, protected::is_system_config)
 }
 
 /// A write to `~/.bashrc`, `~/.ssh` and the like.
-pub(super) fn startup_file(run: &Run<'_>) -> bool {
+pub(super) fn writes_startup_file(run: &Invocation<'_>) -> bool {
     // `crontab -l` only reads; everything else replaces the table.
     let is_new_table = run.name == "crontab" && !run.has_flag('l', "list");
-    is_new_table || writes_to(run, |path| run.landmarks.is_startup_file(path))
+    is_new_table || writes_to(run, |path| run.protected_paths.is_startup_file(path))
 }
 
 /// A write to the home's `config.yaml` or its databases.
-pub(super) fn hermes_config(run: &Run<'_>) -> bool {
+pub(super) fn writes_hermes_config(run: &Invocation<'_>) -> bool {
     writes_to(run, |path| {
-        run.landmarks.is_hermes_config(path) || run.landmarks.is_database(path)
+        run.protected_paths.is_hermes_config(path) || run.protected_paths.is_database(path)
     })
 }
 
 /// Any use of a file with credentials.
-pub(super) fn credentials(run: &Run<'_>) -> bool {
+pub(super) fn uses_credentials(run: &Invocation<'_>) -> bool {
     if shows_environments(run) {
         return true;
     }
@@ -127,7 +127,7 @@ pub(super) fn credentials(run: &Run<'_>) -> bool {
 }
 
 /// `ps e`: with the variables of processes. `ps -e` is something else.
-fn shows_environments(run: &Run<'_>) -> bool {
+fn shows_environments(run: &Invocation<'_>) -> bool {
     const LETTERS: &str = "aceghjlmnrsuvwxXLVHTUkoOpqtf";
     const TAKE_VALUES: [&str; 12] = [
         "-C", "-G", "-O", "-U", "-g", "-k", "-o", "-p", "-q", "-s", "-t", "-u",
@@ -144,8 +144,8 @@ fn shows_environments(run: &Run<'_>) -> bool {
 }
 
 /// Whether a path is in a store of credentials, could match one by its `*`, or is the home of a recursive read.
-fn is_in_secret_store(run: &Run<'_>, path: &Path) -> bool {
-    let landmarks = run.landmarks;
+fn is_in_secret_store(run: &Invocation<'_>, path: &Path) -> bool {
+    let landmarks = run.protected_paths;
     // A link to the home, or to a parent of it, reaches everything in it.
     let leads_home = |home: &PathBuf| home.starts_with(path) && path.is_absolute();
     if run.name == "ln" && landmarks.hermes_home.as_ref().is_some_and(leads_home) {
@@ -170,10 +170,10 @@ fn is_in_secret_store(run: &Run<'_>, path: &Path) -> bool {
 }
 
 /// The file extension alone is not enough: a project's `*.key` may be anything.
-fn is_key(run: &Run<'_>, path: &Path) -> bool {
-    let is_users = run.landmarks.user_home.as_ref().is_some_and(|home| {
+fn is_key(run: &Invocation<'_>, path: &Path) -> bool {
+    let is_users = run.protected_paths.user_home.as_ref().is_some_and(|home| {
         path.strip_prefix(home)
             .is_ok_and(|rest| rest.to_string_lossy().starts_with('.'))
     });
-    is_users && run.landmarks.is_user_credential(path)
+    is_users && run.protected_paths.is_user_credential(path)
 }

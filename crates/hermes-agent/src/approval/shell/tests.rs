@@ -2,11 +2,12 @@ use super::*;
 
 fn words(line: &str) -> Vec<Vec<String>> {
     let commands = parse(line).unwrap();
-    let texts = |command: &Command| command.words.iter().map(|word| word.text.clone()).collect();
+    let texts =
+        |command: &ShellCommand| command.words.iter().map(|word| word.text.clone()).collect();
     commands.iter().map(texts).collect()
 }
 
-fn only(line: &str) -> Command {
+fn only(line: &str) -> ShellCommand {
     let mut commands = parse(line).unwrap();
     assert_eq!(commands.len(), 1, "{commands:?}");
     commands.remove(0)
@@ -58,9 +59,9 @@ fn substitutions_are_commands_of_their_own() {
 }
 
 #[test]
-fn redirects_are_no_words() {
+fn redirects_are_not_words() {
     let command = only("a 2>err >> out < in 2>&1 b &> all");
-    assert_eq!(text_of(&command.words), "a b");
+    assert_eq!(join_words(&command.words), "a b");
     let targets: Vec<_> = command
         .redirects
         .iter()
@@ -113,7 +114,7 @@ fn variables_of_the_line_are_filled_in() {
 }
 
 #[test]
-fn keywords_are_no_commands() {
+fn keywords_are_not_commands() {
     assert_eq!(words("if a; then b; else c; fi"), [["a"], ["b"], ["c"]]);
     assert_eq!(words("case $x in y) a;; esac"), [["a"]]);
     assert_eq!(words("! { a; }"), [["a"]]);

@@ -8,45 +8,45 @@ use serde_json::{Value, json};
 use crate::{
     message::{Reasoning, null_is_default},
     model::{
-        FinishReason, ModelEvent, Reply, Sink, Usage,
-        calls::{Calls, Piece},
-        http::{Progress, Trouble},
-        refusal::Refusal,
+        FinishReason, ModelEvent, ModelEventSink, ModelReply, TokenUsage,
+        calls::{CallAssembler, CallPiece},
+        http::{ReplyProgress, StreamError},
+        refusal::ProviderRefusal,
     },
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub(crate) struct AnthropicReplyReader {
     text: String,
     thoughts: String,
     /// Thinking blocks by index, as they have to be sent back.
     thought_blocks: BTreeMap<u64, Value>,
-    calls: Calls,
+    calls: CallAssembler,
     finish: Option<FinishReason>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     model: String,
     is_done: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum AnthropicEvent {
     MessageStart {
-        message: WireMessage,
+        message: AnthropicMessage,
     },
-    Message(WireMessage),
+    Message(AnthropicMessage),
     ContentBlockStart {
         index: u64,
-        content_block: Block,
+        content_block: AnthropicBlock,
     },
     ContentBlockDelta {
         index: u64,
-        delta: Delta,
+        delta: AnthropicDelta,
     },
     MessageDelta {
         delta: MessageDelta,
         #[serde(default)]
-        usage: Option<WireUsage>,
+        usage: Option<AnthropicUsage>,
     },
     MessageStop,
     Error {
@@ -57,20 +57,20 @@ enum Event {
 }
 
 #[derive(Deserialize)]
-struct WireMessage {
+struct AnthropicMessage {
     #[serde(default, deserialize_with = "null_is_default")]
     model: String,
     #[serde(default)]
-    content: Vec<Block>,
+    content: Vec<AnthropicBlock>,
     #[serde(default)]
     stop_reason: Option<String>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
+enum AnthropicBlock {
     Text {
         #[serde(default)]
         text: String,
@@ -103,7 +103,7 @@ enum Block {
     clippy::enum_variant_names,
     reason = "the names are those of the protocol"
 )]
-enum Delta {
+enum AnthropicDelta {
     TextDelta {
         text: String,
     },
@@ -128,7 +128,7 @@ struct MessageDelta {
 
 /// Counts so far. A later event repeats only the changed ones.
 #[derive(Deserialize)]
-struct WireUsage {
+struct AnthropicUsage {
     #[serde(rename = "input_tokens")]
     input: Option<u64>,
     #[serde(rename = "cache_read_input_tokens")]
@@ -139,135 +139,156 @@ struct WireUsage {
     output: Option<u64>,
 }
 
-impl Reader {
+impl AnthropicReplyReader {
     /// Takes in one event of the stream.
-    pub(crate) fn event(&mut self, data: &str, sink: Sink<'_>) -> Result<Progress, Trouble> {
-        self.take(serde_json::from_str(data)?, sink)
+    pub(crate) fn read_event(
+        &mut self,
+        data: &str,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ReplyProgress, StreamError> {
+        self.apply_event(serde_json::from_str(data)?, sink)
     }
 
     /// Takes in a reply that came in one piece.
-    pub(crate) fn whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), Trouble> {
-        self.take(serde_json::from_slice(body)?, sink).map(|_| ())
+    pub(crate) fn read_whole(
+        &mut self,
+        body: &[u8],
+        sink: ModelEventSink<'_>,
+    ) -> Result<(), StreamError> {
+        self.apply_event(serde_json::from_slice(body)?, sink)
+            .map(|_| ())
     }
 
-    fn take(&mut self, event: Event, sink: Sink<'_>) -> Result<Progress, Trouble> {
+    fn apply_event(
+        &mut self,
+        event: AnthropicEvent,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ReplyProgress, StreamError> {
         match event {
-            Event::MessageStart { message } => {
+            AnthropicEvent::MessageStart { message } => {
                 self.model = message.model;
-                self.count(message.usage);
+                self.update_usage(message.usage);
             }
-            Event::Message(message) => {
+            AnthropicEvent::Message(message) => {
                 self.model = message.model;
-                self.count(message.usage);
+                self.update_usage(message.usage);
                 for (index, block) in (0..).zip(message.content) {
-                    self.begin(index, block, sink);
+                    self.begin_block(index, block, sink);
                 }
-                self.finish = message.stop_reason.map(finish_reason);
+                self.finish = message.stop_reason.map(parse_finish_reason);
                 self.is_done = true;
             }
-            Event::ContentBlockStart {
+            AnthropicEvent::ContentBlockStart {
                 index,
                 content_block,
-            } => self.begin(index, content_block, sink),
-            Event::ContentBlockDelta { index, delta } => self.delta(index, delta, sink),
-            Event::MessageDelta { delta, usage } => {
-                if let Some(reason) = delta.stop_reason {
-                    self.finish = Some(finish_reason(reason));
-                }
-                self.count(usage);
+            } => self.begin_block(index, content_block, sink),
+            AnthropicEvent::ContentBlockDelta { index, delta } => {
+                self.apply_delta(index, delta, sink)
             }
-            Event::MessageStop => self.is_done = true,
-            Event::Error { error } => return Err(Trouble::Refused(Refusal::from_json(&error))),
-            Event::Other => {}
+            AnthropicEvent::MessageDelta { delta, usage } => {
+                if let Some(reason) = delta.stop_reason {
+                    self.finish = Some(parse_finish_reason(reason));
+                }
+                self.update_usage(usage);
+            }
+            AnthropicEvent::MessageStop => self.is_done = true,
+            AnthropicEvent::Error { error } => {
+                return Err(StreamError::Refused(ProviderRefusal::from_json(&error)));
+            }
+            AnthropicEvent::Other => {}
         }
         Ok(if self.is_done {
-            Progress::Complete
+            ReplyProgress::Complete
         } else {
-            Progress::More
+            ReplyProgress::More
         })
     }
 
-    fn begin(&mut self, index: u64, block: Block, sink: Sink<'_>) {
+    fn begin_block(&mut self, index: u64, block: AnthropicBlock, sink: ModelEventSink<'_>) {
         match block {
-            Block::Text { text } => self.say(text, sink),
-            Block::ToolUse { id, name, input } => {
+            AnthropicBlock::Text { text } => self.append_text(text, sink),
+            AnthropicBlock::ToolUse { id, name, input } => {
                 let arguments = match &input {
                     Value::Object(input) if !input.is_empty() => {
                         serde_json::to_string(input).unwrap_or_default()
                     }
                     _ => String::new(),
                 };
-                let piece = Piece {
+                let piece = CallPiece {
                     index: Some(index),
                     id,
                     name,
                     arguments,
-                    ..Piece::default()
+                    ..CallPiece::default()
                 };
                 if let Some(name) = self.calls.add(piece) {
                     sink(ModelEvent::ToolCallStarted { name });
                 }
             }
-            Block::Thinking {
+            AnthropicBlock::Thinking {
                 thinking,
                 signature,
             } => {
                 let block = json!({ "type": "thinking", "thinking": "", "signature": "" });
                 self.thought_blocks.insert(index, block);
-                self.think(index, thinking, sink);
-                self.sign(index, &signature);
+                self.append_thinking(index, thinking, sink);
+                self.append_signature(index, &signature);
             }
-            Block::RedactedThinking { data } => {
+            AnthropicBlock::RedactedThinking { data } => {
                 let block = json!({ "type": "redacted_thinking", "data": data });
                 self.thought_blocks.insert(index, block);
             }
-            Block::Other => {}
+            AnthropicBlock::Other => {}
         }
     }
 
-    fn delta(&mut self, index: u64, delta: Delta, sink: Sink<'_>) {
+    fn apply_delta(&mut self, index: u64, delta: AnthropicDelta, sink: ModelEventSink<'_>) {
         match delta {
-            Delta::TextDelta { text } => self.say(text, sink),
-            Delta::InputJsonDelta { partial_json } => {
-                self.calls.add(Piece {
+            AnthropicDelta::TextDelta { text } => self.append_text(text, sink),
+            AnthropicDelta::InputJsonDelta { partial_json } => {
+                self.calls.add(CallPiece {
                     index: Some(index),
                     arguments: partial_json,
-                    ..Piece::default()
+                    ..CallPiece::default()
                 });
             }
-            Delta::ThinkingDelta { thinking } => self.think(index, thinking, sink),
-            Delta::SignatureDelta { signature } => self.sign(index, &signature),
-            Delta::OtherDelta => {}
+            AnthropicDelta::ThinkingDelta { thinking } => {
+                self.append_thinking(index, thinking, sink)
+            }
+            AnthropicDelta::SignatureDelta { signature } => {
+                self.append_signature(index, &signature)
+            }
+            AnthropicDelta::OtherDelta => {}
         }
     }
 
-    fn say(&mut self, text: String, sink: Sink<'_>) {
+    fn append_text(&mut self, text: String, sink: ModelEventSink<'_>) {
         if !text.is_empty() {
             self.text.push_str(&text);
             sink(ModelEvent::TextDelta(text));
         }
     }
 
-    fn think(&mut self, index: u64, thought: String, sink: Sink<'_>) {
-        self.append(index, "thinking", &thought);
+    fn append_thinking(&mut self, index: u64, thought: String, sink: ModelEventSink<'_>) {
+        self.append_to_block(index, "thinking", &thought);
         if !thought.is_empty() {
             self.thoughts.push_str(&thought);
             sink(ModelEvent::ReasoningDelta(thought));
         }
     }
 
-    fn sign(&mut self, index: u64, signature: &str) {
-        self.append(index, "signature", signature);
+    fn append_signature(&mut self, index: u64, signature: &str) {
+        self.append_to_block(index, "signature", signature);
     }
 
-    fn append(&mut self, index: u64, key: &str, more: &str) {
+    fn append_to_block(&mut self, index: u64, key: &str, more: &str) {
         let block = self.thought_blocks.get_mut(&index);
         if let Some(Value::String(text)) = block.and_then(|block| block.get_mut(key)) {
             text.push_str(more);
         }
     }
 
-    fn count(&mut self, usage: Option<WireUsage>) {
+    fn update_usage(&mut self, usage: Option<AnthropicUsage>) {
         let Some(wire) = usage else { return };
         let usage = self.usage.get_or_insert_default();
         for (count, told) in [
@@ -283,7 +304,7 @@ impl Reader {
     }
 
     /// The reply, if it is complete.
-    pub(crate) fn finish(self) -> Option<Reply> {
+    pub(crate) fn finish(self) -> Option<ModelReply> {
         if !self.is_done {
             return None;
         }
@@ -291,7 +312,7 @@ impl Reader {
             FinishReason::Stop if !self.calls.is_empty() => FinishReason::ToolCalls,
             finish => finish,
         };
-        Some(Reply {
+        Some(ModelReply {
             text: self.text,
             tool_calls: self.calls.finish(),
             reasoning: Reasoning {
@@ -307,7 +328,7 @@ impl Reader {
     }
 }
 
-fn finish_reason(reason: String) -> FinishReason {
+fn parse_finish_reason(reason: String) -> FinishReason {
     match reason.as_str() {
         "end_turn" | "stop_sequence" => FinishReason::Stop,
         "tool_use" => FinishReason::ToolCalls,

@@ -12,7 +12,7 @@ fn body_of(request: &ModelRequest<'_>) -> Value {
         "https://x",
         "claude-sonnet-4-5",
     );
-    serde_json::from_slice(&body(&endpoint, request).unwrap()).unwrap()
+    serde_json::from_slice(&request_body(&endpoint, request).unwrap()).unwrap()
 }
 
 fn sent(messages: &[Message]) -> Value {
@@ -279,8 +279,9 @@ fn images_of_results_stand_in_the_result_for_a_model_that_sees() {
     };
     let mut endpoint = endpoint::for_tests(Protocol::AnthropicMessages, "https://x", "m");
     for sees_images in [true, false] {
-        endpoint.sees_images = sees_images;
-        let body: Value = serde_json::from_slice(&body(&endpoint, &request).unwrap()).unwrap();
+        endpoint.supports_images = sees_images;
+        let body: Value =
+            serde_json::from_slice(&request_body(&endpoint, &request).unwrap()).unwrap();
         let result = &body["messages"][2]["content"][0];
         assert_eq!(result["type"], "tool_result");
         assert_eq!(result["content"][0], text("one"));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::model::{ModelRequest, ToolChoice};
 
 /// The version in a model's name, such as 4.6; dates after it are not versions.
-fn version(model: &str) -> (u32, u32) {
+fn parse_version(model: &str) -> (u32, u32) {
     let mut numbers = model
         .split(|c: char| !c.is_ascii_digit())
         .filter(|digits| (1..=2).contains(&digits.len()))
@@ -18,7 +18,7 @@ fn version(model: &str) -> (u32, u32) {
 
 /// The default reply length; the protocol requires one.
 pub(super) fn default_max_tokens(model: &str) -> u32 {
-    match version(model) {
+    match parse_version(model) {
         (3, 7) => 64_000,
         (3, 5) => 8_192,
         (1..=3, _) => 4_096,
@@ -28,7 +28,7 @@ pub(super) fn default_max_tokens(model: &str) -> u32 {
 }
 
 /// The members that enable reasoning; none if it is disabled.
-pub(super) fn members(
+pub(super) fn thinking_members(
     model: &str,
     request: &ModelRequest<'_>,
     max_tokens: u32,
@@ -44,7 +44,7 @@ pub(super) fn members(
         return Map::new();
     };
     let mut members = Map::new();
-    match version(model) {
+    match parse_version(model) {
         // From 4.6 on the model adapts its reasoning itself.
         (4, 6..) | (5.., _) => {
             let effort = match effort {
@@ -92,7 +92,7 @@ mod tests {
             ("claude-sonnet-5", (5, 0)),
             ("unknown", (0, 0)),
         ] {
-            assert_eq!(version(name), expected, "{name}");
+            assert_eq!(parse_version(name), expected, "{name}");
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
             reasoning_effort: Some(effort),
             ..ModelRequest::default()
         };
-        Value::Object(members(model, &request, max_tokens))
+        Value::Object(thinking_members(model, &request, max_tokens))
     }
 
     #[test]

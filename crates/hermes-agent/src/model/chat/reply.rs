@@ -6,31 +6,31 @@ use serde_json::{Map, Value};
 use crate::{
     message::{Content, Reasoning, null_is_default},
     model::{
-        FinishReason, ModelEvent, Reply, Sink, Usage,
-        calls::{Calls, Piece},
-        http::{Progress, Trouble},
-        refusal::Refusal,
+        FinishReason, ModelEvent, ModelEventSink, ModelReply, TokenUsage,
+        calls::{CallAssembler, CallPiece},
+        http::{ReplyProgress, StreamError},
+        refusal::ProviderRefusal,
     },
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub(crate) struct ChatReplyReader {
     text: String,
     reasoning: Reasoning,
-    calls: Calls,
+    calls: CallAssembler,
     finish: Option<FinishReason>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     model: String,
     is_done: bool,
 }
 
 /// A chunk of a reply, or a whole one.
 #[derive(Deserialize)]
-struct Chunk {
+struct ChatChunk {
     #[serde(default, deserialize_with = "null_is_default")]
-    choices: Vec<Choice>,
+    choices: Vec<ChatChoice>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Option<ChatUsage>,
     #[serde(default, deserialize_with = "null_is_default")]
     model: String,
     #[serde(default)]
@@ -38,18 +38,18 @@ struct Chunk {
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct ChatChoice {
     #[serde(default)]
-    delta: Option<Delta>,
+    delta: Option<ChatDelta>,
     /// Used instead of `delta` in a whole reply.
     #[serde(default)]
-    message: Option<Delta>,
+    message: Option<ChatDelta>,
     #[serde(default)]
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
-struct Delta {
+struct ChatDelta {
     #[serde(default)]
     content: Option<Content>,
     #[serde(default)]
@@ -85,7 +85,7 @@ struct FunctionDelta {
 }
 
 #[derive(Deserialize)]
-struct WireUsage {
+struct ChatUsage {
     #[serde(default, deserialize_with = "null_is_default")]
     prompt_tokens: u64,
     #[serde(default, deserialize_with = "null_is_default")]
@@ -112,31 +112,43 @@ struct CompletionDetails {
     reasoning_tokens: u64,
 }
 
-impl Reader {
+impl ChatReplyReader {
     /// Takes in one event of the stream.
-    pub(crate) fn event(&mut self, data: &str, sink: Sink<'_>) -> Result<Progress, Trouble> {
+    pub(crate) fn read_event(
+        &mut self,
+        data: &str,
+        sink: ModelEventSink<'_>,
+    ) -> Result<ReplyProgress, StreamError> {
         if data.trim() == "[DONE]" {
             self.is_done = true;
-            return Ok(Progress::Complete);
+            return Ok(ReplyProgress::Complete);
         }
-        let chunk: Chunk = serde_json::from_str(data)?;
-        self.take(chunk, sink)?;
+        let chunk: ChatChunk = serde_json::from_str(data)?;
+        self.apply_chunk(chunk, sink)?;
         Ok(match self.finish {
-            Some(_) => Progress::Finishing,
-            None => Progress::More,
+            Some(_) => ReplyProgress::Finishing,
+            None => ReplyProgress::More,
         })
     }
 
     /// Takes in a reply that came in one piece.
-    pub(crate) fn whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), Trouble> {
-        let chunk: Chunk = serde_json::from_slice(body)?;
+    pub(crate) fn read_whole(
+        &mut self,
+        body: &[u8],
+        sink: ModelEventSink<'_>,
+    ) -> Result<(), StreamError> {
+        let chunk: ChatChunk = serde_json::from_slice(body)?;
         self.is_done = !chunk.choices.is_empty();
-        self.take(chunk, sink)
+        self.apply_chunk(chunk, sink)
     }
 
-    fn take(&mut self, chunk: Chunk, sink: Sink<'_>) -> Result<(), Trouble> {
+    fn apply_chunk(
+        &mut self,
+        chunk: ChatChunk,
+        sink: ModelEventSink<'_>,
+    ) -> Result<(), StreamError> {
         if let Some(error) = &chunk.error {
-            return Err(Trouble::Refused(Refusal::from_json(error)));
+            return Err(StreamError::Refused(ProviderRefusal::from_json(error)));
         }
         if !chunk.model.is_empty() {
             self.model = chunk.model;
@@ -147,16 +159,16 @@ impl Reader {
         // Several choices are never requested.
         if let Some(choice) = chunk.choices.into_iter().next() {
             if let Some(delta) = choice.delta.or(choice.message) {
-                self.delta(delta, sink);
+                self.apply_delta(delta, sink);
             }
             if let Some(reason) = choice.finish_reason {
-                self.finish = Some(finish_reason(reason));
+                self.finish = Some(parse_finish_reason(reason));
             }
         }
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta, sink: Sink<'_>) {
+    fn apply_delta(&mut self, delta: ChatDelta, sink: ModelEventSink<'_>) {
         let thought = delta.reasoning_content.as_deref();
         if let Some(thought) = thought {
             let content = self.reasoning.content.get_or_insert_default();
@@ -187,7 +199,7 @@ impl Reader {
     }
 
     /// The reply, if it is complete.
-    pub(crate) fn finish(self) -> Option<Reply> {
+    pub(crate) fn finish(self) -> Option<ModelReply> {
         if !self.is_done && self.finish.is_none() {
             return None;
         }
@@ -196,7 +208,7 @@ impl Reader {
             FinishReason::Stop if !self.calls.is_empty() => FinishReason::ToolCalls,
             finish => finish,
         };
-        Some(Reply {
+        Some(ModelReply {
             text: self.text,
             tool_calls: self.calls.finish(),
             reasoning: self.reasoning,
@@ -208,7 +220,7 @@ impl Reader {
     }
 }
 
-fn finish_reason(reason: String) -> FinishReason {
+fn parse_finish_reason(reason: String) -> FinishReason {
     match reason.as_str() {
         "stop" | "eos" | "end_turn" => FinishReason::Stop,
         "tool_calls" | "function_call" | "tool_use" => FinishReason::ToolCalls,
@@ -246,7 +258,7 @@ fn merge_detail(details: &mut Vec<Value>, piece: Value) {
     }
 }
 
-impl From<CallDelta> for Piece {
+impl From<CallDelta> for CallPiece {
     fn from(delta: CallDelta) -> Self {
         let mut extra = delta.extra;
         extra.remove("type");
@@ -265,8 +277,8 @@ impl From<CallDelta> for Piece {
     }
 }
 
-impl From<WireUsage> for Usage {
-    fn from(wire: WireUsage) -> Self {
+impl From<ChatUsage> for TokenUsage {
+    fn from(wire: ChatUsage) -> Self {
         let cached = wire
             .prompt_tokens_details
             .cached_tokens

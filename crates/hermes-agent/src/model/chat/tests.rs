@@ -10,7 +10,7 @@ use crate::{
 
 fn body_at(base_url: &str, request: &ModelRequest<'_>) -> Value {
     let endpoint = endpoint::for_tests(Protocol::ChatCompletions, base_url, "m");
-    serde_json::from_slice(&body(&endpoint, request).unwrap()).unwrap()
+    serde_json::from_slice(&request_body(&endpoint, request).unwrap()).unwrap()
 }
 
 fn body_of(request: &ModelRequest<'_>) -> Value {
@@ -183,8 +183,8 @@ fn images_of_results_follow_the_last_of_them_for_a_model_that_sees() {
         ..ModelRequest::default()
     };
     let mut endpoint = endpoint::for_tests(Protocol::ChatCompletions, "https://x/v1", "m");
-    endpoint.sees_images = true;
-    let body: Value = serde_json::from_slice(&body(&endpoint, &request).unwrap()).unwrap();
+    endpoint.supports_images = true;
+    let body: Value = serde_json::from_slice(&request_body(&endpoint, &request).unwrap()).unwrap();
     let sent = body["messages"].as_array().unwrap();
     let roles: Vec<_> = sent.iter().map(|message| &message["role"]).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "tool", "user", "user"]);

@@ -9,9 +9,9 @@ use reqwest::{Client, ClientBuilder, redirect};
 use url::Url;
 
 use crate::{
-    ceiling::{InForce, Networks, NotReached},
     model::address,
-    tools::web::address::PublicOnly,
+    policy::{AllowedNetworks, EgressDenied, PolicyHandle},
+    tools::web::address::PublicResolver,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// HTTP clients, created at first use since loading the system's certificates takes time.
 #[derive(Debug, Default)]
 pub struct HttpClients {
-    in_force: InForce,
+    policy: PolicyHandle,
     secure: OnceLock<Client>,
     plain: OnceLock<Client>,
     loopback: OnceLock<Client>,
@@ -28,26 +28,26 @@ pub struct HttpClients {
 
 /// Why there is no client for an address.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::model) enum NoClient {
+pub(in crate::model) enum ClientError {
     #[error(transparent)]
-    NotReached(#[from] NotReached),
+    EgressDenied(#[from] EgressDenied),
     #[error(transparent)]
-    Unmade(#[from] reqwest::Error),
+    Build(#[from] reqwest::Error),
 }
 
 impl HttpClients {
     /// Clients that reach what the operator's policy allows.
-    pub fn beneath(in_force: InForce) -> Self {
+    pub fn with_policy(in_force: PolicyHandle) -> Self {
         Self {
-            in_force,
+            policy: in_force,
             ..Self::default()
         }
     }
 
-    pub(in crate::model) fn for_address(&self, address: &Url) -> Result<&Client, NoClient> {
-        let ceiling = self.in_force.ceiling();
+    pub(in crate::model) fn client_for(&self, address: &Url) -> Result<&Client, ClientError> {
+        let ceiling = self.policy.policy();
         ceiling.egress().check(address)?;
-        let is_public_only = ceiling.egress().networks() == Networks::Public;
+        let is_public_only = ceiling.egress().networks() == AllowedNetworks::Public;
         let (place, build): (_, fn() -> ClientBuilder) = if is_public_only {
             (&self.public, public)
         } else if address.scheme() != "http" {
@@ -84,7 +84,7 @@ fn plain() -> ClientBuilder {
 
 /// Names that resolve to private addresses are not found. Without a proxy, which would resolve them itself.
 fn public() -> ClientBuilder {
-    secure().no_proxy().dns_resolver(Arc::new(PublicOnly))
+    secure().no_proxy().dns_resolver(Arc::new(PublicResolver))
 }
 
 /// No proxy can reach this machine's own servers.

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::*;
 use crate::model::{Protocol, endpoint};
 
-fn problem(status: Option<u16>, body: &Value) -> Problem {
-    let mut refusal = Refusal::from_json(body);
+fn problem(status: Option<u16>, body: &Value) -> ModelProblem {
+    let mut refusal = ProviderRefusal::from_json(body);
     if let Some(status) = status {
         refusal.status = status;
     }
@@ -16,7 +16,7 @@ fn problem(status: Option<u16>, body: &Value) -> Problem {
 
 fn limit(status: Option<u16>, body: &Value) -> Option<u32> {
     match problem(status, body) {
-        Problem::ContextOverflow { limit, .. } => limit,
+        ModelProblem::ContextOverflow { limit, .. } => limit,
         other => panic!("{other:?}"),
     }
 }
@@ -69,12 +69,12 @@ fn a_full_context_is_recognised_in_every_wording() {
 }
 
 #[test]
-fn tokens_per_minute_are_no_full_context() {
+fn tokens_per_minute_are_not_a_full_context() {
     let body = json!({"error": {"code": "rate_limit_exceeded",
         "message": "Request too large for model on tokens per minute"}});
     assert!(matches!(
         problem(Some(429), &body),
-        Problem::RateLimited { .. }
+        ModelProblem::RateLimited { .. }
     ));
 }
 
@@ -109,14 +109,14 @@ fn errors_inside_a_reply_mean_the_same_as_a_status() {
         ),
     ] {
         match problem(None, &body) {
-            Problem::Refused { status: found, .. } => assert_eq!(found, status, "{body}"),
+            ModelProblem::Refused { status: found, .. } => assert_eq!(found, status, "{body}"),
             other => panic!("{other:?}"),
         }
     }
     let limited = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "x"}});
     assert!(matches!(
         problem(None, &limited),
-        Problem::RateLimited { .. }
+        ModelProblem::RateLimited { .. }
     ));
 }
 
@@ -147,7 +147,7 @@ fn the_pause_is_read_in_all_three_forms() {
     let pause = |name: &'static str, value: &str| {
         let mut headers = HeaderMap::new();
         headers.insert(name, value.parse().unwrap());
-        retry_after(&headers)
+        parse_retry_after(&headers)
     };
     assert_eq!(pause("retry-after", "7"), Some(Duration::from_secs(7)));
     assert_eq!(

@@ -3,15 +3,21 @@
 use hermes_config::ModelChoice;
 
 use super::{
-    Found, Lead, Origin, ResolveError, Surroundings, Wanted, chosen, endpoint, follow,
-    lead::{FoundBy, Lookup},
-    place::BaseSource,
+    ChoiceTarget, ModelOverrides, ResolveContext, ResolveError, ResolvedEndpoint, SelectionOrigin,
+    choose_model, resolve_choice, resolve_endpoint,
 };
-use crate::model::{KeyState, providers::key_state};
+use crate::model::{
+    KeyState,
+    providers::key_state,
+    resolve::{
+        lookup::{LookupReason, ProviderLookup},
+        provider::BaseSource,
+    },
+};
 
 /// A value and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
+pub struct ExplainedValue {
     pub value: String,
     /// For people.
     pub source: String,
@@ -20,26 +26,28 @@ pub struct Explained {
 /// Model, provider, URL and key, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    pub model: Option<Explained>,
-    pub provider: Option<Explained>,
-    pub base_url: Option<Explained>,
+    pub model: Option<ExplainedValue>,
+    pub provider: Option<ExplainedValue>,
+    pub base_url: Option<ExplainedValue>,
     /// `None` if the provider is unknown.
     pub key: Option<KeyState>,
     /// Where known.
     pub context_length: Option<u32>,
-    pub sees_images: bool,
+    pub supports_images: bool,
     pub problem: Option<ResolveError>,
 }
 
 /// Explains which model would be used and why.
-pub async fn explain(around: &Surroundings<'_>, wanted: &Wanted) -> Explanation {
-    let (choice, origin) = chosen(around.settings, wanted);
+pub async fn explain_model(around: &ResolveContext<'_>, wanted: &ModelOverrides) -> Explanation {
+    let (choice, origin) = choose_model(around.settings, wanted);
     let asked = |part: &str, flag: &str| match origin {
-        Origin::Flag => format!("`{flag}`"),
-        Origin::Session => "the session".to_owned(),
-        Origin::Configuration | Origin::Detection => format!("`{part}` in `config.yaml`"),
+        SelectionOrigin::Flag => format!("`{flag}`"),
+        SelectionOrigin::Session => "the session".to_owned(),
+        SelectionOrigin::Configuration | SelectionOrigin::Detection => {
+            format!("`{part}` in `config.yaml`")
+        }
     };
-    let name = choice.name.clone().map(|value| Explained {
+    let name = choice.name.clone().map(|value| ExplainedValue {
         value,
         source: asked("model", "--model"),
     });
@@ -49,36 +57,36 @@ pub async fn explain(around: &Surroundings<'_>, wanted: &Wanted) -> Explanation 
         base_url: None,
         key: None,
         context_length: None,
-        sees_images: false,
+        supports_images: false,
         problem: None,
     };
-    match follow(around, &choice).await {
-        Ok(Lead::Place(found)) => {
-            explanation.key = Some(key_state(around, &found.place).await);
-            tell_place(&mut explanation, &choice, &found, &asked);
+    match resolve_choice(around, &choice).await {
+        Ok(ChoiceTarget::Provider(found)) => {
+            explanation.key = Some(key_state(around, &found.provider).await);
+            explain_provider(&mut explanation, &choice, &found, &asked);
         }
-        Ok(Lead::Local(_)) => {}
+        Ok(ChoiceTarget::Local(_)) => {}
         // `resolve` below reports it, too.
         Err(_) => explanation.provider = stated_provider(&choice, &asked),
     }
-    match endpoint(around, &choice).await {
-        Ok(Found::Stated(endpoint)) => {
+    match resolve_endpoint(around, &choice).await {
+        Ok(ResolvedEndpoint::Stated(endpoint)) => {
             explanation.context_length = endpoint.context_length;
-            explanation.sees_images = endpoint.sees_images;
+            explanation.supports_images = endpoint.supports_images;
         }
-        Ok(Found::Detected(endpoint)) => {
-            let found = |value: String| Explained {
+        Ok(ResolvedEndpoint::Detected(endpoint)) => {
+            let found = |value: String| ExplainedValue {
                 value,
                 source: "found on this machine".to_owned(),
             };
             explanation.context_length = endpoint.context_length;
-            explanation.sees_images = endpoint.sees_images;
+            explanation.supports_images = endpoint.supports_images;
             explanation.model = Some(found(endpoint.model));
             let provider = || found(endpoint.provider.clone());
             explanation.provider.get_or_insert_with(provider);
             let base_url = || found(endpoint.base_url.to_string());
             explanation.base_url.get_or_insert_with(base_url);
-            explanation.key.get_or_insert(KeyState::Unneeded);
+            explanation.key.get_or_insert(KeyState::NotNeeded);
         }
         Err(error) => explanation.problem = Some(error),
     }
@@ -88,48 +96,43 @@ pub async fn explain(around: &Surroundings<'_>, wanted: &Wanted) -> Explanation 
 fn stated_provider(
     choice: &ModelChoice,
     asked: &impl Fn(&str, &str) -> String,
-) -> Option<Explained> {
-    choice.provider.clone().map(|value| Explained {
+) -> Option<ExplainedValue> {
+    choice.provider.clone().map(|value| ExplainedValue {
         value,
         source: asked("model.provider", "--provider"),
     })
 }
 
-fn tell_place(
+fn explain_provider(
     explanation: &mut Explanation,
     choice: &ModelChoice,
-    found: &Lookup,
+    found: &ProviderLookup,
     asked: &impl Fn(&str, &str) -> String,
 ) {
-    let place = &found.place;
-    let of_entry = || {
-        format!(
-            "the provider's entry in `config.yaml`, `{}`",
-            place.provider
-        )
-    };
+    let place = &found.provider;
+    let of_entry = || format!("the provider's entry in `config.yaml`, `{}`", place.name);
     if let Some(model) = found.model() {
         let source = match explanation.model.take() {
             Some(named) => named.source,
             None => of_entry(),
         };
-        explanation.model = Some(Explained {
+        explanation.model = Some(ExplainedValue {
             value: model,
             source,
         });
     }
     let provider_source = match found.found_by {
-        FoundBy::Choice if choice.provider.is_some() => asked("model.provider", "--provider"),
-        FoundBy::Choice => "its address".to_owned(),
-        FoundBy::Prefix => "the model's name begins with it".to_owned(),
-        FoundBy::Model => "the model's name".to_owned(),
-        FoundBy::OpenRouter => "it offers models of many providers, and has a key".to_owned(),
+        LookupReason::Choice if choice.provider.is_some() => asked("model.provider", "--provider"),
+        LookupReason::Choice => "its address".to_owned(),
+        LookupReason::Prefix => "the model's name begins with it".to_owned(),
+        LookupReason::Model => "the model's name".to_owned(),
+        LookupReason::OpenRouter => "it offers models of many providers, and has a key".to_owned(),
     };
-    explanation.provider = Some(Explained {
-        value: place.provider.clone(),
+    explanation.provider = Some(ExplainedValue {
+        value: place.name.clone(),
         source: provider_source,
     });
-    explanation.base_url = Some(Explained {
+    explanation.base_url = Some(ExplainedValue {
         value: place.base_url.to_string(),
         source: match &place.base_source {
             BaseSource::Choice => asked("model.base_url", "--base-url"),

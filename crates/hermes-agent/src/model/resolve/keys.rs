@@ -1,20 +1,23 @@
 //! Finds the key of a provider: in the configuration, in a variable, or as a secret under the variable's name.
 
-use hermes_config::{ModelChoice, Secret, SecretStore, Template};
+use hermes_config::{ModelChoice, ReferenceTemplate, Secret, SecretStore};
 
-use super::{ResolveError, Surroundings, place::Place};
-use crate::model::{Key, provider_table::ProviderRow};
+use super::{ResolveContext, ResolveError};
+use crate::model::{ApiKey, provider_table::ProviderRow, resolve::provider::ResolvedProvider};
 
 #[derive(Debug, Clone)]
 pub(super) enum KeySource {
     /// A variable, or a stored secret of that name.
     Variable(String),
     /// `api_key` in the configuration.
-    Written { of: String, template: Template },
+    Written {
+        of: String,
+        template: ReferenceTemplate,
+    },
 }
 
 impl KeySource {
-    fn place(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Variable(name) => format!("`{name}`"),
             Self::Written { of, .. } => format!("`api_key` {of} in `config.yaml`"),
@@ -32,12 +35,12 @@ pub(super) fn key_sources(choice: &ModelChoice, of: &str) -> Vec<KeySource> {
     variable.into_iter().chain(written).collect()
 }
 
-impl Surroundings<'_> {
+impl ResolveContext<'_> {
     /// Whether a built-in provider is usable: its key is set, or none is needed.
     pub(super) fn has_key(&self, row: &ProviderRow) -> bool {
         row.is_local()
             || row.keys.iter().any(|name| self.variable(name).is_some())
-            || row.keys.iter().any(|name| self.is_kept(name))
+            || row.keys.iter().any(|name| self.is_stored_secret(name))
     }
 
     fn variable(&self, name: &str) -> Option<&str> {
@@ -46,65 +49,72 @@ impl Surroundings<'_> {
     }
 
     /// Whether `hermes secret set` stored a secret of that name. Only the list of names is read.
-    fn is_kept(&self, name: &str) -> bool {
-        let kept = SecretStore::sealed(self.home).list();
+    fn is_stored_secret(&self, name: &str) -> bool {
+        let kept = SecretStore::file_only(self.home).list();
         kept.is_ok_and(|kept| kept.iter().any(|(known, _)| known == name))
     }
 }
 
-impl Place {
+impl ResolvedProvider {
     /// The variable for the key, if one is named.
-    pub(in crate::model) fn variable(&self) -> Option<&str> {
+    pub(in crate::model) fn key_variable(&self) -> Option<&str> {
         self.keys.iter().find_map(|source| match source {
             KeySource::Variable(name) => Some(name.as_str()),
             KeySource::Written { .. } => None,
         })
     }
 
-    pub(in crate::model) async fn key(
+    pub(in crate::model) async fn resolve_key(
         &self,
-        around: &Surroundings<'_>,
-    ) -> Result<Key, ResolveError> {
+        around: &ResolveContext<'_>,
+    ) -> Result<ApiKey, ResolveError> {
         for source in &self.keys {
             let (value, place) = match source {
                 KeySource::Variable(name) => match around.variable(name) {
-                    Some(key) => (Some(key.to_owned().into()), source.place()),
-                    None if around.is_kept(name) => {
-                        let template = Template::new(format!("${{keyring:{name}}}"));
-                        let kept = self.fill(around, &template).await?;
+                    Some(key) => (Some(key.to_owned().into()), source.describe()),
+                    None if around.is_stored_secret(name) => {
+                        let template = ReferenceTemplate::new(format!("${{keyring:{name}}}"));
+                        let kept = self.resolve_template(around, &template).await?;
                         (kept, format!("`{name}`, kept by `hermes secret`"))
                     }
                     None => continue,
                 },
-                KeySource::Written { template, .. } => {
-                    (self.fill(around, template).await?, source.place())
-                }
+                KeySource::Written { template, .. } => (
+                    self.resolve_template(around, template).await?,
+                    source.describe(),
+                ),
             };
             if value.is_some() {
-                return Ok(Key { value, place });
+                return Ok(ApiKey {
+                    value,
+                    source: place,
+                });
             }
         }
         let place = if self.keys.is_empty() {
             "`key_env` or `api_key` of its entry in `config.yaml`".to_owned()
         } else {
-            let places: Vec<_> = self.keys.iter().map(KeySource::place).collect();
+            let places: Vec<_> = self.keys.iter().map(KeySource::describe).collect();
             places.join(" or ")
         };
         if self.needs_key {
             return Err(ResolveError::NoKey {
-                provider: self.provider.clone(),
+                provider: self.name.clone(),
                 place,
-                variable: self.variable().map(str::to_owned),
+                variable: self.key_variable().map(str::to_owned),
             });
         }
-        Ok(Key { value: None, place })
+        Ok(ApiKey {
+            value: None,
+            source: place,
+        })
     }
 
     /// Resolves a key on a blocking thread, since it may run a command.
-    async fn fill(
+    async fn resolve_template(
         &self,
-        around: &Surroundings<'_>,
-        template: &Template,
+        around: &ResolveContext<'_>,
+        template: &ReferenceTemplate,
     ) -> Result<Option<Secret<String>>, ResolveError> {
         let (template, home) = (template.clone(), around.home.clone());
         let (variables, policy) = (around.settings.variables.clone(), around.references.clone());
@@ -113,7 +123,7 @@ impl Place {
         });
         match filled.await {
             Ok(filled) => filled.map_err(|error| ResolveError::Reference {
-                provider: self.provider.clone(),
+                provider: self.name.clone(),
                 error,
             }),
             // The runtime is shutting down.

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use super::Surroundings;
+use super::ResolveContext;
 use crate::model::provider_table::PROVIDERS;
 
 /// No model: where it was looked for, and what can be done.
@@ -19,7 +19,7 @@ pub struct NoModel {
 }
 
 impl NoModel {
-    pub(super) fn new(around: &Surroundings<'_>, provider: Option<String>) -> Self {
+    pub(super) fn new(around: &ResolveContext<'_>, provider: Option<String>) -> Self {
         let settings = around.settings;
         let is_set = |name: &&&str| {
             let key = settings.variables.get(name);
@@ -29,7 +29,10 @@ impl NoModel {
         Self {
             provider,
             config_file: around.home.config_file(),
-            local_servers: settings.model.autodetect.then(|| around.local.places()),
+            local_servers: settings
+                .model
+                .autodetect
+                .then(|| around.local.describe_places()),
             keys: used
                 .filter_map(|row| Some((*row.keys.iter().find(is_set)?, row.name)))
                 .collect(),

@@ -5,13 +5,13 @@ use std::sync::Mutex;
 use tokio::time::Instant;
 
 use super::*;
-use crate::model::Problem;
+use crate::model::ModelProblem;
 
 /// What a model does when it is asked: says something, then succeeds or fails.
-pub(crate) struct Scripted(Mutex<Vec<(&'static str, Option<Problem>)>>);
+pub(crate) struct Scripted(Mutex<Vec<(&'static str, Option<ModelProblem>)>>);
 
 impl Scripted {
-    pub(crate) fn new(mut attempts: Vec<(&'static str, Option<Problem>)>) -> Self {
+    pub(crate) fn new(mut attempts: Vec<(&'static str, Option<ModelProblem>)>) -> Self {
         attempts.reverse();
         Self(Mutex::new(attempts))
     }
@@ -33,16 +33,16 @@ impl Model for Scripted {
     fn complete<'a>(
         &'a self,
         _request: &'a ModelRequest<'a>,
-        sink: Sink<'a>,
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         let (text, problem) = self.0.lock().unwrap().pop().expect("asked too often");
         if !text.is_empty() {
             sink(ModelEvent::TextDelta(text.into()));
         }
         let result = match problem {
-            None => Ok(Reply {
+            None => Ok(ModelReply {
                 text: text.into(),
-                ..Reply::default()
+                ..ModelReply::default()
             }),
             Some(problem) => Err(ModelError {
                 provider: "test".into(),
@@ -53,12 +53,12 @@ impl Model for Scripted {
     }
 }
 
-pub(crate) fn cut() -> Problem {
-    Problem::Cut { reason: "x".into() }
+pub(crate) fn cut() -> ModelProblem {
+    ModelProblem::Truncated { reason: "x".into() }
 }
 
-pub(crate) fn refused(status: u16, seconds: Option<u64>) -> Problem {
-    Problem::Refused {
+pub(crate) fn refused(status: u16, seconds: Option<u64>) -> ModelProblem {
+    ModelProblem::Refused {
         status,
         retry_after: seconds.map(Duration::from_secs),
         message: "x".into(),
@@ -66,10 +66,10 @@ pub(crate) fn refused(status: u16, seconds: Option<u64>) -> Problem {
 }
 
 async fn ask(
-    attempts: Vec<(&'static str, Option<Problem>)>,
+    attempts: Vec<(&'static str, Option<ModelProblem>)>,
     shown_text: ShownText,
-) -> (Result<Reply, ModelError>, Vec<ModelEvent>) {
-    let model = Retrying::new(Scripted::new(attempts), RetryPolicy::new(3));
+) -> (Result<ModelReply, ModelError>, Vec<ModelEvent>) {
+    let model = RetryingModel::new(Scripted::new(attempts), RetryPolicy::new(3));
     let request = ModelRequest {
         shown_text,
         ..ModelRequest::default()
@@ -124,7 +124,7 @@ async fn the_last_failure_is_the_error() {
 
 #[tokio::test(start_paused = true)]
 async fn the_providers_own_pause_is_kept() {
-    let limited = Problem::RateLimited {
+    let limited = ModelProblem::RateLimited {
         retry_after: Some(Duration::from_secs(17)),
         message: "x".into(),
     };
@@ -147,17 +147,17 @@ async fn a_pause_of_an_hour_is_not_waited_for() {
 async fn what_does_not_pass_is_not_tried_again() {
     for problem in [
         refused(400, None),
-        Problem::KeyRefused {
+        ModelProblem::KeyRefused {
             status: 401,
             key: "k".into(),
             message: "x".into(),
         },
-        Problem::ContextOverflow {
+        ModelProblem::ContextOverflow {
             limit: None,
             message: "x".into(),
         },
-        Problem::Malformed { reason: "x".into() },
-        Problem::Silent {
+        ModelProblem::Malformed { reason: "x".into() },
+        ModelProblem::TimedOut {
             after: Duration::from_mins(10),
             again: false,
         },
@@ -180,7 +180,7 @@ async fn revocable_text_is_taken_back_before_the_next_attempt() {
     let attempts = vec![("Hel", Some(cut())), ("Hello", None)];
     let (result, events) = ask(attempts, ShownText::Revocable).await;
     assert_eq!(result.unwrap().text, "Hello");
-    assert_eq!(events[1], ModelEvent::TextTakenBack);
+    assert_eq!(events[1], ModelEvent::TextRetracted);
     assert!(matches!(
         events[2],
         ModelEvent::Retrying {

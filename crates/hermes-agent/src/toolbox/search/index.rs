@@ -4,52 +4,52 @@ use std::collections::HashMap;
 
 use hermes_mcp::RegisteredTool;
 
-use super::LONGEST_DESCRIPTION;
+use super::MAX_DESCRIPTION_CHARS;
 
 /// BM25: saturation of term frequency.
 const K1: f64 = 1.5;
 /// BM25: normalisation by document length.
 const B: f64 = 0.75;
 
-pub(super) struct Index {
-    tools: Vec<Words>,
+pub(super) struct ToolIndex {
+    tools: Vec<ToolWords>,
     /// The number of tools that contain a word.
-    spread: HashMap<String, usize>,
+    document_frequency: HashMap<String, usize>,
     average_length: f64,
 }
 
-pub(super) struct Words {
+pub(super) struct ToolWords {
     counts: HashMap<String, usize>,
     length: usize,
     text: String,
 }
 
-pub(super) fn words_of(tool: &RegisteredTool) -> Words {
+pub(super) fn tool_words(tool: &RegisteredTool) -> ToolWords {
     let description = tool.description();
-    let description = beginning(&description);
+    let description = truncate_description(&description);
     let parameters = tool.parameters();
     let properties = parameters["properties"].as_object();
     let parameters = properties.into_iter().flat_map(|names| names.keys());
-    Words::new(tool.name.as_str(), description, parameters)
+    ToolWords::new(tool.name.as_str(), description, parameters)
 }
 
 /// The part of a description that is searched and shown.
-pub(super) fn beginning(description: &str) -> &str {
-    match description.char_indices().nth(LONGEST_DESCRIPTION) {
+pub(super) fn truncate_description(description: &str) -> &str {
+    match description.char_indices().nth(MAX_DESCRIPTION_CHARS) {
         Some((end, _)) => &description[..end],
         None => description,
     }
 }
 
-impl Words {
+impl ToolWords {
     fn new<'a>(
         name: &str,
         description: &str,
         parameters: impl Iterator<Item = &'a String>,
     ) -> Self {
-        let mut all = split(name);
-        all.extend(split(description));
-        all.extend(parameters.flat_map(|name| split(name)));
+        let mut all = split_words(name);
+        all.extend(split_words(description));
+        all.extend(parameters.flat_map(|name| split_words(name)));
         let length = all.len();
         let mut counts = HashMap::new();
         for word in all {
@@ -64,7 +64,7 @@ impl Words {
 }
 
 /// Lower-case words: `createIssue`, `create_issue` and "create issue" are the same two.
-fn split(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut before_is_small = false;
@@ -84,9 +84,9 @@ fn split(text: &str) -> Vec<String> {
     words
 }
 
-impl Index {
-    pub(super) fn new(tools: impl Iterator<Item = Words>) -> Self {
-        let tools: Vec<Words> = tools.collect();
+impl ToolIndex {
+    pub(super) fn new(tools: impl Iterator<Item = ToolWords>) -> Self {
+        let tools: Vec<ToolWords> = tools.collect();
         let mut spread: HashMap<String, usize> = HashMap::new();
         for word in tools.iter().flat_map(|tool| tool.counts.keys()) {
             *spread.entry(word.clone()).or_default() += 1;
@@ -95,13 +95,13 @@ impl Index {
         Self {
             average_length: number(total) / number(tools.len().max(1)),
             tools,
-            spread,
+            document_frequency: spread,
         }
     }
 
     /// The best matches, best first. If no word matches, tools whose name or description contains the query.
     pub(super) fn search(&self, query: &str, limit: usize) -> Vec<usize> {
-        let mut words = split(query);
+        let mut words = split_words(query);
         words.sort_unstable();
         words.dedup();
         let mut found: Vec<(usize, f64)> = (0..self.tools.len())
@@ -118,14 +118,14 @@ impl Index {
         found.into_iter().take(limit).map(|(at, _)| at).collect()
     }
 
-    fn score(&self, tool: &Words, query: &[String]) -> f64 {
+    fn score(&self, tool: &ToolWords, query: &[String]) -> f64 {
         let all = number(self.tools.len());
         let relative_length = number(tool.length) / self.average_length.max(1.0);
         query
             .iter()
             .filter_map(|word| {
                 let often = number(*tool.counts.get(word)?);
-                let spread = number(*self.spread.get(word)?);
+                let spread = number(*self.document_frequency.get(word)?);
                 let rarity = (1.0 + (all - spread + 0.5) / (spread + 0.5)).ln();
                 let weight = often * (K1 + 1.0) / (often + K1 * (1.0 - B + B * relative_length));
                 Some(rarity * weight)
@@ -158,9 +158,9 @@ mod tests {
         ("mcp_files_read", "Reads a file.", "path"),
     ];
 
-    fn index() -> Index {
-        Index::new(TOOLS.iter().map(|(name, description, parameter)| {
-            Words::new(name, description, [(*parameter).to_owned()].iter())
+    fn index() -> ToolIndex {
+        ToolIndex::new(TOOLS.iter().map(|(name, description, parameter)| {
+            ToolWords::new(name, description, [(*parameter).to_owned()].iter())
         }))
     }
 
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn words_are_split_at_signs_and_at_humps() {
         assert_eq!(
-            split("readFile2_now, Ünder-way"),
+            split_words("readFile2_now, Ünder-way"),
             ["read", "file2", "now", "ünder", "way"]
         );
     }

@@ -8,9 +8,9 @@ use jiff::{Zoned, tz::TimeZone};
 use serde_json::{Map, Value, json};
 
 use super::{CronJobs, JobRequest};
-use crate::ceiling::InForce;
+use crate::policy::PolicyHandle;
 
-const SHOWN: [&str; 17] = [
+const SHOWN_FIELDS: [&str; 17] = [
     "id",
     "name",
     "prompt",
@@ -37,7 +37,7 @@ pub struct HomeJobs {
     zone: TimeZone,
     /// The chat that new jobs deliver to.
     origin: Option<Value>,
-    in_force: InForce,
+    policy: PolicyHandle,
 }
 
 impl HomeJobs {
@@ -47,14 +47,14 @@ impl HomeJobs {
             home,
             zone: time_zone(settings),
             origin,
-            in_force: InForce::default(),
+            policy: PolicyHandle::default(),
         }
     }
 
     /// Applies the operator's limits on jobs.
     #[must_use]
-    pub fn beneath(mut self, in_force: InForce) -> Self {
-        self.in_force = in_force;
+    pub fn with_policy(mut self, in_force: PolicyHandle) -> Self {
+        self.policy = in_force;
         self
     }
 
@@ -62,42 +62,42 @@ impl HomeJobs {
         Zoned::now().with_time_zone(self.zone.clone())
     }
 
-    fn change(
+    fn update_job(
         &self,
         change: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, CronError>,
     ) -> Result<Value, String> {
         let now = self.now();
         let job = CronFile::change(&self.home, &now, |file| change(file, &now));
-        job.map(|job| shown(&job))
+        job.map(|job| job_summary(&job))
             .map_err(|error| error.to_string())
     }
 
     /// Updates a schedule and returns how it was understood.
-    fn change_schedule(
+    fn update_schedule(
         &self,
         change: impl FnOnce(&mut CronFile, &Zoned) -> Result<Job, CronError>,
     ) -> Result<Value, String> {
         let now = self.now();
         let job = CronFile::change(&self.home, &now, |file| change(file, &now));
         let job = job.map_err(|error| error.to_string())?;
-        let mut shown = shown(&job);
-        if let (Some(understood), Some(members)) = (job.understood(&now), shown.as_object_mut()) {
+        let mut shown = job_summary(&job);
+        if let (Some(understood), Some(members)) = (job.explain(&now), shown.as_object_mut()) {
             members.insert("understood".into(), understood.to_json());
         }
         Ok(shown)
     }
 
-    fn schedule(&self, text: &str) -> Result<Schedule, String> {
+    fn parse_schedule(&self, text: &str) -> Result<Schedule, String> {
         Schedule::parse(text, &self.now()).map_err(|error| error.to_string())
     }
 }
 
 impl CronJobs for HomeJobs {
     fn create(&self, job: JobRequest) -> Result<Value, String> {
-        let schedule = self.schedule(job.schedule.as_deref().unwrap_or_default())?;
+        let schedule = self.parse_schedule(job.schedule.as_deref().unwrap_or_default())?;
         let new = NewJob {
             name: job.name,
-            repeat: job.repeat.map(repeat),
+            repeat: job.repeat.map(to_repeat),
             deliver: job.deliver,
             origin: self.origin.clone(),
             skills: job.skills.unwrap_or_default(),
@@ -111,8 +111,8 @@ impl CronJobs for HomeJobs {
             attach_to_session: job.attach_to_session,
             ..NewJob::new(job.prompt.unwrap_or_default(), schedule)
         };
-        let limits = self.in_force.ceiling().jobs();
-        self.change_schedule(|file, now| {
+        let limits = self.policy.policy().job_limits();
+        self.update_schedule(|file, now| {
             if let Some(limits) = limits {
                 limits.check_new(file, &new.schedule, now)?;
             }
@@ -122,24 +122,24 @@ impl CronJobs for HomeJobs {
 
     fn list(&self) -> Result<Vec<Value>, String> {
         let file = CronFile::load(&self.home).map_err(|error| error.to_string())?;
-        Ok(file.jobs.iter().map(shown).collect())
+        Ok(file.jobs.iter().map(job_summary).collect())
     }
 
     fn update(&self, id: &str, changes: JobRequest) -> Result<Value, String> {
         let schedule = changes
             .schedule
             .as_deref()
-            .map(|text| self.schedule(text))
+            .map(|text| self.parse_schedule(text))
             .transpose()?;
         let changes = JobChanges {
             name: changes.name.clone(),
             prompt: changes.prompt.clone(),
             schedule,
-            repeat: changes.repeat.map(repeat),
-            others: others(&changes),
+            repeat: changes.repeat.map(to_repeat),
+            others: other_changes(&changes),
         };
-        let limits = self.in_force.ceiling().jobs();
-        self.change_schedule(|file, now| {
+        let limits = self.policy.policy().job_limits();
+        self.update_schedule(|file, now| {
             if let (Some(limits), Some(schedule)) = (limits, &changes.schedule) {
                 limits.check_schedule(schedule, now)?;
             }
@@ -148,16 +148,16 @@ impl CronJobs for HomeJobs {
     }
 
     fn pause(&self, id: &str) -> Result<Value, String> {
-        self.change(|file, now| file.pause(id, None, now))
+        self.update_job(|file, now| file.pause(id, None, now))
     }
 
     fn resume(&self, id: &str) -> Result<Value, String> {
-        self.change(|file, now| file.resume(id, now))
+        self.update_job(|file, now| file.resume(id, now))
     }
 
     fn remove(&self, id: &str) -> Result<Value, String> {
         let mut removed = None;
-        let shown = self.change(|file, _| {
+        let shown = self.update_job(|file, _| {
             let job = file.remove(id)?;
             removed = Some(job.clone());
             Ok(job)
@@ -169,11 +169,11 @@ impl CronJobs for HomeJobs {
     }
 
     fn run(&self, id: &str) -> Result<Value, String> {
-        self.change(|file, now| file.run_now(id, now))
+        self.update_job(|file, now| file.run_now(id, now))
     }
 }
 
-fn repeat(times: u64) -> Repeat {
+fn to_repeat(times: u64) -> Repeat {
     match u32::try_from(times) {
         Ok(0) | Err(_) => Repeat::Forever,
         Ok(times) => Repeat::Times(times),
@@ -181,7 +181,7 @@ fn repeat(times: u64) -> Repeat {
 }
 
 /// The keys of a job that are stored as given.
-fn others(changes: &JobRequest) -> Map<String, Value> {
+fn other_changes(changes: &JobRequest) -> Map<String, Value> {
     let keys = [
         ("deliver", json!(changes.deliver)),
         ("skills", json!(changes.skills)),
@@ -198,8 +198,8 @@ fn others(changes: &JobRequest) -> Map<String, Value> {
     given.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-fn shown(job: &Job) -> Value {
-    let keys = SHOWN
+fn job_summary(job: &Job) -> Value {
+    let keys = SHOWN_FIELDS
         .iter()
         .filter_map(|&key| Some((key.to_owned(), job.get(key)?.clone())));
     Value::Object(keys.filter(|(_, value)| !value.is_null()).collect())

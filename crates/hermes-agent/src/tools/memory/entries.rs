@@ -4,16 +4,16 @@ const SEPARATOR: &str = "\n§\n";
 
 /// Entries in order; none is empty, none occurs twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Entries(Vec<String>);
+pub(super) struct MemoryEntries(Vec<String>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum EntryChange {
     Add(String),
     Replace { old_text: String, content: String },
     Remove { old_text: String },
 }
 
-impl Entries {
+impl MemoryEntries {
     pub(super) fn parse(text: &str) -> Self {
         let mut entries = Self::default();
         let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
@@ -39,20 +39,20 @@ impl Entries {
         self.to_text().chars().count()
     }
 
-    pub(super) fn apply(&mut self, change: &Change) -> Result<(), String> {
+    pub(super) fn apply(&mut self, change: &EntryChange) -> Result<(), String> {
         match change {
-            Change::Add(content) => {
-                let content = checked(content)?;
+            EntryChange::Add(content) => {
+                let content = validate_entry(content)?;
                 if !self.0.contains(&content) {
                     self.0.push(content);
                 }
             }
-            Change::Replace { old_text, content } => {
-                let content = checked(content)?;
+            EntryChange::Replace { old_text, content } => {
+                let content = validate_entry(content)?;
                 let index = self.find(old_text)?;
                 self.0[index] = content;
             }
-            Change::Remove { old_text } => {
+            EntryChange::Remove { old_text } => {
                 let index = self.find(old_text)?;
                 self.0.remove(index);
             }
@@ -87,7 +87,7 @@ impl Entries {
 }
 
 /// Validates an entry: not empty, no separator, no invisible characters, since it becomes part of the instructions.
-fn checked(content: &str) -> Result<String, String> {
+fn validate_entry(content: &str) -> Result<String, String> {
     let content = content.trim();
     if content.is_empty() {
         return Err("an entry cannot be empty".into());
@@ -109,20 +109,20 @@ fn checked(content: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn entries(list: &[&str]) -> Entries {
-        Entries(list.iter().map(|&entry| entry.to_owned()).collect())
+    fn entries(list: &[&str]) -> MemoryEntries {
+        MemoryEntries(list.iter().map(|&entry| entry.to_owned()).collect())
     }
 
     #[test]
     fn a_file_is_read_and_written_the_same() {
         let text = "one\n§\ntwo\nlines\n§\nthree";
         assert_eq!(
-            Entries::parse(text),
+            MemoryEntries::parse(text),
             entries(&["one", "two\nlines", "three"])
         );
-        assert_eq!(Entries::parse(text).to_text(), text);
+        assert_eq!(MemoryEntries::parse(text).to_text(), text);
         assert_eq!(
-            Entries::parse("\u{feff}a\r\n§\r\na\n§\n\n"),
+            MemoryEntries::parse("\u{feff}a\r\n§\r\na\n§\n\n"),
             entries(&["a"])
         );
         assert_eq!(entries(&["ä", "b"]).size(), 5);
@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn entries_are_found_by_a_part_that_only_they_have() {
         let mut list = entries(&["likes tea", "likes coffee", "tea"]);
-        list.apply(&Change::Remove {
+        list.apply(&EntryChange::Remove {
             old_text: "coffee".into(),
         })
         .unwrap();
-        list.apply(&Change::Replace {
+        list.apply(&EntryChange::Replace {
             old_text: "tea".into(),
             content: "milk".into(),
         })
@@ -143,14 +143,14 @@ mod tests {
         assert_eq!(list, entries(&["likes tea", "milk"]));
         let mut list = entries(&["likes tea", "likes coffee"]);
         assert!(
-            list.apply(&Change::Remove {
+            list.apply(&EntryChange::Remove {
                 old_text: "likes".into()
             })
             .unwrap_err()
             .contains("several")
         );
         assert!(
-            list.apply(&Change::Remove {
+            list.apply(&EntryChange::Remove {
                 old_text: "beer".into()
             })
             .unwrap_err()
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn nothing_hidden_or_broken_is_stored() {
-        let mut list = Entries::default();
+        let mut list = MemoryEntries::default();
         for wrong in [
             "",
             "  ",
@@ -169,10 +169,13 @@ mod tests {
             "a\u{202e}b",
             "a\u{1b}[31m",
         ] {
-            assert!(list.apply(&Change::Add(wrong.into())).is_err(), "{wrong:?}");
+            assert!(
+                list.apply(&EntryChange::Add(wrong.into())).is_err(),
+                "{wrong:?}"
+            );
         }
-        list.apply(&Change::Add(" a ".into())).unwrap();
-        list.apply(&Change::Add("a".into())).unwrap();
+        list.apply(&EntryChange::Add(" a ".into())).unwrap();
+        list.apply(&EntryChange::Add("a".into())).unwrap();
         assert_eq!(list, entries(&["a"]));
     }
 }

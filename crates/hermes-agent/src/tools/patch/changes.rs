@@ -10,37 +10,37 @@ use std::{
 use similar::TextDiff;
 
 use crate::tools::{
-    Problem,
-    place::Map,
-    store_file::{NewFile, store},
+    ToolError,
+    path_access::PathRules,
+    store_file::{NewFileMode, store_file},
 };
 
 /// Larger files cannot be changed.
-const LARGEST: u64 = 20_000_000;
-const LONGEST_DIFF: usize = 20_000;
+const MAX_FILE_BYTES: u64 = 20_000_000;
+const MAX_DIFF_CHARS: usize = 20_000;
 
-pub(super) struct Changes {
-    map: Map,
-    files: BTreeMap<PathBuf, Change>,
+pub(super) struct FileChanges {
+    rules: PathRules,
+    files: BTreeMap<PathBuf, FileChange>,
 }
 
-struct Change {
+struct FileChange {
     /// The path as the model wrote it.
     shown: String,
-    before: Option<Content>,
-    after: Option<Content>,
+    before: Option<FileContent>,
+    after: Option<FileContent>,
 }
 
 #[derive(Clone)]
-struct Content {
+struct FileContent {
     text: String,
     permissions: Option<fs::Permissions>,
 }
 
-impl Changes {
-    pub(super) fn new(map: Map) -> Self {
+impl FileChanges {
+    pub(super) fn new(map: PathRules) -> Self {
         Self {
-            map,
+            rules: map,
             files: BTreeMap::new(),
         }
     }
@@ -54,13 +54,13 @@ impl Changes {
     }
 
     /// The text of a file after the changes so far.
-    pub(super) fn read(&mut self, path: &Path, shown: &str) -> Result<String, Problem> {
+    pub(super) fn read(&mut self, path: &Path, shown: &str) -> Result<String, ToolError> {
         if !self.files.contains_key(path) {
             let content = self.load(path).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => Problem::new(format!("{shown} does not exist")),
-                _ => Problem::new(format!("{shown} cannot be read: {error}")),
+                io::ErrorKind::NotFound => ToolError::new(format!("{shown} does not exist")),
+                _ => ToolError::new(format!("{shown} cannot be read: {error}")),
             })?;
-            let change = Change {
+            let change = FileChange {
                 shown: shown.to_owned(),
                 before: Some(content.clone()),
                 after: Some(content),
@@ -73,19 +73,20 @@ impl Changes {
             .and_then(|change| change.after.as_ref());
         content
             .map(|content| content.text.clone())
-            .ok_or_else(|| Problem::new(format!("{shown} does not exist")))
+            .ok_or_else(|| ToolError::new(format!("{shown} does not exist")))
     }
 
-    fn load(&self, path: &Path) -> io::Result<Content> {
-        let file = self.map.open(path)?;
+    fn load(&self, path: &Path) -> io::Result<FileContent> {
+        let file = self.rules.open(path)?;
         let metadata = file.metadata()?;
-        if metadata.len() > LARGEST {
+        if metadata.len() > MAX_FILE_BYTES {
             return Err(io::Error::other("it is larger than 20 MB"));
         }
         let mut bytes = Vec::new();
-        file.take(LARGEST).read_to_end(&mut bytes)?;
-        let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))?;
-        Ok(Content {
+        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))?;
+        Ok(FileContent {
             text,
             permissions: Some(metadata.permissions()),
         })
@@ -93,7 +94,7 @@ impl Changes {
 
     pub(super) fn write(&mut self, path: PathBuf, shown: &str, text: String) {
         let permissions = self.permissions(&path);
-        self.set(path, shown, Some(Content { text, permissions }));
+        self.set(path, shown, Some(FileContent { text, permissions }));
     }
 
     pub(super) fn delete(&mut self, path: PathBuf, shown: &str) {
@@ -110,15 +111,15 @@ impl Changes {
     ) {
         let permissions = self.permissions(&from);
         self.set(from, from_shown, None);
-        self.set(to, to_shown, Some(Content { text, permissions }));
+        self.set(to, to_shown, Some(FileContent { text, permissions }));
     }
 
     fn permissions(&self, path: &Path) -> Option<fs::Permissions> {
         self.files.get(path)?.after.as_ref()?.permissions.clone()
     }
 
-    fn set(&mut self, path: PathBuf, shown: &str, after: Option<Content>) {
-        let new = || Change {
+    fn set(&mut self, path: PathBuf, shown: &str, after: Option<FileContent>) {
+        let new = || FileChange {
             shown: shown.to_owned(),
             before: None,
             after: None,
@@ -141,13 +142,13 @@ impl Changes {
     }
 
     /// Applies the changes. If one fails, the earlier ones are rolled back.
-    pub(super) fn commit(self) -> Result<String, Problem> {
-        let mut done: Vec<(&PathBuf, &Change)> = Vec::new();
+    pub(super) fn commit(self) -> Result<String, ToolError> {
+        let mut done: Vec<(&PathBuf, &FileChange)> = Vec::new();
         for (path, change) in &self.files {
-            if let Err(error) = put(path, change.after.as_ref()) {
+            if let Err(error) = write_content(path, change.after.as_ref()) {
                 let mut lost = Vec::new();
                 for (path, change) in done.iter().rev() {
-                    if let Err(error) = put(path, change.before.as_ref()) {
+                    if let Err(error) = write_content(path, change.before.as_ref()) {
                         lost.push(format!("{}: {error}", change.shown));
                     }
                 }
@@ -156,7 +157,7 @@ impl Changes {
                 } else {
                     format!("these could not be put back: {}", lost.join("; "))
                 };
-                return Err(Problem::new(format!(
+                return Err(ToolError::new(format!(
                     "{} cannot be written: {error}; {state}",
                     change.shown
                 )));
@@ -169,13 +170,13 @@ impl Changes {
     fn diff(&self) -> String {
         let mut diff = String::new();
         for change in self.files.values() {
-            let text = |content: &Option<Content>| {
+            let text = |content: &Option<FileContent>| {
                 content
                     .as_ref()
                     .map_or("", |content| &*content.text)
                     .to_owned()
             };
-            let name = |content: &Option<Content>, side| match content {
+            let name = |content: &Option<FileContent>, side| match content {
                 Some(_) => format!("{side}/{}", change.shown.trim_start_matches('/')),
                 None => "/dev/null".to_owned(),
             };
@@ -190,7 +191,7 @@ impl Changes {
                     .to_string(),
             );
         }
-        match diff.char_indices().nth(LONGEST_DIFF) {
+        match diff.char_indices().nth(MAX_DIFF_CHARS) {
             Some((end, _)) => format!("{}\n[diff cut]", &diff[..end]),
             None => diff,
         }
@@ -198,14 +199,14 @@ impl Changes {
 }
 
 /// Writes this content to a file, or removes it.
-fn put(path: &Path, content: Option<&Content>) -> io::Result<()> {
+fn write_content(path: &Path, content: Option<&FileContent>) -> io::Result<()> {
     let Some(content) = content else {
         return match fs::remove_file(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         };
     };
-    store(path, content.text.as_bytes(), NewFile::Ordinary)?;
+    store_file(path, content.text.as_bytes(), NewFileMode::Ordinary)?;
     match &content.permissions {
         Some(permissions) => fs::set_permissions(path, permissions.clone()),
         None => Ok(()),

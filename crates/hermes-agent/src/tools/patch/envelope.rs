@@ -1,7 +1,7 @@
 //! Parses a patch: `*** Begin Patch`, operations on files, `*** End Patch`.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::tools) enum Operation {
+pub(in crate::tools) enum PatchOperation {
     Add {
         path: String,
         content: String,
@@ -16,7 +16,7 @@ pub(in crate::tools) enum Operation {
     },
 }
 
-impl Operation {
+impl PatchOperation {
     pub(in crate::tools) fn paths(&self) -> Vec<&str> {
         match self {
             Self::Add { path, .. } | Self::Delete { path } => vec![path],
@@ -33,19 +33,19 @@ impl Operation {
 pub(in crate::tools) struct Hunk {
     /// A line somewhere above.
     pub(in crate::tools) anchor: Option<String>,
-    pub(in crate::tools) lines: Vec<Line>,
+    pub(in crate::tools) lines: Vec<HunkLine>,
     /// Whether it is at the end of the file.
     pub(in crate::tools) is_at_end: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::tools) enum Line {
+pub(in crate::tools) enum HunkLine {
     Context(String),
     Remove(String),
     Add(String),
 }
 
-pub(in crate::tools) fn parse(text: &str) -> Result<Vec<Operation>, String> {
+pub(in crate::tools) fn parse_patch(text: &str) -> Result<Vec<PatchOperation>, String> {
     let mut lines = text
         .lines()
         .skip_while(|line| line.trim() != "*** Begin Patch");
@@ -58,13 +58,13 @@ pub(in crate::tools) fn parse(text: &str) -> Result<Vec<Operation>, String> {
             break;
         }
         match line.strip_prefix("*** ").map(str::trim_end) {
-            Some(marker) => marker_line(marker, &mut operations)?,
-            None => content_line(line, &mut operations)
+            Some(marker) => read_marker_line(marker, &mut operations)?,
+            None => read_content_line(line, &mut operations)
                 .map_err(|problem| format!("line {}: {problem}", number + 2))?,
         }
     }
     for operation in &operations {
-        if let Operation::Update {
+        if let PatchOperation::Update {
             path,
             move_to: None,
             hunks,
@@ -81,9 +81,9 @@ pub(in crate::tools) fn parse(text: &str) -> Result<Vec<Operation>, String> {
     }
 }
 
-fn marker_line(marker: &str, operations: &mut Vec<Operation>) -> Result<(), String> {
+fn read_marker_line(marker: &str, operations: &mut Vec<PatchOperation>) -> Result<(), String> {
     if marker == "End of File" {
-        if let Some(Operation::Update { hunks, .. }) = operations.last_mut()
+        if let Some(PatchOperation::Update { hunks, .. }) = operations.last_mut()
             && let Some(hunk) = hunks.last_mut()
         {
             hunk.is_at_end = true;
@@ -99,18 +99,18 @@ fn marker_line(marker: &str, operations: &mut Vec<Operation>) -> Result<(), Stri
     }
     let path = path.to_owned();
     match verb {
-        "Add File" => operations.push(Operation::Add {
+        "Add File" => operations.push(PatchOperation::Add {
             path,
             content: String::new(),
         }),
-        "Delete File" => operations.push(Operation::Delete { path }),
-        "Update File" => operations.push(Operation::Update {
+        "Delete File" => operations.push(PatchOperation::Delete { path }),
+        "Update File" => operations.push(PatchOperation::Update {
             path,
             move_to: None,
             hunks: Vec::new(),
         }),
         "Move to" => match operations.last_mut() {
-            Some(Operation::Update { move_to, hunks, .. }) if hunks.is_empty() => {
+            Some(PatchOperation::Update { move_to, hunks, .. }) if hunks.is_empty() => {
                 *move_to = Some(path);
             }
             _ => return Err("`*** Move to` belongs right after `*** Update File`".into()),
@@ -120,7 +120,7 @@ fn marker_line(marker: &str, operations: &mut Vec<Operation>) -> Result<(), Stri
                 .split_once("->")
                 .ok_or("`*** Move File` takes `old path -> new path`")?;
             let (path, move_to) = (from.trim().to_owned(), Some(to.trim().to_owned()));
-            operations.push(Operation::Update {
+            operations.push(PatchOperation::Update {
                 path,
                 move_to,
                 hunks: Vec::new(),
@@ -131,9 +131,9 @@ fn marker_line(marker: &str, operations: &mut Vec<Operation>) -> Result<(), Stri
     Ok(())
 }
 
-fn content_line(line: &str, operations: &mut [Operation]) -> Result<(), String> {
+fn read_content_line(line: &str, operations: &mut [PatchOperation]) -> Result<(), String> {
     match operations.last_mut() {
-        Some(Operation::Add { content, .. }) => {
+        Some(PatchOperation::Add { content, .. }) => {
             let Some(line) = line.strip_prefix('+') else {
                 return if line.trim().is_empty() {
                     Ok(())
@@ -144,7 +144,7 @@ fn content_line(line: &str, operations: &mut [Operation]) -> Result<(), String> 
             content.push_str(line);
             content.push('\n');
         }
-        Some(Operation::Update { hunks, .. }) => {
+        Some(PatchOperation::Update { hunks, .. }) => {
             if let Some(anchor) = line.strip_prefix("@@") {
                 let anchor = anchor.trim().trim_end_matches("@@").trim();
                 // Line numbers as in `@@ -1,3 +1,4 @@` are not trusted.
@@ -157,11 +157,11 @@ fn content_line(line: &str, operations: &mut [Operation]) -> Result<(), String> 
                 return Ok(());
             }
             let line = match line.split_at_checked(1) {
-                Some(("+", rest)) => Line::Add(rest.into()),
-                Some(("-", rest)) => Line::Remove(rest.into()),
-                Some((" ", rest)) => Line::Context(rest.into()),
+                Some(("+", rest)) => HunkLine::Add(rest.into()),
+                Some(("-", rest)) => HunkLine::Remove(rest.into()),
+                Some((" ", rest)) => HunkLine::Context(rest.into()),
                 // The space before an empty line is often lost.
-                None => Line::Context(String::new()),
+                None => HunkLine::Context(String::new()),
                 Some(_) => return Err("a line of a hunk begins with a blank, `-` or `+`".into()),
             };
             if hunks.is_empty() {
@@ -185,26 +185,26 @@ mod tests {
     fn every_operation_is_read() {
         let text = "*** Begin Patch\n*** Add File: a\n+one\n+\n*** Delete File: b\n*** Update File: c\n*** Move to: d\n\
                     @@ fn x\n keep\n-old\n+new\n\n*** End of File\n*** Move File: e -> f\n*** End Patch\nignored";
-        let operations = parse(text).unwrap();
+        let operations = parse_patch(text).unwrap();
         assert_eq!(
             operations[0],
-            Operation::Add {
+            PatchOperation::Add {
                 path: "a".into(),
                 content: "one\n\n".into()
             }
         );
-        assert_eq!(operations[1], Operation::Delete { path: "b".into() });
+        assert_eq!(operations[1], PatchOperation::Delete { path: "b".into() });
         let hunk = Hunk {
             anchor: Some("fn x".into()),
             lines: vec![
-                Line::Context("keep".into()),
-                Line::Remove("old".into()),
-                Line::Add("new".into()),
-                Line::Context(String::new()),
+                HunkLine::Context("keep".into()),
+                HunkLine::Remove("old".into()),
+                HunkLine::Add("new".into()),
+                HunkLine::Context(String::new()),
             ],
             is_at_end: true,
         };
-        let update = Operation::Update {
+        let update = PatchOperation::Update {
             path: "c".into(),
             move_to: Some("d".into()),
             hunks: vec![hunk],
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_is_refused_with_a_reason() {
+    fn what_is_not_a_patch_is_refused_with_a_reason() {
         for (text, expected) in [
             ("diff --git", "begins with"),
             ("*** Begin Patch\n*** End Patch", "no operation"),
@@ -230,7 +230,7 @@ mod tests {
             ),
             ("*** Begin Patch\n*** Add File:\n", "names no file"),
         ] {
-            let problem = parse(text).unwrap_err();
+            let problem = parse_patch(text).unwrap_err();
             assert!(problem.contains(expected), "{text:?}: {problem}");
         }
     }

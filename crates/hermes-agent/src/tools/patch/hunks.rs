@@ -1,12 +1,12 @@
 //! Applies the hunks of an update to the text of a file.
 
 use super::{
-    envelope::{Hunk, Line},
-    lines::find,
+    envelope::{Hunk, HunkLine},
+    lines::find_lines,
 };
 
 /// Applies all hunks in order.
-pub(in crate::tools) fn apply(content: &str, hunks: &[Hunk]) -> Result<String, String> {
+pub(in crate::tools) fn apply_hunks(content: &str, hunks: &[Hunk]) -> Result<String, String> {
     let line_end = if content.contains("\r\n") {
         "\r\n"
     } else {
@@ -15,7 +15,7 @@ pub(in crate::tools) fn apply(content: &str, hunks: &[Hunk]) -> Result<String, S
     let mut lines: Vec<String> = content.lines().map(str::to_owned).collect();
     let mut at = 0;
     for (index, hunk) in hunks.iter().enumerate() {
-        at = apply_one(&mut lines, hunk, at)
+        at = apply_hunk(&mut lines, hunk, at)
             .map_err(|problem| format!("hunk {}: {problem}", index + 1))?;
     }
     let mut result = lines.join(line_end);
@@ -27,7 +27,7 @@ pub(in crate::tools) fn apply(content: &str, hunks: &[Hunk]) -> Result<String, S
 }
 
 /// Changes the lines and returns where the next hunk may begin.
-fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, from: usize) -> Result<usize, String> {
+fn apply_hunk(lines: &mut Vec<String>, hunk: &Hunk, from: usize) -> Result<usize, String> {
     let texts: Vec<&str> = lines.iter().map(String::as_str).collect();
     let anchor = match &hunk.anchor {
         Some(anchor) => Some(find_anchor(&texts, anchor, from)?),
@@ -37,12 +37,12 @@ fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, from: usize) -> Result<usize,
     let start = if wanted.is_empty() {
         anchor.map_or(lines.len(), |anchor| anchor + 1)
     } else {
-        let found = locate(&texts, &wanted, hunk.is_at_end, anchor, from).or_else(|| {
+        let found = locate_hunk(&texts, &wanted, hunk.is_at_end, anchor, from).or_else(|| {
             // An empty line at the end may be formatting of the patch.
             while wanted.last() == Some(&"") {
                 wanted.pop();
             }
-            locate(&texts, &wanted, hunk.is_at_end, anchor, from)
+            locate_hunk(&texts, &wanted, hunk.is_at_end, anchor, from)
         });
         found.ok_or_else(|| {
             let first = wanted.first().copied().unwrap_or_default();
@@ -55,11 +55,11 @@ fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, from: usize) -> Result<usize,
     for line in &hunk.lines {
         match line {
             // Keep the file's own line: its white space may differ.
-            Line::Context(_) => new.extend(old.next().cloned()),
-            Line::Remove(_) => {
+            HunkLine::Context(_) => new.extend(old.next().cloned()),
+            HunkLine::Remove(_) => {
                 old.next();
             }
-            Line::Add(text) => new.push(text.clone()),
+            HunkLine::Add(text) => new.push(text.clone()),
         }
     }
     let next = start + new.len();
@@ -67,10 +67,10 @@ fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, from: usize) -> Result<usize,
     Ok(next)
 }
 
-fn old_text(line: &Line) -> Option<&str> {
+fn old_text(line: &HunkLine) -> Option<&str> {
     match line {
-        Line::Context(text) | Line::Remove(text) => Some(text),
-        Line::Add(_) => None,
+        HunkLine::Context(text) | HunkLine::Remove(text) => Some(text),
+        HunkLine::Add(_) => None,
     }
 }
 
@@ -83,7 +83,7 @@ fn find_anchor(lines: &[&str], anchor: &str, from: usize) -> Result<usize, Strin
         .ok_or_else(|| format!("the line `{anchor}` was not found"))
 }
 
-fn locate(
+fn locate_hunk(
     lines: &[&str],
     wanted: &[&str],
     is_at_end: bool,
@@ -95,27 +95,27 @@ fn locate(
     }
     if is_at_end {
         let start = lines.len().checked_sub(wanted.len())?;
-        return find(lines, wanted, start).first().copied();
+        return find_lines(lines, wanted, start).first().copied();
     }
     // The anchor's own line may be repeated as context.
     let begins = anchor.map_or(from, |anchor| anchor + 1);
-    find(lines, wanted, begins)
+    find_lines(lines, wanted, begins)
         .first()
-        .or(find(lines, wanted, anchor.unwrap_or(from)).first())
+        .or(find_lines(lines, wanted, anchor.unwrap_or(from)).first())
         .copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::patch::envelope::{Operation, parse};
+    use crate::tools::patch::envelope::{PatchOperation, parse_patch};
 
     fn patched(content: &str, hunks: &str) -> Result<String, String> {
         let text = format!("*** Begin Patch\n*** Update File: f\n{hunks}\n*** End Patch");
-        let Operation::Update { hunks, .. } = parse(&text).unwrap().remove(0) else {
+        let PatchOperation::Update { hunks, .. } = parse_patch(&text).unwrap().remove(0) else {
             panic!("an update");
         };
-        apply(content, &hunks)
+        apply_hunks(content, &hunks)
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn is_equal(one: &str, two: &str, tolerance: Tolerance) -> bool {
 
 /// All positions of `wanted` in `lines` at or after `from`, without overlaps, with the strictest tolerance that
 /// finds any.
-pub(super) fn find(lines: &[&str], wanted: &[&str], from: usize) -> Vec<usize> {
+pub(super) fn find_lines(lines: &[&str], wanted: &[&str], from: usize) -> Vec<usize> {
     if wanted.is_empty() || wanted.iter().all(|line| line.trim().is_empty()) && lines.is_empty() {
         return Vec::new();
     }

@@ -1,21 +1,21 @@
 //! Replaces a text, tolerating differences in white space.
 
-use super::lines::{find, indentation};
+use super::lines::{find_lines, indentation};
 
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::tools) struct Replaced {
+pub(in crate::tools) struct ReplacedText {
     pub(in crate::tools) content: String,
     pub(in crate::tools) count: usize,
     pub(in crate::tools) is_exact: bool,
 }
 
 /// Replaces `old`, which must occur exactly once unless `every` is set.
-pub(in crate::tools) fn replace(
+pub(in crate::tools) fn replace_text(
     content: &str,
     old: &str,
     new: &str,
     every: bool,
-) -> Result<Replaced, String> {
+) -> Result<ReplacedText, String> {
     if old == new {
         return Err("old_string and new_string are the same".into());
     }
@@ -33,14 +33,14 @@ pub(in crate::tools) fn replace(
         let numbers = places
             .iter()
             .map(|&at| content[..at].matches('\n').count() + 1);
-        return Err(ambiguous(numbers));
+        return Err(ambiguous_error(numbers));
     }
     let content = if every {
         content.replace(&old, &new)
     } else {
         content.replacen(&old, &new, 1)
     };
-    Ok(Replaced {
+    Ok(ReplacedText {
         content,
         count: places.len(),
         is_exact: true,
@@ -51,7 +51,7 @@ fn to_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-fn ambiguous(lines: impl Iterator<Item = usize>) -> String {
+fn ambiguous_error(lines: impl Iterator<Item = usize>) -> String {
     let lines: Vec<String> = lines.take(10).map(|line| line.to_string()).collect();
     format!(
         "old_string occurs {} times or more (lines {}); give more of the text around it, or set replace_all",
@@ -61,7 +61,7 @@ fn ambiguous(lines: impl Iterator<Item = usize>) -> String {
 }
 
 /// Compares whole lines, with tolerance for white space.
-fn replace_lines(content: &str, old: &str, new: &str, every: bool) -> Result<Replaced, String> {
+fn replace_lines(content: &str, old: &str, new: &str, every: bool) -> Result<ReplacedText, String> {
     let sources: Vec<&str> = content.split_inclusive('\n').collect();
     let lines: Vec<&str> = sources
         .iter()
@@ -72,13 +72,13 @@ fn replace_lines(content: &str, old: &str, new: &str, every: bool) -> Result<Rep
     let found = if is_blank {
         Vec::new()
     } else {
-        find(&lines, &wanted, 0)
+        find_lines(&lines, &wanted, 0)
     };
     if found.is_empty() {
-        return Err(not_found(&lines, &wanted));
+        return Err(not_found_error(&lines, &wanted));
     }
     if found.len() > 1 && !every {
-        return Err(ambiguous(found.iter().map(|at| at + 1)));
+        return Err(ambiguous_error(found.iter().map(|at| at + 1)));
     }
     let mut result = String::with_capacity(content.len());
     let mut at = 0;
@@ -98,7 +98,7 @@ fn replace_lines(content: &str, old: &str, new: &str, every: bool) -> Result<Rep
         at = end;
     }
     result.extend(sources[at..].iter().copied());
-    Ok(Replaced {
+    Ok(ReplacedText {
         content: result,
         count: found.len(),
         is_exact: false,
@@ -120,7 +120,7 @@ fn reindent(text: &str, written: &str, actual: &str) -> String {
 }
 
 /// Names the position of the first line, if that occurs.
-fn not_found(lines: &[&str], wanted: &[&str]) -> String {
+fn not_found_error(lines: &[&str], wanted: &[&str]) -> String {
     let first = wanted
         .iter()
         .map(|line| line.trim())
@@ -142,16 +142,16 @@ fn not_found(lines: &[&str], wanted: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn content(result: Result<Replaced, String>) -> String {
+    fn content(result: Result<ReplacedText, String>) -> String {
         result.unwrap().content
     }
 
     #[test]
     fn one_place_is_replaced_exactly() {
-        let replaced = replace("a b c", "b", "x", false).unwrap();
+        let replaced = replace_text("a b c", "b", "x", false).unwrap();
         assert_eq!(
             replaced,
-            Replaced {
+            ReplacedText {
                 content: "a x c".into(),
                 count: 1,
                 is_exact: true
@@ -161,19 +161,22 @@ mod tests {
 
     #[test]
     fn several_places_need_replace_all() {
-        let problem = replace("a\nb\na\n", "a", "x", false).unwrap_err();
+        let problem = replace_text("a\nb\na\n", "a", "x", false).unwrap_err();
         assert!(problem.contains("lines 1, 3"), "{problem}");
-        assert_eq!(content(replace("a\nb\na\n", "a", "x", true)), "x\nb\nx\n");
+        assert_eq!(
+            content(replace_text("a\nb\na\n", "a", "x", true)),
+            "x\nb\nx\n"
+        );
     }
 
     #[test]
     fn trailing_white_space_and_indentation_may_differ() {
         assert_eq!(
-            content(replace("a  \nb\n", "a\nb", "x\ny", false)),
+            content(replace_text("a  \nb\n", "a\nb", "x\ny", false)),
             "x\ny\n"
         );
         let source = "fn f() {\n        one();\n        two();\n}\n";
-        let replaced = replace(
+        let replaced = replace_text(
             source,
             "    one();\n    two();",
             "    one();\n    if x {\n        two();\n    }",
@@ -184,7 +187,12 @@ mod tests {
             "fn f() {\n        one();\n        if x {\n            two();\n        }\n}\n"
         );
         assert_eq!(
-            content(replace("if (a  ==  b)\n", "if (a == b)", "if (c)", false)),
+            content(replace_text(
+                "if (a  ==  b)\n",
+                "if (a == b)",
+                "if (c)",
+                false
+            )),
             "if (c)\n"
         );
     }
@@ -192,7 +200,7 @@ mod tests {
     #[test]
     fn tolerance_does_not_make_a_text_ambiguous_that_is_there_once() {
         assert_eq!(
-            content(replace("  a\na\n", "\na\n", "\nb\n", false)),
+            content(replace_text("  a\na\n", "\na\n", "\nb\n", false)),
             "  a\nb\n"
         );
     }
@@ -200,11 +208,11 @@ mod tests {
     #[test]
     fn lines_can_be_deleted() {
         assert_eq!(
-            content(replace("a\n  b\nc\n", "b", "", false)),
+            content(replace_text("a\n  b\nc\n", "b", "", false)),
             "a\n  \nc\n"
         );
         assert_eq!(
-            content(replace("a\n\tb\t\nc\n", "  b\n", "", false)),
+            content(replace_text("a\n\tb\t\nc\n", "  b\n", "", false)),
             "a\nc\n"
         );
     }
@@ -212,7 +220,7 @@ mod tests {
     #[test]
     fn line_ends_of_the_file_are_kept() {
         assert_eq!(
-            content(replace("a\r\nb\r\nc\r\n", "a\nb\n", "x\n", false)),
+            content(replace_text("a\r\nb\r\nc\r\n", "a\nb\n", "x\n", false)),
             "x\r\nc\r\n"
         );
     }
@@ -220,16 +228,16 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_invented() {
         assert!(
-            replace("a\nb\n", "c", "d", false)
+            replace_text("a\nb\n", "c", "d", false)
                 .unwrap_err()
                 .contains("not found")
         );
         assert!(
-            replace("a\nb\nc\n", "a\nx", "d", false)
+            replace_text("a\nb\nc\n", "a\nx", "d", false)
                 .unwrap_err()
                 .contains("line 1")
         );
-        assert!(replace("a\n\nb\n", "\n\n\n", "", false).is_err());
-        assert!(replace("a", "a", "a", false).is_err());
+        assert!(replace_text("a\n\nb\n", "\n\n\n", "", false).is_err());
+        assert!(replace_text("a", "a", "a", false).is_err());
     }
 }

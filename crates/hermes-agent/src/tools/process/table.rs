@@ -11,22 +11,24 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::log::Log;
-use crate::tools::terminal::child::{Child, Input, InputEnd, OutputEnd, Start, Started};
+use super::log::OutputLog;
+use crate::tools::terminal::child::{
+    CommandChild, CommandStart, InputMode, InputWriter, OutputReader, StartedCommand,
+};
 
-const MOST_RUNNING: usize = 32;
+const MAX_RUNNING: usize = 32;
 /// Ended processes that can still be queried.
-const MOST_ENDED: usize = 64;
+const MAX_ENDED: usize = 64;
 /// A pattern that matches often must not flood the conversation.
-const MOST_MATCHES: usize = 10;
+const MAX_MATCHES: usize = 10;
 /// How long to wait for output after the process has ended.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+const OUTPUT_GRACE: Duration = Duration::from_millis(250);
 /// How long closing a session waits for its processes.
-const CLOSE_WAIT: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A notice about a background process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum ProcessNotice {
     Ended {
         session_id: String,
         command: String,
@@ -43,18 +45,18 @@ pub enum Notice {
 
 /// Which notices the conversation gets about a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watch {
-    pub tells_end: bool,
+pub struct ProcessWatch {
+    pub notify_exit: bool,
     pub patterns: Vec<String>,
 }
 
-type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
+type NoticeListener = Arc<dyn Fn(ProcessNotice) + Send + Sync>;
 
 /// The background processes of a session. They are killed when it is dropped or closed.
 #[derive(Default)]
 pub struct ProcessTable {
-    entries: Mutex<BTreeMap<String, Arc<Entry>>>,
-    listener: Option<Listener>,
+    entries: Mutex<BTreeMap<String, Arc<ProcessEntry>>>,
+    listener: Option<NoticeListener>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -66,7 +68,7 @@ impl ProcessTable {
     }
 
     /// A table whose notices go to a listener, which must not block.
-    pub fn with_listener(listener: impl Fn(Notice) + Send + Sync + 'static) -> Self {
+    pub fn with_listener(listener: impl Fn(ProcessNotice) + Send + Sync + 'static) -> Self {
         let mut table = Self::default();
         table.listener = Some(Arc::new(listener));
         table
@@ -76,23 +78,27 @@ impl ProcessTable {
     pub async fn close(&self) {
         self.stop.cancel();
         self.tasks.close();
-        let _ = tokio::time::timeout(CLOSE_WAIT, self.tasks.wait()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.tasks.wait()).await;
     }
 
     /// Starts a process and returns its id and state.
-    pub(in crate::tools) fn start(&self, start: &Start<'_>, watch: Watch) -> Result<Value, String> {
+    pub(in crate::tools) fn start(
+        &self,
+        start: &CommandStart<'_>,
+        watch: ProcessWatch,
+    ) -> Result<Value, String> {
         let mut entries = self.entries();
         let running = entries.values().filter(|entry| entry.is_running()).count();
-        if running >= MOST_RUNNING {
+        if running >= MAX_RUNNING {
             return Err(format!(
                 "{running} processes are running already; end some of them first"
             ));
         }
-        let started = Started::new(start, Input::Open)
+        let started = StartedCommand::new(start, InputMode::Open)
             .map_err(|error| format!("the command could not be started: {error}"))?;
-        let (publish, state) = watch::channel(State::Running);
-        let entry = Arc::new(Entry {
-            id: new_id(),
+        let (publish, state) = watch::channel(ProcessState::Running);
+        let entry = Arc::new(ProcessEntry {
+            id: generate_process_id(),
             command: start.command.to_owned(),
             pid: started.child.id(),
             started: Instant::now(),
@@ -101,7 +107,7 @@ impl ProcessTable {
             state,
             stop: self.stop.child_token(),
         });
-        let pump = Pump {
+        let pump = OutputPump {
             entry: entry.clone(),
             watch,
             listener: self.listener.clone(),
@@ -111,21 +117,21 @@ impl ProcessTable {
         self.tasks.spawn(pump.run(started.child, started.output));
         let answer = json!({"session_id": entry.id, "pid": entry.pid, "status": "running"});
         entries.insert(entry.id.clone(), entry);
-        forget_old(&mut entries);
+        drop_oldest_ended(&mut entries);
         Ok(answer)
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+    pub(super) fn find(&self, id: &str) -> Option<Arc<ProcessEntry>> {
         self.entries().get(id).cloned()
     }
 
     pub(super) fn list(&self) -> Vec<Value> {
-        let mut entries: Vec<Arc<Entry>> = self.entries().values().cloned().collect();
+        let mut entries: Vec<Arc<ProcessEntry>> = self.entries().values().cloned().collect();
         entries.sort_by_key(|entry| entry.started);
         entries.iter().map(|entry| entry.state()).collect()
     }
 
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Entry>>> {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<ProcessEntry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,21 +142,21 @@ impl Drop for ProcessTable {
     }
 }
 
-fn forget_old(entries: &mut BTreeMap<String, Arc<Entry>>) {
-    let mut ended: Vec<Arc<Entry>> = entries
+fn drop_oldest_ended(entries: &mut BTreeMap<String, Arc<ProcessEntry>>) {
+    let mut ended: Vec<Arc<ProcessEntry>> = entries
         .values()
         .filter(|entry| !entry.is_running())
         .cloned()
         .collect();
     ended.sort_by_key(|entry| entry.started);
-    let excess = ended.len().saturating_sub(MOST_ENDED);
+    let excess = ended.len().saturating_sub(MAX_ENDED);
     for entry in &ended[..excess] {
         entries.remove(&entry.id);
     }
 }
 
 /// An id that is unique in this program.
-fn new_id() -> String {
+fn generate_process_id() -> String {
     format!(
         "proc_{:012x}",
         RandomState::new().build_hasher().finish() & 0xffff_ffff_ffff
@@ -158,26 +164,26 @@ fn new_id() -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ProcessState {
     Running,
     Ended(Option<i32>),
 }
 
-pub(super) struct Entry {
+pub(super) struct ProcessEntry {
     id: String,
     command: String,
     pid: i32,
     started: Instant,
-    log: Mutex<Log>,
+    log: Mutex<OutputLog>,
     /// Held during a write, which may wait for the process.
-    input: tokio::sync::Mutex<Option<InputEnd>>,
-    state: watch::Receiver<State>,
+    input: tokio::sync::Mutex<Option<InputWriter>>,
+    state: watch::Receiver<ProcessState>,
     stop: CancellationToken,
 }
 
-impl Entry {
+impl ProcessEntry {
     fn is_running(&self) -> bool {
-        *self.state.borrow() == State::Running
+        *self.state.borrow() == ProcessState::Running
     }
 
     pub(super) fn state(&self) -> Value {
@@ -188,8 +194,8 @@ impl Entry {
             "seconds_since_start": self.started.elapsed().as_secs(),
         });
         match *self.state.borrow() {
-            State::Running => state["status"] = "running".into(),
-            State::Ended(code) => {
+            ProcessState::Running => state["status"] = "running".into(),
+            ProcessState::Ended(code) => {
                 state["status"] = "exited".into();
                 state["exit_code"] = code.into();
             }
@@ -198,11 +204,11 @@ impl Entry {
     }
 
     pub(super) fn new_output(&self) -> String {
-        self.log().new_text()
+        self.lock_log().take_new_text()
     }
 
     pub(super) fn all_output(&self) -> String {
-        self.log().all()
+        self.lock_log().all()
     }
 
     pub(super) fn kill(&self) {
@@ -210,10 +216,12 @@ impl Entry {
     }
 
     /// Waits until it has ended.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn wait_until_ended(&self) {
         let mut state = self.state.clone();
         // The sender lives until the process has ended.
-        let _ = state.wait_for(|state| *state != State::Running).await;
+        let _ = state
+            .wait_for(|state| *state != ProcessState::Running)
+            .await;
     }
 
     pub(super) async fn write(&self, bytes: &[u8]) -> Result<(), String> {
@@ -236,22 +244,22 @@ impl Entry {
         Ok(())
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn lock_log(&self) -> MutexGuard<'_, OutputLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Copies the output of a process to its log until it ends.
-struct Pump {
-    entry: Arc<Entry>,
-    watch: Watch,
-    listener: Option<Listener>,
-    publish: watch::Sender<State>,
+struct OutputPump {
+    entry: Arc<ProcessEntry>,
+    watch: ProcessWatch,
+    listener: Option<NoticeListener>,
+    publish: watch::Sender<ProcessState>,
     matches: usize,
 }
 
-impl Pump {
-    async fn run(mut self, mut child: Child, mut output: OutputEnd) {
+impl OutputPump {
+    async fn run(mut self, mut child: CommandChild, mut output: OutputReader) {
         let mut buffer = vec![0; 8192];
         let mut is_open = true;
         let mut code = None;
@@ -266,15 +274,15 @@ impl Pump {
             };
             tokio::select! {
                 read = output.read(&mut buffer), if is_open => match read {
-                    Ok(length) if length > 0 => self.take(&buffer[..length]),
+                    Ok(length) if length > 0 => self.append_output(&buffer[..length]),
                     _ => is_open = false,
                 },
                 exited = child.wait(), if code.is_none() => {
                     code = Some(exited);
-                    until = Some(tokio::time::Instant::now() + LAST_WORDS);
+                    until = Some(tokio::time::Instant::now() + OUTPUT_GRACE);
                 }
                 () = stop.cancelled() => {
-                    code = Some(child.end().await);
+                    code = Some(child.terminate().await);
                     break;
                 }
                 () = last_words => break,
@@ -284,20 +292,20 @@ impl Pump {
             }
         }
         child.kill_group();
-        let last_line = self.entry.log().take_line();
+        let last_line = self.entry.lock_log().take_line();
         if let Some(line) = last_line {
-            self.look_at(&line);
+            self.match_line(&line);
         }
         let code = code.flatten();
-        let _ = self.publish.send(State::Ended(code));
-        if self.watch.tells_end && !stop.is_cancelled() {
+        let _ = self.publish.send(ProcessState::Ended(code));
+        if self.watch.notify_exit && !stop.is_cancelled() {
             let output = self.entry.all_output();
             let start = output
                 .char_indices()
                 .rev()
                 .nth(1999)
                 .map_or(0, |(at, _)| at);
-            self.tell(Notice::Ended {
+            self.notify(ProcessNotice::Ended {
                 session_id: self.entry.id.clone(),
                 command: self.entry.command.clone(),
                 exit_code: code,
@@ -306,23 +314,23 @@ impl Pump {
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
-        let lines = self.entry.log().push(bytes);
+    fn append_output(&mut self, bytes: &[u8]) {
+        let lines = self.entry.lock_log().push(bytes);
         for line in lines {
-            self.look_at(&line);
+            self.match_line(&line);
         }
     }
 
-    fn look_at(&mut self, line: &str) {
+    fn match_line(&mut self, line: &str) {
         let pattern = self
             .watch
             .patterns
             .iter()
             .find(|pattern| line.contains(pattern.as_str()));
-        if let Some(pattern) = pattern.cloned().filter(|_| self.matches < MOST_MATCHES) {
+        if let Some(pattern) = pattern.cloned().filter(|_| self.matches < MAX_MATCHES) {
             self.matches += 1;
             let session_id = self.entry.id.clone();
-            self.tell(Notice::Matched {
+            self.notify(ProcessNotice::Matched {
                 session_id,
                 pattern,
                 line: line.to_owned(),
@@ -330,7 +338,7 @@ impl Pump {
         }
     }
 
-    fn tell(&self, notice: Notice) {
+    fn notify(&self, notice: ProcessNotice) {
         if let Some(listener) = &self.listener {
             listener(notice);
         }

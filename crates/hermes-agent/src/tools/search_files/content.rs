@@ -7,42 +7,42 @@ use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
 };
 
-use super::{Mode, Page, Position, Results, walk::Walk};
-use crate::tools::Problem;
+use super::{PagePosition, PagedResults, ResultPage, SearchMode, walk::FileWalk};
+use crate::tools::ToolError;
 
 /// Files with longer lines are skipped; in bytes.
-const LARGEST_LINE: usize = 64 * 1024 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 /// Longer lines are truncated.
-const LONGEST_LINE: usize = 500;
+const MAX_LINE_CHARS: usize = 500;
 
-pub(super) fn find(
-    walk: &Walk,
+pub(super) fn search_content(
+    walk: &FileWalk,
     pattern: &str,
-    mode: Mode,
+    mode: SearchMode,
     lines_around: usize,
-    page: Page,
-) -> Result<String, Problem> {
+    page: ResultPage,
+) -> Result<String, ToolError> {
     let expression = RegexMatcherBuilder::new()
         .line_terminator(Some(b'\n'))
         .build(pattern)
         .map_err(|error| {
-            Problem::new(format!(
+            ToolError::new(format!(
                 "`{pattern}` is not a valid regular expression: {error}"
             ))
         })?;
     let mut searcher = SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
         .line_number(true)
-        .heap_limit(Some(LARGEST_LINE))
+        .heap_limit(Some(MAX_LINE_BYTES))
         .before_context(lines_around)
         .after_context(lines_around)
         .build();
-    let mut results = Results::new(page);
+    let mut results = PagedResults::new(page);
     for (path, shown) in walk.files() {
         let Some(file) = walk.open(&path) else {
             continue;
         };
-        let mut matches = Matches {
+        let mut matches = MatchSink {
             walk,
             shown: &shown,
             mode,
@@ -57,17 +57,19 @@ pub(super) fn find(
             break;
         }
         let found = matches.found;
-        if found == 0 || mode == Mode::Lines {
+        if found == 0 || mode == SearchMode::Lines {
             continue;
         }
         match results.count() {
-            Position::Before => {}
-            Position::On if mode == Mode::Files => results.lines.push(shown.display().to_string()),
-            Position::On => results.lines.push(format!("{}:{found}", shown.display())),
-            Position::Beyond => break,
+            PagePosition::Before => {}
+            PagePosition::On if mode == SearchMode::Files => {
+                results.lines.push(shown.display().to_string())
+            }
+            PagePosition::On => results.lines.push(format!("{}:{found}", shown.display())),
+            PagePosition::Beyond => break,
         }
     }
-    let what = if mode == Mode::Lines {
+    let what = if mode == SearchMode::Lines {
         "matches"
     } else {
         "files"
@@ -75,22 +77,22 @@ pub(super) fn find(
     Ok(results.render(what, walk))
 }
 
-struct Matches<'a> {
-    walk: &'a Walk,
+struct MatchSink<'a> {
+    walk: &'a FileWalk,
     shown: &'a Path,
-    mode: Mode,
-    results: &'a mut Results,
+    mode: SearchMode,
+    results: &'a mut PagedResults,
     found: usize,
     /// Whether the last match is on the page, so that its context lines are too.
     shows: bool,
     is_beyond: bool,
 }
 
-impl Matches<'_> {
+impl MatchSink<'_> {
     fn push(&mut self, number: Option<u64>, sign: char, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_end_matches(['\n', '\r']);
-        let text = match text.char_indices().nth(LONGEST_LINE) {
+        let text = match text.char_indices().nth(MAX_LINE_CHARS) {
             Some((end, _)) => format!("{}… [line cut]", &text[..end]),
             None => text.to_owned(),
         };
@@ -102,19 +104,19 @@ impl Matches<'_> {
     }
 }
 
-impl Sink for Matches<'_> {
+impl Sink for MatchSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         self.found += 1;
         match self.mode {
-            Mode::Files => return Ok(false),
-            Mode::Counts => return Ok(!self.walk.must_stop()),
-            Mode::Lines => {}
+            SearchMode::Files => return Ok(false),
+            SearchMode::Counts => return Ok(!self.walk.must_stop()),
+            SearchMode::Lines => {}
         }
         let position = self.results.count();
-        self.shows = position == Position::On;
-        self.is_beyond = position == Position::Beyond;
+        self.shows = position == PagePosition::On;
+        self.is_beyond = position == PagePosition::Beyond;
         if self.shows {
             self.push(found.line_number(), ':', found.bytes());
         }
@@ -128,17 +130,20 @@ impl Sink for Matches<'_> {
     ) -> Result<bool, io::Error> {
         // Context lines before a match arrive before its page is known.
         let shows = match context.kind() {
-            SinkContextKind::Before => self.results.next_is_on(),
+            SinkContextKind::Before => self.results.is_next_on_page(),
             _ => self.shows,
         };
-        if shows && self.mode == Mode::Lines {
+        if shows && self.mode == SearchMode::Lines {
             self.push(context.line_number(), '-', context.bytes());
         }
         Ok(true)
     }
 
     fn context_break(&mut self, _searcher: &Searcher) -> Result<bool, io::Error> {
-        if self.mode == Mode::Lines && !self.results.lines.is_empty() && self.results.next_is_on() {
+        if self.mode == SearchMode::Lines
+            && !self.results.lines.is_empty()
+            && self.results.is_next_on_page()
+        {
             self.results.lines.push("--".to_owned());
         }
         Ok(true)

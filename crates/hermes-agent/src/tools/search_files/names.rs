@@ -5,24 +5,26 @@ use std::path::Path;
 use regex::Regex;
 
 use super::{
-    Page, Position, Results,
-    walk::{NamePattern, Walk},
+    PagePosition, PagedResults, ResultPage,
+    walk::{FileWalk, NamePattern},
 };
-use crate::tools::Problem;
+use crate::tools::ToolError;
 
-enum Pattern {
+enum NameQuery {
     Glob(NamePattern),
     Part(String),
     Expression(Regex),
 }
 
-impl Pattern {
+impl NameQuery {
     /// Detects the kind of pattern from its text.
-    fn new(text: &str) -> Result<Self, Problem> {
+    fn new(text: &str) -> Result<Self, ToolError> {
         let is_expression = text.contains(['^', '$', '\\', '|', '(', '+']) || text.contains(".*");
         if is_expression {
             let expression = Regex::new(text).map_err(|error| {
-                Problem::new(format!("`{text}` is not a valid regular expression: {error}"))
+                ToolError::new(format!(
+                    "`{text}` is not a valid regular expression: {error}"
+                ))
             })?;
             return Ok(Self::Expression(expression));
         }
@@ -42,20 +44,24 @@ impl Pattern {
 }
 
 /// The files whose path below the root matches.
-pub(super) fn find(walk: &Walk, pattern: &str, page: Page) -> Result<String, Problem> {
+pub(super) fn search_names(
+    walk: &FileWalk,
+    pattern: &str,
+    page: ResultPage,
+) -> Result<String, ToolError> {
     // `.` usually means the whole directory.
     let pattern = if pattern == "." { "*" } else { pattern };
-    let pattern = Pattern::new(pattern)?;
-    let mut results = Results::new(page);
+    let pattern = NameQuery::new(pattern)?;
+    let mut results = PagedResults::new(page);
     for (_, shown) in walk.files() {
         let name = walk.below_root(&shown);
         if !pattern.matches(name) {
             continue;
         }
         match results.count() {
-            Position::Before => {}
-            Position::On => results.lines.push(shown.display().to_string()),
-            Position::Beyond => break,
+            PagePosition::Before => {}
+            PagePosition::On => results.lines.push(shown.display().to_string()),
+            PagePosition::Beyond => break,
         }
     }
     Ok(results.render("files", walk))

@@ -12,43 +12,43 @@ use ignore::WalkBuilder;
 use tokio_util::sync::CancellationToken;
 
 use crate::tools::{
-    Problem,
-    place::{Guard, Map, Purpose},
+    ToolError,
+    path_access::{AccessPurpose, PathPermission, PathRules},
 };
 
-const LONGEST_SEARCH: Duration = Duration::from_mins(1);
-const HIDDEN_STORES: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
+const SEARCH_TIMEOUT: Duration = Duration::from_mins(1);
+const VCS_DIRECTORIES: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 /// Virtual file systems.
-const NO_DISKS: [&str; 3] = ["/proc", "/sys", "/dev"];
+const VIRTUAL_FILESYSTEMS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-pub(super) struct Walk {
-    map: Map,
+pub(super) struct FileWalk {
+    rules: PathRules,
     root: PathBuf,
     /// The root as the model wrote it.
     shown: PathBuf,
     glob: Option<NamePattern>,
     cancel: CancellationToken,
-    until: Instant,
+    deadline: Instant,
     protected: Cell<usize>,
     unreadable: Cell<usize>,
     is_cut_short: Cell<bool>,
 }
 
-impl Walk {
+impl FileWalk {
     pub(super) fn new(
-        map: Map,
+        map: PathRules,
         root: PathBuf,
         shown: &str,
         glob: Option<&str>,
         cancel: CancellationToken,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ToolError> {
         Ok(Self {
-            map,
+            rules: map,
             root,
             shown: PathBuf::from(shown),
             glob: glob.map(NamePattern::new).transpose()?,
             cancel,
-            until: Instant::now() + LONGEST_SEARCH,
+            deadline: Instant::now() + SEARCH_TIMEOUT,
             protected: Cell::new(0),
             unreadable: Cell::new(0),
             is_cut_short: Cell::new(false),
@@ -65,9 +65,9 @@ impl Walk {
             .sort_by_file_path(Path::cmp)
             .filter_entry(move |entry| {
                 let name = entry.file_name();
-                let is_store = HIDDEN_STORES.iter().any(|store| name == *store);
+                let is_store = VCS_DIRECTORIES.iter().any(|store| name == *store);
                 let is_no_disk = entry.path() != root
-                    && NO_DISKS
+                    && VIRTUAL_FILESYSTEMS
                         .iter()
                         .any(|place| entry.path() == Path::new(place));
                 entry.depth() == 0 || !(is_store || is_no_disk)
@@ -101,7 +101,9 @@ impl Walk {
             {
                 return None;
             }
-            if self.map.guard(&path, Purpose::Read) != Guard::Free && path != self.root {
+            if self.rules.permission(&path, AccessPurpose::Read) != PathPermission::Allow
+                && path != self.root
+            {
                 self.protected.set(self.protected.get() + 1);
                 return None;
             }
@@ -126,7 +128,7 @@ impl Walk {
     }
 
     pub(super) fn open(&self, path: &Path) -> Option<File> {
-        let file = self.map.open(path).ok();
+        let file = self.rules.open(path).ok();
         if file.is_none() {
             self.unreadable.set(self.unreadable.get() + 1);
         }
@@ -134,7 +136,7 @@ impl Walk {
     }
 
     pub(super) fn must_stop(&self) -> bool {
-        self.cancel.is_cancelled() || Instant::now() > self.until
+        self.cancel.is_cancelled() || Instant::now() > self.deadline
     }
 
     /// Notes for the model about the search.
@@ -167,13 +169,15 @@ pub(super) struct NamePattern {
 }
 
 impl NamePattern {
-    pub(super) fn new(glob: &str) -> Result<Self, Problem> {
+    pub(super) fn new(glob: &str) -> Result<Self, ToolError> {
         let is_for_names = !glob.contains('/');
         let pattern = glob.trim_start_matches("./");
         let matcher = GlobBuilder::new(pattern)
             .literal_separator(true)
             .build()
-            .map_err(|error| Problem::new(format!("`{glob}` is not a valid glob: {}", error.kind())))?
+            .map_err(|error| {
+                ToolError::new(format!("`{glob}` is not a valid glob: {}", error.kind()))
+            })?
             .compile_matcher();
         Ok(Self {
             matcher,

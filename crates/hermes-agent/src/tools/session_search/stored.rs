@@ -2,14 +2,14 @@
 
 use futures::future::BoxFuture;
 use hermes_store::{
-    MessageId, MessageQuery, Role, Rows, Search, SearchOrder, SessionId, Store, StoredMessage,
-    local_iso,
+    MessageId, MessageQuery, MessageRows, Role, SearchOrder, SearchQuery, SessionId, Store,
+    StoredMessage, local_iso,
 };
 
 use super::{FoundMessage, FoundSession, SessionOrder, SessionQuery, SessionSearch};
 
 /// Longer messages are truncated.
-const LONGEST_MESSAGE: usize = 2000;
+const MAX_MESSAGE_CHARS: usize = 2000;
 
 impl SessionSearch for Store {
     fn search(
@@ -17,17 +17,17 @@ impl SessionSearch for Store {
         query: SessionQuery,
     ) -> BoxFuture<'_, Result<Vec<(FoundSession, FoundMessage)>, String>> {
         Box::pin(async move {
-            let search = Search {
+            let search = SearchQuery {
                 roles: query.roles.into_iter().map(Role::from).collect(),
-                session: query.session.as_deref().map(id).transpose()?,
+                session: query.session.as_deref().map(parse_session_id).transpose()?,
                 exclude_session: SessionId::parse(&query.exclude_session).ok(),
                 order: match query.order {
                     SessionOrder::Relevance => SearchOrder::Relevance,
                     SessionOrder::Newest => SearchOrder::Newest,
                     SessionOrder::Oldest => SearchOrder::Oldest,
                 },
-                limit: number(query.limit),
-                ..Search::new(query.text)
+                limit: to_u32(query.limit),
+                ..SearchQuery::new(query.text)
             };
             let hits = Store::search(self, &search)
                 .await
@@ -60,7 +60,7 @@ impl SessionSearch for Store {
         Box::pin(async move {
             let query = hermes_store::SessionQuery {
                 order: hermes_store::SessionOrder::Active,
-                limit: number(limit + 1),
+                limit: to_u32(limit + 1),
                 ..hermes_store::SessionQuery::default()
             };
             let listed = self
@@ -90,44 +90,44 @@ impl SessionSearch for Store {
         window: usize,
     ) -> BoxFuture<'a, Result<Vec<FoundMessage>, String>> {
         Box::pin(async move {
-            let session = id(session)?;
+            let session = parse_session_id(session)?;
             let messages = if let Some(message) = around {
-                let reach = number(window);
+                let reach = to_u32(window);
                 let window = self
                     .messages_around(&session, MessageId(message), reach)
                     .await;
                 window.map(|window| window.messages)
             } else {
                 let query = MessageQuery {
-                    rows: Rows::Kept,
+                    rows: MessageRows::NotRewound,
                     after: Some(MessageId(0)),
-                    limit: number(2 * window + 1),
+                    limit: to_u32(2 * window + 1),
                     ..MessageQuery::default()
                 };
                 self.read_messages(&session, &query).await
             };
             let messages = messages.map_err(|error| error.to_string())?;
-            Ok(messages.iter().map(found).collect())
+            Ok(messages.iter().map(to_found_message).collect())
         })
     }
 }
 
-fn id(text: &str) -> Result<SessionId, String> {
+fn parse_session_id(text: &str) -> Result<SessionId, String> {
     SessionId::parse(text).map_err(|error| error.to_string())
 }
 
-fn number(size: usize) -> u32 {
+fn to_u32(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
 
-fn found(message: &StoredMessage) -> FoundMessage {
+fn to_found_message(message: &StoredMessage) -> FoundMessage {
     let text = message
         .body
         .content
         .as_ref()
         .map(|content| content.text())
         .unwrap_or_default();
-    let text = match text.char_indices().nth(LONGEST_MESSAGE) {
+    let text = match text.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}… [cut]", &text[..end]),
         None => text.into_owned(),
     };

@@ -5,35 +5,38 @@ use std::collections::BTreeMap;
 
 use similar::TextDiff;
 
-use super::{Problem, Spot, Teams};
+use super::{GroupPath, Teams, ToolError};
 use crate::{
     tool::ToolOutput,
     tools::{
-        arguments::Arguments,
-        patch::{self, Operation},
+        arguments::ToolArguments,
+        patch::{self, PatchOperation},
     },
 };
 
 #[derive(Default)]
-struct Change {
+struct ShareChange {
     before: Option<(String, String)>,
     after: Option<String>,
 }
 
-struct Draft<'a> {
+struct ShareDraft<'a> {
     teams: &'a Teams,
-    files: BTreeMap<Spot, Change>,
+    files: BTreeMap<GroupPath, ShareChange>,
 }
 
 /// Whether a patch names a file of a group.
-pub(super) fn touches(teams: &Teams, text: &str) -> bool {
-    let operations = patch::parse(text).unwrap_or_default();
-    let mut paths = operations.iter().flat_map(Operation::paths);
-    paths.any(|path| teams.leads_here(path))
+pub(super) fn patch_names_share(teams: &Teams, text: &str) -> bool {
+    let operations = patch::parse_patch(text).unwrap_or_default();
+    let mut paths = operations.iter().flat_map(PatchOperation::paths);
+    paths.any(|path| teams.is_share_path(path))
 }
 
-pub(super) async fn patch(teams: &Teams, arguments: &Arguments) -> Result<ToolOutput, Problem> {
-    let mut draft = Draft {
+pub(super) async fn patch_shares(
+    teams: &Teams,
+    arguments: &ToolArguments,
+) -> Result<ToolOutput, ToolError> {
+    let mut draft = ShareDraft {
         teams,
         files: BTreeMap::new(),
     };
@@ -41,53 +44,56 @@ pub(super) async fn patch(teams: &Teams, arguments: &Arguments) -> Result<ToolOu
         draft.replace(arguments).await?;
     } else {
         let text = arguments.required_text("patch")?;
-        for operation in patch::parse(&text).map_err(Problem::new)? {
+        for operation in patch::parse_patch(&text).map_err(ToolError::new)? {
             draft.apply(operation).await?;
         }
     }
     draft.commit().await
 }
 
-impl Draft<'_> {
-    async fn replace(&mut self, arguments: &Arguments) -> Result<(), Problem> {
+impl ShareDraft<'_> {
+    async fn replace(&mut self, arguments: &ToolArguments) -> Result<(), ToolError> {
         let path = arguments.required_text("path")?;
         let old = arguments.required_text("old_string")?;
         let new = arguments
             .text("new_string")?
-            .ok_or_else(|| Problem::new("`new_string` is required"))?;
+            .ok_or_else(|| ToolError::new("`new_string` is required"))?;
         let every = arguments.flag("replace_all")?;
-        let spot = self.teams.file(&path)?;
+        let spot = self.teams.share_file(&path)?;
         let text = self.text(&spot).await?;
-        let replaced = patch::replace(&text, &old, &new, every)
-            .map_err(|problem| Problem::new(format!("{path}: {problem}")))?;
+        let replaced = patch::replace_text(&text, &old, &new, every)
+            .map_err(|problem| ToolError::new(format!("{path}: {problem}")))?;
         self.set(spot, Some(replaced.content));
         Ok(())
     }
 
-    async fn apply(&mut self, operation: Operation) -> Result<(), Problem> {
+    async fn apply(&mut self, operation: PatchOperation) -> Result<(), ToolError> {
         match operation {
-            Operation::Add { path, content } => {
-                let spot = self.teams.file(&path)?;
-                self.must_be_free(&spot).await?;
+            PatchOperation::Add { path, content } => {
+                let spot = self.teams.share_file(&path)?;
+                self.check_free(&spot).await?;
                 self.set(spot, Some(content));
             }
-            Operation::Delete { path } => {
-                let spot = self.teams.file(&path)?;
+            PatchOperation::Delete { path } => {
+                let spot = self.teams.share_file(&path)?;
                 self.text(&spot).await?;
                 self.set(spot, None);
             }
-            Operation::Update {
+            PatchOperation::Update {
                 path,
                 move_to,
                 hunks,
             } => {
-                let spot = self.teams.file(&path)?;
+                let spot = self.teams.share_file(&path)?;
                 let text = self.text(&spot).await?;
                 let text = patch::apply_hunks(&text, &hunks)
-                    .map_err(|problem| Problem::new(format!("{path}: {problem}")))?;
-                match move_to.map(|target| self.teams.file(&target)).transpose()? {
+                    .map_err(|problem| ToolError::new(format!("{path}: {problem}")))?;
+                match move_to
+                    .map(|target| self.teams.share_file(&target))
+                    .transpose()?
+                {
                     Some(target) if target != spot => {
-                        self.must_be_free(&target).await?;
+                        self.check_free(&target).await?;
                         self.set(spot, None);
                         self.set(target, Some(text));
                     }
@@ -98,45 +104,45 @@ impl Draft<'_> {
         Ok(())
     }
 
-    async fn must_be_free(&self, spot: &Spot) -> Result<(), Problem> {
+    async fn check_free(&self, spot: &GroupPath) -> Result<(), ToolError> {
         let is_there = match self.files.get(spot) {
             Some(change) => change.after.is_some(),
             None => self.teams.shares.exists(spot).await?,
         };
         if is_there {
-            return Err(Problem::new(format!("{spot} exists already")));
+            return Err(ToolError::new(format!("{spot} exists already")));
         }
         Ok(())
     }
 
     /// The text of a file after the changes so far.
-    async fn text(&mut self, spot: &Spot) -> Result<String, Problem> {
+    async fn text(&mut self, spot: &GroupPath) -> Result<String, ToolError> {
         if !self.files.contains_key(spot) {
             let text = self.teams.shares.read(spot, 0, 0).await?;
             if text.next.is_some() {
-                return Err(Problem::new(format!("{spot} is too large to be changed")));
+                return Err(ToolError::new(format!("{spot} is too large to be changed")));
             }
-            let change = Change {
+            let change = ShareChange {
                 before: Some((text.content.clone(), text.version)),
                 after: Some(text.content),
             };
             self.files.insert(spot.clone(), change);
         }
         let after = self.files.get(spot).and_then(|change| change.after.clone());
-        after.ok_or_else(|| Problem::new(format!("{spot} does not exist")))
+        after.ok_or_else(|| ToolError::new(format!("{spot} does not exist")))
     }
 
-    fn set(&mut self, spot: Spot, after: Option<String>) {
+    fn set(&mut self, spot: GroupPath, after: Option<String>) {
         self.files.entry(spot).or_default().after = after;
     }
 
-    async fn commit(self) -> Result<ToolOutput, Problem> {
-        let mut done: Vec<(&Spot, &Change)> = Vec::new();
+    async fn commit(self) -> Result<ToolOutput, ToolError> {
+        let mut done: Vec<(&GroupPath, &ShareChange)> = Vec::new();
         for (spot, change) in &self.files {
-            if let Err(problem) = self.put(spot, change).await {
+            if let Err(problem) = self.write_change(spot, change).await {
                 let mut lost = Vec::new();
                 for (spot, change) in done.into_iter().rev() {
-                    if self.take_back(spot, change).await.is_err() {
+                    if self.revert_change(spot, change).await.is_err() {
                         lost.push(spot.to_string());
                     }
                 }
@@ -145,14 +151,14 @@ impl Draft<'_> {
                 } else {
                     format!("these could not be put back: {}", lost.join(", "))
                 };
-                return Err(Problem::new(format!("{problem}; {state}")));
+                return Err(ToolError::new(format!("{problem}; {state}")));
             }
             done.push((spot, change));
         }
         Ok(ToolOutput::text(self.diff()))
     }
 
-    async fn put(&self, spot: &Spot, change: &Change) -> Result<(), Problem> {
+    async fn write_change(&self, spot: &GroupPath, change: &ShareChange) -> Result<(), ToolError> {
         let shares = &self.teams.shares;
         match (&change.before, &change.after) {
             (before, Some(after)) => {
@@ -165,7 +171,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    async fn take_back(&self, spot: &Spot, change: &Change) -> Result<(), Problem> {
+    async fn revert_change(&self, spot: &GroupPath, change: &ShareChange) -> Result<(), ToolError> {
         let shares = &self.teams.shares;
         if let Some((text, _)) = &change.before {
             shares.write(spot, text.clone(), None).await?;

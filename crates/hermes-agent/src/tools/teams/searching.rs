@@ -4,29 +4,32 @@ use std::collections::BTreeMap;
 
 use globset::Glob;
 
-use super::{Problem, Spot, Teams, Way};
-use crate::{tool::ToolOutput, tools::arguments::Arguments};
+use super::{GroupPath, PathRoute, Teams, ToolError};
+use crate::{tool::ToolOutput, tools::arguments::ToolArguments};
 
 const DEFAULT_LIMIT: usize = 50;
-const MOST_RESULTS: usize = 1000;
+const MAX_RESULTS: usize = 1000;
 
-pub(super) async fn search(teams: &Teams, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+pub(super) async fn search_shares(
+    teams: &Teams,
+    arguments: &ToolArguments,
+) -> Result<ToolOutput, ToolError> {
     let pattern = arguments.required_text("pattern")?;
     let path = arguments.required_text("path")?;
-    let spot = match teams.way(&path) {
-        Way::To(spot) => spot,
-        Way::Top | Way::Disk => return groups(teams).await,
+    let spot = match teams.route_path(&path) {
+        PathRoute::Share(spot) => spot,
+        PathRoute::Top | PathRoute::Disk => return list_groups(teams).await,
     };
     let target = arguments.choice("target", &["content", "files"])?;
     let (lines, is_cut) = if target == "files" {
-        files(teams, &spot, &pattern).await?
+        find_files(teams, &spot, &pattern).await?
     } else {
         let mode = arguments.choice("output_mode", &["content", "files_only", "count"])?;
         let glob = arguments.text("file_glob")?.filter(|glob| !glob.is_empty());
-        content(teams, &spot, &pattern, mode, glob.as_deref()).await?
+        search_content(teams, &spot, &pattern, mode, glob.as_deref()).await?
     };
     let offset = arguments.size("offset", 0, 0..=usize::MAX)?;
-    let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MOST_RESULTS)?;
+    let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MAX_RESULTS)?;
     let found = lines.len();
     let mut shown: Vec<String> = lines.into_iter().skip(offset).take(limit).collect();
     if found == 0 {
@@ -39,10 +42,10 @@ pub(super) async fn search(teams: &Teams, arguments: &Arguments) -> Result<ToolO
     } else if is_cut {
         shown.push("[there may be more than can be shown; search a smaller part]".into());
     }
-    Ok(ToolOutput::from_outside("search_files", shown.join("\n")))
+    Ok(ToolOutput::from_untrusted("search_files", shown.join("\n")))
 }
 
-async fn groups(teams: &Teams) -> Result<ToolOutput, Problem> {
+async fn list_groups(teams: &Teams) -> Result<ToolOutput, ToolError> {
     let groups = teams.shares.groups().await?;
     let lines: Vec<String> = groups
         .into_iter()
@@ -55,7 +58,11 @@ async fn groups(teams: &Teams) -> Result<ToolOutput, Problem> {
     }))
 }
 
-async fn files(teams: &Teams, spot: &Spot, pattern: &str) -> Result<(Vec<String>, bool), Problem> {
+async fn find_files(
+    teams: &Teams,
+    spot: &GroupPath,
+    pattern: &str,
+) -> Result<(Vec<String>, bool), ToolError> {
     let pattern = match pattern {
         "." | "*" => "*".to_owned(),
         glob if glob.contains(['*', '?', '[']) => glob.to_owned(),
@@ -63,7 +70,7 @@ async fn files(teams: &Teams, spot: &Spot, pattern: &str) -> Result<(Vec<String>
     };
     let found = teams.shares.find(spot, &pattern).await?;
     let shown = |path: String| {
-        let spot = Spot {
+        let spot = GroupPath {
             path,
             ..spot.clone()
         };
@@ -72,18 +79,20 @@ async fn files(teams: &Teams, spot: &Spot, pattern: &str) -> Result<(Vec<String>
     Ok((found.items.into_iter().map(shown).collect(), found.is_cut))
 }
 
-async fn content(
+async fn search_content(
     teams: &Teams,
-    spot: &Spot,
+    spot: &GroupPath,
     pattern: &str,
     mode: &str,
     file_glob: Option<&str>,
-) -> Result<(Vec<String>, bool), Problem> {
+) -> Result<(Vec<String>, bool), ToolError> {
     let glob = file_glob
         .map(|text| {
             Glob::new(text)
                 .map(|glob| glob.compile_matcher())
-                .map_err(|error| Problem::new(format!("`{text}` is not a valid pattern: {error}")))
+                .map_err(|error| {
+                    ToolError::new(format!("`{text}` is not a valid pattern: {error}"))
+                })
         })
         .transpose()?;
     let mut found = teams.shares.grep(spot, pattern).await?;

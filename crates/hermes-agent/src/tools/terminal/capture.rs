@@ -2,28 +2,31 @@
 
 use std::collections::VecDeque;
 
-const HEAD: usize = 20_000;
-const TAIL: usize = 30_000;
+const HEAD_CHARS: usize = 20_000;
+const TAIL_CHARS: usize = 30_000;
 /// A character takes up to four bytes, and some are removed again.
 const BYTES_PER_CHARACTER: usize = 5;
 
 #[derive(Debug, Default)]
-pub(in crate::tools) struct Capture {
+pub(in crate::tools) struct OutputCapture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     /// Dropped bytes between head and tail.
     left_out: usize,
 }
 
-impl Capture {
+impl OutputCapture {
     pub(in crate::tools) fn push(&mut self, bytes: &[u8]) {
-        let room = (HEAD * BYTES_PER_CHARACTER)
+        let room = (HEAD_CHARS * BYTES_PER_CHARACTER)
             .saturating_sub(self.head.len())
             .min(bytes.len());
         let (head, tail) = bytes.split_at(room);
         self.head.extend_from_slice(head);
         self.tail.extend(tail);
-        let excess = self.tail.len().saturating_sub(TAIL * BYTES_PER_CHARACTER);
+        let excess = self
+            .tail
+            .len()
+            .saturating_sub(TAIL_CHARS * BYTES_PER_CHARACTER);
         self.tail.drain(..excess);
         self.left_out += excess;
     }
@@ -34,19 +37,22 @@ impl Capture {
         if self.left_out == 0 {
             let mut all = self.head;
             all.append(&mut tail);
-            let text = clean(&all);
+            let text = strip_control_sequences(&all);
             let length = text.chars().count();
-            if length <= HEAD + TAIL {
+            if length <= HEAD_CHARS + TAIL_CHARS {
                 return text;
             }
-            return joined(
+            return join_ends(
                 &text,
                 &text,
-                &format!("{} characters", length - HEAD - TAIL),
+                &format!("{} characters", length - HEAD_CHARS - TAIL_CHARS),
             );
         }
-        let (head, tail) = (clean(&self.head), clean(&tail));
-        joined(
+        let (head, tail) = (
+            strip_control_sequences(&self.head),
+            strip_control_sequences(&tail),
+        );
+        join_ends(
             &head,
             &tail,
             &format!("more than {} characters", self.left_out / 4),
@@ -54,15 +60,15 @@ impl Capture {
     }
 }
 
-fn joined(head: &str, tail: &str, left_out: &str) -> String {
+fn join_ends(head: &str, tail: &str, left_out: &str) -> String {
     let head_end = head
         .char_indices()
-        .nth(HEAD)
+        .nth(HEAD_CHARS)
         .map_or(head.len(), |(at, _)| at);
     let tail_start = tail
         .char_indices()
         .rev()
-        .nth(TAIL - 1)
+        .nth(TAIL_CHARS - 1)
         .map_or(0, |(at, _)| at);
     format!(
         "{}\n[… {left_out} left out; write the output to a file to see all of it …]\n{}",
@@ -73,7 +79,7 @@ fn joined(head: &str, tail: &str, left_out: &str) -> String {
 
 /// The text as on a screen: without control sequences, and only the last state of a line that was
 /// overwritten.
-pub(in crate::tools) fn clean(bytes: &[u8]) -> String {
+pub(in crate::tools) fn strip_control_sequences(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut result = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -126,7 +132,7 @@ mod tests {
     use super::*;
 
     fn rendered(bytes: &[u8]) -> String {
-        let mut capture = Capture::default();
+        let mut capture = OutputCapture::default();
         for part in bytes.chunks(777) {
             capture.push(part);
         }
@@ -153,15 +159,20 @@ mod tests {
     #[test]
     fn control_sequences_are_taken_out() {
         assert_eq!(
-            clean(b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;u\x1b\\y\x1b(B"),
+            strip_control_sequences(
+                b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;u\x1b\\y\x1b(B"
+            ),
             "red xy"
         );
-        assert_eq!(clean(b"a\r\nb\x07\n"), "a\nb\n");
+        assert_eq!(strip_control_sequences(b"a\r\nb\x07\n"), "a\nb\n");
     }
 
     #[test]
     fn a_line_written_over_shows_its_last_state() {
-        assert_eq!(clean(b"start\n10%\r50%\r100%\ndone"), "start\n100%\ndone");
-        assert_eq!(clean(b"ab\x08c"), "ac");
+        assert_eq!(
+            strip_control_sequences(b"start\n10%\r50%\r100%\ndone"),
+            "start\n100%\ndone"
+        );
+        assert_eq!(strip_control_sequences(b"ab\x08c"), "ac");
     }
 }

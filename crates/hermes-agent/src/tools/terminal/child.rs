@@ -14,8 +14,9 @@ use std::{
 };
 
 use hermes_mcp::{
-    process::{descent::mark_descendants, room::leave_room},
-    sandbox::{self, Plan},
+    process::{child_limit::limit_child_processes, descendants::mark_descendants},
+    sandbox,
+    sandbox::SandboxPlan,
 };
 use rustix::{
     fs::OFlags,
@@ -27,91 +28,91 @@ use tokio::{
     net::unix::pipe,
 };
 
-use super::strays::Mark;
+use crate::tools::terminal::orphans::CommandMarker;
 
 /// How long a command may take to end after SIGTERM.
-const GRACE: Duration = Duration::from_millis(300);
+const TERMINATE_GRACE: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Connection {
+pub(crate) enum CommandIo {
     Pipes,
     Terminal,
 }
 
-pub(in crate::tools) struct Start<'a> {
+pub(in crate::tools) struct CommandStart<'a> {
     pub(in crate::tools) command: &'a str,
     pub(in crate::tools) directory: &'a Path,
     pub(in crate::tools) environment: &'a [(OsString, OsString)],
-    pub(in crate::tools) connection: Connection,
+    pub(in crate::tools) io: CommandIo,
     /// What it is confined to, if it is.
-    pub(in crate::tools) sandbox: Option<&'a Plan>,
+    pub(in crate::tools) sandbox: Option<&'a SandboxPlan>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::tools) enum Input {
+pub(in crate::tools) enum InputMode {
     Closed,
     Open,
 }
 
 /// A started command with its input and output.
-pub(in crate::tools) struct Started {
-    pub(in crate::tools) child: Child,
+pub(in crate::tools) struct StartedCommand {
+    pub(in crate::tools) child: CommandChild,
     /// What it writes, errors included.
-    pub(in crate::tools) output: OutputEnd,
-    pub(in crate::tools) input: Option<InputEnd>,
+    pub(in crate::tools) output: OutputReader,
+    pub(in crate::tools) input: Option<InputWriter>,
 }
 
-impl Started {
-    pub(in crate::tools) fn new(start: &Start<'_>, input: Input) -> io::Result<Self> {
-        match start.connection {
-            Connection::Pipes => Self::with_pipes(start, input),
-            Connection::Terminal => Self::with_terminal(start),
+impl StartedCommand {
+    pub(in crate::tools) fn new(start: &CommandStart<'_>, input: InputMode) -> io::Result<Self> {
+        match start.io {
+            CommandIo::Pipes => Self::with_pipes(start, input),
+            CommandIo::Terminal => Self::with_terminal(start),
         }
     }
 
-    fn with_pipes(start: &Start<'_>, input: Input) -> io::Result<Self> {
+    fn with_pipes(start: &CommandStart<'_>, input: InputMode) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let (stdin, input) = match input {
-            Input::Closed => (Stdio::null(), None),
-            Input::Open => {
+            InputMode::Closed => (Stdio::null(), None),
+            InputMode::Open => {
                 let (reader, writer) = io::pipe()?;
                 (
                     reader.into(),
-                    Some(InputEnd::new(writer.into(), Connection::Pipes)?),
+                    Some(InputWriter::new(writer.into(), CommandIo::Pipes)?),
                 )
             }
         };
-        let mark = Mark::new();
-        let mut command = shell(start, &mark);
+        let mark = CommandMarker::new();
+        let mut command = shell_command(start, &mark);
         command
             .stdin(stdin)
             .stdout(writer.try_clone()?)
             .stderr(writer);
-        leave_terminal(&mut command);
-        confine(&mut command, start)?;
-        let output = OutputEnd::new(reader.into())?;
+        detach_from_terminal(&mut command);
+        enter_sandbox(&mut command, start)?;
+        let output = OutputReader::new(reader.into())?;
         // Dropping the command closes its writing ends, which would keep the output open.
         Ok(Self {
-            child: Child::new(command.spawn()?, mark)?,
+            child: CommandChild::new(command.spawn()?, mark)?,
             output,
             input,
         })
     }
 
-    fn with_terminal(start: &Start<'_>) -> io::Result<Self> {
+    fn with_terminal(start: &CommandStart<'_>) -> io::Result<Self> {
         let (master, slave) = open_terminal()?;
-        let mark = Mark::new();
-        let mut command = shell(start, &mark);
+        let mark = CommandMarker::new();
+        let mut command = shell_command(start, &mark);
         command
             .stdin(slave.try_clone()?)
             .stdout(slave.try_clone()?)
             .stderr(slave);
-        lead_session(&mut command);
-        confine(&mut command, start)?;
-        let input = Some(InputEnd::new(master.try_clone()?, Connection::Terminal)?);
-        let output = OutputEnd::new(master)?;
+        become_session_leader(&mut command);
+        enter_sandbox(&mut command, start)?;
+        let input = Some(InputWriter::new(master.try_clone()?, CommandIo::Terminal)?);
+        let output = OutputReader::new(master)?;
         Ok(Self {
-            child: Child::new(command.spawn()?, mark)?,
+            child: CommandChild::new(command.spawn()?, mark)?,
             output,
             input,
         })
@@ -119,18 +120,18 @@ impl Started {
 }
 
 /// A running command. Dropping it kills its whole group.
-pub(in crate::tools) struct Child {
+pub(in crate::tools) struct CommandChild {
     child: tokio::process::Child,
-    group: Group,
+    group: CommandProcessGroup,
 }
 
-impl Child {
-    fn new(child: tokio::process::Child, mark: Mark) -> io::Result<Self> {
+impl CommandChild {
+    fn new(child: tokio::process::Child, mark: CommandMarker) -> io::Result<Self> {
         let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let pid = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
         Ok(Self {
             child,
-            group: Group { leader: pid, mark },
+            group: CommandProcessGroup { leader: pid, mark },
         })
     }
 
@@ -144,9 +145,9 @@ impl Child {
     }
 
     /// Terminates the whole group: SIGTERM, then SIGKILL.
-    pub(in crate::tools) async fn end(&mut self) -> Option<i32> {
+    pub(in crate::tools) async fn terminate(&mut self) -> Option<i32> {
         self.group.signal(Signal::TERM);
-        let exited = tokio::time::timeout(GRACE, self.child.wait()).await;
+        let exited = tokio::time::timeout(TERMINATE_GRACE, self.child.wait()).await;
         self.group.signal(Signal::KILL);
         // Before the group exists, there is only the child.
         let _ = self.child.start_kill();
@@ -169,26 +170,26 @@ fn exit_code(status: ExitStatus) -> Option<i32> {
 }
 
 /// A process group that is killed when dropped, with the processes that left it.
-struct Group {
+struct CommandProcessGroup {
     leader: Pid,
-    mark: Mark,
+    mark: CommandMarker,
 }
 
-impl Group {
+impl CommandProcessGroup {
     fn signal(&self, signal: Signal) {
         // The group may have ended already.
         let _ = rustix::process::kill_process_group(self.leader, signal);
     }
 }
 
-impl Drop for Group {
+impl Drop for CommandProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
-        self.mark.kill();
+        self.mark.kill_marked();
     }
 }
 
-fn shell(start: &Start<'_>, mark: &Mark) -> tokio::process::Command {
+fn shell_command(start: &CommandStart<'_>, mark: &CommandMarker) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(shell_program(start.environment));
     command
         .arg("-c")
@@ -198,15 +199,18 @@ fn shell(start: &Start<'_>, mark: &Mark) -> tokio::process::Command {
         .envs(start.environment.iter().map(|(name, value)| (name, value)))
         .envs([mark.variable()])
         .kill_on_drop(true);
-    leave_room(&mut command);
+    limit_child_processes(&mut command);
     mark_descendants(&mut command);
     command
 }
 
 /// Enters the sandbox as the last step before exec.
-fn confine(command: &mut tokio::process::Command, start: &Start<'_>) -> io::Result<()> {
+fn enter_sandbox(
+    command: &mut tokio::process::Command,
+    start: &CommandStart<'_>,
+) -> io::Result<()> {
     match start.sandbox {
-        Some(plan) => sandbox::confine(command, plan).map_err(io::Error::other),
+        Some(plan) => sandbox::confine_command(command, plan).map_err(io::Error::other),
         None => Ok(()),
     }
 }
@@ -214,7 +218,7 @@ fn confine(command: &mut tokio::process::Command, start: &Start<'_>) -> io::Resu
 /// Makes the child a session leader without a terminal: it can neither read what the user types nor type in
 /// their place.
 #[expect(unsafe_code, reason = "pre_exec has no safe form")]
-fn leave_terminal(command: &mut tokio::process::Command) {
+fn detach_from_terminal(command: &mut tokio::process::Command) {
     let prepare = || {
         rustix::process::setsid()?;
         Ok(())
@@ -261,7 +265,7 @@ fn open_terminal() -> io::Result<(OwnedFd, File)> {
 
 /// Makes the child a session leader with its input as controlling terminal.
 #[expect(unsafe_code, reason = "pre_exec has no safe form")]
-fn lead_session(command: &mut tokio::process::Command) {
+fn become_session_leader(command: &mut tokio::process::Command) {
     let prepare = || {
         rustix::process::setsid()?;
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
@@ -271,11 +275,11 @@ fn lead_session(command: &mut tokio::process::Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
-pub(in crate::tools) struct OutputEnd(pipe::Receiver);
+pub(in crate::tools) struct OutputReader(pipe::Receiver);
 
-impl OutputEnd {
+impl OutputReader {
     fn new(end: OwnedFd) -> io::Result<Self> {
-        pipe::Receiver::from_owned_fd_unchecked(without_waiting(end)?).map(Self)
+        pipe::Receiver::from_owned_fd_unchecked(set_nonblocking(end)?).map(Self)
     }
 
     /// Reads available output; 0 at the end.
@@ -296,15 +300,18 @@ impl OutputEnd {
     }
 }
 
-pub(in crate::tools) struct InputEnd {
+pub(in crate::tools) struct InputWriter {
     end: pipe::Sender,
-    connection: Connection,
+    io: CommandIo,
 }
 
-impl InputEnd {
-    fn new(end: OwnedFd, connection: Connection) -> io::Result<Self> {
-        let end = pipe::Sender::from_owned_fd_unchecked(without_waiting(end)?)?;
-        Ok(Self { end, connection })
+impl InputWriter {
+    fn new(end: OwnedFd, connection: CommandIo) -> io::Result<Self> {
+        let end = pipe::Sender::from_owned_fd_unchecked(set_nonblocking(end)?)?;
+        Ok(Self {
+            end,
+            io: connection,
+        })
     }
 
     pub(in crate::tools) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -314,14 +321,14 @@ impl InputEnd {
     /// Closes the input. A pipe is closed when dropped; a terminal needs a control character.
     pub(in crate::tools) async fn finish(mut self) -> io::Result<()> {
         const END_OF_TRANSMISSION: u8 = 4;
-        match self.connection {
-            Connection::Pipes => Ok(()),
-            Connection::Terminal => self.write_all(&[END_OF_TRANSMISSION]).await,
+        match self.io {
+            CommandIo::Pipes => Ok(()),
+            CommandIo::Terminal => self.write_all(&[END_OF_TRANSMISSION]).await,
         }
     }
 }
 
-fn without_waiting(end: OwnedFd) -> io::Result<OwnedFd> {
+fn set_nonblocking(end: OwnedFd) -> io::Result<OwnedFd> {
     let flags = rustix::fs::fcntl_getfl(&end)?;
     rustix::fs::fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
     Ok(end)

@@ -10,10 +10,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_mcp::sandbox::{Network, Plan, Support, UnixSockets, is_of_system};
+use hermes_mcp::sandbox::{
+    NetworkAccess, SandboxPlan, SandboxSupport, UnixSocketAccess, is_system_path,
+};
 use serde_json::Value;
 
-use super::child::Connection;
+use super::child::CommandIo;
 
 /// How much commands are confined, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -51,7 +53,7 @@ impl CommandSandbox {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandBounds {
     /// The minimum confinement.
-    pub least: CommandSandbox,
+    pub min_level: CommandSandbox,
     /// The only working directory; the session's own if there is none.
     pub workspace: Option<PathBuf>,
     /// Readable paths besides the system's.
@@ -76,12 +78,12 @@ impl Confinement {
             let items = items
                 .filter_map(Value::as_str)
                 .filter(|item| !item.is_empty());
-            items.map(expanded).collect()
+            items.map(expand_home).collect()
         };
         // With limits, the agent's own configuration cannot open further paths.
-        let is_bounded = bounds.least > CommandSandbox::Off;
+        let is_bounded = bounds.min_level > CommandSandbox::Off;
         Self {
-            level: CommandSandbox::from_document(document).max(bounds.least),
+            level: CommandSandbox::from_document(document).max(bounds.min_level),
             read: if is_bounded {
                 Vec::new()
             } else {
@@ -101,33 +103,33 @@ impl Confinement {
     }
 
     /// Whether the kernel enforces it.
-    pub fn is_in_force(&self) -> bool {
-        self.level > CommandSandbox::Off && Support::of_this_machine().landlock.is_some()
+    pub fn is_enforced(&self) -> bool {
+        self.level > CommandSandbox::Off && SandboxSupport::detect().landlock.is_some()
     }
 
     /// Whether this machine could hold commands in a sandbox.
-    pub fn could_be_in_force(&self) -> bool {
-        let support = Support::of_this_machine();
+    pub fn is_supported(&self) -> bool {
+        let support = SandboxSupport::detect();
         support.landlock.is_some() && support.seccomp
     }
 
     /// The effective sandbox, in one line for people.
     pub fn describe(&self) -> String {
-        describe(self.level, Support::of_this_machine())
+        describe(self.level, SandboxSupport::detect())
     }
 
     /// Prepares a sandbox for a command that works in a directory. `None` where commands are not confined.
     ///
     /// Fails if a sandbox is configured but not supported: the command must not run.
-    pub(crate) fn prepare(
+    pub(crate) fn prepare_sandbox(
         &self,
-        scene: &CommandScene<'_>,
+        scene: &SandboxContext<'_>,
         environment: &mut Vec<(OsString, OsString)>,
-    ) -> io::Result<Option<Plan>> {
+    ) -> io::Result<Option<SandboxPlan>> {
         if self.level == CommandSandbox::Off {
             return Ok(None);
         }
-        let support = Support::of_this_machine();
+        let support = SandboxSupport::detect();
         if support.landlock.is_none() || !support.seccomp {
             return Err(io::Error::other(format!(
                 "`terminal.sandbox` is `{}`, and this machine has no Landlock or no seccomp (Linux 5.13 or later has \
@@ -135,16 +137,16 @@ impl Confinement {
                 self.level.as_str()
             )));
         }
-        let places = self.places(scene)?;
-        set(environment, "TMPDIR", places.temporary.as_os_str());
+        let places = self.sandbox_paths(scene)?;
+        set_variable(environment, "TMPDIR", places.temporary.as_os_str());
         if let Some(home) = &places.home {
-            set(environment, "HOME", home.as_os_str());
+            set_variable(environment, "HOME", home.as_os_str());
         }
-        let path = variable(environment, "PATH");
+        let path = get_variable(environment, "PATH");
         let mut read = self.read.clone();
         read.extend(self.bounds.readable.iter().cloned());
-        read.extend(scene.also_read.iter().map(|path| path.to_path_buf()));
-        read.extend(installed(&path, scene));
+        read.extend(scene.extra_readable.iter().map(|path| path.to_path_buf()));
+        read.extend(installed_programs(&path, scene));
         // Git does nothing where it may not read its own settings.
         if let Some(home) = scene.user_home.filter(|_| places.home.is_none()) {
             read.extend([".gitconfig", ".config/git"].map(|name| home.join(name)));
@@ -152,42 +154,42 @@ impl Confinement {
         let mut write = places.open;
         write.push(places.temporary);
         write.extend(self.write.iter().cloned());
-        if scene.connection == Connection::Terminal {
+        if scene.io == CommandIo::Terminal {
             // The terminal of its own new session.
             write.push("/dev/tty".into());
         }
-        Ok(Some(Plan {
+        Ok(Some(SandboxPlan {
             support,
             read,
             write,
             network: match self.level {
-                CommandSandbox::Strict => Network::Denied,
-                _ => Network::Allowed,
+                CommandSandbox::Strict => NetworkAccess::Denied,
+                _ => NetworkAccess::Allowed,
             },
-            unix_sockets: UnixSockets::Denied,
+            unix_sockets: UnixSocketAccess::Denied,
         }))
     }
 
-    fn places(&self, scene: &CommandScene<'_>) -> io::Result<Places> {
+    fn sandbox_paths(&self, scene: &SandboxContext<'_>) -> io::Result<SandboxPaths> {
         if let Some(workspace) = &self.bounds.workspace {
             let temporary = scene.hermes_home.join("tmp");
             let home = temporary.join("home");
-            make_private(&home)?;
-            return Ok(Places {
+            create_private_dir(&home)?;
+            return Ok(SandboxPaths {
                 open: vec![workspace.clone()],
                 temporary,
                 home: Some(home),
             });
         }
         let temporary = scene.hermes_home.join("cache/sandbox/terminal");
-        make_private(&temporary)?;
+        create_private_dir(&temporary)?;
         let mut open = Vec::new();
-        open_around(scene.root, scene, &mut open);
+        open_paths_around(scene.root, scene, &mut open);
         let shared = Path::new("/tmp");
         if !scene.homes().any(|home| home.starts_with(shared)) {
             open.push(shared.to_owned());
         }
-        Ok(Places {
+        Ok(SandboxPaths {
             open,
             temporary,
             home: None,
@@ -195,22 +197,22 @@ impl Confinement {
     }
 }
 
-struct Places {
+struct SandboxPaths {
     open: Vec<PathBuf>,
     temporary: PathBuf,
     /// A replacement home for programs, if the real one is the agent's.
     home: Option<PathBuf>,
 }
 
-pub(crate) struct CommandScene<'a> {
+pub(crate) struct SandboxContext<'a> {
     pub(crate) root: &'a Path,
     pub(crate) hermes_home: &'a Path,
     pub(crate) user_home: Option<&'a Path>,
-    pub(crate) connection: Connection,
-    pub(crate) also_read: &'a [&'a Path],
+    pub(crate) io: CommandIo,
+    pub(crate) extra_readable: &'a [&'a Path],
 }
 
-impl CommandScene<'_> {
+impl SandboxContext<'_> {
     fn homes(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(self.hermes_home).chain(self.user_home)
     }
@@ -218,9 +220,9 @@ impl CommandScene<'_> {
 
 /// Opens a directory, but not the agent's home in it, nor the user's hidden files: those decide what runs at the
 /// next login, and hold keys. Landlock rules have no exceptions, so the siblings are opened one by one.
-fn open_around(directory: &Path, scene: &CommandScene<'_>, open: &mut Vec<PathBuf>) {
-    let directory = real(directory);
-    let hermes = real(scene.hermes_home);
+fn open_paths_around(directory: &Path, scene: &SandboxContext<'_>, open: &mut Vec<PathBuf>) {
+    let directory = canonicalize_or_keep(directory);
+    let hermes = canonicalize_or_keep(scene.hermes_home);
     if directory.starts_with(&hermes) {
         // Of the home, only directories meant for work.
         let workspace = hermes.join("workspace");
@@ -229,7 +231,7 @@ fn open_around(directory: &Path, scene: &CommandScene<'_>, open: &mut Vec<PathBu
         }
         return;
     }
-    let user = scene.user_home.map(real);
+    let user = scene.user_home.map(canonicalize_or_keep);
     let is_above_user = user
         .as_ref()
         .is_some_and(|user| user.starts_with(&directory));
@@ -244,21 +246,21 @@ fn open_around(directory: &Path, scene: &CommandScene<'_>, open: &mut Vec<PathBu
         if is_hidden || is_link {
             continue;
         }
-        open_around(&path, scene, open);
+        open_paths_around(&path, scene, open);
     }
 }
 
-fn real(path: &Path) -> PathBuf {
+fn canonicalize_or_keep(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Programs in the PATH outside the system's directories, and their libraries.
-fn installed(path: &OsStr, scene: &CommandScene<'_>) -> Vec<PathBuf> {
+fn installed_programs(path: &OsStr, scene: &SandboxContext<'_>) -> Vec<PathBuf> {
     const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "pyvenv.cfg"];
     let mut found = Vec::new();
     for directory in std::env::split_paths(path).filter(|entry| entry.is_absolute()) {
-        let directory = real(&directory);
-        if is_of_system(&directory) {
+        let directory = canonicalize_or_keep(&directory);
+        if is_system_path(&directory) {
             continue;
         }
         if directory.ends_with("bin")
@@ -272,13 +274,17 @@ fn installed(path: &OsStr, scene: &CommandScene<'_>) -> Vec<PathBuf> {
         }
         found.push(directory);
     }
-    let is_above = |path: &PathBuf| scene.homes().any(|home| real(home).starts_with(path));
-    let is_in_home = |path: &PathBuf| path.starts_with(real(scene.hermes_home));
+    let is_above = |path: &PathBuf| {
+        scene
+            .homes()
+            .any(|home| canonicalize_or_keep(home).starts_with(path))
+    };
+    let is_in_home = |path: &PathBuf| path.starts_with(canonicalize_or_keep(scene.hermes_home));
     found.retain(|path| !is_above(path) && !is_in_home(path));
     found
 }
 
-fn describe(level: CommandSandbox, support: Support) -> String {
+fn describe(level: CommandSandbox, support: SandboxSupport) -> String {
     let words = match level {
         CommandSandbox::Off => {
             return "off: commands can do what you can do; rules for commands are a tripwire only"
@@ -288,7 +294,7 @@ fn describe(level: CommandSandbox, support: Support) -> String {
         CommandSandbox::Strict => "strict: the working directory and temporary files, no network",
     };
     match support {
-        Support {
+        SandboxSupport {
             landlock: Some(version),
             seccomp: true,
         } => format!("{words} (Landlock {version}, seccomp)"),
@@ -299,7 +305,7 @@ fn describe(level: CommandSandbox, support: Support) -> String {
     }
 }
 
-fn expanded(path: &str) -> PathBuf {
+fn expand_home(path: &str) -> PathBuf {
     let home = std::env::home_dir();
     match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
@@ -307,18 +313,18 @@ fn expanded(path: &str) -> PathBuf {
     }
 }
 
-fn make_private(directory: &Path) -> io::Result<()> {
+fn create_private_dir(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory)
 }
 
-fn variable(environment: &[(OsString, OsString)], name: &str) -> OsString {
+fn get_variable(environment: &[(OsString, OsString)], name: &str) -> OsString {
     let found = environment.iter().find(|(key, _)| key == name);
     found.map(|(_, value)| value.clone()).unwrap_or_default()
 }
 
-fn set(environment: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
+fn set_variable(environment: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
     environment.retain(|(key, _)| key != name);
     environment.push((name.into(), value.to_owned()));
 }

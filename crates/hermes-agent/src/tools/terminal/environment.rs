@@ -12,7 +12,7 @@ use std::{
 
 use hermes_config::Redactor;
 
-use super::{TerminalSettings, child::Connection};
+use super::{TerminalSettings, child::CommandIo};
 
 /// Parts of names, separated by `_`, that mark a secret.
 const SECRET_PARTS: [&str; 10] = [
@@ -28,14 +28,14 @@ const SECRET_PARTS: [&str; 10] = [
     "CREDENTIALS",
 ];
 /// Texts anywhere in a name that mark a secret.
-const SECRET_TEXTS: [&str; 4] = ["PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY"];
+const SECRET_SUBSTRINGS: [&str; 4] = ["PASSWORD", "PASSWD", "PASSPHRASE", "APIKEY"];
 /// Not secrets, in spite of their names.
-const HARMLESS: [&str; 2] = ["SSH_AUTH_SOCK", "SSH_ASKPASS"];
+const NOT_SECRET: [&str; 2] = ["SSH_AUTH_SOCK", "SSH_ASKPASS"];
 
-pub(super) fn for_child(
+pub(super) fn child_variables(
     settings: &TerminalSettings,
     home: &Path,
-    connection: Connection,
+    connection: CommandIo,
 ) -> Vec<(OsString, OsString)> {
     let names = names_in_env_file(home);
     let redactor = Redactor::default();
@@ -52,7 +52,7 @@ pub(super) fn for_child(
         })
         .cloned()
         .collect();
-    if connection == Connection::Pipes {
+    if connection == CommandIo::Pipes {
         // A pager would wait for input.
         for (name, value) in [("TERM", "dumb"), ("PAGER", "cat"), ("GIT_PAGER", "cat")] {
             environment.retain(|(present, _)| present != name);
@@ -64,13 +64,13 @@ pub(super) fn for_child(
 
 fn is_secret(name: &str, value: &OsStr, redactor: &Redactor) -> bool {
     let upper = name.to_ascii_uppercase();
-    if HARMLESS.contains(&&*upper) {
+    if NOT_SECRET.contains(&&*upper) {
         return false;
     }
     let has_part = upper
         .split('_')
         .any(|part| SECRET_PARTS.contains(&part) || part.ends_with("TOKEN"));
-    let has_text = SECRET_TEXTS.iter().any(|text| upper.contains(text));
+    let has_text = SECRET_SUBSTRINGS.iter().any(|text| upper.contains(text));
     has_part || has_text || matches!(redactor.redact(&value.to_string_lossy()), Cow::Owned(_))
 }
 
@@ -101,7 +101,7 @@ mod tests {
             .map(|(name, value)| ((*name).into(), (*value).into()));
         let document = json!({"terminal": {"env_passthrough": passthrough}});
         let settings = TerminalSettings::from_document(&document, environment);
-        let child = for_child(&settings, directory.path(), Connection::Terminal);
+        let child = child_variables(&settings, directory.path(), CommandIo::Terminal);
         child
             .into_iter()
             .map(|(name, _)| name.into_string().unwrap())

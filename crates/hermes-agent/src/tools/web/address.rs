@@ -63,9 +63,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 
 /// Resolves names and keeps only public addresses. The connection uses exactly these.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PublicOnly;
+pub(crate) struct PublicResolver;
 
-impl Resolve for PublicOnly {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
@@ -141,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_stands_for_a_private_address_is_not_resolved() {
         let name: Name = "localhost".parse().unwrap();
-        let error = PublicOnly.resolve(name).await.map(|_| ()).unwrap_err();
+        let error = PublicResolver.resolve(name).await.map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("private network"), "{error}");
     }
 }

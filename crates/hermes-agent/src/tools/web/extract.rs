@@ -5,59 +5,59 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value, json};
 
-use super::{Fetched, Web, html};
+use super::{FetchedPage, WebClient, html};
 use crate::{
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
-    tools::{Problem, arguments::Arguments, blocking, definition, finish},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    tools::{ToolError, arguments::ToolArguments, into_output, run_blocking, tool_definition},
 };
 
 const NAME: &str = "web_extract";
-const MOST_PAGES: usize = 5;
-const MOST_BYTES: usize = 5 << 20;
-const MOST_CHARACTERS: usize = 100_000;
+const MAX_PAGES: usize = 5;
+const MAX_PAGE_BYTES: usize = 5 << 20;
+const MAX_PAGE_CHARS: usize = 100_000;
 
-pub struct WebExtract {
-    web: Arc<Web>,
+pub struct WebExtractTool {
+    web: Arc<WebClient>,
 }
 
-impl WebExtract {
-    pub fn new(web: Arc<Web>) -> Self {
+impl WebExtractTool {
+    pub fn new(web: Arc<WebClient>) -> Self {
         Self { web }
     }
 
-    async fn read(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+    async fn extract_pages(&self, arguments: &ToolArguments) -> Result<ToolOutput, ToolError> {
         let mut urls = arguments.texts("urls")?;
         urls.extend(arguments.text("url")?);
-        if urls.is_empty() || urls.len() > MOST_PAGES {
-            return Err(Problem::new(format!(
-                "`urls` is required: 1 to {MOST_PAGES} addresses"
+        if urls.is_empty() || urls.len() > MAX_PAGES {
+            return Err(ToolError::new(format!(
+                "`urls` is required: 1 to {MAX_PAGES} addresses"
             )));
         }
-        let pages = join_all(urls.iter().map(|url| self.page(url))).await;
+        let pages = join_all(urls.iter().map(|url| self.extract_page(url))).await;
         let failed = pages.iter().filter_map(|page| page.as_ref().err());
         let problems: Vec<String> = failed.map(ToString::to_string).collect();
         if problems.len() == urls.len() {
-            return Err(Problem::new(problems.join("; ")));
+            return Err(ToolError::new(problems.join("; ")));
         }
         let texts: Vec<String> = pages
             .into_iter()
             .map(|page| page.unwrap_or_else(|problem| format!("Not read: {problem}")))
             .collect();
-        Ok(ToolOutput::from_outside(NAME, texts.join("\n\n---\n\n")))
+        Ok(ToolOutput::from_untrusted(NAME, texts.join("\n\n---\n\n")))
     }
 
-    async fn page(&self, url: &str) -> Result<String, Problem> {
-        let fetched = self.web.fetch(url, MOST_BYTES).await?;
+    async fn extract_page(&self, url: &str) -> Result<String, ToolError> {
+        let fetched = self.web.fetch(url, MAX_PAGE_BYTES).await?;
         // Parsing a large page takes a while.
-        blocking(move || describe(&fetched)).await
+        run_blocking(move || format_page(&fetched)).await
     }
 }
 
 /// URL, title and text of a page.
-fn describe(fetched: &Fetched) -> Result<String, Problem> {
-    let (title, mut body) = text_of(fetched)?;
-    let is_long = body.char_indices().nth(MOST_CHARACTERS);
+fn format_page(fetched: &FetchedPage) -> Result<String, ToolError> {
+    let (title, mut body) = extract_page_text(fetched)?;
+    let is_long = body.char_indices().nth(MAX_PAGE_CHARS);
     if let Some((end, _)) = is_long {
         body.truncate(end);
     }
@@ -70,7 +70,7 @@ fn describe(fetched: &Fetched) -> Result<String, Problem> {
 }
 
 /// Title and text of a page.
-fn text_of(fetched: &Fetched) -> Result<(Option<String>, String), Problem> {
+fn extract_page_text(fetched: &FetchedPage) -> Result<(Option<String>, String), ToolError> {
     let kind = fetched.media_type.as_str();
     let text = || match std::str::from_utf8(&fetched.bytes) {
         Ok(text) => text.to_owned(),
@@ -88,26 +88,26 @@ fn text_of(fetched: &Fetched) -> Result<(Option<String>, String), Problem> {
         || kind.ends_with("yaml");
     let is_text = is_text || (kind.is_empty() && !fetched.bytes.contains(&0));
     if is_html || (kind.is_empty() && is_text && text().trim_start().starts_with('<')) {
-        let page = html::read(&text(), &fetched.url);
+        let page = html::extract_text(&text(), &fetched.url);
         Ok((page.title, page.body))
     } else if is_text {
         Ok((None, text()))
     } else {
-        Err(Problem::new(format!(
+        Err(ToolError::new(format!(
             "{} is not text but `{kind}`; download it with the terminal if you need it",
             fetched.url
         )))
     }
 }
 
-impl Tool for WebExtract {
+impl Tool for WebExtractTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             NAME,
             "Reads web pages and returns their text, with headings, lists and links as in Markdown.",
             json!({
                 "urls": {
-                    "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST_PAGES,
+                    "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MAX_PAGES,
                     "description": "http or https addresses",
                 },
             }),
@@ -119,8 +119,8 @@ impl Tool for WebExtract {
         "web"
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -128,6 +128,8 @@ impl Tool for WebExtract {
         arguments: Map<String, Value>,
         _context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.read(&Arguments::new(arguments)).await) })
+        Box::pin(
+            async move { into_output(self.extract_pages(&ToolArguments::new(arguments)).await) },
+        )
     }
 }

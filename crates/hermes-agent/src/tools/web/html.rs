@@ -6,15 +6,15 @@
 mod entities;
 mod tokens;
 
-use tokens::{Tag, Token, tokens};
+use tokens::{Tag, Token, tokenize};
 use url::Url;
 
-const UNREAD: [&str; 14] = [
+const SKIPPED_ELEMENTS: [&str; 14] = [
     "title", "script", "style", "noscript", "template", "svg", "nav", "footer", "aside", "iframe",
     "select", "button", "head", "dialog",
 ];
 /// Elements that start on a new line.
-const BLOCKS: [&str; 26] = [
+const BLOCK_ELEMENTS: [&str; 26] = [
     "p",
     "div",
     "section",
@@ -44,34 +44,34 @@ const BLOCKS: [&str; 26] = [
 ];
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Text {
+pub(super) struct PageText {
     pub(super) title: Option<String>,
     pub(super) body: String,
 }
 
 /// Extracts the text. Relative links are resolved against the page's URL.
-pub(super) fn read(page: &str, address: &Url) -> Text {
-    let tokens: Vec<Token<'_>> = tokens(page).collect();
-    let title = title(&tokens);
+pub(super) fn extract_text(page: &str, address: &Url) -> PageText {
+    let tokens: Vec<Token<'_>> = tokenize(page).collect();
+    let title = find_title(&tokens);
     // If a page marks its main content, the rest is ignored.
     for element in ["main", "article"] {
-        if let Some(part) = inside(&tokens, element) {
+        if let Some(part) = element_content(&tokens, element) {
             let body = render(part, address);
             if body.len() > 200 {
-                return Text { title, body };
+                return PageText { title, body };
             }
         }
     }
     let body = render(&tokens, address);
-    Text { title, body }
+    PageText { title, body }
 }
 
-fn title(tokens: &[Token<'_>]) -> Option<String> {
-    let part = inside(tokens, "title")?;
+fn find_title(tokens: &[Token<'_>]) -> Option<String> {
+    let part = element_content(tokens, "title")?;
     let text: String = part
         .iter()
         .filter_map(|token| match token {
-            Token::Text(text) => Some(entities::decode(text)),
+            Token::Text(text) => Some(entities::decode_entities(text)),
             _ => None,
         })
         .collect();
@@ -80,16 +80,16 @@ fn title(tokens: &[Token<'_>]) -> Option<String> {
 }
 
 /// The content of the first element of this name.
-fn inside<'t, 'p>(tokens: &'t [Token<'p>], name: &str) -> Option<&'t [Token<'p>]> {
+fn element_content<'t, 'p>(tokens: &'t [Token<'p>], name: &str) -> Option<&'t [Token<'p>]> {
     let start = tokens
         .iter()
         .position(|token| matches!(token, Token::Open(tag) if tag.name == name))?;
     let rest = &tokens[start + 1..];
-    Some(&rest[..end_of(rest, name)])
+    Some(&rest[..element_end(rest, name)])
 }
 
 /// The end of the element that is open here.
-fn end_of(tokens: &[Token<'_>], name: &str) -> usize {
+fn element_end(tokens: &[Token<'_>], name: &str) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
         match token {
@@ -103,7 +103,7 @@ fn end_of(tokens: &[Token<'_>], name: &str) -> usize {
 }
 
 fn render(tokens: &[Token<'_>], address: &Url) -> String {
-    let mut page = Page {
+    let mut page = PageWriter {
         address,
         text: String::new(),
         has_space: false,
@@ -114,10 +114,10 @@ fn render(tokens: &[Token<'_>], address: &Url) -> String {
     while let Some(token) = tokens.get(at) {
         at += 1;
         match token {
-            Token::Text(text) => page.write(&entities::decode(text)),
-            Token::Open(tag) if UNREAD.contains(&tag.name.as_str()) => {
+            Token::Text(text) => page.write(&entities::decode_entities(text)),
+            Token::Open(tag) if SKIPPED_ELEMENTS.contains(&tag.name.as_str()) => {
                 if !tag.is_closed {
-                    at += end_of(&tokens[at..], &tag.name) + 1;
+                    at += element_end(&tokens[at..], &tag.name) + 1;
                 }
             }
             Token::Open(tag) => page.open(tag),
@@ -128,7 +128,7 @@ fn render(tokens: &[Token<'_>], address: &Url) -> String {
 }
 
 /// Writes the text of a page.
-struct Page<'a> {
+struct PageWriter<'a> {
     address: &'a Url,
     text: String,
     /// Whether a space precedes the next word.
@@ -139,7 +139,7 @@ struct Page<'a> {
     links: Vec<(usize, Option<String>)>,
 }
 
-impl Page<'_> {
+impl PageWriter<'_> {
     fn write(&mut self, text: &str) {
         if self.pre > 0 {
             self.text.push_str(text);
@@ -188,7 +188,7 @@ impl Page<'_> {
                     self.write(&format!(" [image: {}] ", words.trim()));
                 }
             }
-            _ if BLOCKS.contains(&name) => {
+            _ if BLOCK_ELEMENTS.contains(&name) => {
                 self.begin_block(name);
             }
             _ => {}
@@ -236,7 +236,7 @@ impl Page<'_> {
                 self.blank_line();
             }
             "li" | "tr" | "dt" | "dd" => self.new_line(),
-            _ if BLOCKS.contains(&name) => self.blank_line(),
+            _ if BLOCK_ELEMENTS.contains(&name) => self.blank_line(),
             _ => {}
         }
     }

@@ -8,31 +8,26 @@ use reqwest::{Client, RequestBuilder, redirect};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::{address::PublicOnly, unreachable};
+use super::{address::PublicResolver, unreachable_error};
 use crate::{
-    ceiling::{InForce, Networks},
     model::ToolDefinition,
-    tool::{Company, Tool, ToolContext, ToolOutput},
-    tools::{Problem, arguments::Arguments, definition, finish},
+    policy::{AllowedNetworks, PolicyHandle},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    tools::{ToolError, arguments::ToolArguments, into_output, tool_definition},
 };
 
 const NAME: &str = "web_search";
 const DEFAULT_LIMIT: usize = 5;
-const MOST_RESULTS: usize = 20;
+const MAX_RESULTS: usize = 20;
 const TIMEOUT: Duration = Duration::from_secs(20);
 const BRAVE: &str = "https://api.search.brave.com";
 
 #[derive(Debug, Clone)]
 pub enum SearchEngine {
     /// A SearXNG server, which needs no account.
-    SearXng {
-        base: Url,
-    },
+    SearXng { base: Url },
     /// Brave Search, with a key.
-    Brave {
-        base: Url,
-        key: Secret<String>,
-    },
+    Brave { base: Url, key: Secret<String> },
 }
 
 impl SearchEngine {
@@ -85,31 +80,34 @@ impl SearchEngine {
     }
 }
 
-pub struct WebSearch {
+pub struct WebSearchTool {
     engine: SearchEngine,
-    in_force: InForce,
+    policy: PolicyHandle,
 }
 
-impl WebSearch {
+impl WebSearchTool {
     pub fn new(engine: SearchEngine) -> Self {
-        Self::beneath(engine, InForce::default())
+        Self::with_policy(engine, PolicyHandle::default())
     }
 
     /// Applies the operator's policy.
-    pub fn beneath(engine: SearchEngine, in_force: InForce) -> Self {
-        Self { engine, in_force }
+    pub fn with_policy(engine: SearchEngine, in_force: PolicyHandle) -> Self {
+        Self {
+            engine,
+            policy: in_force,
+        }
     }
 
-    async fn search(&self, arguments: &Arguments) -> Result<ToolOutput, Problem> {
+    async fn run_search(&self, arguments: &ToolArguments) -> Result<ToolOutput, ToolError> {
         let query = arguments.required_text("query")?;
-        let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MOST_RESULTS)?;
-        let failed = |error: reqwest::Error| Problem::new(format!("the search failed: {error}"));
-        let ceiling = self.in_force.ceiling();
+        let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MAX_RESULTS)?;
+        let failed = |error: reqwest::Error| ToolError::new(format!("the search failed: {error}"));
+        let ceiling = self.policy.policy();
         let builder = match ceiling.egress().networks() {
-            Networks::All => Client::builder(),
-            Networks::Public => Client::builder()
+            AllowedNetworks::All => Client::builder(),
+            AllowedNetworks::Public => Client::builder()
                 .no_proxy()
-                .dns_resolver(Arc::new(PublicOnly)),
+                .dns_resolver(Arc::new(PublicResolver)),
         };
         let client = builder
             .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
@@ -120,16 +118,16 @@ impl WebSearch {
             .map_err(failed)?;
         let request = self.engine.request(&client, &query, limit);
         let request =
-            request.ok_or_else(|| Problem::new("the search engine's URL is invalid"))?;
+            request.ok_or_else(|| ToolError::new("the search engine's URL is invalid"))?;
         let request = request.build().map_err(failed)?;
         if let Err(reason) = ceiling.egress().check(request.url()) {
-            return Err(Problem::new(reason.to_string()));
+            return Err(ToolError::new(reason.to_string()));
         }
         let response = client.execute(request).await.map_err(|error| {
             let place = error.url().cloned();
             place.map_or_else(
-                || Problem::new("the search failed"),
-                |url| unreachable(&url, error),
+                || ToolError::new("the search failed"),
+                |url| unreachable_error(&url, error),
             )
         })?;
         let status = response.status();
@@ -137,7 +135,7 @@ impl WebSearch {
         let answer: Option<Value> = serde_json::from_slice(&body).ok();
         let results = answer.as_ref().map(|answer| self.engine.results(answer));
         let Some((Some(results), description)) = results.filter(|_| status.is_success()) else {
-            return Err(Problem::new(format!(
+            return Err(ToolError::new(format!(
                 "the search engine's reply could not be parsed (HTTP {status}); a SearXNG server must allow the \
                  format `json`, Brave a valid `BRAVE_SEARCH_API_KEY`"
             )));
@@ -156,18 +154,18 @@ impl WebSearch {
             })
             .collect();
         let found = json!({"query": query, "results": found});
-        Ok(ToolOutput::from_outside(NAME, found.to_string()))
+        Ok(ToolOutput::from_untrusted(NAME, found.to_string()))
     }
 }
 
-impl Tool for WebSearch {
+impl Tool for WebSearchTool {
     fn definition(&self) -> ToolDefinition {
-        definition(
+        tool_definition(
             NAME,
             "Searches the web and returns titles, addresses and short descriptions. web_extract reads the pages.",
             json!({
                 "query": {"type": "string", "description": "What to search for"},
-                "limit": {"type": "integer", "description": "Number of results", "default": DEFAULT_LIMIT, "minimum": 1, "maximum": MOST_RESULTS},
+                "limit": {"type": "integer", "description": "Number of results", "default": DEFAULT_LIMIT, "minimum": 1, "maximum": MAX_RESULTS},
             }),
             &["query"],
         )
@@ -177,8 +175,8 @@ impl Tool for WebSearch {
         "web"
     }
 
-    fn company(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Company {
-        Company::Any
+    fn concurrency(&self, _arguments: &Map<String, Value>, _context: &ToolContext) -> Concurrency {
+        Concurrency::Parallel
     }
 
     fn call<'a>(
@@ -186,6 +184,6 @@ impl Tool for WebSearch {
         arguments: Map<String, Value>,
         _context: &'a ToolContext,
     ) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { finish(self.search(&Arguments::new(arguments)).await) })
+        Box::pin(async move { into_output(self.run_search(&ToolArguments::new(arguments)).await) })
     }
 }

@@ -1,59 +1,62 @@
 //! Compaction: what the store keeps of a conversation.
 
 use hermes_agent::{
-    compact::Ran,
-    conversation::{Conversation, Which},
+    compact::CompactionOutcome,
+    conversation::{Conversation, SessionReference},
     turn::TurnEvent,
 };
-use hermes_store::{MessageQuery, MessageState, Rows};
-use hermes_testkit::model::{Answer, Script, Usage};
+use hermes_store::{MessageQuery, MessageRows, MessageState};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer, ScriptedUsage};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{Scene, agent, say};
+use super::{ConversationFixture, agent, send};
 
 const KEEP_LITTLE: &str = "compression: {protect_first_n: 1, protect_last_n: 2}\n";
 
-async fn compress(conversation: &mut Conversation) -> Ran {
+async fn compress(conversation: &mut Conversation) -> CompactionOutcome {
     let mut nobody = |_: TurnEvent| {};
     let compressed = conversation.compress(&mut nobody, CancellationToken::new());
     compressed.await.unwrap()
 }
 
 /// A conversation with a call in the middle.
-async fn long_talk(scene: &Scene) -> Conversation {
+async fn long_conversation(scene: &ConversationFixture) -> Conversation {
     let mut conversation = scene.begin();
     for number in 0..8 {
-        say(&mut conversation, &format!("question {number}"))
+        send(&mut conversation, &format!("question {number}"))
             .await
             .unwrap();
     }
     conversation
 }
 
-fn script() -> Script {
-    let call = Answer::call("todo", &json!({}));
-    let mut answers = vec![call, Answer::text("done")];
-    answers.extend((1..8).map(|number| Answer::text(&format!("answer {number}"))));
-    let summary = Answer::text("They counted to seven.");
+fn script() -> ModelScript {
+    let call = ScriptedAnswer::call("todo", &json!({}));
+    let mut answers = vec![call, ScriptedAnswer::text("done")];
+    answers.extend((1..8).map(|number| ScriptedAnswer::text(&format!("answer {number}"))));
+    let summary = ScriptedAnswer::text("They counted to seven.");
     answers.push(summary.with(|reply| {
-        reply.usage = Some(Usage {
+        reply.usage = Some(ScriptedUsage {
             prompt: 90,
             completion: 7,
-            ..Usage::default()
+            ..ScriptedUsage::default()
         });
     }));
-    answers.push(Answer::text("on we go"));
-    Script::new(answers)
+    answers.push(ScriptedAnswer::text("on we go"));
+    ModelScript::new(answers)
 }
 
 #[tokio::test]
 async fn a_summary_takes_the_place_of_the_middle_and_the_old_rows_stay() {
-    let scene = Scene::with_config(script(), KEEP_LITTLE).await;
-    let mut conversation = long_talk(&scene).await;
+    let scene = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&scene).await;
     let id = conversation.id().clone();
     let before = scene.rows(&id).await;
-    assert_eq!(compress(&mut conversation).await, Ran::Compacted);
+    assert_eq!(
+        compress(&mut conversation).await,
+        CompactionOutcome::Compacted
+    );
 
     let after = scene.rows(&id).await;
     assert!(after.len() < before.len(), "{} rows", after.len());
@@ -69,7 +72,7 @@ async fn a_summary_takes_the_place_of_the_middle_and_the_old_rows_stay() {
         "{texts:?}"
     );
     let all = MessageQuery {
-        rows: Rows::All,
+        rows: MessageRows::All,
         limit: 1000,
         ..MessageQuery::default()
     };
@@ -88,64 +91,70 @@ async fn a_summary_takes_the_place_of_the_middle_and_the_old_rows_stay() {
 
 #[tokio::test]
 async fn a_shorter_conversation_goes_on_and_is_resumed_as_it_is() {
-    let scene = Scene::with_config(script(), KEEP_LITTLE).await;
-    let mut conversation = long_talk(&scene).await;
+    let scene = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&scene).await;
     compress(&mut conversation).await;
     let kept = conversation.messages().to_vec();
     assert_eq!(
-        say(&mut conversation, "go on").await.unwrap().text,
+        send(&mut conversation, "go on").await.unwrap().text,
         "on we go"
     );
     let asked = scene.asked().pop().unwrap();
     assert_eq!(asked.len(), kept.len() + 1);
 
-    let which = Which::Named(conversation.id().to_string());
+    let which = SessionReference::Named(conversation.id().to_string());
     let resumed = Conversation::resume(agent(&scene.home).await, &which, scene.setup());
     assert_eq!(resumed.await.unwrap().messages(), conversation.messages());
 }
 
 #[tokio::test]
 async fn without_a_summary_the_failure_is_remembered() {
-    let mut answers: Vec<Answer> = (0..8).map(|_| Answer::text("yes")).collect();
-    answers.push(Answer::status(400, "no summaries today"));
-    let scene = Scene::with_config(Script::new(answers), KEEP_LITTLE).await;
-    let mut conversation = long_talk(&scene).await;
+    let mut answers: Vec<ScriptedAnswer> = (0..8).map(|_| ScriptedAnswer::text("yes")).collect();
+    answers.push(ScriptedAnswer::status(400, "no summaries today"));
+    let scene = ConversationFixture::with_config(ModelScript::new(answers), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&scene).await;
     let id = conversation.id().clone();
     let before = scene.texts(&id).await;
-    assert_eq!(compress(&mut conversation).await, Ran::Nothing);
+    assert_eq!(
+        compress(&mut conversation).await,
+        CompactionOutcome::Nothing
+    );
     assert_eq!(scene.texts(&id).await, before);
     let failure = scene.agent.store().compaction_failure(&id).await.unwrap();
     let failure = failure.unwrap();
     assert!(failure.error.contains("no summaries today"), "{failure:?}");
-    assert_eq!(failure.in_a_row, 1);
+    assert_eq!(failure.streak, 1);
 }
 
 #[tokio::test]
 async fn another_process_at_it_is_left_alone() {
-    let scene = Scene::with_config(script(), KEEP_LITTLE).await;
-    let mut conversation = long_talk(&scene).await;
+    let scene = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&scene).await;
     let lease = std::time::Duration::from_mins(1);
     let store = scene.agent.store();
     let id = conversation.id().clone();
     assert!(store.lock_compaction(&id, "other", lease).await.unwrap());
     let before = scene.texts(&id).await;
-    assert_eq!(compress(&mut conversation).await, Ran::Nothing);
+    assert_eq!(
+        compress(&mut conversation).await,
+        CompactionOutcome::Nothing
+    );
     assert_eq!(scene.texts(&id).await, before);
 }
 
 #[tokio::test]
 async fn a_full_context_is_made_room_in_and_the_question_answered() {
-    let mut answers: Vec<Answer> = (0..8).map(|_| Answer::text("yes")).collect();
-    answers.push(Answer::status(
+    let mut answers: Vec<ScriptedAnswer> = (0..8).map(|_| ScriptedAnswer::text("yes")).collect();
+    answers.push(ScriptedAnswer::status(
         400,
         "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
     ));
-    answers.push(Answer::text("A short story."));
-    answers.push(Answer::text("at last"));
-    let scene = Scene::with_config(Script::new(answers), KEEP_LITTLE).await;
-    let mut conversation = long_talk(&scene).await;
+    answers.push(ScriptedAnswer::text("A short story."));
+    answers.push(ScriptedAnswer::text("at last"));
+    let scene = ConversationFixture::with_config(ModelScript::new(answers), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&scene).await;
     assert_eq!(
-        say(&mut conversation, "more").await.unwrap().text,
+        send(&mut conversation, "more").await.unwrap().text,
         "at last"
     );
     let texts = scene.texts(conversation.id()).await;

@@ -3,33 +3,35 @@
 use std::{os::unix::fs::symlink, path::PathBuf};
 
 use hermes_agent::{
-    conversation::{Agent, AgentParts, Consent, Conversation, Setup, Switch, Titles},
+    conversation::{
+        Agent, AgentParts, Consent, Conversation, ConversationSetup, TitleSource, ToolsetSwitch,
+    },
     turn::TurnEvent,
 };
 use hermes_config::{Home, ServerName, Settings, Variables};
-use hermes_mcp::{Host, HostOptions, link::Status, process::GuardProgram};
+use hermes_mcp::{Host, HostOptions, link::LinkStatus, process::GuardProgram};
 use hermes_store::{Access, Store};
 use hermes_testkit::{
     Behaviour, TemporaryHome, binary, binary_of,
-    model::{Answer, ModelServer, Script},
+    model::{ModelScript, ModelServer, ScriptedAnswer},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::say;
-use crate::mcp::{PATIENCE, eventually};
+use super::send;
+use crate::mcp_host::{TIMEOUT, eventually};
 
 /// A home with two servers, `here` and `there`. The second runs a program that can be taken away.
-struct Place {
+struct ServersFixture {
     home: TemporaryHome,
     model: ModelServer,
     host: Host,
     store: Store,
 }
 
-impl Place {
+impl ServersFixture {
     /// With or without the program of `there`.
-    async fn new(script: Script, has_program: bool) -> Self {
+    async fn new(script: ModelScript, has_program: bool) -> Self {
         let home = TemporaryHome::new();
         let model = ModelServer::start(script);
         let place = Home::at(home.path());
@@ -43,7 +45,7 @@ impl Place {
         }
         let settings = settings(&home, &model, json!({}));
         let host = Host::start(HostOptions::new(place, guard), &settings).await;
-        host.settled(PATIENCE).await;
+        host.wait_until_settled(TIMEOUT).await;
         Self {
             home,
             model,
@@ -60,12 +62,12 @@ impl Place {
         };
         let agent = Agent::new(parts, settings(&self.home, &self.model, config));
         let words: Vec<String> = toolsets.iter().map(|word| (*word).to_owned()).collect();
-        let setup = Setup {
-            titles: Titles::ByHand,
+        let setup = ConversationSetup {
+            titles: TitleSource::Manual,
             toolsets: (!words.is_empty()).then_some(words),
-            ..Setup::for_cli(self.home.path().to_owned(), Consent::Given)
+            ..ConversationSetup::for_cli(self.home.path().to_owned(), Consent::AllowAll)
         };
-        Conversation::begin_cli(agent, setup)
+        Conversation::new_cli(agent, setup)
     }
 
     /// Takes the program of `there` away and lets every attempt to start it fail.
@@ -79,8 +81,8 @@ impl Place {
             .await;
         let link = self.host.link(&there).unwrap();
         eventually("`there` is parked", || {
-            self.host.discover();
-            link.borrow().status == Status::Parked
+            self.host.retry_failed();
+            link.borrow().status == LinkStatus::Parked
         })
         .await;
     }
@@ -123,12 +125,12 @@ fn callable(conversation: &Conversation) -> [bool; 2] {
 }
 
 /// Every way to leave `there` out, and one that leaves it in.
-fn choices(place: &Place) -> Vec<(&'static str, Conversation, [bool; 2])> {
+fn choices(place: &ServersFixture) -> Vec<(&'static str, Conversation, [bool; 2])> {
     let all = json!({});
     let mut switched = place.begin(all.clone(), &[]);
-    assert!(switched.switch_toolset("there", Switch::Off));
+    assert!(switched.switch_toolset("there", ToolsetSwitch::Off));
     let mut switched_on = place.begin(json!({"platform_toolsets": {"cli": ["no_mcp"]}}), &[]);
-    assert!(switched_on.switch_toolset("mcp-there", Switch::On));
+    assert!(switched_on.switch_toolset("mcp-there", ToolsetSwitch::On));
     let platform = |words: Value| json!({"platform_toolsets": {"cli": words}});
     let disabled = json!({"agent": {"disabled_toolsets": ["mcp-there"]}});
     vec![
@@ -162,7 +164,7 @@ fn choices(place: &Place) -> Vec<(&'static str, Conversation, [bool; 2])> {
 
 #[tokio::test]
 async fn toolsets_hold_for_servers_that_are_there_and_for_parked_ones() {
-    let place = Place::new(Script::echo(), true).await;
+    let place = ServersFixture::new(ModelScript::echo(), true).await;
     for (choice, conversation, expected) in choices(&place) {
         assert_eq!(callable(&conversation), expected, "{choice}");
         let toolbox = conversation.toolbox();
@@ -183,12 +185,12 @@ async fn toolsets_hold_for_servers_that_are_there_and_for_parked_ones() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_server_joins_at_the_next_turn_and_not_within_one() {
-    let place = Place::new(
-        Script::new([
-            Answer::call("todo", &json!({})),
-            Answer::call("mcp_there_echo", &json!({"text": "hi"})),
-            Answer::text("one"),
-            Answer::text("two"),
+    let place = ServersFixture::new(
+        ModelScript::new([
+            ScriptedAnswer::call("todo", &json!({})),
+            ScriptedAnswer::call("mcp_there_echo", &json!({"text": "hi"})),
+            ScriptedAnswer::text("one"),
+            ScriptedAnswer::text("two"),
         ]),
         false,
     )
@@ -203,14 +205,17 @@ async fn a_late_server_joins_at_the_next_turn_and_not_within_one() {
         bring_back(home);
         let began = std::time::Instant::now();
         while host.registry().find("mcp_there_echo").is_none() {
-            host.discover();
-            assert!(began.elapsed() < PATIENCE, "{:?}", host.status());
+            host.retry_failed();
+            assert!(began.elapsed() < TIMEOUT, "{:?}", host.status());
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     };
     let cancel = CancellationToken::new();
-    conversation.say("go", &mut display, cancel).await.unwrap();
-    say(&mut conversation, "again").await.unwrap();
+    conversation
+        .send_user_message("go", &mut display, cancel)
+        .await
+        .unwrap();
+    send(&mut conversation, "again").await.unwrap();
     let has = |request: usize, server: &str| {
         let start = format!("mcp_{server}_");
         let tools = place.tools(request);

@@ -4,28 +4,31 @@ use std::sync::Arc;
 
 use hermes_agent::{
     approval::Decision,
-    conversation::{Consent, Conversation, ConversationError, Rules, SessionIdInPrompt, Which},
+    conversation::{
+        Consent, Conversation, ConversationError, SessionIdInPrompt, SessionReference,
+        UserInstructions,
+    },
     message::Content,
     turn::TurnEvent,
 };
 use hermes_store::{EndReason, NewSession, SessionId, StoreError};
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Decider, Scene, pairs, say, settings};
+use super::{ConversationFixture, FixedApprover, pairs, send, settings};
 
 #[tokio::test]
 async fn turns_are_taken_back_and_tried_again() {
-    let answers = ["1", "2", "3", "2 again"].map(Answer::text);
-    let scene = Scene::new(Script::new(answers)).await;
+    let answers = ["1", "2", "3", "2 again"].map(ScriptedAnswer::text);
+    let scene = ConversationFixture::new(ModelScript::new(answers)).await;
     let mut conversation = scene.begin();
     assert!(matches!(
         conversation.undo(1).await,
         Err(ConversationError::Store(StoreError::NothingToRewind { .. }))
     ));
     for text in ["one", "two", "three"] {
-        say(&mut conversation, text).await.unwrap();
+        send(&mut conversation, text).await.unwrap();
     }
     let undone = conversation.undo(1).await.unwrap();
     assert_eq!(undone.prompt, Content::from("three"));
@@ -52,32 +55,32 @@ async fn turns_are_taken_back_and_tried_again() {
 
 #[tokio::test]
 async fn a_model_that_is_not_to_be_had_leaves_the_old_one() {
-    let scene = Scene::new(Script::echo()).await;
+    let scene = ConversationFixture::new(ModelScript::echo()).await;
     let mut conversation = scene.begin();
-    say(&mut conversation, "one").await.unwrap();
+    send(&mut conversation, "one").await.unwrap();
     let refused = conversation
         .set_model(Some("x".into()), Some("nobody".into()))
         .await;
     assert!(matches!(refused, Err(ConversationError::NoModel(_))));
-    say(&mut conversation, "two").await.unwrap();
+    send(&mut conversation, "two").await.unwrap();
     assert_eq!(scene.server.requests()[1].body["model"], "scripted");
 }
 
 #[tokio::test]
 async fn the_prompt_is_written_anew_for_another_model_and_after_a_reload() {
-    let scene = Scene::new(Script::echo()).await;
+    let scene = ConversationFixture::new(ModelScript::echo()).await;
     let mut conversation = scene.begin();
-    say(&mut conversation, "one").await.unwrap();
+    send(&mut conversation, "one").await.unwrap();
     scene.home.write("memories/MEMORY.md", "first note");
-    say(&mut conversation, "two").await.unwrap();
+    send(&mut conversation, "two").await.unwrap();
     conversation
         .set_model(Some("other".into()), None)
         .await
         .unwrap();
-    say(&mut conversation, "three").await.unwrap();
+    send(&mut conversation, "three").await.unwrap();
     scene.home.write("memories/MEMORY.md", "second note");
     conversation.reload(settings(&scene.home())).await;
-    say(&mut conversation, "four").await.unwrap();
+    send(&mut conversation, "four").await.unwrap();
     let prompts = scene.prompts();
     assert_eq!(prompts[0], prompts[1]);
     assert!(prompts[2].contains("first note"), "{}", prompts[2]);
@@ -91,20 +94,20 @@ async fn the_prompt_is_written_anew_for_another_model_and_after_a_reload() {
 
 #[tokio::test]
 async fn going_over_to_another_session_ends_this_one() {
-    let scene = Scene::new(Script::echo()).await;
+    let scene = ConversationFixture::new(ModelScript::echo()).await;
     let mut conversation = scene.begin();
-    say(&mut conversation, "one").await.unwrap();
+    send(&mut conversation, "one").await.unwrap();
     let first = conversation.id().clone();
     let row = NewSession::new(SessionId::parse("second").unwrap(), "cli");
     conversation
-        .start_over(row, EndReason::NewSession)
+        .start_new_session(row, EndReason::NewSession)
         .await
         .unwrap();
     assert_eq!(conversation.messages(), []);
-    say(&mut conversation, "two").await.unwrap();
-    let which = Which::Named(first.as_str().to_owned());
+    send(&mut conversation, "two").await.unwrap();
+    let which = SessionReference::Named(first.as_str().to_owned());
     conversation
-        .switch(&which, EndReason::ResumedOther)
+        .switch_session(&which, EndReason::ResumedOther)
         .await
         .unwrap();
     assert_eq!(*conversation.id(), first);
@@ -123,22 +126,27 @@ async fn going_over_to_another_session_ends_this_one() {
 async fn what_is_always_allowed_is_written_into_the_configuration() {
     let remove = |name: &str| {
         let command = format!("rm -r {name}");
-        Answer::call("terminal", &json!({"command": command}))
+        ScriptedAnswer::call("terminal", &json!({"command": command}))
     };
-    let scene = Scene::with_config(
-        Script::new([remove("a"), remove("b"), remove("a"), Answer::text("gone")]),
+    let scene = ConversationFixture::with_config(
+        ModelScript::new([
+            remove("a"),
+            remove("b"),
+            remove("a"),
+            ScriptedAnswer::text("gone"),
+        ]),
         "# what I allowed\ncommand_allowlist: [one]\n",
     )
     .await;
-    let decider = Decider::new(Decision::Always);
+    let decider = FixedApprover::new(Decision::Always);
     let mut setup = scene.setup();
     setup.consent = Consent::Ask(decider.clone());
     for name in ["a", "b"] {
         std::fs::create_dir(setup.cwd.join(name)).unwrap();
     }
     let work = setup.cwd.clone();
-    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
-    say(&mut conversation, "clear up").await.unwrap();
+    let mut conversation = Conversation::new_cli(scene.agent.clone(), setup);
+    send(&mut conversation, "clear up").await.unwrap();
     assert!(!work.join("a").exists() && !work.join("b").exists());
     let asked = decider.asked.lock().unwrap().clone();
     // What was shown is allowed from then on, and nothing else of its kind.
@@ -157,14 +165,15 @@ async fn what_is_always_allowed_is_written_into_the_configuration() {
 #[tokio::test]
 async fn consent_that_was_given_asks_nobody_but_not_everything_runs() {
     let commands = ["rm -r a", "rm -rf /"];
-    let answers = commands.map(|command| Answer::call("terminal", &json!({"command": command})));
-    let scene = Scene::new(Script::new(answers)).await;
+    let answers =
+        commands.map(|command| ScriptedAnswer::call("terminal", &json!({"command": command})));
+    let scene = ConversationFixture::new(ModelScript::new(answers)).await;
     let mut setup = scene.setup();
-    setup.consent = Consent::Given;
+    setup.consent = Consent::AllowAll;
     std::fs::create_dir(setup.cwd.join("a")).unwrap();
     let removed = setup.cwd.join("a");
-    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
-    say(&mut conversation, "clear up").await.unwrap();
+    let mut conversation = Conversation::new_cli(scene.agent.clone(), setup);
+    send(&mut conversation, "clear up").await.unwrap();
     assert!(!removed.exists());
     let texts = scene.texts(conversation.id()).await;
     assert!(texts[4].1.contains("blocked"), "{texts:?}");
@@ -172,17 +181,17 @@ async fn consent_that_was_given_asks_nobody_but_not_everything_runs() {
 
 #[tokio::test]
 async fn the_terms_of_a_conversation_shape_its_prompt() {
-    let scene = Scene::new(Script::echo()).await;
+    let scene = ConversationFixture::new(ModelScript::echo()).await;
     scene.home.write("SOUL.md", "You are a heron.");
     let mut setup = scene.setup();
-    setup.rules = Rules::Ignored;
-    setup.session_id = SessionIdInPrompt::Told;
-    let mut conversation = Conversation::begin_cli(scene.agent.clone(), setup);
-    conversation.tell_missing(&[hermes_agent::conversation::MissingServer {
+    setup.user_instructions = UserInstructions::Ignored;
+    setup.session_id = SessionIdInPrompt::Include;
+    let mut conversation = Conversation::new_cli(scene.agent.clone(), setup);
+    conversation.set_missing_servers(&[hermes_agent::conversation::MissingServer {
         name: "weather".into(),
         reason: "it did not start".into(),
     }]);
-    say(&mut conversation, "hi").await.unwrap();
+    send(&mut conversation, "hi").await.unwrap();
     let prompt = &scene.prompts()[0];
     assert!(!prompt.contains("heron"), "{prompt}");
     assert!(prompt.contains(conversation.id().as_str()), "{prompt}");
@@ -194,7 +203,7 @@ async fn the_terms_of_a_conversation_shape_its_prompt() {
 
 #[tokio::test]
 async fn approvals_follow_the_configuration() {
-    let scene = Scene::new(Script::echo()).await;
+    let scene = ConversationFixture::new(ModelScript::echo()).await;
     let conversation = scene.begin();
     let run = async |command: &str| {
         let Value::Object(arguments) = json!({"command": command}) else {
@@ -202,7 +211,7 @@ async fn approvals_follow_the_configuration() {
         };
         let progress = Arc::new(|_: &str| {});
         let cancel = CancellationToken::new();
-        let called = conversation.call("terminal", arguments, progress, cancel);
+        let called = conversation.call_tool("terminal", arguments, progress, cancel);
         called.await.unwrap()
     };
     assert!(!run("echo hi").await.is_error);

@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use hermes_agent::{
     message::Message,
-    model::{Auxiliary, ModelRequest, Problem},
+    model::{Auxiliary, ModelProblem, ModelRequest},
 };
 use hermes_config::AuxiliaryTask;
-use hermes_testkit::model::{Answer, Ending, ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer, ReplyEnding, ScriptedAnswer};
 
-use super::{Setup, echo};
+use super::{ModelFixture, echo};
 
-fn config(server: &ModelServer, auxiliary: &str) -> Setup {
+fn config(server: &ModelServer, auxiliary: &str) -> ModelFixture {
     let config = format!(
         "model: {{default: main, base_url: '{}', api_key: key-main, extra_body: {{x: 1}}}}\nauxiliary: {auxiliary}\n",
         server.base_url()
     );
-    Setup::new(&config, &[])
+    ModelFixture::new(&config, &[])
 }
 
 fn hello() -> [Message; 1] {
@@ -40,7 +40,7 @@ async fn a_task_uses_the_main_model_unless_told_otherwise() {
     );
     let setup = config(&main, &auxiliary);
     let selection = setup.configured().await.unwrap();
-    let around = setup.around();
+    let around = setup.resolve_context();
     let messages = hello();
     for task in [
         AuxiliaryTask::Compression,
@@ -79,9 +79,13 @@ async fn another_address_never_gets_the_main_key() {
     let auxiliary = format!("{{mcp: {{model: m, base_url: '{}'}}}}", other.base_url());
     let setup = config(&main, &auxiliary);
     let selection = setup.configured().await.unwrap();
-    let auxiliary = Auxiliary::find(&setup.around(), Some(&selection), AuxiliaryTask::Mcp)
-        .await
-        .unwrap();
+    let auxiliary = Auxiliary::find(
+        &setup.resolve_context(),
+        Some(&selection),
+        AuxiliaryTask::Mcp,
+    )
+    .await
+    .unwrap();
     auxiliary.complete(&request(&hello())).await.unwrap();
     assert_eq!(other.requests()[0].header("authorization"), None);
 }
@@ -93,8 +97,8 @@ async fn the_main_model_is_looked_for_only_if_it_is_needed() {
         "auxiliary: {{mcp: {{model: m, base_url: '{}'}}}}\n",
         server.base_url()
     );
-    let setup = Setup::new(&config, &[]);
-    let around = setup.around();
+    let setup = ModelFixture::new(&config, &[]);
+    let around = setup.resolve_context();
     assert!(
         Auxiliary::find(&around, None, AuxiliaryTask::Mcp)
             .await
@@ -105,11 +109,11 @@ async fn the_main_model_is_looked_for_only_if_it_is_needed() {
             .await
             .is_err()
     );
-    let setup = super::Setup::new(
+    let setup = super::ModelFixture::new(
         &format!("model: {{default: n, base_url: '{}'}}\n", server.base_url()),
         &[],
     );
-    let found = Auxiliary::find(&setup.around(), None, AuxiliaryTask::Vision)
+    let found = Auxiliary::find(&setup.resolve_context(), None, AuxiliaryTask::Vision)
         .await
         .unwrap();
     assert_eq!(found.name(), "n");
@@ -117,30 +121,41 @@ async fn the_main_model_is_looked_for_only_if_it_is_needed() {
 
 #[tokio::test]
 async fn time_is_limited_as_a_whole() {
-    let stalled = Answer::text("Hel").with(|reply| reply.ending = Ending::Stalled);
-    let server = ModelServer::start(Script::new([stalled]));
+    let stalled = ScriptedAnswer::text("Hel").with(|reply| reply.ending = ReplyEnding::Stalled);
+    let server = ModelServer::start(ModelScript::new([stalled]));
     let setup = config(&server, "{mcp: {timeout: 0.3}}");
     let selection = setup.configured().await.unwrap();
-    let auxiliary = Auxiliary::find(&setup.around(), Some(&selection), AuxiliaryTask::Mcp)
-        .await
-        .unwrap();
+    let auxiliary = Auxiliary::find(
+        &setup.resolve_context(),
+        Some(&selection),
+        AuxiliaryTask::Mcp,
+    )
+    .await
+    .unwrap();
     let begun = Instant::now();
     let error = auxiliary.complete(&request(&hello())).await.unwrap_err();
     assert!(matches!(
         error.problem,
-        Problem::Silent { again: false, .. }
+        ModelProblem::TimedOut { again: false, .. }
     ));
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]
 async fn passing_trouble_is_waited_out_as_often_as_configured() {
-    let server = ModelServer::start(Script::new(vec![Answer::too_many_requests("0"); 9]));
+    let server = ModelServer::start(ModelScript::new(vec![
+        ScriptedAnswer::too_many_requests("0");
+        9
+    ]));
     let setup = config(&server, "{transient_retries: 1}");
     let selection = setup.configured().await.unwrap();
-    let auxiliary = Auxiliary::find(&setup.around(), Some(&selection), AuxiliaryTask::Approval)
-        .await
-        .unwrap();
+    let auxiliary = Auxiliary::find(
+        &setup.resolve_context(),
+        Some(&selection),
+        AuxiliaryTask::Approval,
+    )
+    .await
+    .unwrap();
     let error = auxiliary.complete(&request(&hello())).await.unwrap_err();
     assert_eq!(error.status(), Some(429));
     assert_eq!(server.requests().len(), 2);

@@ -1,11 +1,11 @@
 //! Fallback to the next provider.
 
-use hermes_agent::model::{ModelEvent, Problem};
-use hermes_testkit::model::{Answer, ModelServer, Script};
+use hermes_agent::model::{ModelEvent, ModelProblem};
+use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 
-use super::{Setup, ask, echo};
+use super::{ModelFixture, echo, send_prompt};
 
-fn setup(first: &ModelServer, second: &ModelServer) -> Setup {
+fn setup(first: &ModelServer, second: &ModelServer) -> ModelFixture {
     let config = format!(
         "model: {{default: a, provider: one}}\n\
          agent: {{api_max_retries: 0}}\n\
@@ -14,7 +14,7 @@ fn setup(first: &ModelServer, second: &ModelServer) -> Setup {
         first.base_url(),
         second.base_url()
     );
-    Setup::new(
+    ModelFixture::new(
         &config,
         &[("ONE_KEY", "key-of-one"), ("TWO_KEY", "key-of-two")],
     )
@@ -22,13 +22,13 @@ fn setup(first: &ModelServer, second: &ModelServer) -> Setup {
 
 #[tokio::test]
 async fn each_provider_gets_its_own_key_and_model() {
-    let first = ModelServer::start(Script::new([Answer::status(500, "oops")]));
+    let first = ModelServer::start(ModelScript::new([ScriptedAnswer::status(500, "oops")]));
     let second = echo();
     let selection = setup(&first, &second).configured().await.unwrap();
-    let (reply, events) = ask(&*selection.model, "hi").await;
+    let (reply, events) = send_prompt(&*selection.model, "hi").await;
     assert_eq!(reply.unwrap().model, "b");
     let [
-        ModelEvent::FellBack {
+        ModelEvent::FallbackStarted {
             model,
             provider,
             error,
@@ -56,13 +56,13 @@ async fn each_provider_gets_its_own_key_and_model() {
 
 #[tokio::test]
 async fn a_full_context_does_not_move_on() {
-    let first = ModelServer::start(Script::new([Answer::Overflow]));
+    let first = ModelServer::start(ModelScript::new([ScriptedAnswer::Overflow]));
     let second = echo();
     let selection = setup(&first, &second).configured().await.unwrap();
-    let (reply, _) = ask(&*selection.model, "hi").await;
+    let (reply, _) = send_prompt(&*selection.model, "hi").await;
     assert!(matches!(
         reply.unwrap_err().problem,
-        Problem::ContextOverflow { .. }
+        ModelProblem::ContextOverflow { .. }
     ));
     assert_eq!(second.requests().len(), 0);
 }

@@ -2,24 +2,30 @@
 
 use hermes_agent::{
     message::{AssistantMessage, Message, ToolCall},
-    model::{FinishReason, Model, ModelEvent, ModelRequest, Protocol, ToolDefinition, Usage},
+    model::{FinishReason, Model, ModelEvent, ModelRequest, Protocol, TokenUsage, ToolDefinition},
 };
 use hermes_testkit::{
     eventually,
-    model::{Answer, Call, Ending, ModelServer, Reply, Script, Usage as Tokens},
+    model::{
+        ModelScript, ModelServer, ReplyEnding, ScriptedAnswer, ScriptedCall, ScriptedReply,
+        ScriptedUsage,
+    },
 };
 use serde_json::json;
 
-use super::{BOTH, KEY, SOON, ask, complete, echo, endpoint, once, shown};
+use super::{BOTH, KEY, TIMEOUT, complete, echo, endpoint, send_prompt, shown, single_attempt};
 
 #[tokio::test]
 async fn text_is_shown_as_it_arrives() {
     for protocol in BOTH {
-        let answer = Answer::pieces(["Hel", "lo ", "you"]).with(|reply| reply.pause_ms = 100);
-        let unfinished = answer.clone().with(|reply| reply.ending = Ending::Stalled);
-        let server = ModelServer::start(Script::new([answer, unfinished]));
-        let model = once(&server, protocol);
-        let (reply, events) = ask(&model, "hi").await;
+        let answer =
+            ScriptedAnswer::pieces(["Hel", "lo ", "you"]).with(|reply| reply.pause_ms = 100);
+        let unfinished = answer
+            .clone()
+            .with(|reply| reply.ending = ReplyEnding::Stalled);
+        let server = ModelServer::start(ModelScript::new([answer, unfinished]));
+        let model = single_attempt(&server, protocol);
+        let (reply, events) = send_prompt(&model, "hi").await;
         let reply = reply.unwrap();
         assert_eq!(reply.text, "Hello you");
         assert_eq!(reply.finish, FinishReason::Stop);
@@ -49,7 +55,7 @@ async fn text_is_shown_as_it_arrives() {
 async fn each_protocol_has_its_own_address_and_headers() {
     let server = echo();
     for protocol in BOTH {
-        let (reply, events) = ask(&once(&server, protocol), "hello").await;
+        let (reply, events) = send_prompt(&single_attempt(&server, protocol), "hello").await;
         assert_eq!(reply.unwrap().text, "hello");
         assert_eq!(shown(&events), ["hello"]);
     }
@@ -77,7 +83,7 @@ async fn without_a_key_no_key_is_sent() {
         let mut endpoint = endpoint(&server, protocol);
         endpoint.key.value = None;
         let model = hermes_agent::model::HttpModel::new(endpoint, std::sync::Arc::default());
-        ask(&model, "hello").await.0.unwrap();
+        send_prompt(&model, "hello").await.0.unwrap();
     }
     for request in server.requests() {
         assert_eq!(request.header("authorization"), None);
@@ -88,13 +94,13 @@ async fn without_a_key_no_key_is_sent() {
 #[tokio::test]
 async fn parallel_calls_are_put_together_from_interleaved_pieces() {
     for protocol in BOTH {
-        let answer = Answer::calls([
+        let answer = ScriptedAnswer::calls([
             ("read", json!({"path": "a.txt"})),
             ("list", json!({"path": "b"})),
         ])
         .with(|reply| reply.text = vec!["Let me look.".into()]);
-        let server = ModelServer::start(Script::new([answer]));
-        let (reply, events) = ask(&once(&server, protocol), "go").await;
+        let server = ModelServer::start(ModelScript::new([answer]));
+        let (reply, events) = send_prompt(&single_attempt(&server, protocol), "go").await;
         let reply = reply.unwrap();
         assert_eq!(reply.finish, FinishReason::ToolCalls);
         assert_eq!(
@@ -124,26 +130,26 @@ async fn parallel_calls_are_put_together_from_interleaved_pieces() {
 
 #[tokio::test]
 async fn odd_calls_arrive_all_the_same() {
-    let answer = Answer::Reply(Reply {
+    let answer = ScriptedAnswer::Reply(ScriptedReply {
         calls: vec![
-            Call {
+            ScriptedCall {
                 name: "late".into(),
                 arguments: vec!["{\"a\"".into(), ":1}".into()],
                 name_last: true,
-                ..Call::default()
+                ..ScriptedCall::default()
             },
-            Call {
+            ScriptedCall {
                 id: Some("x".into()),
                 name: "broken".into(),
                 arguments: vec!["{\"a\": ".into()],
-                ..Call::default()
+                ..ScriptedCall::default()
             },
         ],
         finish: Some("stop".into()),
-        ..Reply::default()
+        ..ScriptedReply::default()
     });
-    let server = ModelServer::start(Script::new([answer]));
-    let (reply, _) = ask(&once(&server, Protocol::ChatCompletions), "go").await;
+    let server = ModelServer::start(ModelScript::new([answer]));
+    let (reply, _) = send_prompt(&single_attempt(&server, Protocol::ChatCompletions), "go").await;
     let reply = reply.unwrap();
     assert_eq!(reply.finish, FinishReason::ToolCalls);
     let [late, broken] = reply.tool_calls.as_slice() else {
@@ -165,17 +171,17 @@ async fn thoughts_usage_and_reasons_are_reported() {
             Protocol::ChatCompletions => ("length", FinishReason::Length),
             Protocol::AnthropicMessages => ("max_tokens", FinishReason::Length),
         };
-        let answer = Answer::text("4").with(|reply| {
+        let answer = ScriptedAnswer::text("4").with(|reply| {
             reply.reasoning = vec!["two ".into(), "and two".into()];
             reply.finish = Some(reason.into());
-            reply.usage = Some(Tokens {
+            reply.usage = Some(ScriptedUsage {
                 prompt: 100,
                 cached: 80,
                 completion: 5,
             });
         });
-        let server = ModelServer::start(Script::new([answer]));
-        let (reply, events) = ask(&once(&server, protocol), "2+2").await;
+        let server = ModelServer::start(ModelScript::new([answer]));
+        let (reply, events) = send_prompt(&single_attempt(&server, protocol), "2+2").await;
         let reply = reply.unwrap();
         assert_eq!(reply.text, "4");
         assert_eq!(reply.reasoning.text.as_deref(), Some("two and two"));
@@ -183,11 +189,11 @@ async fn thoughts_usage_and_reasons_are_reported() {
         assert_eq!(reply.finish, expected);
         assert_eq!(
             reply.usage.unwrap(),
-            Usage {
+            TokenUsage {
                 input_tokens: 20,
                 cache_read_tokens: 80,
                 output_tokens: 5,
-                ..Usage::default()
+                ..TokenUsage::default()
             }
         );
         assert_eq!(reply.model, "some-model");
@@ -197,13 +203,13 @@ async fn thoughts_usage_and_reasons_are_reported() {
 #[tokio::test]
 async fn a_server_that_does_not_stream_is_understood() {
     for protocol in BOTH {
-        let answer = Answer::calls([("read", json!({"n": 1})), ("read", json!({"n": 2}))])
+        let answer = ScriptedAnswer::calls([("read", json!({"n": 1})), ("read", json!({"n": 2}))])
             .with(|reply| reply.text = vec!["so".into()]);
-        let server = ModelServer::start(Script {
+        let server = ModelServer::start(ModelScript {
             never_streams: true,
-            ..Script::new([answer])
+            ..ModelScript::new([answer])
         });
-        let (reply, events) = ask(&once(&server, protocol), "go").await;
+        let (reply, events) = send_prompt(&single_attempt(&server, protocol), "go").await;
         let reply = reply.unwrap();
         assert_eq!(reply.text, "so");
         assert_eq!(reply.tool_calls.len(), 2);
@@ -215,10 +221,10 @@ async fn a_server_that_does_not_stream_is_understood() {
 #[tokio::test]
 async fn a_conversation_with_calls_goes_round() {
     for protocol in BOTH {
-        let script = Script::new([Answer::call("weather", &json!({"city": "Bern"}))])
-            .rule("rain", Answer::text("Take an umbrella."));
+        let script = ModelScript::new([ScriptedAnswer::call("weather", &json!({"city": "Bern"}))])
+            .rule("rain", ScriptedAnswer::text("Take an umbrella."));
         let server = ModelServer::start(script);
-        let model = once(&server, protocol);
+        let model = single_attempt(&server, protocol);
         let tools = [ToolDefinition {
             name: "weather".into(),
             description: "tells the weather".into(),
@@ -251,22 +257,22 @@ async fn a_conversation_with_calls_goes_round() {
 #[tokio::test]
 async fn dropping_the_request_closes_the_connection() {
     for protocol in BOTH {
-        let server = ModelServer::start(Script::new([
-            Answer::Silence,
-            Answer::text("slow").with(|reply| reply.ending = Ending::Stalled),
+        let server = ModelServer::start(ModelScript::new([
+            ScriptedAnswer::Silence,
+            ScriptedAnswer::text("slow").with(|reply| reply.ending = ReplyEnding::Stalled),
         ]));
-        let model = once(&server, protocol);
+        let model = single_attempt(&server, protocol);
         for number in 1..=2 {
-            let has_arrived = eventually(SOON, || server.requests().len() == number);
+            let has_arrived = eventually(TIMEOUT, || server.requests().len() == number);
             tokio::select! {
-                answer = ask(&model, "hi") => panic!("{answer:?}"),
+                answer = send_prompt(&model, "hi") => panic!("{answer:?}"),
                 has_arrived = has_arrived => assert!(has_arrived),
             }
             let is_closed = || {
                 let requests = server.requests();
                 requests.len() == number && requests[number - 1].abandoned
             };
-            assert!(eventually(SOON, is_closed).await);
+            assert!(eventually(TIMEOUT, is_closed).await);
         }
     }
 }

@@ -9,34 +9,34 @@ use std::{
 use futures::future::BoxFuture;
 use hermes_agent::{
     message::ToolCall,
-    tool::{Company, Tool, ToolContext, ToolOutput},
+    tool::{Concurrency, Tool, ToolContext, ToolOutput},
     tools,
     turn::TurnEnd,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Scripted, Setup, Simple, Step, call};
+use super::{FunctionTool, ScriptedModel, Step, TurnFixture, call};
 
 /// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-type Doors = Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>;
+type Releases = Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>;
 
 /// Calls that report their start and end when released.
-struct Gate {
+struct CallGate {
     begun: mpsc::UnboundedReceiver<u64>,
-    doors: Doors,
+    doors: Releases,
 }
 
-impl Gate {
-    fn new(company: Company) -> (Self, Arc<dyn Tool>) {
+impl CallGate {
+    fn new(company: Concurrency) -> (Self, Arc<dyn Tool>) {
         let (sender, begun) = mpsc::unbounded_channel();
-        let doors = Doors::default();
+        let doors = Releases::default();
         let inside = doors.clone();
-        let tool = Simple {
+        let tool = FunctionTool {
             name: "gate",
-            company,
+            concurrency: company,
             run: move |arguments: Map<String, Value>, _: &ToolContext| {
                 let number = arguments["n"].as_u64().unwrap();
                 let (door, open) = oneshot::channel();
@@ -52,7 +52,7 @@ impl Gate {
     }
 
     async fn next(&mut self) -> u64 {
-        tokio::time::timeout(PATIENCE, self.begun.recv())
+        tokio::time::timeout(TIMEOUT, self.begun.recv())
             .await
             .unwrap()
             .unwrap()
@@ -80,9 +80,9 @@ fn calls(count: u64) -> Vec<ToolCall> {
 
 #[tokio::test]
 async fn ten_safe_calls_run_eight_at_once_and_answer_in_order() {
-    let (mut gate, tool) = Gate::new(Company::Any);
-    let mut setup = Setup::new(vec![tool]);
-    let model = Scripted::new([Step::Call(calls(10)), Step::Say("done")]);
+    let (mut gate, tool) = CallGate::new(Concurrency::Parallel);
+    let mut setup = TurnFixture::new(vec![tool]);
+    let model = ScriptedModel::new([Step::Call(calls(10)), Step::Say("done")]);
     let watch = async {
         for n in 0..8 {
             assert_eq!(gate.next().await, n);
@@ -107,9 +107,9 @@ async fn ten_safe_calls_run_eight_at_once_and_answer_in_order() {
 
 #[tokio::test]
 async fn other_calls_run_one_after_the_other() {
-    let (mut gate, tool) = Gate::new(Company::Alone);
-    let mut setup = Setup::new(vec![tool]);
-    let model = Scripted::new([Step::Call(calls(3)), Step::Say("done")]);
+    let (mut gate, tool) = CallGate::new(Concurrency::Exclusive);
+    let mut setup = TurnFixture::new(vec![tool]);
+    let model = ScriptedModel::new([Step::Call(calls(3)), Step::Say("done")]);
     let watch = async {
         for n in 0..3 {
             assert_eq!(gate.next().await, n);
@@ -123,11 +123,11 @@ async fn other_calls_run_one_after_the_other() {
 
 #[tokio::test]
 async fn unreadable_arguments_keep_the_calls_around_them_apart() {
-    let (mut gate, tool) = Gate::new(Company::Any);
-    let mut setup = Setup::new(vec![tool]);
+    let (mut gate, tool) = CallGate::new(Concurrency::Parallel);
+    let mut setup = TurnFixture::new(vec![tool]);
     let mut batch = calls(2);
     batch.insert(1, ToolCall::new("broken", "gate", "{"));
-    let model = Scripted::new([Step::Call(batch), Step::Say("done")]);
+    let model = ScriptedModel::new([Step::Call(batch), Step::Say("done")]);
     let watch = async {
         assert_eq!(gate.next().await, 0);
         assert!(gate.is_quiet().await, "the second call did not wait");
@@ -146,11 +146,11 @@ async fn unreadable_arguments_keep_the_calls_around_them_apart() {
 
 #[tokio::test]
 async fn what_is_complete_is_kept_before_the_next_call_begins() {
-    let (mut gate, tool) = Gate::new(Company::Alone);
-    let mut setup = Setup::new(vec![tool]);
+    let (mut gate, tool) = CallGate::new(Concurrency::Exclusive);
+    let mut setup = TurnFixture::new(vec![tool]);
     // There is space for the calls and one result: the third call never begins.
-    setup.surface.space = Some(2);
-    let model = Scripted::new([Step::Call(calls(3))]);
+    setup.surface.message_limit = Some(2);
+    let model = ScriptedModel::new([Step::Call(calls(3))]);
     let watch = async {
         assert_eq!(gate.next().await, 0);
         gate.open(0);
@@ -165,7 +165,7 @@ async fn what_is_complete_is_kept_before_the_next_call_begins() {
 
 #[tokio::test]
 async fn writes_to_the_same_path_stay_in_order() {
-    let mut setup = Setup::new(tools::built_in(tools::Means::default()));
+    let mut setup = TurnFixture::new(tools::built_in_tools(tools::ToolDeps::default()));
     let write = |id: &str, path: &str, content: &str| {
         call(id, "write_file", &json!({"path": path, "content": content}))
     };
@@ -179,7 +179,7 @@ async fn writes_to_the_same_path_stay_in_order() {
         ));
     }
     batch.push(write("other", "other.txt", "x"));
-    let model = Scripted::new([Step::Call(batch), Step::Say("done")]);
+    let model = ScriptedModel::new([Step::Call(batch), Step::Say("done")]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Answered));
     let read: Vec<String> = setup
         .surface

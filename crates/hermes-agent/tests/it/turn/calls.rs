@@ -2,18 +2,18 @@
 
 use hermes_agent::{
     message::{Message, ToolCall},
-    tool::Company,
+    tool::Concurrency,
     tools,
     turn::{OnRepetition, TurnEnd, TurnError, TurnEvent},
 };
 use serde_json::json;
 
-use super::{Scripted, Setup, Step, call, echo, failing};
+use super::{ScriptedModel, Step, TurnFixture, call, echo, failing};
 
 #[tokio::test]
 async fn an_answer_without_calls_ends_the_turn() {
-    let mut setup = Setup::new(Vec::new());
-    let model = Scripted::new([Step::Say("hello")]);
+    let mut setup = TurnFixture::new(Vec::new());
+    let model = ScriptedModel::new([Step::Say("hello")]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Answered));
     assert_eq!(setup.messages.last(), Some(&Message::assistant("hello")));
     let (kept, detail) = &setup.surface.kept[0];
@@ -24,7 +24,7 @@ async fn an_answer_without_calls_ends_the_turn() {
 
 #[tokio::test]
 async fn calls_are_run_and_their_results_go_back_to_the_model() {
-    let mut setup = Setup::new(tools::built_in(tools::Means::default()));
+    let mut setup = TurnFixture::new(tools::built_in_tools(tools::ToolDeps::default()));
     let path = setup.session.write("notes.txt", "remember the milk\n");
     let calls = vec![
         call("c1", "read_file", &json!({"path": path})),
@@ -34,7 +34,7 @@ async fn calls_are_run_and_their_results_go_back_to_the_model() {
             &json!({"path": "new.txt", "content": "made"}),
         ),
     ];
-    let model = Scripted::new([Step::Call(calls), Step::Say("done")]);
+    let model = ScriptedModel::new([Step::Call(calls), Step::Say("done")]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Answered));
     assert_eq!(setup.session.read("new.txt"), "made");
     let told = &model.asked()[1].messages;
@@ -54,14 +54,14 @@ async fn calls_are_run_and_their_results_go_back_to_the_model() {
 
 #[tokio::test]
 async fn unreadable_arguments_and_unknown_names_are_told_to_the_model() {
-    let mut setup = Setup::new(vec![echo(Company::Any)]);
+    let mut setup = TurnFixture::new(vec![echo(Concurrency::Parallel)]);
     let calls = vec![
         ToolCall::new("c1", "echo", "{\"text\": "),
         ToolCall::new("c2", "echo", "[1]"),
         call("c3", "nonsense", &json!({})),
         call("c4", "echo", &json!({"text": "fine"})),
     ];
-    let model = Scripted::new([Step::Call(calls), Step::Say("sorry")]);
+    let model = ScriptedModel::new([Step::Call(calls), Step::Say("sorry")]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Answered));
     let results = setup.surface.results();
     assert!(results[0].contains("not a JSON object"), "{}", results[0]);
@@ -72,10 +72,10 @@ async fn unreadable_arguments_and_unknown_names_are_told_to_the_model() {
 
 #[tokio::test]
 async fn at_the_limit_there_is_one_last_answer_without_tools() {
-    let mut setup = Setup::new(vec![echo(Company::Any)]);
+    let mut setup = TurnFixture::new(vec![echo(Concurrency::Parallel)]);
     setup.limits.max_model_calls = 2;
     let again = |id: &str| Step::Call(vec![call(id, "echo", &json!({"text": id}))]);
-    let model = Scripted::new([again("c1"), again("c2"), Step::Say("so far")]);
+    let model = ScriptedModel::new([again("c1"), again("c2"), Step::Say("so far")]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::OutOfCalls));
     let may_call: Vec<bool> = model.asked().iter().map(|asked| asked.may_call).collect();
     assert_eq!(may_call, [true, true, false]);
@@ -85,10 +85,10 @@ async fn at_the_limit_there_is_one_last_answer_without_tools() {
 
 #[tokio::test]
 async fn a_model_that_calls_on_at_the_limit_is_not_listened_to() {
-    let mut setup = Setup::new(vec![echo(Company::Any)]);
+    let mut setup = TurnFixture::new(vec![echo(Concurrency::Parallel)]);
     setup.limits.max_model_calls = 0;
     let calls = vec![call("c1", "echo", &json!({"text": "x"}))];
-    let model = Scripted::new([Step::Call(calls)]);
+    let model = ScriptedModel::new([Step::Call(calls)]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::OutOfCalls));
     let last = setup.messages.last().unwrap();
     assert!(last.tool_calls().is_empty());
@@ -98,10 +98,10 @@ async fn a_model_that_calls_on_at_the_limit_is_not_listened_to() {
 
 #[tokio::test]
 async fn a_model_in_a_circle_is_told_so() {
-    let mut setup = Setup::new(vec![failing(), echo(Company::Any)]);
+    let mut setup = TurnFixture::new(vec![failing(), echo(Concurrency::Parallel)]);
     let fail = || Step::Call(vec![call("f", "failing", &json!({"a": 1}))]);
     let same = || Step::Call(vec![call("e", "echo", &json!({"text": "x"}))]);
-    let model = Scripted::new([fail(), fail(), same(), same(), Step::Say("I see")]);
+    let model = ScriptedModel::new([fail(), fail(), same(), same(), Step::Say("I see")]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Answered));
     let noted: Vec<bool> = setup
         .surface
@@ -114,25 +114,25 @@ async fn a_model_in_a_circle_is_told_so() {
 
 #[tokio::test]
 async fn a_circle_ends_the_turn_if_that_is_wanted() {
-    let mut setup = Setup::new(vec![failing(), echo(Company::Any)]);
+    let mut setup = TurnFixture::new(vec![failing(), echo(Concurrency::Parallel)]);
     setup.limits.on_repetition = OnRepetition::Stop;
     // The good call at the end does not hide the bad one before it.
     let step = |n: &str| {
         let fail = call("f", "failing", &json!({"a": 1}));
         Step::Call(vec![fail, call(n, "echo", &json!({"text": n}))])
     };
-    let model = Scripted::new([step("1"), step("2")]);
-    assert_eq!(setup.run(&model).await, Ok(TurnEnd::Repeating));
+    let model = ScriptedModel::new([step("1"), step("2")]);
+    assert_eq!(setup.run(&model).await, Ok(TurnEnd::RepetitionStopped));
 }
 
 #[tokio::test]
-async fn a_message_that_can_not_be_stored_ends_the_turn() {
-    let mut setup = Setup::new(vec![echo(Company::Any)]);
-    setup.surface.space = Some(1);
+async fn a_message_that_cannot_be_stored_ends_the_turn() {
+    let mut setup = TurnFixture::new(vec![echo(Concurrency::Parallel)]);
+    setup.surface.message_limit = Some(1);
     let calls = vec![call("c1", "echo", &json!({"text": "x"}))];
-    let model = Scripted::new([Step::Call(calls)]);
+    let model = ScriptedModel::new([Step::Call(calls)]);
     let error = setup.run(&model).await.unwrap_err();
-    assert!(matches!(error, TurnError::Keep(_)), "{error}");
+    assert!(matches!(error, TurnError::Persist(_)), "{error}");
     assert!(error.to_string().contains("disk is full"));
     assert_eq!(model.asked().len(), 1);
 }

@@ -9,23 +9,23 @@ use futures::future::BoxFuture;
 use hermes_agent::{
     message::Message,
     model::ModelEvent,
-    tool::{Company, ToolContext, ToolOutput},
+    tool::{Concurrency, ToolContext, ToolOutput},
     turn::{TurnEnd, TurnEvent},
 };
 use serde_json::{Map, Value, json};
 
-use super::{Scripted, Setup, Simple, Step, call, echo};
+use super::{FunctionTool, ScriptedModel, Step, TurnFixture, call, echo};
 
 #[tokio::test]
 async fn what_was_shown_of_a_stopped_answer_is_kept() {
-    let mut setup = Setup::new(Vec::new());
+    let mut setup = TurnFixture::new(Vec::new());
     let cancel = setup.session.context.cancel.clone();
     setup.surface.watch = Some(Box::new(move |event| {
         if matches!(event, TurnEvent::Model(ModelEvent::TextDelta(_))) {
             cancel.cancel();
         }
     }));
-    let model = Scripted::new([Step::Hang("Once upon")]);
+    let model = ScriptedModel::new([Step::Hang("Once upon")]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Interrupted));
     assert_eq!(
         setup.messages.last(),
@@ -38,9 +38,9 @@ async fn what_was_shown_of_a_stopped_answer_is_kept() {
 
 #[tokio::test]
 async fn a_turn_stopped_before_any_text_adds_nothing() {
-    let mut setup = Setup::new(Vec::new());
+    let mut setup = TurnFixture::new(Vec::new());
     setup.session.context.cancel.cancel();
-    let model = Scripted::new([]);
+    let model = ScriptedModel::new([]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Interrupted));
     assert_eq!(setup.messages.len(), 2);
     assert!(setup.surface.kept.is_empty());
@@ -62,9 +62,9 @@ fn slow(
     dropped: &Arc<AtomicBool>,
 ) -> Arc<dyn hermes_agent::tool::Tool> {
     let dropped = dropped.clone();
-    Arc::new(Simple {
+    Arc::new(FunctionTool {
         name,
-        company: Company::Any,
+        concurrency: Concurrency::Parallel,
         run: move |_: Map<String, Value>, context: &ToolContext| {
             let (cancel, dropped) = (context.cancel.clone(), Dropped(dropped.clone()));
             Box::pin(async move {
@@ -85,9 +85,9 @@ async fn running_calls_end_and_waiting_ones_never_begin() {
     let tools = vec![
         slow("deaf", true, &deaf),
         slow("polite", false, &polite),
-        echo(Company::Alone),
+        echo(Concurrency::Exclusive),
     ];
-    let mut setup = Setup::new(tools);
+    let mut setup = TurnFixture::new(tools);
     let cancel = setup.session.context.cancel.clone();
     setup.surface.watch = Some(Box::new(move |event| {
         if matches!(event, TurnEvent::CallStarted(call) if call.name == "polite") {
@@ -99,7 +99,7 @@ async fn running_calls_end_and_waiting_ones_never_begin() {
         call("c2", "polite", &json!({})),
         call("c3", "echo", &json!({"text": "too late"})),
     ];
-    let model = Scripted::new([Step::Call(calls)]);
+    let model = ScriptedModel::new([Step::Call(calls)]);
     assert_eq!(setup.run(&model).await, Ok(TurnEnd::Interrupted));
     let results = setup.surface.results();
     assert!(
@@ -123,26 +123,28 @@ async fn running_calls_end_and_waiting_ones_never_begin() {
 async fn commands_are_killed_with_their_children() {
     use hermes_testkit::{eventually, process_exists};
 
-    const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
+    const TIMEOUT: std::time::Duration = std::time::Duration::from_mins(1);
 
-    use hermes_agent::tools::{Means, built_in, process::ProcessTable, terminal::TerminalSettings};
+    use hermes_agent::tools::{
+        ToolDeps, built_in_tools, process::ProcessTable, terminal::TerminalSettings,
+    };
     let environment = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
     let settings = TerminalSettings::from_document(&json!({}), environment);
-    let means = Means {
+    let means = ToolDeps {
         terminal: Some((settings, Arc::<ProcessTable>::default())),
-        ..Means::default()
+        ..ToolDeps::default()
     };
-    let mut setup = Setup::new(built_in(means));
+    let mut setup = TurnFixture::new(built_in_tools(means));
     let cancel = setup.session.context.cancel.clone();
     let marker = setup.session.path("pid");
     let seen = marker.clone();
     let watch = async move {
-        assert!(eventually(PATIENCE, || seen.exists()).await);
+        assert!(eventually(TIMEOUT, || seen.exists()).await);
         cancel.cancel();
     };
     let command = "sleep 600 & echo $! > pid.tmp; mv pid.tmp pid; wait";
     let calls = vec![call("c1", "terminal", &json!({"command": command}))];
-    let model = Scripted::new([Step::Call(calls)]);
+    let model = ScriptedModel::new([Step::Call(calls)]);
     let (end, ()) = tokio::join!(setup.run(&model), watch);
     assert_eq!(end, Ok(TurnEnd::Interrupted));
     let pid: u32 = std::fs::read_to_string(marker)
@@ -150,5 +152,5 @@ async fn commands_are_killed_with_their_children() {
         .trim()
         .parse()
         .unwrap();
-    assert!(eventually(PATIENCE, || !process_exists(pid)).await);
+    assert!(eventually(TIMEOUT, || !process_exists(pid)).await);
 }

@@ -5,25 +5,29 @@ use hermes_config::{ToolSearchMode, ToolSearchSettings};
 use hermes_testkit::Behaviour;
 use serde_json::{Value, json};
 
-use super::{Scripted, Step, mcp::Connected};
+use super::{ScriptedModel, Step, mcp::ConnectedTurn};
 
-async fn many(count: usize, keys: Value) -> Connected {
+async fn many(count: usize, keys: Value) -> ConnectedTurn {
     let behaviour = Behaviour {
         generate_tools: count,
         ..Behaviour::new()
     };
-    Connected::new(behaviour, keys).await
+    ConnectedTurn::new(behaviour, keys).await
 }
 
-async fn listed(connected: &mut Connected) -> Vec<String> {
-    let model = Scripted::new([Step::Say("hello")]);
+async fn listed(connected: &mut ConnectedTurn) -> Vec<String> {
+    let model = ScriptedModel::new([Step::Say("hello")]);
     connected.setup.run(&model).await.unwrap();
     model.asked()[0].tools.clone()
 }
 
 const THREE: [&str; 3] = ["tool_search", "tool_describe", "tool_call"];
 
-fn with_search(mut connected: Connected, mode: ToolSearchMode, context: Option<u32>) -> Connected {
+fn with_search(
+    mut connected: ConnectedTurn,
+    mode: ToolSearchMode,
+    context: Option<u32>,
+) -> ConnectedTurn {
     let settings = ToolSearchSettings {
         mode,
         ..ToolSearchSettings::default()
@@ -128,7 +132,7 @@ async fn filters_and_approvals_hold_for_calls_by_search() {
         .setup
         .session
         .person
-        .will_say(Decision::Denied { reason });
+        .set_decision(Decision::Denied { reason });
     let results = connected
         .call_all(&[
             (

@@ -1,11 +1,11 @@
 //! The keys under `oauth`.
 
 use crate::{
-    server::{DpopUse, EnterpriseSettings, OAuthGrant, OAuthSettings, ServerProblem},
+    server::{DpopUse, EnterpriseSettings, OAuthGrant, OAuthSettings, ServerEntryError},
     settings::fields::Fields,
 };
 
-pub(super) fn read(fields: &Fields) -> Result<OAuthSettings, ServerProblem> {
+pub(super) fn parse_oauth(fields: &Fields) -> Result<OAuthSettings, ServerEntryError> {
     fields.warn_unknown(&[
         "client_id",
         "client_secret",
@@ -44,7 +44,7 @@ pub(super) fn read(fields: &Fields) -> Result<OAuthSettings, ServerProblem> {
         client_secret: fields.text("client_secret"),
         private_key: fields.text("private_key"),
         issuer: fields.text("issuer"),
-        scope: scope(fields),
+        scope: parse_scope(fields),
         redirect_port: u16::try_from(port).unwrap_or_else(|_| {
             fields.warn(
                 "redirect_port",
@@ -61,17 +61,17 @@ pub(super) fn read(fields: &Fields) -> Result<OAuthSettings, ServerProblem> {
         grant: fields.choice("grant", &grants, default.grant),
         client_metadata_url: fields.text("client_metadata_url"),
         assertion: fields.text("assertion"),
-        enterprise: enterprise(fields)?,
+        enterprise: parse_enterprise(fields)?,
         dpop: fields.choice("dpop", &dpop, default.dpop),
     })
 }
 
 /// Scopes are one text with spaces; a list says the same.
-fn scope(fields: &Fields) -> Option<String> {
+fn parse_scope(fields: &Fields) -> Option<String> {
     fields.texts_or_warn("scope").map(|scopes| scopes.join(" "))
 }
 
-fn enterprise(fields: &Fields) -> Result<Option<EnterpriseSettings>, ServerProblem> {
+fn parse_enterprise(fields: &Fields) -> Result<Option<EnterpriseSettings>, ServerEntryError> {
     if !fields.is_set("enterprise") {
         return Ok(None);
     }
@@ -83,7 +83,7 @@ fn enterprise(fields: &Fields) -> Result<Option<EnterpriseSettings>, ServerProbl
         "client_secret",
         "id_token",
     ]);
-    let missing = |key: &str, reason: &str| ServerProblem::BadValue {
+    let missing = |key: &str, reason: &str| ServerEntryError::BadValue {
         key: format!("oauth.enterprise.{key}"),
         reason: reason.into(),
     };

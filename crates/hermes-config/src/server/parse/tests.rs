@@ -11,7 +11,7 @@ use crate::server::{
     StdioSettings, TlsVerification,
 };
 
-fn parse(template: Value) -> (Result<Server, ServerProblem>, Vec<String>) {
+fn parse(template: Value) -> (Result<Server, ServerEntryError>, Vec<String>) {
     let (entry, warnings) = ServerEntry::parse(
         "s",
         template,
@@ -85,17 +85,17 @@ fn a_command_alone_gets_every_default() {
 fn exactly_one_of_command_and_url() {
     assert_eq!(
         parse(json!({"command": "x", "url": "https://x"})).0,
-        Err(ServerProblem::BothTransports)
+        Err(ServerEntryError::BothTransports)
     );
     assert_eq!(
         parse(json!({"args": []})).0,
-        Err(ServerProblem::NoTransport)
+        Err(ServerEntryError::NoTransport)
     );
     assert_eq!(
         parse(json!({"command": null, "url": null})).0,
-        Err(ServerProblem::NoTransport)
+        Err(ServerEntryError::NoTransport)
     );
-    assert_eq!(parse(json!("x")).0, Err(ServerProblem::NoTransport));
+    assert_eq!(parse(json!("x")).0, Err(ServerEntryError::NoTransport));
     assert!(problem_of(json!({"command": "  "})).contains("`command`"));
     assert!(problem_of(json!({"command": ["npx", "-y"]})).contains("`args`"));
 }
@@ -166,7 +166,10 @@ fn addresses_are_checked_unless_a_reference_is_in_them() {
         "file:///etc",
     ] {
         let (server, _) = parse(json!({"url": bad}));
-        assert!(matches!(server, Err(ServerProblem::BadUrl { .. })), "{bad}");
+        assert!(
+            matches!(server, Err(ServerEntryError::BadUrl { .. })),
+            "{bad}"
+        );
     }
     assert!(problem_of(json!({"url": 5})).contains("`url`"));
     for good in [

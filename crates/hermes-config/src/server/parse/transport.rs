@@ -3,61 +3,63 @@
 use serde_json::Value;
 use url::Url;
 
-use super::problem;
+use super::bad_value_error;
 use crate::{
     server::{
-        ClientCertificate, HttpSettings, ServerProblem, StdioSettings, TlsVerification,
+        ClientCertificate, HttpSettings, ServerEntryError, StdioSettings, TlsVerification,
         TransportSettings,
     },
-    settings::fields::{Fields, flag, scalar},
+    settings::fields::{Fields, parse_flag, scalar_text},
 };
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum TransportKind {
     Stdio,
     Http,
     Sse,
 }
 
-pub(super) fn read(fields: &Fields) -> Result<TransportSettings, ServerProblem> {
+pub(super) fn parse_transport(fields: &Fields) -> Result<TransportSettings, ServerEntryError> {
     let words = [
-        ("stdio", Some(Kind::Stdio)),
-        ("http", Some(Kind::Http)),
-        ("sse", Some(Kind::Sse)),
-        ("streamable_http", Some(Kind::Http)),
-        ("streamable-http", Some(Kind::Http)),
+        ("stdio", Some(TransportKind::Stdio)),
+        ("http", Some(TransportKind::Http)),
+        ("sse", Some(TransportKind::Sse)),
+        ("streamable_http", Some(TransportKind::Http)),
+        ("streamable-http", Some(TransportKind::Http)),
     ];
     let wanted = fields.choice("transport", &words, None);
     match (fields.is_set("command"), fields.is_set("url")) {
-        (true, true) => Err(ServerProblem::BothTransports),
-        (false, false) => Err(ServerProblem::NoTransport),
+        (true, true) => Err(ServerEntryError::BothTransports),
+        (false, false) => Err(ServerEntryError::NoTransport),
         (true, false) => match wanted {
-            None | Some(Kind::Stdio) => Ok(TransportSettings::Stdio(stdio(fields)?)),
-            Some(_) => Err(contradiction(
+            None | Some(TransportKind::Stdio) => Ok(TransportSettings::Stdio(parse_stdio(fields)?)),
+            Some(_) => Err(contradiction_error(
                 "an `http` or `sse` server needs `url`, not `command`",
             )),
         },
         (false, true) => match wanted {
-            None | Some(Kind::Http) => Ok(TransportSettings::Http(http(fields)?)),
-            Some(Kind::Sse) => Ok(TransportSettings::Sse(http(fields)?)),
-            Some(Kind::Stdio) => Err(contradiction("a `stdio` server needs `command`, not `url`")),
+            None | Some(TransportKind::Http) => Ok(TransportSettings::Http(parse_http(fields)?)),
+            Some(TransportKind::Sse) => Ok(TransportSettings::Sse(parse_http(fields)?)),
+            Some(TransportKind::Stdio) => Err(contradiction_error(
+                "a `stdio` server needs `command`, not `url`",
+            )),
         },
     }
 }
 
-fn contradiction(reason: &str) -> ServerProblem {
+fn contradiction_error(reason: &str) -> ServerEntryError {
     bad("transport", reason)
 }
 
-fn bad(key: &str, reason: &str) -> ServerProblem {
-    ServerProblem::BadValue {
+fn bad(key: &str, reason: &str) -> ServerEntryError {
+    ServerEntryError::BadValue {
         key: key.into(),
         reason: reason.into(),
     }
 }
 
-fn stdio(fields: &Fields) -> Result<StdioSettings, ServerProblem> {
-    let command = fields.get("command").and_then(scalar).ok_or_else(|| {
+fn parse_stdio(fields: &Fields) -> Result<StdioSettings, ServerEntryError> {
+    let command = fields.get("command").and_then(scalar_text).ok_or_else(|| {
         bad(
             "command",
             "must be a string; arguments go into the list `args`",
@@ -80,13 +82,15 @@ fn stdio(fields: &Fields) -> Result<StdioSettings, ServerProblem> {
     }
     Ok(StdioSettings {
         command,
-        args: args(fields)?,
-        env: fields.pairs("env").map_err(|bad| problem("", &bad))?,
+        args: parse_args(fields)?,
+        env: fields
+            .pairs("env")
+            .map_err(|bad| bad_value_error("", &bad))?,
         cwd: cwd(fields),
     })
 }
 
-fn args(fields: &Fields) -> Result<Vec<String>, ServerProblem> {
+fn parse_args(fields: &Fields) -> Result<Vec<String>, ServerEntryError> {
     let expected = || {
         bad(
             "args",
@@ -97,7 +101,7 @@ fn args(fields: &Fields) -> Result<Vec<String>, ServerProblem> {
         None => Ok(Vec::new()),
         Some(Value::Array(items)) => items
             .iter()
-            .map(|item| scalar(item).map(Into::into).ok_or_else(expected))
+            .map(|item| scalar_text(item).map(Into::into).ok_or_else(expected))
             .collect(),
         Some(_) => Err(expected()),
     }
@@ -111,7 +115,7 @@ fn cwd(fields: &Fields) -> Option<String> {
     cwd.or(workdir)
 }
 
-fn http(fields: &Fields) -> Result<HttpSettings, ServerProblem> {
+fn parse_http(fields: &Fields) -> Result<HttpSettings, ServerEntryError> {
     let url = fields
         .get("url")
         .and_then(Value::as_str)
@@ -120,7 +124,7 @@ fn http(fields: &Fields) -> Result<HttpSettings, ServerProblem> {
         .to_owned();
     // With references in it the address is known, and checked, only when they are filled in.
     if !url.contains("${") {
-        check_url(&url).map_err(|reason| ServerProblem::BadUrl { reason })?;
+        check_url(&url).map_err(|reason| ServerEntryError::BadUrl { reason })?;
     }
     for key in ["args", "env", "cwd", "workdir", "sandbox"] {
         if fields.is_set(key) {
@@ -129,9 +133,11 @@ fn http(fields: &Fields) -> Result<HttpSettings, ServerProblem> {
     }
     Ok(HttpSettings {
         url,
-        headers: fields.pairs("headers").map_err(|bad| problem("", &bad))?,
-        verify: verification(fields),
-        client_certificate: client_certificate(fields)?,
+        headers: fields
+            .pairs("headers")
+            .map_err(|bad| bad_value_error("", &bad))?,
+        verify: parse_verification(fields),
+        client_certificate: parse_client_certificate(fields)?,
         skip_preflight: fields.flag("skip_preflight", false),
     })
 }
@@ -152,11 +158,13 @@ pub(crate) fn check_url(url: &str) -> Result<(), String> {
 }
 
 /// A flag, or the path of a CA bundle. Whatever else is there, certificates are verified.
-fn verification(fields: &Fields) -> TlsVerification {
+fn parse_verification(fields: &Fields) -> TlsVerification {
     match fields.get("ssl_verify") {
         None => TlsVerification::Roots,
         Some(value) => match (
-            fields.filled("ssl_verify").and_then(|value| flag(&value)),
+            fields
+                .filled("ssl_verify")
+                .and_then(|value| parse_flag(&value)),
             value,
         ) {
             (Some(true), _) => TlsVerification::Roots,
@@ -175,7 +183,9 @@ fn verification(fields: &Fields) -> TlsVerification {
     }
 }
 
-fn client_certificate(fields: &Fields) -> Result<Option<ClientCertificate>, ServerProblem> {
+fn parse_client_certificate(
+    fields: &Fields,
+) -> Result<Option<ClientCertificate>, ServerEntryError> {
     let key = fields.text("client_key");
     let parts = match fields.get("client_cert") {
         None if key.is_some() => {

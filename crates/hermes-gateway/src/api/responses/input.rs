@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::api::error::ApiError;
 
 /// The messages of an input: a text is a user message, a list is the conversation.
-pub(super) fn messages(input: &Value) -> Result<Value, ApiError> {
+pub(super) fn to_messages(input: &Value) -> Result<Value, ApiError> {
     let items = match input {
         Value::Array(items) => items,
         other => return Ok(other.clone()),
@@ -13,26 +13,26 @@ pub(super) fn messages(input: &Value) -> Result<Value, ApiError> {
     let mut messages: Vec<Value> = Vec::new();
     for item in items {
         match item["type"].as_str() {
-            None | Some("message") => messages.push(said(item)?),
+            None | Some("message") => messages.push(to_message(item)?),
             Some("function_call") => add_call(&mut messages, item),
             Some("function_call_output") => messages.push(json!({
                 "role": "tool",
                 "tool_call_id": item["call_id"],
-                "content": result(&item["output"])?,
+                "content": to_result_text(&item["output"])?,
             })),
             // Reasoning of other models is ignored.
             Some("reasoning" | "item_reference") => {}
             Some(kind) => {
                 let message = format!("`input`: items of the type `{kind}` are not supported");
-                return Err(ApiError::member("input", message));
+                return Err(ApiError::invalid_member("input", message));
             }
         }
     }
     Ok(Value::Array(messages))
 }
 
-fn said(item: &Value) -> Result<Value, ApiError> {
-    Ok(json!({"role": item["role"], "content": content(&item["content"])?}))
+fn to_message(item: &Value) -> Result<Value, ApiError> {
+    Ok(json!({"role": item["role"], "content": to_content(&item["content"])?}))
 }
 
 /// Consecutive calls become one message.
@@ -55,8 +55,8 @@ fn add_call(messages: &mut Vec<Value>, item: &Value) {
 }
 
 /// The result of a function: a text, or the text parts.
-fn result(output: &Value) -> Result<Value, ApiError> {
-    match content(output)? {
+fn to_result_text(output: &Value) -> Result<Value, ApiError> {
+    match to_content(output)? {
         Value::Array(parts) => {
             let texts: Vec<&str> = parts
                 .iter()
@@ -69,7 +69,7 @@ fn result(output: &Value) -> Result<Value, ApiError> {
 }
 
 /// A text, or parts in the format of chat completions.
-fn content(content: &Value) -> Result<Value, ApiError> {
+fn to_content(content: &Value) -> Result<Value, ApiError> {
     let parts = match content {
         Value::Array(parts) => parts,
         other => return Ok(other.clone()),
@@ -89,7 +89,7 @@ fn content(content: &Value) -> Result<Value, ApiError> {
                 let message = format!(
                     "`input`: parts of the type `{kind}` are not supported; texts and images by URL are"
                 );
-                Err(ApiError::member("input", message))
+                Err(ApiError::invalid_member("input", message))
             }
         })
         .collect();
@@ -111,7 +111,7 @@ mod tests {
             {"type": "function_call_output", "call_id": "b", "output": [{"type": "input_text", "text": "2"}]},
         ]);
         assert_eq!(
-            messages(&input).unwrap(),
+            to_messages(&input).unwrap(),
             json!([
                 {"role": "user", "content": [{"type": "text", "text": "hi"}]},
                 {"role": "assistant", "content": null, "tool_calls": [
@@ -122,7 +122,7 @@ mod tests {
                 {"role": "tool", "tool_call_id": "b", "content": "2"},
             ])
         );
-        assert_eq!(messages(&json!("hi")).unwrap(), json!("hi"));
+        assert_eq!(to_messages(&json!("hi")).unwrap(), json!("hi"));
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             json!([{"type": "computer_call"}]),
             json!([{"role": "user", "content": [{"type": "input_file"}]}]),
         ] {
-            assert!(messages(&input).is_err(), "{input}");
+            assert!(to_messages(&input).is_err(), "{input}");
         }
     }
 }

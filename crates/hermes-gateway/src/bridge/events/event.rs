@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 pub struct Cursor(pub u64);
 
 impl Cursor {
-    pub(super) fn stored(cursor: i64) -> Self {
+    pub(super) fn from_stored(cursor: i64) -> Self {
         Self(u64::try_from(cursor).unwrap_or_default())
     }
 
@@ -22,7 +22,7 @@ impl Cursor {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Event {
+pub struct ConversationEvent {
     pub cursor: Cursor,
     pub kind: EventKind,
     /// The chat; empty if there is none.
@@ -61,14 +61,14 @@ pub enum EventKind {
     },
 }
 
-impl Event {
-    fn read(logged: LoggedEvent) -> Option<Self> {
+impl ConversationEvent {
+    fn from_logged(logged: LoggedEvent) -> Option<Self> {
         let Value::Object(mut payload) = logged.payload else {
             return None;
         };
         payload.insert("type".into(), logged.kind.into());
         Some(Self {
-            cursor: Cursor::stored(logged.cursor),
+            cursor: Cursor::from_stored(logged.cursor),
             kind: serde_json::from_value(payload.into()).ok()?,
             session_key: logged
                 .session_key
@@ -79,11 +79,14 @@ impl Event {
 }
 
 /// Parses logged events. Unknown kinds, of a newer program, are ignored.
-pub(super) fn read_all(logged: Vec<LoggedEvent>) -> Vec<Event> {
-    logged.into_iter().filter_map(Event::read).collect()
+pub(super) fn parse_events(logged: Vec<LoggedEvent>) -> Vec<ConversationEvent> {
+    logged
+        .into_iter()
+        .filter_map(ConversationEvent::from_logged)
+        .collect()
 }
 
-impl Serialize for Event {
+impl Serialize for ConversationEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let kind = serde_json::to_value(&self.kind).map_err(serde::ser::Error::custom)?;
         let mut payload = match kind {
@@ -121,7 +124,7 @@ mod tests {
     #[test]
     fn a_message_is_one_flat_object() {
         let payload = json!({"role": "user", "content": "deploy?", "timestamp": "1794708121.81", "message_id": "6"});
-        let event = Event::read(logged("message", payload)).unwrap();
+        let event = ConversationEvent::from_logged(logged("message", payload)).unwrap();
         assert_eq!(
             serde_json::to_string(&event).unwrap(),
             r#"{"cursor":42,"type":"message","session_key":"agent:main:telegram:dm:123456","role":"user","content":"deploy?","timestamp":"1794708121.81","message_id":"6"}"#
@@ -132,7 +135,7 @@ mod tests {
     fn an_approval_keeps_its_own_kind_beside_the_type() {
         let payload = json!({"approval_id": "a", "kind": "exec", "command": "ls", "description": "d",
             "created_at": "2026-11-15T02:01:02.000000Z", "expires_at": null});
-        let event = Event::read(logged("approval_requested", payload)).unwrap();
+        let event = ConversationEvent::from_logged(logged("approval_requested", payload)).unwrap();
         let shown = serde_json::to_value(&event).unwrap();
         assert_eq!(shown["type"], "approval_requested");
         assert_eq!(shown["kind"], "exec");
@@ -146,6 +149,6 @@ mod tests {
             logged("approval_resolved", known),
             logged("reaction", json!({})),
         ];
-        assert_eq!(read_all(events).len(), 1);
+        assert_eq!(parse_events(events).len(), 1);
     }
 }

@@ -48,7 +48,7 @@ impl FileWatch {
     }
 
     /// Resolves when something was written since the last call.
-    pub(super) async fn written(&self) {
+    pub(super) async fn wait_for_write(&self) {
         self.written.notified().await;
     }
 }

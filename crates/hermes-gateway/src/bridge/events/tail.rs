@@ -2,23 +2,23 @@
 
 use std::collections::VecDeque;
 
-use super::{Cursor, Event, Page, dropped};
+use super::{ConversationEvent, Cursor, EventPage, count_dropped};
 
 /// Enough for clients that keep up.
-const LENGTH: usize = 1000;
+const TAIL_LENGTH: usize = 1000;
 
 /// All events after a certain cursor.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
-    events: VecDeque<Event>,
+pub(super) struct EventTail {
+    events: VecDeque<ConversationEvent>,
     /// Everything after this cursor is here.
     after: Cursor,
     oldest: Option<Cursor>,
     last: Cursor,
 }
 
-impl Tail {
-    pub(super) const LENGTH: usize = LENGTH;
+impl EventTail {
+    pub(super) const LENGTH: usize = TAIL_LENGTH;
 
     /// The highest cursor ever assigned.
     pub(super) fn last(&self) -> Cursor {
@@ -33,9 +33,14 @@ impl Tail {
     }
 
     /// Adds the events that follow, up to `last`.
-    pub(super) fn extend(&mut self, events: Vec<Event>, oldest: Option<Cursor>, last: Cursor) {
+    pub(super) fn extend(
+        &mut self,
+        events: Vec<ConversationEvent>,
+        oldest: Option<Cursor>,
+        last: Cursor,
+    ) {
         self.events.extend(events);
-        while self.events.len() > LENGTH {
+        while self.events.len() > TAIL_LENGTH {
             if let Some(event) = self.events.pop_front() {
                 self.after = event.cursor;
             }
@@ -48,9 +53,9 @@ impl Tail {
     pub(super) fn page(
         &self,
         after: Cursor,
-        is_wanted: impl Fn(&Event) -> bool,
+        is_wanted: impl Fn(&ConversationEvent) -> bool,
         limit: usize,
-    ) -> Option<Page> {
+    ) -> Option<EventPage> {
         if after < self.after {
             return None;
         }
@@ -64,11 +69,11 @@ impl Tail {
             .take(limit)
             .cloned()
             .collect();
-        Some(Page {
+        Some(EventPage {
             events,
             oldest: self.oldest,
             last: self.last,
-            dropped: dropped(after, self.oldest, self.last),
+            dropped: count_dropped(after, self.oldest, self.last),
         })
     }
 }
@@ -78,8 +83,8 @@ mod tests {
     use super::*;
     use crate::bridge::events::EventKind;
 
-    fn event(cursor: u64) -> Event {
-        Event {
+    fn event(cursor: u64) -> ConversationEvent {
+        ConversationEvent {
             cursor: Cursor(cursor),
             kind: EventKind::ApprovalResolved {
                 approval_id: "a".into(),
@@ -89,24 +94,28 @@ mod tests {
         }
     }
 
-    fn every(_: &Event) -> bool {
+    fn every(_: &ConversationEvent) -> bool {
         true
     }
 
-    fn cursors(page: &Page) -> Vec<u64> {
+    fn cursors(page: &EventPage) -> Vec<u64> {
         page.events.iter().map(|event| event.cursor.0).collect()
     }
 
     #[test]
     fn it_answers_only_for_what_it_has() {
-        let mut tail = Tail::default();
+        let mut tail = EventTail::default();
         tail.begin_after(Cursor(5));
         tail.extend((6..=9).map(event).collect(), Some(Cursor(2)), Cursor(9));
         assert_eq!(tail.page(Cursor(4), every, 9), None);
         let page = tail.page(Cursor(5), every, 3).unwrap();
         assert_eq!((cursors(&page), page.last), (vec![6, 7, 8], Cursor(9)));
         let page = tail
-            .page(Cursor(5), |event: &Event| event.session_key == "chat 1", 9)
+            .page(
+                Cursor(5),
+                |event: &ConversationEvent| event.session_key == "chat 1",
+                9,
+            )
             .unwrap();
         assert_eq!(cursors(&page), [7, 9]);
         assert_eq!(cursors(&tail.page(Cursor(12), every, 9).unwrap()), [0; 0]);
@@ -114,8 +123,8 @@ mod tests {
 
     #[test]
     fn the_oldest_events_leave_it_first() {
-        let mut tail = Tail::default();
-        let length = LENGTH as u64;
+        let mut tail = EventTail::default();
+        let length = TAIL_LENGTH as u64;
         tail.extend(
             (1..=length + 2).map(event).collect(),
             Some(Cursor(1)),
@@ -127,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_trimmed_counts_as_dropped() {
-        let mut tail = Tail::default();
+        let mut tail = EventTail::default();
         tail.extend((1..=5).map(event).collect(), Some(Cursor(4)), Cursor(5));
         let page = tail.page(Cursor(1), every, 9).unwrap();
         assert_eq!((cursors(&page), page.dropped), (vec![4, 5], 2));

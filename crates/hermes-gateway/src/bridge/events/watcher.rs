@@ -6,37 +6,37 @@ use std::{sync::Arc, time::Duration};
 use hermes_config::Home;
 use hermes_store::{
     StoreError,
-    runtime::{EventLog, Keeping, LogEnd, LogLimits},
+    runtime::{EventLog, LogEnd, LogLimits, LogStorage},
 };
 use tokio::{
     sync::{mpsc, oneshot},
     time::sleep,
 };
 
-use super::{Cursor, EventLimits, Shared, event, files::FileWatch, tail::Tail};
+use super::{Cursor, EventLimits, FeedState, event, files::FileWatch, tail::EventTail};
 
 /// How often to scan without reliable file events.
-const FALLBACK: Duration = Duration::from_millis(150);
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
 /// How often to scan with file events. A scan is cheap, but it is the only idle load.
-const FALLBACK_BESIDE_EVENTS: Duration = Duration::from_secs(1);
+const POLL_INTERVAL_WITH_FILE_EVENTS: Duration = Duration::from_secs(1);
 /// The pause after a failure.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The WAL is written shortly before the commit becomes visible.
-const AFTER_WRITE: [Duration; 4] = [
+const COMMIT_RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(1),
     Duration::from_millis(2),
     Duration::from_millis(4),
     Duration::from_millis(8),
 ];
 
-pub(super) struct Watcher {
+pub(super) struct LogWatcher {
     home: Home,
     limits: EventLimits,
     /// Whether conversations without a platform are logged.
-    with_own: bool,
-    shared: Arc<Shared>,
-    asked: mpsc::Receiver<oneshot::Sender<()>>,
-    waiting: Vec<oneshot::Sender<()>>,
+    logs_own_platforms: bool,
+    shared: Arc<FeedState>,
+    requests: mpsc::Receiver<oneshot::Sender<()>>,
+    waiters: Vec<oneshot::Sender<()>>,
     log: Option<EventLog>,
     /// The end of a deleted log.
     end: Option<LogEnd>,
@@ -47,34 +47,34 @@ pub(super) struct Watcher {
 }
 
 /// What triggered a scan.
-enum Cause {
+enum ScanCause {
     Written,
-    Time,
-    Asked,
+    Interval,
+    Requested,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum ScanResult {
     Change,
     Nothing,
     Failure,
 }
 
-impl Watcher {
+impl LogWatcher {
     pub(super) fn new(
         home: Home,
         limits: EventLimits,
         with_own: bool,
-        shared: Arc<Shared>,
+        shared: Arc<FeedState>,
         asked: mpsc::Receiver<oneshot::Sender<()>>,
     ) -> Self {
         Self {
             home,
             limits,
-            with_own,
+            logs_own_platforms: with_own,
             shared,
-            asked,
-            waiting: Vec::new(),
+            requests: asked,
+            waiters: Vec::new(),
             log: None,
             end: None,
             is_behind: true,
@@ -101,66 +101,68 @@ impl Watcher {
             .path()
             .is_dir()
             .then(|| FileWatch::new(&self.home));
-        let mut found = self.look().await;
+        let mut found = self.scan().await;
         let files = early.unwrap_or_else(|| FileWatch::new(&self.home));
         let mut are_files_heard = false;
         loop {
             let pause = match found {
-                Found::Failure => AFTER_FAILURE,
-                Found::Change | Found::Nothing if are_files_heard => FALLBACK_BESIDE_EVENTS,
-                Found::Change | Found::Nothing => FALLBACK,
+                ScanResult::Failure => RETRY_DELAY,
+                ScanResult::Change | ScanResult::Nothing if are_files_heard => {
+                    POLL_INTERVAL_WITH_FILE_EVENTS
+                }
+                ScanResult::Change | ScanResult::Nothing => POLL_INTERVAL,
             };
             let cause = tokio::select! {
-                () = files.written() => Cause::Written,
-                () = sleep(pause) => Cause::Time,
-                asked = self.asked.recv() => match asked {
+                () = files.wait_for_write() => ScanCause::Written,
+                () = sleep(pause) => ScanCause::Interval,
+                asked = self.requests.recv() => match asked {
                     Some(asked) => {
-                        self.waiting.push(asked);
-                        Cause::Asked
+                        self.waiters.push(asked);
+                        ScanCause::Requested
                     }
                     // All handles are dropped.
                     None => return,
                 },
             };
-            found = self.look().await;
+            found = self.scan().await;
             match cause {
-                Cause::Written => {
+                ScanCause::Written => {
                     are_files_heard = true;
-                    found = self.look_for_commit(found).await;
+                    found = self.scan_until_commit(found).await;
                 }
                 // A file event should have reported this change.
-                Cause::Time if found == Found::Change => are_files_heard = false,
-                Cause::Time | Cause::Asked => {}
+                ScanCause::Interval if found == ScanResult::Change => are_files_heard = false,
+                ScanCause::Interval | ScanCause::Requested => {}
             }
         }
     }
 
     /// Scans repeatedly after a write, until the commit is visible.
-    async fn look_for_commit(&mut self, mut found: Found) -> Found {
-        for pause in AFTER_WRITE {
-            if found == Found::Change {
+    async fn scan_until_commit(&mut self, mut found: ScanResult) -> ScanResult {
+        for pause in COMMIT_RETRY_DELAYS {
+            if found == ScanResult::Change {
                 break;
             }
             sleep(pause).await;
-            found = self.look().await;
+            found = self.scan().await;
         }
         found
     }
 
     /// Scans once, for all pending requests.
-    async fn look(&mut self) -> Found {
-        while let Ok(asked) = self.asked.try_recv() {
-            self.waiting.push(asked);
+    async fn scan(&mut self) -> ScanResult {
+        while let Ok(asked) = self.requests.try_recv() {
+            self.waiters.push(asked);
         }
-        let waiting = std::mem::take(&mut self.waiting);
-        let found = match self.try_look().await {
+        let waiting = std::mem::take(&mut self.waiters);
+        let found = match self.try_scan().await {
             Ok(found) => {
                 self.warned = None;
                 found
             }
             Err(error) => {
                 self.warn(&error);
-                Found::Failure
+                ScanResult::Failure
             }
         };
         for asked in waiting {
@@ -169,15 +171,15 @@ impl Watcher {
         found
     }
 
-    async fn try_look(&mut self) -> Result<Found, StoreError> {
-        self.leave_lost_log().await?;
+    async fn try_scan(&mut self) -> Result<ScanResult, StoreError> {
+        self.close_deleted_log().await?;
         if self.log.is_none() {
-            self.log = Some(self.open().await?);
+            self.log = Some(self.open_log().await?);
         }
         let Some(log) = &mut self.log else {
-            return Ok(Found::Failure);
+            return Ok(ScanResult::Failure);
         };
-        let looked = log.look().await;
+        let looked = log.poll().await;
         // Other processes may have written to the log, even if our own scan failed.
         self.is_behind |= !matches!(looked, Ok(false));
         if self.is_behind {
@@ -185,15 +187,15 @@ impl Watcher {
             self.is_behind = false;
         }
         Ok(if looked? {
-            Found::Change
+            ScanResult::Change
         } else {
-            Found::Nothing
+            ScanResult::Nothing
         })
     }
 
     /// Closes a log that was deleted or replaced. The next one continues its cursors.
-    async fn leave_lost_log(&mut self) -> Result<(), StoreError> {
-        let Some(log) = self.log.as_mut().filter(|log| log.is_lost()) else {
+    async fn close_deleted_log(&mut self) -> Result<(), StoreError> {
+        let Some(log) = self.log.as_mut().filter(|log| log.is_file_replaced()) else {
             return Ok(());
         };
         self.end = Some(log.end().await?);
@@ -204,23 +206,23 @@ impl Watcher {
         Ok(())
     }
 
-    async fn open(&self) -> Result<EventLog, StoreError> {
+    async fn open_log(&self) -> Result<EventLog, StoreError> {
         let limits = LogLimits {
-            most: self.limits.most,
-            age: self.limits.age,
+            max_events: self.limits.max_events,
+            max_age: self.limits.max_age,
         };
         let (log, keeping) = EventLog::open(&self.home, limits).await?;
-        let mut log = log.with_own(self.with_own);
-        if let Keeping::Memory(error) = keeping {
+        let mut log = log.with_own_platforms(self.logs_own_platforms);
+        if let LogStorage::Memory(error) = keeping {
             tracing::warn!(
                 %error,
                 "event log is in memory only; make the home directory writable to persist it"
             );
         }
         if let Some(end) = &self.end {
-            log.go_on_after(end).await?;
+            log.continue_after(end).await?;
         }
-        *self.shared.log() = Some(log.runtime().clone());
+        *self.shared.lock_log() = Some(log.runtime().clone());
         Ok(log)
     }
 
@@ -230,7 +232,7 @@ impl Watcher {
             return Ok(());
         };
         let is_first = self.shared.newest.borrow().is_none();
-        let known = self.shared.tail().last();
+        let known = self.shared.lock_tail().last();
         let after = if is_first {
             // Only the end is needed.
             i64::MAX
@@ -239,18 +241,18 @@ impl Watcher {
         };
         let page = log
             .runtime()
-            .events_after(after, None, Tail::LENGTH + 1)
+            .events_after(after, None, EventTail::LENGTH + 1)
             .await?;
-        let last = Cursor::stored(page.last);
+        let last = Cursor::from_stored(page.last);
         {
-            let mut tail = self.shared.tail();
-            if is_first || page.events.len() > Tail::LENGTH || last < known {
+            let mut tail = self.shared.lock_tail();
+            if is_first || page.events.len() > EventTail::LENGTH || last < known {
                 // More than fits: the rest is read from the database on request.
                 tail.begin_after(last);
-                tail.extend(Vec::new(), page.oldest.map(Cursor::stored), last);
+                tail.extend(Vec::new(), page.oldest.map(Cursor::from_stored), last);
             } else {
-                let oldest = page.oldest.map(Cursor::stored);
-                tail.extend(event::read_all(page.events), oldest, last);
+                let oldest = page.oldest.map(Cursor::from_stored);
+                tail.extend(event::parse_events(page.events), oldest, last);
             }
         }
         self.shared.newest.send_replace(Some(last));

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use hermes_agent::approval::{Given, Taken, decide_elsewhere};
+use hermes_agent::approval::{SubmitOutcome, SubmittedDecision, send_decision};
 use hermes_config::Home;
 use hermes_mcp::process;
 use hermes_store::{
     SessionKey, StoreError,
-    runtime::{Answer, Approval, ApprovalState, RuntimeStore},
+    runtime::{Approval, ApprovalAnswer, ApprovalState, RuntimeStore},
     utc_iso,
 };
 use serde_json::{Value, json};
@@ -19,29 +19,29 @@ use tokio::time::Instant;
 use crate::bridge::{
     Bridge,
     arguments::Arguments,
-    envelope::{Document, Refusal},
+    envelope::{JsonDocument, ToolRefusal},
 };
 
 /// How long to wait for the waiting process.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(20);
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The decisions and their answers.
-const DECISIONS: [(&str, Answer); 3] = [
-    ("allow-once", Answer::Once),
-    ("allow-always", Answer::Always),
-    ("deny", Answer::Deny),
+const DECISIONS: [(&str, ApprovalAnswer); 3] = [
+    ("allow-once", ApprovalAnswer::Once),
+    ("allow-always", ApprovalAnswer::Always),
+    ("deny", ApprovalAnswer::Deny),
 ];
 
-pub(super) async fn permissions_list_open(bridge: &Bridge) -> Result<Document, Refusal> {
+pub(super) async fn permissions_list_open(bridge: &Bridge) -> Result<JsonDocument, ToolRefusal> {
     let open = async { bridge.databases().runtime().await?.open_approvals().await };
-    let mut open = open.await.map_err(|error| unavailable(&error))?;
-    open.retain(is_owned);
-    let approvals: Vec<Value> = open.iter().map(shown).collect();
+    let mut open = open.await.map_err(|error| approvals_unavailable(&error))?;
+    open.retain(is_owner_alive);
+    let approvals: Vec<Value> = open.iter().map(approval_json).collect();
     Ok(json!({"count": approvals.len(), "approvals": approvals}).into())
 }
 
-fn shown(approval: &Approval) -> Value {
+fn approval_json(approval: &Approval) -> Value {
     json!({
         "id": approval.id,
         "kind": approval.kind,
@@ -57,38 +57,42 @@ fn shown(approval: &Approval) -> Value {
 pub(super) async fn permissions_respond(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Document, Refusal> {
+) -> Result<JsonDocument, ToolRefusal> {
     let (id, decision) = (arguments.text("id"), arguments.text("decision"));
     let Some((_, answer)) = DECISIONS.iter().find(|(word, _)| *word == decision) else {
-        return Err(Refusal::new(format!(
+        return Err(ToolRefusal::new(format!(
             "Invalid decision: {decision}. Must be allow-once, allow-always, or deny"
         )));
     };
     let runtime = bridge.databases().runtime().await;
-    let runtime = runtime.map_err(|error| unavailable(&error))?;
+    let runtime = runtime.map_err(|error| approvals_unavailable(&error))?;
     let outcome = answer_and_wait(bridge.home(), &runtime, id, *answer).await;
-    match outcome.map_err(|error| unavailable(&error))? {
-        Response::Taken => {
+    match outcome.map_err(|error| approvals_unavailable(&error))? {
+        RespondOutcome::Accepted => {
             Ok(json!({"resolved": true, "approval_id": id, "decision": decision}).into())
         }
-        Response::NotFound => Err(Refusal::new(format!("Approval not found: {id}"))),
-        Response::TooLate => Err(Refusal::new(format!("Approval already resolved: {id}"))),
-        Response::NotPermanent => Err(Refusal::new(
+        RespondOutcome::NotFound => Err(ToolRefusal::new(format!("Approval not found: {id}"))),
+        RespondOutcome::AlreadyResolved => {
+            Err(ToolRefusal::new(format!("Approval already resolved: {id}")))
+        }
+        RespondOutcome::NotPermanent => Err(ToolRefusal::new(
             "allow-always is not available for this approval",
         )),
-        Response::NotTaken => Err(Refusal::new(format!("Approval not acknowledged: {id}"))),
-        Response::Refused => Err(Refusal::new(format!(
+        RespondOutcome::NotAcknowledged => {
+            Err(ToolRefusal::new(format!("Approval not acknowledged: {id}")))
+        }
+        RespondOutcome::Refused => Err(ToolRefusal::new(format!(
             "Approval refused: {id}. This bridge was started by the agent that asks"
         ))),
     }
 }
 
-enum Response {
-    Taken,
+enum RespondOutcome {
+    Accepted,
     NotFound,
-    TooLate,
+    AlreadyResolved,
     NotPermanent,
-    NotTaken,
+    NotAcknowledged,
     Refused,
 }
 
@@ -96,73 +100,73 @@ async fn answer_and_wait(
     home: &Home,
     runtime: &RuntimeStore,
     id: &str,
-    answer: Answer,
-) -> Result<Response, StoreError> {
+    answer: ApprovalAnswer,
+) -> Result<RespondOutcome, StoreError> {
     let Some(approval) = runtime.approval(id).await? else {
-        return Ok(Response::NotFound);
+        return Ok(RespondOutcome::NotFound);
     };
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
     let now = now.unwrap_or_default().as_secs_f64();
     let is_late = approval.expires_at.is_some_and(|expires| expires <= now);
     if approval.state == ApprovalState::Resolved || is_late {
-        return Ok(Response::TooLate);
+        return Ok(RespondOutcome::AlreadyResolved);
     }
-    if !is_owned(&approval) {
-        return Ok(Response::NotTaken);
+    if !is_owner_alive(&approval) {
+        return Ok(RespondOutcome::NotAcknowledged);
     }
-    if answer == Answer::Always && !approval.allow_permanent {
-        return Ok(Response::NotPermanent);
+    if answer == ApprovalAnswer::Always && !approval.allow_permanent {
+        return Ok(RespondOutcome::NotPermanent);
     }
-    let given = Given {
+    let given = SubmittedDecision {
         answer,
         by: "mcp".to_owned(),
         reason: None,
     };
     let owner = u32::try_from(approval.owner_pid).unwrap_or_default();
-    match decide_elsewhere(home, owner, id, &given).await {
-        Ok(Some(Taken::Accepted)) => {}
-        Ok(Some(Taken::NotWaiting)) => return Ok(Response::TooLate),
-        Ok(Some(Taken::NotPermanent)) => return Ok(Response::NotPermanent),
-        Ok(Some(Taken::Refused)) => return Ok(Response::Refused),
-        Ok(None) => return Ok(Response::NotTaken),
+    match send_decision(home, owner, id, &given).await {
+        Ok(Some(SubmitOutcome::Accepted)) => {}
+        Ok(Some(SubmitOutcome::NotWaiting)) => return Ok(RespondOutcome::AlreadyResolved),
+        Ok(Some(SubmitOutcome::NotPermanent)) => return Ok(RespondOutcome::NotPermanent),
+        Ok(Some(SubmitOutcome::Refused)) => return Ok(RespondOutcome::Refused),
+        Ok(None) => return Ok(RespondOutcome::NotAcknowledged),
         Err(error) => {
             tracing::warn!(%error, "approval socket is not reachable");
-            return Ok(Response::NotTaken);
+            return Ok(RespondOutcome::NotAcknowledged);
         }
     }
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline && is_owned(&approval) {
-        if let Some(response) = resolution(runtime, id, answer).await? {
+    let deadline = Instant::now() + ACKNOWLEDGE_TIMEOUT;
+    while Instant::now() < deadline && is_owner_alive(&approval) {
+        if let Some(response) = read_resolution(runtime, id, answer).await? {
             return Ok(response);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
-    let response = resolution(runtime, id, answer).await?;
-    Ok(response.unwrap_or(Response::NotTaken))
+    let response = read_resolution(runtime, id, answer).await?;
+    Ok(response.unwrap_or(RespondOutcome::NotAcknowledged))
 }
 
 /// The owner's reaction to an answer, if there is one.
-async fn resolution(
+async fn read_resolution(
     runtime: &RuntimeStore,
     id: &str,
-    answer: Answer,
-) -> Result<Option<Response>, StoreError> {
+    answer: ApprovalAnswer,
+) -> Result<Option<RespondOutcome>, StoreError> {
     Ok(match runtime.approval(id).await? {
-        None => Some(Response::NotFound),
+        None => Some(RespondOutcome::NotFound),
         Some(approval) if approval.state != ApprovalState::Resolved => None,
         Some(approval) if approval.outcome.as_deref() == Some(answer.as_str()) => {
-            Some(Response::Taken)
+            Some(RespondOutcome::Accepted)
         }
         // Cancelled or expired meanwhile.
-        Some(_) => Some(Response::TooLate),
+        Some(_) => Some(RespondOutcome::AlreadyResolved),
     })
 }
 
 /// Whether the process that asked is still running.
-fn is_owned(approval: &Approval) -> bool {
+fn is_owner_alive(approval: &Approval) -> bool {
     !process::is_gone(approval.owner_pid, approval.owner_start)
 }
 
-fn unavailable(error: &StoreError) -> Refusal {
-    Refusal::new(format!("Approvals unavailable: {error}"))
+fn approvals_unavailable(error: &StoreError) -> ToolRefusal {
+    ToolRefusal::new(format!("Approvals unavailable: {error}"))
 }

@@ -7,28 +7,36 @@ use super::{conversations, messages};
 use crate::bridge::{
     Bridge,
     arguments::Arguments,
-    envelope::{Document, Refusal},
+    envelope::{JsonDocument, ToolRefusal},
     resources,
 };
 
 /// Precedes the path of a file in a text.
-const MEDIA: &str = "MEDIA:";
+const MEDIA_TAG: &str = "MEDIA:";
 
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::bridge) enum Attachment {
     /// An image by URL, possibly a `data:` URL.
-    Image { url: String },
+    Image {
+        url: String,
+    },
     /// Any other part, passed on unchanged.
-    Part { kind: String, part: Value },
-    Media { path: String },
+    Part {
+        kind: String,
+        part: Value,
+    },
+    Media {
+        path: String,
+    },
 }
 
 pub(super) async fn attachments_fetch(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Document, Refusal> {
-    let conversation = conversations::find(bridge, arguments.text("session_key")).await?;
-    let (store, session) = messages::open(bridge, &conversation).await?;
+) -> Result<JsonDocument, ToolRefusal> {
+    let conversation =
+        conversations::find_conversation(bridge, arguments.text("session_key")).await?;
+    let (store, session) = messages::open_session(bridge, &conversation).await?;
     let id = arguments.text("message_id");
     let message = find_message(&store, &session, id).await?;
     let most = bridge.settings().bridge.max_inline_bytes;
@@ -36,7 +44,7 @@ pub(super) async fn attachments_fetch(
         .into_iter()
         .enumerate()
         .map(|(position, attachment)| {
-            attachment.shown(most, || {
+            attachment.to_json(most, || {
                 resources::attachment_uri(session.as_str(), id, position)
             })
         });
@@ -49,19 +57,19 @@ pub(in crate::bridge) async fn find_message(
     store: &Store,
     session: &SessionId,
     id: &str,
-) -> Result<StoredMessage, Refusal> {
+) -> Result<StoredMessage, ToolRefusal> {
     // Only the canonical form of an id is valid: `7`, not `07`.
     let row = id.parse().ok().filter(|row: &i64| row.to_string() == id);
     let found = match row {
         Some(row) => store
             .message(session, MessageId(row))
             .await
-            .map_err(|error| messages::failed(&error))?,
+            .map_err(|error| messages::read_failed(&error))?,
         None => None,
     };
     found
         .filter(|message| message.state != MessageState::Rewound)
-        .ok_or_else(|| Refusal::new(format!("Message not found: {id}")))
+        .ok_or_else(|| ToolRefusal::new(format!("Message not found: {id}")))
 }
 
 /// The attachments of a message: the parts of its content, then the files named in its text.
@@ -71,13 +79,13 @@ pub(in crate::bridge) fn attachments_of(message: &StoredMessage) -> Vec<Attachme
     };
     let mut attachments = Vec::new();
     if let Content::Parts(Value::Array(parts)) = content {
-        attachments.extend(parts.iter().filter_map(of_part));
+        attachments.extend(parts.iter().filter_map(attachment_from_part));
     }
-    attachments.extend(media_in(&content.text()));
+    attachments.extend(find_media(&content.text()));
     attachments
 }
 
-fn of_part(part: &Value) -> Option<Attachment> {
+fn attachment_from_part(part: &Value) -> Option<Attachment> {
     let map = part.as_object()?;
     let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
     let image = |url: Option<&Value>| {
@@ -98,11 +106,11 @@ fn of_part(part: &Value) -> Option<Attachment> {
 }
 
 /// The paths after each `MEDIA:`.
-fn media_in(text: &str) -> Vec<Attachment> {
+fn find_media(text: &str) -> Vec<Attachment> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(start) = rest.find(MEDIA) {
-        rest = rest[start + MEDIA.len()..].trim_start();
+    while let Some(start) = rest.find(MEDIA_TAG) {
+        rest = rest[start + MEDIA_TAG.len()..].trim_start();
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
         let (path, after) = rest.split_at(end);
         if !path.is_empty() {
@@ -115,7 +123,7 @@ fn media_in(text: &str) -> Vec<Attachment> {
 
 impl Attachment {
     /// The JSON form. A large inline image is replaced by its resource URI.
-    fn shown(&self, most_inline: usize, resource: impl FnOnce() -> String) -> Value {
+    fn to_json(&self, most_inline: usize, resource: impl FnOnce() -> String) -> Value {
         match self {
             Self::Image { url } if url.starts_with("data:") && url.len() > most_inline => json!({
                 "type": "image",
@@ -138,10 +146,10 @@ mod tests {
     #[test]
     fn files_are_named_in_the_text() {
         let paths = |text| -> Vec<String> {
-            let shown = media_in(text).into_iter();
+            let shown = find_media(text).into_iter();
             shown
                 .map(|media| {
-                    media.shown(0, String::new)["path"]
+                    media.to_json(0, String::new)["path"]
                         .as_str()
                         .unwrap()
                         .to_owned()
@@ -181,7 +189,7 @@ mod tests {
                 Some(json!({"type": "input_audio", "data": {"type": "input_audio", "x": 1}})),
             ),
         ] {
-            let shown = of_part(&part).map(|found| found.shown(100, String::new));
+            let shown = attachment_from_part(&part).map(|found| found.to_json(100, String::new));
             assert_eq!(shown, attachment, "{part}");
         }
     }
@@ -191,11 +199,11 @@ mod tests {
         let long = |start: &str| Attachment::Image {
             url: format!("{start}{}", "A".repeat(200)),
         };
-        let shown = long("data:image/png;base64,").shown(100, || "hermes://x".into());
+        let shown = long("data:image/png;base64,").to_json(100, || "hermes://x".into());
         assert_eq!(shown["url"], Value::Null);
         assert_eq!(shown["truncated"], true);
         assert_eq!(shown["resource"], "hermes://x");
         assert!(shown["size"].as_u64().unwrap() > 200);
-        assert!(long("https://").shown(100, String::new)["url"].is_string());
+        assert!(long("https://").to_json(100, String::new)["url"].is_string());
     }
 }

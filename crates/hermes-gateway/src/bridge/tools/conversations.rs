@@ -7,14 +7,14 @@ use crate::{
     bridge::{
         Bridge,
         arguments::Arguments,
-        envelope::{Document, Refusal},
+        envelope::{JsonDocument, ToolRefusal},
     },
-    conversations::Entry,
+    conversations::ConversationEntry,
     platforms::ShownPlatforms,
 };
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::bridge) struct Filter<'a> {
+pub(in crate::bridge) struct ConversationFilter<'a> {
     pub(in crate::bridge) platform: Option<&'a str>,
     pub(in crate::bridge) search: Option<&'a str>,
 }
@@ -22,27 +22,30 @@ pub(in crate::bridge) struct Filter<'a> {
 pub(super) async fn conversations_list(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Document, Refusal> {
-    let filter = Filter {
+) -> Result<JsonDocument, ToolRefusal> {
+    let filter = ConversationFilter {
         platform: arguments.optional("platform"),
         search: arguments.optional("search"),
     };
-    list(bridge, filter, arguments.count("limit")).await
+    list_conversations(bridge, filter, arguments.count("limit")).await
 }
 
 /// The newest conversations, as `conversations_list` shows them.
-pub(in crate::bridge) async fn list(
+pub(in crate::bridge) async fn list_conversations(
     bridge: &Bridge,
-    filter: Filter<'_>,
+    filter: ConversationFilter<'_>,
     limit: usize,
-) -> Result<Document, Refusal> {
+) -> Result<JsonDocument, ToolRefusal> {
     let entries = bridge.conversations().await?;
     let found = entries.iter().filter(|entry| filter.matches(entry));
-    let conversations: Vec<Row<'_>> = found.take(limit).map(|entry| Row::of(entry)).collect();
+    let conversations: Vec<ConversationRow<'_>> = found
+        .take(limit)
+        .map(|entry| ConversationRow::from_entry(entry))
+        .collect();
     let hint = conversations
         .is_empty()
-        .then(|| hint(bridge, filter, entries.len()));
-    Ok(Document::indented(&Listed {
+        .then(|| empty_list_hint(bridge, filter, entries.len()));
+    Ok(JsonDocument::indented(&ConversationList {
         count: conversations.len(),
         conversations,
         hint,
@@ -50,31 +53,31 @@ pub(in crate::bridge) async fn list(
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ConversationList<'a> {
     count: usize,
-    conversations: Vec<Row<'a>>,
+    conversations: Vec<ConversationRow<'a>>,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
 
 /// Why a list is empty, and how to see more.
-fn hint(bridge: &Bridge, filter: Filter<'_>, others: usize) -> String {
+fn empty_list_hint(bridge: &Bridge, filter: ConversationFilter<'_>, others: usize) -> String {
     if others > 0 {
         return format!(
             "None of the {others} conversations matches. Leave out `platform` and `search` to see them."
         );
     }
-    let shown = bridge.shown();
+    let shown = bridge.shown_platforms();
     if let Some(platform) = filter.platform
-        && !shown.has(&platform.to_ascii_lowercase())
+        && !shown.shows(&platform.to_ascii_lowercase())
     {
         return format!(
             "This bridge does not show `{platform}`. `hermes mcp serve --platforms all`, or `bridge.platforms: all` \
              in config.yaml, shows everything."
         );
     }
-    if shown.is_everything() {
+    if shown.shows_everything() {
         return "This home has no conversations yet.".to_owned();
     }
     let what = if *shown == ShownPlatforms::default() {
@@ -89,27 +92,27 @@ fn hint(bridge: &Bridge, filter: Filter<'_>, others: usize) -> String {
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct ConversationRow<'a> {
     session_key: &'a str,
     session_id: &'a str,
     platform: &'a str,
     chat_type: &'a str,
     display_name: &'a str,
-    chat_name: OfOrigin<'a>,
-    user_name: OfOrigin<'a>,
+    chat_name: OriginValue<'a>,
+    user_name: OriginValue<'a>,
     updated_at: &'a str,
 }
 
-impl<'a> Row<'a> {
-    fn of(entry: &'a Entry) -> Self {
+impl<'a> ConversationRow<'a> {
+    fn from_entry(entry: &'a ConversationEntry) -> Self {
         Self {
             session_key: &entry.session_key,
             session_id: &entry.session_id,
             platform: &entry.platform,
             chat_type: &entry.chat_type,
             display_name: &entry.display_name,
-            chat_name: OfOrigin::new(entry, "chat_name"),
-            user_name: OfOrigin::new(entry, "user_name"),
+            chat_name: OriginValue::new(entry, "chat_name"),
+            user_name: OriginValue::new(entry, "user_name"),
             updated_at: &entry.updated_at,
         }
     }
@@ -118,20 +121,20 @@ impl<'a> Row<'a> {
 /// A value of the origin, which may be null; an empty text if it is missing.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum OfOrigin<'a> {
-    Said(&'a Value),
-    Nothing(&'static str),
+enum OriginValue<'a> {
+    Present(&'a Value),
+    Absent(&'static str),
 }
 
-impl<'a> OfOrigin<'a> {
-    fn new(entry: &'a Entry, name: &str) -> Self {
+impl<'a> OriginValue<'a> {
+    fn new(entry: &'a ConversationEntry, name: &str) -> Self {
         let said = entry.origin.get(name);
-        said.map_or(Self::Nothing(""), Self::Said)
+        said.map_or(Self::Absent(""), Self::Present)
     }
 }
 
-impl Filter<'_> {
-    fn matches(&self, entry: &Entry) -> bool {
+impl ConversationFilter<'_> {
+    fn matches(&self, entry: &ConversationEntry) -> bool {
         let of_platform = self
             .platform
             .is_none_or(|platform| platform.eq_ignore_ascii_case(&entry.platform));
@@ -148,17 +151,17 @@ impl Filter<'_> {
 pub(super) async fn conversation_get(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Document, Refusal> {
-    let entry = find(bridge, arguments.text("session_key")).await?;
+) -> Result<JsonDocument, ToolRefusal> {
+    let entry = find_conversation(bridge, arguments.text("session_key")).await?;
     Ok(json!({
         "session_key": entry.session_key,
         "session_id": entry.session_id,
         "platform": entry.platform,
         "chat_type": entry.chat_type,
         "display_name": entry.display_name,
-        "user_name": OfOrigin::new(&entry, "user_name"),
-        "chat_name": OfOrigin::new(&entry, "chat_name"),
-        "chat_id": OfOrigin::new(&entry, "chat_id"),
+        "user_name": OriginValue::new(&entry, "user_name"),
+        "chat_name": OriginValue::new(&entry, "chat_name"),
+        "chat_id": OriginValue::new(&entry, "chat_id"),
         "thread_id": entry.origin.get("thread_id"),
         "updated_at": entry.updated_at,
         "created_at": entry.created_at,
@@ -169,11 +172,14 @@ pub(super) async fn conversation_get(
     .into())
 }
 
-pub(in crate::bridge) async fn find(bridge: &Bridge, key: &str) -> Result<Entry, Refusal> {
+pub(in crate::bridge) async fn find_conversation(
+    bridge: &Bridge,
+    key: &str,
+) -> Result<ConversationEntry, ToolRefusal> {
     let entries = bridge.conversations().await?;
     let mut found = entries.iter().filter(|entry| entry.session_key == key);
     found
         .next()
-        .map(|entry| Entry::clone(entry))
-        .ok_or_else(|| Refusal::new(format!("Conversation not found: {key}")))
+        .map(|entry| ConversationEntry::clone(entry))
+        .ok_or_else(|| ToolRefusal::new(format!("Conversation not found: {key}")))
 }

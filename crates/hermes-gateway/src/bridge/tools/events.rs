@@ -9,24 +9,24 @@ use tokio::time::Instant;
 use crate::bridge::{
     Bridge,
     arguments::Arguments,
-    connection::Beginning,
-    envelope::{Document, Refusal},
-    events::{Cursor, EventError, Page},
+    connection::EventStart,
+    envelope::{JsonDocument, ToolRefusal},
+    events::{Cursor, EventError, EventPage},
 };
 
 /// How often progress is reported while waiting.
-const PROGRESS: Duration = Duration::from_secs(10);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) async fn events_poll(
     bridge: &Bridge,
-    beginning: &Beginning,
+    beginning: &EventStart,
     arguments: &Arguments,
-) -> Result<Document, Refusal> {
-    let after = after(bridge, beginning, arguments).await?;
+) -> Result<JsonDocument, ToolRefusal> {
+    let after = resolve_cursor(bridge, beginning, arguments).await?;
     let feed = bridge.feed().await;
     let key = arguments.optional("session_key");
     let page = feed.poll(after, key, arguments.count("limit")).await;
-    let page = page.map_err(|error| unavailable(&error))?;
+    let page = page.map_err(|error| events_unavailable(&error))?;
     let next = page.events.last().map_or(after, |event| event.cursor);
     Ok(json!({
         "events": page.events,
@@ -40,16 +40,16 @@ pub(super) async fn events_poll(
 
 pub(super) async fn events_wait(
     bridge: &Bridge,
-    beginning: &Beginning,
+    beginning: &EventStart,
     arguments: &Arguments,
     context: &RequestContext<RoleServer>,
-) -> Result<Document, Refusal> {
-    let Some(_place) = bridge.take_wait() else {
-        return Err(Refusal::new("Too many calls of events_wait are open"));
+) -> Result<JsonDocument, ToolRefusal> {
+    let Some(_place) = bridge.acquire_wait_permit() else {
+        return Err(ToolRefusal::new("Too many calls of events_wait are open"));
     };
     let timeout = u64::try_from(arguments.integer("timeout_ms")).unwrap_or_default();
     let deadline = Instant::now() + Duration::from_millis(timeout);
-    let after = after(bridge, beginning, arguments).await?;
+    let after = resolve_cursor(bridge, beginning, arguments).await?;
     let feed = bridge.feed().await;
     let key = arguments.optional("session_key");
     let in_time = async {
@@ -69,10 +69,11 @@ pub(super) async fn events_wait(
         // Includes the bounds of the log.
         None => feed.poll(after, key, 1).await,
     };
-    page.map(answer).map_err(|error| unavailable(&error))
+    page.map(page_document)
+        .map_err(|error| events_unavailable(&error))
 }
 
-fn answer(page: Page) -> Document {
+fn page_document(page: EventPage) -> JsonDocument {
     let mut answer = match page.events.into_iter().next() {
         Some(event) => json!({"event": event}),
         None => json!({"event": null, "reason": "timeout"}),
@@ -92,7 +93,7 @@ async fn report_progress(context: &RequestContext<RoleServer>, timeout_ms: u64) 
     #[expect(clippy::cast_precision_loss, reason = "five minutes at most")]
     let total = timeout_ms as f64 / 1000.0;
     loop {
-        tokio::time::sleep(PROGRESS).await;
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
         let progress = ProgressNotificationParam::new(token.clone(), began.elapsed().as_secs_f64())
             .with_total(total)
             .with_message("waiting for an event");
@@ -103,20 +104,20 @@ async fn report_progress(context: &RequestContext<RoleServer>, timeout_ms: u64) 
 }
 
 /// The requested cursor; 0 means the start of the connection.
-async fn after(
+async fn resolve_cursor(
     bridge: &Bridge,
-    beginning: &Beginning,
+    beginning: &EventStart,
     arguments: &Arguments,
-) -> Result<Cursor, Refusal> {
+) -> Result<Cursor, ToolRefusal> {
     match u64::try_from(arguments.integer("after_cursor")) {
         Ok(0) | Err(_) => {
             let cursor = beginning.cursor(bridge).await;
-            cursor.map_err(|error| unavailable(&error))
+            cursor.map_err(|error| events_unavailable(&error))
         }
         Ok(cursor) => Ok(Cursor(cursor)),
     }
 }
 
-fn unavailable(error: &EventError) -> Refusal {
-    Refusal::new(format!("Events unavailable: {error}"))
+fn events_unavailable(error: &EventError) -> ToolRefusal {
+    ToolRefusal::new(format!("Events unavailable: {error}"))
 }

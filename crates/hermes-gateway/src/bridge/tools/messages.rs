@@ -1,6 +1,6 @@
 //! `messages_read`.
 
-use hermes_store::{SaidMessage, SessionId, Store, StoreError};
+use hermes_store::{SessionId, Store, StoreError, TextMessage};
 use serde::Serialize;
 
 use super::conversations;
@@ -8,31 +8,31 @@ use crate::{
     bridge::{
         Bridge,
         arguments::Arguments,
-        envelope::{Document, Refusal},
+        envelope::{JsonDocument, ToolRefusal},
     },
-    conversations::Entry,
+    conversations::ConversationEntry,
 };
 
-const MOST_CHARACTERS: usize = 2000;
+const MAX_CHARS: usize = 2000;
 
 pub(super) async fn messages_read(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Document, Refusal> {
+) -> Result<JsonDocument, ToolRefusal> {
     let key = arguments.text("session_key");
-    let transcript = recent(bridge, key, arguments.count("limit")).await?;
+    let transcript = read_transcript(bridge, key, arguments.count("limit")).await?;
     Ok(transcript.document())
 }
 
 #[derive(Debug)]
 pub(in crate::bridge) struct Transcript {
-    pub(in crate::bridge) conversation: Entry,
-    pub(in crate::bridge) messages: Vec<Said>,
+    pub(in crate::bridge) conversation: ConversationEntry,
+    pub(in crate::bridge) messages: Vec<TranscriptMessage>,
     total: usize,
 }
 
 #[derive(Debug, Serialize)]
-pub(in crate::bridge) struct Said {
+pub(in crate::bridge) struct TranscriptMessage {
     id: String,
     pub(in crate::bridge) role: String,
     pub(in crate::bridge) content: String,
@@ -40,15 +40,15 @@ pub(in crate::bridge) struct Said {
 }
 
 impl Transcript {
-    pub(in crate::bridge) fn document(&self) -> Document {
+    pub(in crate::bridge) fn document(&self) -> JsonDocument {
         #[derive(Serialize)]
-        struct Shown<'a> {
+        struct TranscriptDocument<'a> {
             session_key: &'a str,
             count: usize,
             total_in_session: usize,
-            messages: &'a [Said],
+            messages: &'a [TranscriptMessage],
         }
-        Document::indented(&Shown {
+        JsonDocument::indented(&TranscriptDocument {
             session_key: &self.conversation.session_key,
             count: self.messages.len(),
             total_in_session: self.total,
@@ -58,49 +58,50 @@ impl Transcript {
 }
 
 /// The newest messages of a conversation, in order.
-pub(in crate::bridge) async fn recent(
+pub(in crate::bridge) async fn read_transcript(
     bridge: &Bridge,
     key: &str,
     limit: usize,
-) -> Result<Transcript, Refusal> {
-    let conversation = conversations::find(bridge, key).await?;
-    let (store, session) = open(bridge, &conversation).await?;
+) -> Result<Transcript, ToolRefusal> {
+    let conversation = conversations::find_conversation(bridge, key).await?;
+    let (store, session) = open_session(bridge, &conversation).await?;
     let said = store
-        .said(&session, limit)
+        .recent_texts(&session, limit)
         .await
-        .map_err(|error| failed(&error))?;
+        .map_err(|error| read_failed(&error))?;
     Ok(Transcript {
         conversation,
-        messages: said.messages.iter().map(shown).collect(),
+        messages: said.messages.iter().map(transcript_message).collect(),
         total: said.total,
     })
 }
 
-fn shown(message: &SaidMessage) -> Said {
-    Said {
+fn transcript_message(message: &TextMessage) -> TranscriptMessage {
+    TranscriptMessage {
         id: message.id.0.to_string(),
         role: message.role.as_str().to_owned(),
-        content: message.text.chars().take(MOST_CHARACTERS).collect(),
+        content: message.text.chars().take(MAX_CHARS).collect(),
         timestamp: message.timestamp,
     }
 }
 
 /// The store, and the session a conversation is in.
-pub(super) async fn open(
+pub(super) async fn open_session(
     bridge: &Bridge,
-    conversation: &Entry,
-) -> Result<(Store, SessionId), Refusal> {
+    conversation: &ConversationEntry,
+) -> Result<(Store, SessionId), ToolRefusal> {
     if conversation.session_id.is_empty() {
-        return Err(Refusal::new("No session ID for this conversation"));
+        return Err(ToolRefusal::new("No session ID for this conversation"));
     }
-    let session = SessionId::parse(&conversation.session_id).map_err(|error| failed(&error))?;
+    let session =
+        SessionId::parse(&conversation.session_id).map_err(|error| read_failed(&error))?;
     match bridge.databases().conversations().await {
         Ok(Some(store)) => Ok((store, session)),
-        Ok(None) => Err(Refusal::new("Session database unavailable")),
-        Err(error) => Err(Refusal::unavailable(&error)),
+        Ok(None) => Err(ToolRefusal::new("Session database unavailable")),
+        Err(error) => Err(ToolRefusal::unavailable(&error)),
     }
 }
 
-pub(super) fn failed(error: &StoreError) -> Refusal {
-    Refusal::new(format!("Failed to read messages: {error}"))
+pub(super) fn read_failed(error: &StoreError) -> ToolRefusal {
+    ToolRefusal::new(format!("Failed to read messages: {error}"))
 }

@@ -6,18 +6,18 @@ use crate::{
     bridge::{
         Bridge,
         arguments::Arguments,
-        envelope::{Document, Refusal},
+        envelope::{JsonDocument, ToolRefusal},
     },
     send::MediaPolicy,
 };
 
 /// The platform of a target whose conversations cannot be sent to.
-fn own(target: &str) -> Option<OwnPlatform> {
+fn own_platform(target: &str) -> Option<OwnPlatform> {
     let platform = target.split(':').next().unwrap_or_default();
-    OwnPlatform::named(&platform.trim().to_lowercase())
+    OwnPlatform::from_name(&platform.trim().to_lowercase())
 }
 
-fn reason(own: OwnPlatform) -> String {
+fn refusal_reason(own: OwnPlatform) -> String {
     let (name, why) = match own {
         OwnPlatform::Cli => (
             "cli",
@@ -38,13 +38,15 @@ fn reason(own: OwnPlatform) -> String {
 pub(super) async fn messages_send(
     bridge: &Bridge,
     arguments: &Arguments,
-) -> Result<Document, Refusal> {
+) -> Result<JsonDocument, ToolRefusal> {
     let (target, message) = (arguments.text("target"), arguments.text("message"));
     if target.is_empty() || message.is_empty() {
-        return Err(Refusal::new("Both target and message are required"));
+        return Err(ToolRefusal::new("Both target and message are required"));
     }
-    if let Some(own) = own(target).filter(|own| bridge.shown().own().contains(own)) {
-        return Err(Refusal::new(reason(own)));
+    if let Some(own) =
+        own_platform(target).filter(|own| bridge.shown_platforms().own_platforms().contains(own))
+    {
+        return Err(ToolRefusal::new(refusal_reason(own)));
     }
     // A client's text is sent literally. Local files are uploaded only if the owner allows it.
     let media = if bridge.settings().bridge.allow_media {
@@ -53,7 +55,7 @@ pub(super) async fn messages_send(
         MediaPolicy::Literal
     };
     match bridge.sender().send(target, message, media).await {
-        Ok(sent) => Ok(Document::line(&sent)),
-        Err(error) => Err(Refusal(serde_json::to_value(error).unwrap_or_default())),
+        Ok(sent) => Ok(JsonDocument::line(&sent)),
+        Err(error) => Err(ToolRefusal(serde_json::to_value(error).unwrap_or_default())),
     }
 }

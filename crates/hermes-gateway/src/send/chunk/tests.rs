@@ -12,20 +12,20 @@ fn utf16(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-fn limit(most: usize) -> Limit {
-    Limit {
-        most,
+fn limit(most: usize) -> LengthLimit {
+    LengthLimit {
+        max: most,
         measure: characters,
     }
 }
 
 /// The parts as they are sent.
-fn numbered(text: &str, limit: &Limit) -> Vec<String> {
-    let parts = split(text, limit);
+fn numbered(text: &str, limit: &LengthLimit) -> Vec<String> {
+    let parts = split_text(text, limit);
     let count = parts.len();
     let numbered = parts.into_iter().enumerate();
     numbered
-        .map(|(index, part)| part + &number(index + 1, count))
+        .map(|(index, part)| part + &part_number(index + 1, count))
         .collect()
 }
 
@@ -63,11 +63,11 @@ fn an_early_line_does_not_and_a_word_does() {
 fn a_word_that_is_too_long_is_cut_between_graphemes() {
     let family = "👨\u{200d}👩\u{200d}👧";
     let text = family.repeat(20);
-    let limit = Limit {
-        most: 40,
+    let limit = LengthLimit {
+        max: 40,
         measure: utf16,
     };
-    let parts = split(&text, &limit);
+    let parts = split_text(&text, &limit);
     assert!(parts.len() > 1);
     for part in &parts {
         assert_eq!(part.len() % family.len(), 0, "{part}");
@@ -78,7 +78,7 @@ fn a_word_that_is_too_long_is_cut_between_graphemes() {
 #[test]
 fn a_grapheme_without_end_is_cut_all_the_same() {
     let text = format!("a{}", "\u{301}".repeat(200));
-    let parts = split(&text, &limit(50));
+    let parts = split_text(&text, &limit(50));
     assert!(parts.iter().all(|part| characters(part) <= 40));
     assert_eq!(parts.concat(), text);
 }
@@ -115,7 +115,7 @@ fn no_empty_block_is_left_where_a_block_begins_or_ends() {
     let before = "a".repeat(38);
     let text = format!("{before}\n```rust\n{}\n```\nend", "b".repeat(40));
     for most in 50..110 {
-        for part in split(&text, &limit(most)) {
+        for part in split_text(&text, &limit(most)) {
             assert!(!part.contains("```rust\n```"), "{most}: {part}");
             assert!(!part.ends_with("```rust"), "{most}: {part}");
         }
@@ -123,7 +123,7 @@ fn no_empty_block_is_left_where_a_block_begins_or_ends() {
 }
 
 #[test]
-fn space_alone_is_no_part() {
+fn space_alone_is_not_a_part() {
     let text = format!("a{}b", " ".repeat(200));
     assert_eq!(numbered(&text, &limit(50)), ["a (1/2)", "b (2/2)"]);
 }
@@ -146,12 +146,12 @@ proptest! {
         text in "(?s)[a-z \n.,*_é漢👩\u{200d}\u{301}]{0,600}",
         most in 30_usize..200,
     ) {
-        let limit = Limit { most, measure: utf16 };
-        let parts = split(&text, &limit);
-        let count = parts.len();
+        let limit = LengthLimit { max: most, measure: utf16 };
+        let cut_parts = split_text(&text, &limit);
+        let count = cut_parts.len();
         let mut together = String::new();
-        for (index, part) in parts.iter().enumerate() {
-            let sent = format!("{part}{}", number(index + 1, count));
+        for (index, part) in cut_parts.iter().enumerate() {
+            let sent = format!("{part}{}", part_number(index + 1, count));
             prop_assert!(utf16(&sent) <= most, "{sent:?}");
             together.push_str(part);
         }
@@ -164,11 +164,11 @@ proptest! {
         most in 60_usize..200,
     ) {
         let text = lines.join("\n");
-        for limit in [limit(most), Limit { most, measure: super::super::telegram::length }] {
-            let parts = split(&text, &limit);
-            let count = parts.len();
-            for part in &parts {
-                prop_assert!((limit.measure)(part) + (limit.measure)(&number(count, count)) <= most + usize::from(count == 1) * 10);
+        for limit in [limit(most), LengthLimit { max: most, measure: super::super::telegram::count_utf16 }] {
+            let cut_parts = split_text(&text, &limit);
+            let count = cut_parts.len();
+            for part in &cut_parts {
+                prop_assert!((limit.measure)(part) + (limit.measure)(&part_number(count, count)) <= most + usize::from(count == 1) * 10);
                 prop_assert!(count == 1 || open_fence(None, part).is_none(), "{part}");
             }
         }

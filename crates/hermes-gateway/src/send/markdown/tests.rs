@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn telegram(text: &str) -> String {
-    render(text, Dialect::Telegram)
+    render_markdown(text, Dialect::Telegram)
 }
 
 fn slack(text: &str) -> String {
-    render(text, Dialect::Slack)
+    render_markdown(text, Dialect::Slack)
 }
 
 #[test]

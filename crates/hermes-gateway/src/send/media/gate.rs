@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use hermes_config::Home;
 
 /// System directories.
-const SYSTEM: [&str; 9] = [
+const SYSTEM_DENIED: [&str; 9] = [
     "/etc", "/proc", "/sys", "/dev", "/root", "/boot", "/var/log", "/var/lib", "/var/run",
 ];
 
 /// Directories of a user that hold credentials.
-const OF_USERS: [&str; 9] = [
+const USER_DENIED: [&str; 9] = [
     ".ssh",
     ".aws",
     ".gnupg",
@@ -23,7 +23,7 @@ const OF_USERS: [&str; 9] = [
 ];
 
 /// Settings and credentials of a home.
-const OF_HOMES: [&str; 15] = [
+const HOME_DENIED: [&str; 15] = [
     "config.yaml",
     ".env",
     "gateway.json",
@@ -43,21 +43,21 @@ const OF_HOMES: [&str; 15] = [
 
 /// Decides by the path of a file, links resolved.
 #[derive(Debug, Clone)]
-pub(crate) struct Gate {
+pub(crate) struct MediaGate {
     denied: Vec<PathBuf>,
     allowed: Vec<PathBuf>,
     homes: Vec<PathBuf>,
     user: Option<PathBuf>,
 }
 
-impl Gate {
+impl MediaGate {
     /// The rules for a home and a user. Files under `allowed` may be sent wherever they are.
     pub(crate) fn new(home: &Home, user: Option<PathBuf>, allowed: &[PathBuf]) -> Self {
-        let system = SYSTEM.iter().map(PathBuf::from);
+        let system = SYSTEM_DENIED.iter().map(PathBuf::from);
         let of_users = user
             .iter()
-            .flat_map(|user| OF_USERS.map(|name| user.join(name)));
-        let denied = system.chain(of_users).flat_map(both_names).collect();
+            .flat_map(|user| USER_DENIED.map(|name| user.join(name)));
+        let denied = system.chain(of_users).flat_map(path_and_target).collect();
         let allowed = allowed.iter().cloned().chain([home.cache_dir()]);
         let mut homes = vec![home.path().to_path_buf()];
         // A profile belongs to the home that contains it.
@@ -70,13 +70,13 @@ impl Gate {
             allowed: allowed
                 .filter_map(|path| path.canonicalize().ok())
                 .collect(),
-            homes: homes.into_iter().flat_map(both_names).collect(),
+            homes: homes.into_iter().flat_map(path_and_target).collect(),
             user,
         }
     }
 
     /// The resolved path, or why it may not be sent.
-    pub(crate) fn admit(&self, written: &str) -> Result<PathBuf, String> {
+    pub(crate) fn check_path(&self, written: &str) -> Result<PathBuf, String> {
         let path = match (written.strip_prefix("~/"), &self.user) {
             (Some(rest), Some(user)) => user.join(rest),
             _ => PathBuf::from(written),
@@ -103,7 +103,7 @@ impl Gate {
 }
 
 /// A path as written, and with links resolved.
-fn both_names(path: PathBuf) -> Vec<PathBuf> {
+fn path_and_target(path: PathBuf) -> Vec<PathBuf> {
     let real = path.canonicalize().ok().filter(|real| *real != path);
     [path].into_iter().chain(real).collect()
 }
@@ -117,7 +117,7 @@ fn is_private(home: &Path, path: &Path) -> bool {
         let name = profile.iter().next().unwrap_or_default();
         inner = profile.strip_prefix(name).unwrap_or(profile);
     }
-    OF_HOMES.iter().any(|name| inner.starts_with(name))
+    HOME_DENIED.iter().any(|name| inner.starts_with(name))
 }
 
 #[cfg(test)]
@@ -126,12 +126,12 @@ mod tests {
 
     use super::*;
 
-    struct Place {
+    struct GateFixture {
         _directory: tempfile::TempDir,
         root: PathBuf,
     }
 
-    impl Place {
+    impl GateFixture {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let root = directory.path().canonicalize().unwrap();
@@ -148,15 +148,15 @@ mod tests {
             path.to_str().unwrap().to_owned()
         }
 
-        fn gate(&self, allowed: &[PathBuf]) -> Gate {
+        fn gate(&self, allowed: &[PathBuf]) -> MediaGate {
             let home = Home::at(self.root.join("user/.hermes"));
-            Gate::new(&home, Some(self.root.join("user")), allowed)
+            MediaGate::new(&home, Some(self.root.join("user")), allowed)
         }
     }
 
     #[test]
     fn ordinary_files_may_be_sent_and_credentials_may_not() {
-        let place = Place::new();
+        let place = GateFixture::new();
         for name in [
             "user/a.png",
             "user/.hermes/skills/a.md",
@@ -164,7 +164,7 @@ mod tests {
             "user/.hermes/logs/auth.json",
         ] {
             let path = place.write(name);
-            assert_eq!(place.gate(&[]).admit(&path), Ok(path.into()));
+            assert_eq!(place.gate(&[]).check_path(&path), Ok(path.into()));
         }
         for name in [
             "user/.ssh/key.txt",
@@ -175,15 +175,15 @@ mod tests {
             "user/.hermes/profiles/work/config.yaml",
         ] {
             let path = place.write(name);
-            assert!(place.gate(&[]).admit(&path).is_err(), "{name}");
+            assert!(place.gate(&[]).check_path(&path).is_err(), "{name}");
         }
-        assert!(place.gate(&[]).admit("/etc/hostname").is_err());
-        assert!(place.gate(&[]).admit("/nowhere/at/all.png").is_err());
+        assert!(place.gate(&[]).check_path("/etc/hostname").is_err());
+        assert!(place.gate(&[]).check_path("/nowhere/at/all.png").is_err());
     }
 
     #[test]
     fn a_link_is_judged_by_where_it_leads() {
-        let place = Place::new();
+        let place = GateFixture::new();
         place.write("user/.ssh/id.txt");
         symlink(
             place.root.join("user/.ssh/id.txt"),
@@ -191,36 +191,50 @@ mod tests {
         )
         .unwrap();
         let harmless = place.root.join("harmless.txt");
-        assert!(place.gate(&[]).admit(harmless.to_str().unwrap()).is_err());
+        assert!(
+            place
+                .gate(&[])
+                .check_path(harmless.to_str().unwrap())
+                .is_err()
+        );
         let around = place.root.join("user/x/../.ssh/id.txt");
         fs::create_dir(place.root.join("user/x")).unwrap();
-        assert!(place.gate(&[]).admit(around.to_str().unwrap()).is_err());
+        assert!(
+            place
+                .gate(&[])
+                .check_path(around.to_str().unwrap())
+                .is_err()
+        );
     }
 
     #[test]
     fn the_cache_and_named_directories_are_allowed_in_any_place() {
-        let place = Place::new();
+        let place = GateFixture::new();
         let inside = place.write("user/.config/out/a.png");
-        assert!(place.gate(&[]).admit(&inside).is_err());
+        assert!(place.gate(&[]).check_path(&inside).is_err());
         let allowed = [place.root.join("user/.config/out")];
-        assert!(place.gate(&allowed).admit(&inside).is_ok());
+        assert!(place.gate(&allowed).check_path(&inside).is_ok());
         let cached = place.write("user/.hermes/cache/images/a.png");
-        assert!(place.gate(&[]).admit(&cached).is_ok());
+        assert!(place.gate(&[]).check_path(&cached).is_ok());
     }
 
     #[test]
     fn a_tilde_is_the_users_directory() {
-        let place = Place::new();
+        let place = GateFixture::new();
         let path = place.write("user/a.png");
-        assert_eq!(place.gate(&[]).admit("~/a.png"), Ok(path.into()));
+        assert_eq!(place.gate(&[]).check_path("~/a.png"), Ok(path.into()));
     }
 
     #[test]
     fn a_profile_does_not_reach_the_home_around_it() {
-        let place = Place::new();
+        let place = GateFixture::new();
         let secret = place.write("h/.env");
         let home = Home::at(place.root.join("h/profiles/work"));
         fs::create_dir_all(home.path()).unwrap();
-        assert!(Gate::new(&home, None, &[]).admit(&secret).is_err());
+        assert!(
+            MediaGate::new(&home, None, &[])
+                .check_path(&secret)
+                .is_err()
+        );
     }
 }

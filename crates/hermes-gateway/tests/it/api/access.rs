@@ -4,9 +4,9 @@ use super::*;
 
 #[tokio::test]
 async fn everything_but_health_needs_the_key() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let bare = |path: &str| service.client.get(format!("{}{path}", service.origin));
-    let (status, body) = answer(bare("/health")).await;
+    let (status, body) = send(bare("/health")).await;
     assert_eq!((status, body), (StatusCode::OK, json!({"status": "ok"})));
     for path in [
         "/health/detailed",
@@ -15,11 +15,11 @@ async fn everything_but_health_needs_the_key() {
         "/api/jobs",
         "/nothing",
     ] {
-        let (status, body) = answer(bare(path)).await;
+        let (status, body) = send(bare(path)).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
         assert_eq!(body["error"]["code"], "invalid_api_key");
         for wrong in ["0123456789abcdeg", "0123456789abcdef0", ""] {
-            let (status, body) = answer(bare(path).bearer_auth(wrong)).await;
+            let (status, body) = send(bare(path).bearer_auth(wrong)).await;
             assert_eq!(status, StatusCode::UNAUTHORIZED, "{path} {wrong}");
             assert!(!body.to_string().contains(KEY));
         }
@@ -29,7 +29,7 @@ async fn everything_but_health_needs_the_key() {
 
 #[tokio::test]
 async fn errors_have_one_shape() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     for (method, path, status, code) in [
         (Method::GET, "/nothing", 404, "not_found"),
         (Method::DELETE, "/v1/runs", 405, "method_not_allowed"),
@@ -40,7 +40,7 @@ async fn errors_have_one_shape() {
         (Method::GET, "/api/sessions/none", 404, "session_not_found"),
         (Method::GET, "/api/jobs/none", 404, "job_not_found"),
     ] {
-        let (found, body) = answer(service.request(method, path)).await;
+        let (found, body) = send(service.request(method, path)).await;
         assert_eq!(found.as_u16(), status, "{path} {body}");
         let error = body["error"].as_object().unwrap();
         assert_eq!(error["code"], code, "{path}");
@@ -52,16 +52,16 @@ async fn errors_have_one_shape() {
 
 #[tokio::test]
 async fn another_name_for_this_machine_is_refused() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let request = service.request(Method::GET, "/v1/models");
-    let (status, body) = answer(request.header("Host", "evil.example")).await;
+    let (status, body) = send(request.header("Host", "evil.example")).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert_eq!(body["error"]["code"], "host_not_allowed");
 }
 
 #[tokio::test]
 async fn a_body_beyond_ten_megabytes_is_refused() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let large = json!({"input": "x".repeat(10 * 1024 * 1024)});
     let (status, body) = service.post("/v1/runs", &large).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
@@ -70,7 +70,7 @@ async fn a_body_beyond_ten_megabytes_is_refused() {
 
 #[tokio::test]
 async fn lists_tell_what_there_is() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     service.home.write(
         "skills/work/review/SKILL.md",
         "---\nname: review\ndescription: Reviews a change\n---\nLook twice.\n",

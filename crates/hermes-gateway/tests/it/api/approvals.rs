@@ -2,30 +2,30 @@
 
 use hermes_gateway::bridge::{Bridge, BridgeOptions};
 use hermes_mcp::serve::stdio;
-use hermes_testkit::model::Answer;
+use hermes_testkit::model::ScriptedAnswer;
 use rmcp::{ServiceExt as _, model::CallToolRequestParams};
 
 use super::*;
 
 /// A model that deletes directories, in parallel or in order, and then repeats the results.
-fn deleting(directories: &[&str]) -> Script {
-    let mut answers: Vec<Answer> = directories
+fn deletion_script(directories: &[&str]) -> ModelScript {
+    let mut answers: Vec<ScriptedAnswer> = directories
         .iter()
-        .map(|name| Answer::call("terminal", &json!({"command": format!("rm -r {name}")})))
+        .map(|name| ScriptedAnswer::call("terminal", &json!({"command": format!("rm -r {name}")})))
         .collect();
-    answers.push(Answer::text("done"));
-    Script::new(answers)
+    answers.push(ScriptedAnswer::text("done"));
+    ModelScript::new(answers)
 }
 
-async fn service(directories: &[&str]) -> Service {
-    let service = Service::start(deleting(directories)).await;
+async fn service(directories: &[&str]) -> ApiFixture {
+    let service = ApiFixture::start(deletion_script(directories)).await;
     for name in directories {
         service.home.write(&format!("{name}/file"), "x");
     }
     service
 }
 
-impl Service {
+impl ApiFixture {
     async fn decide(&self, run: &str, body: Value) -> (StatusCode, Value) {
         self.post(&format!("/v1/runs/{run}/approval"), &body).await
     }
@@ -39,7 +39,7 @@ impl Service {
 async fn what_is_allowed_runs_and_what_is_denied_does_not() {
     let service = service(&["one", "two"]).await;
     let run = service.run(&json!({"input": "Delete."})).await;
-    let asked = service.asked(&run, 1).await;
+    let asked = service.wait_for_approvals(&run, 1).await;
     assert_eq!(asked[0]["command"], "rm -r one");
     assert_eq!(
         asked[0]["choices"],
@@ -54,7 +54,7 @@ async fn what_is_allowed_runs_and_what_is_denied_does_not() {
         "object": "hermes.run.approval_response", "run_id": run, "choice": "once", "resolved": 1,
     });
     assert_eq!(body, expected);
-    let asked = service.asked(&run, 2).await;
+    let asked = service.wait_for_approvals(&run, 2).await;
     let id = &asked[1]["approval_id"];
     let deny = json!({"choice": "deny", "approval_id": id, "reason": "I need it"});
     assert_eq!(service.decide(&run, deny).await.0, StatusCode::OK);
@@ -78,7 +78,7 @@ async fn an_answer_for_the_session_holds_when_the_command_comes_again() {
     let run = service
         .run(&json!({"input": "Delete.", "session_id": "s"}))
         .await;
-    service.asked(&run, 1).await;
+    service.wait_for_approvals(&run, 1).await;
     service.decide(&run, json!({"choice": "session"})).await;
     let events = service.events(&run, 0).await;
     let asked = names(&events)
@@ -92,7 +92,7 @@ async fn an_answer_for_the_session_holds_when_the_command_comes_again() {
 async fn wrong_answers_are_told_apart() {
     let service = service(&["one"]).await;
     let run = service.run(&json!({"input": "Delete."})).await;
-    service.asked(&run, 1).await;
+    service.wait_for_approvals(&run, 1).await;
     for (path, body, status, code) in [
         ("run_0", json!({"choice": "once"}), 404, "run_not_found"),
         (
@@ -115,7 +115,7 @@ async fn wrong_answers_are_told_apart() {
     service.decide(&run, json!({"choice": "deny"})).await;
     let (status, answer) = service.decide(&run, json!({"choice": "once"})).await;
     assert_eq!(status, StatusCode::CONFLICT, "{answer}");
-    service.ended(&run).await;
+    service.wait_for_end(&run).await;
     let (_, answer) = service.decide(&run, json!({"choice": "once"})).await;
     assert_eq!(answer["error"]["code"], "approval_not_active");
     assert!(service.has("one"));
@@ -124,7 +124,7 @@ async fn wrong_answers_are_told_apart() {
 #[tokio::test]
 async fn silence_is_no() {
     let config = "approvals: {timeout: 1}";
-    let service = Service::start_with(deleting(&["one"]), config, Direction::Own).await;
+    let service = ApiFixture::start_with(deletion_script(&["one"]), config, ControlMode::Own).await;
     service.home.write("one/file", "x");
     let run = service.run(&json!({"input": "Delete."})).await;
     let events = service.events(&run, 0).await;
@@ -141,11 +141,11 @@ async fn silence_is_no() {
 async fn a_stopped_run_no_longer_waits_for_an_answer() {
     let service = service(&["one"]).await;
     let run = service.run(&json!({"input": "Delete."})).await;
-    service.asked(&run, 1).await;
+    service.wait_for_approvals(&run, 1).await;
     service
         .post(&format!("/v1/runs/{run}/stop"), &json!({}))
         .await;
-    assert_eq!(service.ended(&run).await["status"], "cancelled");
+    assert_eq!(service.wait_for_end(&run).await["status"], "cancelled");
     assert!(service.has("one"));
     let open = service.gateway.store().open_approvals().await.unwrap();
     assert!(open.is_empty(), "{open:?}");
@@ -155,14 +155,14 @@ async fn a_stopped_run_no_longer_waits_for_an_answer() {
 async fn a_client_of_the_bridge_may_answer_too() {
     let service = service(&["one"]).await;
     let run = service.run(&json!({"input": "Delete."})).await;
-    let asked = service.asked(&run, 1).await;
+    let asked = service.wait_for_approvals(&run, 1).await;
     let home = service.gateway.home().clone();
     let settings = Settings::load(&home).unwrap();
     let bridge = Bridge::new(home, settings, BridgeOptions::default());
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (input, output) = tokio::io::split(theirs);
     let mut tasks = JoinSet::new();
-    let connection = bridge.connection();
+    let connection = bridge.new_connection();
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     tasks.spawn(async move {
@@ -173,7 +173,7 @@ async fn a_client_of_the_bridge_may_answer_too() {
     let arguments = arguments.as_object().unwrap().clone();
     let call = CallToolRequestParams::new("permissions_respond").with_arguments(arguments);
     client.call_tool(call).await.unwrap();
-    assert_eq!(service.ended(&run).await["status"], "completed");
+    assert_eq!(service.wait_for_end(&run).await["status"], "completed");
     assert!(!service.has("one"));
     stop.cancel();
 }

@@ -1,18 +1,18 @@
 //! A Hub's directives: applied at the next tool call.
 
-use hermes_testkit::model::Answer;
+use hermes_testkit::model::ScriptedAnswer;
 
 use super::*;
 
-async fn service(script: Script) -> Service {
+async fn service(script: ModelScript) -> ApiFixture {
     let tenant = "tenant_123".to_owned();
-    Service::start_with(script, "", Direction::Hub { tenant }).await
+    ApiFixture::start_with(script, "", ControlMode::Hub { tenant }).await
 }
 
-impl Service {
+impl ApiFixture {
     async fn direct(&self, directives: Value) {
         let request = self.request(Method::PUT, "/internal/directives");
-        let (status, body) = answer(request.body(directives.to_string())).await;
+        let (status, body) = send(request.body(directives.to_string())).await;
         assert_eq!(status, StatusCode::OK, "{body}");
     }
 
@@ -32,27 +32,27 @@ impl Service {
     }
 }
 
-fn reading() -> Answer {
-    Answer::call("read_file", &json!({"path": "note.txt"}))
+fn reading() -> ScriptedAnswer {
+    ScriptedAnswer::call("read_file", &json!({"path": "note.txt"}))
 }
 
 #[tokio::test]
 async fn only_a_hub_may_direct() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let request = service.request(Method::PUT, "/internal/directives");
-    let (status, _) = answer(request.body("{}")).await;
+    let (status, _) = send(request.body("{}")).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
 async fn a_denied_tool_is_neither_offered_nor_run() {
-    let service = service(Script::new([reading(), Answer::text("pity")])).await;
+    let service = service(ModelScript::new([reading(), ScriptedAnswer::text("pity")])).await;
     service.home.write("note.txt", "secret");
     service
         .direct(json!({"policy": {"tools": {"deny": ["read_*"]}}}))
         .await;
     let run = service.run(&json!({"input": "Read."})).await;
-    assert_eq!(service.ended(&run).await["output"], "pity");
+    assert_eq!(service.wait_for_end(&run).await["output"], "pity");
     let offered = service.offered();
     assert!(!offered.contains(&"read_file".to_owned()));
     assert!(offered.contains(&"write_file".to_owned()));
@@ -62,7 +62,7 @@ async fn a_denied_tool_is_neither_offered_nor_run() {
 #[tokio::test]
 async fn a_denial_reaches_a_turn_that_is_under_way() {
     let late = reading().with(|reply| reply.delay_ms = 1500);
-    let service = service(Script::new([late, Answer::text("pity")])).await;
+    let service = service(ModelScript::new([late, ScriptedAnswer::text("pity")])).await;
     service.home.write("note.txt", "secret");
     let run = service.run(&json!({"input": "Read."})).await;
     // The turn has its tools when the model is asked.
@@ -72,7 +72,7 @@ async fn a_denial_reaches_a_turn_that_is_under_way() {
     service
         .direct(json!({"policy": {"tools": {"allow": ["write_file"]}}}))
         .await;
-    service.ended(&run).await;
+    service.wait_for_end(&run).await;
     let result = service.last_result();
     assert!(
         result.contains("policy does not allow `read_file`"),
@@ -82,30 +82,30 @@ async fn a_denial_reaches_a_turn_that_is_under_way() {
 
 #[tokio::test]
 async fn what_needs_approval_asks_even_where_the_home_would_not() {
-    let script = Script::new([reading(), Answer::text("done")]);
+    let script = ModelScript::new([reading(), ScriptedAnswer::text("done")]);
     let tenant = "tenant_123".to_owned();
     let config = "approvals: {mode: off}\ncommand_allowlist: ['policy: read_file']";
-    let service = Service::start_with(script, config, Direction::Hub { tenant }).await;
+    let service = ApiFixture::start_with(script, config, ControlMode::Hub { tenant }).await;
     service.home.write("note.txt", "secret");
     let policy = json!({"tools": {"requireApproval": ["read_file"]}});
     service.direct(json!({"policy": policy})).await;
     let run = service.run(&json!({"input": "Read."})).await;
-    let asked = service.asked(&run, 1).await;
+    let asked = service.wait_for_approvals(&run, 1).await;
     assert_eq!(asked[0]["choices"], json!(["once", "session", "deny"]));
     let path = format!("/v1/runs/{run}/approval");
     let (status, _) = service.post(&path, &json!({"choice": "always"})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     service.post(&path, &json!({"choice": "once"})).await;
-    service.ended(&run).await;
+    service.wait_for_end(&run).await;
     assert!(service.last_result().contains("secret"));
 }
 
 #[tokio::test]
 async fn several_questions_wait_and_are_decided_by_name_or_all_at_once() {
     let read = |name: &str| ("read_file", json!({"path": name}));
-    let script = Script::new([
-        Answer::calls([read("a.txt"), read("b.txt"), read("c.txt")]),
-        Answer::text("done"),
+    let script = ModelScript::new([
+        ScriptedAnswer::calls([read("a.txt"), read("b.txt"), read("c.txt")]),
+        ScriptedAnswer::text("done"),
     ]);
     let service = service(script).await;
     for name in ["a", "b", "c"] {
@@ -116,7 +116,7 @@ async fn several_questions_wait_and_are_decided_by_name_or_all_at_once() {
     let policy = json!({"tools": {"requireApproval": ["read_file"]}});
     service.direct(json!({"policy": policy})).await;
     let run = service.run(&json!({"input": "Read."})).await;
-    let asked = service.asked(&run, 3).await;
+    let asked = service.wait_for_approvals(&run, 3).await;
     let about_b = asked
         .iter()
         .find(|question| question["command"].as_str().unwrap().contains("b.txt"))
@@ -129,7 +129,7 @@ async fn several_questions_wait_and_are_decided_by_name_or_all_at_once() {
         .post(&path, &json!({"choice": "once", "all": true}))
         .await;
     assert_eq!(others["resolved"], 2, "{others}");
-    assert_eq!(service.ended(&run).await["status"], "completed");
+    assert_eq!(service.wait_for_end(&run).await["status"], "completed");
     let messages = service.last_messages();
     let results: Vec<&str> = messages[messages.len() - 3..]
         .iter()
@@ -142,39 +142,39 @@ async fn several_questions_wait_and_are_decided_by_name_or_all_at_once() {
 
 #[tokio::test]
 async fn an_approval_waits_as_long_as_the_hub_says() {
-    let script = Script::new([reading(), Answer::text("done")]);
+    let script = ModelScript::new([reading(), ScriptedAnswer::text("done")]);
     let service = service(script).await;
     let policy = json!({
         "tools": {"requireApproval": ["*"]}, "approvals": {"timeoutSeconds": 1, "onTimeout": "deny"},
     });
     service.direct(json!({"policy": policy})).await;
     let run = service.run(&json!({"input": "Read."})).await;
-    service.ended(&run).await;
+    service.wait_for_end(&run).await;
     let result = service.last_result();
     assert!(result.contains("nobody answered within 1 s"), "{result}");
 }
 
 #[tokio::test]
 async fn a_model_that_is_not_allowed_is_not_asked() {
-    let service = service(Script::echo()).await;
+    let service = service(ModelScript::echo()).await;
     service
         .direct(json!({"policy": {"models": {"allow": ["other-*"]}}}))
         .await;
     let run = service.run(&json!({"input": "Hi"})).await;
-    let shown = service.ended(&run).await;
+    let shown = service.wait_for_end(&run).await;
     assert_eq!(shown["error"]["code"], "no_model");
     assert!(service.model.requests().is_empty());
     service
         .direct(json!({"policy": {"models": {"allow": ["other-*"]}}, "model": "other-1"}))
         .await;
     let run = service.run(&json!({"input": "Hi"})).await;
-    assert_eq!(service.ended(&run).await["output"], "Hi");
+    assert_eq!(service.wait_for_end(&run).await["output"], "Hi");
     assert_eq!(service.model.requests()[0].body["model"], "other-1");
 }
 
 #[tokio::test]
 async fn a_specialization_stands_first_from_the_next_run_on() {
-    let service = service(Script::echo()).await;
+    let service = service(ModelScript::echo()).await;
     service.home.write("SOUL.md", "You are a heron.");
     let system = || {
         service.last_messages()[0]["content"]
@@ -183,17 +183,17 @@ async fn a_specialization_stands_first_from_the_next_run_on() {
             .to_owned()
     };
     let first = service.run(&json!({"input": "a", "session_id": "s"})).await;
-    service.ended(&first).await;
+    service.wait_for_end(&first).await;
     assert!(system().starts_with("You are a heron."));
     service
         .direct(json!({"specialization": "You work for Acme."}))
         .await;
     let second = service.run(&json!({"input": "b", "session_id": "s"})).await;
-    service.ended(&second).await;
+    service.wait_for_end(&second).await;
     assert!(system().starts_with("You work for Acme.\n\nYou are a heron."));
     service.direct(json!({"specialization": ""})).await;
     let third = service.run(&json!({"input": "c", "session_id": "s"})).await;
-    service.ended(&third).await;
+    service.wait_for_end(&third).await;
     assert!(system().starts_with("You are a heron."));
 }
 
@@ -201,31 +201,31 @@ async fn a_specialization_stands_first_from_the_next_run_on() {
 async fn runs_that_the_hub_has_accepted_are_not_refused() {
     let tenant = "tenant_123".to_owned();
     let config = "api_server: {max_concurrent_runs: 1}";
-    let slow = Answer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 500);
-    let script = Script::echo().rule("slow", slow);
-    let service = Service::start_with(script, config, Direction::Hub { tenant }).await;
+    let slow = ScriptedAnswer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 500);
+    let script = ModelScript::echo().rule("slow", slow);
+    let service = ApiFixture::start_with(script, config, ControlMode::Hub { tenant }).await;
     let mut runs = Vec::new();
     for number in 0..4 {
         let input = format!("slow {number}");
         runs.push(service.run(&json!({"input": input})).await);
     }
     for run in runs {
-        assert_eq!(service.ended(&run).await["status"], "completed");
+        assert_eq!(service.wait_for_end(&run).await["status"], "completed");
     }
 }
 
 #[tokio::test]
 async fn hosts_that_are_not_allowed_are_not_reached_from_the_next_call_on() {
-    let page = Answer::call("web_extract", &json!({"urls": ["http://localhost:9/page"]}));
-    let script = Script::new([page, Answer::text("done")]);
+    let page = ScriptedAnswer::call("web_extract", &json!({"urls": ["http://localhost:9/page"]}));
+    let script = ModelScript::new([page, ScriptedAnswer::text("done")]);
     let tenant = "tenant_123".to_owned();
     let config = "security: {allow_private_urls: true}";
-    let service = Service::start_with(script, config, Direction::Hub { tenant }).await;
+    let service = ApiFixture::start_with(script, config, ControlMode::Hub { tenant }).await;
     service
         .direct(json!({"policy": {"egress": {"allowHosts": ["127.0.0.1"]}}}))
         .await;
     let run = service.run(&json!({"input": "Look."})).await;
-    assert_eq!(service.ended(&run).await["status"], "completed");
+    assert_eq!(service.wait_for_end(&run).await["status"], "completed");
     let result = service.last_result();
     assert!(result.contains("egress.allowHosts"), "{result}");
     // The model itself is at such a host.
@@ -242,7 +242,7 @@ async fn hosts_that_are_not_allowed_are_not_reached_from_the_next_call_on() {
         let asked = service.model.requests().len();
         service.direct(json!({"policy": {"egress": egress}})).await;
         let run = service.run(&json!({"input": "Hi"})).await;
-        let shown = service.ended(&run).await;
+        let shown = service.wait_for_end(&run).await;
         assert_eq!(shown["status"], "failed", "{shown}");
         assert!(shown["error"].to_string().contains(key), "{shown}");
         assert_eq!(service.model.requests().len(), asked);
@@ -252,22 +252,22 @@ async fn hosts_that_are_not_allowed_are_not_reached_from_the_next_call_on() {
 #[tokio::test]
 async fn jobs_stay_within_what_is_allowed_however_they_are_made() {
     let make = |schedule: &str| {
-        Answer::call(
+        ScriptedAnswer::call(
             "cronjob",
             &json!({"action": "create", "prompt": "x", "schedule": schedule}),
         )
     };
-    let service = service(Script::new([
+    let service = service(ModelScript::new([
         make("every 5m"),
         make("every 2h"),
-        Answer::text("x"),
+        ScriptedAnswer::text("x"),
     ]))
     .await;
     service
         .direct(json!({"policy": {"cron": {"maxJobs": 1, "minIntervalMinutes": 60}}}))
         .await;
     let run = service.run(&json!({"input": "Make."})).await;
-    service.ended(&run).await;
+    service.wait_for_end(&run).await;
     let told = json!(service.last_messages()).to_string();
     assert!(told.contains("a run every 60 minutes"), "{told}");
     let jobs = service.get("/api/jobs").await;
@@ -275,7 +275,7 @@ async fn jobs_stay_within_what_is_allowed_however_they_are_made() {
     let id = jobs["jobs"][0]["id"].as_str().unwrap();
     let often = json!({"schedule": "every 5m"});
     let request = service.request(Method::PATCH, &format!("/api/jobs/{id}"));
-    let (status, refused) = answer(request.body(often.to_string())).await;
+    let (status, refused) = send(request.body(often.to_string())).await;
     assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
     let second = json!({"schedule": "every 3h", "prompt": "x"});
     let (status, refused) = service.post("/api/jobs", &second).await;
@@ -288,8 +288,8 @@ async fn jobs_stay_within_what_is_allowed_however_they_are_made() {
 
 #[tokio::test]
 async fn runs_are_as_many_and_as_long_as_is_allowed() {
-    let slow = |ms: u64| Answer::text("late").with(|reply| reply.delay_ms = ms);
-    let script = Script::default()
+    let slow = |ms: u64| ScriptedAnswer::text("late").with(|reply| reply.delay_ms = ms);
+    let script = ModelScript::default()
         .rule("one", slow(1500))
         .rule("two", slow(0))
         .rule("endless", slow(60_000));
@@ -302,7 +302,10 @@ async fn runs_are_as_many_and_as_long_as_is_allowed() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let second = service.run(&json!({"input": "two"})).await;
-    let (first, second) = (service.ended(&first).await, service.ended(&second).await);
+    let (first, second) = (
+        service.wait_for_end(&first).await,
+        service.wait_for_end(&second).await,
+    );
     assert_eq!(first["status"], "completed", "{first}");
     assert_eq!(second["status"], "completed", "{second}");
     let over = |run: &Value| run["updated_at"].as_f64().unwrap();
@@ -312,13 +315,13 @@ async fn runs_are_as_many_and_as_long_as_is_allowed() {
         .direct(json!({"policy": {"runs": {"maxMinutes": 0.02}}}))
         .await;
     let run = service.run(&json!({"input": "endless"})).await;
-    let shown = service.ended(&run).await;
+    let shown = service.wait_for_end(&run).await;
     assert_eq!(shown["error"]["code"], "too_long", "{shown}");
 }
 
 #[tokio::test]
 async fn variables_that_are_denied_are_not_there() {
-    let service = service(Script::echo()).await;
+    let service = service(ModelScript::echo()).await;
     service
         .home
         .write(".env", "HIDDEN_ONE=1\nTELEGRAM_BOT_TOKEN=1:a\n");

@@ -1,13 +1,13 @@
 //! Cron jobs: made, changed, and run at once.
 
 use hermes_testkit::{
-    model::Answer,
+    model::ScriptedAnswer,
     platform::{PlatformFault, PlatformRequest, PlatformServer},
 };
 
 use super::*;
 
-impl Service {
+impl ApiFixture {
     async fn job(&self, body: &Value) -> Value {
         let (status, answer) = self.post("/api/jobs", body).await;
         assert_eq!(status, StatusCode::CREATED, "{answer}");
@@ -16,13 +16,13 @@ impl Service {
 
     async fn patch(&self, id: &str, body: &Value) -> (StatusCode, Value) {
         let request = self.request(Method::PATCH, &format!("/api/jobs/{id}"));
-        answer(request.body(body.to_string())).await
+        send(request.body(body.to_string())).await
     }
 }
 
 #[tokio::test]
 async fn a_job_is_made_shown_changed_and_removed() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let job = service
         .job(&json!({
             "id": "job_123", "name": "Daily", "schedule": "0 9 * * *", "prompt": "Sum up", "color": "red",
@@ -53,15 +53,15 @@ async fn a_job_is_made_shown_changed_and_removed() {
     assert_eq!(all["jobs"].as_array().unwrap().len(), 1);
     let resumed = service.post("/api/jobs/job_123/resume", &json!({})).await.1;
     assert_eq!(resumed["job"]["enabled"], true);
-    let removed = answer(service.request(Method::DELETE, "/api/jobs/job_123")).await;
+    let removed = send(service.request(Method::DELETE, "/api/jobs/job_123")).await;
     assert_eq!(removed, (StatusCode::OK, json!({"ok": true})));
-    let gone = answer(service.request(Method::GET, "/api/jobs/job_123")).await;
+    let gone = send(service.request(Method::GET, "/api/jobs/job_123")).await;
     assert_eq!(gone.0, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let long = "x".repeat(5001);
     for body in [
         json!({"prompt": "x"}),
@@ -91,33 +91,33 @@ async fn what_makes_no_sense_is_refused() {
 
 #[tokio::test]
 async fn a_key_makes_one_job_of_two_requests() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let post = || {
         let body = json!({"prompt": "x", "schedule": "every 1h"}).to_string();
         let request = service.request(Method::POST, "/api/jobs").body(body);
         request.header("Idempotency-Key", "k")
     };
-    let first = answer(post()).await;
-    assert_eq!(answer(post()).await, first);
+    let first = send(post()).await;
+    assert_eq!(send(post()).await, first);
     let jobs = service.get("/api/jobs").await;
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_key_makes_one_job_even_if_the_reply_was_lost() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     for id in [Value::Null, json!("job_123")] {
         let body = json!({"id": id, "prompt": "x", "schedule": "every 1h"}).to_string();
         let post = || {
             let request = service.request(Method::POST, "/api/jobs");
             request.header("Idempotency-Key", "k").body(body.clone())
         };
-        let (status, first) = answer(post()).await;
+        let (status, first) = send(post()).await;
         assert_eq!(status, StatusCode::CREATED, "{first}");
         // As if the gateway had been killed after the job was stored and before the reply was.
         let store = service.gateway.store();
         store.prune_replies(Duration::ZERO).await.unwrap();
-        let (status, again) = answer(post()).await;
+        let (status, again) = send(post()).await;
         assert_eq!(status, StatusCode::CREATED, "{again}");
         assert_eq!(again["job"]["id"], first["job"]["id"]);
         store.prune_replies(Duration::ZERO).await.unwrap();
@@ -134,9 +134,9 @@ async fn what_a_job_says_is_kept_and_brought_to_where_it_belongs() {
         "telegram: {{token: '{TOKEN}', home_channel: 5, extra: {{base_url: '{}'}}}}\n",
         platform.base_url()
     );
-    let said = Answer::text("All is well.");
-    let script = Script::new([said.clone(), said.clone(), said]);
-    let service = Service::start_with(script, &config, Direction::Own).await;
+    let said = ScriptedAnswer::text("All is well.");
+    let script = ModelScript::new([said.clone(), said.clone(), said]);
+    let service = ApiFixture::start_with(script, &config, ControlMode::Own).await;
     for (id, deliver, sent) in [
         ("stays", "local", 0),
         ("goes", "telegram", 1),
@@ -153,7 +153,9 @@ async fn what_a_job_says_is_kept_and_brought_to_where_it_belongs() {
         let (_, started) = service
             .post(&format!("/api/jobs/{id}/run"), &json!({}))
             .await;
-        let run = service.ended(started["run_id"].as_str().unwrap()).await;
+        let run = service
+            .wait_for_end(started["run_id"].as_str().unwrap())
+            .await;
         assert_eq!(run["status"], "completed", "{run}");
         let requests = platform.requests().split_off(before);
         assert_eq!(requests.len(), sent, "{id}: {requests:?}");
@@ -172,7 +174,7 @@ async fn what_a_job_says_is_kept_and_brought_to_where_it_belongs() {
 
 #[tokio::test]
 async fn a_job_runs_at_once_and_its_run_can_be_watched() {
-    let service = Service::start(Script::new([Answer::text("All is well.")])).await;
+    let service = ApiFixture::start(ModelScript::new([ScriptedAnswer::text("All is well.")])).await;
     service
         .job(&json!({"id": "j", "prompt": "Look", "schedule": "every 1h"}))
         .await;
@@ -180,7 +182,7 @@ async fn a_job_runs_at_once_and_its_run_can_be_watched() {
         let request = service.request(Method::POST, "/api/jobs/j/run");
         request.header("Idempotency-Key", "fire 1")
     };
-    let (status, started) = answer(request()).await;
+    let (status, started) = send(request()).await;
     assert_eq!(status, StatusCode::ACCEPTED, "{started}");
     assert_eq!(started["job"]["id"], "j");
     let run = started["run_id"].as_str().unwrap();
@@ -198,15 +200,18 @@ async fn a_job_runs_at_once_and_its_run_can_be_watched() {
     assert!(shown["session_id"].as_str().unwrap().starts_with("cron_j_"));
     let job = service.get("/api/jobs/j").await;
     assert_eq!(job["job"]["last_status"], "ok");
-    let (_, again) = answer(request()).await;
+    let (_, again) = send(request()).await;
     assert_eq!(again["run_id"], run);
     assert_eq!(service.model.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_job_does_not_overlap_itself_and_can_be_stopped() {
-    let script = Script::new([Answer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 60_000)]);
-    let service = Service::start(script).await;
+    let script =
+        ModelScript::new(
+            [ScriptedAnswer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 60_000)],
+        );
+    let service = ApiFixture::start(script).await;
     service
         .job(&json!({"id": "j", "prompt": "Look", "schedule": "every 1h"}))
         .await;
@@ -221,19 +226,21 @@ async fn a_job_does_not_overlap_itself_and_can_be_stopped() {
     service
         .post(&format!("/v1/runs/{run}/stop"), &json!({}))
         .await;
-    assert_eq!(service.ended(run).await["status"], "cancelled");
+    assert_eq!(service.wait_for_end(run).await["status"], "cancelled");
     let job = service.get("/api/jobs/j").await;
     assert_eq!(job["job"]["last_status"], "error");
 }
 
 #[tokio::test]
 async fn a_job_that_fails_fails_its_run() {
-    let service = Service::start(Script::new([Answer::status(400, "no")])).await;
+    let service = ApiFixture::start(ModelScript::new([ScriptedAnswer::status(400, "no")])).await;
     service
         .job(&json!({"id": "j", "prompt": "Look", "schedule": "1h"}))
         .await;
     let (_, started) = service.post("/api/jobs/j/run", &json!({})).await;
-    let shown = service.ended(started["run_id"].as_str().unwrap()).await;
+    let shown = service
+        .wait_for_end(started["run_id"].as_str().unwrap())
+        .await;
     assert_eq!(shown["status"], "failed");
     assert_eq!(shown["error"]["code"], "job_failed");
 }

@@ -1,7 +1,7 @@
 //! Chat completions, whole and streamed.
 
 use hermes_testkit::{
-    model::{Answer, Ending},
+    model::{ReplyEnding, ScriptedAnswer},
     wait_until,
 };
 
@@ -21,22 +21,22 @@ fn completion(stream: bool) -> Value {
     })
 }
 
-fn counted() -> Script {
-    let usage = hermes_testkit::model::Usage {
+fn counted() -> ModelScript {
+    let usage = hermes_testkit::model::ScriptedUsage {
         prompt: 10,
         cached: 0,
         completion: 5,
     };
-    let answer = Answer::pieces(["Hel", "lo"]).with(|reply| {
+    let answer = ScriptedAnswer::pieces(["Hel", "lo"]).with(|reply| {
         reply.usage = Some(usage);
         reply.pause_ms = 60;
     });
-    Script::new([answer.clone(), answer])
+    ModelScript::new([answer.clone(), answer])
 }
 
 #[tokio::test]
 async fn a_completion_comes_whole() {
-    let service = Service::start(counted()).await;
+    let service = ApiFixture::start(counted()).await;
     let request = service
         .request(Method::POST, "/v1/chat/completions")
         .body(completion(false).to_string());
@@ -68,17 +68,17 @@ async fn a_completion_comes_whole() {
         .request(Method::POST, "/v1/chat/completions")
         .header("X-Hermes-Session-Id", &session)
         .body(completion(false).to_string());
-    assert_eq!(answer(request).await.0, StatusCode::OK);
+    assert_eq!(send(request).await.0, StatusCode::OK);
     assert_eq!(service.last_messages().len(), 6);
 }
 
 #[tokio::test]
 async fn a_completion_comes_in_pieces() {
-    let service = Service::start(counted()).await;
+    let service = ApiFixture::start(counted()).await;
     let request = service
         .request(Method::POST, "/v1/chat/completions")
         .body(completion(true).to_string());
-    let mut watcher = Watcher::of(request.send().await.unwrap());
+    let mut watcher = EventReader::new(request.send().await.unwrap());
     let mut chunks = Vec::new();
     while let Some(block) = watcher.block().await {
         chunks.push(block.strip_prefix("data: ").unwrap().to_owned());
@@ -125,7 +125,7 @@ fn with_weather(messages: &Value, more: &Value) -> Value {
 }
 
 /// The names of the tools in the last request to the model.
-fn offered(service: &Service) -> Vec<String> {
+fn offered(service: &ApiFixture) -> Vec<String> {
     let body = service.model.requests().pop().unwrap().body;
     let tools = body["tools"].as_array().cloned().unwrap_or_default();
     tools
@@ -135,17 +135,17 @@ fn offered(service: &Service) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_call_of_the_clients_own_tool_comes_back_and_its_result_goes_on() {
-    let script = Script::new([
-        Answer::calls([("todo", json!({})), ("weather", json!({"at": "Rome"}))]),
-        Answer::text("Sunny."),
+async fn a_call_of_the_clients_own_tool_comes_back_and_its_result_should_continue() {
+    let script = ModelScript::new([
+        ScriptedAnswer::calls([("todo", json!({})), ("weather", json!({"at": "Rome"}))]),
+        ScriptedAnswer::text("Sunny."),
     ]);
-    let service = Service::start(script).await;
+    let service = ApiFixture::start(script).await;
     let question = json!([{"role": "user", "content": "Rome?"}]);
     let request = service
         .request(Method::POST, "/v1/chat/completions")
         .body(with_weather(&question, &json!({})).to_string());
-    let (status, body) = answer(request).await;
+    let (status, body) = send(request).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     let choice = &body["choices"][0];
     assert_eq!(choice["finish_reason"], "tool_calls");
@@ -170,7 +170,7 @@ async fn a_call_of_the_clients_own_tool_comes_back_and_its_result_goes_on() {
     let request = service
         .request(Method::POST, "/v1/chat/completions")
         .body(with_weather(&next, &json!({})).to_string());
-    let (status, body) = answer(request).await;
+    let (status, body) = send(request).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     assert_eq!(body["choices"][0]["message"]["content"], "Sunny.");
     let messages = service.last_messages();
@@ -183,22 +183,22 @@ async fn a_call_of_the_clients_own_tool_comes_back_and_its_result_goes_on() {
 
 #[tokio::test]
 async fn in_a_session_the_results_of_both_sides_are_kept() {
-    let script = Script::new([
-        Answer::calls([("todo", json!({})), ("weather", json!({"at": "Rome"}))]),
-        Answer::text("Sunny."),
+    let script = ModelScript::new([
+        ScriptedAnswer::calls([("todo", json!({})), ("weather", json!({"at": "Rome"}))]),
+        ScriptedAnswer::text("Sunny."),
     ]);
-    let service = Service::start(script).await;
+    let service = ApiFixture::start(script).await;
     let question = json!([{"role": "user", "content": "Rome?"}]);
-    let send = |messages: Value| {
+    let request = |messages: Value| {
         service
             .request(Method::POST, "/v1/chat/completions")
             .header("X-Hermes-Session-Id", "20260102_030405_abcdef01")
             .body(with_weather(&messages, &json!({})).to_string())
     };
-    let (_, body) = answer(send(question)).await;
+    let (_, body) = send(request(question)).await;
     let call = body["choices"][0]["message"]["tool_calls"][0].clone();
     let result = json!([{"role": "tool", "tool_call_id": call["id"], "content": "22 degrees"}]);
-    let (status, body) = answer(send(result)).await;
+    let (status, body) = send(request(result)).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     let messages = service.last_messages();
     let roles: Vec<&str> = messages
@@ -211,11 +211,11 @@ async fn in_a_session_the_results_of_both_sides_are_kept() {
 
 #[tokio::test]
 async fn the_choice_of_tools_is_kept_to_and_a_stream_carries_calls() {
-    let script = Script::new([
-        Answer::call("weather", &json!({"at": "Rome"})),
-        Answer::text("No tools."),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("weather", &json!({"at": "Rome"})),
+        ScriptedAnswer::text("No tools."),
     ]);
-    let service = Service::start(script).await;
+    let service = ApiFixture::start(script).await;
     let question = json!([{"role": "user", "content": "Rome?"}]);
     let forced = json!({
         "stream": true,
@@ -224,7 +224,7 @@ async fn the_choice_of_tools_is_kept_to_and_a_stream_carries_calls() {
     let request = service
         .request(Method::POST, "/v1/chat/completions")
         .body(with_weather(&question, &forced).to_string());
-    let mut watcher = Watcher::of(request.send().await.unwrap());
+    let mut watcher = EventReader::new(request.send().await.unwrap());
     let (mut calls, mut finish) = (Vec::new(), Value::Null);
     while let Some(block) = watcher.block().await {
         let Ok(chunk) = serde_json::from_str::<Value>(block.strip_prefix("data: ").unwrap()) else {
@@ -253,34 +253,39 @@ async fn the_choice_of_tools_is_kept_to_and_a_stream_carries_calls() {
     let request = service
         .request(Method::POST, "/v1/chat/completions")
         .body(with_weather(&question, &json!({"tool_choice": "none"})).to_string());
-    assert_eq!(answer(request).await.0, StatusCode::OK);
+    assert_eq!(send(request).await.0, StatusCode::OK);
     assert!(!offered(&service).contains(&"weather".to_owned()));
     let request = service
         .request(Method::POST, "/v1/chat/completions")
         .body(with_weather(&question, &json!({"tool_choice": "often"})).to_string());
-    assert_eq!(answer(request).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(send(request).await.0, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_stops_what_it_asked_for() {
-    let script = Script::new([Answer::text("a").with(|reply| reply.ending = Ending::Stalled)]);
-    let service = Service::start(script).await;
+    let script = ModelScript::new([
+        ScriptedAnswer::text("a").with(|reply| reply.ending = ReplyEnding::Stalled)
+    ]);
+    let service = ApiFixture::start(script).await;
     let request = service
         .request(Method::POST, "/v1/chat/completions")
         .body(completion(true).to_string());
-    let mut watcher = Watcher::of(request.send().await.unwrap());
+    let mut watcher = EventReader::new(request.send().await.unwrap());
     while !watcher.block().await.unwrap().contains("\"a\"") {}
     drop(watcher);
     let gone = tokio::task::spawn_blocking(move || {
-        wait_until(PATIENCE, || service.model.requests()[0].abandoned)
+        wait_until(TIMEOUT, || service.model.requests()[0].abandoned)
     });
     assert!(gone.await.unwrap(), "the model was still asked");
 }
 
 #[tokio::test]
 async fn a_model_that_refuses_is_told_in_the_usual_shape() {
-    let script = Script::new([Answer::status(400, "no"), Answer::status(400, "no")]);
-    let service = Service::start(script).await;
+    let script = ModelScript::new([
+        ScriptedAnswer::status(400, "no"),
+        ScriptedAnswer::status(400, "no"),
+    ]);
+    let service = ApiFixture::start(script).await;
     let (status, body) = service
         .post("/v1/chat/completions", &completion(false))
         .await;

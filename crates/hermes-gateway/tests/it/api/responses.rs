@@ -1,10 +1,10 @@
 //! Responses, whole and streamed.
 
-use hermes_testkit::model::Answer;
+use hermes_testkit::model::ScriptedAnswer;
 
 use super::*;
 
-fn respond(service: &Service, body: &Value) -> reqwest::RequestBuilder {
+fn respond(service: &ApiFixture, body: &Value) -> reqwest::RequestBuilder {
     service
         .request(Method::POST, "/v1/responses")
         .body(body.to_string())
@@ -12,10 +12,13 @@ fn respond(service: &Service, body: &Value) -> reqwest::RequestBuilder {
 
 #[tokio::test]
 async fn a_response_comes_whole_and_the_next_one_goes_on_from_it() {
-    let script = Script::new([Answer::text("Hello."), Answer::text("Again.")]);
-    let service = Service::start(script).await;
+    let script = ModelScript::new([
+        ScriptedAnswer::text("Hello."),
+        ScriptedAnswer::text("Again."),
+    ]);
+    let service = ApiFixture::start(script).await;
     let body = json!({"model": "m", "input": "Hi", "instructions": "Be brief."});
-    let (status, first) = answer(respond(&service, &body)).await;
+    let (status, first) = send(respond(&service, &body)).await;
     assert_eq!(status, StatusCode::OK, "{first}");
     assert_eq!(
         (&first["object"], &first["status"]),
@@ -29,7 +32,7 @@ async fn a_response_comes_whole_and_the_next_one_goes_on_from_it() {
     assert!(prompt.ends_with("Be brief."), "{prompt}");
 
     let body = json!({"model": "m", "input": "More", "previous_response_id": first["id"]});
-    let (status, second) = answer(respond(&service, &body)).await;
+    let (status, second) = send(respond(&service, &body)).await;
     assert_eq!(status, StatusCode::OK, "{second}");
     assert_eq!(second["previous_response_id"], first["id"]);
     let said: Vec<Value> = service.last_messages()[1..]
@@ -38,21 +41,21 @@ async fn a_response_comes_whole_and_the_next_one_goes_on_from_it() {
         .collect();
     assert_eq!(said, ["Hi", "Hello.", "More"]);
     let body = json!({"model": "m", "input": "More", "previous_response_id": "resp_0"});
-    let (status, body) = answer(respond(&service, &body)).await;
+    let (status, body) = send(respond(&service, &body)).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert_eq!(body["error"]["code"], "previous_response_not_found");
 }
 
 #[tokio::test]
-async fn a_function_of_the_client_is_called_and_its_output_goes_on() {
-    let script = Script::new([
-        Answer::call("weather", &json!({"at": "Rome"})),
-        Answer::text("Sunny."),
+async fn a_function_of_the_client_is_called_and_its_output_should_continue() {
+    let script = ModelScript::new([
+        ScriptedAnswer::call("weather", &json!({"at": "Rome"})),
+        ScriptedAnswer::text("Sunny."),
     ]);
-    let service = Service::start(script).await;
+    let service = ApiFixture::start(script).await;
     let tools = json!([{"type": "function", "name": "weather", "parameters": {"type": "object"}}]);
     let body = json!({"model": "m", "input": "Rome?", "tools": tools});
-    let (_, first) = answer(respond(&service, &body)).await;
+    let (_, first) = send(respond(&service, &body)).await;
     let call = &first["output"][0];
     assert_eq!(
         (&call["type"], &call["name"]),
@@ -64,7 +67,7 @@ async fn a_function_of_the_client_is_called_and_its_output_goes_on() {
     let body = json!({
         "model": "m", "input": output, "tools": tools, "previous_response_id": first["id"],
     });
-    let (status, second) = answer(respond(&service, &body)).await;
+    let (status, second) = send(respond(&service, &body)).await;
     assert_eq!(status, StatusCode::OK, "{second}");
     assert_eq!(second["output"][0]["content"][0]["text"], "Sunny.");
     let messages = service.last_messages();
@@ -74,9 +77,10 @@ async fn a_function_of_the_client_is_called_and_its_output_goes_on() {
 
 #[tokio::test]
 async fn a_streamed_response_tells_its_events_in_order() {
-    let service = Service::start(Script::new([Answer::pieces(["Hel", "lo"])])).await;
+    let service =
+        ApiFixture::start(ModelScript::new([ScriptedAnswer::pieces(["Hel", "lo"])])).await;
     let body = json!({"model": "m", "input": "Hi", "stream": true});
-    let mut watcher = Watcher::of(respond(&service, &body).send().await.unwrap());
+    let mut watcher = EventReader::new(respond(&service, &body).send().await.unwrap());
     let mut events: Vec<Value> = Vec::new();
     while let Some(block) = watcher.block().await {
         let (name, data) = block.split_once('\n').unwrap();

@@ -2,21 +2,21 @@
 
 use std::time::Instant;
 
-use hermes_testkit::model::{Answer, Ending};
+use hermes_testkit::model::{ReplyEnding, ScriptedAnswer};
 
 use super::*;
 
-fn slow(pieces: &[&str], pause: u64) -> Answer {
-    Answer::pieces(pieces.iter().copied()).with(|reply| reply.pause_ms = pause)
+fn slow(pieces: &[&str], pause: u64) -> ScriptedAnswer {
+    ScriptedAnswer::pieces(pieces.iter().copied()).with(|reply| reply.pause_ms = pause)
 }
 
 #[tokio::test]
 async fn a_run_is_answered_and_its_events_are_numbered() {
-    let script = Script::new([
-        Answer::call("read_file", &json!({"path": "note.txt"})),
-        Answer::text("It says hello."),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("read_file", &json!({"path": "note.txt"})),
+        ScriptedAnswer::text("It says hello."),
     ]);
-    let service = Service::start(script).await;
+    let service = ApiFixture::start(script).await;
     service.home.write("note.txt", "hello");
     let run = service
         .run(&json!({"input": "What does note.txt say?"}))
@@ -58,7 +58,7 @@ async fn a_run_is_answered_and_its_events_are_numbered() {
 async fn three_watchers_see_the_same_and_one_may_leave_and_return() {
     let pieces: Vec<String> = (0..20).map(|number| format!("{number} ")).collect();
     let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
-    let service = Service::start(Script::new([slow(&pieces, 60)])).await;
+    let service = ApiFixture::start(ModelScript::new([slow(&pieces, 60)])).await;
     let run = service.run(&json!({"input": "Count."})).await;
     let one = service.watch(&run, 0).await;
     let two = service.watch(&run, 0).await;
@@ -71,9 +71,9 @@ async fn three_watchers_see_the_same_and_one_may_leave_and_return() {
     let last = seen.last().unwrap().0;
     let back = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        service.watch(&run, last).await.rest().await
+        service.watch(&run, last).await.read_rest().await
     };
-    let (one, two, rest) = tokio::join!(one.rest(), two.rest(), back);
+    let (one, two, rest) = tokio::join!(one.read_rest(), two.read_rest(), back);
     seen.extend(rest);
     assert_eq!(one, two);
     assert_eq!(one, seen);
@@ -88,13 +88,16 @@ async fn three_watchers_see_the_same_and_one_may_leave_and_return() {
     assert_eq!(service.events(&run, 0).await, one);
     let path = format!("/v1/runs/{run}/events?after=2");
     let late = service.request(Method::GET, &path).send().await.unwrap();
-    assert_eq!(Watcher::of(late).rest().await, one[2..]);
+    assert_eq!(EventReader::new(late).read_rest().await, one[2..]);
 }
 
 #[tokio::test]
 async fn a_stopped_run_ends_its_tool_at_once() {
-    let script = Script::new([Answer::call("terminal", &json!({"command": "sleep 60"}))]);
-    let service = Service::start(script).await;
+    let script = ModelScript::new([ScriptedAnswer::call(
+        "terminal",
+        &json!({"command": "sleep 60"}),
+    )]);
+    let service = ApiFixture::start(script).await;
     let run = service.run(&json!({"input": "Wait."})).await;
     let mut watcher = service.watch(&run, 0).await;
     while watcher.next().await.unwrap().1["event"] != "tool.started" {}
@@ -104,7 +107,7 @@ async fn a_stopped_run_ends_its_tool_at_once() {
         .await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(body, json!({"run_id": run, "status": "stopping"}));
-    let rest = watcher.rest().await;
+    let rest = watcher.read_rest().await;
     // A loaded machine is given more than the second it should take.
     assert!(
         began.elapsed() < Duration::from_secs(10),
@@ -125,19 +128,19 @@ async fn a_stopped_run_ends_its_tool_at_once() {
 
 #[tokio::test]
 async fn a_session_goes_on_by_its_id_or_by_an_earlier_run() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let first = service
         .run(&json!({"input": "one", "session_id": "mine"}))
         .await;
-    assert_eq!(service.ended(&first).await["session_id"], "mine");
+    assert_eq!(service.wait_for_end(&first).await["session_id"], "mine");
     let second = service
         .run(&json!({"input": "two", "session_id": "mine"}))
         .await;
-    service.ended(&second).await;
+    service.wait_for_end(&second).await;
     let third = service
         .run(&json!({"input": "three", "previous_response_id": second}))
         .await;
-    assert_eq!(service.ended(&third).await["session_id"], "mine");
+    assert_eq!(service.wait_for_end(&third).await["session_id"], "mine");
     let said: Vec<Value> = service.last_messages()[1..]
         .iter()
         .map(|message| message["content"].clone())
@@ -153,11 +156,14 @@ async fn turns_of_a_session_follow_each_other_and_sessions_do_not_wait() {
         "until [ -e '{}' ]; do sleep 0.05; done; echo released",
         go.display()
     );
-    let script = Script::echo()
-        .rule("first", Answer::call("terminal", &json!({"command": wait})))
-        .rule("released", Answer::text("abcd"))
-        .rule("second", Answer::text("2"));
-    let service = Service::start(script).await;
+    let script = ModelScript::echo()
+        .rule(
+            "first",
+            ScriptedAnswer::call("terminal", &json!({"command": wait})),
+        )
+        .rule("released", ScriptedAnswer::text("abcd"))
+        .rule("second", ScriptedAnswer::text("2"));
+    let service = ApiFixture::start(script).await;
     let first = service
         .run(&json!({"input": "first", "session_id": "s"}))
         .await;
@@ -169,11 +175,11 @@ async fn turns_of_a_session_follow_each_other_and_sessions_do_not_wait() {
     let other = service
         .run(&json!({"input": "other", "session_id": "t"}))
         .await;
-    assert_eq!(service.ended(&other).await["output"], "other");
+    assert_eq!(service.wait_for_end(&other).await["output"], "other");
     let waits = service.get(&format!("/v1/runs/{second}")).await;
     assert_eq!(waits["status"], "queued");
     std::fs::write(go, "").unwrap();
-    assert_eq!(service.ended(&second).await["output"], "2");
+    assert_eq!(service.wait_for_end(&second).await["output"], "2");
     let messages = service.last_messages();
     let before = &messages[messages.len() - 2];
     assert_eq!(before["content"], "abcd");
@@ -181,7 +187,7 @@ async fn turns_of_a_session_follow_each_other_and_sessions_do_not_wait() {
 
 #[tokio::test]
 async fn instructions_and_what_was_said_before_reach_the_model() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let run = service
         .run(&json!({
             "input": [
@@ -195,7 +201,7 @@ async fn instructions_and_what_was_said_before_reach_the_model() {
             ],
         }))
         .await;
-    let ended = service.ended(&run).await;
+    let ended = service.wait_for_end(&run).await;
     assert_eq!(ended["output"], "now");
     let messages = service.last_messages();
     let system = messages[0]["content"].as_str().unwrap();
@@ -211,9 +217,9 @@ async fn instructions_and_what_was_said_before_reach_the_model() {
 
 #[tokio::test]
 async fn too_many_runs_are_refused_for_the_moment() {
-    let script = Script::echo().rule("slow", slow(&["a", "b", "c", "d"], 500));
+    let script = ModelScript::echo().rule("slow", slow(&["a", "b", "c", "d"], 500));
     let config = "api_server: {max_concurrent_runs: 2}";
-    let service = Service::start_with(script, config, Direction::Own).await;
+    let service = ApiFixture::start_with(script, config, ControlMode::Own).await;
     let one = service.run(&json!({"input": "slow 1"})).await;
     let two = service.run(&json!({"input": "slow 2"})).await;
     let request = service
@@ -223,57 +229,57 @@ async fn too_many_runs_are_refused_for_the_moment() {
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(response.headers().contains_key("Retry-After"));
     for run in [one, two] {
-        assert_eq!(service.ended(&run).await["output"], "abcd");
+        assert_eq!(service.wait_for_end(&run).await["output"], "abcd");
     }
     let three = service.run(&json!({"input": "three"})).await;
-    assert_eq!(service.ended(&three).await["output"], "three");
+    assert_eq!(service.wait_for_end(&three).await["output"], "three");
 }
 
 #[tokio::test]
 async fn the_same_key_is_the_same_run_and_another_body_a_conflict() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let post = |key: &str, input: &str| {
         let body = json!({"input": input}).to_string();
         let request = service.request(Method::POST, "/v1/runs").body(body);
         request.header("Idempotency-Key", key.to_owned())
     };
-    let (_, first) = answer(post("k", "hi")).await;
+    let (_, first) = send(post("k", "hi")).await;
     let again = post("k", "hi").send().await.unwrap();
     assert_eq!(again.status(), StatusCode::ACCEPTED);
     assert_eq!(again.headers()["Idempotent-Replay"], "true");
     let again: Value = serde_json::from_str(&again.text().await.unwrap()).unwrap();
     assert_eq!(again["run_id"], first["run_id"]);
-    let (status, body) = answer(post("k", "ho")).await;
+    let (status, body) = send(post("k", "ho")).await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert_eq!(body["error"]["code"], "idempotency_key_reused");
-    let (_, other) = answer(post("l", "hi")).await;
+    let (_, other) = send(post("l", "hi")).await;
     assert_ne!(other["run_id"], first["run_id"]);
-    let (status, _) = answer(post(&"k".repeat(129), "hi")).await;
+    let (status, _) = send(post(&"k".repeat(129), "hi")).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     for run in [&first, &other] {
-        service.ended(run["run_id"].as_str().unwrap()).await;
+        service.wait_for_end(run["run_id"].as_str().unwrap()).await;
     }
     assert_eq!(service.model.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn a_model_that_refuses_fails_the_run_and_nothing_else() {
-    let script = Script::echo().rule("bad", Answer::status(400, "I do not like it"));
-    let service = Service::start(script).await;
+    let script = ModelScript::echo().rule("bad", ScriptedAnswer::status(400, "I do not like it"));
+    let service = ApiFixture::start(script).await;
     let bad = service.run(&json!({"input": "bad"})).await;
     let good = service.run(&json!({"input": "good"})).await;
-    let shown = service.ended(&bad).await;
+    let shown = service.wait_for_end(&bad).await;
     assert_eq!(shown["status"], "failed");
     assert_eq!(shown["error"]["code"], "model_error");
     let message = shown["error"]["message"].as_str().unwrap();
     assert!(message.contains("I do not like it"), "{message}");
-    assert_eq!(service.ended(&good).await["status"], "completed");
+    assert_eq!(service.wait_for_end(&good).await["status"], "completed");
 }
 
 #[tokio::test]
 async fn a_run_without_any_sign_of_life_is_stopped() {
-    let stalled = Answer::text("begun").with(|reply| reply.ending = Ending::Stalled);
-    let service = Service::start(Script::new([stalled])).await;
+    let stalled = ScriptedAnswer::text("begun").with(|reply| reply.ending = ReplyEnding::Stalled);
+    let service = ApiFixture::start(ModelScript::new([stalled])).await;
     let config = service.home.path().join("config.yaml");
     let text = std::fs::read_to_string(&config).unwrap();
     let text = text.replace(
@@ -284,13 +290,13 @@ async fn a_run_without_any_sign_of_life_is_stopped() {
     let settings = Settings::load(service.gateway.home()).unwrap();
     service.gateway.reload(settings).await;
     let run = service.run(&json!({"input": "Hi"})).await;
-    let shown = service.ended(&run).await;
+    let shown = service.wait_for_end(&run).await;
     assert_eq!(shown["error"]["code"], "inactive", "{shown}");
 }
 
 #[tokio::test]
 async fn input_that_makes_no_sense_is_refused() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     for body in [
         json!({}),
         json!({"input": ""}),

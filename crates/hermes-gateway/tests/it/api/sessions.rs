@@ -4,12 +4,12 @@ use super::*;
 
 #[tokio::test]
 async fn sessions_are_listed_and_read_in_pages() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     for (session, text) in [("a", "one"), ("b", "two"), ("a", "three")] {
         let run = service
             .run(&json!({"input": text, "session_id": session}))
             .await;
-        service.ended(&run).await;
+        service.wait_for_end(&run).await;
     }
     let listed = service.get("/api/sessions").await;
     let ids: Vec<&Value> = listed["sessions"]
@@ -40,17 +40,17 @@ async fn sessions_are_listed_and_read_in_pages() {
     let path = format!("/api/sessions/a/messages?limit=2&before={}", last[0]["id"]);
     let earlier = service.get(&path).await;
     assert_eq!(earlier["messages"][1]["content"], "one");
-    let (status, _) = answer(service.request(Method::GET, "/api/sessions?limit=x")).await;
+    let (status, _) = send(service.request(Method::GET, "/api/sessions?limit=x")).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]
 async fn something_said_in_a_session_is_answered_there() {
-    let service = Service::start(Script::echo()).await;
+    let service = ApiFixture::start(ModelScript::echo()).await;
     let run = service
         .run(&json!({"input": "one", "session_id": "a"}))
         .await;
-    service.ended(&run).await;
+    service.wait_for_end(&run).await;
     let (status, said) = service
         .post("/api/sessions/a/chat", &json!({"message": "two"}))
         .await;
@@ -61,7 +61,9 @@ async fn something_said_in_a_session_is_answered_there() {
     );
     let request = service.request(Method::POST, "/api/sessions/a/chat/stream");
     let streamed = request.body(json!({"message": "three"}).to_string());
-    let events = Watcher::of(streamed.send().await.unwrap()).rest().await;
+    let events = EventReader::new(streamed.send().await.unwrap())
+        .read_rest()
+        .await;
     assert_eq!(
         names(&events),
         ["run.started", "message.delta", "run.completed"]

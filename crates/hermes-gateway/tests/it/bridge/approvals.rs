@@ -1,8 +1,8 @@
 //! Approvals: listed, decided, refused.
 
-use hermes_agent::approval::Decisions;
+use hermes_agent::approval::DecisionRegistry;
 use hermes_mcp::process::start_time;
-use hermes_store::runtime::{NewApproval, Outcome, RuntimeStore};
+use hermes_store::runtime::{ApprovalOutcome, NewApproval, RuntimeStore};
 
 use super::*;
 
@@ -18,28 +18,28 @@ fn question(name: &str) -> NewApproval {
         description: "deletes files".into(),
         pattern_keys: vec!["rm".into()],
         allow_permanent: true,
-        patience: Some(Duration::from_mins(5)),
+        timeout: Some(Duration::from_mins(5)),
         owner_pid: pid,
         owner_start: start_time(pid).and_then(|start| i64::try_from(start).ok()),
     }
 }
 
 /// Makes a request as a gateway does, and acts on the decision.
-async fn own(decisions: Decisions, runtime: RuntimeStore, name: &'static str) {
-    let waiting = decisions.wait_for(name, true).await;
-    let given = waiting.given().await;
+async fn answer_as_owner(decisions: DecisionRegistry, runtime: RuntimeStore, name: &'static str) {
+    let waiting = decisions.register_request(name, true).await;
+    let given = waiting.wait().await;
     runtime
         .answer_approval(name, given.answer, &given.by, None)
         .await
         .unwrap();
     runtime
-        .resolve_approval(name, Outcome::Answered(given.answer))
+        .resolve_approval(name, ApprovalOutcome::Answered(given.answer))
         .await
         .unwrap();
 }
 
 /// Waits until a process that asks can be reached.
-async fn reachable(place: &Place) {
+async fn wait_until_reachable(place: &BridgeFixture) {
     let is_there = || {
         std::fs::read_dir(place.home.run_dir()).is_ok_and(|entries| {
             entries.flatten().any(|entry| {
@@ -57,7 +57,7 @@ async fn reachable(place: &Place) {
 
 async fn respond(client: &Client, name: &str, decision: &str) -> Value {
     client
-        .ask(
+        .call_document(
             "permissions_respond",
             json!({"id": name, "decision": decision}),
         )
@@ -66,11 +66,13 @@ async fn respond(client: &Client, name: &str, decision: &str) -> Value {
 
 #[tokio::test]
 async fn an_open_question_is_listed_decided_and_logged() {
-    let place = Place::new();
+    let place = BridgeFixture::new();
     let client = place.client().await;
     let runtime = RuntimeStore::open(&place.home).await.unwrap();
     runtime.publish_approval(&question("ap_1")).await.unwrap();
-    let listed = client.ask("permissions_list_open", json!({})).await;
+    let listed = client
+        .call_document("permissions_list_open", json!({}))
+        .await;
     assert_eq!(listed["count"], 1);
     let open = &listed["approvals"][0];
     assert_eq!(
@@ -85,18 +87,20 @@ async fn an_open_question_is_listed_decided_and_logged() {
         assert!(open[time].as_str().unwrap().ends_with('Z'), "{open}");
     }
     let mut owner = JoinSet::new();
-    let decisions = Decisions::new(place.home.clone());
-    owner.spawn(own(decisions, runtime.clone(), "ap_1"));
-    reachable(&place).await;
+    let decisions = DecisionRegistry::new(place.home.clone());
+    owner.spawn(answer_as_owner(decisions, runtime.clone(), "ap_1"));
+    wait_until_reachable(&place).await;
     assert_eq!(
         respond(&client, "ap_1", "allow-always").await,
         json!({"resolved": true, "approval_id": "ap_1", "decision": "allow-always"})
     );
     assert_eq!(
-        client.ask("permissions_list_open", json!({})).await["count"],
+        client
+            .call_document("permissions_list_open", json!({}))
+            .await["count"],
         0
     );
-    let events = client.ask("events_poll", json!({})).await;
+    let events = client.call_document("events_poll", json!({})).await;
     let kinds: Vec<_> = events["events"]
         .as_array()
         .unwrap()
@@ -113,14 +117,14 @@ async fn an_open_question_is_listed_decided_and_logged() {
 
 #[tokio::test]
 async fn the_first_of_two_answers_counts() {
-    let place = Place::new();
+    let place = BridgeFixture::new();
     let (one, two) = (place.client().await, place.client().await);
     let runtime = RuntimeStore::open(&place.home).await.unwrap();
     runtime.publish_approval(&question("ap_2")).await.unwrap();
     let mut owner = JoinSet::new();
-    let decisions = Decisions::new(place.home.clone());
-    owner.spawn(own(decisions, runtime.clone(), "ap_2"));
-    reachable(&place).await;
+    let decisions = DecisionRegistry::new(place.home.clone());
+    owner.spawn(answer_as_owner(decisions, runtime.clone(), "ap_2"));
+    wait_until_reachable(&place).await;
     let (first, second) = tokio::join!(
         respond(&one, "ap_2", "allow-once"),
         respond(&two, "ap_2", "deny")
@@ -136,7 +140,7 @@ async fn the_first_of_two_answers_counts() {
 
 #[tokio::test]
 async fn an_answer_that_nobody_takes_leaves_the_question_open() {
-    let place = Place::new();
+    let place = BridgeFixture::new();
     let client = place.client().await;
     let runtime = RuntimeStore::open(&place.home).await.unwrap();
     runtime.publish_approval(&question("ap_3")).await.unwrap();
@@ -145,21 +149,23 @@ async fn an_answer_that_nobody_takes_leaves_the_question_open() {
         json!({"error": "Approval not acknowledged: ap_3"})
     );
     assert_eq!(
-        client.ask("permissions_list_open", json!({})).await["count"],
+        client
+            .call_document("permissions_list_open", json!({}))
+            .await["count"],
         1
     );
 }
 
 #[tokio::test]
-async fn what_can_not_be_decided_says_why() {
-    let place = Place::new();
+async fn what_cannot_be_decided_says_why() {
+    let place = BridgeFixture::new();
     let runtime = RuntimeStore::open(&place.home).await.unwrap();
     let once_only = NewApproval {
         allow_permanent: false,
         ..question("once_only")
     };
     let expired = NewApproval {
-        patience: Some(Duration::ZERO),
+        timeout: Some(Duration::ZERO),
         ..question("expired")
     };
     // A process that had the number of this one, long ago.
@@ -172,7 +178,9 @@ async fn what_can_not_be_decided_says_why() {
     }
     // What was asked before the bridge began is listed, too.
     let client = place.client().await;
-    let listed = client.ask("permissions_list_open", json!({})).await;
+    let listed = client
+        .call_document("permissions_list_open", json!({}))
+        .await;
     assert_eq!(listed["count"], 1, "{listed}");
     assert_eq!(listed["approvals"][0]["id"], "once_only");
     for (name, decision, error) in [

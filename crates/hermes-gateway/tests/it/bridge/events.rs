@@ -14,12 +14,12 @@ async fn what_is_said_after_the_beginning_is_polled_once() {
     let (place, store) = with_chat().await;
     store.append(&id(SESSION), &user("before")).await.unwrap();
     let client = place.client().await;
-    let nothing = client.ask("events_poll", json!({})).await;
+    let nothing = client.call_document("events_poll", json!({})).await;
     assert_eq!(nothing["events"], json!([]));
     assert_eq!(nothing["dropped"], 0);
     store.append(&id(SESSION), &user("deploy?")).await.unwrap();
     let polled = client
-        .ask(
+        .call_document(
             "events_poll",
             json!({"after_cursor": 0, "session_key": KEY}),
         )
@@ -31,7 +31,7 @@ async fn what_is_said_after_the_beginning_is_polled_once() {
     );
     assert_eq!(polled["next_cursor"], event["cursor"]);
     let again = client
-        .ask(
+        .call_document(
             "events_poll",
             json!({"after_cursor": polled["next_cursor"]}),
         )
@@ -39,7 +39,7 @@ async fn what_is_said_after_the_beginning_is_polled_once() {
     assert_eq!(again["events"], json!([]));
     assert_eq!(again["next_cursor"], polled["next_cursor"]);
     let other = client
-        .ask("events_poll", json!({"session_key": "other"}))
+        .call_document("events_poll", json!({"session_key": "other"}))
         .await;
     assert_eq!(other["events"], json!([]));
 }
@@ -48,13 +48,15 @@ async fn what_is_said_after_the_beginning_is_polled_once() {
 async fn a_wait_ends_with_the_event_or_in_time() {
     let (place, store) = with_chat().await;
     let client = place.client().await;
-    let timed_out = client.ask("events_wait", json!({"timeout_ms": 50})).await;
+    let timed_out = client
+        .call_document("events_wait", json!({"timeout_ms": 50}))
+        .await;
     assert_eq!(
         (&timed_out["event"], &timed_out["reason"]),
         (&Value::Null, &json!("timeout"))
     );
     assert_eq!(timed_out["dropped"], 0);
-    let wait = client.ask("events_wait", json!({"timeout_ms": 30_000}));
+    let wait = client.call_document("events_wait", json!({"timeout_ms": 30_000}));
     let say = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         store
@@ -64,10 +66,15 @@ async fn a_wait_ends_with_the_event_or_in_time() {
     };
     let (event, ()) = tokio::join!(wait, say);
     assert_eq!(event["event"]["content"], "done", "{event}");
-    let queued = client.ask("events_wait", json!({"timeout_ms": 0})).await;
+    let queued = client
+        .call_document("events_wait", json!({"timeout_ms": 0}))
+        .await;
     assert_eq!(queued["event"]["content"], "done");
     let after = json!({"timeout_ms": 0, "after_cursor": queued["event"]["cursor"]});
-    assert_eq!(client.ask("events_wait", after).await["event"], Value::Null);
+    assert_eq!(
+        client.call_document("events_wait", after).await["event"],
+        Value::Null
+    );
 }
 
 async fn begin_wait(client: &Client, options: PeerRequestOptions) -> RequestHandle<RoleClient> {
@@ -88,7 +95,7 @@ async fn fifty_waits_hold_nobody_up() {
             waits.push(begin_wait(&client, PeerRequestOptions::no_options()).await);
         }
         let began = Instant::now();
-        client.ask("conversations_list", json!({})).await;
+        client.call_document("conversations_list", json!({})).await;
         assert!(began.elapsed() < Duration::from_secs(5));
         drop(waits);
     }
@@ -104,7 +111,9 @@ async fn a_wait_too_many_is_refused_until_others_are_cancelled() {
             waits.push(begin_wait(&client, PeerRequestOptions::no_options()).await);
         }
         let one_more = async || {
-            let tried = client.ask("events_wait", json!({"timeout_ms": 0})).await;
+            let tried = client
+                .call_document("events_wait", json!({"timeout_ms": 0}))
+                .await;
             tried["error"].as_str().map(str::to_owned)
         };
         assert_eq!(
@@ -115,7 +124,7 @@ async fn a_wait_too_many_is_refused_until_others_are_cancelled() {
             wait.cancel(None).await.unwrap();
         }
         let freed = async { while one_more().await.is_some() {} };
-        tokio::time::timeout(PATIENCE, freed).await.unwrap();
+        tokio::time::timeout(TIMEOUT, freed).await.unwrap();
     }
 }
 
@@ -128,13 +137,13 @@ async fn a_long_wait_reports_progress_to_those_who_ask() {
     meta.set_progress_token(ProgressToken(NumberOrString::Number(7)));
     options.meta = Some(meta);
     let wait = begin_wait(&client, options).await;
-    let Told::Progress(progress) = client.next().await else {
+    let Notification::Progress(progress) = client.next().await else {
         panic!("something else was told");
     };
     assert!(progress.progress >= 10.0);
     assert_eq!(progress.total, Some(300.0));
     store.append(&id(SESSION), &user("x")).await.unwrap();
-    tokio::time::timeout(PATIENCE, wait.await_response())
+    tokio::time::timeout(TIMEOUT, wait.await_response())
         .await
         .unwrap()
         .unwrap();
@@ -147,19 +156,19 @@ async fn two_bridges_share_their_cursors() {
     for text in ["a", "b", "c"] {
         store.append(&id(SESSION), &user(text)).await.unwrap();
     }
-    let first = one.ask("events_poll", json!({})).await;
-    let second = two.ask("events_poll", json!({})).await;
+    let first = one.call_document("events_poll", json!({})).await;
+    let second = two.call_document("events_poll", json!({})).await;
     assert_eq!(first["events"].as_array().unwrap().len(), 3);
     assert_eq!(first["events"], second["events"]);
     // A third that comes later resumes where the first stopped.
     let cursor = first["events"][0]["cursor"].clone();
     let third = place.client().await;
     let rest = third
-        .ask("events_poll", json!({"after_cursor": cursor}))
+        .call_document("events_poll", json!({"after_cursor": cursor}))
         .await;
     assert_eq!(rest["events"].as_array().unwrap().len(), 2);
     assert_eq!(
-        third.ask("events_poll", json!({})).await["events"],
+        third.call_document("events_poll", json!({})).await["events"],
         json!([])
     );
 }

@@ -3,7 +3,7 @@
 use hermes_config::Secret;
 use hermes_mcp::serve::{
     Principal,
-    http::{self, HttpOptions},
+    http::{self, HttpServeOptions},
 };
 use rmcp::transport::{
     StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
@@ -12,25 +12,29 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-struct Site {
+struct HttpBridge {
     url: String,
     stop: CancellationToken,
     _server: JoinSet<()>,
 }
 
-impl Drop for Site {
+impl Drop for HttpBridge {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl Site {
+impl HttpBridge {
     async fn new(bridge: Bridge) -> Self {
         bridge.open_log().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        let router = http::router(move || bridge.connection(), HttpOptions::default(), &stop);
+        let router = http::router(
+            move || bridge.new_connection(),
+            HttpServeOptions::default(),
+            &stop,
+        );
         let router = http::with_bearer(router, &Secret::new("t".to_owned()), Principal::new("me"));
         let mut server = JoinSet::new();
         let end = stop.clone();
@@ -49,19 +53,19 @@ impl Site {
         let (sender, told) = mpsc::unbounded_channel();
         let listener = Listener {
             name: "test",
-            told: sender,
+            notifications: sender,
         };
         let running = listener.serve_with_lifecycle(transport, era).await.unwrap();
         Client {
             running,
-            told,
+            notifications: told,
             _server: JoinSet::new(),
         }
     }
 }
 
 async fn polled(client: &Client) -> Vec<String> {
-    let page = client.ask("events_poll", json!({})).await;
+    let page = client.call_document("events_poll", json!({})).await;
     let events = page["events"].as_array().unwrap().iter();
     events
         .map(|event| event["content"].as_str().unwrap().to_owned())
@@ -71,7 +75,7 @@ async fn polled(client: &Client) -> Vec<String> {
 #[tokio::test]
 async fn events_begin_with_the_session_or_with_the_process() {
     let (place, store) = with_chat().await;
-    let site = Site::new(place.bridge(BridgeOptions::default())).await;
+    let site = HttpBridge::new(place.bridge(BridgeOptions::default())).await;
     let early = site.client(ClientLifecycleMode::Initialize).await;
     store.append(&id(SESSION), &user("one")).await.unwrap();
     assert_eq!(polled(&early).await, ["one"]);
@@ -86,11 +90,11 @@ async fn events_begin_with_the_session_or_with_the_process() {
 #[tokio::test]
 async fn a_wait_ends_with_an_event_in_both_eras() {
     let (place, store) = with_chat().await;
-    let site = Site::new(place.bridge(BridgeOptions::default())).await;
+    let site = HttpBridge::new(place.bridge(BridgeOptions::default())).await;
     for era in [ClientLifecycleMode::Initialize, stateless()] {
         let client = site.client(era).await;
-        let last = client.ask("events_poll", json!({})).await["last_cursor"].clone();
-        let wait = client.ask(
+        let last = client.call_document("events_poll", json!({})).await["last_cursor"].clone();
+        let wait = client.call_document(
             "events_wait",
             json!({"after_cursor": last, "timeout_ms": 30_000}),
         );
@@ -106,13 +110,13 @@ async fn a_wait_ends_with_an_event_in_both_eras() {
 #[tokio::test]
 async fn a_watched_conversation_is_told_of_over_http() {
     let (place, store) = with_chat().await;
-    let site = Site::new(place.bridge(BridgeOptions::default())).await;
+    let site = HttpBridge::new(place.bridge(BridgeOptions::default())).await;
     let mut client = site.client(ClientLifecycleMode::Initialize).await;
     let watch = rmcp::model::SubscribeRequestParams::new("hermes://conversations");
     #[allow(deprecated, reason = "the method of the older revisions")]
     client.running.subscribe(watch).await.unwrap();
     store.append(&id(SESSION), &user("hello")).await.unwrap();
-    let Told::Updated(uri) = client.next().await else {
+    let Notification::Updated(uri) = client.next().await else {
         panic!("something else was told");
     };
     assert_eq!(uri, "hermes://conversations");

@@ -10,15 +10,15 @@ use std::{
 use hermes_config::Home;
 use hermes_gateway::bridge::events::{Cursor, EventFeed, EventLimits};
 
-use super::{KEY, PATIENCE, all, chat, feed, texts, user, with_chat};
+use super::{KEY, TIMEOUT, all, chat, feed, texts, user, with_chat};
 
-pub(super) struct Writer {
+pub(super) struct PythonWriter {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-impl Writer {
+impl PythonWriter {
     pub(super) fn start(home: &Home, mode: &str) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/events/writer.py");
         let mut child = Command::new("python3")
@@ -45,7 +45,7 @@ impl Writer {
     }
 
     /// Writes a message. Tells when that was done.
-    pub(super) fn say(&mut self, text: &str) -> f64 {
+    pub(super) fn write_message(&mut self, text: &str) -> f64 {
         writeln!(self.input, "{text}").unwrap();
         self.line().parse().unwrap()
     }
@@ -59,13 +59,13 @@ impl Writer {
 async fn another_process_is_heard(mode: &str) {
     let (_directory, home, store, _) = with_chat().await;
     store.close().await;
-    let mut writer = Writer::start(&home, mode);
+    let mut writer = PythonWriter::start(&home, mode);
     let feed = feed(&home).await;
     for number in 0..5_u64 {
-        let waiting = tokio::time::timeout(PATIENCE, feed.wait(Cursor(number), Some(KEY)));
+        let waiting = tokio::time::timeout(TIMEOUT, feed.wait(Cursor(number), Some(KEY)));
         let speech = tokio::task::spawn_blocking(move || {
             std::thread::sleep(Duration::from_millis(20));
-            writer.say(&format!("message {number}"));
+            writer.write_message(&format!("message {number}"));
             writer
         });
         let (page, back) = tokio::join!(waiting, speech);
@@ -178,7 +178,7 @@ async fn many_who_wait_are_all_woken_by_one_message() {
     store.append(&other, &user("not for all")).await.unwrap();
     store.append(&session, &user("for all")).await.unwrap();
     for _ in 0..200 {
-        let page = tokio::time::timeout(PATIENCE, waiting.join_next());
+        let page = tokio::time::timeout(TIMEOUT, waiting.join_next());
         let page = page.await.unwrap().unwrap().unwrap();
         assert_eq!(texts(&page.events), ["for all"]);
     }

@@ -3,11 +3,11 @@
 use hermes_testkit::platform::PlatformFault;
 use serde_json::json;
 
-use super::{Place, TOKEN};
+use super::{SendFixture, TOKEN};
 
 #[tokio::test]
 async fn the_channel_is_looked_at_and_then_posted_to() {
-    let place = Place::discord();
+    let place = SendFixture::discord();
     assert_eq!(
         place.send("discord:42", "**hi**").await,
         json!({"success": true, "platform": "discord", "chat_id": "42", "message_id": "101"})
@@ -20,7 +20,7 @@ async fn the_channel_is_looked_at_and_then_posted_to() {
 
 #[tokio::test]
 async fn a_thread_is_posted_to_by_its_own_id() {
-    let place = Place::discord();
+    let place = SendFixture::discord();
     let sent = place.send("discord:42:43", "hi").await;
     assert_eq!(
         (&sent["chat_id"], &sent["thread_id"]),
@@ -31,7 +31,7 @@ async fn a_thread_is_posted_to_by_its_own_id() {
 
 #[tokio::test]
 async fn in_a_forum_the_first_line_names_a_new_thread() {
-    let place = Place::discord();
+    let place = SendFixture::discord();
     let title = "x".repeat(120);
     let text = format!("## {title}\n{}", "word ".repeat(500));
     let sent = place.send("discord:150", &text).await;
@@ -53,7 +53,7 @@ async fn in_a_forum_the_first_line_names_a_new_thread() {
 
 #[tokio::test]
 async fn parts_are_within_the_limit_and_in_order() {
-    let place = Place::discord();
+    let place = SendFixture::discord();
     let words: Vec<String> = (0..1000).map(|number| format!("{number:04}")).collect();
     let text = words.join(" ");
     place.send("discord:42", &text).await;
@@ -72,7 +72,7 @@ async fn parts_are_within_the_limit_and_in_order() {
 
 #[tokio::test]
 async fn a_refusal_is_in_discords_words() {
-    let place = Place::discord();
+    let place = SendFixture::discord();
     let unknown = json!({"message": "Unknown Channel", "code": 10003});
     place
         .server
@@ -85,7 +85,7 @@ async fn a_refusal_is_in_discords_words() {
 
 #[tokio::test]
 async fn a_proxy_of_its_own_is_used_for_another_machine() {
-    let mut place = Place::discord();
+    let mut place = SendFixture::discord();
     place
         .home
         .write_config("discord: {extra: {allow_http: true}}\n");

@@ -3,7 +3,7 @@
 use hermes_gateway::send::MediaPolicy;
 use serde_json::json;
 
-use super::Place;
+use super::SendFixture;
 
 /// A file, and the message that sends it.
 fn picture() -> (tempfile::TempDir, String) {
@@ -16,7 +16,7 @@ fn picture() -> (tempfile::TempDir, String) {
 
 #[tokio::test]
 async fn where_media_is_literal_it_is_text() {
-    let place = Place::discord();
+    let place = SendFixture::discord();
     let (_directory, message) = picture();
     let message = format!("{message} [[as_document]]");
     let sender = place.sender();
@@ -29,7 +29,7 @@ async fn where_media_is_literal_it_is_text() {
 
 #[tokio::test]
 async fn telegram_shows_a_picture_with_its_caption() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let (_directory, message) = picture();
     place.send("telegram:-100:7", &message).await;
     let requests = place.server.requests();
@@ -59,7 +59,7 @@ async fn telegram_shows_a_picture_with_its_caption() {
 
 #[tokio::test]
 async fn a_caption_that_is_too_long_is_a_message_of_its_own() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let (_directory, message) = picture();
     place
         .send("telegram:5", &format!("{} {message}", "word ".repeat(300)))
@@ -70,7 +70,7 @@ async fn a_caption_that_is_too_long_is_a_message_of_its_own() {
 
 #[tokio::test]
 async fn several_files_follow_the_text() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let directory = tempfile::tempdir().unwrap();
     let tags = ["a.ogg", "b.mp3", "c.mp4", "d.csv"].map(|name| {
         let path = directory.path().join(name);
@@ -95,7 +95,7 @@ async fn several_files_follow_the_text() {
 
 #[tokio::test]
 async fn discord_gets_the_file_beside_the_message() {
-    let place = Place::discord();
+    let place = SendFixture::discord();
     let (_directory, message) = picture();
     place.send("discord:42", &message).await;
     let request = place.server.requests().pop().unwrap();
@@ -121,7 +121,7 @@ async fn discord_gets_the_file_beside_the_message() {
 
 #[tokio::test]
 async fn slack_gets_it_in_three_steps_and_the_token_in_two() {
-    let place = Place::slack();
+    let place = SendFixture::slack();
     let (_directory, message) = picture();
     let sent = place.send("slack:C12345678:17.5", &message).await;
     assert_eq!(sent["message_id"], "F101");
@@ -153,7 +153,7 @@ async fn slack_gets_it_in_three_steps_and_the_token_in_two() {
 
 #[tokio::test]
 async fn a_file_that_may_not_be_sent_is_a_warning_and_the_text_goes() {
-    let mut place = Place::telegram();
+    let mut place = SendFixture::telegram();
     let user = tempfile::tempdir().unwrap();
     place.set("HOME", user.path().to_str().unwrap());
     std::fs::create_dir(user.path().join(".ssh")).unwrap();
@@ -179,7 +179,7 @@ async fn a_file_that_may_not_be_sent_is_a_warning_and_the_text_goes() {
 
 #[tokio::test]
 async fn a_directory_can_be_allowed() {
-    let mut place = Place::telegram();
+    let mut place = SendFixture::telegram();
     let user = tempfile::tempdir().unwrap();
     place.set("HOME", user.path().to_str().unwrap());
     std::fs::create_dir_all(user.path().join(".config/out")).unwrap();

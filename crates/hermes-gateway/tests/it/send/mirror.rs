@@ -1,13 +1,13 @@
 //! What was sent shows in the conversation it was sent to.
 
-use hermes_store::{Access, KeyPolicy, NewSession, Origin, Role, SessionId, Store};
+use hermes_store::{Access, NewSession, Origin, Role, SessionId, SessionKeyPolicy, Store};
 use serde_json::json;
 
-use super::Place;
+use super::SendFixture;
 
 /// An open session of a chat, in the store of the home.
-pub(super) async fn session(
-    place: &Place,
+pub(super) async fn add_session(
+    place: &SendFixture,
     name: &str,
     platform: &str,
     chat: &str,
@@ -26,14 +26,14 @@ pub(super) async fn session(
         ..Origin::default()
     };
     let mut session = NewSession::new(id.clone(), platform);
-    session.session_key = Some(origin.session_key(&KeyPolicy::default()));
+    session.session_key = Some(origin.session_key(&SessionKeyPolicy::default()));
     session.origin = Some(origin);
     store.create_session(&session).await.unwrap();
     store.close().await;
     id
 }
 
-async fn said(place: &Place, id: &SessionId) -> Vec<(Role, String)> {
+async fn stored_messages(place: &SendFixture, id: &SessionId) -> Vec<(Role, String)> {
     let store = Store::open(&place.home(), Access::ReadOnly).await.unwrap();
     let messages = store.active_messages(id).await.unwrap();
     store.close().await;
@@ -46,22 +46,22 @@ async fn said(place: &Place, id: &SessionId) -> Vec<(Role, String)> {
 
 #[tokio::test]
 async fn a_message_is_added_to_the_session_of_its_chat_and_thread() {
-    let place = Place::telegram();
-    let chat = session(&place, "chat", "telegram", "5", None, Some("u1")).await;
-    let topic = session(&place, "topic", "telegram", "5", Some("7"), Some("u1")).await;
-    let other = session(&place, "other", "slack", "5", None, Some("u1")).await;
+    let place = SendFixture::telegram();
+    let chat = add_session(&place, "chat", "telegram", "5", None, Some("u1")).await;
+    let topic = add_session(&place, "topic", "telegram", "5", Some("7"), Some("u1")).await;
+    let other = add_session(&place, "other", "slack", "5", None, Some("u1")).await;
     let sent = place.send("telegram:5", "to the chat").await;
     assert_eq!(sent["mirrored"], true);
     place.send("telegram:5:7", "to the **topic**").await;
     assert_eq!(
-        said(&place, &chat).await,
+        stored_messages(&place, &chat).await,
         [(Role::Assistant, "to the chat".into())]
     );
     assert_eq!(
-        said(&place, &topic).await,
+        stored_messages(&place, &topic).await,
         [(Role::Assistant, "to the **topic**".into())]
     );
-    assert_eq!(said(&place, &other).await, []);
+    assert_eq!(stored_messages(&place, &other).await, []);
     let sent = place
         .send("telegram:6", "to a chat without a session")
         .await;
@@ -70,36 +70,36 @@ async fn a_message_is_added_to_the_session_of_its_chat_and_thread() {
 
 #[tokio::test]
 async fn the_session_of_one_of_several_users_is_not_guessed() {
-    let place = Place::telegram();
-    let one = session(&place, "one", "telegram", "5", None, Some("u1")).await;
-    session(&place, "two", "telegram", "5", None, Some("u2")).await;
+    let place = SendFixture::telegram();
+    let one = add_session(&place, "one", "telegram", "5", None, Some("u1")).await;
+    add_session(&place, "two", "telegram", "5", None, Some("u2")).await;
     let sent = place.send("telegram:5", "hi").await;
     assert_eq!(sent["mirrored"], json!(null));
-    assert_eq!(said(&place, &one).await, []);
+    assert_eq!(stored_messages(&place, &one).await, []);
 }
 
 #[tokio::test]
 async fn a_chat_given_by_name_is_known_by_its_number() {
-    let place = Place::telegram();
-    let id = session(&place, "named", "telegram", "-100777", None, None).await;
+    let place = SendFixture::telegram();
+    let id = add_session(&place, "named", "telegram", "-100777", None, None).await;
     let sent = place.send("telegram:@some_channel", "hi").await;
     assert_eq!(sent["mirrored"], true);
-    assert_eq!(said(&place, &id).await.len(), 1);
+    assert_eq!(stored_messages(&place, &id).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_thread_of_discord_is_a_chat_of_its_own() {
-    let place = Place::discord();
-    let id = session(&place, "thread", "discord", "43", Some("43"), None).await;
+    let place = SendFixture::discord();
+    let id = add_session(&place, "thread", "discord", "43", Some("43"), None).await;
     let sent = place.send("discord:42:43", "hi").await;
     assert_eq!(sent["mirrored"], true);
-    assert_eq!(said(&place, &id).await.len(), 1);
+    assert_eq!(stored_messages(&place, &id).await.len(), 1);
 }
 
 #[tokio::test]
 async fn files_stand_in_it_as_they_would_in_an_answer() {
-    let place = Place::telegram();
-    let id = session(&place, "chat", "telegram", "5", None, None).await;
+    let place = SendFixture::telegram();
+    let id = add_session(&place, "chat", "telegram", "5", None, None).await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap().join("a.png");
     std::fs::write(&path, "x").unwrap();
@@ -108,14 +108,14 @@ async fn files_stand_in_it_as_they_would_in_an_answer() {
         .send("telegram:5", &format!("Look {tag} MEDIA:/no/such.png"))
         .await;
     assert_eq!(
-        said(&place, &id).await,
+        stored_messages(&place, &id).await,
         [(Role::Assistant, format!("Look\n{tag}"))]
     );
 }
 
 #[tokio::test]
 async fn a_store_that_is_not_there_or_damaged_stops_nothing() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     place.send("telegram:5", "hi").await;
     assert!(!place.home.path().join("state.db").exists());
     place.home.write(

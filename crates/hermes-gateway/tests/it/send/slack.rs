@@ -3,11 +3,11 @@
 use hermes_testkit::platform::PlatformFault;
 use serde_json::json;
 
-use super::{Place, TOKEN};
+use super::{SendFixture, TOKEN};
 
 #[tokio::test]
 async fn a_message_is_posted_with_slacks_markup() {
-    let place = Place::slack();
+    let place = SendFixture::slack();
     assert_eq!(
         place.send("slack:C12345678", "**a** & b").await,
         json!({
@@ -27,7 +27,7 @@ async fn a_message_is_posted_with_slacks_markup() {
 
 #[tokio::test]
 async fn a_thread_is_named_in_every_part() {
-    let place = Place::slack();
+    let place = SendFixture::slack();
     let sent = place
         .send("slack:C12345678:17.5", &"word ".repeat(10_000))
         .await;
@@ -37,7 +37,7 @@ async fn a_thread_is_named_in_every_part() {
 
 #[tokio::test]
 async fn a_person_is_written_to_in_their_conversation() {
-    let place = Place::slack();
+    let place = SendFixture::slack();
     let sent = place.send("slack:U12345678", "hi").await;
     assert_eq!(sent["chat_id"], "D12345678");
     assert_eq!(place.paths(), ["/conversations.open", "/chat.postMessage"]);
@@ -54,7 +54,7 @@ async fn a_person_is_written_to_in_their_conversation() {
 
 #[tokio::test]
 async fn a_refusal_is_in_slacks_word() {
-    let mut place = Place::slack();
+    let mut place = SendFixture::slack();
     place.server.fail(
         "chat.postMessage",
         PlatformFault::NotOk("not_in_channel".into()),

@@ -3,11 +3,11 @@
 use hermes_testkit::platform::PlatformFault;
 use serde_json::json;
 
-use super::Place;
+use super::SendFixture;
 
 #[tokio::test]
 async fn a_message_is_sent_with_its_markup() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     assert_eq!(
         place
             .send("telegram:5", "**Done.** See [log](https://x.y)")
@@ -27,7 +27,7 @@ async fn a_message_is_sent_with_its_markup() {
 
 #[tokio::test]
 async fn bot_in_the_address_is_not_doubled() {
-    let mut place = Place::telegram();
+    let mut place = SendFixture::telegram();
     for ending in ["", "/", "/bot"] {
         let address = format!("{}{ending}", place.server.base_url());
         place.set("TELEGRAM_BASE_URL", &address);
@@ -38,7 +38,7 @@ async fn bot_in_the_address_is_not_doubled() {
 
 #[tokio::test]
 async fn topics_are_named_and_the_general_one_is_not() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let sent = place.send("telegram:-100:7", "hi").await;
     assert_eq!(sent["thread_id"], "7");
     place.send("telegram:-100:1", "hi").await;
@@ -49,7 +49,7 @@ async fn topics_are_named_and_the_general_one_is_not() {
 
 #[tokio::test]
 async fn a_topic_that_is_gone_is_left_out_and_that_is_said() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let gone = json!({"ok": false, "description": "Bad Request: message thread not found"});
     place
         .server
@@ -68,15 +68,15 @@ async fn a_topic_that_is_gone_is_left_out_and_that_is_said() {
 
 #[tokio::test]
 async fn a_chat_may_be_given_by_its_name() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let sent = place.send("telegram:@some_channel", "hi").await;
     assert_eq!(sent["chat_id"], "@some_channel");
     assert_eq!(place.fields("chat_id"), ["@some_channel"]);
 }
 
 #[tokio::test]
-async fn what_can_not_be_parsed_is_sent_plain() {
-    let place = Place::telegram();
+async fn what_cannot_be_parsed_is_sent_plain() {
+    let place = SendFixture::telegram();
     let wrong = json!({"ok": false, "description": "Bad Request: can't parse entities: oops"});
     place
         .server
@@ -88,7 +88,7 @@ async fn what_can_not_be_parsed_is_sent_plain() {
 
 #[tokio::test]
 async fn a_long_message_arrives_in_parts_and_in_order() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let line = "A line. With (signs) that are escaped!\n";
     let text = format!(
         "{}```rust\n{}```\n",
@@ -111,7 +111,7 @@ async fn a_long_message_arrives_in_parts_and_in_order() {
 
 #[tokio::test]
 async fn the_first_error_stops_and_says_how_much_went_out() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let blocked = json!({"ok": false, "description": "Forbidden: bot was blocked by the user"});
     let fault = PlatformFault::Status(403, blocked);
     place.server.fail_after("sendMessage", 2, fault);
@@ -133,7 +133,7 @@ async fn the_first_error_stops_and_says_how_much_went_out() {
 
 #[tokio::test]
 async fn a_token_of_the_wrong_form_is_hinted_at() {
-    let place = Place::telegram();
+    let place = SendFixture::telegram();
     let unknown = json!({"ok": false, "error_code": 404, "description": "Not Found"});
     place
         .server

@@ -18,8 +18,8 @@ use rustix::{
 };
 
 use crate::files::{
-    beneath::{DIRECTORY, Links, open_beneath},
-    path::TEMPORARY,
+    beneath::{DIRECTORY_FLAGS, SymlinkPolicy, open_beneath},
+    path::TEMP_PREFIX,
 };
 
 pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -27,16 +27,16 @@ const DIRECTORY_MODE: Mode = Mode::RWXU;
 
 /// A temporary file, removed on drop unless it was persisted.
 #[derive(Debug)]
-pub(crate) struct Draft<'a> {
+pub(crate) struct TempFile<'a> {
     directory: BorrowedFd<'a>,
     name: String,
     pub(crate) file: File,
-    is_placed: bool,
+    is_persisted: bool,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> TempFile<'a> {
     pub(crate) fn create(directory: BorrowedFd<'a>) -> io::Result<Self> {
-        let name = format!("{TEMPORARY}{}", random_name()?);
+        let name = format!("{TEMP_PREFIX}{}", random_name()?);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(directory, name.as_str(), flags, FILE_MODE)?;
@@ -44,24 +44,24 @@ impl<'a> Draft<'a> {
             directory,
             name,
             file: File::from(file),
-            is_placed: false,
+            is_persisted: false,
         })
     }
 
     /// Renames it to its target and syncs it to disk.
-    pub(crate) fn place(mut self, name: &str) -> io::Result<Stat> {
-        set_unique_time(&self.file)?;
+    pub(crate) fn persist(mut self, name: &str) -> io::Result<Stat> {
+        set_unique_mtime(&self.file)?;
         fsync(&self.file)?;
         renameat(self.directory, self.name.as_str(), self.directory, name)?;
-        self.is_placed = true;
+        self.is_persisted = true;
         fsync(self.directory)?;
         Ok(fstat(&self.file)?)
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for TempFile<'_> {
     fn drop(&mut self) {
-        if !self.is_placed {
+        if !self.is_persisted {
             // If this fails too, the next count removes it.
             let _ = unlinkat(self.directory, self.name.as_str(), AtFlags::empty());
         }
@@ -84,13 +84,19 @@ pub(crate) fn make_directories(
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
         }
-        directory = open_beneath(&directory, name, DIRECTORY, Mode::empty(), Links::Refuse)?;
+        directory = open_beneath(
+            &directory,
+            name,
+            DIRECTORY_FLAGS,
+            Mode::empty(),
+            SymlinkPolicy::Refuse,
+        )?;
     }
     Ok(directory)
 }
 
 /// Sets a modification time that no other write of this process gets, because versions are told apart by it.
-pub(crate) fn set_unique_time(file: &File) -> io::Result<()> {
+pub(crate) fn set_unique_mtime(file: &File) -> io::Result<()> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

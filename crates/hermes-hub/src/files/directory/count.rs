@@ -13,15 +13,15 @@ use rustix::{
     io::Errno,
 };
 
-use super::Share;
+use super::SharedDirectory;
 use crate::{
     Problem,
-    files::{EntryType, SharePath, Tree, Used, beneath::Links, faults, tree},
+    files::{EntryType, SharePath, Tree, TreeUsage, beneath::SymlinkPolicy, problems, tree},
 };
 
-impl Share {
+impl SharedDirectory {
     /// The usage, counted if it never was.
-    pub(super) fn used(&self) -> Result<Used, Problem> {
+    pub(super) fn usage(&self) -> Result<TreeUsage, Problem> {
         match self.quota.used() {
             Some(used) => Ok(used),
             None => self.recount(),
@@ -29,44 +29,47 @@ impl Share {
     }
 
     pub(super) fn ensure_counted(&self) -> Result<(), Problem> {
-        self.used().map(|_| ())
+        self.usage().map(|_| ())
     }
 
     /// Counts under the exclusive lock.
-    pub(super) fn recount(&self) -> Result<Used, Problem> {
+    pub(super) fn recount(&self) -> Result<TreeUsage, Problem> {
         let _structure = self
-            .structure
+            .tree_lock
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let root = SharePath::root();
         let used = self
             .tree
-            .directory(&root, Links::Refuse)
-            .and_then(|root| count(root, Leftovers::Remove))
-            .map_err(|error| faults::problem(error, &root))?;
+            .open_dir(&root, SymlinkPolicy::Refuse)
+            .and_then(|root| count_tree(root, StaleTempFiles::Remove))
+            .map_err(|error| problems::problem_from_errno(error, &root))?;
         self.quota.set_used(used);
         Ok(used)
     }
 }
 
-impl Share {
-    pub(super) fn clear_drafts(&self, path: &SharePath) -> Result<(), Problem> {
+impl SharedDirectory {
+    pub(super) fn remove_temp_files(&self, path: &SharePath) -> Result<(), Problem> {
         let _structure = self
-            .structure
+            .tree_lock
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let cleared = match self.tree.directory(path, Links::Refuse) {
+        let cleared = match self.tree.open_dir(path, SymlinkPolicy::Refuse) {
             // It was never created, or has been removed.
             Err(Errno::NOENT) => Ok(()),
-            opened => opened.and_then(|directory| clear(directory.as_fd(), None)),
+            opened => opened.and_then(|directory| remove_temp_files(directory.as_fd(), None)),
         };
-        cleared.map_err(|error| faults::problem(error, path))
+        cleared.map_err(|error| problems::problem_from_errno(error, path))
     }
 }
 
 /// Removes the temporary files in a directory, or those last written before a moment.
-pub(crate) fn clear(directory: BorrowedFd<'_>, before: Option<SystemTime>) -> Result<(), Errno> {
-    let (_, found) = tree::names(Dir::read_from(directory)?)?;
+pub(crate) fn remove_temp_files(
+    directory: BorrowedFd<'_>,
+    before: Option<SystemTime>,
+) -> Result<(), Errno> {
+    let (_, found) = tree::read_entries(Dir::read_from(directory)?)?;
     for name in found {
         let is_draft = name.is_temporary() && name.kind == Some(EntryType::File);
         if is_draft && before.is_none_or(|before| is_older(directory, &name.name, before)) {
@@ -85,28 +88,31 @@ fn is_older(directory: BorrowedFd<'_>, name: &CStr, than: SystemTime) -> bool {
 }
 
 /// Removes all temporary files below a directory, at any depth.
-pub(crate) fn clear_below(directory: OwnedFd) -> Result<(), Errno> {
-    count(directory, Leftovers::Remove).map(drop)
+pub(crate) fn remove_temp_files_below(directory: OwnedFd) -> Result<(), Errno> {
+    count_tree(directory, StaleTempFiles::Remove).map(drop)
 }
 
 /// How temporary files of interrupted writes are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leftovers {
+pub(super) enum StaleTempFiles {
     Remove,
     /// Counted like any other file: their writer may still be running.
     Count,
 }
 
 /// The usage of a directory in which an agent may be working. Links are counted, not followed.
-pub(crate) fn measure(path: &Path) -> Result<Used, Errno> {
-    count(Tree::open(path)?.into_root(), Leftovers::Count)
+pub(crate) fn measure_directory(path: &Path) -> Result<TreeUsage, Errno> {
+    count_tree(Tree::open(path)?.into_root(), StaleTempFiles::Count)
 }
 
 /// Counts everything below a directory, at any depth and under any name.
-pub(super) fn count(directory: OwnedFd, leftovers: Leftovers) -> Result<Used, Errno> {
-    let mut used = Used::default();
+pub(super) fn count_tree(
+    directory: OwnedFd,
+    leftovers: StaleTempFiles,
+) -> Result<TreeUsage, Errno> {
+    let mut used = TreeUsage::default();
     // Only the directories along one path stay open, so that a wide tree needs few descriptors.
-    let mut levels = vec![tree::names(Dir::new(directory)?)?];
+    let mut levels = vec![tree::read_entries(Dir::new(directory)?)?];
     while let Some((directory, names)) = levels.last_mut() {
         let Some(name) = names.pop() else {
             levels.pop();
@@ -114,7 +120,7 @@ pub(super) fn count(directory: OwnedFd, leftovers: Leftovers) -> Result<Used, Er
         };
         let descriptor = directory.fd()?;
         let is_leftover = name.is_temporary() && name.kind == Some(EntryType::File);
-        if is_leftover && leftovers == Leftovers::Remove {
+        if is_leftover && leftovers == StaleTempFiles::Remove {
             let _ = unlinkat(descriptor, name.name.as_c_str(), AtFlags::empty());
             continue;
         }
@@ -122,11 +128,11 @@ pub(super) fn count(directory: OwnedFd, leftovers: Leftovers) -> Result<Used, Er
         match name.kind {
             Some(EntryType::File) => {
                 let stat = statat(descriptor, name.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW);
-                used.bytes += stat.as_ref().map_or(0, tree::size);
+                used.bytes += stat.as_ref().map_or(0, tree::file_size);
             }
             Some(EntryType::Dir) => {
                 if let Ok(below) = tree::open_directory(descriptor, name.name.as_c_str()) {
-                    levels.push(tree::names(Dir::new(below)?)?);
+                    levels.push(tree::read_entries(Dir::new(below)?)?);
                 }
             }
             _ => {}

@@ -8,80 +8,86 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Share, atomic::random_name, count};
+use super::{SharedDirectory, atomic::random_name, count};
 use crate::{
     Problem,
-    files::{IfMatch, Removal, SharePath, Used, beneath::Links, faults, tree},
+    files::{IfMatch, RemoveMode, SharePath, TreeUsage, beneath::SymlinkPolicy, problems, tree},
 };
 
-impl Share {
+impl SharedDirectory {
     /// Removes what is at a path.
     pub(super) fn remove(
         &self,
         path: &SharePath,
-        removal: Removal,
+        removal: RemoveMode,
         condition: Option<&IfMatch>,
     ) -> Result<(), Problem> {
         let Some((parent, name)) = path.split() else {
             return Err(
                 Problem::invalid("the root cannot be removed: remove what is in it")
-                    .at("path", "the root stays"),
+                    .with_detail("path", "the root stays"),
             );
         };
         self.ensure_counted()?;
         let structure = self
-            .structure
+            .tree_lock
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let parent = match self.tree.directory(&parent, Links::Refuse) {
-            Err(Errno::NOTDIR) => return Err(faults::missing(path)),
-            other => other.map_err(Self::fault(path))?,
+        let parent = match self.tree.open_dir(&parent, SymlinkPolicy::Refuse) {
+            Err(Errno::NOTDIR) => return Err(problems::path_not_found(path)),
+            other => other.map_err(Self::problem_for(path))?,
         };
-        let stat = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Self::fault(path))?;
+        let stat =
+            statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Self::problem_for(path))?;
         let file_type = FileType::from_raw_mode(stat.st_mode);
         if let Some(condition) = condition {
             let is_file = file_type == FileType::RegularFile;
-            condition.check(is_file.then(|| tree::etag(&stat)).as_deref())?;
+            condition.check(is_file.then(|| tree::file_etag(&stat)).as_deref())?;
         }
-        let one = Used { bytes: 0, files: 1 };
+        let one = TreeUsage { bytes: 0, files: 1 };
         match file_type {
             FileType::Symlink => {
-                unlinkat(&parent, name, AtFlags::empty()).map_err(Self::fault(path))?;
+                unlinkat(&parent, name, AtFlags::empty()).map_err(Self::problem_for(path))?;
                 self.quota.release(one);
             }
             FileType::RegularFile => {
-                self.discard(&parent, name, path)?;
-                self.quota.release(Used {
-                    bytes: tree::size(&stat),
+                self.move_to_trash(&parent, name, path)?;
+                self.quota.release(TreeUsage {
+                    bytes: tree::file_size(&stat),
                     ..one
                 });
             }
             FileType::Directory => match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
                 Ok(()) => self.quota.release(one),
                 Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                    if removal == Removal::Single {
+                    if removal == RemoveMode::Single {
                         return Err(self.not_empty(path));
                     }
-                    let discarded = self.discard(&parent, name, path)?;
-                    let counts = self.quota.counts();
+                    let discarded = self.move_to_trash(&parent, name, path)?;
+                    let counts = self.quota.recounts();
                     // Nobody can write to it in the trash, so counting needs no lock.
                     drop(structure);
-                    let below = self.count_discarded(&discarded);
-                    let freed = Used {
+                    let below = self.trashed_usage(&discarded);
+                    let freed = TreeUsage {
                         bytes: below.bytes,
                         files: below.files + 1,
                     };
-                    self.quota.release_unless_counted(freed, counts);
+                    self.quota.release_unless_recounted(freed, counts);
                 }
-                Err(error) => return Err(faults::problem(error, path)),
+                Err(error) => return Err(problems::problem_from_errno(error, path)),
             },
-            _ => return Err(faults::special(path)),
+            _ => return Err(problems::special_file(path)),
         }
-        fsync(&parent).map_err(Self::fault(path))
+        fsync(&parent).map_err(Self::problem_for(path))
     }
 
     /// Moves something to the trash, under a name that starts with the time.
-    fn discard(&self, parent: &OwnedFd, name: &str, path: &SharePath) -> Result<String, Problem> {
+    fn move_to_trash(
+        &self,
+        parent: &OwnedFd,
+        name: &str,
+        path: &SharePath,
+    ) -> Result<String, Problem> {
         let random = random_name().map_err(|error| Problem::internal(&error))?;
         let discarded = format!("{}-{random}", Timestamp::now().as_millisecond());
         renameat_with(
@@ -92,32 +98,32 @@ impl Share {
             RenameFlags::NOREPLACE,
         )
         .map_err(|error| match error {
-            Errno::NOSPC | Errno::DQUOT => faults::problem(error, path),
+            Errno::NOSPC | Errno::DQUOT => problems::problem_from_errno(error, path),
             other => Problem::internal(&format_args!("`{path}` cannot go to the trash: {other}")),
         })?;
-        fsync(&self.trash).map_err(Self::fault(path))?;
+        fsync(&self.trash).map_err(Self::problem_for(path))?;
         Ok(discarded)
     }
 
-    fn count_discarded(&self, name: &str) -> Used {
+    fn trashed_usage(&self, name: &str) -> TreeUsage {
         tree::open_directory(&self.trash, name)
-            .and_then(|discarded| count::count(discarded, count::Leftovers::Remove))
+            .and_then(|discarded| count::count_tree(discarded, count::StaleTempFiles::Remove))
             .unwrap_or_default()
     }
 
     fn not_empty(&self, path: &SharePath) -> Problem {
         let entries = self
             .tree
-            .directory(path, Links::Refuse)
+            .open_dir(path, SymlinkPolicy::Refuse)
             .and_then(Dir::new)
-            .and_then(tree::names)
+            .and_then(tree::read_entries)
             .map_or(0, |(_, names)| names.len());
         let noun = if entries == 1 { "entry" } else { "entries" };
         Problem::precondition(format!(
             "`{path}` is not empty ({entries} {noun}); pass recursive=true"
         ))
-        .because("not_empty")
-        .at("recursive", "required")
+        .with_reason("not_empty")
+        .with_detail("recursive", "required")
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{
-    cursor::{Cursor, Fault},
+    cursor::{Cursor, PatternError},
     escape, unicode,
 };
 
@@ -16,7 +16,7 @@ const POSIX: [&str; 14] = [
 ];
 
 /// Parses a class in brackets; the cursor is on the `[`.
-pub(super) fn brackets(cursor: &mut Cursor<'_>) -> Result<String, Fault> {
+pub(super) fn parse_brackets(cursor: &mut Cursor<'_>) -> Result<String, PatternError> {
     let start = *cursor;
     cursor.next();
     let is_negated = cursor.eat("^");
@@ -24,19 +24,19 @@ pub(super) fn brackets(cursor: &mut Cursor<'_>) -> Result<String, Fault> {
     let mut is_first = true;
     loop {
         match cursor.peek() {
-            None => return Err(start.fault("a `[` is not closed")),
+            None => return Err(start.error_here("a `[` is not closed")),
             Some(']') if !is_first => break,
             _ => {}
         }
         is_first = false;
-        if let Some(class) = posix(cursor)? {
+        if let Some(class) = parse_posix(cursor)? {
             members.push_str(&class);
-        } else if let Some(class) = property(cursor)? {
+        } else if let Some(class) = parse_property(cursor)? {
             members.push_str(&class);
-        } else if let Some(class) = perl(cursor) {
+        } else if let Some(class) = parse_perl(cursor) {
             members.push_str(class);
         } else {
-            range(cursor, &start, &mut members)?;
+            parse_range(cursor, &start, &mut members)?;
         }
     }
     cursor.next();
@@ -49,7 +49,7 @@ pub(super) fn brackets(cursor: &mut Cursor<'_>) -> Result<String, Fault> {
 }
 
 /// `[:alpha:]`, `[:^alpha:]`. Without a later `:]`, the `[` is a member like any other.
-fn posix(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault> {
+fn parse_posix(cursor: &mut Cursor<'_>) -> Result<Option<String>, PatternError> {
     let rest = cursor.rest();
     let Some(end) = rest
         .strip_prefix("[:")
@@ -60,14 +60,14 @@ fn posix(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault> {
     let class = &rest[..end];
     let name = &class[2..end - 2];
     if !POSIX.contains(&name.strip_prefix('^').unwrap_or(name)) {
-        return Err(cursor.fault(format!("`{class}` is not a class")));
+        return Err(cursor.error_here(format!("`{class}` is not a class")));
     }
     cursor.skip(end);
     Ok(Some(class.to_owned()))
 }
 
 /// `\d`, `\s`, `\w` and their opposites, for ASCII only.
-pub(super) fn perl(cursor: &mut Cursor<'_>) -> Option<&'static str> {
+pub(super) fn parse_perl(cursor: &mut Cursor<'_>) -> Option<&'static str> {
     let class = match cursor.rest().get(..2)? {
         r"\d" => "[0-9]",
         r"\D" => "[^0-9]",
@@ -82,7 +82,7 @@ pub(super) fn perl(cursor: &mut Cursor<'_>) -> Option<&'static str> {
 }
 
 /// `\pL`, `\p{Greek}`, `\P{Greek}`, `\p{^Greek}`.
-pub(super) fn property(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault> {
+pub(super) fn parse_property(cursor: &mut Cursor<'_>) -> Result<Option<String>, PatternError> {
     let start = *cursor;
     let mut is_negated = match cursor.rest().get(..2) {
         Some(r"\p") => false,
@@ -92,7 +92,7 @@ pub(super) fn property(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault>
     cursor.skip(2);
     let name = if cursor.eat("{") {
         let Some(length) = cursor.rest().find('}') else {
-            return Err(start.fault("a `{` after `\\p` is not closed"));
+            return Err(start.error_here("a `{` after `\\p` is not closed"));
         };
         let name = &cursor.rest()[..length];
         cursor.skip(length + 1);
@@ -109,8 +109,8 @@ pub(super) fn property(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault>
         }
         None => name,
     };
-    let Some(known) = unicode::known(name) else {
-        return Err(start.fault(format!(
+    let Some(known) = unicode::find_class(name) else {
+        return Err(start.error_here(format!(
             "`{}` is not a character class",
             cursor.since(&start)
         )));
@@ -125,16 +125,20 @@ pub(super) fn property(cursor: &mut Cursor<'_>) -> Result<Option<String>, Fault>
 }
 
 /// A member, or a range of them.
-fn range(cursor: &mut Cursor<'_>, class: &Cursor<'_>, members: &mut String) -> Result<(), Fault> {
+fn parse_range(
+    cursor: &mut Cursor<'_>,
+    class: &Cursor<'_>,
+    members: &mut String,
+) -> Result<(), PatternError> {
     let start = *cursor;
-    let low = member(cursor, class)?;
+    let low = parse_member(cursor, class)?;
     let mut high = low;
     let mut after = cursor.rest().chars();
     if after.next() == Some('-') && after.next().is_some_and(|next| next != ']') {
         cursor.next();
-        high = member(cursor, class)?;
+        high = parse_member(cursor, class)?;
         if high < low {
-            return Err(start.fault(format!(
+            return Err(start.error_here(format!(
                 "the range `{}` goes backwards",
                 cursor.since(&start)
             )));
@@ -154,10 +158,10 @@ fn range(cursor: &mut Cursor<'_>, class: &Cursor<'_>, members: &mut String) -> R
     Ok(())
 }
 
-fn member(cursor: &mut Cursor<'_>, class: &Cursor<'_>) -> Result<u32, Fault> {
+fn parse_member(cursor: &mut Cursor<'_>, class: &Cursor<'_>) -> Result<u32, PatternError> {
     match cursor.peek() {
-        None => Err(class.fault("a `[` is not closed")),
-        Some('\\') => escape::character(cursor),
+        None => Err(class.error_here("a `[` is not closed")),
+        Some('\\') => escape::parse_escape(cursor),
         Some(character) => {
             cursor.next();
             Ok(u32::from(character))

@@ -1,7 +1,7 @@
 //! A cursor over a pattern.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct PatternError {
     /// Position in characters, from 1.
     pub(crate) character: usize,
     pub(crate) reason: String,
@@ -51,8 +51,8 @@ impl<'a> Cursor<'a> {
         &self.pattern[earlier.at..self.at]
     }
 
-    pub(super) fn fault(&self, reason: impl Into<String>) -> Fault {
-        Fault {
+    pub(super) fn error_here(&self, reason: impl Into<String>) -> PatternError {
+        PatternError {
             character: self.pattern[..self.at].chars().count() + 1,
             reason: reason.into(),
         }

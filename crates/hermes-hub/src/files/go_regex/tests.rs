@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use regex::bytes::RegexBuilder;
 use serde::Deserialize;
 
-use super::{Case, GoRegex, translate, unicode};
+use super::{CaseMatching, GoRegex, translate, unicode};
 
 /// A pattern, and what Go makes of it.
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ fn patterns_are_translated_as_the_vectors_say() {
 fn translated_patterns_match_what_go_matches() {
     let mut faults = Vec::new();
     for vector in vectors().iter().filter(|vector| vector.rust.is_some()) {
-        let compiled = GoRegex::compile(&vector.go, Case::Exact).unwrap();
+        let compiled = GoRegex::compile(&vector.go, CaseMatching::Exact).unwrap();
         for (texts, expected) in [(&vector.matches, true), (&vector.misses, false)] {
             for text in texts {
                 if compiled.find(text.as_bytes()).is_some() != expected {
@@ -63,7 +63,7 @@ fn translated_patterns_match_what_go_matches() {
 #[test]
 fn what_is_refused_is_refused_with_its_place() {
     for vector in vectors().iter().filter(|vector| vector.rust.is_none()) {
-        let problem = GoRegex::compile(&vector.go, Case::Exact).expect_err(&vector.go);
+        let problem = GoRegex::compile(&vector.go, CaseMatching::Exact).expect_err(&vector.go);
         assert_eq!(problem.code.status(), 400);
         assert!(problem.message.contains("at character"), "{problem}");
     }
@@ -71,7 +71,7 @@ fn what_is_refused_is_refused_with_its_place() {
 
 #[test]
 fn patterns_have_limits() {
-    let refused = |pattern: &str| GoRegex::compile(pattern, Case::Exact).is_err();
+    let refused = |pattern: &str| GoRegex::compile(pattern, CaseMatching::Exact).is_err();
     assert!(!refused(&"a".repeat(1024)));
     assert!(refused(&"a".repeat(1025)));
     assert!(refused(r"(\pL{1,200}){1,200}"));
@@ -82,9 +82,9 @@ fn patterns_have_limits() {
 
 #[test]
 fn ignoring_case_is_like_the_flag() {
-    let ignoring = GoRegex::compile("straße", Case::Ignore).unwrap();
+    let ignoring = GoRegex::compile("straße", CaseMatching::Ignore).unwrap();
     assert_eq!(ignoring.find("eine STRAßE".as_bytes()), Some(5));
-    let exact = GoRegex::compile("straße", Case::Exact).unwrap();
+    let exact = GoRegex::compile("straße", CaseMatching::Exact).unwrap();
     assert_eq!(exact.find("eine STRAßE".as_bytes()), None);
 }
 
@@ -97,7 +97,7 @@ fn every_named_class_is_known_to_the_engine() {
     {
         let pattern = format!(r"\p{{{name}}}");
         assert!(
-            GoRegex::compile(&pattern, Case::Exact).is_ok(),
+            GoRegex::compile(&pattern, CaseMatching::Exact).is_ok(),
             "{pattern} does not compile"
         );
     }
@@ -105,7 +105,11 @@ fn every_named_class_is_known_to_the_engine() {
 
 #[test]
 fn weight_follows_repetition() {
-    let weight = |pattern| GoRegex::compile(pattern, Case::Exact).unwrap().weight();
+    let weight = |pattern| {
+        GoRegex::compile(pattern, CaseMatching::Exact)
+            .unwrap()
+            .weight()
+    };
     assert_eq!(weight("abc"), 3);
     assert_eq!(weight("(?:ab){10}c"), 21);
     assert!(weight("(?:a?b?){400}") >= 800);
@@ -128,13 +132,13 @@ proptest! {
 
     #[test]
     fn no_pattern_makes_it_panic(pattern in any::<String>()) {
-        let _ = GoRegex::compile(&pattern, Case::Ignore);
+        let _ = GoRegex::compile(&pattern, CaseMatching::Ignore);
     }
 
     #[test]
     fn quoted_text_finds_itself(text in "[^\n\u{0}]{0,39}[^\n\u{0}\\\\]") {
         prop_assume!(!text.contains(r"\E"));
-        let compiled = GoRegex::compile(&format!(r"\Q{text}\E"), Case::Exact).unwrap();
+        let compiled = GoRegex::compile(&format!(r"\Q{text}\E"), CaseMatching::Exact).unwrap();
         prop_assert_eq!(compiled.find(text.as_bytes()), Some(0));
     }
 }

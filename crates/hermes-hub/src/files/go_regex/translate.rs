@@ -2,22 +2,22 @@
 
 use super::{
     class,
-    cursor::{Cursor, Fault},
-    escape::{self, Count},
+    cursor::{Cursor, PatternError},
+    escape::{self, RepeatCount},
 };
 
 /// Also for the product of nested repetitions.
-const MOST_REPEATS: u64 = 1000;
-const DEEPEST: usize = 200;
+const MAX_REPEATS: u64 = 1000;
+const MAX_NESTING: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Translation {
+pub(crate) struct TranslatedPattern {
     pub(crate) expression: String,
     /// About how many states it has once repetitions are expanded.
     pub(crate) weight: u64,
 }
 
-pub(crate) fn translate(pattern: &str) -> Result<Translation, Fault> {
+pub(crate) fn translate(pattern: &str) -> Result<TranslatedPattern, PatternError> {
     let mut translator = Translator {
         cursor: Cursor::new(pattern),
         frames: Vec::new(),
@@ -26,10 +26,10 @@ pub(crate) fn translate(pattern: &str) -> Result<Translation, Fault> {
     };
     translator.run()?;
     if let Some(open) = translator.frames.last().map(|_| translator.frame.start) {
-        return Err(open.fault("a `(` is not closed"));
+        return Err(open.error_here("a `(` is not closed"));
     }
     let whole = translator.frame.close();
-    Ok(Translation {
+    Ok(TranslatedPattern {
         expression: whole.text,
         weight: whole.weight,
     })
@@ -106,7 +106,7 @@ struct Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), PatternError> {
         while let Some(next) = self.cursor.peek() {
             let is_repeat = match next {
                 '*' | '+' | '?' => {
@@ -127,7 +127,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Everything but repetitions.
-    fn plain(&mut self, next: char) -> Result<(), Fault> {
+    fn plain(&mut self, next: char) -> Result<(), PatternError> {
         match next {
             '(' => return self.open(),
             ')' => return self.close(),
@@ -136,7 +136,7 @@ impl<'a> Translator<'a> {
                 self.frame.finished.push('|');
             }
             '[' => {
-                let text = class::brackets(&mut self.cursor)?;
+                let text = class::parse_brackets(&mut self.cursor)?;
                 self.push(text);
                 return Ok(());
             }
@@ -150,7 +150,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    fn escape(&mut self) -> Result<(), Fault> {
+    fn escape(&mut self) -> Result<(), PatternError> {
         let start = self.cursor;
         let text = match self.cursor.rest().get(..2) {
             // Lines are matched one by one, so line ends are text ends.
@@ -158,18 +158,18 @@ impl<'a> Translator<'a> {
             Some(r"\z") => LINE_END,
             Some(r"\b") => r"(?-u:\b)",
             Some(r"\B") => r"(?-u:\B)",
-            Some(r"\C") => return Err(start.fault(r"`\C` is not supported")),
+            Some(r"\C") => return Err(start.error_here(r"`\C` is not supported")),
             Some(r"\Q") => {
                 self.quoted();
                 return Ok(());
             }
             _ => {
-                if let Some(class) = class::property(&mut self.cursor)? {
+                if let Some(class) = class::parse_property(&mut self.cursor)? {
                     self.push(class);
-                } else if let Some(class) = class::perl(&mut self.cursor) {
+                } else if let Some(class) = class::parse_perl(&mut self.cursor) {
                     self.push(class);
                 } else {
-                    let character = escape::character(&mut self.cursor)?;
+                    let character = escape::parse_escape(&mut self.cursor)?;
                     self.push_literal(character);
                 }
                 return Ok(());
@@ -191,7 +191,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn open(&mut self) -> Result<(), Fault> {
+    fn open(&mut self) -> Result<(), PatternError> {
         let start = self.cursor;
         self.cursor.next();
         let opening = if self.cursor.eat("?") {
@@ -202,17 +202,17 @@ impl<'a> Translator<'a> {
         } else {
             "(?:".to_owned()
         };
-        if self.frames.len() >= DEEPEST {
-            return Err(start.fault("groups nest deeper than 200"));
+        if self.frames.len() >= MAX_NESTING {
+            return Err(start.error_here("groups nest deeper than 200"));
         }
         let outer = std::mem::replace(&mut self.frame, Frame::new(opening, start));
         self.frames.push(outer);
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Fault> {
+    fn close(&mut self) -> Result<(), PatternError> {
         let Some(outer) = self.frames.pop() else {
-            return Err(self.cursor.fault("a `)` has no `(`"));
+            return Err(self.cursor.error_here("a `)` has no `(`"));
         };
         self.cursor.next();
         let group = std::mem::replace(&mut self.frame, outer).close();
@@ -221,13 +221,13 @@ impl<'a> Translator<'a> {
     }
 
     /// What follows `(?`: a name, or flags. Returns the opening of a group, or `None` if only flags are set.
-    fn flags(&mut self, start: &Cursor<'a>) -> Result<Option<String>, Fault> {
+    fn flags(&mut self, start: &Cursor<'a>) -> Result<Option<String>, PatternError> {
         if self.cursor.eat("P<") || self.cursor.eat("<") {
             let name = self.cursor.rest().split('>').next().unwrap_or_default();
             let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
             let is_closed = self.cursor.rest().len() > name.len();
             if !is_closed || name.is_empty() || !name.bytes().all(is_name) {
-                return Err(start.fault("the name of a group is malformed"));
+                return Err(start.error_here("the name of a group is malformed"));
             }
             self.cursor.skip(name.len() + 1);
             // Names are not used, and Go allows some that `regex` does not.
@@ -259,7 +259,7 @@ impl<'a> Translator<'a> {
                     return Ok(None);
                 }
                 _ => {
-                    return Err(start.fault(format!(
+                    return Err(start.error_here(format!(
                         "`{}` is neither a group nor a flag",
                         self.cursor.since(start)
                     )));
@@ -269,20 +269,20 @@ impl<'a> Translator<'a> {
     }
 
     /// A `{`: a count, or itself.
-    fn brace(&mut self) -> Result<bool, Fault> {
+    fn brace(&mut self) -> Result<bool, PatternError> {
         let start = self.cursor;
-        let Some(count) = escape::count(&mut self.cursor) else {
+        let Some(count) = escape::parse_count(&mut self.cursor) else {
             self.cursor.next();
             self.push_literal(u32::from('{'));
             return Ok(false);
         };
-        let is_valid = |number: u32| u64::from(number) <= MOST_REPEATS;
-        if !is_valid(count.least)
+        let is_valid = |number: u32| u64::from(number) <= MAX_REPEATS;
+        if !is_valid(count.min)
             || count
-                .most
-                .is_some_and(|most| !is_valid(most) || most < count.least)
+                .max
+                .is_some_and(|most| !is_valid(most) || most < count.min)
         {
-            return Err(start.fault(format!(
+            return Err(start.error_here(format!(
                 "the count `{}` is backwards or over 1000",
                 self.cursor.since(&start)
             )));
@@ -292,11 +292,15 @@ impl<'a> Translator<'a> {
     }
 
     /// Repeats the last item; the operator has been read.
-    fn repeat(&mut self, start: &Cursor<'a>, count: Option<Count>) -> Result<(), Fault> {
+    fn repeat(
+        &mut self,
+        start: &Cursor<'a>,
+        count: Option<RepeatCount>,
+    ) -> Result<(), PatternError> {
         self.cursor.eat("?");
         let operator = self.cursor.since(start);
         if self.after_repeat {
-            return Err(start.fault(format!("`{operator}` repeats a repetition")));
+            return Err(start.error_here(format!("`{operator}` repeats a repetition")));
         }
         let last = self
             .frame
@@ -308,7 +312,7 @@ impl<'a> Translator<'a> {
                 Item::Flags(_) => None,
             });
         let Some(atom) = last else {
-            return Err(start.fault(format!("`{operator}` has nothing to repeat")));
+            return Err(start.error_here(format!("`{operator}` has nothing to repeat")));
         };
         let text = std::mem::take(&mut atom.text);
         atom.text = if atom.is_repeated {
@@ -318,15 +322,15 @@ impl<'a> Translator<'a> {
         };
         atom.is_repeated = true;
         let Some(count) = count else { return Ok(()) };
-        let factor = u64::from(count.most.unwrap_or(count.least));
+        let factor = u64::from(count.max.unwrap_or(count.min));
         atom.weight = atom.weight.saturating_mul(factor.max(1));
-        atom.repeats = if count.most == Some(0) {
+        atom.repeats = if count.max == Some(0) {
             1
         } else {
             atom.repeats.saturating_mul(factor.max(1))
         };
-        if factor >= 2 && atom.repeats > MOST_REPEATS {
-            return Err(start.fault("repetitions within repetitions come to more than 1000"));
+        if factor >= 2 && atom.repeats > MAX_REPEATS {
+            return Err(start.error_here("repetitions within repetitions come to more than 1000"));
         }
         Ok(())
     }

@@ -2,18 +2,25 @@
 //! refused, as Go does.
 
 /// The name of a class for `regex`, if Go knows it. As in Go, case, `_`, `-` and spaces are ignored.
-pub(super) fn known(name: &str) -> Option<&'static str> {
-    let wanted = plain(name);
+pub(super) fn find_class(name: &str) -> Option<&'static str> {
+    let wanted = normalize_name(name);
     CATEGORIES
         .iter()
         .find(|(short, long)| {
-            plain(short) == wanted || long.split_whitespace().any(|long| plain(long) == wanted)
+            normalize_name(short) == wanted
+                || long
+                    .split_whitespace()
+                    .any(|long| normalize_name(long) == wanted)
         })
         .map(|(short, _)| *short)
-        .or_else(|| SCRIPTS.into_iter().find(|script| plain(script) == wanted))
+        .or_else(|| {
+            SCRIPTS
+                .into_iter()
+                .find(|script| normalize_name(script) == wanted)
+        })
 }
 
-fn plain(name: &str) -> String {
+fn normalize_name(name: &str) -> String {
     name.chars()
         .filter(|character| !matches!(character, '_' | '-' | ' '))
         .map(|character| character.to_ascii_lowercase())

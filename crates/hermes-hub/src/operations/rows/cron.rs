@@ -1,33 +1,34 @@
 //! Cron jobs of tenants.
 
 use super::super::{
-    Gate, Operation,
-    Verb::{Delete, Get, Patch, Post},
+    Gate,
+    HttpMethod::{Delete, Get, Patch, Post},
+    Operation,
 };
 use crate::{auth::Scope, service::cron};
 
 pub(super) fn tools() -> Vec<Operation> {
     vec![
         Operation::new("list_tenant_crons", &[Get], "/v1/tenants/{tenant_id}/agent-cron", cron::list)
-            .says("List cron jobs", "Lists the cron jobs of a tenant's agent, paused ones too.")
+            .docs("List cron jobs", "Lists the cron jobs of a tenant's agent, paused ones too.")
             .scope(Scope::CronRead)
-            .reads()
+            .read_only()
             .tool()
             .untrusted()
             .command("tenant cron list")
             .errors(&[501])
-            .gives::<cron::JobList>(),
+            .returns::<cron::JobList>(),
         Operation::new("get_tenant_cron", &[Get], "/v1/tenants/{tenant_id}/agent-cron/{job_id}", cron::get)
-            .says("Get a cron job", "Shows one cron job and what became of it the last ten times.")
+            .docs("Get a cron job", "Shows one cron job and what became of it the last ten times.")
             .scope(Scope::CronRead)
-            .reads()
+            .read_only()
             .versioned()
             .tool()
             .untrusted()
             .command("tenant cron get")
-            .gives::<cron::JobDetails>(),
+            .returns::<cron::JobDetails>(),
         Operation::new("create_tenant_cron", &[Post], "/v1/tenants/{tenant_id}/agent-cron", cron::create)
-            .says(
+            .docs(
                 "Create a cron job",
                 "Creates a cron job for a tenant's agent: `schedule` is `every 30m`, `30m` (once), `weekdays at 9am`, five cron fields or \
                  an ISO time; `prompt` is what the agent is asked to do then.",
@@ -38,40 +39,40 @@ pub(super) fn tools() -> Vec<Operation> {
             .command("tenant cron create")
             .success(&[201])
             .errors(&[409, 422])
-            .gives::<cron::OneJob>(),
+            .returns::<cron::JobReply>(),
         Operation::new("update_tenant_cron", &[Patch], "/v1/tenants/{tenant_id}/agent-cron/{job_id}", cron::update)
-            .says("Update a cron job", "Changes members of a cron job. `enabled: false` pauses it, `true` resumes it from now.")
+            .docs("Update a cron job", "Changes members of a cron job. `enabled: false` pauses it, `true` resumes it from now.")
             .scope(Scope::CronWrite)
             .idempotent()
             .tool()
             .whole_body("patch")
             .command("tenant cron update")
             .errors(&[412, 422])
-            .gives::<cron::OneJob>(),
+            .returns::<cron::JobReply>(),
         Operation::new("delete_tenant_cron", &[Delete], "/v1/tenants/{tenant_id}/agent-cron/{job_id}", cron::delete)
-            .says("Delete a cron job", "Deletes one cron job and what it has written.")
+            .docs("Delete a cron job", "Deletes one cron job and what it has written.")
             .scope(Scope::CronWrite)
-            .destroys()
+            .destructive()
             .idempotent()
             .tool()
             .command("tenant cron delete")
-            .gives_nothing(),
+            .returns_nothing(),
         Operation::new("pause_tenant_cron", &[Post], "/v1/tenants/{tenant_id}/agent-cron/{job_id}/pause", cron::pause)
-            .says("Pause a cron job", "Keeps one cron job from running until it is resumed.")
+            .docs("Pause a cron job", "Keeps one cron job from running until it is resumed.")
             .scope(Scope::CronWrite)
             .idempotent()
             .tool()
             .command("tenant cron pause")
-            .gives::<cron::OneJob>(),
+            .returns::<cron::JobReply>(),
         Operation::new("resume_tenant_cron", &[Post], "/v1/tenants/{tenant_id}/agent-cron/{job_id}/resume", cron::resume)
-            .says("Resume a cron job", "Lets a paused cron job run again; its next time is counted from now.")
+            .docs("Resume a cron job", "Lets a paused cron job run again; its next time is counted from now.")
             .scope(Scope::CronWrite)
             .idempotent()
             .tool()
             .command("tenant cron resume")
-            .gives::<cron::OneJob>(),
+            .returns::<cron::JobReply>(),
         Operation::new("run_tenant_cron", &[Post], "/v1/tenants/{tenant_id}/agent-cron/{job_id}/run", cron::run)
-            .says("Run a cron job now", "Runs one cron job at once, whatever its schedule says. The reply names the run; it does not wait for it.")
+            .docs("Run a cron job now", "Runs one cron job at once, whatever its schedule says. The reply names the run; it does not wait for it.")
             .scope(Scope::CronRun)
             .gate(Gate::ActiveTenant)
             .open_world()
@@ -79,6 +80,6 @@ pub(super) fn tools() -> Vec<Operation> {
             .command("tenant cron run")
             .success(&[202])
             .errors(&[409, 507])
-            .gives::<cron::JobStarted>(),
+            .returns::<cron::JobStarted>(),
     ]
 }

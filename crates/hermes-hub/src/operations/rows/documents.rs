@@ -1,73 +1,74 @@
 //! Policy, tenant-impact configuration, specialization.
 
 use super::super::{
-    Gate, Operation,
-    Verb::{Get, Patch, Post, Put},
+    Gate,
+    HttpMethod::{Get, Patch, Post, Put},
+    Operation,
 };
 use crate::{auth::Scope, service::documents};
 
 pub(super) fn tools() -> Vec<Operation> {
     vec![
         Operation::new("get_tenant_impact_config", &[Get], "/v1/config/tenant-impact", documents::get_impact)
-            .says("Get the tenant-impact configuration", "Shows the settings whose change alters running tenants, and their schema.")
+            .docs("Get the tenant-impact configuration", "Shows the settings whose change alters running tenants, and their schema.")
             .scope(Scope::ConfigRead)
-            .reads()
+            .read_only()
             .versioned()
             .tool()
             .command("hub config get")
-            .gives::<documents::ImpactReply>(),
+            .returns::<documents::ImpactReply>(),
         Operation::new("patch_tenant_impact_config", &[Patch], "/v1/config/tenant-impact", documents::patch_impact)
-            .says(
+            .docs(
                 "Patch the tenant-impact configuration",
                 "Changes settings whose change alters running tenants, by a merge patch. The whole result is checked; \
                  either all of it holds or nothing is changed.",
             )
             .scope(Scope::ConfigWrite)
             .gate(Gate::WholeHub)
-            .destroys()
+            .destructive()
             .idempotent()
             .tool()
             .whole_body("patch")
             .command("hub config patch")
             .errors(&[412, 422])
-            .gives::<documents::ImpactReply>(),
+            .returns::<documents::ImpactReply>(),
         Operation::new("get_agent_policy", &[Get], "/v1/agent-policy", documents::get_policy)
-            .says("Get the agent policy", "Shows the policy that holds for all agents.")
+            .docs("Get the agent policy", "Shows the policy that holds for all agents.")
             .scope(Scope::PolicyRead)
-            .reads()
+            .read_only()
             .versioned()
             .tool()
             .command("policy get")
-            .gives::<documents::PolicyReply>(),
+            .returns::<documents::PolicyReply>(),
         Operation::new("put_agent_policy", &[Put], "/v1/agent-policy", documents::put_policy)
-            .says("Replace the agent policy", "Replaces the policy that holds for all agents. It applies from their next call of a tool.")
+            .docs("Replace the agent policy", "Replaces the policy that holds for all agents. It applies from their next call of a tool.")
             .scope(Scope::PolicyWrite)
             .gate(Gate::WholeHub)
-            .destroys()
+            .destructive()
             .idempotent()
             .tool()
             .whole_body("policy")
             .command("policy put")
             .errors(&[412, 422])
-            .gives::<documents::PolicyReply>(),
+            .returns::<documents::PolicyReply>(),
         Operation::new("get_agent_specialization", &[Get], "/v1/agent-specialization", documents::get_specialization)
-            .says("Get the specialization", "Shows the text that stands before every hosted agent's own instructions, and how many work with it.")
+            .docs("Get the specialization", "Shows the text that stands before every hosted agent's own instructions, and how many work with it.")
             .scope(Scope::PolicyRead)
-            .reads()
+            .read_only()
             .versioned()
             .tool()
             .command("specialization get")
-            .gives::<documents::Specialization>(),
+            .returns::<documents::Specialization>(),
         Operation::new("put_agent_specialization", &[Put], "/v1/agent-specialization", documents::put_specialization)
-            .says("Set the specialization", "Sets the text that stands before every hosted agent's own instructions. An empty text removes it.")
+            .docs("Set the specialization", "Sets the text that stands before every hosted agent's own instructions. An empty text removes it.")
             .scope(Scope::PolicyWrite)
             .gate(Gate::WholeHub)
-            .destroys()
+            .destructive()
             .idempotent()
             .tool()
             .command("specialization put")
             .errors(&[412])
-            .gives::<documents::Specialization>(),
+            .returns::<documents::Specialization>(),
     ]
 }
 
@@ -80,106 +81,106 @@ pub(super) fn others() -> Vec<Operation> {
             "/v1/agent-policy/revisions",
             documents::policy_revisions,
         )
-        .says(
+        .docs(
             "List revisions of the policy",
             "Lists all revisions of the policy, newest first.",
         )
         .scope(Scope::PolicyRead)
-        .reads()
+        .read_only()
         .command("policy revisions")
-        .gives::<documents::RevisionList>(),
+        .returns::<documents::RevisionList>(),
         Operation::new(
             "restore_policy",
             &[Post],
             "/v1/agent-policy/revisions/{revision}/restore",
             documents::restore_policy,
         )
-        .says(
+        .docs(
             "Restore a revision of the policy",
             "Writes the content of an earlier revision as a new one.",
         )
         .scope(Scope::PolicyWrite)
         .gate(Gate::WholeHub)
-        .destroys()
+        .destructive()
         .idempotent()
         .errors(&[412])
         .command("policy restore")
-        .gives::<documents::Revision>(),
+        .returns::<documents::Revision>(),
         Operation::new(
             "list_impact_revisions",
             &[Get],
             "/v1/config/tenant-impact/revisions",
             documents::impact_revisions,
         )
-        .says(
+        .docs(
             "List revisions of the configuration",
             "Lists all revisions of the configuration, newest first.",
         )
         .scope(Scope::ConfigRead)
-        .reads()
+        .read_only()
         .command("hub config revisions")
-        .gives::<documents::RevisionList>(),
+        .returns::<documents::RevisionList>(),
         Operation::new(
             "restore_impact",
             &[Post],
             "/v1/config/tenant-impact/revisions/{revision}/restore",
             documents::restore_impact,
         )
-        .says(
+        .docs(
             "Restore a revision of the configuration",
             "Writes the content of an earlier revision as a new one.",
         )
         .scope(Scope::ConfigWrite)
         .gate(Gate::WholeHub)
-        .destroys()
+        .destructive()
         .idempotent()
         .errors(&[412])
         .command("hub config restore")
-        .gives::<documents::Revision>(),
+        .returns::<documents::Revision>(),
         Operation::new(
             "list_specialization_revisions",
             &[Get],
             "/v1/agent-specialization/revisions",
             documents::specialization_revisions,
         )
-        .says(
+        .docs(
             "List revisions of the specialization",
             "Lists all revisions of the specialization, newest first.",
         )
         .scope(Scope::PolicyRead)
-        .reads()
+        .read_only()
         .command("specialization revisions")
-        .gives::<documents::RevisionList>(),
+        .returns::<documents::RevisionList>(),
         Operation::new(
             "restore_specialization",
             &[Post],
             "/v1/agent-specialization/revisions/{revision}/restore",
             documents::restore_specialization,
         )
-        .says(
+        .docs(
             "Restore a revision of the specialization",
             "Writes the content of an earlier revision as a new one.",
         )
         .scope(Scope::PolicyWrite)
         .gate(Gate::WholeHub)
-        .destroys()
+        .destructive()
         .idempotent()
         .errors(&[412])
         .command("specialization restore")
-        .gives::<documents::Revision>(),
+        .returns::<documents::Revision>(),
         Operation::new(
             "explain_policy",
             &[Post],
             "/v1/agent-policy/explain",
             documents::explain_policy,
         )
-        .says(
+        .docs(
             "Explain the policy",
             "Tells what the policy says about a tool of a tenant, and which rule decides.",
         )
         .scope(Scope::PolicyRead)
-        .reads()
+        .read_only()
         .command("policy explain")
-        .gives::<documents::Decision>(),
+        .returns::<documents::ToolDecision>(),
     ]
 }

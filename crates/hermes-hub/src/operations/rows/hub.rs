@@ -1,46 +1,46 @@
 //! The Hub itself.
 
-use super::super::{Operation, Verb::Get};
+use super::super::{HttpMethod::Get, Operation};
 use crate::service::hub;
 
 pub(super) fn rows() -> Vec<Operation> {
     vec![
         Operation::new("healthz", &[Get], "/v1/healthz", hub::healthz)
-            .says("Health", "Tells that the Hub runs.")
-            .open()
-            .reads()
-            .gives::<hub::Health>(),
+            .docs("Health", "Tells that the Hub runs.")
+            .public()
+            .read_only()
+            .returns::<hub::Health>(),
         Operation::new("readyz", &[Get], "/v1/readyz", hub::readyz)
-            .says(
+            .docs(
                 "Readiness",
                 "Tells whether database, objects and disk can be used.",
             )
-            .open()
-            .reads()
+            .public()
+            .read_only()
             .command("hub status")
             .success(&[200, 503])
-            .gives::<hub::Readiness>(),
+            .returns::<hub::Readiness>(),
         Operation::new("openapi", &[Get], "/v1/openapi.json", hub::openapi)
-            .says("OpenAPI", "This interface as an OpenAPI 3.1 document.")
-            .open()
-            .reads()
+            .docs("OpenAPI", "This interface as an OpenAPI 3.1 document.")
+            .public()
+            .read_only()
             .command("hub openapi")
-            .gives_bytes(&["application/json"]),
+            .returns_bytes(&["application/json"]),
         Operation::new("version", &[Get], "/v1/version", hub::version)
-            .says(
+            .docs(
                 "Version",
                 "Tells the Hub's version, the protocols it speaks and its features.",
             )
-            .reads()
-            .gives::<hub::Version>(),
+            .read_only()
+            .returns::<hub::HubVersion>(),
         Operation::new("whoami", &[Get], "/v1/whoami", hub::whoami)
-            .says(
+            .docs(
                 "Who am I",
                 "Tells what your token may do, for which tenants, and until when.",
             )
-            .reads()
+            .read_only()
             .extended_tool()
             .command("token whoami")
-            .gives::<hub::WhoAmI>(),
+            .returns::<hub::WhoAmI>(),
     ]
 }

@@ -2,7 +2,7 @@
 
 use hermes_config::nearest;
 use hermes_store::cron::{
-    CHANGEABLE, JobChanges, LONGEST_NAME, LONGEST_PROMPT, NewJob, Repeat, Schedule,
+    CHANGEABLE_KEYS, JobChanges, MAX_NAME_LENGTH, MAX_PROMPT_LENGTH, NewJob, Repeat, Schedule,
 };
 use jiff::Zoned;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ const READ_ONLY: [&str; 15] = [
 /// A job as a client describes it. Members that are not listed are kept.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "its form is what is wanted of it")]
-pub(super) struct JobGiven {
+pub(super) struct JobInput {
     /// An id of letters, digits, `_` and `-`; one is made if absent.
     id: Option<String>,
     /// Up to 200 characters; the beginning of the prompt if absent.
@@ -81,105 +81,106 @@ pub(super) struct JobPatch {
 }
 
 /// A new job, and members that the agent's type does not have.
-pub(super) fn new_job(
+pub(super) fn parse_new_job(
     mut job: Map<String, Value>,
     now: &Zoned,
 ) -> Result<(NewJob, Map<String, Value>), Problem> {
-    let schedule = job
-        .shift_remove("schedule")
-        .ok_or_else(|| Problem::invalid("`schedule` is required").at("schedule", "required"))?;
+    let schedule = job.shift_remove("schedule").ok_or_else(|| {
+        Problem::invalid("`schedule` is required").with_detail("schedule", "required")
+    })?;
     let mut new = NewJob::new(
-        text(&mut job, "prompt")?.unwrap_or_default(),
-        read_schedule(&schedule, now)?,
+        take_text(&mut job, "prompt")?.unwrap_or_default(),
+        parse_schedule(&schedule, now)?,
     );
     check_prompt(&new.prompt)?;
-    if let Some(id) = text(&mut job, "id")? {
-        JobId::parse(&id).map_err(|error| Problem::invalid(error.to_string()).at("id", "no id"))?;
+    if let Some(id) = take_text(&mut job, "id")? {
+        JobId::parse(&id)
+            .map_err(|error| Problem::invalid(error.to_string()).with_detail("id", "no id"))?;
         new.id = Some(id);
     }
-    new.name = text(&mut job, "name")?.map(check_name).transpose()?;
-    new.deliver = text(&mut job, "deliver")?;
-    new.skills = texts(&mut job, "skills")?.unwrap_or_default();
-    if let (Some(skill), true) = (text(&mut job, "skill")?, new.skills.is_empty()) {
+    new.name = take_text(&mut job, "name")?.map(check_name).transpose()?;
+    new.deliver = take_text(&mut job, "deliver")?;
+    new.skills = take_texts(&mut job, "skills")?.unwrap_or_default();
+    if let (Some(skill), true) = (take_text(&mut job, "skill")?, new.skills.is_empty()) {
         new.skills.push(skill);
     }
-    new.model = text(&mut job, "model")?;
-    new.provider = text(&mut job, "provider")?;
-    new.base_url = text(&mut job, "base_url")?;
-    new.script = text(&mut job, "script")?;
-    new.no_agent = flag(&mut job, "no_agent")?.unwrap_or(false);
-    new.context_from = texts(&mut job, "context_from")?.unwrap_or_default();
-    new.enabled_toolsets = texts(&mut job, "enabled_toolsets")?;
-    new.workdir = text(&mut job, "workdir")?;
-    new.attach_to_session = flag(&mut job, "attach_to_session")?;
+    new.model = take_text(&mut job, "model")?;
+    new.provider = take_text(&mut job, "provider")?;
+    new.base_url = take_text(&mut job, "base_url")?;
+    new.script = take_text(&mut job, "script")?;
+    new.no_agent = take_flag(&mut job, "no_agent")?.unwrap_or(false);
+    new.context_from = take_texts(&mut job, "context_from")?.unwrap_or_default();
+    new.enabled_toolsets = take_texts(&mut job, "enabled_toolsets")?;
+    new.workdir = take_text(&mut job, "workdir")?;
+    new.attach_to_session = take_flag(&mut job, "attach_to_session")?;
     new.repeat = job
         .shift_remove("repeat")
-        .map(|value| repeat(&value))
+        .map(|value| parse_repeat(&value))
         .transpose()?
         .flatten();
     if new.prompt.trim().is_empty() && new.skills.is_empty() && new.script.is_none() {
         return Err(
             Problem::invalid("a job needs a `prompt`, `skills` or a `script`")
-                .at("prompt", "required"),
+                .with_detail("prompt", "required"),
         );
     }
     if let Some(enabled) = job.get("enabled")
         && !enabled.is_boolean()
     {
-        return Err(wrong("enabled", "a boolean"));
+        return Err(wrong_type("enabled", "a boolean"));
     }
     job.retain(|name, _| !READ_ONLY.contains(&name.as_str()));
     Ok((new, job))
 }
 
 /// A patch, and whether the job is enabled or disabled by it.
-pub(super) fn changes(
+pub(super) fn parse_changes(
     mut patch: Map<String, Value>,
     now: &Zoned,
 ) -> Result<(JobChanges, Option<bool>), Problem> {
     for name in patch.keys() {
         if READ_ONLY.contains(&name.as_str()) {
             return Err(Problem::invalid(format!("`{name}` cannot be changed"))
-                .at(name.clone(), "read-only"));
+                .with_detail(name.clone(), "read-only"));
         }
         let short: String = name.chars().take(80).collect();
-        let known = CHANGEABLE.map(str::to_owned);
+        let known = CHANGEABLE_KEYS.map(str::to_owned);
         // Unknown members are kept; one that is similar to a known name is a mistake.
         if !known.contains(name) && nearest(&short, known.iter().cloned()).is_some() {
             return Err(unknown_member(name, &known));
         }
     }
-    let enabled = flag(&mut patch, "enabled")?;
+    let enabled = take_flag(&mut patch, "enabled")?;
     let schedule = patch
         .shift_remove("schedule")
         .filter(|value| !value.is_null());
     let mut changes = JobChanges {
-        name: text(&mut patch, "name")?.map(check_name).transpose()?,
-        prompt: text(&mut patch, "prompt")?,
+        name: take_text(&mut patch, "name")?.map(check_name).transpose()?,
+        prompt: take_text(&mut patch, "prompt")?,
         schedule: schedule
-            .map(|value| read_schedule(&value, now))
+            .map(|value| parse_schedule(&value, now))
             .transpose()?,
         repeat: patch
             .shift_remove("repeat")
-            .map(|value| repeat(&value).map(|times| times.unwrap_or(Repeat::Forever)))
+            .map(|value| parse_repeat(&value).map(|times| times.unwrap_or(Repeat::Forever)))
             .transpose()?,
         others: Map::new(),
     };
     if let Some(prompt) = &changes.prompt {
         check_prompt(prompt)?;
     }
-    if let Some(skill) = text(&mut patch, "skill")? {
+    if let Some(skill) = take_text(&mut patch, "skill")? {
         patch.entry("skills").or_insert_with(|| vec![skill].into());
     }
     for name in ["skills", "context_from", "enabled_toolsets"] {
         if patch.contains_key(name) {
-            let list = texts(&mut patch, name)?;
+            let list = take_texts(&mut patch, name)?;
             changes.others.insert(name.to_owned(), list.into());
         }
     }
     for name in ["no_agent", "attach_to_session"] {
         if patch.contains_key(name) {
-            let value = flag(&mut patch, name)?;
+            let value = take_flag(&mut patch, name)?;
             changes.others.insert(name.to_owned(), value.into());
         }
     }
@@ -187,7 +188,7 @@ pub(super) fn changes(
         "deliver", "model", "provider", "base_url", "script", "workdir",
     ] {
         if patch.contains_key(name) {
-            let value = text(&mut patch, name)?;
+            let value = take_text(&mut patch, name)?;
             changes.others.insert(name.to_owned(), value.into());
         }
     }
@@ -195,7 +196,7 @@ pub(super) fn changes(
     Ok((changes, enabled))
 }
 
-fn read_schedule(value: &Value, now: &Zoned) -> Result<Schedule, Problem> {
+fn parse_schedule(value: &Value, now: &Zoned) -> Result<Schedule, Problem> {
     let parsed = match value {
         Value::String(written) => Schedule::parse(written, now).map_err(|error| error.to_string()),
         Value::Object(_) => {
@@ -203,12 +204,13 @@ fn read_schedule(value: &Value, now: &Zoned) -> Result<Schedule, Problem> {
         }
         _ => Err("it must be a string such as `0 9 * * *` or `every 30m`".to_owned()),
     };
-    parsed
-        .map_err(|reason| Problem::invalid(format!("`schedule`: {reason}")).at("schedule", reason))
+    parsed.map_err(|reason| {
+        Problem::invalid(format!("`schedule`: {reason}")).with_detail("schedule", reason)
+    })
 }
 
 /// The number of runs; `None` is unlimited.
-fn repeat(value: &Value) -> Result<Option<Repeat>, Problem> {
+fn parse_repeat(value: &Value) -> Result<Option<Repeat>, Problem> {
     let times = match value {
         Value::Object(members) => members.get("times").unwrap_or(&Value::Null),
         other => other,
@@ -218,34 +220,37 @@ fn repeat(value: &Value) -> Result<Option<Repeat>, Problem> {
         Value::Number(number) => {
             match number.as_u64().and_then(|times| u32::try_from(times).ok()) {
                 Some(times) if times > 0 => Ok(Some(Repeat::Times(times))),
-                _ => Err(wrong("repeat", "a number above 0, or null for ever")),
+                _ => Err(wrong_type("repeat", "a number above 0, or null for ever")),
             }
         }
-        _ => Err(wrong("repeat", "a number above 0, or null for ever")),
+        _ => Err(wrong_type("repeat", "a number above 0, or null for ever")),
     }
 }
 
-fn text(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Problem> {
+fn take_text(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Problem> {
     match members.shift_remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(wrong(name, "a string")),
+        Some(_) => Err(wrong_type(name, "a string")),
     }
 }
 
-fn flag(members: &mut Map<String, Value>, name: &str) -> Result<Option<bool>, Problem> {
+fn take_flag(members: &mut Map<String, Value>, name: &str) -> Result<Option<bool>, Problem> {
     match members.shift_remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(flag)) => Ok(Some(flag)),
-        Some(_) => Err(wrong(name, "a boolean")),
+        Some(_) => Err(wrong_type(name, "a boolean")),
     }
 }
 
 /// A list of strings; a single one counts as a list.
-fn texts(members: &mut Map<String, Value>, name: &str) -> Result<Option<Vec<String>>, Problem> {
+fn take_texts(
+    members: &mut Map<String, Value>,
+    name: &str,
+) -> Result<Option<Vec<String>>, Problem> {
     let item = |value: Value| match value {
         Value::String(text) => Ok(text),
-        _ => Err(wrong(name, "an array of strings")),
+        _ => Err(wrong_type(name, "an array of strings")),
     };
     match members.shift_remove(name) {
         None | Some(Value::Null) => Ok(None),
@@ -258,22 +263,26 @@ fn texts(members: &mut Map<String, Value>, name: &str) -> Result<Option<Vec<Stri
     }
 }
 
-fn wrong(name: &str, wanted: &str) -> Problem {
-    Problem::invalid(format!("`{name}` must be {wanted}")).at(name, format!("must be {wanted}"))
+fn wrong_type(name: &str, wanted: &str) -> Problem {
+    Problem::invalid(format!("`{name}` must be {wanted}"))
+        .with_detail(name, format!("must be {wanted}"))
 }
 
 fn check_name(name: String) -> Result<String, Problem> {
-    if (1..=LONGEST_NAME).contains(&name.chars().count()) {
+    if (1..=MAX_NAME_LENGTH).contains(&name.chars().count()) {
         return Ok(name);
     }
-    Err(Problem::invalid("`name` must have 1 to 200 characters").at("name", "length"))
+    Err(Problem::invalid("`name` must have 1 to 200 characters").with_detail("name", "length"))
 }
 
 fn check_prompt(prompt: &str) -> Result<(), Problem> {
-    if prompt.chars().count() <= LONGEST_PROMPT {
+    if prompt.chars().count() <= MAX_PROMPT_LENGTH {
         return Ok(());
     }
-    Err(Problem::invalid("`prompt` may have 5000 characters at most").at("prompt", "too long"))
+    Err(
+        Problem::invalid("`prompt` may have 5000 characters at most")
+            .with_detail("prompt", "too long"),
+    )
 }
 
 #[cfg(test)]
@@ -294,7 +303,7 @@ mod tests {
     fn the_documented_job_is_understood_and_unknown_members_are_kept() {
         let job = map(&json!({"name": "Daily summary", "schedule": "0 9 * * *",
             "prompt": "Summarize yesterday's updates", "x_color": "red"}));
-        let (new, others) = new_job(job, &now()).unwrap();
+        let (new, others) = parse_new_job(job, &now()).unwrap();
         assert_eq!(new.name.as_deref(), Some("Daily summary"));
         assert!(new.schedule.is_recurring());
         assert_eq!(Value::Object(others), json!({"x_color": "red"}));
@@ -302,13 +311,13 @@ mod tests {
 
     #[test]
     fn a_patch_keeps_unknown_members_and_refuses_mistaken_ones() {
-        let told = |patch: Value| changes(map(&patch), &now()).unwrap_err().message;
+        let told = |patch: Value| parse_changes(map(&patch), &now()).unwrap_err().message;
         assert!(told(json!({"promt": "x"})).contains("did you mean `prompt`?"));
         assert!(told(json!({"next_run_at": "x"})).contains("cannot be changed"));
         assert!(told(json!({"schedule": "whenever"})).contains("schedule"));
-        let (change, enabled) = changes(map(&json!({"enabled": false})), &now()).unwrap();
+        let (change, enabled) = parse_changes(map(&json!({"enabled": false})), &now()).unwrap();
         assert_eq!((change, enabled), (JobChanges::default(), Some(false)));
-        let (change, _) = changes(map(&json!({"x_color": "red"})), &now()).unwrap();
+        let (change, _) = parse_changes(map(&json!({"x_color": "red"})), &now()).unwrap();
         assert_eq!(Value::Object(change.others), json!({"x_color": "red"}));
     }
 
@@ -325,7 +334,7 @@ mod tests {
         ] {
             let mut job = map(&base);
             job.insert(name.into(), value);
-            assert!(new_job(job, &now()).is_err(), "{name}");
+            assert!(parse_new_job(job, &now()).is_err(), "{name}");
         }
     }
 }

@@ -4,17 +4,17 @@ use hermes_config::nearest;
 use jsonschema::{Validator, error::ValidationErrorKind};
 use serde_json::{Map, Value};
 
-use crate::{Code, Problem};
+use crate::{Problem, ProblemCode};
 
-const MOST: usize = 20;
+const MAX_FAULTS: usize = 20;
 
-pub(super) struct Checker {
+pub(super) struct SchemaChecker {
     schema: Map<String, Value>,
     validator: Option<Validator>,
     names: Vec<String>,
 }
 
-impl Checker {
+impl SchemaChecker {
     pub(super) fn new(schema: Map<String, Value>) -> Self {
         let whole = Value::Object(schema.clone());
         let mut names = Vec::new();
@@ -38,25 +38,28 @@ impl Checker {
         let Some(validator) = &self.validator else {
             return Err(Problem::internal(&"built-in schema is invalid"));
         };
-        let faults: Vec<_> = validator.iter_errors(document).take(MOST).collect();
+        let faults: Vec<_> = validator.iter_errors(document).take(MAX_FAULTS).collect();
         let Some(first) = faults.first() else {
             return Ok(());
         };
         let mut problem = Problem::new(
-            Code::Unprocessable,
+            ProblemCode::Unprocessable,
             format!(
                 "{what} is invalid: {} at `{}`",
-                self.told(first),
+                self.describe_fault(first),
                 first.instance_path()
             ),
         );
         for fault in &faults {
-            problem = problem.at(fault.instance_path().to_string(), self.told(fault));
+            problem = problem.with_detail(
+                fault.instance_path().to_string(),
+                self.describe_fault(fault),
+            );
         }
         Err(problem)
     }
 
-    fn told(&self, fault: &jsonschema::ValidationError<'_>) -> String {
+    fn describe_fault(&self, fault: &jsonschema::ValidationError<'_>) -> String {
         let ValidationErrorKind::AdditionalProperties { unexpected } = fault.kind() else {
             return fault.to_string();
         };

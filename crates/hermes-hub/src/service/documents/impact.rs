@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use super::check::Checker;
+use super::check::SchemaChecker;
 use crate::{
-    Code, Problem,
+    Problem, ProblemCode,
     operations::schema,
-    service::tenants::{AgentGiven, BrowserGiven, Sensible, StorageGiven},
+    service::tenants::{AgentOverrides, BrowserOverrides, StorageOverrides, Validate},
     state::Document,
 };
 
@@ -22,18 +22,18 @@ pub(super) const RESTART_REQUIRED: [&str; 5] = [
     "limits",
     "flavors",
 ];
-const LARGEST_FEATURE: usize = 64 * 1024;
+const MAX_FEATURE_BYTES: usize = 64 * 1024;
 
 /// The document's form, for its schema.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Impact {
+struct ImpactConfig {
     /// Defaults for every tenant's agent.
-    agent: Option<AgentGiven>,
+    agent: Option<AgentOverrides>,
     /// Defaults for every tenant's disk space.
-    storage: Option<StorageGiven>,
+    storage: Option<StorageOverrides>,
     /// Defaults for every tenant's browser.
-    browser: Option<BrowserGiven>,
+    browser: Option<BrowserOverrides>,
     /// Cron jobs.
     cron: Option<CronRules>,
     /// Runs.
@@ -52,12 +52,12 @@ struct Impact {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CronRules {
     /// What happens to due times that passed while the Hub was down.
-    missed_runs: Option<MissedRuns>,
+    missed_runs: Option<MissedRunsSetting>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum MissedRuns {
+enum MissedRunsSetting {
     Once,
     Skip,
 }
@@ -96,20 +96,21 @@ struct MachineLimits {
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Flavor {
-    agent: Option<AgentGiven>,
-    storage: Option<StorageGiven>,
-    browser: Option<BrowserGiven>,
+    agent: Option<AgentOverrides>,
+    storage: Option<StorageOverrides>,
+    browser: Option<BrowserOverrides>,
     limits: Option<MachineLimits>,
 }
 
-static CHECKER: LazyLock<Checker> = LazyLock::new(|| Checker::new(schema::input::<Impact>()));
+static CHECKER: LazyLock<SchemaChecker> =
+    LazyLock::new(|| SchemaChecker::new(schema::input_schema::<ImpactConfig>()));
 
 pub(super) fn schema() -> &'static Map<String, Value> {
     CHECKER.schema()
 }
 
 /// A stored document, or the default.
-pub(super) fn content(document: Option<Document>) -> (Map<String, Value>, u64) {
+pub(super) fn content_or_default(document: Option<Document>) -> (Map<String, Value>, u64) {
     match document {
         Some(Document {
             content: Value::Object(config),
@@ -126,20 +127,20 @@ fn default_document() -> Map<String, Value> {
     document.as_object().cloned().unwrap_or_default()
 }
 
-pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
+pub(super) fn check_config(config: &Map<String, Value>) -> Result<(), Problem> {
     CHECKER.check("the configuration", &Value::Object(config.clone()))?;
     let refuse = |pointer: &str, reason: &str| {
         Err(Problem::new(
-            Code::Unprocessable,
+            ProblemCode::Unprocessable,
             format!("the configuration is invalid: {reason} at `{pointer}`"),
         )
-        .at(pointer, reason))
+        .with_detail(pointer, reason))
     };
     let feature = config
         .get("feature")
         .map(|feature| feature.to_string().len())
         .unwrap_or_default();
-    if feature > LARGEST_FEATURE {
+    if feature > MAX_FEATURE_BYTES {
         return refuse("/feature", "it is larger than 64 KiB");
     }
     if !config
@@ -159,10 +160,10 @@ pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
     for (place, sections) in root.chain(flavors) {
         let Some(sections) = sections else { continue };
         let checked = [
-            ("agent", checked_section::<AgentGiven>(sections, "agent")),
+            ("agent", check_section::<AgentOverrides>(sections, "agent")),
             (
                 "browser",
-                checked_section::<BrowserGiven>(sections, "browser"),
+                check_section::<BrowserOverrides>(sections, "browser"),
             ),
         ];
         for (section, checked) in checked {
@@ -175,13 +176,13 @@ pub(super) fn check(config: &Map<String, Value>) -> Result<(), Problem> {
 }
 
 /// Validates the values of a section.
-fn checked_section<T: DeserializeOwned + Sensible>(
+fn check_section<T: DeserializeOwned + Validate>(
     sections: &Map<String, Value>,
     name: &str,
 ) -> Result<(), (&'static str, String)> {
     let section = sections.get(name).cloned();
     let section = section.and_then(|section| serde_json::from_value::<T>(section).ok());
-    section.map_or(Ok(()), |section| section.check())
+    section.map_or(Ok(()), |section| section.validate())
 }
 
 /// Whether a change of this setting needs a restart of agents.
@@ -200,7 +201,10 @@ mod tests {
 
     fn checked(change: &Value) -> Result<(), Problem> {
         let patch = change.as_object().unwrap().clone();
-        check(&super::super::merge::merged(default_document(), patch))
+        check_config(&super::super::merge::apply_merge_patch(
+            default_document(),
+            patch,
+        ))
     }
 
     #[test]
@@ -227,7 +231,7 @@ mod tests {
             (json!({"feature": {"x": "y".repeat(70_000)}}), "/feature"),
         ] {
             let problem = checked(&change).unwrap_err();
-            assert_eq!(problem.code, Code::Unprocessable);
+            assert_eq!(problem.code, ProblemCode::Unprocessable);
             assert_eq!(problem.details[0].field, place, "{problem:?}");
         }
     }

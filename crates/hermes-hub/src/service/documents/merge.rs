@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-pub(super) fn merged(
+pub(super) fn apply_merge_patch(
     mut document: Map<String, Value>,
     patch: Map<String, Value>,
 ) -> Map<String, Value> {
@@ -16,7 +16,7 @@ pub(super) fn merged(
                     Some(Value::Object(before)) => before,
                     _ => Map::new(),
                 };
-                document.insert(name, Value::Object(merged(before, patch)));
+                document.insert(name, Value::Object(apply_merge_patch(before, patch)));
             }
             value => {
                 document.insert(name, value);
@@ -32,12 +32,12 @@ pub(super) fn changed_paths(
     after: &Map<String, Value>,
 ) -> Vec<String> {
     let mut paths = Vec::new();
-    collect("", before, after, &mut paths);
+    collect_changed("", before, after, &mut paths);
     paths.sort();
     paths
 }
 
-fn collect(
+fn collect_changed(
     prefix: &str,
     before: &Map<String, Value>,
     after: &Map<String, Value>,
@@ -52,7 +52,7 @@ fn collect(
         };
         match (before.get(name), after.get(name)) {
             (Some(Value::Object(before)), Some(Value::Object(after))) => {
-                collect(&path, before, after, paths);
+                collect_changed(&path, before, after, paths);
             }
             (before, after) if before != after => paths.push(path),
             _ => {}
@@ -75,7 +75,7 @@ mod tests {
         let before = map(&json!({"a": {"b": 1, "c": 2}, "d": [1], "e": 5}));
         let patch =
             map(&json!({"a": {"b": null, "x": {"y": null, "z": 1}}, "d": [2], "f": {"g": true}}));
-        let after = merged(before.clone(), patch);
+        let after = apply_merge_patch(before.clone(), patch);
         assert_eq!(
             Value::Object(after.clone()),
             json!({"a": {"c": 2, "x": {"z": 1}}, "d": [2], "e": 5, "f": {"g": true}})

@@ -7,34 +7,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    check::{Checker, without_extensions},
-    standing::Baseline,
-};
-use crate::{Problem, operations::schema};
+use super::check::{SchemaChecker, without_extensions};
+use crate::{Problem, operations::schema, service::documents::effective::DocumentDefaults};
 
 /// What agents may do. Missing members have their defaults; names that begin with `x-` are kept and mean nothing.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Policy {
     #[schemars(range(min = 1, max = 1))]
-    pub(crate) version: One,
-    pub(crate) features: Features,
-    pub(crate) tools: Tools,
-    pub(crate) models: Models,
-    pub(crate) egress: Egress,
+    pub(crate) version: FormatVersion,
+    pub(crate) features: FeatureRules,
+    pub(crate) tools: ToolRules,
+    pub(crate) models: ModelRules,
+    pub(crate) egress: EgressRules,
     pub(crate) cron: CronLimits,
     pub(crate) runs: RunLimits,
-    pub(crate) approvals: Approvals,
+    pub(crate) approvals: ApprovalRules,
     pub(crate) env: EnvRules,
 }
 
 /// The version of the document's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub(crate) struct One(u64);
+pub(crate) struct FormatVersion(u64);
 
-impl Default for One {
+impl Default for FormatVersion {
     fn default() -> Self {
         Self(1)
     }
@@ -54,11 +51,11 @@ pub(crate) enum Feature {
 /// Which optional features agents have.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Features {
+pub(crate) struct FeatureRules {
     pub(crate) enabled: Vec<Feature>,
 }
 
-impl Default for Features {
+impl Default for FeatureRules {
     fn default() -> Self {
         use Feature::{A2a, Browser, LearnedSkills, Mcp, Messaging};
         Self {
@@ -70,13 +67,13 @@ impl Default for Features {
 /// Which tools agents may call. Patterns may have `*`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Tools {
+pub(crate) struct ToolRules {
     pub(crate) allow: Vec<String>,
     pub(crate) deny: Vec<String>,
     pub(crate) require_approval: Vec<String>,
 }
 
-impl Default for Tools {
+impl Default for ToolRules {
     fn default() -> Self {
         Self {
             allow: vec!["*".into()],
@@ -89,11 +86,11 @@ impl Default for Tools {
 /// Which models agents may use.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Models {
+pub(crate) struct ModelRules {
     pub(crate) allow: Vec<String>,
 }
 
-impl Default for Models {
+impl Default for ModelRules {
     fn default() -> Self {
         Self {
             allow: vec!["*".into()],
@@ -104,12 +101,12 @@ impl Default for Models {
 /// What agents may reach.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Egress {
+pub(crate) struct EgressRules {
     pub(crate) allow_hosts: Vec<String>,
     pub(crate) deny_private_networks: bool,
 }
 
-impl Default for Egress {
+impl Default for EgressRules {
     fn default() -> Self {
         Self {
             allow_hosts: vec!["*".into()],
@@ -138,8 +135,8 @@ impl Default for CronLimits {
 impl CronLimits {
     pub(crate) fn job_limits(&self) -> JobLimits {
         JobLimits {
-            most_jobs: self.max_jobs as usize,
-            least_minutes: self.min_interval_minutes,
+            max_jobs: self.max_jobs as usize,
+            min_interval_minutes: self.min_interval_minutes,
         }
     }
 }
@@ -166,7 +163,7 @@ impl Default for RunLimits {
 /// How long approvals wait, and what happens then.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Approvals {
+pub(crate) struct ApprovalRules {
     #[schemars(range(min = 1))]
     pub(crate) timeout_seconds: u64,
     pub(crate) on_timeout: OnTimeout,
@@ -180,7 +177,7 @@ pub(crate) enum OnTimeout {
     Deny,
 }
 
-impl Default for Approvals {
+impl Default for ApprovalRules {
     fn default() -> Self {
         Self {
             timeout_seconds: 900,
@@ -196,9 +193,10 @@ pub(crate) struct EnvRules {
     pub(crate) deny: Vec<String>,
 }
 
-static CHECKER: LazyLock<Checker> = LazyLock::new(|| Checker::new(schema::input::<Policy>()));
+static CHECKER: LazyLock<SchemaChecker> =
+    LazyLock::new(|| SchemaChecker::new(schema::input_schema::<Policy>()));
 
-pub(super) fn check(document: &Map<String, Value>) -> Result<(), Problem> {
+pub(super) fn check_policy(document: &Map<String, Value>) -> Result<(), Problem> {
     CHECKER.check(
         "the policy",
         &without_extensions(&Value::Object(document.clone())),
@@ -206,7 +204,7 @@ pub(super) fn check(document: &Map<String, Value>) -> Result<(), Problem> {
 }
 
 /// The default document.
-pub(super) fn default_document(baseline: Baseline) -> Map<String, Value> {
+pub(super) fn default_document(baseline: DocumentDefaults) -> Map<String, Value> {
     let policy = Policy {
         runs: baseline.run_limits(),
         ..Policy::default()
@@ -219,7 +217,11 @@ pub(super) fn default_document(baseline: Baseline) -> Map<String, Value> {
 
 impl Policy {
     pub(crate) fn allows_variable(&self, name: &str) -> bool {
-        !self.env.deny.iter().any(|pattern| matches(pattern, name))
+        !self
+            .env
+            .deny
+            .iter()
+            .any(|pattern| matches_pattern(pattern, name))
     }
 
     pub(crate) fn has_messaging(&self) -> bool {
@@ -227,7 +229,7 @@ impl Policy {
     }
 
     /// Reads a stored document; missing members get their defaults.
-    pub(super) fn read(document: &Value, baseline: Baseline) -> Self {
+    pub(super) fn from_document(document: &Value, baseline: DocumentDefaults) -> Self {
         let read: Result<Self, _> = serde_json::from_value(without_extensions(document));
         let mut policy = read.unwrap_or_else(|error| {
             tracing::error!(%error, "failed to read the stored policy; using the default");
@@ -248,35 +250,37 @@ impl Policy {
 /// What the policy says about a tool, and which rule says so.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Decision {
+pub(crate) struct ToolDecision {
     /// `allow`, `deny` or `require_approval`.
     decision: &'static str,
     /// The rule, as `tools.deny[0]: terminal`.
     rule: String,
 }
 
-pub(crate) fn decide(policy: &Policy, tool: &str) -> Decision {
+pub(crate) fn decide_tool(policy: &Policy, tool: &str) -> ToolDecision {
     let found = |list: &[String], name: &str| {
-        let at = list.iter().position(|pattern| matches(pattern, tool))?;
+        let at = list
+            .iter()
+            .position(|pattern| matches_pattern(pattern, tool))?;
         Some(format!("tools.{name}[{at}]: {}", list[at]))
     };
     if let Some(rule) = found(&policy.tools.deny, "deny") {
-        return Decision {
+        return ToolDecision {
             decision: "deny",
             rule,
         };
     }
     match found(&policy.tools.allow, "allow") {
-        None => Decision {
+        None => ToolDecision {
             decision: "deny",
             rule: "tools.allow: no pattern names it".into(),
         },
         Some(rule) => match found(&policy.tools.require_approval, "requireApproval") {
-            Some(rule) => Decision {
+            Some(rule) => ToolDecision {
                 decision: "require_approval",
                 rule,
             },
-            None => Decision {
+            None => ToolDecision {
                 decision: "allow",
                 rule,
             },
@@ -285,7 +289,7 @@ pub(crate) fn decide(policy: &Policy, tool: &str) -> Decision {
 }
 
 /// Whether a pattern with `*` matches a name.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else {
@@ -311,20 +315,23 @@ mod tests {
     use super::*;
 
     fn checked(document: &Value) -> Result<(), Problem> {
-        check(document.as_object().unwrap())
+        check_policy(document.as_object().unwrap())
     }
 
-    fn baseline(max_concurrent: u64) -> Baseline {
+    fn baseline(max_concurrent: u64) -> DocumentDefaults {
         let mut settings =
-            crate::settings::Settings::in_directory(std::path::Path::new("/nowhere")).unwrap();
+            crate::settings::Settings::for_directory(std::path::Path::new("/nowhere")).unwrap();
         settings.runs.max_concurrent = max_concurrent;
-        Baseline::of(&settings)
+        DocumentDefaults::from_settings(&settings)
     }
 
     #[test]
     fn a_policy_limits_runs_only_where_it_says_so() {
-        let most =
-            |document: Value, own: u64| Policy::read(&document, baseline(own)).runs.max_concurrent;
+        let most = |document: Value, own: u64| {
+            Policy::from_document(&document, baseline(own))
+                .runs
+                .max_concurrent
+        };
         assert_eq!(most(json!({}), 16), 16);
         assert_eq!(most(json!({}), 2), 4);
         assert_eq!(most(json!({"runs": {"maxConcurrent": 3}}), 16), 3);
@@ -370,7 +377,7 @@ mod tests {
             (json!({"version": 2}), "/version", "2"),
         ] {
             let problem = checked(&document).unwrap_err();
-            assert_eq!(problem.code, crate::Code::Unprocessable);
+            assert_eq!(problem.code, crate::ProblemCode::Unprocessable);
             assert_eq!(problem.details[0].field, place, "{document}");
             assert!(problem.details[0].reason.contains(told), "{problem:?}");
         }
@@ -378,17 +385,17 @@ mod tests {
 
     #[test]
     fn denial_comes_before_approval_and_that_before_permission() {
-        let policy = Policy::read(
+        let policy = Policy::from_document(
             &json!({"tools": {"allow": ["mcp_*", "read_file"], "deny": ["mcp_shell_*"], "requireApproval": ["mcp_*_delete"]}}),
             baseline(4),
         );
-        let decision = |tool: &str| decide(&policy, tool).decision;
+        let decision = |tool: &str| decide_tool(&policy, tool).decision;
         assert_eq!(decision("mcp_shell_delete"), "deny");
         assert_eq!(decision("mcp_files_delete"), "require_approval");
         assert_eq!(decision("mcp_files_list"), "allow");
         assert_eq!(decision("terminal"), "deny");
         assert_eq!(
-            decide(&policy, "read_file").rule,
+            decide_tool(&policy, "read_file").rule,
             "tools.allow[1]: read_file"
         );
     }

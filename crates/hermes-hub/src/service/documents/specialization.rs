@@ -4,16 +4,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::put as put_document;
+use super::store_document as put_document;
 use crate::{
-    Code, Problem,
+    Problem, ProblemCode,
+    api_types::Time,
     call::{Call, Reply, etag},
-    service::{Nothing, tenants},
-    shapes::Time,
-    state::{Applied, Document, DocumentKind},
+    service::{NoInput, tenants},
+    state::{AppliedCounts, Document, DocumentKind},
 };
 
-const LONGEST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// How far a text has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -49,44 +49,47 @@ pub(crate) struct PutSpecialization {
     content: String,
 }
 
-pub(crate) async fn get(call: Call, _: Nothing) -> Result<Reply, Problem> {
+pub(crate) async fn get(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let document = call
         .hub
         .state()
         .document(DocumentKind::Specialization)
         .await?;
     let revision = document.as_ref().map_or(0, |document| document.revision);
-    reply(document, &reached(&call, revision).await?)
+    specialization_reply(document, &count_applied(&call, revision).await?)
 }
 
 pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, Problem> {
-    if input.content.len() > LONGEST {
+    if input.content.len() > MAX_BYTES {
         return Err(Problem::new(
-            Code::PayloadTooLarge,
+            ProblemCode::PayloadTooLarge,
             "the text is larger than 64 KiB; shorten it",
         )
-        .at("content", "too long"));
+        .with_detail("content", "too long"));
     }
     // Prepared before the write: the reply reports what was written, even if later steps fail.
-    let pending = tenants::count(&call.hub).await?;
+    let pending = tenants::count_tenants(&call.hub).await?;
     let content = Value::String(input.content);
     let document = put_document(&call, DocumentKind::Specialization, content).await?;
-    let reached = reached(&call, document.revision).await;
-    let reached = reached.unwrap_or(Applied {
+    let reached = count_applied(&call, document.revision).await;
+    let reached = reached.unwrap_or(AppliedCounts {
         applied: 0,
         pending,
     });
-    reply(Some(document), &reached)
+    specialization_reply(Some(document), &reached)
 }
 
-async fn reached(call: &Call, revision: u64) -> Result<Applied, Problem> {
+async fn count_applied(call: &Call, revision: u64) -> Result<AppliedCounts, Problem> {
     let state = call.hub.state();
     Ok(state
         .applied(DocumentKind::Specialization, revision)
         .await?)
 }
 
-fn reply(document: Option<Document>, reached: &Applied) -> Result<Reply, Problem> {
+fn specialization_reply(
+    document: Option<Document>,
+    reached: &AppliedCounts,
+) -> Result<Reply, Problem> {
     let revision = document.as_ref().map_or(0, |document| document.revision);
     let content = document
         .as_ref()

@@ -1,12 +1,12 @@
 //! Variables that tenants may not have: those that the Hub sets, and those that decide what code programs load or run.
 //! A token that may set a model's API key must not be able to load a library into every process.
 
-use super::super::documents::matches;
+use super::super::documents::matches_pattern;
 
-const OF_THE_HUB: [&str; 4] = ["PATH", "HOME", "TMPDIR", "HERMES_*"];
+const HUB_VARIABLES: [&str; 4] = ["PATH", "HOME", "TMPDIR", "HERMES_*"];
 
 /// Variables that decide which code is loaded or run, by the program that reads them. A trailing `*` is a wildcard.
-const LOADS_CODE: &[(&str, &[&str])] = &[
+const CODE_LOADING_VARIABLES: &[(&str, &[&str])] = &[
     (
         "the system's loader and libraries",
         &[
@@ -176,20 +176,25 @@ const LOADS_CODE: &[(&str, &[&str])] = &[
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reserved {
-    OfTheHub,
+pub(crate) enum ReservedVariable {
+    SetByHub,
     /// It decides what code these programs load or run.
     LoadsCode(&'static str),
 }
 
-pub(crate) fn reserved(name: &str) -> Option<Reserved> {
-    if OF_THE_HUB.iter().any(|pattern| matches(pattern, name)) {
-        return Some(Reserved::OfTheHub);
-    }
-    let found = LOADS_CODE
+pub(crate) fn classify_variable(name: &str) -> Option<ReservedVariable> {
+    if HUB_VARIABLES
         .iter()
-        .find(|(_, patterns)| patterns.iter().any(|pattern| matches(pattern, name)));
-    found.map(|(who, _)| Reserved::LoadsCode(who))
+        .any(|pattern| matches_pattern(pattern, name))
+    {
+        return Some(ReservedVariable::SetByHub);
+    }
+    let found = CODE_LOADING_VARIABLES.iter().find(|(_, patterns)| {
+        patterns
+            .iter()
+            .any(|pattern| matches_pattern(pattern, name))
+    });
+    found.map(|(who, _)| ReservedVariable::LoadsCode(who))
 }
 
 #[cfg(test)]
@@ -224,11 +229,18 @@ mod tests {
             "OPENSSL_CONF",
             "UV_PYTHON",
         ] {
-            let found = reserved(name);
-            assert!(matches!(found, Some(Reserved::LoadsCode(_))), "{name}");
+            let found = classify_variable(name);
+            assert!(
+                matches!(found, Some(ReservedVariable::LoadsCode(_))),
+                "{name}"
+            );
         }
         for name in ["PATH", "HOME", "TMPDIR", "HERMES_HOME"] {
-            assert_eq!(reserved(name), Some(Reserved::OfTheHub), "{name}");
+            assert_eq!(
+                classify_variable(name),
+                Some(ReservedVariable::SetByHub),
+                "{name}"
+            );
         }
     }
 
@@ -261,7 +273,7 @@ mod tests {
             "EDITOR",
             "DEBUG",
         ] {
-            assert_eq!(reserved(name), None, "{name}");
+            assert_eq!(classify_variable(name), None, "{name}");
         }
     }
 }

@@ -5,27 +5,27 @@ use std::{collections::HashSet, io, path::Path};
 use tokio::sync::watch;
 
 use crate::{
-    Code, Hub, Problem,
-    audit::NewEntry,
-    shapes::{Condition, ConditionStatus, TenantStatus, Time},
-    state::{Observation, Page, StateError, TenantFilter, TenantQuery, TenantRecord},
+    Hub, Problem, ProblemCode,
+    api_types::{Condition, ConditionStatus, TenantStatus, Time},
+    audit::NewAuditEntry,
+    state::{Page, StateError, TenantFilter, TenantObservation, TenantQuery, TenantRecord},
 };
 
 /// Tenants whose homes are being created, by uid. A purge waits for that: a tenant is deleted from the database after
 /// its last file, so that the next start knows about everything a killed process has left.
 #[derive(Debug, Default)]
-pub(crate) struct Making(watch::Sender<HashSet<String>>);
+pub(crate) struct ProvisioningHomes(watch::Sender<HashSet<String>>);
 
 /// Marks a home as being created while it lives.
-struct UnderWay {
+struct ProvisioningGuard {
     hub: Hub,
     uid: String,
 }
 
-impl UnderWay {
-    fn begin(hub: &Hub, uid: &str) -> Self {
+impl ProvisioningGuard {
+    fn start(hub: &Hub, uid: &str) -> Self {
         let (hub, uid) = (hub.clone(), uid.to_owned());
-        let Making(under_way) = hub.homes_in_making();
+        let ProvisioningHomes(under_way) = hub.provisioning();
         under_way.send_modify(|under_way| {
             under_way.insert(uid.clone());
         });
@@ -33,9 +33,9 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for ProvisioningGuard {
     fn drop(&mut self) {
-        let Making(under_way) = self.hub.homes_in_making();
+        let ProvisioningHomes(under_way) = self.hub.provisioning();
         under_way.send_modify(|under_way| {
             under_way.remove(&self.uid);
         });
@@ -44,17 +44,17 @@ impl Drop for UnderWay {
 
 /// Creates the home in the background, then marks the tenant as ready.
 pub(super) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
-    let under_way = UnderWay::begin(hub, &record.uid);
+    let under_way = ProvisioningGuard::start(hub, &record.uid);
     let (hub, record) = (hub.clone(), record.clone());
-    hub.work().clone().spawn(async move {
-        if let Err(error) = make_ready(&hub, &record, starts).await {
+    hub.tasks().clone().spawn(async move {
+        if let Err(error) = provision_home(&hub, &record, starts).await {
             tracing::error!(%error, tenant = %record.id, "failed to store the tenant's status");
         }
         drop(under_way);
     });
 }
 
-async fn make_ready(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<(), StateError> {
+async fn provision_home(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<(), StateError> {
     let found = hub.state().tenant(&record.id).await?;
     // It may have been purged since, and its name reused.
     let is_wanted =
@@ -63,21 +63,21 @@ async fn make_ready(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<()
         return Ok(());
     }
     let home = hub.home(record);
-    let made = super::super::blocking(move || {
-        make(home.path()).map_err(|error| Problem::internal(&error))
+    let made = super::super::run_blocking(move || {
+        create_home(home.path()).map_err(|error| Problem::internal(&error))
     })
     .await;
     let observation = match made {
-        Ok(()) => Observation {
+        Ok(()) => TenantObservation {
             status: Some(TenantStatus::Ready),
             observed_generation: Some(record.generation),
             conditions: Vec::new(),
         },
-        Err(_) => Observation {
+        Err(_) => TenantObservation {
             status: Some(TenantStatus::Failed),
             observed_generation: None,
             conditions: vec![Condition {
-                kind: crate::app::homes::CONDITION.into(),
+                kind: crate::app::home_check::HOME_CONDITION.into(),
                 status: ConditionStatus::False,
                 reason: "not_created".into(),
                 message: "the home could not be made; the Hub's log has the reason".into(),
@@ -94,7 +94,7 @@ async fn make_ready(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<()
 }
 
 /// Creates directories that only the Hub's user can enter.
-fn make(home: &Path) -> io::Result<()> {
+fn create_home(home: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -131,14 +131,14 @@ pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
 pub(super) async fn purge(
     hub: &Hub,
     record: &TenantRecord,
-    entry: &NewEntry,
+    entry: &NewAuditEntry,
 ) -> Result<(), Problem> {
-    let Making(under_way) = hub.homes_in_making();
+    let ProvisioningHomes(under_way) = hub.provisioning();
     let is_made = |under_way: &HashSet<String>| !under_way.contains(&record.uid);
     // The Hub owns the sender, so this ends.
     let _ = under_way.subscribe().wait_for(is_made).await;
     if record.linked_home.is_none() {
-        remove(hub, record).await?;
+        remove_files(hub, record).await?;
     }
     let (id, entry) = (record.id.clone(), entry.clone());
     let forget = move |hub: Hub| {
@@ -151,20 +151,21 @@ pub(super) async fn purge(
             }
         }
     };
-    hub.see_to("purging a deleted tenant", forget).await;
+    hub.retry_until_stored("purging a deleted tenant", forget)
+        .await;
     Ok(())
 }
 
-async fn remove(hub: &Hub, record: &TenantRecord) -> Result<(), Problem> {
+async fn remove_files(hub: &Hub, record: &TenantRecord) -> Result<(), Problem> {
     let directory = hub.tenant_directory(&record.id);
-    super::super::blocking(move || match std::fs::remove_dir_all(&directory) {
+    super::super::run_blocking(move || match std::fs::remove_dir_all(&directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::error!(%error, "failed to remove files of a deleted tenant");
             Err(Problem::new(
-                Code::Unavailable,
+                ProblemCode::Unavailable,
                 "the tenant is deleted, but not all of its files could be removed; this is tried again every hour",
             )
-            .because("files_left"))
+            .with_reason("files_left"))
         }
         _ => Ok(()),
     })
@@ -179,7 +180,7 @@ pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateEr
     };
     let found = hub.state().tenants(&query, &Page::first(500)).await?;
     for record in found.items {
-        let entry = NewEntry::by_hub("purge_tenant").of(&record.id);
+        let entry = NewAuditEntry::by_hub("purge_tenant").for_tenant(&record.id);
         if let Err(problem) = purge(hub, &record, &entry).await {
             tracing::warn!(tenant = %record.id, %problem, "failed to purge a deleted tenant");
         }

@@ -5,27 +5,30 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, de::value::MapDeserializer};
 use serde_json::{Map, Value};
 
-use super::{AgentGiven, StorageGiven, given::NO_BROWSER};
+use super::{AgentOverrides, StorageOverrides};
 use crate::{
-    agents::Room,
-    service::documents::Standing,
-    shapes::{AgentSettings, BrowserSettings, Keys, StorageSettings, Tenant},
+    agents::QuotaState,
+    api_types::{AgentSettings, BrowserSettings, StorageSettings, Tenant, TenantKeys},
+    service::{documents::EffectiveDocuments, tenants::overrides::NO_BROWSER},
     state::TenantRecord,
 };
 
-pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
+pub(crate) fn public_tenant(
+    record: &TenantRecord,
+    effective_documents: &EffectiveDocuments,
+) -> Tenant {
     Tenant {
         id: record.id.clone(),
         display_name: record.display_name.clone(),
         status: record.status,
         access: record.access.clone(),
         flavor: record.flavor.clone(),
-        agent: agent(record, standing),
-        storage: storage(record, standing),
-        browser: browser(),
+        agent: effective_agent(record, effective_documents),
+        storage: effective_storage(record, effective_documents),
+        browser: effective_browser(),
         groups: record.groups.clone(),
         labels: record.labels.clone(),
-        keys: Keys {
+        keys: TenantKeys {
             runtime_key: record.runtime_key.clone(),
         },
         conditions: record.conditions.clone(),
@@ -37,8 +40,12 @@ pub(crate) fn shape(record: &TenantRecord, standing: &Standing) -> Tenant {
     }
 }
 
-pub(crate) fn storage(record: &TenantRecord, standing: &Standing) -> StorageSettings {
-    let given: StorageGiven = effective(standing, record, "storage", &record.storage);
+pub(crate) fn effective_storage(
+    record: &TenantRecord,
+    effective_documents: &EffectiveDocuments,
+) -> StorageSettings {
+    let given: StorageOverrides =
+        effective_section(effective_documents, record, "storage", &record.storage);
     StorageSettings {
         quota_bytes: given.quota_bytes.unwrap_or(5 << 30),
         used_bytes: record.used.bytes,
@@ -48,36 +55,43 @@ pub(crate) fn storage(record: &TenantRecord, standing: &Standing) -> StorageSett
 }
 
 /// A linked home is the user's own and has no quota.
-pub(crate) fn room(record: &TenantRecord, standing: &Standing) -> Room {
-    let storage = storage(record, standing);
+pub(crate) fn quota_state(
+    record: &TenantRecord,
+    effective_documents: &EffectiveDocuments,
+) -> QuotaState {
+    let storage = effective_storage(record, effective_documents);
     let is_over =
         record.used.bytes > storage.quota_bytes || record.used.files > storage.files_quota;
     if is_over && !storage.linked {
-        Room::Full
+        QuotaState::Exceeded
     } else {
-        Room::Left
+        QuotaState::Within
     }
 }
 
 /// The settings of its agent, within the limits of the policy.
-pub(crate) fn agent(record: &TenantRecord, standing: &Standing) -> AgentSettings {
-    let given: AgentGiven = effective(standing, record, "agent", &record.agent);
+pub(crate) fn effective_agent(
+    record: &TenantRecord,
+    effective_documents: &EffectiveDocuments,
+) -> AgentSettings {
+    let given: AgentOverrides =
+        effective_section(effective_documents, record, "agent", &record.agent);
     let runs = given
         .max_concurrent_runs
-        .unwrap_or(standing.max_concurrent_runs());
+        .unwrap_or(effective_documents.max_concurrent_runs());
     AgentSettings {
         model: given.model,
         timezone: given.timezone.unwrap_or_else(|| "UTC".into()),
         auto_start: given.auto_start.unwrap_or(true),
         idle_stop_seconds: given
             .idle_stop_seconds
-            .unwrap_or(standing.idle_stop_seconds()),
-        max_concurrent_runs: runs.min(standing.max_concurrent_runs_ceiling()),
+            .unwrap_or(effective_documents.idle_stop_seconds()),
+        max_concurrent_runs: runs.min(effective_documents.max_concurrent_runs_limit()),
     }
 }
 
 /// This build has no browser, whatever an earlier one stored.
-fn browser() -> BrowserSettings {
+fn effective_browser() -> BrowserSettings {
     let (enabled, mode, max_tabs) = NO_BROWSER;
     BrowserSettings {
         enabled,
@@ -86,15 +100,15 @@ fn browser() -> BrowserSettings {
     }
 }
 
-fn effective<'a, T: Deserialize<'a> + Default>(
-    standing: &'a Standing,
+fn effective_section<'a, T: Deserialize<'a> + Default>(
+    effective_documents: &'a EffectiveDocuments,
     record: &TenantRecord,
     section: &str,
     own: &'a Map<String, Value>,
 ) -> T {
     let layers = [
-        standing.section(section),
-        standing.flavor_section(&record.flavor, section),
+        effective_documents.section(section),
+        effective_documents.flavor_section(&record.flavor, section),
         own,
     ];
     let members: BTreeMap<&str, &Value> = layers

@@ -8,24 +8,24 @@ use crate::{
     Problem, TenantId,
     auth::{KeyKind, NewKey},
     call::{Call, Reply},
+    encryption::{EncryptionContext, SecretKey},
     private,
-    seal::{Place, SecretKey},
     service::tokens,
     state::NewRuntimeKey,
 };
 
 /// Generates a key for the tenant with this uid: the secret for its agent, and the record to store.
-pub(crate) fn fresh(
+pub(crate) fn generate_key(
     sealing: &SecretKey,
     uid: &str,
 ) -> Result<(Secret<String>, NewRuntimeKey), Problem> {
     let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
     let sealed = sealing
-        .seal(&Place::runtime_key(uid), key.secret.expose())
+        .encrypt(&EncryptionContext::runtime_key(uid), key.secret.expose())
         .map_err(|error| Problem::internal(&error))?;
     let kept = NewRuntimeKey {
         hash: key.hash,
-        sealed,
+        encrypted: sealed,
         last4: key.last4,
         grace_until: None,
     };
@@ -46,7 +46,7 @@ pub(crate) struct RotateRuntimeKey {
 /// A runtime key, in the one reply that shows it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ShownRuntimeKey {
+pub(crate) struct RuntimeKeyReply {
     runtime_key: String,
     last4: String,
 }
@@ -58,8 +58,8 @@ pub(crate) async fn rotate(call: Call, input: RotateRuntimeKey) -> Result<Reply,
     for scope in private::AGENT_SCOPES {
         call.principal().require(scope)?;
     }
-    let grace_until = tokens::grace(input.grace)?;
-    let (secret, kept) = fresh(hub.key(), &record.uid)?;
+    let grace_until = tokens::grace_end(input.grace)?;
+    let (secret, kept) = generate_key(hub.key(), &record.uid)?;
     let last4 = kept.last4.clone();
     let kept = NewRuntimeKey {
         grace_until,
@@ -69,7 +69,7 @@ pub(crate) async fn rotate(call: Call, input: RotateRuntimeKey) -> Result<Reply,
         .set_runtime_key(&record.id, kept, call.entry.clone())
         .await?;
     hub.settings_changed(&record.id);
-    Reply::json(&ShownRuntimeKey {
+    Reply::json(&RuntimeKeyReply {
         runtime_key: secret.expose().clone(),
         last4,
     })

@@ -5,16 +5,16 @@ use sqlx::{QueryBuilder, Sqlite, sqlite::SqliteRow};
 
 use super::{
     Affected, SqliteState, commit,
-    row::{Columns, list},
+    row::{ColumnReader, json_list},
 };
 use crate::{
     ApprovalId, RunId, TenantId,
-    audit::NewEntry,
-    shapes::{Approval, ApprovalState, Time},
-    state::{ApprovalQuery, Approvals, Choice, Page, Paged, StateError},
+    api_types::{Approval, ApprovalState, Time},
+    audit::NewAuditEntry,
+    state::{ApprovalChoice, ApprovalQuery, ApprovalStore, Page, Paged, StateError},
 };
 
-fn approval(row: &SqliteRow) -> Result<Approval, StateError> {
+fn approval_from_row(row: &SqliteRow) -> Result<Approval, StateError> {
     Ok(Approval {
         approval_id: row.id("id", ApprovalId::parse)?,
         tenant_id: row.id("tenant", TenantId::parse)?,
@@ -32,13 +32,13 @@ fn approval(row: &SqliteRow) -> Result<Approval, StateError> {
 }
 
 #[async_trait]
-impl Approvals for SqliteState {
+impl ApprovalStore for SqliteState {
     async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StateError> {
         let row = sqlx::query("SELECT * FROM approvals WHERE id = ?1")
             .bind(id.as_str())
             .fetch_optional(self.readers())
             .await?;
-        row.map(|row| approval(&row)).transpose()
+        row.map(|row| approval_from_row(&row)).transpose()
     }
 
     async fn agent_approval(&self, id: &ApprovalId) -> Result<Option<String>, StateError> {
@@ -56,7 +56,7 @@ impl Approvals for SqliteState {
         page: &Page,
     ) -> Result<Paged<Approval>, StateError> {
         let mut sql = QueryBuilder::<Sqlite>::new("SELECT * FROM approvals WHERE TRUE");
-        if let Some(only) = list(query.only.as_deref())? {
+        if let Some(only) = json_list(query.only.as_deref())? {
             sql.push(" AND tenant IN (SELECT value FROM json_each(")
                 .push_bind(only)
                 .push("))");
@@ -76,17 +76,18 @@ impl Approvals for SqliteState {
         if query.undelivered {
             sql.push(" AND delivered = 0 AND state <> 'pending'");
         }
-        if let Some([last]) = page.key::<1>()? {
+        if let Some([last]) = page.cursor_key::<1>()? {
             let last: i64 = last.parse().map_err(|_| StateError::BadCursor)?;
             sql.push(" AND number > ").push_bind(last);
         }
-        sql.push(" ORDER BY number LIMIT ").push_bind(page.fetch());
+        sql.push(" ORDER BY number LIMIT ")
+            .push_bind(page.fetch_limit());
         let rows = sql.build().fetch_all(self.readers()).await?;
         let approvals: Vec<_> = rows
             .iter()
-            .map(|row| Ok::<_, StateError>((row.count("number")?, approval(row)?)))
+            .map(|row| Ok::<_, StateError>((row.count("number")?, approval_from_row(row)?)))
             .collect::<Result<_, _>>()?;
-        let paged = Paged::of(approvals, page, |(number, _)| [number.to_string()]);
+        let paged = Paged::from_fetched(approvals, page, |(number, _)| [number.to_string()]);
         Ok(paged.map(|(_, approval)| approval))
     }
 
@@ -100,20 +101,20 @@ impl Approvals for SqliteState {
     async fn decide(
         &self,
         id: &ApprovalId,
-        choice: Choice,
-        entry: NewEntry,
+        choice: ApprovalChoice,
+        entry: NewAuditEntry,
     ) -> Result<Approval, StateError> {
         let state = match choice.by {
             Some(_) => ApprovalState::Decided,
             None => ApprovalState::Expired,
         };
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let decided = sqlx::query(
             "UPDATE approvals SET state = ?2, choice = ?3, decided_by = ?4, decided_at = ?5, reason = ?6
              WHERE id = ?1 AND state = 'pending' RETURNING *",
         )
         .bind(id.as_str())
-        .bind(state.word())
+        .bind(state.as_str())
         .bind(&choice.choice)
         .bind(&choice.by)
         .bind(Time::now().millis())
@@ -136,14 +137,14 @@ impl Approvals for SqliteState {
                 None => StateError::NotFound { what: "approval" },
             });
         };
-        let decided = approval(&row)?;
-        self.effect(&mut write, entry).await?;
+        let decided = approval_from_row(&row)?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await?;
         Ok(decided)
     }
 
     async fn mark_delivered(&self, id: &ApprovalId) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         sqlx::query("UPDATE approvals SET delivered = 1 WHERE id = ?1")
             .bind(id.as_str())
             .execute(&mut *write)

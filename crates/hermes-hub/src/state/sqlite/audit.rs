@@ -6,63 +6,69 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
-    Affected, Change, SqliteState,
+    Affected, SqliteState, WriteTransaction,
     change::{leave_link, take_link},
-    column, commit,
-    idempotency::{self, Progress},
-    row::{Columns, hash},
-    unwritable,
+    commit,
+    idempotency::{self, KeyProgress},
+    row::{ColumnReader, parse_hash},
+    to_column, write_error,
 };
 use crate::{
-    audit::{Link, NewEntry, chain},
+    api_types::{AuditEntry, AuditPhase, Time},
+    audit::{ChainPosition, NewAuditEntry, chain},
     ids::hex,
-    shapes::{AuditEntry, AuditPhase, Time},
-    state::{AUDIT_PORTION, AuditLog, AuditQuery, ChainCheck, ChainHead, Page, Paged, StateError},
+    state::{
+        AUDIT_PORTION, AuditQuery, AuditStore, ChainCheck, ChainHead, Page, Paged, StateError,
+    },
 };
 
-mod filing;
 mod search;
+mod tenant_index;
 mod verify;
 
-pub(super) use self::filing::Unfiled;
+pub(super) use crate::state::sqlite::audit::tenant_index::UnindexedEntries;
 
 /// Each statement is a round trip to the database's thread.
-const AT_ONCE: usize = 100;
+const MAX_ROWS_PER_INSERT: usize = 100;
 /// The audit action for heads of other chains.
-const RECORD_HEAD: &str = "record_chain_head";
-const PRUNE: &str = "prune_audit";
+const RECORD_HEAD_ACTION: &str = "record_chain_head";
+const PRUNE_ACTION: &str = "prune_audit";
 
 impl SqliteState {
     /// Adds the entry of a change to its transaction, and marks its idempotency key as effective.
-    pub(super) async fn effect(
+    pub(super) async fn append_effect(
         &self,
-        write: &mut Change<'_>,
-        entry: NewEntry,
+        write: &mut WriteTransaction<'_>,
+        entry: NewAuditEntry,
     ) -> Result<(), StateError> {
         let key = entry.idempotency.clone();
-        self.append(write, entry, None, None).await?;
+        self.append_entry(write, entry, None, None).await?;
         if let Some(key) = key {
-            idempotency::mark(write, &key, Progress::Effected).await?;
+            idempotency::mark_progress(write, &key, KeyProgress::Effected).await?;
         }
         Ok(())
     }
 
     /// Adds an entry to the transaction; returns its number.
-    pub(super) async fn append(
+    pub(super) async fn append_entry(
         &self,
-        write: &mut Change<'_>,
-        entry: NewEntry,
+        write: &mut WriteTransaction<'_>,
+        entry: NewAuditEntry,
         phase: Option<AuditPhase>,
         intent: Option<u64>,
     ) -> Result<u64, StateError> {
-        let mut link = match write.take_link() {
+        let mut link = match write.take_chain_position() {
             Some(link) => link,
-            None => head(write, &self.node).await.map_err(unlogged)?,
+            None => load_chain_position(write, &self.node)
+                .await
+                .map_err(audit_write_error)?,
         };
-        let row = StoredEntry::next(&mut link, &self.node, entry, phase, intent)?;
-        insert(write, vec![row]).await.map_err(unlogged)?;
+        let row = StoredEntry::after(&mut link, &self.node, entry, phase, intent)?;
+        insert_entries(write, vec![row])
+            .await
+            .map_err(audit_write_error)?;
         let seq = link.seq;
-        write.leave_link(link);
+        write.leave_chain_position(link);
         Ok(seq)
     }
 }
@@ -75,14 +81,14 @@ struct StoredEntry {
 
 impl StoredEntry {
     /// The entry after this position, to which the position advances.
-    fn next(
-        link: &mut Link,
+    fn after(
+        link: &mut ChainPosition,
         node: &str,
-        entry: NewEntry,
+        entry: NewAuditEntry,
         phase: Option<AuditPhase>,
         intent: Option<u64>,
     ) -> Result<Self, StateError> {
-        let (entry, text) = link.add(node, entry, phase, intent)?;
+        let (entry, text) = link.append(node, entry, phase, intent)?;
         Ok(Self {
             entry,
             text,
@@ -91,22 +97,25 @@ impl StoredEntry {
     }
 }
 
-async fn insert(write: &mut SqliteConnection, rows: Vec<StoredEntry>) -> Result<(), StateError> {
+async fn insert_entries(
+    write: &mut SqliteConnection,
+    rows: Vec<StoredEntry>,
+) -> Result<(), StateError> {
     // Only the two common lengths are worth a prepared statement.
-    let lasting = matches!(rows.len(), 1 | AT_ONCE);
+    let lasting = matches!(rows.len(), 1 | MAX_ROWS_PER_INSERT);
     let [mut chain, mut actor, mut action, mut decision] = <[Arc<str>; 4]>::default();
     let mut sql = QueryBuilder::<Sqlite>::new(
         "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) ",
     );
     sql.push_values(rows, |mut values, StoredEntry { entry, text, hash }| {
         values
-            .push_bind(shared(&mut chain, &entry.chain))
-            .push_bind(column(entry.seq))
+            .push_bind(reuse_text(&mut chain, &entry.chain))
+            .push_bind(to_column(entry.seq))
             .push_bind(entry.time.millis())
             .push_bind(entry.tenant)
-            .push_bind(shared(&mut actor, &entry.actor))
-            .push_bind(shared(&mut action, &entry.action))
-            .push_bind(shared(&mut decision, entry.decision.word()))
+            .push_bind(reuse_text(&mut actor, &entry.actor))
+            .push_bind(reuse_text(&mut action, &entry.action))
+            .push_bind(reuse_text(&mut decision, entry.decision.as_str()))
             .push_bind(entry.request_id)
             .push_bind(text)
             .push_bind(Vec::from(hash));
@@ -116,7 +125,7 @@ async fn insert(write: &mut SqliteConnection, rows: Vec<StoredEntry>) -> Result<
 }
 
 /// Reuses the previous text if it is the same: neighbouring entries are mostly alike.
-fn shared(last: &mut Arc<str>, text: &str) -> Arc<str> {
+fn reuse_text(last: &mut Arc<str>, text: &str) -> Arc<str> {
     if **last != *text {
         *last = text.into();
     }
@@ -124,7 +133,7 @@ fn shared(last: &mut Arc<str>, text: &str) -> Arc<str> {
 }
 
 /// An action that cannot be logged is not done.
-fn unlogged(error: StateError) -> StateError {
+fn audit_write_error(error: StateError) -> StateError {
     match error {
         full @ StateError::DiskFull(_) => full,
         other => StateError::Unavailable(format!("the audit log: {other}")),
@@ -132,7 +141,10 @@ fn unlogged(error: StateError) -> StateError {
 }
 
 /// The end of a chain: its last entry, or the anchor left by pruning.
-async fn head(connection: &mut SqliteConnection, chain: &str) -> Result<Link, StateError> {
+async fn load_chain_position(
+    connection: &mut SqliteConnection,
+    chain: &str,
+) -> Result<ChainPosition, StateError> {
     let row = sqlx::query(
         "SELECT seq, hash FROM (SELECT seq, hash FROM audit WHERE chain = ?1 ORDER BY seq DESC LIMIT 1)
          UNION ALL SELECT seq, hash FROM audit_anchors WHERE chain = ?1 ORDER BY seq DESC LIMIT 1",
@@ -140,47 +152,51 @@ async fn head(connection: &mut SqliteConnection, chain: &str) -> Result<Link, St
     .bind(chain)
     .fetch_optional(connection)
     .await?;
-    row.map_or(Ok(Link::origin()), |row| link(&row))
+    row.map_or(Ok(ChainPosition::origin()), |row| position_from_row(&row))
 }
 
-fn link(row: &SqliteRow) -> Result<Link, StateError> {
-    Ok(Link {
+fn position_from_row(row: &SqliteRow) -> Result<ChainPosition, StateError> {
+    Ok(ChainPosition {
         seq: row.count("seq")?,
-        hash: hash(row.bytes("hash")?)?,
+        hash: parse_hash(row.bytes("hash")?)?,
     })
 }
 
-pub(super) fn entry(row: &SqliteRow) -> Result<AuditEntry, StateError> {
-    Ok(chain::parse(&row.text("text")?, &row.bytes("hash")?)?)
+pub(super) fn entry_from_row(row: &SqliteRow) -> Result<AuditEntry, StateError> {
+    Ok(chain::parse_entry(&row.text("text")?, &row.bytes("hash")?)?)
 }
 
 #[async_trait]
-impl AuditLog for SqliteState {
-    async fn append_audit(&self, entries: Vec<NewEntry>) -> Result<(), StateError> {
+impl AuditStore for SqliteState {
+    async fn append_audit(&self, entries: Vec<NewAuditEntry>) -> Result<(), StateError> {
         if entries.is_empty() {
             return Ok(());
         }
         let added = entries.len() as u64;
         // Only audit entries, so cached reads stay valid.
-        let mut write = self.database.begin_in_group().await.map_err(unwritable)?;
+        let mut write = self.database.begin_in_group().await.map_err(write_error)?;
         let mut link = match take_link(&mut write) {
             Some(link) => link,
-            None => head(&mut write, &self.node).await.map_err(unlogged)?,
+            None => load_chain_position(&mut write, &self.node)
+                .await
+                .map_err(audit_write_error)?,
         };
         let mut entries = entries.into_iter().peekable();
         // Written in parts, so that requests are answered in between.
         while entries.peek().is_some() {
-            let part = entries.by_ref().take(AT_ONCE);
+            let part = entries.by_ref().take(MAX_ROWS_PER_INSERT);
             let rows: Vec<_> = part
-                .map(|entry| StoredEntry::next(&mut link, &self.node, entry, None, None))
+                .map(|entry| StoredEntry::after(&mut link, &self.node, entry, None, None))
                 .collect::<Result<_, _>>()?;
-            insert(&mut write, rows).await.map_err(unlogged)?;
+            insert_entries(&mut write, rows)
+                .await
+                .map_err(audit_write_error)?;
         }
         leave_link(&mut write, link);
-        write.commit().await.map_err(unwritable)?;
+        write.commit().await.map_err(write_error)?;
         // The entries are already committed; indexing is retried every minute.
-        if self.unfiled.are_many(added)
-            && let Err(error) = self.file_entries(AUDIT_PORTION).await
+        if self.unindexed.add(added)
+            && let Err(error) = self.index_entries(AUDIT_PORTION).await
         {
             tracing::debug!(%error, "failed to index audit entries by tenant");
         }
@@ -192,12 +208,12 @@ impl AuditLog for SqliteState {
         query: &AuditQuery,
         page: &Page,
     ) -> Result<Paged<AuditEntry>, StateError> {
-        search::search(self.readers(), query, page).await
+        search::search_entries(self.readers(), query, page).await
     }
 
     async fn audit_heads(&self) -> Result<Vec<ChainHead>, StateError> {
         let mut connection = self.readers().acquire().await?;
-        heads(&mut connection).await
+        load_heads(&mut connection).await
     }
 
     async fn record_heads(&self) -> Result<(), StateError> {
@@ -206,22 +222,22 @@ impl AuditLog for SqliteState {
         let entries = others
             .into_iter()
             .map(|head| {
-                NewEntry::by_hub(RECORD_HEAD)
-                    .to(format!("{}:{}:{}", head.chain, head.seq, head.hash))
+                NewAuditEntry::by_hub(RECORD_HEAD_ACTION)
+                    .with_target(format!("{}:{}:{}", head.chain, head.seq, head.hash))
             })
             .collect();
         self.append_audit(entries).await
     }
 
-    async fn file_audit(&self, least: u64) -> Result<(), StateError> {
-        self.file_entries(least).await
+    async fn index_audit(&self, least: u64) -> Result<(), StateError> {
+        self.index_entries(least).await
     }
 
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError> {
         let mut connection = self.readers().acquire().await?;
-        let heads = heads(&mut connection).await?;
+        let heads = load_heads(&mut connection).await?;
         let chains = heads.into_iter().map(|head| head.chain);
-        verify::verify(&mut connection, chains.collect()).await
+        verify::verify_chains(&mut connection, chains.collect()).await
     }
 
     async fn prune_audit(&self, before: Time) -> Result<u64, StateError> {
@@ -240,7 +256,7 @@ impl SqliteState {
     /// Removes the beginning of a chain, up to the first entry that is recent enough or belongs to an operation in
     /// progress. The last entry always stays.
     async fn prune_chain(&self, chain: &str, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let row = sqlx::query(
             "SELECT seq, hash FROM audit WHERE chain = ?1 AND seq < MIN(
                  (SELECT MAX(seq) FROM audit WHERE chain = ?1),
@@ -252,13 +268,14 @@ impl SqliteState {
         .bind(before.millis())
         .fetch_optional(&mut *write)
         .await?;
-        let Some(anchor) = row.map(|row| link(&row)).transpose()? else {
+        let Some(anchor) = row.map(|row| position_from_row(&row)).transpose()? else {
             return Ok(0);
         };
-        filing::forget(&mut write, chain, anchor.seq).await?;
+        crate::state::sqlite::audit::tenant_index::forget_portions(&mut write, chain, anchor.seq)
+            .await?;
         let removed = sqlx::query("DELETE FROM audit WHERE chain = ?1 AND seq <= ?2")
             .bind(chain)
-            .bind(column(anchor.seq))
+            .bind(to_column(anchor.seq))
             .execute(&mut *write)
             .await?
             .rows_affected();
@@ -267,26 +284,29 @@ impl SqliteState {
              ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
         )
         .bind(chain)
-        .bind(column(anchor.seq))
+        .bind(to_column(anchor.seq))
         .bind(anchor.hash.as_slice())
         .execute(&mut *write)
         .await?;
-        let entry =
-            NewEntry::by_hub(PRUNE).to(format!("{chain}:{}:{}", anchor.seq, hex(&anchor.hash)));
-        self.append(&mut write, entry, None, None).await?;
+        let entry = NewAuditEntry::by_hub(PRUNE_ACTION).with_target(format!(
+            "{chain}:{}:{}",
+            anchor.seq,
+            hex(&anchor.hash)
+        ));
+        self.append_entry(&mut write, entry, None, None).await?;
         commit(write).await?;
         Ok(removed)
     }
 }
 
-async fn heads(connection: &mut SqliteConnection) -> Result<Vec<ChainHead>, StateError> {
+async fn load_heads(connection: &mut SqliteConnection) -> Result<Vec<ChainHead>, StateError> {
     let chains: Vec<String> =
         sqlx::query_scalar("SELECT chain FROM audit_chains UNION SELECT chain FROM audit_anchors")
             .fetch_all(&mut *connection)
             .await?;
     let mut heads = Vec::new();
     for chain in chains {
-        let link = head(connection, &chain).await?;
+        let link = load_chain_position(connection, &chain).await?;
         heads.push(ChainHead {
             chain,
             seq: link.seq,

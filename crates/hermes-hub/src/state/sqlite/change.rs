@@ -9,8 +9,8 @@ use std::{
 use hermes_store::db::GroupWrite;
 use sqlx::SqliteConnection;
 
-use super::{StateError, unwritable};
-use crate::{TenantId, audit::Link, state::ChangeCount};
+use super::{StateError, write_error};
+use crate::{TenantId, audit::ChainPosition, state::ChangeCount};
 
 /// Tenants share counters, so that there need not be one for each; who shares one is looked up once too often.
 const COUNTERS: usize = 4096;
@@ -28,7 +28,7 @@ pub(super) enum Affected<'a> {
 
 /// How often tenants were changed through this process.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) struct ChangeCounter {
     of_all: Counter,
     of_tenants: Box<[Counter]>,
     /// Whether a change was left while it was being committed, so that nobody knows when it takes effect.
@@ -41,7 +41,7 @@ struct Counter {
     ended: AtomicU64,
 }
 
-impl Default for Changes {
+impl Default for ChangeCounter {
     fn default() -> Self {
         Self {
             of_all: Counter::default(),
@@ -51,7 +51,7 @@ impl Default for Changes {
     }
 }
 
-impl Changes {
+impl ChangeCounter {
     /// How often a tenant's record was changed; `None` where that cannot be said.
     pub(super) fn of(&self, tenant: &TenantId) -> Option<ChangeCount> {
         let own = self.counter(tenant);
@@ -77,18 +77,18 @@ impl Changes {
 }
 
 /// A transaction. It counts as a change when it ends, whether committed or not.
-pub(super) struct Change<'a> {
+pub(super) struct WriteTransaction<'a> {
     write: GroupWrite<'a>,
-    counted: Counted<'a>,
+    counted: ChangeGuard<'a>,
 }
 
-struct Counted<'a> {
-    changes: &'a Changes,
+struct ChangeGuard<'a> {
+    changes: &'a ChangeCounter,
     counter: Option<&'a Counter>,
     is_committing: bool,
 }
 
-impl Drop for Counted<'_> {
+impl Drop for ChangeGuard<'_> {
     fn drop(&mut self) {
         let Some(counter) = self.counter else {
             return;
@@ -100,9 +100,13 @@ impl Drop for Counted<'_> {
     }
 }
 
-impl<'a> Change<'a> {
-    pub(super) fn new(write: GroupWrite<'a>, changes: &'a Changes, affected: Affected<'_>) -> Self {
-        let counted = Counted {
+impl<'a> WriteTransaction<'a> {
+    pub(super) fn new(
+        write: GroupWrite<'a>,
+        changes: &'a ChangeCounter,
+        affected: Affected<'_>,
+    ) -> Self {
+        let counted = ChangeGuard {
             changes,
             counter: changes.affected(affected),
             is_committing: false,
@@ -114,38 +118,38 @@ impl<'a> Change<'a> {
     }
 
     /// See [`take_link`].
-    pub(super) fn take_link(&mut self) -> Option<Link> {
+    pub(super) fn take_chain_position(&mut self) -> Option<ChainPosition> {
         take_link(&mut self.write)
     }
 
     /// See [`leave_link`].
-    pub(super) fn leave_link(&mut self, link: Link) {
+    pub(super) fn leave_chain_position(&mut self, link: ChainPosition) {
         leave_link(&mut self.write, link);
     }
 }
 
 /// The end of the audit log's chain, if the writer before has left it. Nobody else writes to this file, so that stays true
 /// from one commit to the next.
-pub(super) fn take_link(write: &mut GroupWrite<'_>) -> Option<Link> {
+pub(super) fn take_link(write: &mut GroupWrite<'_>) -> Option<ChainPosition> {
     let note = write.note().take()?;
     note.downcast().ok().map(|link| *link)
 }
 
 /// Leaves it to whoever writes next.
-pub(super) fn leave_link(write: &mut GroupWrite<'_>, link: Link) {
+pub(super) fn leave_link(write: &mut GroupWrite<'_>, link: ChainPosition) {
     *write.note() = Some(Box::new(link));
 }
 
 /// Makes a change last.
-pub(super) async fn commit(change: Change<'_>) -> Result<(), StateError> {
-    let Change { write, mut counted } = change;
+pub(super) async fn commit(change: WriteTransaction<'_>) -> Result<(), StateError> {
+    let WriteTransaction { write, mut counted } = change;
     counted.is_committing = true;
     let committed = write.commit().await;
     counted.is_committing = false;
-    committed.map_err(unwritable)
+    committed.map_err(write_error)
 }
 
-impl Deref for Change<'_> {
+impl Deref for WriteTransaction<'_> {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
@@ -153,7 +157,7 @@ impl Deref for Change<'_> {
     }
 }
 
-impl DerefMut for Change<'_> {
+impl DerefMut for WriteTransaction<'_> {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         &mut self.write
     }

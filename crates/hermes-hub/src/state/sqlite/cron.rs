@@ -3,20 +3,22 @@
 use async_trait::async_trait;
 use sqlx::{Row, SqliteConnection};
 
-use super::{Affected, Change, SqliteState, column, commit, row::Columns, runs::insert_run};
+use super::{
+    Affected, SqliteState, WriteTransaction, commit, row::ColumnReader, runs::insert_run, to_column,
+};
 use crate::{
     JobId, RunId, TenantId,
-    shapes::Time,
+    api_types::Time,
     state::{
-        Cron, DueJob, FileVersion, Fire, FireOutcome, JobFile, JobTime, NewFire, Page, Paged,
-        StateError,
+        CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, NewFire, Page,
+        Paged, StateError,
     },
 };
 
-async fn set_time(
+async fn upsert_job_time(
     write: &mut SqliteConnection,
     tenant: &TenantId,
-    time: &JobTime,
+    time: &JobDueTime,
 ) -> Result<(), StateError> {
     sqlx::query(
         "INSERT INTO job_times (tenant, job, next, schedule_hash) VALUES (?1, ?2, ?3, ?4)
@@ -32,9 +34,9 @@ async fn set_time(
 }
 
 impl SqliteState {
-    async fn fire_one(
+    async fn record_fire(
         &self,
-        write: &mut Change<'_>,
+        write: &mut WriteTransaction<'_>,
         fire: NewFire,
     ) -> Result<FireOutcome, StateError> {
         let (run, skipped) = match &fire.outcome {
@@ -63,23 +65,23 @@ impl SqliteState {
             .execute(&mut **write)
             .await?;
         if fired == 0 {
-            return Ok(FireOutcome::Before);
+            return Ok(FireOutcome::AlreadyFired);
         }
         if let Ok(run) = &fire.outcome {
             insert_run(write, run).await?;
         }
-        self.effect(write, fire.entry).await?;
-        Ok(FireOutcome::Done)
+        self.append_effect(write, fire.entry).await?;
+        Ok(FireOutcome::Fired)
     }
 }
 
 #[async_trait]
-impl Cron for SqliteState {
-    async fn fire(&self, fires: Vec<NewFire>) -> Result<Vec<FireOutcome>, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+impl CronStore for SqliteState {
+    async fn record_fires(&self, fires: Vec<NewFire>) -> Result<Vec<FireOutcome>, StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let mut outcomes = Vec::with_capacity(fires.len());
         for fire in fires {
-            outcomes.push(self.fire_one(&mut write, fire).await?);
+            outcomes.push(self.record_fire(&mut write, fire).await?);
         }
         commit(write).await?;
         Ok(outcomes)
@@ -105,7 +107,7 @@ impl Cron for SqliteState {
                     job: row.id("job", JobId::parse)?,
                     due: row.time("next")?,
                     last_fired: row.optional_time("last_fired")?,
-                    is_under_way: row.flag("under_way")?,
+                    is_active: row.flag("under_way")?,
                 })
             })
             .collect()
@@ -121,7 +123,7 @@ impl Cron for SqliteState {
         row.map(|row| row.time("next")).transpose()
     }
 
-    async fn job_times(&self, tenant: &TenantId) -> Result<Vec<JobTime>, StateError> {
+    async fn job_times(&self, tenant: &TenantId) -> Result<Vec<JobDueTime>, StateError> {
         let rows = sqlx::query(
             "SELECT job, next, schedule_hash FROM job_times WHERE tenant = ?1 ORDER BY job",
         )
@@ -130,7 +132,7 @@ impl Cron for SqliteState {
         .await?;
         rows.iter()
             .map(|row| {
-                Ok(JobTime {
+                Ok(JobDueTime {
                     job: row.id("job", JobId::parse)?,
                     next: row.optional_time("next")?,
                     schedule_hash: row.text("schedule_hash")?,
@@ -139,8 +141,12 @@ impl Cron for SqliteState {
             .collect()
     }
 
-    async fn set_job_times(&self, tenant: &TenantId, times: &[JobTime]) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+    async fn set_job_times(
+        &self,
+        tenant: &TenantId,
+        times: &[JobDueTime],
+    ) -> Result<(), StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let jobs: Vec<_> = times.iter().map(|time| time.job.as_str()).collect();
         sqlx::query(
             "DELETE FROM job_times WHERE tenant = ?1 AND job NOT IN (SELECT value FROM json_each(?2))",
@@ -150,14 +156,14 @@ impl Cron for SqliteState {
         .execute(&mut *write)
         .await?;
         for time in times {
-            set_time(&mut write, tenant, time).await?;
+            upsert_job_time(&mut write, tenant, time).await?;
         }
         commit(write).await
     }
 
-    async fn set_job_time(&self, tenant: &TenantId, time: &JobTime) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
-        set_time(&mut write, tenant, time).await?;
+    async fn set_job_time(&self, tenant: &TenantId, time: &JobDueTime) -> Result<(), StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        upsert_job_time(&mut write, tenant, time).await?;
         commit(write).await
     }
 
@@ -185,7 +191,7 @@ impl Cron for SqliteState {
         tenant: &TenantId,
         file: Option<JobFile>,
     ) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         match file {
             None => {
                 sqlx::query("DELETE FROM job_files WHERE tenant = ?1")
@@ -202,7 +208,7 @@ impl Cron for SqliteState {
                 )
                 .bind(tenant.as_str())
                 .bind(file.version.map(|version| version.modified))
-                .bind(file.version.map(|version| column(version.size)))
+                .bind(file.version.map(|version| to_column(version.size)))
                 .bind(file.is_readable)
                 .execute(&mut *write)
                 .await?;
@@ -217,7 +223,7 @@ impl Cron for SqliteState {
         job: &JobId,
         page: &Page,
     ) -> Result<Paged<Fire>, StateError> {
-        let last: i64 = match page.key::<1>()? {
+        let last: i64 = match page.cursor_key::<1>()? {
             Some([last]) => last.parse().map_err(|_| StateError::BadCursor)?,
             None => i64::MAX,
         };
@@ -228,7 +234,7 @@ impl Cron for SqliteState {
         .bind(tenant.as_str())
         .bind(job.as_str())
         .bind(last)
-        .bind(page.fetch())
+        .bind(page.fetch_limit())
         .fetch_all(self.readers())
         .await?;
         let fires: Vec<_> = rows
@@ -245,13 +251,13 @@ impl Cron for SqliteState {
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Paged::of(fires, page, |fire| {
+        Ok(Paged::from_fetched(fires, page, |fire| {
             [fire.due.millis().to_string()]
         }))
     }
 
     async fn forget_fires(&self, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let forgotten = sqlx::query("DELETE FROM fires WHERE due < ?1")
             .bind(before.millis())
             .execute(&mut *write)

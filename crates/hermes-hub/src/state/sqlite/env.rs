@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{Affected, SqliteState, commit, row::Columns};
+use super::{Affected, SqliteState, commit, row::ColumnReader};
 use crate::{
     TenantId,
-    audit::NewEntry,
-    seal::Sealed,
-    shapes::{EnvVariable, Time},
-    state::{Env, NewVariable, StateError},
+    api_types::{EnvVariable, Time},
+    audit::NewAuditEntry,
+    encryption::EncryptedSecret,
+    state::{EnvStore, NewVariable, StateError},
 };
 
 /// Sets a variable of an existing tenant.
@@ -25,7 +25,7 @@ pub(super) async fn set_variable(
     )
     .bind(tenant.as_str())
     .bind(&variable.name)
-    .bind(variable.sealed.bytes())
+    .bind(variable.encrypted.as_bytes())
     .bind(&variable.last4)
     .bind(Time::now().millis())
     .execute(write)
@@ -48,7 +48,10 @@ pub(super) async fn unset_variable(
 }
 
 /// The tenant's agent has to be restarted to see changed variables.
-async fn changed(write: &mut SqliteConnection, tenant: &TenantId) -> Result<(), StateError> {
+async fn bump_generation(
+    write: &mut SqliteConnection,
+    tenant: &TenantId,
+) -> Result<(), StateError> {
     let found = sqlx::query(
         "UPDATE tenants SET generation = generation + 1, revision = revision + 1, updated_at = ?2
          WHERE id = ?1 AND deleted_at IS NULL",
@@ -64,7 +67,7 @@ async fn changed(write: &mut SqliteConnection, tenant: &TenantId) -> Result<(), 
 }
 
 #[async_trait]
-impl Env for SqliteState {
+impl EnvStore for SqliteState {
     async fn env(&self, tenant: &TenantId) -> Result<Vec<EnvVariable>, StateError> {
         let rows =
             sqlx::query("SELECT name, last4, updated_at FROM env WHERE tenant = ?1 ORDER BY name")
@@ -83,13 +86,21 @@ impl Env for SqliteState {
             .collect()
     }
 
-    async fn sealed_env(&self, tenant: &TenantId) -> Result<Vec<(String, Sealed)>, StateError> {
+    async fn encrypted_env(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<(String, EncryptedSecret)>, StateError> {
         let rows = sqlx::query("SELECT name, sealed FROM env WHERE tenant = ?1 ORDER BY name")
             .bind(tenant.as_str())
             .fetch_all(self.readers())
             .await?;
         rows.iter()
-            .map(|row| Ok((row.text("name")?, Sealed::from_bytes(row.bytes("sealed")?))))
+            .map(|row| {
+                Ok((
+                    row.text("name")?,
+                    EncryptedSecret::from_bytes(row.bytes("sealed")?),
+                ))
+            })
             .collect()
     }
 
@@ -106,12 +117,12 @@ impl Env for SqliteState {
         &self,
         tenant: &TenantId,
         variable: NewVariable,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::Tenant(tenant)).await?;
-        changed(&mut write, tenant).await?;
+        let mut write = self.begin_change(Affected::Tenant(tenant)).await?;
+        bump_generation(&mut write, tenant).await?;
         set_variable(&mut write, tenant, &variable).await?;
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await
     }
 
@@ -119,14 +130,14 @@ impl Env for SqliteState {
         &self,
         tenant: &TenantId,
         name: &str,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<bool, StateError> {
-        let mut write = self.begin(Affected::Tenant(tenant)).await?;
+        let mut write = self.begin_change(Affected::Tenant(tenant)).await?;
         let was_set = unset_variable(&mut write, tenant, name).await?;
         if was_set {
-            changed(&mut write, tenant).await?;
+            bump_generation(&mut write, tenant).await?;
         }
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await?;
         Ok(was_set)
     }

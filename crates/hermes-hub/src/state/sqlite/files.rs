@@ -4,57 +4,61 @@ use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
 use super::{
-    Affected, SqliteState, audit, column, commit,
-    idempotency::{Progress, mark},
-    row::Columns,
+    Affected, SqliteState, audit, commit,
+    idempotency::{KeyProgress, mark_progress},
+    row::ColumnReader,
+    to_column,
 };
 use crate::{
     GroupId, TenantId,
-    audit::NewEntry,
-    shapes::{AuditEntry, AuditPhase, Via},
+    api_types::{AuditEntry, AuditPhase, Via},
+    audit::NewAuditEntry,
     state::{
-        FileEffect, FileIntent, FileOperations, Intent, Owner, Reserve, StateError, TotalUsage,
-        Usage,
+        FileOperation, FileOperationStore, FileOutcome, NewFileOperation, SpaceReservation,
+        StateError, StorageUsage, TotalUsage, UsageOwner,
     },
 };
 
-fn key(owner: &Owner) -> (&'static str, &str) {
+fn owner_key(owner: &UsageOwner) -> (&'static str, &str) {
     match owner {
-        Owner::Tenant(id) => ("tenant", id.as_str()),
-        Owner::Group(id) => ("group", id.as_str()),
+        UsageOwner::Tenant(id) => ("tenant", id.as_str()),
+        UsageOwner::Group(id) => ("group", id.as_str()),
     }
 }
 
 /// Whose record shows the space that an owner takes.
-fn affected(owner: Option<&Owner>) -> Affected<'_> {
+fn affected(owner: Option<&UsageOwner>) -> Affected<'_> {
     match owner {
-        Some(Owner::Tenant(id)) => Affected::Tenant(id),
-        Some(Owner::Group(_)) | None => Affected::NoTenant,
+        Some(UsageOwner::Tenant(id)) => Affected::Tenant(id),
+        Some(UsageOwner::Group(_)) | None => Affected::NoTenant,
     }
 }
 
 async fn store_usage(
     write: &mut SqliteConnection,
-    owner: &Owner,
-    usage: Usage,
+    owner: &UsageOwner,
+    usage: StorageUsage,
 ) -> Result<(), StateError> {
-    let (kind, owner) = key(owner);
+    let (kind, owner) = owner_key(owner);
     sqlx::query(
         "INSERT INTO usage (kind, owner, bytes, files) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (kind, owner) DO UPDATE SET bytes = excluded.bytes, files = excluded.files",
     )
     .bind(kind)
     .bind(owner)
-    .bind(column(usage.bytes))
-    .bind(column(usage.files))
+    .bind(to_column(usage.bytes))
+    .bind(to_column(usage.files))
     .execute(write)
     .await?;
     Ok(())
 }
 
 /// Refuses what the owner has no room for, counting the room kept for operations under way.
-async fn check_room(write: &mut SqliteConnection, reserve: &Reserve) -> Result<(), StateError> {
-    let (kind, owner) = key(&reserve.owner);
+async fn check_quota(
+    write: &mut SqliteConnection,
+    reserve: &SpaceReservation,
+) -> Result<(), StateError> {
+    let (kind, owner) = owner_key(&reserve.owner);
     let row = sqlx::query(
         "SELECT SUM(bytes) AS bytes, SUM(files) AS files FROM (
              SELECT bytes, files FROM usage WHERE kind = ?1 AND owner = ?2
@@ -69,13 +73,13 @@ async fn check_room(write: &mut SqliteConnection, reserve: &Reserve) -> Result<(
             "bytes",
             row.optional_count("bytes")?,
             reserve.bytes,
-            reserve.most_bytes,
+            reserve.max_bytes,
         ),
         (
             "files",
             row.optional_count("files")?,
             reserve.files,
-            reserve.most_files,
+            reserve.max_files,
         ),
     ] {
         let taken = taken.unwrap_or_default();
@@ -93,14 +97,14 @@ async fn check_room(write: &mut SqliteConnection, reserve: &Reserve) -> Result<(
 
 impl SqliteState {
     /// Ends an operation, in the transaction of its outcome.
-    async fn end_intent(
+    async fn end_file_operation(
         &self,
         write: &mut SqliteConnection,
-        intent: &Intent,
+        intent: &FileOperation,
     ) -> Result<(), StateError> {
         let ended = sqlx::query("DELETE FROM intents WHERE chain = ?1 AND seq = ?2")
             .bind(&self.node)
-            .bind(column(intent.seq))
+            .bind(to_column(intent.seq))
             .execute(write)
             .await?;
         if ended.rows_affected() == 0 {
@@ -114,39 +118,48 @@ impl SqliteState {
 }
 
 #[async_trait]
-impl FileOperations for SqliteState {
-    async fn begin_files(&self, intent: FileIntent) -> Result<Intent, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+impl FileOperationStore for SqliteState {
+    async fn begin_file_operation(
+        &self,
+        intent: NewFileOperation,
+    ) -> Result<FileOperation, StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         if let Some(reserve) = &intent.reserve {
-            check_room(&mut write, reserve).await?;
+            check_quota(&mut write, reserve).await?;
         }
         if let Some(key) = &intent.entry.idempotency {
-            mark(&mut write, key, Progress::Begun).await?;
+            mark_progress(&mut write, key, KeyProgress::Begun).await?;
         }
         let phase = Some(AuditPhase::Intent);
-        let seq = self.append(&mut write, intent.entry, phase, None).await?;
+        let seq = self
+            .append_entry(&mut write, intent.entry, phase, None)
+            .await?;
         let reserve = intent.reserve.as_ref();
-        let owner = reserve.map(|reserve| key(&reserve.owner));
+        let owner = reserve.map(|reserve| owner_key(&reserve.owner));
         sqlx::query(
             "INSERT INTO intents (chain, seq, kind, owner, bytes, files) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )
         .bind(&self.node)
-        .bind(column(seq))
+        .bind(to_column(seq))
         .bind(owner.map(|(kind, _)| kind))
         .bind(owner.map(|(_, owner)| owner))
-        .bind(reserve.map_or(0, |reserve| column(reserve.bytes)))
-        .bind(reserve.map_or(0, |reserve| column(reserve.files)))
+        .bind(reserve.map_or(0, |reserve| to_column(reserve.bytes)))
+        .bind(reserve.map_or(0, |reserve| to_column(reserve.files)))
         .execute(&mut *write)
         .await?;
         commit(write).await?;
-        Ok(Intent { seq })
+        Ok(FileOperation { seq })
     }
 
-    async fn finish_files(&self, intent: Intent, effect: FileEffect) -> Result<(), StateError> {
+    async fn finish_file_operation(
+        &self,
+        intent: FileOperation,
+        effect: FileOutcome,
+    ) -> Result<(), StateError> {
         let mut write = self
-            .begin(affected(effect.used.as_ref().map(|(owner, _)| owner)))
+            .begin_change(affected(effect.used.as_ref().map(|(owner, _)| owner)))
             .await?;
-        self.end_intent(&mut write, &intent).await?;
+        self.end_file_operation(&mut write, &intent).await?;
         if let Some((owner, usage)) = &effect.used {
             store_usage(&mut write, owner, *usage).await?;
         }
@@ -154,15 +167,15 @@ impl FileOperations for SqliteState {
         let is_done = effect.entry.status < 400;
         let key = effect.entry.idempotency.clone().filter(|_| is_done);
         let phase = Some(AuditPhase::Done);
-        self.append(&mut write, effect.entry, phase, Some(intent.seq))
+        self.append_entry(&mut write, effect.entry, phase, Some(intent.seq))
             .await?;
         if let Some(key) = key {
-            mark(&mut write, &key, Progress::Effected).await?;
+            mark_progress(&mut write, &key, KeyProgress::Effected).await?;
         }
         commit(write).await
     }
 
-    async fn unfinished_files(&self) -> Result<Vec<AuditEntry>, StateError> {
+    async fn unfinished_file_operations(&self) -> Result<Vec<AuditEntry>, StateError> {
         let rows = sqlx::query(
             "SELECT a.text, a.hash FROM intents i JOIN audit a ON a.chain = i.chain AND a.seq = i.seq
              WHERE i.chain = ?1 ORDER BY i.seq",
@@ -170,21 +183,25 @@ impl FileOperations for SqliteState {
         .bind(&self.node)
         .fetch_all(self.readers())
         .await?;
-        rows.iter().map(audit::entry).collect()
+        rows.iter().map(audit::entry_from_row).collect()
     }
 
-    async fn settle_files(&self, intent: Intent, phase: AuditPhase) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+    async fn settle_file_operation(
+        &self,
+        intent: FileOperation,
+        phase: AuditPhase,
+    ) -> Result<(), StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let row = sqlx::query("SELECT text, hash FROM audit WHERE chain = ?1 AND seq = ?2")
             .bind(&self.node)
-            .bind(column(intent.seq))
+            .bind(to_column(intent.seq))
             .fetch_optional(&mut *write)
             .await?;
-        self.end_intent(&mut write, &intent).await?;
-        let mut entry = NewEntry::by_hub("settle");
+        self.end_file_operation(&mut write, &intent).await?;
+        let mut entry = NewAuditEntry::by_hub("settle");
         if let Some(row) = row {
-            let begun = audit::entry(&row)?;
-            entry = NewEntry::new(begun.actor, Via::Hub, begun.action);
+            let begun = audit::entry_from_row(&row)?;
+            entry = NewAuditEntry::new(begun.actor, Via::Hub, begun.action);
             entry.tenant = begun.tenant;
             entry.target = begun.target;
             entry.request_id = begun.request_id;
@@ -192,20 +209,20 @@ impl FileOperations for SqliteState {
         if phase == AuditPhase::Interrupted {
             entry.status = 500;
         }
-        self.append(&mut write, entry, Some(phase), Some(intent.seq))
+        self.append_entry(&mut write, entry, Some(phase), Some(intent.seq))
             .await?;
         commit(write).await
     }
 
-    async fn usage(&self, owner: &Owner) -> Result<Usage, StateError> {
-        let (kind, owner) = key(owner);
+    async fn usage(&self, owner: &UsageOwner) -> Result<StorageUsage, StateError> {
+        let (kind, owner) = owner_key(owner);
         let row = sqlx::query("SELECT bytes, files FROM usage WHERE kind = ?1 AND owner = ?2")
             .bind(kind)
             .bind(owner)
             .fetch_optional(self.readers())
             .await?;
-        row.map_or(Ok(Usage::default()), |row| {
-            Ok(Usage {
+        row.map_or(Ok(StorageUsage::default()), |row| {
+            Ok(StorageUsage {
                 bytes: row.count("bytes")?,
                 files: row.count("files")?,
             })
@@ -220,7 +237,7 @@ impl FileOperations for SqliteState {
         .await?;
         let mut total = TotalUsage::default();
         for row in rows {
-            let used = Usage {
+            let used = StorageUsage {
                 bytes: row.count("bytes")?,
                 files: row.count("files")?,
             };
@@ -232,7 +249,7 @@ impl FileOperations for SqliteState {
         Ok(total)
     }
 
-    async fn usages(&self, most: u32) -> Result<Vec<(Owner, Usage)>, StateError> {
+    async fn usages(&self, most: u32) -> Result<Vec<(UsageOwner, StorageUsage)>, StateError> {
         let rows = sqlx::query(
             "SELECT kind, owner, bytes, files FROM usage ORDER BY bytes DESC, owner LIMIT ?1",
         )
@@ -242,10 +259,10 @@ impl FileOperations for SqliteState {
         rows.iter()
             .map(|row| {
                 let owner = match row.text("kind")?.as_str() {
-                    "tenant" => Owner::Tenant(row.id("owner", TenantId::parse)?),
-                    _ => Owner::Group(row.id("owner", GroupId::parse)?),
+                    "tenant" => UsageOwner::Tenant(row.id("owner", TenantId::parse)?),
+                    _ => UsageOwner::Group(row.id("owner", GroupId::parse)?),
                 };
-                let used = Usage {
+                let used = StorageUsage {
                     bytes: row.count("bytes")?,
                     files: row.count("files")?,
                 };
@@ -254,8 +271,8 @@ impl FileOperations for SqliteState {
             .collect()
     }
 
-    async fn set_usage(&self, owner: &Owner, usage: Usage) -> Result<(), StateError> {
-        let mut write = self.begin(affected(Some(owner))).await?;
+    async fn set_usage(&self, owner: &UsageOwner, usage: StorageUsage) -> Result<(), StateError> {
+        let mut write = self.begin_change(affected(Some(owner))).await?;
         store_usage(&mut write, owner, usage).await?;
         commit(write).await
     }

@@ -3,12 +3,14 @@
 use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Affected, SqliteState, column, commit, row::Columns};
+use super::{Affected, SqliteState, commit, row::ColumnReader, to_column};
 use crate::{
     GroupId, TenantId,
-    audit::NewEntry,
-    shapes::{Group, GroupKind, Member, MemberAccess, Share, Time},
-    state::{Emptiness, GroupChange, GroupRecord, Groups, Page, Paged, StateError, Usage},
+    api_types::{Group, GroupKind, GroupMember, MemberAccess, Share, Time},
+    audit::NewAuditEntry,
+    state::{
+        GroupChange, GroupDeletion, GroupRecord, GroupStore, Page, Paged, StateError, StorageUsage,
+    },
 };
 
 /// Selects groups with their usage.
@@ -36,7 +38,7 @@ macro_rules! select_share {
 
 const NO_GROUP: StateError = StateError::NotFound { what: "group" };
 
-fn record(row: &SqliteRow) -> Result<GroupRecord, StateError> {
+fn group_from_row(row: &SqliteRow) -> Result<GroupRecord, StateError> {
     Ok(GroupRecord {
         group: Group {
             id: row.id("id", GroupId::parse)?,
@@ -44,7 +46,7 @@ fn record(row: &SqliteRow) -> Result<GroupRecord, StateError> {
             kind: row.word("kind", GroupKind::from_word)?,
             quota_bytes: row.count("quota_bytes")?,
         },
-        used: Usage {
+        used: StorageUsage {
             bytes: row.optional_count("used_bytes")?.unwrap_or_default(),
             files: row.optional_count("used_files")?.unwrap_or_default(),
         },
@@ -54,7 +56,7 @@ fn record(row: &SqliteRow) -> Result<GroupRecord, StateError> {
     })
 }
 
-fn share(row: &SqliteRow) -> Result<Share, StateError> {
+fn share_from_row(row: &SqliteRow) -> Result<Share, StateError> {
     Ok(Share {
         group_id: row.id("id", GroupId::parse)?,
         display_name: row.text("display_name")?,
@@ -65,7 +67,7 @@ fn share(row: &SqliteRow) -> Result<Share, StateError> {
     })
 }
 
-async fn find(
+async fn find_group(
     connection: &mut SqliteConnection,
     id: &GroupId,
     expected: Option<u64>,
@@ -74,7 +76,7 @@ async fn find(
         .bind(id.as_str())
         .fetch_optional(connection)
         .await?;
-    let group = record(&row.ok_or(NO_GROUP)?)?;
+    let group = group_from_row(&row.ok_or(NO_GROUP)?)?;
     if expected.is_some_and(|expected| expected != group.revision) {
         return Err(StateError::Changed { what: "group" });
     }
@@ -100,17 +102,21 @@ async fn touch_members(
 }
 
 #[async_trait]
-impl Groups for SqliteState {
-    async fn create_group(&self, group: Group, entry: NewEntry) -> Result<GroupRecord, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+impl GroupStore for SqliteState {
+    async fn create_group(
+        &self,
+        group: Group,
+        entry: NewAuditEntry,
+    ) -> Result<GroupRecord, StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let made = sqlx::query(
             "INSERT INTO share_groups (id, display_name, kind, quota_bytes, created_at, updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (id) DO NOTHING",
         )
         .bind(group.id.as_str())
         .bind(&group.display_name)
-        .bind(group.kind.word())
-        .bind(column(group.quota_bytes))
+        .bind(group.kind.as_str())
+        .bind(to_column(group.quota_bytes))
         .bind(Time::now().millis())
         .execute(&mut *write)
         .await?;
@@ -120,8 +126,8 @@ impl Groups for SqliteState {
                 name: group.id.to_string(),
             });
         }
-        self.effect(&mut write, entry).await?;
-        let made = find(&mut write, &group.id, None).await?;
+        self.append_effect(&mut write, entry).await?;
+        let made = find_group(&mut write, &group.id, None).await?;
         commit(write).await?;
         Ok(made)
     }
@@ -131,18 +137,19 @@ impl Groups for SqliteState {
             .bind(id.as_str())
             .fetch_optional(self.readers())
             .await?;
-        row.map(|row| record(&row)).transpose()
+        row.map(|row| group_from_row(&row)).transpose()
     }
 
     async fn groups(&self, page: &Page) -> Result<Paged<GroupRecord>, StateError> {
         let mut sql = QueryBuilder::<Sqlite>::new(select_group!("TRUE"));
-        if let Some([last]) = page.key::<1>()? {
+        if let Some([last]) = page.cursor_key::<1>()? {
             sql.push(" AND g.id > ").push_bind(last);
         }
-        sql.push(" ORDER BY g.id LIMIT ").push_bind(page.fetch());
+        sql.push(" ORDER BY g.id LIMIT ")
+            .push_bind(page.fetch_limit());
         let rows = sql.build().fetch_all(self.readers()).await?;
-        let groups: Vec<_> = rows.iter().map(record).collect::<Result<_, _>>()?;
-        Ok(Paged::of(groups, page, |group| {
+        let groups: Vec<_> = rows.iter().map(group_from_row).collect::<Result<_, _>>()?;
+        Ok(Paged::from_fetched(groups, page, |group| {
             [group.group.id.to_string()]
         }))
     }
@@ -152,23 +159,23 @@ impl Groups for SqliteState {
         id: &GroupId,
         change: GroupChange,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<GroupRecord, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
-        let old = find(&mut write, id, expected).await?.group;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        let old = find_group(&mut write, id, expected).await?.group;
         sqlx::query(
             "UPDATE share_groups SET display_name = ?2, kind = ?3, quota_bytes = ?4, revision = revision + 1,
                  updated_at = ?5 WHERE id = ?1",
         )
         .bind(id.as_str())
         .bind(change.display_name.unwrap_or(old.display_name))
-        .bind(change.kind.unwrap_or(old.kind).word())
-        .bind(column(change.quota_bytes.unwrap_or(old.quota_bytes)))
+        .bind(change.kind.unwrap_or(old.kind).as_str())
+        .bind(to_column(change.quota_bytes.unwrap_or(old.quota_bytes)))
         .bind(Time::now().millis())
         .execute(&mut *write)
         .await?;
-        self.effect(&mut write, entry).await?;
-        let changed = find(&mut write, id, None).await?;
+        self.append_effect(&mut write, entry).await?;
+        let changed = find_group(&mut write, id, None).await?;
         commit(write).await?;
         Ok(changed)
     }
@@ -176,14 +183,14 @@ impl Groups for SqliteState {
     async fn delete_group(
         &self,
         id: &GroupId,
-        emptiness: Emptiness,
+        emptiness: GroupDeletion,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::AllTenants).await?;
-        let group = find(&mut write, id, expected).await?;
+        let mut write = self.begin_change(Affected::AllTenants).await?;
+        let group = find_group(&mut write, id, expected).await?;
         let members = touch_members(&mut write, id, None).await?;
-        if emptiness == Emptiness::Required && (members > 0 || group.used.files > 0) {
+        if emptiness == GroupDeletion::OnlyIfEmpty && (members > 0 || group.used.files > 0) {
             return Err(StateError::Conflict {
                 reason: "not_empty",
                 message: format!(
@@ -200,30 +207,33 @@ impl Groups for SqliteState {
             .bind(id.as_str())
             .execute(&mut *write)
             .await?;
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await
     }
 
-    async fn members(&self, id: &GroupId, page: &Page) -> Result<Paged<Member>, StateError> {
-        let last = page.key::<1>()?.map(|[last]| last).unwrap_or_default();
+    async fn members(&self, id: &GroupId, page: &Page) -> Result<Paged<GroupMember>, StateError> {
+        let last = page
+            .cursor_key::<1>()?
+            .map(|[last]| last)
+            .unwrap_or_default();
         let rows = sqlx::query(
             "SELECT tenant, access FROM members WHERE group_id = ?1 AND tenant > ?2 ORDER BY tenant LIMIT ?3",
         )
         .bind(id.as_str())
         .bind(last)
-        .bind(page.fetch())
+        .bind(page.fetch_limit())
         .fetch_all(self.readers())
         .await?;
         let members: Vec<_> = rows
             .iter()
             .map(|row| {
-                Ok::<_, StateError>(Member {
+                Ok::<_, StateError>(GroupMember {
                     tenant_id: row.id("tenant", TenantId::parse)?,
                     access: row.word("access", MemberAccess::from_word)?,
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Paged::of(members, page, |member| {
+        Ok(Paged::from_fetched(members, page, |member| {
             [member.tenant_id.to_string()]
         }))
     }
@@ -233,10 +243,10 @@ impl Groups for SqliteState {
         id: &GroupId,
         tenant: &TenantId,
         access: MemberAccess,
-        entry: NewEntry,
-    ) -> Result<Member, StateError> {
-        let mut write = self.begin(Affected::Tenant(tenant)).await?;
-        find(&mut write, id, None).await?;
+        entry: NewAuditEntry,
+    ) -> Result<GroupMember, StateError> {
+        let mut write = self.begin_change(Affected::Tenant(tenant)).await?;
+        find_group(&mut write, id, None).await?;
         if touch_members(&mut write, id, Some(tenant)).await? == 0 {
             return Err(StateError::NotFound { what: "tenant" });
         }
@@ -246,12 +256,12 @@ impl Groups for SqliteState {
         )
         .bind(tenant.as_str())
         .bind(id.as_str())
-        .bind(access.word())
+        .bind(access.as_str())
         .execute(&mut *write)
         .await?;
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await?;
-        Ok(Member {
+        Ok(GroupMember {
             tenant_id: tenant.clone(),
             access,
         })
@@ -261,9 +271,9 @@ impl Groups for SqliteState {
         &self,
         id: &GroupId,
         tenant: &TenantId,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<bool, StateError> {
-        let mut write = self.begin(Affected::Tenant(tenant)).await?;
+        let mut write = self.begin_change(Affected::Tenant(tenant)).await?;
         let removed = sqlx::query("DELETE FROM members WHERE tenant = ?1 AND group_id = ?2")
             .bind(tenant.as_str())
             .bind(id.as_str())
@@ -273,7 +283,7 @@ impl Groups for SqliteState {
         if removed > 0 {
             touch_members(&mut write, id, Some(tenant)).await?;
         }
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await?;
         Ok(removed > 0)
     }
@@ -284,7 +294,7 @@ impl Groups for SqliteState {
             .bind(id.as_str())
             .fetch_optional(self.readers())
             .await?;
-        row.map(|row| share(&row)).transpose()
+        row.map(|row| share_from_row(&row)).transpose()
     }
 
     async fn shares(&self, tenant: &TenantId) -> Result<Vec<Share>, StateError> {
@@ -292,6 +302,6 @@ impl Groups for SqliteState {
             .bind(tenant.as_str())
             .fetch_all(self.readers())
             .await?;
-        rows.iter().map(share).collect()
+        rows.iter().map(share_from_row).collect()
     }
 }

@@ -5,17 +5,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{Affected, SqliteState, commit, row::Columns};
+use super::{Affected, SqliteState, commit, row::ColumnReader};
 use crate::{
-    shapes::Time,
-    state::{Idempotency, IdempotencyKey, KeyClaim, StateError, StoredReply},
+    api_types::Time,
+    state::{IdempotencyKey, IdempotencyStore, KeyClaim, StateError, StoredReply},
 };
 
-const LIFE: Duration = Duration::from_hours(24);
+const KEY_RETENTION: Duration = Duration::from_hours(24);
 
 /// The progress of a request whose reply is not stored yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Progress {
+pub(super) enum KeyProgress {
     /// It may take effect from now on; set in the transaction of its intent.
     Begun,
     /// It took effect; set in the transaction of the effect.
@@ -23,14 +23,14 @@ pub(super) enum Progress {
 }
 
 /// Sets the progress of a request, which never goes back.
-pub(super) async fn mark(
+pub(super) async fn mark_progress(
     write: &mut SqliteConnection,
     key: &IdempotencyKey,
-    progress: Progress,
+    progress: KeyProgress,
 ) -> Result<(), StateError> {
     let state = match progress {
-        Progress::Begun => "begun",
-        Progress::Effected => "effected",
+        KeyProgress::Begun => "begun",
+        KeyProgress::Effected => "effected",
     };
     sqlx::query(
         "UPDATE idempotency SET state = ?4 WHERE token = ?1 AND route = ?2 AND key = ?3
@@ -46,21 +46,21 @@ pub(super) async fn mark(
 }
 
 #[async_trait]
-impl Idempotency for SqliteState {
+impl IdempotencyStore for SqliteState {
     async fn claim_key(
         &self,
         key: &IdempotencyKey,
         body_sha256: &[u8; 32],
     ) -> Result<KeyClaim, StateError> {
         let now = Time::now();
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         sqlx::query(
             "DELETE FROM idempotency WHERE token = ?1 AND route = ?2 AND key = ?3 AND created_at < ?4",
         )
         .bind(&key.token)
         .bind(&key.route)
         .bind(&key.key)
-        .bind(now.before(LIFE).millis())
+        .bind(now.before(KEY_RETENTION).millis())
         .execute(&mut *write)
         .await?;
         let row = sqlx::query(
@@ -74,7 +74,7 @@ impl Idempotency for SqliteState {
         .await?;
         if let Some(row) = row {
             if row.bytes("body")? != body_sha256 {
-                return Ok(KeyClaim::OtherBody);
+                return Ok(KeyClaim::BodyMismatch);
             }
             return Ok(match row.text("state")?.as_str() {
                 "answered" => KeyClaim::Replay(StoredReply {
@@ -102,7 +102,7 @@ impl Idempotency for SqliteState {
     }
 
     async fn finish_key(&self, key: &IdempotencyKey, reply: StoredReply) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         sqlx::query(
             "UPDATE idempotency SET state = 'answered', status = ?4, reply = ?5
              WHERE token = ?1 AND route = ?2 AND key = ?3",
@@ -118,7 +118,7 @@ impl Idempotency for SqliteState {
     }
 
     async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         sqlx::query(
             "DELETE FROM idempotency WHERE token = ?1 AND route = ?2 AND key = ?3
                  AND state IN ('running', 'begun')",
@@ -132,7 +132,7 @@ impl Idempotency for SqliteState {
     }
 
     async fn release_interrupted_keys(&self) -> Result<u64, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let released = sqlx::query("DELETE FROM idempotency WHERE node = ?1 AND state = 'running'")
             .bind(&self.node)
             .execute(&mut *write)
@@ -149,7 +149,7 @@ impl Idempotency for SqliteState {
     }
 
     async fn forget_keys(&self, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let forgotten = sqlx::query("DELETE FROM idempotency WHERE created_at < ?1")
             .bind(before.millis())
             .execute(&mut *write)

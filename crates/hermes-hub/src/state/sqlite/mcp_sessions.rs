@@ -7,33 +7,35 @@ use serde_json::Value;
 
 use super::{
     Affected, SqliteState, commit,
-    row::{Columns, hash},
+    row::{ColumnReader, parse_hash},
 };
 use crate::{
     TokenId,
-    shapes::Time,
-    state::{McpSession, McpSessions, McpUse, Opened, SessionHash, StateError},
+    api_types::Time,
+    state::{
+        McpSession, McpSessionAdmission, McpSessionStore, McpSessionUse, SessionHash, StateError,
+    },
 };
 
 /// A use is written at most this often.
-const USE_STEP: Duration = Duration::from_mins(1);
+const USE_WRITE_INTERVAL: Duration = Duration::from_mins(1);
 
 #[async_trait]
-impl McpSessions for SqliteState {
+impl McpSessionStore for SqliteState {
     async fn open_mcp_session(
         &self,
         session: &SessionHash,
         token: &TokenId,
         agreed: &Value,
         most: u32,
-    ) -> Result<Opened, StateError> {
+    ) -> Result<McpSessionAdmission, StateError> {
         let now = Time::now().millis();
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM mcp_sessions WHERE token = ?1")
             .bind(token.as_str())
             .fetch_one(&mut *write)
             .await?;
-        let mut opened = Opened::Yes;
+        let mut opened = McpSessionAdmission::Opened;
         if count >= i64::from(most) {
             let ended: Option<Vec<u8>> = sqlx::query_scalar(
                 "DELETE FROM mcp_sessions WHERE hash = (
@@ -46,8 +48,8 @@ impl McpSessions for SqliteState {
             .fetch_optional(&mut *write)
             .await?;
             opened = match ended {
-                Some(ended) => Opened::InsteadOf(hash(ended)?),
-                None => return Ok(Opened::No),
+                Some(ended) => McpSessionAdmission::Replaced(parse_hash(ended)?),
+                None => return Ok(McpSessionAdmission::LimitReached),
             };
         }
         sqlx::query(
@@ -84,8 +86,8 @@ impl McpSessions for SqliteState {
         };
         let now = Time::now();
         let used_at = row.time("used_at")?;
-        if used_at < now.before(USE_STEP) {
-            let mut write = self.begin(Affected::NoTenant).await?;
+        if used_at < now.before(USE_WRITE_INTERVAL) {
+            let mut write = self.begin_change(Affected::NoTenant).await?;
             sqlx::query("UPDATE mcp_sessions SET used_at = ?2 WHERE hash = ?1")
                 .bind(session.as_slice())
                 .bind(now.millis())
@@ -102,8 +104,11 @@ impl McpSessions for SqliteState {
         }))
     }
 
-    async fn note_mcp_uses(&self, uses: &[McpUse]) -> Result<Vec<SessionHash>, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+    async fn record_mcp_session_uses(
+        &self,
+        uses: &[McpSessionUse],
+    ) -> Result<Vec<SessionHash>, StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let mut present = Vec::with_capacity(uses.len());
         for used in uses {
             let noted = sqlx::query(
@@ -122,7 +127,7 @@ impl McpSessions for SqliteState {
         Ok(present)
     }
 
-    async fn present_mcp_sessions(
+    async fn existing_mcp_sessions(
         &self,
         among: &[SessionHash],
     ) -> Result<Vec<SessionHash>, StateError> {
@@ -133,7 +138,9 @@ impl McpSessions for SqliteState {
         .bind(serde_json::to_string(&among)?)
         .fetch_all(self.readers())
         .await?;
-        rows.iter().map(|row| hash(row.bytes("hash")?)).collect()
+        rows.iter()
+            .map(|row| parse_hash(row.bytes("hash")?))
+            .collect()
     }
 
     async fn end_mcp_session(
@@ -141,7 +148,7 @@ impl McpSessions for SqliteState {
         session: &SessionHash,
         token: &TokenId,
     ) -> Result<bool, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let ended = sqlx::query("DELETE FROM mcp_sessions WHERE hash = ?1 AND token = ?2")
             .bind(session.as_slice())
             .bind(token.as_str())
@@ -153,7 +160,7 @@ impl McpSessions for SqliteState {
     }
 
     async fn end_idle_mcp_sessions(&self, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let ended = sqlx::query(
             "DELETE FROM mcp_sessions WHERE used_at < ?1 AND IFNULL(stream_until, 0) < ?1",
         )

@@ -5,17 +5,17 @@ use serde_json::{Map, Value};
 
 use super::{
     Affected, SqliteState, commit,
-    row::Columns,
-    runs::{add_events, find, record, store, void_pending},
+    row::ColumnReader,
+    runs::{add_events, find_run, record_from_row, store_run, void_pending},
 };
 use crate::{
     RunId, TenantId,
-    shapes::{RunStatus, Time},
-    state::{NewEvent, Queue, RunRecord, RunUpdated, StateError},
+    api_types::{RunStatus, Time},
+    state::{NewEvent, RunQueueStore, RunRecord, RunUpdated, StateError},
 };
 
 #[async_trait]
-impl Queue for SqliteState {
+impl RunQueueStore for SqliteState {
     async fn claim_run(
         &self,
         tenant: &TenantId,
@@ -30,7 +30,7 @@ impl Queue for SqliteState {
         if !waiting {
             return Ok(None);
         }
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let row = sqlx::query(
             "UPDATE runs SET status = 'running', node = ?3, started_at = ?4, updated_at = ?4
              WHERE number = (SELECT MIN(number) FROM runs WHERE tenant = ?1 AND status = 'queued')
@@ -43,7 +43,7 @@ impl Queue for SqliteState {
         .bind(Time::now().millis())
         .fetch_optional(&mut *write)
         .await?;
-        let claimed = row.map(|row| record(&row)).transpose()?;
+        let claimed = row.map(|row| record_from_row(&row)).transpose()?;
         commit(write).await?;
         Ok(claimed)
     }
@@ -67,7 +67,7 @@ impl Queue for SqliteState {
         .bind(&self.node)
         .fetch_all(self.readers())
         .await?;
-        rows.iter().map(record).collect()
+        rows.iter().map(record_from_row).collect()
     }
 
     async fn requeue_run(
@@ -76,8 +76,8 @@ impl Queue for SqliteState {
         id: &RunId,
         why: Map<String, Value>,
     ) -> Result<RunUpdated, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
-        let (number, mut record) = find(&mut write, tenant, id).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        let (number, mut record) = find_run(&mut write, tenant, id).await?;
         if !matches!(
             record.run.status,
             RunStatus::Running | RunStatus::WaitingForApproval
@@ -103,7 +103,7 @@ impl Queue for SqliteState {
         };
         let events = add_events(&mut write, number, &mut record, vec![event]).await?;
         void_pending(&mut write, number).await?;
-        store(&mut write, number, &mut record).await?;
+        store_run(&mut write, number, &mut record).await?;
         commit(write).await?;
         Ok(RunUpdated { record, events })
     }

@@ -3,9 +3,9 @@
 use serde::de::DeserializeOwned;
 use sqlx::{Row, sqlite::SqliteRow};
 
-use crate::{ids::NoId, shapes::Time, state::StateError};
+use crate::{api_types::Time, ids::InvalidId, state::StateError};
 
-pub(super) trait Columns {
+pub(super) trait ColumnReader {
     fn text(&self, column: &str) -> Result<String, StateError>;
     fn optional_text(&self, column: &str) -> Result<Option<String>, StateError>;
     fn count(&self, column: &str) -> Result<u64, StateError>;
@@ -16,14 +16,15 @@ pub(super) trait Columns {
     fn bytes(&self, column: &str) -> Result<Vec<u8>, StateError>;
     fn optional_bytes(&self, column: &str) -> Result<Option<Vec<u8>>, StateError>;
     fn optional_hash(&self, column: &str) -> Result<Option<[u8; 32]>, StateError>;
-    fn id<T>(&self, column: &str, parse: fn(&str) -> Result<T, NoId>) -> Result<T, StateError>;
+    fn id<T>(&self, column: &str, parse: fn(&str) -> Result<T, InvalidId>)
+    -> Result<T, StateError>;
     /// A word of an enum.
     fn word<T>(&self, column: &str, from: fn(&str) -> Option<T>) -> Result<T, StateError>;
     fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, StateError>;
     fn optional_json<T: DeserializeOwned>(&self, column: &str) -> Result<Option<T>, StateError>;
 }
 
-impl Columns for SqliteRow {
+impl ColumnReader for SqliteRow {
     fn text(&self, column: &str) -> Result<String, StateError> {
         Ok(self.try_get(column)?)
     }
@@ -68,16 +69,21 @@ impl Columns for SqliteRow {
     }
 
     fn optional_hash(&self, column: &str) -> Result<Option<[u8; 32]>, StateError> {
-        self.optional_bytes(column)?.map(hash).transpose()
+        self.optional_bytes(column)?.map(parse_hash).transpose()
     }
 
-    fn id<T>(&self, column: &str, parse: fn(&str) -> Result<T, NoId>) -> Result<T, StateError> {
+    fn id<T>(
+        &self,
+        column: &str,
+        parse: fn(&str) -> Result<T, InvalidId>,
+    ) -> Result<T, StateError> {
         parse(&self.text(column)?).map_err(StateError::broken)
     }
 
     fn word<T>(&self, column: &str, from: fn(&str) -> Option<T>) -> Result<T, StateError> {
         let word = self.text(column)?;
-        from(&word).ok_or_else(|| StateError::Broken(format!("`{word}` is not a value of `{column}`")))
+        from(&word)
+            .ok_or_else(|| StateError::Broken(format!("`{word}` is not a value of `{column}`")))
     }
 
     fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, StateError> {
@@ -90,13 +96,15 @@ impl Columns for SqliteRow {
     }
 }
 
-pub(super) fn hash(bytes: Vec<u8>) -> Result<[u8; 32], StateError> {
+pub(super) fn parse_hash(bytes: Vec<u8>) -> Result<[u8; 32], StateError> {
     bytes
         .try_into()
         .map_err(|_| StateError::Broken("a hash has 32 bytes".into()))
 }
 
 /// A list of ids as JSON for `json_each`.
-pub(super) fn list<T: serde::Serialize>(items: Option<&[T]>) -> Result<Option<String>, StateError> {
+pub(super) fn json_list<T: serde::Serialize>(
+    items: Option<&[T]>,
+) -> Result<Option<String>, StateError> {
     Ok(items.map(serde_json::to_string).transpose()?)
 }

@@ -6,15 +6,16 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::{
-    Affected, SqliteState, column, commit,
-    row::{Columns, list},
+    Affected, SqliteState, commit,
+    row::{ColumnReader, json_list},
+    to_column,
 };
 use crate::{
     RunId, TenantId,
-    audit::NewEntry,
-    shapes::{Run, RunEvent, RunStatus, Time},
+    api_types::{Run, RunEvent, RunStatus, Time},
+    audit::NewAuditEntry,
     state::{
-        EventPage, NewRun, Page, Paged, RunQuery, RunRecord, RunUpdate, RunUpdated, Runs,
+        NewRun, Page, Paged, RunEventPage, RunQuery, RunRecord, RunStore, RunUpdate, RunUpdated,
         StateError,
     },
 };
@@ -22,21 +23,21 @@ use crate::{
 mod record;
 mod update;
 
-pub(super) use record::{find, insert_run, record};
-pub(super) use update::{add_events, store, void_pending};
+pub(super) use record::{find_run, insert_run, record_from_row};
+pub(super) use update::{add_events, store_run, void_pending};
 
 /// Runs deleted in one transaction, so that others do not wait long.
-const FORGET_AT_ONCE: u32 = 200;
+const MAX_FORGOTTEN_RUNS: u32 = 200;
 
 #[async_trait]
-impl Runs for SqliteState {
+impl RunStore for SqliteState {
     async fn create_run(
         &self,
         run: NewRun,
         queue_depth: u32,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<Run, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         let waiting: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM runs WHERE tenant = ?1 AND status = 'queued'")
                 .bind(run.tenant.as_str())
@@ -44,19 +45,21 @@ impl Runs for SqliteState {
                 .await?;
         if waiting >= i64::from(queue_depth) {
             return Err(StateError::TooMany {
-                message: format!("{waiting} runs are already queued; try again when some have ended"),
+                message: format!(
+                    "{waiting} runs are already queued; try again when some have ended"
+                ),
             });
         }
         insert_run(&mut write, &run).await?;
-        self.effect(&mut write, entry).await?;
-        let (_, record) = find(&mut write, &run.tenant, &run.id).await?;
+        self.append_effect(&mut write, entry).await?;
+        let (_, record) = find_run(&mut write, &run.tenant, &run.id).await?;
         commit(write).await?;
         Ok(record.run)
     }
 
     async fn run(&self, tenant: &TenantId, id: &RunId) -> Result<Option<RunRecord>, StateError> {
         let mut connection = self.readers().acquire().await?;
-        match find(&mut connection, tenant, id).await {
+        match find_run(&mut connection, tenant, id).await {
             Err(StateError::NotFound { .. }) => Ok(None),
             found => found.map(|(_, record)| Some(record)),
         }
@@ -67,32 +70,32 @@ impl Runs for SqliteState {
         if let Some(tenant) = &query.tenant {
             sql.push(" AND tenant = ").push_bind(tenant.as_str());
         }
-        if let Some(only) = list(query.only.as_deref())? {
+        if let Some(only) = json_list(query.only.as_deref())? {
             sql.push(" AND tenant IN (SELECT value FROM json_each(")
                 .push_bind(only)
                 .push("))");
         }
         if let Some(status) = query.status {
-            sql.push(" AND status = ").push_bind(status.word());
+            sql.push(" AND status = ").push_bind(status.as_str());
         }
         if let Some(trigger) = query.trigger {
-            sql.push(" AND cause = ").push_bind(trigger.word());
+            sql.push(" AND cause = ").push_bind(trigger.as_str());
         }
         if let Some(job) = &query.job {
             sql.push(" AND job = ").push_bind(job.as_str());
         }
-        if let Some([last]) = page.key::<1>()? {
+        if let Some([last]) = page.cursor_key::<1>()? {
             let last: i64 = last.parse().map_err(|_| StateError::BadCursor)?;
             sql.push(" AND number < ").push_bind(last);
         }
         sql.push(" ORDER BY number DESC LIMIT ")
-            .push_bind(page.fetch());
+            .push_bind(page.fetch_limit());
         let rows = sql.build().fetch_all(self.readers()).await?;
         let runs: Vec<_> = rows
             .iter()
-            .map(|row| Ok::<_, StateError>((row.count("number")?, record::run(row)?)))
+            .map(|row| Ok::<_, StateError>((row.count("number")?, record::run_from_row(row)?)))
             .collect::<Result<_, _>>()?;
-        Ok(Paged::of(runs, page, |(number, _)| [number.to_string()]).map(|(_, run)| run))
+        Ok(Paged::from_fetched(runs, page, |(number, _)| [number.to_string()]).map(|(_, run)| run))
     }
 
     async fn count_runs(
@@ -123,21 +126,21 @@ impl Runs for SqliteState {
         id: &RunId,
         update: RunUpdate,
     ) -> Result<RunUpdated, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
-        let (number, mut record) = find(&mut write, tenant, id).await?;
-        update::check_status(&record, &update.only_from)?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        let (number, mut record) = find_run(&mut write, tenant, id).await?;
+        update::check_status(&record, &update.allowed_from)?;
         let events = add_events(&mut write, number, &mut record, update.events).await?;
-        for asked in update.asked {
+        for asked in update.new_approvals {
             let is_new = update::add_approval(&mut write, number, &record, &asked).await?;
             if let Some(carried) = asked.carried.filter(|_| is_new) {
                 update::carry_decision(&mut write, &carried.from, &asked.id).await?;
-                self.effect(&mut write, carried.entry).await?;
+                self.append_effect(&mut write, carried.entry).await?;
             }
         }
-        update::take_over(&mut record, update.change);
-        store(&mut write, number, &mut record).await?;
+        update::apply_change(&mut record, update.change);
+        store_run(&mut write, number, &mut record).await?;
         if let Some(entry) = update.entry {
-            self.effect(&mut write, entry).await?;
+            self.append_effect(&mut write, entry).await?;
         }
         commit(write).await?;
         Ok(RunUpdated { record, events })
@@ -149,7 +152,7 @@ impl Runs for SqliteState {
         id: &RunId,
         after: u64,
         most: u32,
-    ) -> Result<EventPage, StateError> {
+    ) -> Result<RunEventPage, StateError> {
         // First the run, then its events: if the run has ended, all its events are stored.
         let row = sqlx::query(
             "SELECT number, status, last_event, (SELECT MIN(id) FROM run_events WHERE run = number) AS oldest
@@ -165,7 +168,7 @@ impl Runs for SqliteState {
             "SELECT id, event, body, time FROM run_events WHERE run = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
         )
         .bind(number)
-        .bind(column(after))
+        .bind(to_column(after))
         .bind(most)
         .fetch_all(self.readers())
         .await?;
@@ -181,7 +184,7 @@ impl Runs for SqliteState {
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(EventPage {
+        Ok(RunEventPage {
             oldest: row.optional_count("oldest")?,
             status: row.word("status", RunStatus::from_word)?,
             last: row.count("last_event")?,
@@ -192,18 +195,18 @@ impl Runs for SqliteState {
     async fn forget_runs(&self, before: Time) -> Result<u64, StateError> {
         let mut forgotten = 0;
         loop {
-            let mut write = self.begin(Affected::NoTenant).await?;
+            let mut write = self.begin_change(Affected::NoTenant).await?;
             let some = sqlx::query(
                 "DELETE FROM runs WHERE number IN (SELECT number FROM runs WHERE ended_at < ?1 LIMIT ?2)",
             )
             .bind(before.millis())
-            .bind(FORGET_AT_ONCE)
+            .bind(MAX_FORGOTTEN_RUNS)
             .execute(&mut *write)
             .await?
             .rows_affected();
             commit(write).await?;
             forgotten += some;
-            if some < u64::from(FORGET_AT_ONCE) {
+            if some < u64::from(MAX_FORGOTTEN_RUNS) {
                 return Ok(forgotten);
             }
         }

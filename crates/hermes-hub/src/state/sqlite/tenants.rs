@@ -4,34 +4,37 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite};
 
 use super::{
-    Affected, SqliteState, column, commit,
+    Affected, SqliteState, commit,
     env::{set_variable, unset_variable},
-    row::{Columns, list},
+    row::{ColumnReader, json_list},
+    to_column,
 };
 use crate::{
     TenantId,
-    audit::NewEntry,
+    api_types::{AccessStatus, Condition, RuntimeKeyInfo, TenantAccess, TenantStatus, Time},
+    audit::NewAuditEntry,
     auth::KeyHash,
-    seal::Sealed,
-    shapes::{Access, AccessStatus, Condition, RuntimeKey, TenantStatus, Time},
+    encryption::EncryptedSecret,
     state::{
-        Deletion, NewAccess, NewRuntimeKey, NewTenant, Observation, Page, Paged, Reach, StateError,
-        TenantChange, TenantFilter, TenantHome, TenantQuery, TenantRecord, Tenants,
+        AccessChange, NewRuntimeKey, NewTenant, Page, Paged, Propagation, StateError, TenantChange,
+        TenantDeletion, TenantFilter, TenantHome, TenantObservation, TenantQuery, TenantRecord,
+        TenantStore,
     },
 };
 
 mod record;
 
 use record::{
-    NO_TENANT, again, find, json, optional_json, present, record, select_tenant, set_groups,
+    NO_TENANT, find_present, find_tenant, optional_json, reload_tenant, select_tenant, set_groups,
+    tenant_from_row, to_json,
 };
 
 #[async_trait]
-impl Tenants for SqliteState {
+impl TenantStore for SqliteState {
     async fn create_tenant(
         &self,
         tenant: NewTenant,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError> {
         let linked_home = tenant
             .linked_home
@@ -42,7 +45,7 @@ impl Tenants for SqliteState {
                 message: "the path of a linked home must be UTF-8; move the home".into(),
             })?;
         let now = Time::now().millis();
-        let mut write = self.begin(Affected::Tenant(&tenant.id)).await?;
+        let mut write = self.begin_change(Affected::Tenant(&tenant.id)).await?;
         let made = sqlx::query(
             "INSERT INTO tenants (id, uid, display_name, status, flavor, agent, storage, browser, labels,
                  linked_home, key_hash, key_sealed, key_last4, key_rotated_at, created_at, updated_at)
@@ -52,15 +55,15 @@ impl Tenants for SqliteState {
         .bind(tenant.id.as_str())
         .bind(&tenant.uid)
         .bind(&tenant.display_name)
-        .bind(tenant.status.word())
+        .bind(tenant.status.as_str())
         .bind(&tenant.flavor)
-        .bind(json(&tenant.agent)?)
-        .bind(json(&tenant.storage)?)
-        .bind(json(&tenant.browser)?)
-        .bind(json(&tenant.labels)?)
+        .bind(to_json(&tenant.agent)?)
+        .bind(to_json(&tenant.storage)?)
+        .bind(to_json(&tenant.browser)?)
+        .bind(to_json(&tenant.labels)?)
         .bind(linked_home)
-        .bind(tenant.runtime_key.hash.bytes().as_slice())
-        .bind(tenant.runtime_key.sealed.bytes())
+        .bind(tenant.runtime_key.hash.as_bytes().as_slice())
+        .bind(tenant.runtime_key.encrypted.as_bytes())
         .bind(&tenant.runtime_key.last4)
         .bind(now)
         .execute(&mut *write)
@@ -75,8 +78,8 @@ impl Tenants for SqliteState {
         for variable in &tenant.env {
             set_variable(&mut write, &tenant.id, variable).await?;
         }
-        self.effect(&mut write, entry).await?;
-        let made = again(&mut write, &tenant.id).await?;
+        self.append_effect(&mut write, entry).await?;
+        let made = reload_tenant(&mut write, &tenant.id).await?;
         commit(write).await?;
         Ok(made)
     }
@@ -86,7 +89,7 @@ impl Tenants for SqliteState {
             .bind(id.as_str())
             .fetch_optional(self.readers())
             .await?;
-        row.map(|row| record(&row)).transpose()
+        row.map(|row| tenant_from_row(&row)).transpose()
     }
 
     async fn tenants(
@@ -100,14 +103,14 @@ impl Tenants for SqliteState {
                 sql.push(" AND t.deleted_at IS NULL");
             }
             TenantFilter::Status(status) => {
-                sql.push(" AND t.status = ").push_bind(status.word());
+                sql.push(" AND t.status = ").push_bind(status.as_str());
             }
             TenantFilter::DeletedBefore(time) => {
                 sql.push(" AND t.status = 'deleted' AND t.deleted_at < ")
                     .push_bind(time.millis());
             }
         }
-        if let Some(only) = list(query.only.as_deref())? {
+        if let Some(only) = json_list(query.only.as_deref())? {
             sql.push(" AND t.id IN (SELECT value FROM json_each(")
                 .push_bind(only)
                 .push("))");
@@ -119,13 +122,16 @@ impl Tenants for SqliteState {
                 .push_bind(text.clone())
                 .push(")))");
         }
-        if let Some([last]) = page.key::<1>()? {
+        if let Some([last]) = page.cursor_key::<1>()? {
             sql.push(" AND t.id > ").push_bind(last);
         }
-        sql.push(" ORDER BY t.id LIMIT ").push_bind(page.fetch());
+        sql.push(" ORDER BY t.id LIMIT ")
+            .push_bind(page.fetch_limit());
         let rows = sql.build().fetch_all(self.readers()).await?;
-        let tenants: Vec<_> = rows.iter().map(record).collect::<Result<_, _>>()?;
-        Ok(Paged::of(tenants, page, |tenant| [tenant.id.to_string()]))
+        let tenants: Vec<_> = rows.iter().map(tenant_from_row).collect::<Result<_, _>>()?;
+        Ok(Paged::from_fetched(tenants, page, |tenant| {
+            [tenant.id.to_string()]
+        }))
     }
 
     async fn tenant_homes(
@@ -172,13 +178,13 @@ impl Tenants for SqliteState {
         id: &TenantId,
         change: TenantChange,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin(Affected::Tenant(id)).await?;
-        let reach = match change.reach {
-            Reach::Agent => "agent",
-            Reach::Nobody => "nobody",
-            Reach::NoAgent => "no agent",
+        let mut write = self.begin_change(Affected::Tenant(id)).await?;
+        let reach = match change.propagation {
+            Propagation::ViaAgent => "agent",
+            Propagation::NotNeeded => "nobody",
+            Propagation::NoAgent => "no agent",
         };
         // One statement: each is a way to the database's thread and back, which costs more than the work there.
         let changed = sqlx::query(
@@ -196,7 +202,7 @@ impl Tenants for SqliteState {
                   FROM members WHERE tenant = ?1) AS memberships",
         )
         .bind(id.as_str())
-        .bind(expected.map(column))
+        .bind(expected.map(to_column))
         .bind(&change.display_name)
         .bind(&change.flavor)
         .bind(optional_json(change.agent.as_ref())?)
@@ -208,10 +214,10 @@ impl Tenants for SqliteState {
         .fetch_optional(&mut *write)
         .await?;
         let Some(changed) = changed else {
-            present(&mut write, id, expected).await?;
+            find_present(&mut write, id, expected).await?;
             return Err(StateError::Changed { what: "tenant" });
         };
-        let mut tenant = record(&changed)?;
+        let mut tenant = tenant_from_row(&changed)?;
         if let Some(groups) = &change.groups {
             set_groups(&mut write, id, groups).await?;
         }
@@ -221,9 +227,9 @@ impl Tenants for SqliteState {
         for name in &change.unset_env {
             unset_variable(&mut write, id, name).await?;
         }
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         if change.groups.is_some() {
-            tenant = again(&mut write, id).await?;
+            tenant = reload_tenant(&mut write, id).await?;
         }
         commit(write).await?;
         Ok(tenant)
@@ -232,16 +238,16 @@ impl Tenants for SqliteState {
     async fn observe_tenant(
         &self,
         id: &TenantId,
-        observation: Observation,
+        observation: TenantObservation,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin(Affected::Tenant(id)).await?;
-        let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
+        let mut write = self.begin_change(Affected::Tenant(id)).await?;
+        let old = find_tenant(&mut write, id).await?.ok_or(NO_TENANT)?;
         // An observation must not revive a tenant that was deleted meanwhile.
         let status = match observation.status {
             Some(status) if old.deleted_at.is_none() => status,
             _ => old.status,
         };
-        let conditions = merge(&old.conditions, observation.conditions);
+        let conditions = merge_conditions(&old.conditions, observation.conditions);
         let observed = observation
             .observed_generation
             .unwrap_or(old.observed_generation);
@@ -256,23 +262,23 @@ impl Tenants for SqliteState {
             "UPDATE tenants SET status = ?2, conditions = ?3, observed_generation = ?4 WHERE id = ?1",
         )
         .bind(id.as_str())
-        .bind(status.word())
-        .bind(json(&conditions)?)
-        .bind(column(observed))
+        .bind(status.as_str())
+        .bind(to_json(&conditions)?)
+        .bind(to_column(observed))
         .execute(&mut *write)
         .await?;
-        let changed = again(&mut write, id).await?;
+        let changed = reload_tenant(&mut write, id).await?;
         commit(write).await?;
         Ok(changed)
     }
 
     async fn observe_generation(&self, id: &TenantId, generation: u64) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::Tenant(id)).await?;
+        let mut write = self.begin_change(Affected::Tenant(id)).await?;
         sqlx::query(
             "UPDATE tenants SET observed_generation = ?2 WHERE id = ?1 AND observed_generation < ?2",
         )
         .bind(id.as_str())
-        .bind(column(generation))
+        .bind(to_column(generation))
         .execute(&mut *write)
         .await?;
         commit(write).await
@@ -281,25 +287,25 @@ impl Tenants for SqliteState {
     async fn set_access(
         &self,
         id: &TenantId,
-        access: NewAccess,
-        entry: NewEntry,
-    ) -> Result<Access, StateError> {
-        let mut write = self.begin(Affected::Tenant(id)).await?;
-        present(&mut write, id, None).await?;
+        access: AccessChange,
+        entry: NewAuditEntry,
+    ) -> Result<TenantAccess, StateError> {
+        let mut write = self.begin_change(Affected::Tenant(id)).await?;
+        find_present(&mut write, id, None).await?;
         sqlx::query(
             "UPDATE tenants SET access_status = ?2, access_message = ?3, access_reason = ?4, access_at = ?5,
                  access_by = ?6, revision = revision + 1, updated_at = ?5 WHERE id = ?1",
         )
         .bind(id.as_str())
-        .bind(access.status.word())
+        .bind(access.status.as_str())
         .bind(&access.message)
         .bind(&access.reason)
         .bind(Time::now().millis())
         .bind(&access.by)
         .execute(&mut *write)
         .await?;
-        self.effect(&mut write, entry).await?;
-        let changed = again(&mut write, id).await?;
+        self.append_effect(&mut write, entry).await?;
+        let changed = reload_tenant(&mut write, id).await?;
         commit(write).await?;
         Ok(changed.access)
     }
@@ -307,23 +313,23 @@ impl Tenants for SqliteState {
     async fn delete_tenant(
         &self,
         id: &TenantId,
-        deletion: Deletion,
+        deletion: TenantDeletion,
         expected: Option<u64>,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin(Affected::Tenant(id)).await?;
-        let old = find(&mut write, id).await?.ok_or(NO_TENANT)?;
+        let mut write = self.begin_change(Affected::Tenant(id)).await?;
+        let old = find_tenant(&mut write, id).await?.ok_or(NO_TENANT)?;
         let is_present = old.status != TenantStatus::Deleted;
         if is_present {
-            present(&mut write, id, expected).await?;
+            find_present(&mut write, id, expected).await?;
         }
         let now = Time::now().millis();
         // Earlier than any restorable deletion.
         let deleted_at = match deletion {
-            Deletion::Restorable => now,
-            Deletion::ForGood => 0,
+            TenantDeletion::Restorable => now,
+            TenantDeletion::Permanent => 0,
         };
-        if is_present || deletion == Deletion::ForGood {
+        if is_present || deletion == TenantDeletion::Permanent {
             sqlx::query(
                 "UPDATE tenants SET status = 'deleted', deleted_at = ?2, revision = revision + 1,
                      updated_at = ?3 WHERE id = ?1",
@@ -334,8 +340,8 @@ impl Tenants for SqliteState {
             .execute(&mut *write)
             .await?;
         }
-        self.effect(&mut write, entry).await?;
-        let changed = again(&mut write, id).await?;
+        self.append_effect(&mut write, entry).await?;
+        let changed = reload_tenant(&mut write, id).await?;
         commit(write).await?;
         Ok(changed)
     }
@@ -343,9 +349,9 @@ impl Tenants for SqliteState {
     async fn restore_tenant(
         &self,
         id: &TenantId,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin(Affected::Tenant(id)).await?;
+        let mut write = self.begin_change(Affected::Tenant(id)).await?;
         let restored = sqlx::query(
             "UPDATE tenants SET status = 'ready', deleted_at = NULL, generation = generation + 1,
                  revision = revision + 1, updated_at = ?2
@@ -355,20 +361,20 @@ impl Tenants for SqliteState {
         .bind(Time::now().millis())
         .execute(&mut *write)
         .await?;
-        let tenant = again(&mut write, id).await?;
+        let tenant = reload_tenant(&mut write, id).await?;
         if restored.rows_affected() == 0 {
             return Err(StateError::Conflict {
                 reason: "not_deleted",
                 message: format!("`{id}` is not deleted, or for good; there is nothing to restore"),
             });
         }
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await?;
         Ok(tenant)
     }
 
-    async fn purge_tenant(&self, id: &TenantId, entry: NewEntry) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::Tenant(id)).await?;
+    async fn purge_tenant(&self, id: &TenantId, entry: NewAuditEntry) -> Result<(), StateError> {
+        let mut write = self.begin_change(Affected::Tenant(id)).await?;
         let removed = sqlx::query("DELETE FROM tenants WHERE id = ?1 AND status = 'deleted'")
             .bind(id.as_str())
             .execute(&mut *write)
@@ -380,7 +386,7 @@ impl Tenants for SqliteState {
             .bind(id.as_str())
             .execute(&mut *write)
             .await?;
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await
     }
 
@@ -388,36 +394,36 @@ impl Tenants for SqliteState {
         &self,
         id: &TenantId,
         key: NewRuntimeKey,
-        entry: NewEntry,
-    ) -> Result<RuntimeKey, StateError> {
-        let mut write = self.begin(Affected::Tenant(id)).await?;
-        present(&mut write, id, None).await?;
+        entry: NewAuditEntry,
+    ) -> Result<RuntimeKeyInfo, StateError> {
+        let mut write = self.begin_change(Affected::Tenant(id)).await?;
+        find_present(&mut write, id, None).await?;
         sqlx::query(
             "UPDATE tenants SET old_key_hash = iif(?6 IS NULL, NULL, key_hash), old_key_until = ?6,
                  key_hash = ?2, key_sealed = ?3, key_last4 = ?4, key_rotated_at = ?5,
                  generation = generation + 1, revision = revision + 1, updated_at = ?5 WHERE id = ?1",
         )
         .bind(id.as_str())
-        .bind(key.hash.bytes().as_slice())
-        .bind(key.sealed.bytes())
+        .bind(key.hash.as_bytes().as_slice())
+        .bind(key.encrypted.as_bytes())
         .bind(&key.last4)
         .bind(Time::now().millis())
         .bind(key.grace_until.map(Time::millis))
         .execute(&mut *write)
         .await?;
-        self.effect(&mut write, entry).await?;
-        let changed = again(&mut write, id).await?;
+        self.append_effect(&mut write, entry).await?;
+        let changed = reload_tenant(&mut write, id).await?;
         commit(write).await?;
         Ok(changed.runtime_key)
     }
 
-    async fn runtime_key(&self, id: &TenantId) -> Result<Option<Sealed>, StateError> {
+    async fn runtime_key(&self, id: &TenantId) -> Result<Option<EncryptedSecret>, StateError> {
         let sealed: Option<Option<Vec<u8>>> =
             sqlx::query_scalar("SELECT key_sealed FROM tenants WHERE id = ?1")
                 .bind(id.as_str())
                 .fetch_optional(self.readers())
                 .await?;
-        Ok(sealed.flatten().map(Sealed::from_bytes))
+        Ok(sealed.flatten().map(EncryptedSecret::from_bytes))
     }
 
     async fn tenant_of_key(&self, hash: &KeyHash) -> Result<Option<TenantId>, StateError> {
@@ -425,7 +431,7 @@ impl Tenants for SqliteState {
             "SELECT id FROM tenants WHERE key_hash = ?1
              UNION ALL SELECT id FROM tenants WHERE old_key_hash = ?1 AND old_key_until > ?2 LIMIT 1",
         )
-        .bind(hash.bytes().as_slice())
+        .bind(hash.as_bytes().as_slice())
         .bind(Time::now().millis())
         .fetch_optional(self.readers())
         .await?;
@@ -434,7 +440,7 @@ impl Tenants for SqliteState {
 }
 
 /// New conditions among the old ones. One whose status is the same keeps the time since when.
-fn merge(old: &[Condition], new: Vec<Condition>) -> Vec<Condition> {
+fn merge_conditions(old: &[Condition], new: Vec<Condition>) -> Vec<Condition> {
     let mut merged = old.to_vec();
     for mut condition in new {
         match merged.iter_mut().find(|known| known.kind == condition.kind) {

@@ -3,8 +3,8 @@
 use super::*;
 use crate::{
     Problem,
-    audit::NewEntry,
-    state::{AuditLog, StateError, Tenants},
+    audit::NewAuditEntry,
+    state::{AuditStore, StateError, TenantStore},
 };
 
 #[tokio::test]
@@ -13,7 +13,7 @@ async fn a_full_disk_is_told_from_a_fault_and_leaves_nothing_torn() {
     let state = SqliteState::open(&directory.path().join("hub.db"), "n1")
         .await
         .unwrap();
-    let mut write = state.begin(Affected::NoTenant).await.unwrap();
+    let mut write = state.begin_change(Affected::NoTenant).await.unwrap();
     let pages: i64 = sqlx::query_scalar("PRAGMA page_count")
         .fetch_one(&mut *write)
         .await
@@ -27,7 +27,7 @@ async fn a_full_disk_is_told_from_a_fault_and_leaves_nothing_torn() {
     commit(write).await.unwrap();
     let mut written = 0;
     let refused = loop {
-        let mut large = NewEntry::by_hub("read");
+        let mut large = NewAuditEntry::by_hub("read");
         large.request_id = "x".repeat(4000);
         match state.append_audit(vec![large]).await {
             Ok(()) => written += 1,
@@ -63,7 +63,7 @@ async fn only_changes_of_a_tenant_are_counted_for_it() {
     let count = |id: &TenantId| state.changes_of(id).unwrap();
     let (before, before_other) = (count(&one), count(&other));
     state.meta("x").await.unwrap();
-    let looked = NewEntry::by_hub("looked");
+    let looked = NewAuditEntry::by_hub("looked");
     state.append_audit(vec![looked]).await.unwrap();
     state.set_meta("x", b"1").await.unwrap();
     assert_eq!(count(&one), before);
@@ -72,7 +72,7 @@ async fn only_changes_of_a_tenant_are_counted_for_it() {
     assert!(count(&one).is_one_change_after(before));
     assert_eq!(count(&other), before_other);
     state
-        .forget_sealed(NewEntry::by_hub("forget"))
+        .delete_encrypted(NewAuditEntry::by_hub("forget"))
         .await
         .unwrap();
     assert!(!count(&other).vouches_for(before_other));
@@ -85,7 +85,7 @@ async fn what_a_change_wrote_is_not_vouched_for_while_another_is_under_way() {
     let one = tenant("one");
     let before = state.changes_of(&one).unwrap();
     state.observe_generation(&one, 1).await.unwrap();
-    let pending = state.begin(Affected::Tenant(&one)).await.unwrap();
+    let pending = state.begin_change(Affected::Tenant(&one)).await.unwrap();
     let after = state.changes_of(&one).unwrap();
     assert!(!after.is_one_change_after(before));
     drop(pending);
@@ -98,15 +98,15 @@ async fn what_a_change_wrote_is_not_vouched_for_while_another_is_under_way() {
 async fn the_chain_holds_after_writes_that_were_left_and_writes_that_share_a_commit() {
     let (_directory, state) = fresh().await;
     for round in 0..5 {
-        let mut left = state.begin(Affected::NoTenant).await.unwrap();
+        let mut left = state.begin_change(Affected::NoTenant).await.unwrap();
         state
-            .effect(&mut left, NewEntry::by_hub("left"))
+            .append_effect(&mut left, NewAuditEntry::by_hub("left"))
             .await
             .unwrap();
         drop(left);
         let name = format!("m{round}");
         state.set_meta(&name, b"1").await.unwrap();
-        let entries = (0..20).map(|_| state.append_audit(vec![NewEntry::by_hub("kept")]));
+        let entries = (0..20).map(|_| state.append_audit(vec![NewAuditEntry::by_hub("kept")]));
         for added in futures::future::join_all(entries).await {
             added.unwrap();
         }
@@ -123,7 +123,7 @@ async fn after_a_commit_that_nobody_waited_for_nothing_is_vouched_for() {
     let one = tenant("one");
     loop {
         assert!(tries.next().is_some(), "no commit was ever under way");
-        let mut write = state.begin(Affected::Tenant(&one)).await.unwrap();
+        let mut write = state.begin_change(Affected::Tenant(&one)).await.unwrap();
         sqlx::query("INSERT INTO meta (name, value) VALUES (hex(randomblob(8)), zeroblob(65536))")
             .execute(&mut *write)
             .await

@@ -5,19 +5,19 @@ use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     Affected, SqliteState, commit,
-    row::{Columns, hash, list},
+    row::{ColumnReader, json_list, parse_hash},
 };
 use crate::{
     TokenId,
-    audit::NewEntry,
+    api_types::{Time, Token},
+    audit::NewAuditEntry,
     auth::{KeyHash, Principal, Role},
-    shapes::{Time, Token},
-    state::{NewSecret, NewToken, Page, Paged, StateError, TokenRecord, Tokens},
+    state::{NewSecret, NewToken, Page, Paged, StateError, TokenRecord, TokenStore},
 };
 
 const NO_TOKEN: StateError = StateError::NotFound { what: "token" };
 
-fn record(row: &SqliteRow) -> Result<TokenRecord, StateError> {
+fn token_from_row(row: &SqliteRow) -> Result<TokenRecord, StateError> {
     let role = row.optional_text("role")?;
     let old = row
         .optional_hash("old_hash")?
@@ -34,18 +34,21 @@ fn record(row: &SqliteRow) -> Result<TokenRecord, StateError> {
             expires_at: row.optional_time("expires_at")?,
             last_used_at: row.optional_time("last_used_at")?,
         },
-        hash: KeyHash::from_bytes(hash(row.bytes("hash")?)?),
+        hash: KeyHash::from_bytes(parse_hash(row.bytes("hash")?)?),
         old: old.map(|(hash, until)| (KeyHash::from_bytes(hash), until)),
         created_at: row.time("created_at")?,
     })
 }
 
-async fn find(connection: &mut SqliteConnection, id: &TokenId) -> Result<TokenRecord, StateError> {
+async fn find_token(
+    connection: &mut SqliteConnection,
+    id: &TokenId,
+) -> Result<TokenRecord, StateError> {
     let row = sqlx::query("SELECT * FROM tokens WHERE id = ?1")
         .bind(id.as_str())
         .fetch_optional(connection)
         .await?;
-    record(&row.ok_or(NO_TOKEN)?)
+    token_from_row(&row.ok_or(NO_TOKEN)?)
 }
 
 /// Whether a token has all rights without restrictions.
@@ -61,17 +64,17 @@ fn is_unlimited(token: &NewToken) -> bool {
         expires_at: None,
         last_used_at: None,
     });
-    principal.tenants.is_none() && Role::Admin.scopes().within(principal.scopes)
+    principal.tenants.is_none() && Role::Admin.scopes().is_subset_of(principal.scopes)
 }
 
 #[async_trait]
-impl Tokens for SqliteState {
+impl TokenStore for SqliteState {
     async fn create_token(
         &self,
         token: NewToken,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TokenRecord, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         sqlx::query(
             "INSERT INTO tokens (id, name, role, scopes, tenants, cidrs, last4, hash, unlimited, expires_at,
                  created_at)
@@ -79,19 +82,19 @@ impl Tokens for SqliteState {
         )
         .bind(token.id.as_str())
         .bind(&token.name)
-        .bind(token.role.map(Role::word))
+        .bind(token.role.map(Role::as_str))
         .bind(serde_json::to_string(&token.scopes)?)
-        .bind(list(token.tenants.as_deref())?)
+        .bind(json_list(token.tenants.as_deref())?)
         .bind(serde_json::to_string(&token.cidrs)?)
         .bind(&token.secret.last4)
-        .bind(token.secret.hash.bytes().as_slice())
+        .bind(token.secret.hash.as_bytes().as_slice())
         .bind(is_unlimited(&token))
         .bind(token.expires_at.map(Time::millis))
         .bind(Time::now().millis())
         .execute(&mut *write)
         .await?;
-        self.effect(&mut write, entry).await?;
-        let made = find(&mut write, &token.id).await?;
+        self.append_effect(&mut write, entry).await?;
+        let made = find_token(&mut write, &token.id).await?;
         commit(write).await?;
         Ok(made)
     }
@@ -101,11 +104,11 @@ impl Tokens for SqliteState {
             "SELECT * FROM tokens WHERE hash = ?1
              UNION ALL SELECT * FROM tokens WHERE old_hash = ?1 AND old_until > ?2 LIMIT 1",
         )
-        .bind(hash.bytes().as_slice())
+        .bind(hash.as_bytes().as_slice())
         .bind(Time::now().millis())
         .fetch_optional(self.readers())
         .await?;
-        let record = row.map(|row| record(&row)).transpose()?;
+        let record = row.map(|row| token_from_row(&row)).transpose()?;
         // Found by index; compared again in constant time.
         Ok(record.filter(|record| {
             record.hash == *hash || record.old.is_some_and(|(old, _)| old == *hash)
@@ -114,7 +117,7 @@ impl Tokens for SqliteState {
 
     async fn token(&self, id: &TokenId) -> Result<Option<TokenRecord>, StateError> {
         let mut connection = self.readers().acquire().await?;
-        match find(&mut connection, id).await {
+        match find_token(&mut connection, id).await {
             Err(StateError::NotFound { .. }) => Ok(None),
             found => found.map(Some),
         }
@@ -122,7 +125,7 @@ impl Tokens for SqliteState {
 
     async fn tokens(&self, page: &Page) -> Result<Paged<TokenRecord>, StateError> {
         let [created_at, id] = page
-            .key::<2>()?
+            .cursor_key::<2>()?
             .unwrap_or_else(|| ["-1".into(), String::new()]);
         let created_at: i64 = created_at.parse().map_err(|_| StateError::BadCursor)?;
         let rows = sqlx::query(
@@ -130,11 +133,11 @@ impl Tokens for SqliteState {
         )
         .bind(created_at)
         .bind(id)
-        .bind(page.fetch())
+        .bind(page.fetch_limit())
         .fetch_all(self.readers())
         .await?;
-        let tokens: Vec<_> = rows.iter().map(record).collect::<Result<_, _>>()?;
-        Ok(Paged::of(tokens, page, |record| {
+        let tokens: Vec<_> = rows.iter().map(token_from_row).collect::<Result<_, _>>()?;
+        Ok(Paged::from_fetched(tokens, page, |record| {
             [
                 record.created_at.millis().to_string(),
                 record.token.id.to_string(),
@@ -152,29 +155,29 @@ impl Tokens for SqliteState {
         &self,
         id: &TokenId,
         secret: NewSecret,
-        entry: NewEntry,
+        entry: NewAuditEntry,
     ) -> Result<TokenRecord, StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
-        find(&mut write, id).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        find_token(&mut write, id).await?;
         sqlx::query(
             "UPDATE tokens SET old_hash = iif(?4 IS NULL, NULL, hash), old_until = ?4, hash = ?2, last4 = ?3
              WHERE id = ?1",
         )
         .bind(id.as_str())
-        .bind(secret.hash.bytes().as_slice())
+        .bind(secret.hash.as_bytes().as_slice())
         .bind(&secret.last4)
         .bind(secret.grace_until.map(Time::millis))
         .execute(&mut *write)
         .await?;
-        self.effect(&mut write, entry).await?;
-        let rotated = find(&mut write, id).await?;
+        self.append_effect(&mut write, entry).await?;
+        let rotated = find_token(&mut write, id).await?;
         commit(write).await?;
         Ok(rotated)
     }
 
-    async fn revoke_token(&self, id: &TokenId, entry: NewEntry) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
-        find(&mut write, id).await?;
+    async fn revoke_token(&self, id: &TokenId, entry: NewAuditEntry) -> Result<(), StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        find_token(&mut write, id).await?;
         let (unlimited, others): (bool, i64) = sqlx::query_as(
             "SELECT (SELECT unlimited FROM tokens WHERE id = ?1), COUNT(*) FROM tokens
              WHERE unlimited AND id <> ?1 AND (expires_at IS NULL OR
@@ -195,12 +198,12 @@ impl Tokens for SqliteState {
             .bind(id.as_str())
             .execute(&mut *write)
             .await?;
-        self.effect(&mut write, entry).await?;
+        self.append_effect(&mut write, entry).await?;
         commit(write).await
     }
 
     async fn touch_tokens(&self, used: &[(TokenId, Time)]) -> Result<(), StateError> {
-        let mut write = self.begin(Affected::NoTenant).await?;
+        let mut write = self.begin_change(Affected::NoTenant).await?;
         for (id, time) in used {
             sqlx::query(
                 "UPDATE tokens SET last_used_at = MAX(IFNULL(last_used_at, 0), ?2) WHERE id = ?1",

@@ -2,20 +2,20 @@
 
 use std::{io, path::Path};
 
-use hermes_hub::backup::{BackupError, KeyInBackup, restore};
+use hermes_hub::backup::{BackupError, KeyInBackup, restore_backup};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Hub;
+use super::BackupFixture;
 
-enum Added<'a> {
+enum AddedEntry<'a> {
     File(&'a str),
     Link(&'a str),
     Directory,
 }
 
 /// Adds an entry to the archive and its manifest.
-fn with(bytes: &[u8], path: &str, added: &Added<'_>) -> Vec<u8> {
+fn add_to_archive(bytes: &[u8], path: &str, added: &AddedEntry<'_>) -> Vec<u8> {
     let plain = zstd::decode_all(bytes).unwrap();
     let mut archive = tar::Archive::new(plain.as_slice());
     let mut made = tar::Builder::new(Vec::new());
@@ -25,7 +25,7 @@ fn with(bytes: &[u8], path: &str, added: &Added<'_>) -> Vec<u8> {
         let mut header = entry.header().clone();
         if name == Path::new("manifest.json") {
             let mut manifest: Value = serde_json::from_reader(&mut entry).unwrap();
-            let listed = append(&mut made, path, added);
+            let listed = append_entry(&mut made, path, added);
             manifest["files"].as_array_mut().unwrap().push(listed);
             let text = manifest.to_string();
             header.set_size(text.len() as u64);
@@ -41,12 +41,12 @@ fn with(bytes: &[u8], path: &str, added: &Added<'_>) -> Vec<u8> {
     zstd::encode_all(made.into_inner().unwrap().as_slice(), 1).unwrap()
 }
 
-fn append(made: &mut tar::Builder<Vec<u8>>, path: &str, added: &Added<'_>) -> Value {
+fn append_entry(made: &mut tar::Builder<Vec<u8>>, path: &str, added: &AddedEntry<'_>) -> Value {
     let mut header = tar::Header::new_gnu();
     header.set_mode(0o600);
     header.set_size(0);
     match added {
-        Added::File(text) => {
+        AddedEntry::File(text) => {
             header.set_size(text.len() as u64);
             made.append_data(&mut header, path, text.as_bytes())
                 .unwrap();
@@ -54,12 +54,12 @@ fn append(made: &mut tar::Builder<Vec<u8>>, path: &str, added: &Added<'_>) -> Va
             json!({"path": path, "type": "file", "size": text.len(), "mode": 0o600,
                 "sha256": hermes_config::to_hex(&hash)})
         }
-        Added::Link(target) => {
+        AddedEntry::Link(target) => {
             header.set_entry_type(tar::EntryType::Symlink);
             made.append_link(&mut header, path, target).unwrap();
             json!({"path": path, "type": "symlink", "target": target})
         }
-        Added::Directory => {
+        AddedEntry::Directory => {
             header.set_entry_type(tar::EntryType::Directory);
             made.append_data(&mut header, path, io::empty()).unwrap();
             json!({"path": path, "type": "dir"})
@@ -69,25 +69,25 @@ fn append(made: &mut tar::Builder<Vec<u8>>, path: &str, added: &Added<'_>) -> Va
 
 #[tokio::test]
 async fn only_known_names_and_no_links_are_at_the_top_of_an_archive() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     hub.tenant("a").await;
     let bytes = hub.backup(KeyInBackup::Without).await;
     let target = hub.target("restored");
     for (path, added) in [
-        (".bashrc", Added::File("echo")),
-        ("hub.db-wal", Added::File("x")),
-        ("other/file", Added::File("x")),
-        ("logs", Added::Link("/tmp")),
-        ("internal", Added::Directory),
-        ("hub.yaml", Added::Link("/etc/passwd")),
-        ("hub.yaml", Added::Directory),
-        ("secret.key", Added::Link("/etc/passwd")),
-        ("tenants/b", Added::Link("/")),
-        ("tenants/b/home", Added::Link("/")),
-        ("shares/others", Added::Link("../tenants/a/home")),
+        (".bashrc", AddedEntry::File("echo")),
+        ("hub.db-wal", AddedEntry::File("x")),
+        ("other/file", AddedEntry::File("x")),
+        ("logs", AddedEntry::Link("/tmp")),
+        ("internal", AddedEntry::Directory),
+        ("hub.yaml", AddedEntry::Link("/etc/passwd")),
+        ("hub.yaml", AddedEntry::Directory),
+        ("secret.key", AddedEntry::Link("/etc/passwd")),
+        ("tenants/b", AddedEntry::Link("/")),
+        ("tenants/b/home", AddedEntry::Link("/")),
+        ("shares/others", AddedEntry::Link("../tenants/a/home")),
     ] {
-        let foreign = with(&bytes, path, &added);
-        let refused = restore(io::Cursor::new(foreign), &target).await;
+        let foreign = add_to_archive(&bytes, path, &added);
+        let refused = restore_backup(io::Cursor::new(foreign), &target).await;
         let Err(BackupError::Damaged(reason)) = refused else {
             panic!("`{path}` was restored: {refused:?}");
         };
@@ -99,20 +99,24 @@ async fn only_known_names_and_no_links_are_at_the_top_of_an_archive() {
         assert_eq!(left, 0, "`{path}` left something");
     }
     // Links in homes are allowed.
-    let own = with(&bytes, "tenants/a/home/link", &Added::Link("SOUL.md"));
-    restore(io::Cursor::new(own), &target).await.unwrap();
+    let own = add_to_archive(&bytes, "tenants/a/home/link", &AddedEntry::Link("SOUL.md"));
+    restore_backup(io::Cursor::new(own), &target).await.unwrap();
 }
 
 #[tokio::test]
 async fn commands_in_restored_files_are_listed() {
-    let hub = Hub::new().await;
+    let hub = BackupFixture::new().await;
     hub.tenant("a").await;
     let bytes = hub.backup(KeyInBackup::Without).await;
     let text = "public_url: ${cmd:touch /tmp/restored; echo http://a}\n";
-    let bytes = with(&bytes, "hub.yaml", &Added::File(text));
+    let bytes = add_to_archive(&bytes, "hub.yaml", &AddedEntry::File(text));
     let text = "model: ${cmd:id}\n";
-    let bytes = with(&bytes, "tenants/a/home/config.yaml", &Added::File(text));
-    let restored = restore(io::Cursor::new(bytes), &hub.target("restored")).await;
+    let bytes = add_to_archive(
+        &bytes,
+        "tenants/a/home/config.yaml",
+        &AddedEntry::File(text),
+    );
+    let restored = restore_backup(io::Cursor::new(bytes), &hub.target("restored")).await;
     let commands = restored.unwrap().commands;
     let commands: Vec<_> = commands
         .iter()

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use hermes_hub::files::{Files, Find, Lines, Removal, Search, SharePath, WriteMode};
+use hermes_hub::files::{Files, FindQuery, GrepQuery, LineRange, RemoveMode, SharePath, WriteMode};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::scene::{SECRET, Scene, path};
+use crate::files::fixture::{OUTSIDE_SECRET, ShareFixture, path};
 
 const ATTACKS: [&str; 48] = [
     "../outside/secret",
@@ -62,7 +62,7 @@ const ATTACKS: [&str; 48] = [
 ];
 
 /// The forms of an attack: as it is, decoded once as in a query, unescaped as in JSON.
-fn forms(attack: &str) -> Vec<String> {
+fn attack_forms(attack: &str) -> Vec<String> {
     let mut forms = vec![attack.to_owned()];
     forms.extend(percent_decode_str(attack).decode_utf8().map(Into::into));
     let mut escaped = String::new();
@@ -75,11 +75,11 @@ fn forms(attack: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn no_path_leaves_the_share_in_any_encoding() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("a/file", "inside");
-    scene.files.used().await.unwrap();
+    scene.files.usage().await.unwrap();
     let mut refused = 0;
-    for attack in ATTACKS.into_iter().flat_map(forms) {
+    for attack in ATTACKS.into_iter().flat_map(attack_forms) {
         let Ok(target) = SharePath::parse(&attack) else {
             refused += 1;
             continue;
@@ -88,7 +88,7 @@ async fn no_path_leaves_the_share_in_any_encoding() {
             !target.segments().any(|segment| segment == ".."),
             "{attack:?}"
         );
-        attempt_everything(&scene, &target).await;
+        try_all_operations(&scene, &target).await;
         scene.assert_outside_is_untouched();
     }
     assert!(refused > 70, "only {refused} were refused as paths");
@@ -97,7 +97,7 @@ async fn no_path_leaves_the_share_in_any_encoding() {
 }
 
 /// The parsed path is a plain name: all operations on it stay within the share.
-async fn attempt_everything(scene: &Scene, target: &SharePath) {
+async fn try_all_operations(scene: &ShareFixture, target: &SharePath) {
     let files = &scene.files;
     let content = Bytes::from_static(b"written");
     let _ = files
@@ -106,22 +106,22 @@ async fn attempt_everything(scene: &Scene, target: &SharePath) {
     let _ = files
         .write(target, content, WriteMode::Overwrite, None)
         .await;
-    if let Ok(text) = files.read(target, Lines::default()).await {
-        assert_ne!(text.content, SECRET);
+    if let Ok(text) = files.read(target, LineRange::default()).await {
+        assert_ne!(text.content, OUTSIDE_SECRET);
     }
     let _ = files.stat(target).await;
     let _ = files.list(target).await;
-    let search = Search {
+    let search = GrepQuery {
         pattern: "SECRET".into(),
         path: Some(target.clone()),
-        ..Search::default()
+        ..GrepQuery::default()
     };
     if let Ok(found) = files.grep(search, CancellationToken::new()).await {
         assert_eq!(found.matches, []);
     }
-    let find = Find {
+    let find = FindQuery {
         path: Some(target.clone()),
-        ..Find::default()
+        ..FindQuery::default()
     };
     if let Ok(found) = files.find(find, CancellationToken::new()).await {
         assert!(found.paths.iter().all(|entry| entry.name != "secret"));
@@ -129,8 +129,10 @@ async fn attempt_everything(scene: &Scene, target: &SharePath) {
     let _ = files.relocate(target, &path("moved"), None).await;
     let _ = files.relocate(&path("moved"), target, None).await;
     let _ = files.make_dir(target).await;
-    let _ = files.remove(target, Removal::Recursive, None).await;
-    let _ = files.remove(&path("moved"), Removal::Recursive, None).await;
+    let _ = files.remove(target, RemoveMode::Recursive, None).await;
+    let _ = files
+        .remove(&path("moved"), RemoveMode::Recursive, None)
+        .await;
 }
 
 #[test]

@@ -2,16 +2,16 @@ use std::{fs, os::unix::fs::symlink};
 
 use futures::future::join_all;
 use hermes_hub::{
-    Code,
-    files::{Files, Removal, empty_trash},
+    ProblemCode,
+    files::{Files, RemoveMode, empty_trash},
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::scene::{Scene, path, status};
+use crate::files::fixture::{ShareFixture, path, problem_status};
 
 #[tokio::test]
 async fn a_move_never_replaces_anything() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("a", "a");
     scene.put("b", "b");
     scene.put("dir/x", "x");
@@ -21,7 +21,7 @@ async fn a_move_never_replaces_anything() {
             .relocate(&path("a"), &path(to), None)
             .await
             .unwrap_err();
-        assert_eq!(problem.code, Code::AlreadyExists, "{to}");
+        assert_eq!(problem.code, ProblemCode::AlreadyExists, "{to}");
     }
     assert_eq!(fs::read_to_string(scene.on_disk("a")).unwrap(), "a");
     assert_eq!(fs::read_to_string(scene.on_disk("b")).unwrap(), "b");
@@ -29,7 +29,7 @@ async fn a_move_never_replaces_anything() {
 
 #[tokio::test]
 async fn a_move_takes_files_and_whole_directories() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("dir/deep/x", "x");
     let entry = scene
         .files
@@ -49,10 +49,10 @@ async fn a_move_takes_files_and_whole_directories() {
 
 #[tokio::test]
 async fn the_root_stays_and_nothing_moves_into_itself() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("dir/x", "x");
     let relocate = async |from: &str, to: &str| {
-        status(scene.files.relocate(&path(from), &path(to), None).await)
+        problem_status(scene.files.relocate(&path(from), &path(to), None).await)
     };
     assert_eq!(relocate("", "a").await, 400);
     assert_eq!(relocate("dir", "").await, 400);
@@ -62,10 +62,10 @@ async fn the_root_stays_and_nothing_moves_into_itself() {
     assert_eq!(relocate("dir/x/y", "a").await, 404);
     assert_eq!(relocate("dir/x", "dir/x/y").await, 400);
     assert_eq!(
-        status(
+        problem_status(
             scene
                 .files
-                .remove(&path(""), Removal::Recursive, None)
+                .remove(&path(""), RemoveMode::Recursive, None)
                 .await
         ),
         400
@@ -75,7 +75,7 @@ async fn the_root_stays_and_nothing_moves_into_itself() {
 
 #[tokio::test]
 async fn of_many_moves_to_one_place_one_succeeds() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     let names: Vec<String> = (0..16).map(|number| format!("f{number}")).collect();
     for name in &names {
         scene.put(name, name);
@@ -92,17 +92,17 @@ async fn of_many_moves_to_one_place_one_succeeds() {
 
 #[tokio::test]
 async fn what_is_removed_lies_in_the_trash() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("a", "content");
     scene.put("dir/sub/x", "x");
     scene
         .files
-        .remove(&path("a"), Removal::Single, None)
+        .remove(&path("a"), RemoveMode::Single, None)
         .await
         .unwrap();
     scene
         .files
-        .remove(&path("dir"), Removal::Recursive, None)
+        .remove(&path("dir"), RemoveMode::Recursive, None)
         .await
         .unwrap();
     assert_eq!(fs::read_dir(scene.on_disk("")).unwrap().count(), 0);
@@ -120,21 +120,26 @@ async fn what_is_removed_lies_in_the_trash() {
     );
     assert!(discarded.iter().any(|path| path.join("sub/x").is_file()));
     assert_eq!(
-        status(scene.files.remove(&path("a"), Removal::Single, None).await),
+        problem_status(
+            scene
+                .files
+                .remove(&path("a"), RemoveMode::Single, None)
+                .await
+        ),
         404
     );
 }
 
 #[tokio::test]
 async fn a_directory_with_content_is_removed_only_on_request() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     for file in ["archive/1", "archive/2", "archive/3"] {
         scene.put(file, "x");
     }
     fs::create_dir(scene.on_disk("empty")).unwrap();
     let problem = scene
         .files
-        .remove(&path("archive"), Removal::Single, None)
+        .remove(&path("archive"), RemoveMode::Single, None)
         .await
         .unwrap_err();
     assert_eq!(
@@ -148,12 +153,12 @@ async fn a_directory_with_content_is_removed_only_on_request() {
     assert_eq!(problem.details[0].field, "recursive");
     scene
         .files
-        .remove(&path("empty"), Removal::Single, None)
+        .remove(&path("empty"), RemoveMode::Single, None)
         .await
         .unwrap();
     scene
         .files
-        .remove(&path("archive"), Removal::Recursive, None)
+        .remove(&path("archive"), RemoveMode::Recursive, None)
         .await
         .unwrap();
     assert_eq!(fs::read_dir(scene.on_disk("")).unwrap().count(), 0);
@@ -161,7 +166,7 @@ async fn a_directory_with_content_is_removed_only_on_request() {
 
 #[tokio::test]
 async fn the_trash_is_emptied_of_what_is_old_and_ours() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("a", "x");
     scene.put("dir/x", "x");
     symlink(scene.outside(), scene.on_disk("dir/link")).unwrap();
@@ -169,7 +174,7 @@ async fn the_trash_is_emptied_of_what_is_old_and_ours() {
         let target = path(name);
         scene
             .files
-            .remove(&target, Removal::Recursive, None)
+            .remove(&target, RemoveMode::Recursive, None)
             .await
             .unwrap();
     }

@@ -9,14 +9,14 @@ use std::{
 };
 
 use hermes_hub::{
-    Code, Problem,
-    files::{DirectoryFiles, FileLimits, Files, Lines, Placed, WriteMode, Written},
+    Problem, ProblemCode,
+    files::{CreateOutcome, DirectoryFiles, FileLimits, Files, LineRange, WriteMode, WrittenFile},
 };
 
-use super::scene::path;
+use crate::files::fixture::path;
 
 /// The child's working directory.
-const STAGE: &str = "HERMES_HUB_TEST_STAGE";
+const STAGE_VARIABLE: &str = "HERMES_HUB_TEST_STAGE";
 const SIZE: usize = 3_000_000;
 
 fn open(stage: &Path) -> DirectoryFiles {
@@ -35,7 +35,7 @@ fn prepare(stage: &Path) {
 }
 
 /// This binary, told to run one test.
-fn again(test: &str) -> Vec<String> {
+fn rerun_command(test: &str) -> Vec<String> {
     let binary = env::current_exe().unwrap().to_str().unwrap().to_owned();
     [
         &binary,
@@ -51,7 +51,7 @@ async fn write(
     files: &DirectoryFiles,
     to: &str,
     content: Vec<u8>,
-) -> Result<(Placed, Written), Problem> {
+) -> Result<(CreateOutcome, WrittenFile), Problem> {
     files
         .write(&path(to), content.into(), WriteMode::Overwrite, None)
         .await
@@ -61,7 +61,7 @@ async fn append(
     files: &DirectoryFiles,
     to: &str,
     content: Vec<u8>,
-) -> Result<(Placed, Written), Problem> {
+) -> Result<(CreateOutcome, WrittenFile), Problem> {
     files
         .write(&path(to), content.into(), WriteMode::Append, None)
         .await
@@ -69,7 +69,7 @@ async fn append(
 
 #[tokio::test]
 async fn a_process_killed_in_an_overwrite_leaves_the_old_or_the_new_content() {
-    if let Some(stage) = env::var_os(STAGE) {
+    if let Some(stage) = env::var_os(STAGE_VARIABLE) {
         let files = open(Path::new(&stage));
         for letter in (b'a'..=b'z').cycle() {
             write(&files, "f", vec![letter; SIZE]).await.unwrap();
@@ -79,13 +79,14 @@ async fn a_process_killed_in_an_overwrite_leaves_the_old_or_the_new_content() {
     prepare(stage.path());
     let place = stage.path().join("share/f");
     fs::write(&place, vec![b'-'; SIZE]).unwrap();
-    let command = again("a_process_killed_in_an_overwrite_leaves_the_old_or_the_new_content");
+    let command =
+        rerun_command("a_process_killed_in_an_overwrite_leaves_the_old_or_the_new_content");
     let mut changed = 0;
     for round in 0..12u64 {
         let before = fs::read(&place).unwrap();
         let mut child = Command::new(&command[0])
             .args(&command[1..])
-            .env(STAGE, stage.path())
+            .env(STAGE_VARIABLE, stage.path())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -117,7 +118,7 @@ async fn a_process_killed_in_an_overwrite_leaves_the_old_or_the_new_content() {
 }
 
 /// Ways to get a small disk: a small file system as root, one in a user namespace, a limit on file sizes.
-const SMALL_ROOMS: [(&str, &[&str]); 3] = [
+const SMALL_DISKS: [(&str, &[&str]); 3] = [
     (
         "own mounts",
         &["unshare", "--mount", "sh", "-c", MOUNT, "sh"],
@@ -150,17 +151,18 @@ const MOUNT: &str =
 
 #[tokio::test]
 async fn on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_torn() {
-    if let Some(stage) = env::var_os(STAGE) {
+    if let Some(stage) = env::var_os(STAGE_VARIABLE) {
         return fill_the_disk(Path::new(&stage)).await;
     }
-    let command = again("on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_torn");
+    let command =
+        rerun_command("on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_torn");
     let mut tried = Vec::new();
-    for (kind, prefix) in SMALL_ROOMS {
+    for (kind, prefix) in SMALL_DISKS {
         let stage = tempfile::tempdir().unwrap();
         let output = Command::new(prefix[0])
             .args(&prefix[1..])
             .args(&command)
-            .env(STAGE, stage.path())
+            .env(STAGE_VARIABLE, stage.path())
             .output()
             .unwrap();
         if output.status.success() {
@@ -184,9 +186,9 @@ async fn fill_the_disk(stage: &Path) {
     let files = open(stage);
     let is_limit = env::var_os("STAGE_KIND").is_some();
     let full = if is_limit {
-        Code::PayloadTooLarge
+        ProblemCode::PayloadTooLarge
     } else {
-        Code::OutOfSpace
+        ProblemCode::OutOfSpace
     };
     write(&files, "old", b"old content\n".to_vec())
         .await
@@ -208,18 +210,27 @@ async fn fill_the_disk(stage: &Path) {
             );
         }
     }
-    let old = files.read(&path("old"), Lines::default()).await.unwrap();
+    let old = files
+        .read(&path("old"), LineRange::default())
+        .await
+        .unwrap();
     assert_eq!(old.content, "old content\n");
-    let log = files.read(&path("log"), Lines::default()).await.unwrap();
+    let log = files
+        .read(&path("log"), LineRange::default())
+        .await
+        .unwrap();
     assert_eq!(log.content, "first\n");
     assert!(files.stat(&path("other")).await.is_err());
-    let kept = files.used().await.unwrap();
+    let kept = files.usage().await.unwrap();
     assert_eq!(files.recount().await.unwrap(), kept);
     // No temporary file takes up space: a small write succeeds.
     write(&files, "old", b"new content\n".to_vec())
         .await
         .unwrap();
     append(&files, "log", b"second\n".to_vec()).await.unwrap();
-    let log = files.read(&path("log"), Lines::default()).await.unwrap();
+    let log = files
+        .read(&path("log"), LineRange::default())
+        .await
+        .unwrap();
     assert_eq!(log.content, "first\nsecond\n");
 }

@@ -2,22 +2,22 @@ use std::fs;
 
 use futures::future::join_all;
 use hermes_hub::{
-    Code,
-    files::{Allowance, FileLimits, Files, Removal, Used},
+    ProblemCode,
+    files::{FileLimits, Files, QuotaLimits, RemoveMode, TreeUsage},
 };
 
-use super::scene::{Scene, path};
+use crate::files::fixture::{ShareFixture, path};
 
 fn limited(bytes: Option<u64>, files: Option<u64>) -> FileLimits {
     FileLimits {
-        allowance: Allowance { bytes, files },
+        quota: QuotaLimits { bytes, files },
         ..FileLimits::default()
     }
 }
 
 /// Checks that the counted usage is that of the disk.
-async fn assert_counts_are_true(scene: &Scene) -> Used {
-    let kept = scene.files.used().await.unwrap();
+async fn assert_counts_are_true(scene: &ShareFixture) -> TreeUsage {
+    let kept = scene.files.usage().await.unwrap();
     let counted = scene.files.recount().await.unwrap();
     assert_eq!(kept, counted);
     counted
@@ -25,11 +25,11 @@ async fn assert_counts_are_true(scene: &Scene) -> Used {
 
 #[tokio::test]
 async fn the_count_follows_every_change() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("before/a", "12345");
     assert_eq!(
-        scene.files.used().await.unwrap(),
-        Used { bytes: 5, files: 2 }
+        scene.files.usage().await.unwrap(),
+        TreeUsage { bytes: 5, files: 2 }
     );
     scene.write("x/y/z", "123").await.unwrap();
     assert_counts_are_true(&scene).await;
@@ -46,26 +46,26 @@ async fn the_count_follows_every_change() {
     assert_counts_are_true(&scene).await;
     scene
         .files
-        .remove(&path("m/n"), Removal::Single, None)
+        .remove(&path("m/n"), RemoveMode::Single, None)
         .await
         .unwrap();
     scene
         .files
-        .remove(&path("before/a"), Removal::Single, None)
+        .remove(&path("before/a"), RemoveMode::Single, None)
         .await
         .unwrap();
     scene
         .files
-        .remove(&path("m"), Removal::Recursive, None)
+        .remove(&path("m"), RemoveMode::Recursive, None)
         .await
         .unwrap();
     let used = assert_counts_are_true(&scene).await;
-    assert_eq!(used, Used { bytes: 1, files: 3 });
+    assert_eq!(used, TreeUsage { bytes: 1, files: 3 });
 }
 
 #[tokio::test]
 async fn a_write_over_the_quota_is_refused_and_changes_nothing() {
-    let scene = Scene::with(limited(Some(10), Some(3)));
+    let scene = ShareFixture::with_limits(limited(Some(10), Some(3)));
     scene.write("a", "12345678").await.unwrap();
     for refused in [
         scene.write("b", "123").await,
@@ -74,9 +74,9 @@ async fn a_write_over_the_quota_is_refused_and_changes_nothing() {
         let problem = refused.unwrap_err();
         assert_eq!(
             (problem.code, problem.reason),
-            (Code::OutOfSpace, Some("quota"))
+            (ProblemCode::OutOfSpace, Some("quota"))
         );
-        assert_eq!(problem.code.word(), "resource_exhausted");
+        assert_eq!(problem.code.as_str(), "resource_exhausted");
     }
     let problem = scene.write("x/y/z", "1").await.unwrap_err();
     assert_eq!(problem.reason, Some("quota"));
@@ -90,7 +90,7 @@ async fn a_write_over_the_quota_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn other_limits_are_in_force_at_once() {
-    let scene = Scene::with(limited(Some(1), None));
+    let scene = ShareFixture::with_limits(limited(Some(1), None));
     assert!(scene.write("a", "12").await.is_err());
     scene.files.set_limits(limited(None, None));
     scene.write("a", "12").await.unwrap();
@@ -98,7 +98,7 @@ async fn other_limits_are_in_force_at_once() {
 
 #[tokio::test]
 async fn writers_side_by_side_do_not_pass_the_quota_together() {
-    let scene = Scene::with(limited(Some(1000), None));
+    let scene = ShareFixture::with_limits(limited(Some(1000), None));
     let names: Vec<String> = (0..40).map(|number| format!("f{number}")).collect();
     let content = "x".repeat(100);
     let results = join_all(names.iter().map(|name| scene.write(name, &content))).await;
@@ -106,7 +106,7 @@ async fn writers_side_by_side_do_not_pass_the_quota_together() {
     let used = assert_counts_are_true(&scene).await;
     assert_eq!(
         used,
-        Used {
+        TreeUsage {
             bytes: 1000,
             files: 10
         }
@@ -118,7 +118,7 @@ async fn writers_side_by_side_do_not_pass_the_quota_together() {
 
 #[tokio::test]
 async fn the_quota_of_files_holds_in_a_race_too() {
-    let scene = Scene::with(limited(None, Some(12)));
+    let scene = ShareFixture::with_limits(limited(None, Some(12)));
     let names: Vec<String> = (0..30)
         .map(|number| format!("d{}/f{number}", number % 3))
         .collect();
@@ -130,14 +130,14 @@ async fn the_quota_of_files_holds_in_a_race_too() {
 
 #[tokio::test]
 async fn remnants_of_interrupted_writes_are_invisible_and_cleared() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("a", "12");
     scene.put("dir/.hub-tmp-0123456789abcdef", "unfinished");
     let listing = scene.files.list(&path("dir")).await.unwrap();
     assert_eq!(listing.entries, []);
     assert_eq!(
         scene.files.recount().await.unwrap(),
-        Used { bytes: 2, files: 2 }
+        TreeUsage { bytes: 2, files: 2 }
     );
     assert_eq!(fs::read_dir(scene.on_disk("dir")).unwrap().count(), 0);
 }

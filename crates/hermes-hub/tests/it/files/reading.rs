@@ -1,13 +1,13 @@
 use std::{fmt::Write, fs};
 
-use hermes_hub::files::{EntryType, FileLimits, Files, Lines, Removal, SharePath};
+use hermes_hub::files::{EntryType, FileLimits, Files, LineRange, RemoveMode, SharePath};
 use serde_json::json;
 
-use super::scene::{Scene, path, status};
+use crate::files::fixture::{ShareFixture, path, problem_status};
 
 #[tokio::test]
 async fn a_listing_is_one_level_with_directories_first_in_byte_order() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     for file in ["b.md", "a.md", "Z.md", "sub/deep/x", "alpha/x"] {
         scene.put(file, "text");
     }
@@ -28,7 +28,7 @@ async fn a_listing_is_one_level_with_directories_first_in_byte_order() {
 
 #[tokio::test]
 async fn a_listing_is_cut_at_its_limit() {
-    let scene = Scene::with(FileLimits {
+    let scene = ShareFixture::with_limits(FileLimits {
         list_entries: 2,
         ..FileLimits::default()
     });
@@ -46,7 +46,7 @@ async fn a_listing_is_cut_at_its_limit() {
 
 #[tokio::test]
 async fn an_entry_has_the_shape_that_clients_know() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene
         .write("notes/report.md", "twelve bytes")
         .await
@@ -71,9 +71,9 @@ async fn an_entry_has_the_shape_that_clients_know() {
 
 #[tokio::test]
 async fn a_text_has_the_shape_that_clients_know() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("a.md", "one\ntwo\nthree\n");
-    let lines = Lines {
+    let lines = LineRange {
         offset: 1,
         limit: 1,
     };
@@ -90,7 +90,7 @@ async fn a_text_has_the_shape_that_clients_know() {
 
 #[tokio::test]
 async fn reads_by_offset_and_limit_join_back_to_the_file() {
-    let scene = Scene::with(FileLimits {
+    let scene = ShareFixture::with_limits(FileLimits {
         read_bytes: 1000,
         ..FileLimits::default()
     });
@@ -106,7 +106,7 @@ async fn reads_by_offset_and_limit_join_back_to_the_file() {
         while let Some(offset) = next {
             let text = scene
                 .files
-                .read(&path("big.txt"), Lines { offset, limit })
+                .read(&path("big.txt"), LineRange { offset, limit })
                 .await
                 .unwrap();
             assert_eq!(text.total_lines, 950);
@@ -120,12 +120,12 @@ async fn reads_by_offset_and_limit_join_back_to_the_file() {
 
 #[tokio::test]
 async fn limit_zero_gives_all_up_to_the_cap() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     let content = "x\n".repeat(1000);
     scene.put("a", &content);
     let text = scene
         .files
-        .read(&path("a"), Lines::default())
+        .read(&path("a"), LineRange::default())
         .await
         .unwrap();
     assert_eq!((text.content, text.truncated), (content, false));
@@ -133,26 +133,29 @@ async fn limit_zero_gives_all_up_to_the_cap() {
 
 #[tokio::test]
 async fn the_wrong_kind_of_thing_is_told_apart_from_nothing() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("dir/file", "text");
     scene.put("binary", b"\0\x01");
     let files = &scene.files;
-    let all = Lines::default();
-    assert_eq!(status(files.list(&path("dir/file")).await), 409);
-    assert_eq!(status(files.list(&path("none")).await), 404);
-    assert_eq!(status(files.list(&path("dir/file/x")).await), 404);
-    assert_eq!(status(files.read(&path("dir"), all).await), 409);
-    assert_eq!(status(files.read(&path(""), all).await), 409);
-    assert_eq!(status(files.read(&path("none"), all).await), 404);
-    assert_eq!(status(files.read(&path("dir/file/x"), all).await), 404);
-    assert_eq!(status(files.read(&path("binary"), all).await), 415);
-    assert_eq!(status(files.stat(&path("none")).await), 404);
-    assert_eq!(status(files.stat(&path("dir/file/x")).await), 404);
+    let all = LineRange::default();
+    assert_eq!(problem_status(files.list(&path("dir/file")).await), 409);
+    assert_eq!(problem_status(files.list(&path("none")).await), 404);
+    assert_eq!(problem_status(files.list(&path("dir/file/x")).await), 404);
+    assert_eq!(problem_status(files.read(&path("dir"), all).await), 409);
+    assert_eq!(problem_status(files.read(&path(""), all).await), 409);
+    assert_eq!(problem_status(files.read(&path("none"), all).await), 404);
+    assert_eq!(
+        problem_status(files.read(&path("dir/file/x"), all).await),
+        404
+    );
+    assert_eq!(problem_status(files.read(&path("binary"), all).await), 415);
+    assert_eq!(problem_status(files.stat(&path("none")).await), 404);
+    assert_eq!(problem_status(files.stat(&path("dir/file/x")).await), 404);
 }
 
 #[tokio::test]
 async fn messages_name_the_path_in_the_share_and_never_the_one_on_the_disk() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("dir/file", "text");
     fs::remove_dir(scene.directory.path().join("trash")).unwrap();
     let disk = scene.directory.path().to_str().unwrap();
@@ -160,12 +163,12 @@ async fn messages_name_the_path_in_the_share_and_never_the_one_on_the_disk() {
         scene.files.list(&path("dir/file")).await.unwrap_err(),
         scene
             .files
-            .read(&path("none"), Lines::default())
+            .read(&path("none"), LineRange::default())
             .await
             .unwrap_err(),
         scene
             .files
-            .remove(&path("dir/file"), Removal::Single, None)
+            .remove(&path("dir/file"), RemoveMode::Single, None)
             .await
             .unwrap_err(),
         scene.write("dir", "x").await.unwrap_err(),

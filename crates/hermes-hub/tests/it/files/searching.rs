@@ -3,16 +3,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_hub::files::{Case, EntryType, Files, Find, Matches, Paths, Search};
+use hermes_hub::files::{
+    CaseMatching, EntryType, Files, FindQuery, FindResult, GrepQuery, GrepResult,
+};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::scene::{Scene, path, status};
+use crate::files::fixture::{ShareFixture, path, problem_status};
 
-async fn grep(scene: &Scene, pattern: &str) -> Matches {
-    let search = Search {
+async fn grep(scene: &ShareFixture, pattern: &str) -> GrepResult {
+    let search = GrepQuery {
         pattern: pattern.into(),
-        ..Search::default()
+        ..GrepQuery::default()
     };
     scene
         .files
@@ -21,13 +23,13 @@ async fn grep(scene: &Scene, pattern: &str) -> Matches {
         .unwrap()
 }
 
-async fn find(scene: &Scene, at: &str, name: &str) -> Vec<String> {
-    let find = Find {
+async fn find(scene: &ShareFixture, at: &str, name: &str) -> Vec<String> {
+    let find = FindQuery {
         path: Some(path(at)),
         name: Some(name.into()),
         max: None,
     };
-    let found: Paths = scene
+    let found: FindResult = scene
         .files
         .find(find, CancellationToken::new())
         .await
@@ -35,7 +37,7 @@ async fn find(scene: &Scene, at: &str, name: &str) -> Vec<String> {
     found.paths.into_iter().map(|entry| entry.path).collect()
 }
 
-fn places(found: &Matches) -> Vec<(&str, u64)> {
+fn places(found: &GrepResult) -> Vec<(&str, u64)> {
     found
         .matches
         .iter()
@@ -45,7 +47,7 @@ fn places(found: &Matches) -> Vec<(&str, u64)> {
 
 #[tokio::test]
 async fn matches_come_by_path_and_line_in_the_known_shape() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("notes/b.md", "x\nan invoice\nanother Invoice\n");
     scene.put("notes.md", "invoice");
     scene.put("notes/a/c.md", "ein Übel invoice\r\n");
@@ -61,10 +63,10 @@ async fn matches_come_by_path_and_line_in_the_known_shape() {
         value["matches"][1],
         json!({"path": "notes/a/c.md", "line": 1, "column": 10, "text": "ein Übel invoice", "textTruncated": false})
     );
-    let ignoring = Search {
+    let ignoring = GrepQuery {
         pattern: "INVOICE$".into(),
         path: Some(path("notes")),
-        case: Case::Ignore,
+        case: CaseMatching::Ignore,
         max: Some(2),
     };
     let found = scene
@@ -78,17 +80,17 @@ async fn matches_come_by_path_and_line_in_the_known_shape() {
 
 #[tokio::test]
 async fn exactly_as_many_as_wanted_is_not_cut() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("a", "x\n".repeat(100));
     let found = grep(&scene, "x").await;
     assert_eq!((found.matches.len(), found.truncated), (100, false));
     scene.put("b", "x\n");
     let found = grep(&scene, "x").await;
     assert_eq!((found.matches.len(), found.truncated), (100, true));
-    let most = Search {
+    let most = GrepQuery {
         pattern: "x".into(),
         max: Some(0),
-        ..Search::default()
+        ..GrepQuery::default()
     };
     let found = scene
         .files
@@ -100,36 +102,36 @@ async fn exactly_as_many_as_wanted_is_not_cut() {
 
 #[tokio::test]
 async fn a_single_file_can_be_searched() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("dir/a", "one\ntwo\n");
     scene.put("dir/b", "two\n");
-    let search = |at: &str| Search {
+    let search = |at: &str| GrepQuery {
         pattern: "two".into(),
         path: Some(path(at)),
-        ..Search::default()
+        ..GrepQuery::default()
     };
     let cancel = CancellationToken::new;
     let found = scene.files.grep(search("dir/a"), cancel()).await.unwrap();
     assert_eq!(places(&found), [("dir/a", 2)]);
     assert_eq!(
-        status(scene.files.grep(search("none"), cancel()).await),
+        problem_status(scene.files.grep(search("none"), cancel()).await),
         404
     );
 }
 
 #[tokio::test]
 async fn binary_files_are_skipped_wherever_the_binary_part_is() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("text", "needle\n");
     scene.put("nul", "needle\n\0");
     scene.put("latin1", b"needle\n\xe4\n");
     let mut late = "needle\n".repeat(100_000).into_bytes();
     late.extend_from_slice(b"\xff\n");
     scene.put("late", late);
-    let search = Search {
+    let search = GrepQuery {
         pattern: "needle$".into(),
         max: Some(1000),
-        ..Search::default()
+        ..GrepQuery::default()
     };
     let found = scene
         .files
@@ -144,7 +146,7 @@ async fn binary_files_are_skipped_wherever_the_binary_part_is() {
 
 #[tokio::test]
 async fn lines_are_numbered_through_files_larger_than_any_buffer() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     let mut content = String::new();
     for line in 1..=9000 {
         writeln!(content, "line {line} {}", "filler ".repeat(8)).unwrap();
@@ -163,7 +165,7 @@ async fn lines_are_numbered_through_files_larger_than_any_buffer() {
 
 #[tokio::test]
 async fn long_lines_are_found_and_shown_in_part() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put(
         "a",
         format!(
@@ -181,46 +183,50 @@ async fn long_lines_are_found_and_shown_in_part() {
 
 #[tokio::test]
 async fn a_bad_pattern_is_refused_even_where_nothing_is() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     for pattern in ["a**", "(", r"\1", "(?=a)", r"(\pL{1,200}){1,200}"] {
-        let search = Search {
+        let search = GrepQuery {
             pattern: pattern.into(),
-            ..Search::default()
+            ..GrepQuery::default()
         };
         let refused = scene.files.grep(search, CancellationToken::new()).await;
-        assert_eq!(status(refused), 400, "{pattern}");
+        assert_eq!(problem_status(refused), 400, "{pattern}");
     }
     for name in ["[", "a[", "\\", "[]a]"] {
-        let find = Find {
+        let find = FindQuery {
             name: Some(name.into()),
-            ..Find::default()
+            ..FindQuery::default()
         };
         let refused = scene.files.find(find, CancellationToken::new()).await;
-        assert_eq!(status(refused), 400, "{name}");
+        assert_eq!(problem_status(refused), 400, "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_cancelled_search_ends_with_what_it_has() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     for number in 0..20 {
         scene.put(&format!("f{number}"), "x\n");
     }
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let search = Search {
+    let search = GrepQuery {
         pattern: "x".into(),
-        ..Search::default()
+        ..GrepQuery::default()
     };
     let found = scene.files.grep(search, cancel.clone()).await.unwrap();
     assert_eq!((found.matches.len(), found.truncated), (0, true));
-    let found = scene.files.find(Find::default(), cancel).await.unwrap();
+    let found = scene
+        .files
+        .find(FindQuery::default(), cancel)
+        .await
+        .unwrap();
     assert_eq!((found.paths.len(), found.truncated), (0, true));
 }
 
 #[tokio::test]
 async fn no_pattern_keeps_a_search_busy_for_much_longer_than_it_may() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     for number in 0..8 {
         let line = format!("{}\n", "ab".repeat(10_000));
         scene.put(&format!("long{number}"), line.repeat(100));
@@ -244,7 +250,7 @@ async fn no_pattern_keeps_a_search_busy_for_much_longer_than_it_may() {
 
 #[tokio::test]
 async fn names_are_found_by_pattern() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     for file in ["a.md", "notes/b.md", "notes/deep/c.md", "notes/deep/d.txt"] {
         scene.put(file, "");
     }
@@ -262,9 +268,9 @@ async fn names_are_found_by_pattern() {
         ["notes/deep/d.txt"]
     );
     assert_eq!(find(&scene, "", "deep").await, ["notes/deep"]);
-    let all = Find {
+    let all = FindQuery {
         max: Some(3),
-        ..Find::default()
+        ..FindQuery::default()
     };
     let found = scene
         .files
@@ -281,12 +287,12 @@ async fn names_are_found_by_pattern() {
         (vec!["a.md", "notes", "notes/b.md"], true)
     );
     assert_eq!(found.paths[1].entry_type, EntryType::Dir);
-    let in_file = Find {
+    let in_file = FindQuery {
         path: Some(path("a.md")),
-        ..Find::default()
+        ..FindQuery::default()
     };
     assert_eq!(
-        status(scene.files.find(in_file, CancellationToken::new()).await),
+        problem_status(scene.files.find(in_file, CancellationToken::new()).await),
         409
     );
 }

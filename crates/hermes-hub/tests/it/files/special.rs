@@ -7,20 +7,20 @@ use std::{
     time::Duration,
 };
 
-use hermes_hub::files::{EntryType, Files, Find, Lines, Removal, Search, SharePath};
+use hermes_hub::files::{EntryType, Files, FindQuery, GrepQuery, LineRange, RemoveMode, SharePath};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tokio_util::sync::CancellationToken;
 
-use super::scene::{SECRET, Scene, path, status};
+use crate::files::fixture::{OUTSIDE_SECRET, ShareFixture, path, problem_status};
 
 /// Opening a pipe without a peer would block forever.
-async fn soon<T>(work: impl Future<Output = T>) -> T {
+async fn within_timeout<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), work)
         .await
         .expect("this should not wait for anybody")
 }
 
-async fn names(scene: &Scene) -> Vec<String> {
+async fn names(scene: &ShareFixture) -> Vec<String> {
     let listing = scene.files.list(&SharePath::root()).await.unwrap();
     listing
         .entries
@@ -31,7 +31,7 @@ async fn names(scene: &Scene) -> Vec<String> {
 
 #[tokio::test]
 async fn links_are_shown_without_their_target_and_read_only_within_the_share() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("dir/file", "inside");
     symlink("dir/file", scene.on_disk("in")).unwrap();
     symlink("dir", scene.on_disk("indir")).unwrap();
@@ -57,7 +57,7 @@ async fn links_are_shown_without_their_target_and_read_only_within_the_share() {
         EntryType::Symlink
     );
 
-    let all = Lines::default();
+    let all = LineRange::default();
     assert_eq!(
         scene.files.read(&path("in"), all).await.unwrap().content,
         "inside"
@@ -83,18 +83,21 @@ async fn links_are_shown_without_their_target_and_read_only_within_the_share() {
     );
     for out in ["out", "outdir/secret", "loop", "magic/etc/hostname"] {
         assert_eq!(
-            status(scene.files.read(&path(out), all).await),
+            problem_status(scene.files.read(&path(out), all).await),
             409,
             "{out}"
         );
     }
-    assert_eq!(status(scene.files.list(&path("outdir")).await), 409);
-    assert_eq!(status(scene.files.stat(&path("outdir/secret")).await), 409);
+    assert_eq!(problem_status(scene.files.list(&path("outdir")).await), 409);
+    assert_eq!(
+        problem_status(scene.files.stat(&path("outdir/secret")).await),
+        409
+    );
 }
 
 #[tokio::test]
 async fn links_are_never_written_through_moved_or_walked() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("dir/file", "inside");
     symlink("dir/file", scene.on_disk("in")).unwrap();
     symlink("dir", scene.on_disk("indir")).unwrap();
@@ -110,22 +113,22 @@ async fn links_are_never_written_through_moved_or_walked() {
         "outdir/secret",
         "outdir/new",
     ] {
-        assert_eq!(status(scene.write(link, "x").await), 409, "{link}");
-        assert_eq!(status(scene.append(link, "x").await), 409, "{link}");
+        assert_eq!(problem_status(scene.write(link, "x").await), 409, "{link}");
+        assert_eq!(problem_status(scene.append(link, "x").await), 409, "{link}");
     }
     for link in ["indir/new", "outdir/new", "out"] {
         assert_eq!(
-            status(scene.files.make_dir(&path(link)).await),
+            problem_status(scene.files.make_dir(&path(link)).await),
             409,
             "{link}"
         );
     }
     assert_eq!(
-        status(scene.files.relocate(&path("out"), &path("b"), None).await),
+        problem_status(scene.files.relocate(&path("out"), &path("b"), None).await),
         409
     );
     assert_eq!(
-        status(
+        problem_status(
             scene
                 .files
                 .relocate(&path("dir/file"), &path("outdir/b"), None)
@@ -134,7 +137,7 @@ async fn links_are_never_written_through_moved_or_walked() {
         409
     );
     assert_eq!(
-        status(
+        problem_status(
             scene
                 .files
                 .relocate(&path("outdir/secret"), &path("b"), None)
@@ -143,17 +146,17 @@ async fn links_are_never_written_through_moved_or_walked() {
         409
     );
     assert_eq!(
-        status(
+        problem_status(
             scene
                 .files
-                .remove(&path("outdir/secret"), Removal::Single, None)
+                .remove(&path("outdir/secret"), RemoveMode::Single, None)
                 .await
         ),
         409
     );
-    let everything = Search {
+    let everything = GrepQuery {
         pattern: ".".into(),
-        ..Search::default()
+        ..GrepQuery::default()
     };
     let found = scene
         .files
@@ -163,7 +166,7 @@ async fn links_are_never_written_through_moved_or_walked() {
     assert_eq!(found.matches.len(), 1, "{found:?}");
     let found = scene
         .files
-        .find(Find::default(), CancellationToken::new())
+        .find(FindQuery::default(), CancellationToken::new())
         .await
         .unwrap();
     assert!(
@@ -181,7 +184,7 @@ async fn links_are_never_written_through_moved_or_walked() {
 
 #[tokio::test]
 async fn removing_a_link_leaves_what_it_leads_to() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("dir/file", "inside");
     symlink("../outside/secret", scene.on_disk("out")).unwrap();
     symlink("../outside", scene.on_disk("outdir")).unwrap();
@@ -190,13 +193,13 @@ async fn removing_a_link_leaves_what_it_leads_to() {
     for link in ["out", "outdir"] {
         scene
             .files
-            .remove(&path(link), Removal::Recursive, None)
+            .remove(&path(link), RemoveMode::Recursive, None)
             .await
             .unwrap();
     }
     scene
         .files
-        .remove(&path("dir"), Removal::Recursive, None)
+        .remove(&path("dir"), RemoveMode::Recursive, None)
         .await
         .unwrap();
     assert_eq!(names(&scene).await, [""; 0]);
@@ -205,7 +208,7 @@ async fn removing_a_link_leaves_what_it_leads_to() {
 
 #[tokio::test]
 async fn pipes_sockets_and_devices_are_left_alone() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     mknodat(CWD, scene.on_disk("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _socket = UnixListener::bind(scene.on_disk("socket")).unwrap();
     let mut special = vec!["pipe", "socket"];
@@ -224,28 +227,40 @@ async fn pipes_sockets_and_devices_are_left_alone() {
     }
     for name in special {
         let at = path(name);
-        let read = scene.files.read(&at, Lines::default());
-        assert_eq!(status(soon(read).await), 409, "{name}");
-        assert_eq!(status(soon(scene.files.stat(&at)).await), 409, "{name}");
-        assert_eq!(status(soon(scene.write(name, "x")).await), 409, "{name}");
-        assert_eq!(status(soon(scene.append(name, "x")).await), 409, "{name}");
+        let read = scene.files.read(&at, LineRange::default());
+        assert_eq!(problem_status(within_timeout(read).await), 409, "{name}");
         assert_eq!(
-            status(soon(scene.files.relocate(&at, &path("moved"), None)).await),
+            problem_status(within_timeout(scene.files.stat(&at)).await),
             409,
             "{name}"
         );
         assert_eq!(
-            status(soon(scene.files.remove(&at, Removal::Single, None)).await),
+            problem_status(within_timeout(scene.write(name, "x")).await),
+            409,
+            "{name}"
+        );
+        assert_eq!(
+            problem_status(within_timeout(scene.append(name, "x")).await),
+            409,
+            "{name}"
+        );
+        assert_eq!(
+            problem_status(within_timeout(scene.files.relocate(&at, &path("moved"), None)).await),
+            409,
+            "{name}"
+        );
+        assert_eq!(
+            problem_status(within_timeout(scene.files.remove(&at, RemoveMode::Single, None)).await),
             409,
             "{name}"
         );
     }
     assert_eq!(names(&scene).await, [""; 0]);
-    let search = Search {
+    let search = GrepQuery {
         pattern: "x".into(),
-        ..Search::default()
+        ..GrepQuery::default()
     };
-    let found = soon(scene.files.grep(search, CancellationToken::new()))
+    let found = within_timeout(scene.files.grep(search, CancellationToken::new()))
         .await
         .unwrap();
     assert_eq!((found.files_searched, found.truncated), (0, false));
@@ -253,22 +268,22 @@ async fn pipes_sockets_and_devices_are_left_alone() {
 
 #[tokio::test]
 async fn a_file_with_a_second_name_is_read_but_not_written() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     fs::hard_link(scene.outside().join("secret"), scene.on_disk("a")).unwrap();
-    assert_eq!(status(scene.write("a", "x").await), 409);
-    assert_eq!(status(scene.append("a", "x").await), 409);
+    assert_eq!(problem_status(scene.write("a", "x").await), 409);
+    assert_eq!(problem_status(scene.append("a", "x").await), 409);
     let problem = scene.append("a", "x").await.unwrap_err();
     assert_eq!(problem.reason, Some("hard_link"));
     scene.assert_outside_is_untouched();
     let text = scene
         .files
-        .read(&path("a"), Lines::default())
+        .read(&path("a"), LineRange::default())
         .await
         .unwrap();
-    assert_eq!(text.content, SECRET);
+    assert_eq!(text.content, OUTSIDE_SECRET);
     scene
         .files
-        .remove(&path("a"), Removal::Single, None)
+        .remove(&path("a"), RemoveMode::Single, None)
         .await
         .unwrap();
     scene.assert_outside_is_untouched();
@@ -276,7 +291,7 @@ async fn a_file_with_a_second_name_is_read_but_not_written() {
 
 #[tokio::test]
 async fn names_that_no_path_can_say_are_not_shown_but_go_with_their_directory() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     fs::create_dir(scene.on_disk("dir")).unwrap();
     let odd: [&[u8]; 7] = [
         b"a\nb",
@@ -293,9 +308,9 @@ async fn names_that_no_path_can_say_are_not_shown_but_go_with_their_directory() 
     scene.put("dir/plain", "needle");
     let listing = scene.files.list(&path("dir")).await.unwrap();
     assert_eq!(listing.entries.len(), 1);
-    let search = Search {
+    let search = GrepQuery {
         pattern: "needle".into(),
-        ..Search::default()
+        ..GrepQuery::default()
     };
     let found = scene
         .files
@@ -305,15 +320,15 @@ async fn names_that_no_path_can_say_are_not_shown_but_go_with_their_directory() 
     assert_eq!(found.matches.len(), 1);
     let found = scene
         .files
-        .find(Find::default(), CancellationToken::new())
+        .find(FindQuery::default(), CancellationToken::new())
         .await
         .unwrap();
     assert_eq!(found.paths.len(), 2);
-    assert_eq!(scene.files.used().await.unwrap().files, 9);
+    assert_eq!(scene.files.usage().await.unwrap().files, 9);
     scene
         .files
-        .remove(&path("dir"), Removal::Recursive, None)
+        .remove(&path("dir"), RemoveMode::Recursive, None)
         .await
         .unwrap();
-    assert_eq!(scene.files.used().await.unwrap().files, 0);
+    assert_eq!(scene.files.usage().await.unwrap().files, 0);
 }

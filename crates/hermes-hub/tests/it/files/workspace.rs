@@ -1,11 +1,11 @@
 use std::{fs, os::unix::fs::symlink};
 
-use hermes_hub::files::{ByteRange, FileLimits, Lines, Workspace};
+use hermes_hub::files::{ByteRange, FileLimits, LineRange, Workspace};
 use tokio::io::AsyncReadExt;
 
-use super::scene::{Scene, path, status};
+use crate::files::fixture::{ShareFixture, path, problem_status};
 
-fn workspace(scene: &Scene) -> Workspace {
+fn workspace(scene: &ShareFixture) -> Workspace {
     let share = scene.on_disk("");
     let (home, name) = (share.parent().unwrap(), share.file_name().unwrap());
     Workspace::open(home, name.to_str().unwrap(), FileLimits::default()).unwrap()
@@ -26,7 +26,7 @@ async fn download(workspace: &Workspace, at: &str, range: Option<&str>) -> Vec<u
 
 #[tokio::test]
 async fn a_workspace_is_listed_and_read_like_a_share() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("src/main.py", "print(1)\n");
     let workspace = workspace(&scene);
     assert_eq!(
@@ -35,7 +35,7 @@ async fn a_workspace_is_listed_and_read_like_a_share() {
     );
     assert_eq!(workspace.stat(&path("src/main.py")).await.unwrap().size, 9);
     let text = workspace
-        .read(&path("src/main.py"), Lines::default())
+        .read(&path("src/main.py"), LineRange::default())
         .await
         .unwrap();
     assert_eq!(text.content, "print(1)\n");
@@ -43,7 +43,7 @@ async fn a_workspace_is_listed_and_read_like_a_share() {
 
 #[tokio::test]
 async fn a_download_gives_bytes_as_they_are_or_a_part_of_them() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     scene.put("data.bin", b"\x00\x01\x02\x03\x04\xff");
     let workspace = workspace(&scene);
     assert_eq!(
@@ -69,19 +69,28 @@ async fn a_download_gives_bytes_as_they_are_or_a_part_of_them() {
 
 #[tokio::test]
 async fn what_an_agent_links_from_outside_is_not_given_out() {
-    let scene = Scene::new();
+    let scene = ShareFixture::new();
     symlink(scene.outside().join("secret"), scene.on_disk("out")).unwrap();
     symlink(scene.outside(), scene.on_disk("outdir")).unwrap();
     fs::create_dir(scene.on_disk("dir")).unwrap();
     let workspace = workspace(&scene);
     for at in ["out", "outdir/secret"] {
-        assert_eq!(status(workspace.download(&path(at), None).await), 409);
         assert_eq!(
-            status(workspace.read(&path(at), Lines::default()).await),
+            problem_status(workspace.download(&path(at), None).await),
+            409
+        );
+        assert_eq!(
+            problem_status(workspace.read(&path(at), LineRange::default()).await),
             409
         );
     }
-    assert_eq!(status(workspace.list(&path("outdir")).await), 409);
-    assert_eq!(status(workspace.download(&path("dir"), None).await), 409);
-    assert_eq!(status(workspace.download(&path("none"), None).await), 404);
+    assert_eq!(problem_status(workspace.list(&path("outdir")).await), 409);
+    assert_eq!(
+        problem_status(workspace.download(&path("dir"), None).await),
+        409
+    );
+    assert_eq!(
+        problem_status(workspace.download(&path("none"), None).await),
+        404
+    );
 }

@@ -4,13 +4,10 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use super::{
-    Chance, Fuzzing,
+    FuzzRun, RandomInput,
     faults::{is_fault, problems},
 };
-use crate::{
-    client::{self, Era},
-    site::Site,
-};
+use crate::{mcp_client, mcp_client::McpEra, test_hub::TestHub};
 
 /// Valid requests with their bodies.
 fn requests() -> Vec<(Method, String, Value)> {
@@ -63,7 +60,7 @@ fn requests() -> Vec<(Method, String, Value)> {
 }
 
 /// A damaged body.
-fn damaged(chance: &mut Chance, good: &Value) -> Vec<u8> {
+fn damaged(chance: &mut RandomInput, good: &Value) -> Vec<u8> {
     let mut bytes = good.to_string().into_bytes();
     match chance.below(6) {
         0 => any_bytes(chance, 300),
@@ -93,7 +90,7 @@ fn damaged(chance: &mut Chance, good: &Value) -> Vec<u8> {
     }
 }
 
-fn any_bytes(chance: &mut Chance, most: usize) -> Vec<u8> {
+fn any_bytes(chance: &mut RandomInput, most: usize) -> Vec<u8> {
     let count = chance.below(most);
     (0..count)
         .map(|_| u8::try_from(chance.below(256)).unwrap())
@@ -101,7 +98,7 @@ fn any_bytes(chance: &mut Chance, most: usize) -> Vec<u8> {
 }
 
 /// Duplicates a member, with the same value or another.
-fn twice(chance: &mut Chance, good: &Value) -> Vec<u8> {
+fn twice(chance: &mut RandomInput, good: &Value) -> Vec<u8> {
     let members: Vec<_> = good.as_object().unwrap().iter().collect();
     let (name, value) = *chance.one_of(&members);
     let value = if chance.once_in(2) {
@@ -114,7 +111,7 @@ fn twice(chance: &mut Chance, good: &Value) -> Vec<u8> {
 }
 
 /// Nests the body in lists or objects, which may be left open.
-fn nested(chance: &mut Chance, bytes: &[u8]) -> Vec<u8> {
+fn nested(chance: &mut RandomInput, bytes: &[u8]) -> Vec<u8> {
     let depth = *chance.one_of(&[2, 63, 64, 65, 127, 128, 1000, 50_000]);
     let (open, close) = *chance.one_of(&[("[", "]"), ("{\"a\":", "}")]);
     let close = if chance.once_in(3) { "" } else { close };
@@ -131,7 +128,7 @@ fn is_hopeless(bytes: &[u8]) -> bool {
     !bytes.is_empty() && serde_json::from_slice::<Value>(bytes).is_err()
 }
 
-fn message(chance: &mut Chance, site: &Site, session: &Era) -> (RequestBuilder, Value) {
+fn message(chance: &mut RandomInput, site: &TestHub, session: &McpEra) -> (RequestBuilder, Value) {
     let arguments = json!({"tenant_id": "tenant_123", "displayName": "Acme"});
     let (method, params) = match chance.below(3) {
         0 => ("tools/list", json!({})),
@@ -144,9 +141,9 @@ fn message(chance: &mut Chance, site: &Site, session: &Era) -> (RequestBuilder, 
     let era = if chance.once_in(2) {
         session
     } else {
-        &Era::Stateless
+        &McpEra::Stateless
     };
-    let request = client::request(site, &site.admin, era, method, params);
+    let request = mcp_client::mcp_request(site, &site.admin, era, method, params);
     let sent = request.try_clone().unwrap().build().unwrap();
     let body = sent.body().unwrap().as_bytes().unwrap();
     let body = serde_json::from_slice(body).unwrap();
@@ -155,12 +152,12 @@ fn message(chance: &mut Chance, site: &Site, session: &Era) -> (RequestBuilder, 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_body_that_is_damaged_is_a_fault() {
-    let site = Site::new().await.with_examples().await;
-    let session = client::session(&site, &site.admin).await;
+    let site = TestHub::new().await.with_examples().await;
+    let session = mcp_client::open_session(&site, &site.admin).await;
     let requests = requests();
-    let mut fuzzing = Fuzzing::begin("bytes");
-    while fuzzing.goes_on() {
-        let chance = &mut fuzzing.chance;
+    let mut fuzzing = FuzzRun::start("bytes");
+    while fuzzing.next_round() {
+        let chance = &mut fuzzing.random;
         let is_mcp = chance.once_in(4);
         let (request, good) = if is_mcp {
             message(chance, &site, &session)

@@ -1,12 +1,12 @@
 //! Internal errors in MCP answers, which the HTTP status does not show.
 
-use hermes_hub::{Code, Problem};
+use hermes_hub::{Problem, ProblemCode};
 use serde_json::{Value, json};
 
-use crate::site::Answer;
+use crate::test_hub::HttpAnswer;
 
 /// The JSON-RPC messages of an answer, from a stream or a single body.
-fn messages(answer: &Answer) -> Vec<Value> {
+fn messages(answer: &HttpAnswer) -> Vec<Value> {
     let is_stream = answer
         .header("content-type")
         .starts_with("text/event-stream");
@@ -25,7 +25,7 @@ fn messages(answer: &Answer) -> Vec<Value> {
 }
 
 /// Protocol errors, and problems of tools, which are texts in results.
-pub(super) fn problems(answer: &Answer) -> Vec<Value> {
+pub(super) fn problems(answer: &HttpAnswer) -> Vec<Value> {
     let mut found = Vec::new();
     for message in messages(answer) {
         if message["error"].is_object() {
@@ -54,54 +54,57 @@ pub(super) fn is_fault(problem: &Value) -> bool {
             .is_some_and(|status| status >= 500)
 }
 
-fn has_fault(answer: &Answer) -> bool {
+fn has_fault(answer: &HttpAnswer) -> bool {
     problems(answer).iter().any(is_fault)
 }
 
-fn alone(message: &Value) -> Answer {
-    Answer {
+fn json_answer(message: &Value) -> HttpAnswer {
+    HttpAnswer {
         status: 200,
         headers: reqwest::header::HeaderMap::new(),
         text: message.to_string(),
     }
 }
 
-fn in_a_stream(message: &Value) -> Answer {
-    let mut answer = alone(&json!(null));
+fn stream_answer(message: &Value) -> HttpAnswer {
+    let mut answer = json_answer(&json!(null));
     let kind = "text/event-stream".parse().unwrap();
     answer.headers.insert("content-type", kind);
     answer.text = format!("id: 0\ndata:\n\ndata: {message}\n\n");
     answer
 }
 
-fn tool(problem: &Problem) -> Value {
-    let text = problem.document("request").to_string();
+fn tool_problem(problem: &Problem) -> Value {
+    let text = problem.to_document("request").to_string();
     let content = json!([{"type": "text", "text": text}]);
     json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content, "isError": true}})
 }
 
 #[test]
 fn a_fault_inside_of_a_result_is_found() {
-    let fault = tool(&Problem::new(Code::Internal, "a fault"));
-    assert!(has_fault(&alone(&fault)));
-    assert!(has_fault(&in_a_stream(&fault)));
-    let late = tool(&Problem::new(Code::DeadlineExceeded, "too late"));
-    assert!(has_fault(&alone(&late)));
+    let fault = tool_problem(&Problem::new(ProblemCode::Internal, "a fault"));
+    assert!(has_fault(&json_answer(&fault)));
+    assert!(has_fault(&stream_answer(&fault)));
+    let late = tool_problem(&Problem::new(ProblemCode::DeadlineExceeded, "too late"));
+    assert!(has_fault(&json_answer(&late)));
 }
 
 #[test]
 fn a_fault_of_the_protocol_is_found() {
     let error = |code: i64| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code}});
-    assert!(has_fault(&alone(&error(-32603))));
-    assert!(!has_fault(&alone(&error(-32602))));
+    assert!(has_fault(&json_answer(&error(-32603))));
+    assert!(!has_fault(&json_answer(&error(-32602))));
 }
 
 #[test]
 fn what_somebody_else_did_wrong_is_no_fault() {
-    let refused = alone(&tool(&Problem::new(Code::NotFound, "not there")));
+    let refused = json_answer(&tool_problem(&Problem::new(
+        ProblemCode::NotFound,
+        "not there",
+    )));
     assert_eq!(problems(&refused).len(), 1);
     assert!(!has_fault(&refused));
     let content = json!([{"type": "text", "text": "{\"status\":500}"}]);
     let read = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content}});
-    assert!(!has_fault(&alone(&read)));
+    assert!(!has_fault(&json_answer(&read)));
 }

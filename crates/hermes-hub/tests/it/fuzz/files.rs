@@ -1,18 +1,18 @@
 //! Paths, patterns and globs.
 
-use hermes_hub::files::{Files, Find, Lines, Search, SharePath, WriteMode};
+use hermes_hub::files::{Files, FindQuery, GrepQuery, LineRange, SharePath, WriteMode};
 use tokio_util::sync::CancellationToken;
 
-use super::Fuzzing;
-use crate::files::scene::{SECRET, Scene, path};
+use super::FuzzRun;
+use crate::files::fixture::{OUTSIDE_SECRET, ShareFixture, path};
 
 #[tokio::test]
 async fn no_path_leads_out_or_makes_it_panic() {
-    let mut fuzzing = Fuzzing::begin("paths");
-    let scene = Scene::new();
+    let mut fuzzing = FuzzRun::start("paths");
+    let scene = ShareFixture::new();
     scene.put("notes/report.md", "inside");
-    while fuzzing.goes_on() {
-        let text = fuzzing.chance.text();
+    while fuzzing.next_round() {
+        let text = fuzzing.random.text();
         let Ok(parsed) = SharePath::parse(&text) else {
             continue;
         };
@@ -28,9 +28,9 @@ async fn no_path_leads_out_or_makes_it_panic() {
             parsed,
             "{text:?}"
         );
-        let other = SharePath::parse(&fuzzing.chance.text()).unwrap_or_else(|_| path("notes"));
+        let other = SharePath::parse(&fuzzing.random.text()).unwrap_or_else(|_| path("notes"));
         let files = &scene.files;
-        let content = bytes::Bytes::from(fuzzing.chance.text());
+        let content = bytes::Bytes::from(fuzzing.random.text());
         let results = [
             files.stat(&parsed).await.map(|_| ()),
             files.list(&parsed).await.map(|_| ()),
@@ -39,13 +39,13 @@ async fn no_path_leads_out_or_makes_it_panic() {
                 .await
                 .map(|_| ()),
             files
-                .read(&parsed, Lines::default())
+                .read(&parsed, LineRange::default())
                 .await
-                .map(|text| assert_ne!(text.content, SECRET)),
+                .map(|text| assert_ne!(text.content, OUTSIDE_SECRET)),
             files.relocate(&parsed, &other, None).await.map(|_| ()),
             files.make_dir(&other).await.map(|_| ()),
             files
-                .remove(&parsed, hermes_hub::files::Removal::Recursive, None)
+                .remove(&parsed, hermes_hub::files::RemoveMode::Recursive, None)
                 .await,
         ];
         for problem in results.into_iter().filter_map(Result::err) {
@@ -57,19 +57,19 @@ async fn no_path_leads_out_or_makes_it_panic() {
 
 #[tokio::test]
 async fn no_pattern_is_a_fault() {
-    let mut fuzzing = Fuzzing::begin("patterns");
-    let scene = Scene::new();
+    let mut fuzzing = FuzzRun::start("patterns");
+    let scene = ShareFixture::new();
     scene.put(
         "notes/report.md",
         "an invoice\na Receipt 12\n{start} <a> ſ K\n",
     );
     scene.put("notes/long.md", "x".repeat(20_000));
-    while fuzzing.goes_on() {
-        let pattern = fuzzing.chance.text();
-        let search = Search {
+    while fuzzing.next_round() {
+        let pattern = fuzzing.random.text();
+        let search = GrepQuery {
             pattern: pattern.clone(),
-            max: Some(u64::try_from(fuzzing.chance.below(2000)).unwrap()),
-            ..Search::default()
+            max: Some(u64::try_from(fuzzing.random.below(2000)).unwrap()),
+            ..GrepQuery::default()
         };
         if let Err(problem) = scene.files.grep(search, CancellationToken::new()).await {
             assert_eq!(problem.code.status(), 400, "{pattern:?}: {problem:?}");
@@ -79,8 +79,8 @@ async fn no_pattern_is_a_fault() {
 
 #[tokio::test]
 async fn no_glob_is_a_fault() {
-    let mut fuzzing = Fuzzing::begin("globs");
-    let scene = Scene::new();
+    let mut fuzzing = FuzzRun::start("globs");
+    let scene = ShareFixture::new();
     for name in [
         "a.md",
         "[x].md",
@@ -90,11 +90,11 @@ async fn no_glob_is_a_fault() {
     ] {
         scene.put(name, "text");
     }
-    while fuzzing.goes_on() {
-        let name = fuzzing.chance.text();
-        let find = Find {
+    while fuzzing.next_round() {
+        let name = fuzzing.random.text();
+        let find = FindQuery {
             name: Some(name.clone()),
-            ..Find::default()
+            ..FindQuery::default()
         };
         if let Err(problem) = scene.files.find(find, CancellationToken::new()).await {
             assert_eq!(problem.code.status(), 400, "{name:?}: {problem:?}");

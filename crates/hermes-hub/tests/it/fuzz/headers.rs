@@ -5,8 +5,8 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{Chance, Fuzzing};
-use crate::site::{PATIENCE, Site};
+use super::{FuzzRun, RandomInput};
+use crate::test_hub::{TIMEOUT, TestHub};
 use serde_json::json;
 
 const HEADERS: [&str; 18] = [
@@ -30,7 +30,7 @@ const HEADERS: [&str; 18] = [
     "X-Forwarded-For",
 ];
 
-fn value(chance: &mut Chance) -> Vec<u8> {
+fn value(chance: &mut RandomInput) -> Vec<u8> {
     if chance.once_in(4) {
         return chance.next().to_string().into_bytes();
     }
@@ -42,7 +42,7 @@ fn value(chance: &mut Chance) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_header_is_a_fault() {
-    let site = Site::new().await.with_examples().await;
+    let site = TestHub::new().await.with_examples().await;
     let own = "/v1/tenants/tenant_123";
     let run = site
         .post(&format!("{own}/runs"), &json!({"input": "Hi"}))
@@ -66,9 +66,9 @@ async fn no_header_is_a_fault() {
         ("GET", "/mcp".into()),
         ("DELETE", "/mcp".into()),
     ];
-    let mut fuzzing = Fuzzing::begin("headers");
-    while fuzzing.goes_on() {
-        let chance = &mut fuzzing.chance;
+    let mut fuzzing = FuzzRun::start("headers");
+    while fuzzing.next_round() {
+        let chance = &mut fuzzing.random;
         let (method, target) = chance.one_of(&targets);
         let address = site.url.strip_prefix("http://").unwrap();
         let mut request =
@@ -103,7 +103,7 @@ async fn no_header_is_a_fault() {
             let _ = stream.read_to_end(&mut answer).await;
             answer
         };
-        let answer = tokio::time::timeout(PATIENCE, exchange).await;
+        let answer = tokio::time::timeout(TIMEOUT, exchange).await;
         let answer = answer.unwrap_or_else(|_| panic!("no answer to {told}"));
         let answer = String::from_utf8_lossy(&answer);
         let status = answer

@@ -2,15 +2,18 @@
 
 use hermes_hub::{
     document,
-    operations::{Operation, Place, Verb, table},
+    operations::{ArgumentLocation, HttpMethod, Operation, table},
 };
 use serde_json::{Map, Value, json};
 
 use super::{
-    Chance, Fuzzing,
+    FuzzRun, RandomInput,
     faults::{is_fault, problems},
 };
-use crate::{asking::Asked, client, site::Site, surface::scene::Scene, world::Scripted};
+use crate::{
+    agent_harness::ScriptedRuntime, http::tenant_fixture::TenantFixture, mcp_client,
+    rest_request::RestRequest, test_hub::TestHub,
+};
 
 /// Operations that remove what others need; they get resources of their own.
 const DESTRUCTIVE: [&str; 10] = [
@@ -27,16 +30,20 @@ const DESTRUCTIVE: [&str; 10] = [
 ];
 
 /// Valid arguments of which some are replaced, removed or added.
-fn arguments(chance: &mut Chance, operation: &Operation, working: Value) -> Map<String, Value> {
+fn arguments(
+    chance: &mut RandomInput,
+    operation: &Operation,
+    working: Value,
+) -> Map<String, Value> {
     let Value::Object(mut arguments) = working else {
         unreachable!()
     };
-    for member in &operation.input.members {
-        match (member.place, chance.below(6)) {
+    for member in &operation.input.arguments {
+        match (member.location, chance.below(6)) {
             // The target of the request is mostly kept.
-            (Place::Path, 1..=5) => {}
+            (ArgumentLocation::Path, 1..=5) => {}
             (_, 0 | 1) => {
-                let value = chance.fitting(&member.schema, 5);
+                let value = chance.matching_schema(&member.schema, 5);
                 arguments.insert(member.name.clone(), value);
             }
             (_, 2) => {
@@ -54,26 +61,26 @@ fn arguments(chance: &mut Chance, operation: &Operation, working: Value) -> Map<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_is_a_fault_and_every_status_is_documented() {
-    let site = Site::with_runtime(Scripted::new(), |_, _| {}).await;
+    let site = TestHub::with_runtime(ScriptedRuntime::new(), |_, _| {}).await;
     let (mine, spare) = (
-        Scene::new(&site, "mine").await,
-        Scene::new(&site, "spare").await,
+        TenantFixture::new(&site, "mine").await,
+        TenantFixture::new(&site, "spare").await,
     );
     let document = document::openapi("http://hub");
     let rows: Vec<&Operation> = table().rows().collect();
     let mut worked = 0_u64;
-    let mut fuzzing = Fuzzing::begin("bodies");
-    while fuzzing.goes_on() {
-        let operation = *fuzzing.chance.one_of(&rows);
-        let verb = *fuzzing.chance.one_of(operation.verbs);
+    let mut fuzzing = FuzzRun::start("bodies");
+    while fuzzing.next_round() {
+        let operation = *fuzzing.random.one_of(&rows);
+        let verb = *fuzzing.random.one_of(operation.methods);
         let scene = if DESTRUCTIVE.contains(&operation.name) {
             &spare
         } else {
             &mine
         };
         let working = scene.arguments(operation.name);
-        let arguments = arguments(&mut fuzzing.chance, operation, working);
-        let (request, told) = request(&mut fuzzing.chance, &site, operation, verb, arguments);
+        let arguments = arguments(&mut fuzzing.random, operation, working);
+        let (request, told) = request(&mut fuzzing.random, &site, operation, verb, arguments);
         let answer = site.send(request).await;
         assert!(
             answer.status < 500,
@@ -83,7 +90,7 @@ async fn no_request_is_a_fault_and_every_status_is_documented() {
         );
         worked += u64::from(answer.status < 300);
         let path = operation.path.replace("{*", "{");
-        let described = &document["paths"][path][verb.word().to_lowercase()]["responses"];
+        let described = &document["paths"][path][verb.as_str().to_lowercase()]["responses"];
         // A path argument may turn the route into an unknown one.
         let is_other_route = [404, 405].contains(&answer.status);
         assert!(
@@ -102,10 +109,10 @@ async fn no_request_is_a_fault_and_every_status_is_documented() {
 
 /// The request, and its description.
 fn request(
-    chance: &mut Chance,
-    site: &Site,
+    chance: &mut RandomInput,
+    site: &TestHub,
     operation: &Operation,
-    verb: Verb,
+    verb: HttpMethod,
     arguments: Map<String, Value>,
 ) -> (reqwest::RequestBuilder, String) {
     let mut arguments = arguments;
@@ -115,14 +122,14 @@ fn request(
         arguments.insert(whole.to_owned(), json!({}));
     }
     // A path argument cannot be empty: that would be another route.
-    for member in &operation.input.members {
-        if member.place == Place::Path
+    for member in &operation.input.arguments {
+        if member.location == ArgumentLocation::Path
             && arguments.get(&member.name).is_none_or(|value| *value == "")
         {
             arguments.insert(member.name.clone(), "x".into());
         }
     }
-    let mut asked = Asked::new(operation, verb, &Value::Object(arguments));
+    let mut asked = RestRequest::new(operation, verb, &Value::Object(arguments));
     // Clients normalize dots in URLs, which would give another route.
     asked.path = asked.path.replace("/%2E%2E", "/x").replace("/%2E", "/x");
     if chance.once_in(10) {
@@ -130,18 +137,18 @@ fn request(
     }
     let told = format!(
         "{} {} {}",
-        verb.word(),
+        verb.as_str(),
         asked.path,
         asked.body.clone().unwrap_or_default()
     );
-    (asked.request(site, &site.admin), told)
+    (asked.build(site, &site.admin), told)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_message_over_mcp_is_a_fault() {
-    let site = Site::with_runtime(Scripted::new(), |_, _| {}).await;
-    let mine = Scene::new(&site, "mine").await;
-    let session = client::session(&site, &site.admin).await;
+    let site = TestHub::with_runtime(ScriptedRuntime::new(), |_, _| {}).await;
+    let mine = TenantFixture::new(&site, "mine").await;
+    let session = mcp_client::open_session(&site, &site.admin).await;
     let rows: Vec<&Operation> = table().rows().collect();
     let methods = [
         "tools/call",
@@ -153,9 +160,9 @@ async fn no_message_over_mcp_is_a_fault() {
         "logging/setLevel",
     ];
     let mut refused = 0_u64;
-    let mut fuzzing = Fuzzing::begin("messages");
-    while fuzzing.goes_on() {
-        let chance = &mut fuzzing.chance;
+    let mut fuzzing = FuzzRun::start("messages");
+    while fuzzing.next_round() {
+        let chance = &mut fuzzing.random;
         let operation = *chance.one_of(&rows);
         let working = mine.arguments(operation.name);
         let params = match chance.below(4) {
@@ -178,7 +185,7 @@ async fn no_message_over_mcp_is_a_fault() {
         let era = if chance.once_in(2) {
             &session
         } else {
-            &client::Era::Stateless
+            &mcp_client::McpEra::Stateless
         };
         let told = format!("{era:?} {method} {params}");
         let is_sendable = |name: &Value| {
@@ -189,7 +196,13 @@ async fn no_message_over_mcp_is_a_fault() {
             continue;
         }
         let answer = site
-            .send(client::request(&site, &site.admin, era, method, params))
+            .send(mcp_client::mcp_request(
+                &site,
+                &site.admin,
+                era,
+                method,
+                params,
+            ))
             .await;
         assert!(
             answer.status < 500,

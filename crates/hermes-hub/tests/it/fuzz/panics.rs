@@ -6,22 +6,22 @@ use std::{
     thread,
 };
 
-static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The message of the one expected panic.
-const ON_PURPOSE: &str = "a panic on purpose";
+const EXPECTED_PANIC: &str = "a panic on purpose";
 
-fn heard() -> MutexGuard<'static, Vec<String>> {
-    HEARD.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_panics() -> MutexGuard<'static, Vec<String>> {
+    PANICS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Records every panic from now on.
-pub(super) fn listen() {
+pub(super) fn install_hook() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            heard().push(panic.to_string());
+            lock_panics().push(panic.to_string());
             before(panic);
         }));
     });
@@ -29,15 +29,19 @@ pub(super) fn listen() {
 
 #[track_caller]
 pub(super) fn assert_none() {
-    let heard: Vec<String> = heard().clone();
-    let first = heard.iter().find(|panic| !panic.contains(ON_PURPOSE));
+    let heard: Vec<String> = lock_panics().clone();
+    let first = heard.iter().find(|panic| !panic.contains(EXPECTED_PANIC));
     assert_eq!(first, None, "something panicked");
 }
 
 #[test]
 fn a_panic_of_another_thread_is_heard() {
-    listen();
-    let ended = thread::spawn(|| panic!("{ON_PURPOSE}")).join();
+    install_hook();
+    let ended = thread::spawn(|| panic!("{EXPECTED_PANIC}")).join();
     assert!(ended.is_err());
-    assert!(heard().iter().any(|panic| panic.contains(ON_PURPOSE)));
+    assert!(
+        lock_panics()
+            .iter()
+            .any(|panic| panic.contains(EXPECTED_PANIC))
+    );
 }

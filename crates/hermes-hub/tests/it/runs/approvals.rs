@@ -2,30 +2,30 @@
 
 use hermes_hub::{
     Problem, RunId, TenantId,
-    audit::NewEntry,
-    runs::{Answer, RunRequest},
-    shapes::{Approval, ApprovalState, RunStatus},
+    api_types::{Approval, ApprovalState, RunStatus},
+    audit::NewAuditEntry,
+    runs::{DecisionRequest, RunRequest},
     state::{ApprovalQuery, Page},
 };
 
-use crate::world::{World, request};
+use crate::agent_harness::{AgentHarness, request};
 
 async fn decide(
-    world: &World,
+    world: &AgentHarness,
     tenant: &TenantId,
     run: &RunId,
     choice: &str,
 ) -> Result<Vec<Approval>, Problem> {
-    let answer = Answer {
+    let answer = DecisionRequest {
         choice: choice.into(),
         by: "tok_1".into(),
-        ..Answer::default()
+        ..DecisionRequest::default()
     };
-    let entry = NewEntry::by_hub("respond_approval");
+    let entry = NewAuditEntry::by_hub("respond_approval");
     world.runs.decide(tenant, run, answer, entry).await
 }
 
-async fn approvals(world: &World) -> Vec<Approval> {
+async fn approvals(world: &AgentHarness) -> Vec<Approval> {
     let query = ApprovalQuery::default();
     world
         .state
@@ -35,7 +35,7 @@ async fn approvals(world: &World) -> Vec<Approval> {
         .items
 }
 
-async fn status(world: &World, tenant: &TenantId, run: &RunId) -> RunStatus {
+async fn status(world: &AgentHarness, tenant: &TenantId, run: &RunId) -> RunStatus {
     world
         .state
         .run(tenant, run)
@@ -48,10 +48,12 @@ async fn status(world: &World, tenant: &TenantId, run: &RunId) -> RunStatus {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_waits_for_a_decision_and_goes_on_with_it() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "ask=reboot say=1").await.run_id;
-    world.until_event(&tenant, &run, "approval.request").await;
+    world
+        .wait_for_event(&tenant, &run, "approval.request")
+        .await;
     assert_eq!(
         status(&world, &tenant, &run).await,
         RunStatus::WaitingForApproval
@@ -71,20 +73,22 @@ async fn a_run_waits_for_a_decision_and_goes_on_with_it() {
         [decided[0].approval_id.as_str(); 2],
         "asked and answered"
     );
-    let run = world.ended(&tenant, &run).await;
+    let run = world.finished_run(&tenant, &run).await;
     assert_eq!(run.output.as_deref(), Some("once0"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_decisions_at_once_one_wins_and_the_other_is_a_conflict() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     for round in 0..10 {
         let run = world
             .run(&tenant, &format!("ask=reboot{round}"))
             .await
             .run_id;
-        world.until_event(&tenant, &run, "approval.request").await;
+        world
+            .wait_for_event(&tenant, &run, "approval.request")
+            .await;
         let (allow, deny) = tokio::join!(
             decide(&world, &tenant, &run, "once"),
             decide(&world, &tenant, &run, "deny"),
@@ -100,20 +104,20 @@ async fn of_two_decisions_at_once_one_wins_and_the_other_is_a_conflict() {
             }
             both => panic!("both won or lost: {both:?}"),
         };
-        let run = world.ended(&tenant, &run).await;
+        let run = world.finished_run(&tenant, &run).await;
         assert_eq!(run.output.as_deref(), Some(winner));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_decides_in_time_is_denied() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     world
         .tenancy
         .change(|rules| rules.approval_timeout_seconds = 1);
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "ask=reboot").await.run_id;
-    let ended = world.ended(&tenant, &run).await;
+    let ended = world.finished_run(&tenant, &run).await;
     assert_eq!(ended.output.as_deref(), Some("deny"));
     let approvals = approvals(&world).await;
     assert_eq!(approvals[0].state, ApprovalState::Expired);
@@ -123,23 +127,27 @@ async fn what_nobody_decides_in_time_is_denied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_ends_waits_for_nothing() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "ask=reboot").await.run_id;
-    world.until_event(&tenant, &run, "approval.request").await;
-    let entry = NewEntry::by_hub("stop_run");
+    world
+        .wait_for_event(&tenant, &run, "approval.request")
+        .await;
+    let entry = NewAuditEntry::by_hub("stop_run");
     world.runs.stop(&tenant, &run, entry).await.unwrap();
-    let ended = world.ended(&tenant, &run).await;
+    let ended = world.finished_run(&tenant, &run).await;
     assert_eq!(ended.status, RunStatus::Cancelled);
     assert_eq!(approvals(&world).await[0].state, ApprovalState::Void);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_waits_for_a_decision_survives_the_hub() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "ask=reboot say=1").await.run_id;
-    world.until_event(&tenant, &run, "approval.request").await;
+    world
+        .wait_for_event(&tenant, &run, "approval.request")
+        .await;
     let starts = world.agent.starts(&tenant);
     let world = world.kill_and_restart().await;
     assert_eq!(
@@ -152,7 +160,7 @@ async fn a_run_that_waits_for_a_decision_survives_the_hub() {
         "it was woken before the decision"
     );
     decide(&world, &tenant, &run, "once").await.unwrap();
-    let run = world.ended(&tenant, &run).await;
+    let run = world.finished_run(&tenant, &run).await;
     let events = world.events(&tenant, &run.run_id).await;
     assert_eq!(run.status, RunStatus::Completed, "{run:?} {events:?}");
     assert_eq!(run.output.as_deref(), Some("once0"));
@@ -160,24 +168,24 @@ async fn a_run_that_waits_for_a_decision_survives_the_hub() {
 }
 
 /// A run whose agent dies after an approval was answered, so that it is retried.
-async fn answered_and_cut_off(world: &World, tenant: &TenantId, choice: &str) -> RunId {
+async fn answered_and_cut_off(world: &AgentHarness, tenant: &TenantId, choice: &str) -> RunId {
     let again = RunRequest {
         retry_interrupted: true,
         ..request("ask=reboot die say=1")
     };
     let run = world.run_with(tenant, again).await.run_id;
-    world.until_event(tenant, &run, "approval.request").await;
+    world.wait_for_event(tenant, &run, "approval.request").await;
     decide(world, tenant, &run, choice).await.unwrap();
-    world.until_event(tenant, &run, "run.requeued").await;
+    world.wait_for_event(tenant, &run, "run.requeued").await;
     run
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denial_holds_when_the_run_begins_anew() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = answered_and_cut_off(&world, &tenant, "deny").await;
-    let ended = world.ended(&tenant, &run).await;
+    let ended = world.finished_run(&tenant, &run).await;
     assert_eq!(ended.output.as_deref(), Some("deny0"));
     let asked = approvals(&world).await;
     let by: Vec<_> = asked.iter().map(|asked| &asked.decided_by).collect();
@@ -186,7 +194,7 @@ async fn a_denial_holds_when_the_run_begins_anew() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_allowed_once_is_asked_again_when_the_run_begins_anew() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = answered_and_cut_off(&world, &tenant, "once").await;
     while !approvals(&world)
@@ -199,6 +207,6 @@ async fn what_was_allowed_once_is_asked_again_when_the_run_begins_anew() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     decide(&world, &tenant, &run, "deny").await.unwrap();
-    let ended = world.ended(&tenant, &run).await;
+    let ended = world.finished_run(&tenant, &run).await;
     assert_eq!(ended.output.as_deref(), Some("deny0"));
 }

@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
-use hermes_hub::{RunId, TenantId, runs::Watched, shapes::RunEvent};
+use hermes_hub::{RunId, TenantId, api_types::RunEvent, runs::RunStreamItem};
 
-use crate::world::{PATIENCE, World};
+use crate::agent_harness::{AgentHarness, TIMEOUT};
 
-struct Dice(u64);
+struct TestRandom(u64);
 
-impl Dice {
+impl TestRandom {
     fn new(seed: u64) -> Self {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
         Self(u64::from(now.subsec_nanos()) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
@@ -25,10 +25,10 @@ impl Dice {
 
 /// Watches a run to its end, disconnecting repeatedly and resuming after the last event.
 async fn watch_with_drops(
-    world: &World,
+    world: &AgentHarness,
     tenant: &TenantId,
     run: &RunId,
-    mut dice: Dice,
+    mut dice: TestRandom,
 ) -> Vec<RunEvent> {
     let mut seen: Vec<RunEvent> = Vec::new();
     loop {
@@ -37,7 +37,7 @@ async fn watch_with_drops(
         let mut left = 1 + dice.below(20);
         loop {
             match events.next().await {
-                Some(Ok(Watched::Event(event))) => seen.push((*event).clone()),
+                Some(Ok(RunStreamItem::Event(event))) => seen.push((*event).clone()),
                 Some(other) => panic!("no event: {other:?}"),
                 None => return seen,
             }
@@ -52,13 +52,14 @@ async fn watch_with_drops(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_watchers_with_random_drops_see_one_sequence_and_replay_is_equal() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     world.agent.break_connections(Some(17));
     let script = "say=20 tool ".repeat(40);
     let run = world.run(&tenant, &script).await.run_id;
-    let watchers = (0..10).map(|seed| watch_with_drops(&world, &tenant, &run, Dice::new(seed)));
-    let all = tokio::time::timeout(PATIENCE, futures::future::join_all(watchers));
+    let watchers =
+        (0..10).map(|seed| watch_with_drops(&world, &tenant, &run, TestRandom::new(seed)));
+    let all = tokio::time::timeout(TIMEOUT, futures::future::join_all(watchers));
     let sequences = all.await.expect("watchers do not come to an end");
     let expected: Vec<u64> = (1..=sequences[0].len() as u64).collect();
     assert!(expected.len() > 80, "{} events", expected.len());
@@ -73,7 +74,7 @@ async fn ten_watchers_with_random_drops_see_one_sequence_and_replay_is_equal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_that_sleeps_misses_nothing() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     // More events than are buffered.
     let script = "tool ".repeat(400);
@@ -85,8 +86,8 @@ async fn a_watcher_that_sleeps_misses_nothing() {
     let seen: Vec<u64> = std::iter::once(first)
         .chain(rest)
         .map(|watched| match watched {
-            Watched::Event(event) => event.id,
-            Watched::Gap { .. } => panic!("a gap"),
+            RunStreamItem::Event(event) => event.id,
+            RunStreamItem::Gap { .. } => panic!("a gap"),
         })
         .collect();
     let ids: Vec<u64> = all.iter().map(|event| event.id).collect();
@@ -95,7 +96,7 @@ async fn a_watcher_that_sleeps_misses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_of_a_run_that_is_not_there_is_told_so() {
-    let world = World::new().await;
+    let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let mut events = world.runs.events(&tenant, &RunId::random().unwrap(), 0);
     let problem = events.next().await.unwrap().unwrap_err();

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use hermes_hub::{
     ApprovalId, RunId, TenantId,
-    shapes::{ApprovalState, RunStatus, Time},
-    state::{ApprovalQuery, Carried, Choice, NewApproval, Page, RunChange, RunUpdate, StateError},
+    api_types::{ApprovalState, RunStatus, Time},
+    state::{
+        ApprovalChoice, ApprovalQuery, CarriedDecision, NewApproval, Page, RunChange, RunUpdate,
+        StateError,
+    },
 };
 
-use super::{Fresh, entry, tenant_id};
+use super::{StateFixture, entry, tenant_id};
 
 fn new_approval(agent_id: &str) -> NewApproval {
     NewApproval {
@@ -21,39 +24,44 @@ fn new_approval(agent_id: &str) -> NewApproval {
     }
 }
 
-fn choice(word: &str) -> Choice {
-    Choice {
+fn choice(word: &str) -> ApprovalChoice {
+    ApprovalChoice {
         choice: word.into(),
         by: Some("tok_7".into()),
         reason: None,
     }
 }
 
-async fn ask(fresh: &Fresh, tenant: &TenantId, run: &RunId, asked: Vec<NewApproval>) {
+async fn add_approvals(
+    fresh: &StateFixture,
+    tenant: &TenantId,
+    run: &RunId,
+    asked: Vec<NewApproval>,
+) {
     let update = RunUpdate {
         change: RunChange {
             status: Some(RunStatus::WaitingForApproval),
             ..RunChange::default()
         },
-        asked,
+        new_approvals: asked,
         ..RunUpdate::default()
     };
     fresh.state.update_run(tenant, run, update).await.unwrap();
 }
 
-async fn waiting(fresh: &Fresh) -> (TenantId, RunId, ApprovalId) {
+async fn waiting_run(fresh: &StateFixture) -> (TenantId, RunId, ApprovalId) {
     let tenant = fresh.tenant("a").await.id;
     let run = fresh.run(&tenant).await;
     let approval = new_approval("theirs");
     let id = approval.id.clone();
-    ask(fresh, &tenant, &run, vec![approval]).await;
+    add_approvals(fresh, &tenant, &run, vec![approval]).await;
     (tenant, run, id)
 }
 
 #[tokio::test]
 async fn of_two_decisions_at_once_one_wins_and_one_is_told() {
-    let fresh = Fresh::new().await;
-    let (_, _, id) = waiting(&fresh).await;
+    let fresh = StateFixture::new().await;
+    let (_, _, id) = waiting_run(&fresh).await;
     let other = fresh.another_node("n2").await;
     let (one, two) = tokio::join!(
         fresh
@@ -79,9 +87,9 @@ async fn of_two_decisions_at_once_one_wins_and_one_is_told() {
 
 #[tokio::test]
 async fn an_approval_is_asked_for_once_though_the_stream_repeats_it() {
-    let fresh = Fresh::new().await;
-    let (tenant, run, id) = waiting(&fresh).await;
-    ask(
+    let fresh = StateFixture::new().await;
+    let (tenant, run, id) = waiting_run(&fresh).await;
+    add_approvals(
         &fresh,
         &tenant,
         &run,
@@ -105,8 +113,8 @@ async fn an_approval_is_asked_for_once_though_the_stream_repeats_it() {
 
 #[tokio::test]
 async fn the_inbox_holds_what_is_pending_of_covered_tenants() {
-    let fresh = Fresh::new().await;
-    let (tenant, _, id) = waiting(&fresh).await;
+    let fresh = StateFixture::new().await;
+    let (tenant, _, id) = waiting_run(&fresh).await;
     let inbox = async |only| {
         let query = ApprovalQuery {
             only: Some(vec![only]),
@@ -131,8 +139,8 @@ async fn the_inbox_holds_what_is_pending_of_covered_tenants() {
 
 #[tokio::test]
 async fn a_decision_is_kept_until_the_agent_knows_of_it() {
-    let mut fresh = Fresh::new().await;
-    let (_, _, id) = waiting(&fresh).await;
+    let mut fresh = StateFixture::new().await;
+    let (_, _, id) = waiting_run(&fresh).await;
     let undelivered = ApprovalQuery {
         undelivered: true,
         ..ApprovalQuery::default()
@@ -153,19 +161,19 @@ async fn a_decision_is_kept_until_the_agent_knows_of_it() {
 
 #[tokio::test]
 async fn an_approval_that_was_decided_before_it_was_asked_never_waits() {
-    let fresh = Fresh::new().await;
-    let (tenant, run, earlier) = waiting(&fresh).await;
+    let fresh = StateFixture::new().await;
+    let (tenant, run, earlier) = waiting_run(&fresh).await;
     let decide = fresh
         .state
         .decide(&earlier, choice("deny"), entry("respond_approval"));
     decide.await.unwrap();
     let mut again = new_approval("again");
-    again.carried = Some(Carried {
+    again.carried = Some(CarriedDecision {
         from: earlier.clone(),
         entry: entry("approval_carried"),
     });
     let id = again.id.clone();
-    ask(&fresh, &tenant, &run, vec![again]).await;
+    add_approvals(&fresh, &tenant, &run, vec![again]).await;
     let found = fresh.state.approval(&id).await.unwrap().unwrap();
     assert_eq!(found.state, ApprovalState::Decided);
     assert_eq!(found.choice.as_deref(), Some("deny"));
@@ -184,8 +192,8 @@ async fn an_approval_that_was_decided_before_it_was_asked_never_waits() {
 
 #[tokio::test]
 async fn what_nobody_decided_in_time_is_found_and_closed() {
-    let fresh = Fresh::new().await;
-    let (_, _, id) = waiting(&fresh).await;
+    let fresh = StateFixture::new().await;
+    let (_, _, id) = waiting_run(&fresh).await;
     let expired = async |minutes| {
         let query = ApprovalQuery {
             expired_before: Some(Time::now().after(Duration::from_mins(minutes))),
@@ -200,7 +208,7 @@ async fn what_nobody_decided_in_time_is_found_and_closed() {
     };
     assert_eq!(expired(10).await, 0);
     assert_eq!(expired(20).await, 1);
-    let nobody = Choice {
+    let nobody = ApprovalChoice {
         by: None,
         ..choice("deny")
     };
@@ -214,8 +222,8 @@ async fn what_nobody_decided_in_time_is_found_and_closed() {
 
 #[tokio::test]
 async fn the_end_of_a_run_voids_what_it_waited_for() {
-    let fresh = Fresh::new().await;
-    let (tenant, run, id) = waiting(&fresh).await;
+    let fresh = StateFixture::new().await;
+    let (tenant, run, id) = waiting_run(&fresh).await;
     let end = RunUpdate {
         change: RunChange {
             status: Some(RunStatus::Cancelled),

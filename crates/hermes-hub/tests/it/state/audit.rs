@@ -3,19 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use hermes_hub::{
-    audit::ReadEntries,
-    shapes::{Decision, Time},
+    api_types::{Decision, Time},
+    audit::ReadAuditWriter,
     state::{AuditOrder, AuditQuery, Page, StateError, TenantChange},
 };
 
-use super::{Fresh, entry, tenant_id};
-use crate::state::processes::sql;
+use super::{StateFixture, entry, tenant_id};
+use crate::state::processes::run_sql;
 
 #[tokio::test]
 async fn an_effect_and_its_entry_come_together_or_not_at_all() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     fresh.tenant("a").await;
-    sql(&fresh, "DROP TABLE audit").await;
+    run_sql(&fresh, "DROP TABLE audit").await;
     let change = TenantChange {
         display_name: Some("Changed".into()),
         ..TenantChange::default()
@@ -45,11 +45,11 @@ async fn one_changed_byte_is_found_wherever_it_is() {
         "UPDATE audit SET hash = zeroblob(32) WHERE seq = 3",
         "DELETE FROM audit WHERE seq = 3",
     ] {
-        let fresh = Fresh::new().await;
+        let fresh = StateFixture::new().await;
         for id in ["a", "b", "c", "d", "e"] {
             fresh.tenant(id).await;
         }
-        sql(&fresh, change).await;
+        run_sql(&fresh, change).await;
         let checks = fresh.state.verify_audit().await.unwrap();
         let broken = checks[0].broken.as_ref().map(|fault| fault.seq);
         let expected = (change != "SELECT 1").then_some(3);
@@ -59,7 +59,7 @@ async fn one_changed_byte_is_found_wherever_it_is() {
 
 #[tokio::test]
 async fn a_chain_goes_on_after_a_restart_and_each_node_has_its_own() {
-    let mut fresh = Fresh::new().await;
+    let mut fresh = StateFixture::new().await;
     fresh.tenant("a").await;
     fresh.reopen().await;
     fresh.tenant("b").await;
@@ -76,19 +76,19 @@ async fn a_chain_goes_on_after_a_restart_and_each_node_has_its_own() {
 
 #[tokio::test]
 async fn a_chain_cut_off_at_its_end_shows_in_the_others() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     fresh.tenant("a").await;
     fresh.tenant("b").await;
     let other = fresh.another_node("n2").await;
     other.record_heads().await.unwrap();
-    sql(&fresh, "DELETE FROM audit WHERE chain = 'n1' AND seq = 2").await;
+    run_sql(&fresh, "DELETE FROM audit WHERE chain = 'n1' AND seq = 2").await;
     let checks = fresh.state.verify_audit().await.unwrap();
     assert_eq!(checks[0].broken.as_ref().map(|fault| fault.seq), Some(2));
 }
 
 #[tokio::test]
 async fn pruning_leaves_an_anchor_that_the_rest_holds_on_to() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     for id in ["a", "b", "c"] {
         fresh.tenant(id).await;
     }
@@ -106,14 +106,14 @@ async fn pruning_leaves_an_anchor_that_the_rest_holds_on_to() {
     fresh.tenant("e").await;
     let check = &fresh.state.verify_audit().await.unwrap()[0];
     assert_eq!((check.last, &check.broken), (7, &None));
-    sql(&fresh, "UPDATE audit_anchors SET hash = zeroblob(32)").await;
+    run_sql(&fresh, "UPDATE audit_anchors SET hash = zeroblob(32)").await;
     let check = &fresh.state.verify_audit().await.unwrap()[0];
     assert!(check.broken.is_some());
 }
 
 #[tokio::test]
 async fn entries_are_found_by_what_one_looks_for() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let mut entries = Vec::new();
     for (number, tenant) in ["a", "b", "a", "b", "a"].into_iter().enumerate() {
         let mut entry = entry(if number < 2 {
@@ -185,8 +185,8 @@ async fn entries_are_found_by_what_one_looks_for() {
 
 #[tokio::test]
 async fn entries_of_reads_are_written_soon_and_all_at_the_end() {
-    let fresh = Fresh::new().await;
-    let reads = ReadEntries::new(Arc::clone(&fresh.state));
+    let fresh = StateFixture::new().await;
+    let reads = ReadAuditWriter::new(Arc::clone(&fresh.state));
     reads.push(entry("list_tenants"));
     let written = async || {
         let paged = fresh

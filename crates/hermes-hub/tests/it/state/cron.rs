@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use hermes_hub::{
     TenantId,
-    shapes::{RunTrigger, Time, Via},
-    state::{Deletion, FireOutcome, JobTime, NewFire, NewRun, Page, RunQuery, State},
+    api_types::{RunTrigger, Time, Via},
+    state::{FireOutcome, JobDueTime, NewFire, NewRun, Page, RunQuery, State, TenantDeletion},
 };
 
-use super::{Fresh, entry, job_id, new_run, tenant_id};
+use super::{StateFixture, entry, job_id, new_run, tenant_id};
 
 fn minute(number: i64) -> Time {
     Time::from_millis(number * 60_000)
@@ -26,7 +26,7 @@ fn fire(tenant: &TenantId, due: Time, next: Option<Time>) -> NewFire {
         due,
         next,
         outcome: Ok(run),
-        entry: hermes_hub::audit::NewEntry::new("hub", Via::Cron, "fire"),
+        entry: hermes_hub::audit::NewAuditEntry::new("hub", Via::Cron, "fire"),
     }
 }
 
@@ -35,9 +35,9 @@ async fn runs(state: &dyn State) -> usize {
     paged.unwrap().items.len()
 }
 
-async fn scheduled(fresh: &Fresh, next: Time) -> TenantId {
+async fn scheduled(fresh: &StateFixture, next: Time) -> TenantId {
     let tenant = fresh.tenant("a").await.id;
-    let time = JobTime {
+    let time = JobDueTime {
         job: job_id("job_123"),
         next: Some(next),
         schedule_hash: "h".into(),
@@ -48,22 +48,22 @@ async fn scheduled(fresh: &Fresh, next: Time) -> TenantId {
 
 #[tokio::test]
 async fn a_due_time_fires_once_whoever_tries_and_whenever() {
-    let mut fresh = Fresh::new().await;
+    let mut fresh = StateFixture::new().await;
     let tenant = scheduled(&fresh, minute(1)).await;
     let other = fresh.another_node("n2").await;
     let (one, two) = tokio::join!(
         fresh
             .state
-            .fire(vec![fire(&tenant, minute(1), Some(minute(2)))]),
-        other.fire(vec![fire(&tenant, minute(1), Some(minute(2)))])
+            .record_fires(vec![fire(&tenant, minute(1), Some(minute(2)))]),
+        other.record_fires(vec![fire(&tenant, minute(1), Some(minute(2)))])
     );
     let mut outcomes = [one.unwrap(), two.unwrap()].concat();
-    outcomes.sort_by_key(|outcome| *outcome == FireOutcome::Before);
-    assert_eq!(outcomes, [FireOutcome::Done, FireOutcome::Before]);
+    outcomes.sort_by_key(|outcome| *outcome == FireOutcome::AlreadyFired);
+    assert_eq!(outcomes, [FireOutcome::Fired, FireOutcome::AlreadyFired]);
     fresh.reopen().await;
     let again = fire(&tenant, minute(1), Some(minute(2)));
-    let again = fresh.state.fire(vec![again]).await.unwrap();
-    assert_eq!(again, [FireOutcome::Before]);
+    let again = fresh.state.record_fires(vec![again]).await.unwrap();
+    assert_eq!(again, [FireOutcome::AlreadyFired]);
     assert_eq!(runs(&*fresh.state).await, 1);
     let times = fresh.state.job_times(&tenant).await.unwrap();
     assert_eq!(times[0].next, Some(minute(2)));
@@ -71,14 +71,14 @@ async fn a_due_time_fires_once_whoever_tries_and_whenever() {
 
 #[tokio::test]
 async fn many_fire_together_or_not_at_all() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = scheduled(&fresh, minute(1)).await;
     let nobody = tenant_id("nobody");
     let fires = vec![
         fire(&tenant, minute(1), Some(minute(2))),
         fire(&nobody, minute(1), None),
     ];
-    assert!(fresh.state.fire(fires).await.is_err());
+    assert!(fresh.state.record_fires(fires).await.is_err());
     assert_eq!(runs(&*fresh.state).await, 0);
     let due = fresh.state.due_jobs(minute(5), 10).await.unwrap();
     assert_eq!(due.len(), 1, "the due time was lost");
@@ -86,14 +86,14 @@ async fn many_fire_together_or_not_at_all() {
 
 #[tokio::test]
 async fn skipped_due_times_are_written_down_too() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = scheduled(&fresh, minute(1)).await;
     let mut skipped = fire(&tenant, minute(1), Some(minute(2)));
     skipped.outcome = Err("blocked".into());
-    fresh.state.fire(vec![skipped]).await.unwrap();
+    fresh.state.record_fires(vec![skipped]).await.unwrap();
     fresh
         .state
-        .fire(vec![fire(&tenant, minute(2), None)])
+        .record_fires(vec![fire(&tenant, minute(2), None)])
         .await
         .unwrap();
     let fires = fresh
@@ -110,10 +110,10 @@ async fn skipped_due_times_are_written_down_too() {
 
 #[tokio::test]
 async fn due_jobs_come_longest_overdue_first_and_not_of_deleted_tenants() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     for (id, next) in [("a", 3), ("b", 1), ("c", 2), ("d", 9)] {
         let tenant = fresh.tenant(id).await.id;
-        let time = JobTime {
+        let time = JobDueTime {
             job: job_id("job_123"),
             next: Some(minute(next)),
             schedule_hash: "h".into(),
@@ -125,7 +125,7 @@ async fn due_jobs_come_longest_overdue_first_and_not_of_deleted_tenants() {
         .state
         .delete_tenant(
             &tenant_id("c"),
-            Deletion::Restorable,
+            TenantDeletion::Restorable,
             None,
             entry("delete_tenant"),
         )
@@ -139,9 +139,9 @@ async fn due_jobs_come_longest_overdue_first_and_not_of_deleted_tenants() {
 
 #[tokio::test]
 async fn jobs_that_are_gone_are_forgotten_and_paused_ones_are_not_due() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = scheduled(&fresh, minute(1)).await;
-    let paused = JobTime {
+    let paused = JobDueTime {
         job: job_id("paused"),
         next: None,
         schedule_hash: "p".into(),
@@ -156,36 +156,38 @@ async fn jobs_that_are_gone_are_forgotten_and_paused_ones_are_not_due() {
 
 #[tokio::test]
 async fn a_clock_that_jumps_back_fires_nothing_twice() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let now = Time::now();
     let tenant = scheduled(&fresh, now).await;
     let later = now.after(Duration::from_mins(1));
     let state = &fresh.state;
     state
-        .fire(vec![fire(&tenant, now, Some(later))])
+        .record_fires(vec![fire(&tenant, now, Some(later))])
         .await
         .unwrap();
     // After the jump the schedule is computed again and gives the same due time.
-    let time = JobTime {
+    let time = JobDueTime {
         job: job_id("job_123"),
         next: Some(now),
         schedule_hash: "h".into(),
     };
     state.set_job_time(&tenant, &time).await.unwrap();
-    let outcome = state.fire(vec![fire(&tenant, now, Some(later))]).await;
-    assert_eq!(outcome.unwrap(), [FireOutcome::Before]);
+    let outcome = state
+        .record_fires(vec![fire(&tenant, now, Some(later))])
+        .await;
+    assert_eq!(outcome.unwrap(), [FireOutcome::AlreadyFired]);
     let times = state.job_times(&tenant).await.unwrap();
     assert_eq!(times[0].next, Some(later), "it would be due for ever");
 }
 
 #[tokio::test]
 async fn fires_of_long_ago_are_forgotten() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = scheduled(&fresh, minute(1)).await;
     let state = &fresh.state;
     for number in 1..=3 {
         let fire = fire(&tenant, minute(number), Some(minute(number + 1)));
-        state.fire(vec![fire]).await.unwrap();
+        state.record_fires(vec![fire]).await.unwrap();
     }
     assert_eq!(state.forget_fires(minute(3)).await.unwrap(), 2);
     let (job, page) = (job_id("job_123"), Page::default());

@@ -1,13 +1,13 @@
 //! Documents with revisions.
 
-use hermes_hub::state::{Applied, DocumentKind, Page, StateError};
+use hermes_hub::state::{AppliedCounts, DocumentKind, Page, StateError};
 use serde_json::json;
 
-use super::{Fresh, entry, tenant_id};
+use super::{StateFixture, entry, tenant_id};
 
 #[tokio::test]
 async fn every_revision_is_kept_and_the_newest_holds() {
-    let mut fresh = Fresh::new().await;
+    let mut fresh = StateFixture::new().await;
     let kind = DocumentKind::Policy;
     assert!(fresh.state.document(kind).await.unwrap().is_none());
     for number in 1..=3 {
@@ -55,7 +55,7 @@ async fn every_revision_is_kept_and_the_newest_holds() {
 
 #[tokio::test]
 async fn of_two_who_write_from_one_revision_one_is_told() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let put = |content| {
         fresh.state.put_document(
             DocumentKind::TenantImpact,
@@ -75,7 +75,7 @@ async fn of_two_who_write_from_one_revision_one_is_told() {
 
 #[tokio::test]
 async fn tenants_that_work_with_a_revision_are_counted() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     for id in ["a", "b", "c"] {
         fresh.tenant(id).await;
     }
@@ -87,7 +87,7 @@ async fn tenants_that_work_with_a_revision_are_counted() {
     };
     mark("a", 1).await;
     mark("b", 2).await;
-    let count = |applied, pending| Applied { applied, pending };
+    let count = |applied, pending| AppliedCounts { applied, pending };
     assert_eq!(state.applied(kind, 1).await.unwrap(), count(2, 1));
     assert_eq!(state.applied(kind, 2).await.unwrap(), count(1, 2));
     mark("a", 2).await;

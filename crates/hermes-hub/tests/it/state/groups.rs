@@ -1,15 +1,15 @@
 //! Groups and their members.
 
 use hermes_hub::{
-    shapes::MemberAccess,
-    state::{Emptiness, GroupChange, Owner, Page, StateError, Usage},
+    api_types::MemberAccess,
+    state::{GroupChange, GroupDeletion, Page, StateError, StorageUsage, UsageOwner},
 };
 
-use super::{Fresh, entry, tenant_id};
+use super::{StateFixture, entry, tenant_id};
 
 #[tokio::test]
 async fn members_see_the_share_and_others_do_not() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let group = fresh.group("division1").await;
     let tenant = fresh.tenant("a").await;
     fresh.tenant("b").await;
@@ -17,8 +17,8 @@ async fn members_see_the_share_and_others_do_not() {
     let put = |access| state.put_member(&group, &tenant.id, access, entry("put_member"));
     put(MemberAccess::Read).await.unwrap();
     put(MemberAccess::Write).await.unwrap();
-    let usage = Usage { bytes: 5, files: 1 };
-    let owner = Owner::Group(group.clone());
+    let usage = StorageUsage { bytes: 5, files: 1 };
+    let owner = UsageOwner::Group(group.clone());
     state.set_usage(&owner, usage).await.unwrap();
     let share = state.share(&tenant.id, &group).await.unwrap().unwrap();
     assert_eq!((share.access, share.used_bytes), (MemberAccess::Write, 5));
@@ -34,7 +34,7 @@ async fn members_see_the_share_and_others_do_not() {
 
 #[tokio::test]
 async fn another_membership_is_another_version_of_the_tenant() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let group = fresh.group("division1").await;
     let before = fresh.tenant("a").await;
     let state = &fresh.state;
@@ -45,7 +45,7 @@ async fn another_membership_is_another_version_of_the_tenant() {
     let joined = state.tenant(&before.id).await.unwrap().unwrap();
     assert!(joined.revision > before.revision && joined.generation > before.generation);
     state
-        .delete_group(&group, Emptiness::Forced, None, entry("delete_group"))
+        .delete_group(&group, GroupDeletion::Force, None, entry("delete_group"))
         .await
         .unwrap();
     let left = state.tenant(&before.id).await.unwrap().unwrap();
@@ -54,7 +54,7 @@ async fn another_membership_is_another_version_of_the_tenant() {
 
 #[tokio::test]
 async fn a_group_with_members_or_files_is_deleted_only_by_force() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let group = fresh.group("division1").await;
     let tenant = fresh.tenant("a").await;
     let state = &fresh.state;
@@ -63,7 +63,7 @@ async fn a_group_with_members_or_files_is_deleted_only_by_force() {
         .put_member(&group, &tenant.id, MemberAccess::Read, entry("put_member"))
         .await
         .unwrap();
-    let refused = delete(Emptiness::Required).await;
+    let refused = delete(GroupDeletion::OnlyIfEmpty).await;
     assert!(matches!(
         refused,
         Err(StateError::Conflict {
@@ -72,15 +72,15 @@ async fn a_group_with_members_or_files_is_deleted_only_by_force() {
         })
     ));
     assert!(state.share(&tenant.id, &group).await.unwrap().is_some());
-    delete(Emptiness::Forced).await.unwrap();
+    delete(GroupDeletion::Force).await.unwrap();
     assert!(state.group(&group).await.unwrap().is_none());
-    let gone = delete(Emptiness::Forced).await;
+    let gone = delete(GroupDeletion::Force).await;
     assert!(matches!(gone, Err(StateError::NotFound { .. })));
 }
 
 #[tokio::test]
 async fn groups_are_changed_from_the_revision_one_knows() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let id = fresh.group("division1").await;
     fresh.group("division2").await;
     let state = &fresh.state;
@@ -105,7 +105,7 @@ async fn groups_are_changed_from_the_revision_one_knows() {
 
 #[tokio::test]
 async fn neither_a_missing_tenant_nor_a_missing_group_makes_a_member() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let group = fresh.group("division1").await;
     let tenant = fresh.tenant("a").await;
     let nobody = tenant_id("nobody");

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use hermes_hub::{
-    shapes::Time,
-    state::{FileEffect, FileIntent, IdempotencyKey, KeyClaim, StoredReply},
+    api_types::Time,
+    state::{FileOutcome, IdempotencyKey, KeyClaim, NewFileOperation, StoredReply},
 };
 
-use super::{Fresh, entry, new_run, tenant_id};
+use super::{StateFixture, entry, new_run, tenant_id};
 
 fn key(name: &str) -> IdempotencyKey {
     IdempotencyKey {
@@ -26,20 +26,20 @@ fn reply() -> StoredReply {
 
 #[tokio::test]
 async fn the_same_request_gets_the_same_reply_and_another_body_none() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let state = &fresh.state;
     let claim = async |name, body: u8| state.claim_key(&key(name), &[body; 32]).await.unwrap();
     assert_eq!(claim("a", 1).await, KeyClaim::First);
     assert_eq!(claim("a", 1).await, KeyClaim::Running);
     state.finish_key(&key("a"), reply()).await.unwrap();
     assert_eq!(claim("a", 1).await, KeyClaim::Replay(reply()));
-    assert_eq!(claim("a", 2).await, KeyClaim::OtherBody);
+    assert_eq!(claim("a", 2).await, KeyClaim::BodyMismatch);
     assert_eq!(claim("b", 2).await, KeyClaim::First);
 }
 
 #[tokio::test]
 async fn of_two_requests_at_once_one_is_first() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let name = key("a");
     let claim = || fresh.state.claim_key(&name, &[1; 32]);
     let (one, other) = tokio::join!(claim(), claim());
@@ -50,7 +50,7 @@ async fn of_two_requests_at_once_one_is_first() {
 
 #[tokio::test]
 async fn a_request_without_effect_may_be_sent_again_and_one_with_effect_not() {
-    let mut fresh = Fresh::new().await;
+    let mut fresh = StateFixture::new().await;
     fresh.tenant("a").await;
     for name in ["refused", "cut off", "effective"] {
         let claim = fresh.state.claim_key(&key(name), &[1; 32]).await.unwrap();
@@ -72,23 +72,23 @@ async fn a_request_without_effect_may_be_sent_again_and_one_with_effect_not() {
 
 #[tokio::test]
 async fn a_change_of_files_that_was_begun_is_not_begun_again_unless_it_failed() {
-    let mut fresh = Fresh::new().await;
+    let mut fresh = StateFixture::new().await;
     let state = &fresh.state;
     let mut begun = Vec::new();
     for name in ["failed", "cut off"] {
         state.claim_key(&key(name), &[1; 32]).await.unwrap();
         let mut entry = entry("move_share_path");
         entry.idempotency = Some(key(name));
-        let intent = FileIntent {
+        let intent = NewFileOperation {
             entry: entry.clone(),
             reserve: None,
         };
-        begun.push((state.begin_files(intent).await.unwrap(), entry));
+        begun.push((state.begin_file_operation(intent).await.unwrap(), entry));
     }
     let (intent, mut entry) = begun.remove(0);
     entry.status = 409;
-    let effect = FileEffect { entry, used: None };
-    state.finish_files(intent, effect).await.unwrap();
+    let effect = FileOutcome { entry, used: None };
+    state.finish_file_operation(intent, effect).await.unwrap();
     for name in ["failed", "cut off"] {
         let claim = state.claim_key(&key(name), &[1; 32]).await.unwrap();
         assert_eq!(claim, KeyClaim::Running);
@@ -103,7 +103,7 @@ async fn a_change_of_files_that_was_begun_is_not_begun_again_unless_it_failed() 
 
 #[tokio::test]
 async fn old_keys_are_forgotten() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     fresh.state.claim_key(&key("a"), &[1; 32]).await.unwrap();
     let later = Time::now().after(Duration::from_secs(1));
     assert_eq!(fresh.state.forget_keys(later).await.unwrap(), 1);

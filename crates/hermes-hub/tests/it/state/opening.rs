@@ -11,14 +11,14 @@ use hermes_hub::{
 };
 use hermes_store::StoreError;
 
-use super::{Fresh, entry};
-use crate::state::processes::{hold_lock, sql};
+use super::{StateFixture, entry};
+use crate::state::processes::{hold_lock, run_sql};
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_and_left_alone() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     fresh.state.close().await;
-    sql(&fresh, "PRAGMA user_version = 99").await;
+    run_sql(&fresh, "PRAGMA user_version = 99").await;
     let path = fresh.directory.path().join("hub.db");
     let before = fs::read(&path).unwrap();
     let refused = SqliteState::open(&path, "n1").await.unwrap_err();
@@ -32,7 +32,7 @@ async fn a_newer_schema_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn a_database_that_another_process_holds_is_unavailable_after_two_seconds() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     fresh.tenant("a").await;
     let holder = hold_lock(&fresh);
     let begun = Instant::now();

@@ -12,18 +12,18 @@ use std::{
 use hermes_hub::{
     TenantId,
     data_dir::{DataDir, DataDirError},
-    seal::SecretKey,
-    state::{FileIntent, NewEvent, Page, RunUpdate, SqliteState, State, TenantQuery},
+    encryption::SecretKey,
+    state::{NewEvent, NewFileOperation, Page, RunUpdate, SqliteState, State, TenantQuery},
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
-use super::{Fresh, entry, tenant_id};
+use super::{StateFixture, entry, tenant_id};
 
 /// The child's directory.
 const DIRECTORY: &str = "TEST_CHILD_DIRECTORY";
 
 /// Changes the database directly, without the Hub.
-pub(super) async fn sql(fresh: &Fresh, statement: &str) {
+pub(super) async fn run_sql(fresh: &StateFixture, statement: &str) {
     let path = fresh.directory.path().join("hub.db");
     let mut connection = SqliteConnectOptions::new()
         .filename(path)
@@ -38,7 +38,7 @@ pub(super) async fn sql(fresh: &Fresh, statement: &str) {
 }
 
 /// Starts the test of that name in a child process.
-fn child(test: &str, directory: &Path) -> Started {
+fn start_child(test: &str, directory: &Path) -> ChildProcess {
     let child = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
@@ -50,13 +50,13 @@ fn child(test: &str, directory: &Path) -> Started {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    Started(child)
+    ChildProcess(child)
 }
 
 /// A child that does not outlive the test.
-pub(super) struct Started(Child);
+pub(super) struct ChildProcess(Child);
 
-impl Started {
+impl ChildProcess {
     /// Its output, line by line.
     fn lines(&mut self) -> impl Iterator<Item = String> {
         let lines = BufReader::new(self.0.stdout.take().unwrap()).lines();
@@ -69,7 +69,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -77,25 +77,25 @@ impl Drop for Started {
 }
 
 /// The child's directory; `None` in the test itself.
-fn given() -> Option<PathBuf> {
+fn child_directory() -> Option<PathBuf> {
     env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     println!("{line}");
     std::io::stdout().flush().unwrap();
 }
 
 /// Another process that holds the database's lock until it is dropped.
-pub(super) fn hold_lock(fresh: &Fresh) -> Started {
-    let mut child = child("hold_the_lock_in_a_child", fresh.directory.path());
+pub(super) fn hold_lock(fresh: &StateFixture) -> ChildProcess {
+    let mut child = start_child("hold_the_lock_in_a_child", fresh.directory.path());
     child.wait_for_work();
     child
 }
 
 #[tokio::test]
 async fn hold_the_lock_in_a_child() {
-    let Some(directory) = given() else {
+    let Some(directory) = child_directory() else {
         return;
     };
     let mut connection = SqliteConnectOptions::new()
@@ -107,17 +107,17 @@ async fn hold_the_lock_in_a_child() {
         .execute(&mut connection)
         .await
         .unwrap();
-    say("at work");
+    print_line("at work");
     tokio::time::sleep(Duration::from_mins(2)).await;
 }
 
 #[tokio::test]
 async fn nothing_acknowledged_is_lost_when_the_hub_is_killed() {
-    if let Some(directory) = given() {
+    if let Some(directory) = child_directory() {
         write_until_killed(&directory).await;
         return;
     }
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     fresh.tenant("main").await;
     let run = fresh.run(&tenant_id("main")).await;
     fresh.state.close().await;
@@ -125,7 +125,7 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed() {
     let mut tenants = Vec::new();
     let mut last_event = 0;
     for round in 0..4 {
-        let mut child = child(
+        let mut child = start_child(
             "nothing_acknowledged_is_lost_when_the_hub_is_killed",
             fresh.directory.path(),
         );
@@ -158,7 +158,7 @@ async fn write_until_killed(directory: &Path) {
         .unwrap();
     let run = std::fs::read_to_string(directory.join("run")).unwrap();
     let run = hermes_hub::RunId::parse(&run).unwrap();
-    let fresh = Fresh {
+    let fresh = StateFixture {
         directory: tempfile::tempdir().unwrap(),
         state,
         key,
@@ -166,7 +166,7 @@ async fn write_until_killed(directory: &Path) {
     loop {
         let tenant = TenantId::random().unwrap();
         fresh.tenant(tenant.as_str()).await;
-        say(&format!("done tenant {tenant}"));
+        print_line(&format!("done tenant {tenant}"));
         let event = NewEvent {
             event: "message.delta".into(),
             body: serde_json::Map::new(),
@@ -178,12 +178,12 @@ async fn write_until_killed(directory: &Path) {
         };
         let main = tenant_id("main");
         let updated = fresh.state.update_run(&main, &run, update).await.unwrap();
-        say(&format!("done event {}", updated.record.run.last_event_id));
-        let intent = FileIntent {
+        print_line(&format!("done event {}", updated.record.run.last_event_id));
+        let intent = NewFileOperation {
             entry: entry("write_share_file"),
             reserve: None,
         };
-        let _ = fresh.state.begin_files(intent).await.unwrap();
+        let _ = fresh.state.begin_file_operation(intent).await.unwrap();
     }
 }
 
@@ -230,10 +230,10 @@ async fn check(state: &dyn State, tenants: &[TenantId], last_event: u64, run: &h
         }
     }
     assert_eq!(entries, made);
-    for begun in state.unfinished_files().await.unwrap() {
-        let intent = hermes_hub::state::Intent { seq: begun.seq };
+    for begun in state.unfinished_file_operations().await.unwrap() {
+        let intent = hermes_hub::state::FileOperation { seq: begun.seq };
         state
-            .settle_files(intent, hermes_hub::shapes::AuditPhase::Interrupted)
+            .settle_file_operation(intent, hermes_hub::api_types::AuditPhase::Interrupted)
             .await
             .unwrap();
     }
@@ -241,15 +241,15 @@ async fn check(state: &dyn State, tenants: &[TenantId], last_event: u64, run: &h
 
 #[tokio::test]
 async fn a_hub_in_another_process_keeps_this_one_out() {
-    if let Some(directory) = given() {
+    if let Some(directory) = child_directory() {
         let directory = DataDir::create(directory).unwrap();
         let _lock = directory.lock().unwrap();
-        say("at work");
+        print_line("at work");
         tokio::time::sleep(Duration::from_mins(2)).await;
         return;
     }
     let root = tempfile::tempdir().unwrap();
-    let mut other = child("a_hub_in_another_process_keeps_this_one_out", root.path());
+    let mut other = start_child("a_hub_in_another_process_keeps_this_one_out", root.path());
     other.wait_for_work();
     let pid = other.0.id().to_string();
     let directory = DataDir::create(root.path()).unwrap();

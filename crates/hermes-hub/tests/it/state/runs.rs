@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use hermes_hub::{
     RunId, TenantId,
-    runtime::AgentRun,
-    shapes::{RunError, RunStatus, RunTrigger, Time},
+    api_types::{RunError, RunStatus, RunTrigger, Time},
+    runtime::AgentRunId,
     state::{NewEvent, Page, RunChange, RunQuery, RunUpdate, State, StateError},
 };
 use serde_json::{Map, json};
 
-use super::{Fresh, entry, job_id, new_run, tenant_id};
+use super::{StateFixture, entry, job_id, new_run, tenant_id};
 
 fn delta(text: &str, agent_sequence: u64) -> NewEvent {
     NewEvent {
@@ -36,7 +36,7 @@ fn ends(status: RunStatus) -> RunUpdate {
 
 #[tokio::test]
 async fn the_oldest_run_goes_first_and_only_so_many_at_once() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = fresh.tenant("a").await.id;
     let state = &*fresh.state;
     let mut ids = Vec::new();
@@ -68,7 +68,7 @@ async fn the_oldest_run_goes_first_and_only_so_many_at_once() {
 
 #[tokio::test]
 async fn two_nodes_never_claim_the_same_run() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = fresh.tenant("a").await.id;
     let other = fresh.another_node("n2").await;
     for _ in 0..10 {
@@ -85,7 +85,7 @@ async fn two_nodes_never_claim_the_same_run() {
 
 #[tokio::test]
 async fn a_full_queue_takes_no_more() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = fresh.tenant("a").await.id;
     let create = || {
         let run = new_run(&tenant);
@@ -103,7 +103,7 @@ async fn a_full_queue_takes_no_more() {
 
 #[tokio::test]
 async fn tenants_that_wait_longest_come_first() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     for id in ["a", "b", "c"] {
         fresh.tenant(id).await;
     }
@@ -116,7 +116,7 @@ async fn tenants_that_wait_longest_come_first() {
 
 #[tokio::test]
 async fn events_are_numbered_from_one_and_the_agents_are_stored_once() {
-    let mut fresh = Fresh::new().await;
+    let mut fresh = StateFixture::new().await;
     let tenant = fresh.tenant("a").await.id;
     let run = fresh.run(&tenant).await;
     let claimed = fresh.state.claim_run(&tenant, 1).await.unwrap();
@@ -124,7 +124,7 @@ async fn events_are_numbered_from_one_and_the_agents_are_stored_once() {
     let events = |events| RunUpdate {
         events,
         change: RunChange {
-            agent_run: Some(AgentRun("theirs".into())),
+            agent_run: Some(AgentRunId("theirs".into())),
             ..RunChange::default()
         },
         ..RunUpdate::default()
@@ -152,13 +152,13 @@ async fn events_are_numbered_from_one_and_the_agents_are_stored_once() {
     let few = fresh.state.run_events(&tenant, &run, 0, 2).await.unwrap();
     assert_eq!(few.events.len(), 2);
     let record = fresh.state.run(&tenant, &run).await.unwrap().unwrap();
-    assert_eq!(record.agent_run, Some(AgentRun("theirs".into())));
+    assert_eq!(record.agent_run, Some(AgentRunId("theirs".into())));
     assert_eq!(record.run.last_event_id, 3);
 }
 
 #[tokio::test]
 async fn many_writers_of_one_run_leave_no_gap() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = fresh.tenant("a").await.id;
     let run = fresh.run(&tenant).await;
     let writes = (0..20).map(|_| {
@@ -183,12 +183,12 @@ async fn many_writers_of_one_run_leave_no_gap() {
 
 #[tokio::test]
 async fn a_run_that_has_ended_does_not_change() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = fresh.tenant("a").await.id;
     let run = fresh.run(&tenant).await;
     let state = &*fresh.state;
     let from_running = RunUpdate {
-        only_from: vec![RunStatus::Running],
+        allowed_from: vec![RunStatus::Running],
         ..ends(RunStatus::Stopping)
     };
     let early = state.update_run(&tenant, &run, from_running).await;
@@ -222,7 +222,7 @@ async fn a_run_that_has_ended_does_not_change() {
 
 #[tokio::test]
 async fn a_run_that_was_cut_off_goes_back_to_its_old_place() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = fresh.tenant("a").await.id;
     let first = fresh.run(&tenant).await;
     fresh.run(&tenant).await;
@@ -255,7 +255,7 @@ async fn a_run_that_was_cut_off_goes_back_to_its_old_place() {
 
 #[tokio::test]
 async fn runs_are_listed_newest_first_by_what_one_looks_for() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let one = fresh.tenant("a").await.id;
     let other = fresh.tenant("b").await.id;
     let state = &*fresh.state;
@@ -304,7 +304,7 @@ async fn runs_are_listed_newest_first_by_what_one_looks_for() {
 
 #[tokio::test]
 async fn another_tenants_run_is_not_there() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let one = fresh.tenant("a").await.id;
     let other = fresh.tenant("b").await.id;
     let run = fresh.run(&one).await;
@@ -318,7 +318,7 @@ async fn another_tenants_run_is_not_there() {
 
 #[tokio::test]
 async fn old_runs_are_forgotten_and_young_or_unfinished_ones_not() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let tenant = fresh.tenant("a").await.id;
     let state = &*fresh.state;
     let ended = fresh.run(&tenant).await;

@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 use hermes_hub::state::{Page, TenantQuery};
 
-use super::{Fresh, tenant_id};
-use crate::state::processes::sql;
+use super::{StateFixture, tenant_id};
+use crate::state::processes::run_sql;
 
 /// Inserts copies of a tenant.
-async fn multiply(fresh: &Fresh, count: u32) {
+async fn multiply(fresh: &StateFixture, count: u32) {
     let statement = format!(
         "INSERT INTO tenants (id, uid, display_name, status, flavor, agent, storage, browser, labels, created_at, updated_at)
          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
          SELECT printf('tenant_%05d', i), uid || i, display_name, status, flavor, agent, storage, browser, labels,
              created_at, updated_at FROM n, tenants WHERE id = 'first'"
     );
-    sql(fresh, &statement).await;
+    run_sql(fresh, &statement).await;
 }
 
 /// The fastest of several tries, to exclude disturbances.
@@ -31,14 +31,14 @@ async fn quickest<F: Future<Output = ()>>(run: impl Fn() -> F) -> Duration {
 
 #[tokio::test]
 async fn one_of_ten_thousand_is_found_as_fast_as_one_of_ten() {
-    let few = Fresh::new().await;
+    let few = StateFixture::new().await;
     few.tenant("first").await;
     multiply(&few, 10).await;
-    let many = Fresh::new().await;
+    let many = StateFixture::new().await;
     many.tenant("first").await;
     multiply(&many, 10_000).await;
     let id = tenant_id("tenant_00007");
-    let get = async |fresh: &Fresh| {
+    let get = async |fresh: &StateFixture| {
         quickest(async || {
             fresh.state.tenant(&id).await.unwrap().unwrap();
         })

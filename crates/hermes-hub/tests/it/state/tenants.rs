@@ -1,23 +1,23 @@
 //! Tenants, their access, their keys and their variables.
 
 use hermes_hub::{
-    auth::{KeyKind, NewKey},
-    seal::Place,
-    shapes::{
+    api_types::{
         AccessStatus, Condition, ConditionStatus, GroupMembership, MemberAccess, TenantStatus, Time,
     },
+    auth::{KeyKind, NewKey},
+    encryption::EncryptionContext,
     state::{
-        Deletion, NewAccess, NewRuntimeKey, NewVariable, Observation, Owner, Page, StateError,
-        TenantChange, TenantFilter, TenantQuery, Usage,
+        AccessChange, NewRuntimeKey, NewVariable, Page, StateError, StorageUsage, TenantChange,
+        TenantDeletion, TenantFilter, TenantObservation, TenantQuery, UsageOwner,
     },
 };
 use serde_json::json;
 
-use super::{Fresh, entry, tenant_id};
+use super::{StateFixture, entry, tenant_id};
 
 #[tokio::test]
 async fn a_tenant_comes_back_as_it_was_made() {
-    let mut fresh = Fresh::new().await;
+    let mut fresh = StateFixture::new().await;
     fresh.group("division1").await;
     let mut tenant = fresh.new_tenant("tenant_123");
     tenant.agent = json!({ "model": "provider/model" })
@@ -48,7 +48,7 @@ async fn a_tenant_comes_back_as_it_was_made() {
 
 #[tokio::test]
 async fn a_name_is_taken_once_even_by_a_deleted_tenant() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     fresh.tenant("a").await;
     let again = |tenant| fresh.state.create_tenant(tenant, entry("create_tenant"));
     let taken = again(fresh.new_tenant("a")).await;
@@ -57,7 +57,7 @@ async fn a_name_is_taken_once_even_by_a_deleted_tenant() {
         .state
         .delete_tenant(
             &tenant_id("a"),
-            Deletion::Restorable,
+            TenantDeletion::Restorable,
             None,
             entry("delete_tenant"),
         )
@@ -76,7 +76,7 @@ async fn a_name_is_taken_once_even_by_a_deleted_tenant() {
 
 #[tokio::test]
 async fn an_unknown_group_keeps_a_tenant_from_being_made() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let mut tenant = fresh.new_tenant("a");
     tenant.groups = vec![GroupMembership {
         id: hermes_hub::GroupId::parse("nobody").unwrap(),
@@ -93,7 +93,7 @@ async fn an_unknown_group_keeps_a_tenant_from_being_made() {
 
 #[tokio::test]
 async fn lists_are_ordered_and_paged_and_hide_the_deleted() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     for id in ["c", "a", "e", "b", "d"] {
         fresh.tenant(id).await;
     }
@@ -101,7 +101,7 @@ async fn lists_are_ordered_and_paged_and_hide_the_deleted() {
         .state
         .delete_tenant(
             &tenant_id("b"),
-            Deletion::Restorable,
+            TenantDeletion::Restorable,
             None,
             entry("delete_tenant"),
         )
@@ -147,7 +147,7 @@ async fn lists_are_ordered_and_paged_and_hide_the_deleted() {
 
 #[tokio::test]
 async fn a_change_from_a_stale_revision_is_refused() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let made = fresh.tenant("a").await;
     let rename = |name: &str| TenantChange {
         display_name: Some(name.into()),
@@ -171,9 +171,9 @@ async fn a_change_from_a_stale_revision_is_refused() {
 
 #[tokio::test]
 async fn blocking_says_why_and_by_whom() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let made = fresh.tenant("a").await;
-    let access = NewAccess {
+    let access = AccessChange {
         status: AccessStatus::Blocked,
         message: Some("Paused".into()),
         reason: Some("invoice 88".into()),
@@ -193,7 +193,7 @@ async fn blocking_says_why_and_by_whom() {
 
 #[tokio::test]
 async fn what_the_hub_finds_out_keeps_the_time_since_when() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let made = fresh.tenant("a").await;
     let condition = |status, seconds: i64| Condition {
         kind: "Sandboxed".into(),
@@ -203,10 +203,10 @@ async fn what_the_hub_finds_out_keeps_the_time_since_when() {
         last_transition_time: Time::from_millis(seconds * 1000),
     };
     let observe = |condition| {
-        let observation = Observation {
+        let observation = TenantObservation {
             conditions: vec![condition],
             observed_generation: Some(1),
-            ..Observation::default()
+            ..TenantObservation::default()
         };
         fresh.state.observe_tenant(&made.id, observation)
     };
@@ -223,15 +223,20 @@ async fn what_the_hub_finds_out_keeps_the_time_since_when() {
 
 #[tokio::test]
 async fn a_deleted_tenant_is_restored_with_all_it_had() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let made = fresh.tenant("a").await;
-    let variable = NewVariable::seal(&fresh.key, &made.uid, "API_KEY", "value").unwrap();
+    let variable = NewVariable::encrypt(&fresh.key, &made.uid, "API_KEY", "value").unwrap();
     let set = fresh.state.set_env(&made.id, variable, entry("set_env"));
     set.await.unwrap();
     let run = fresh.run(&made.id).await;
     let deleted = fresh
         .state
-        .delete_tenant(&made.id, Deletion::Restorable, None, entry("delete_tenant"))
+        .delete_tenant(
+            &made.id,
+            TenantDeletion::Restorable,
+            None,
+            entry("delete_tenant"),
+        )
         .await
         .unwrap();
     assert!(deleted.deleted_at.is_some());
@@ -263,19 +268,19 @@ async fn a_deleted_tenant_is_restored_with_all_it_had() {
 
 #[tokio::test]
 async fn purging_leaves_nothing_but_the_log() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let made = fresh.tenant("a").await;
-    let owner = Owner::Tenant(made.id.clone());
-    let usage = Usage { bytes: 7, files: 1 };
+    let owner = UsageOwner::Tenant(made.id.clone());
+    let usage = StorageUsage { bytes: 7, files: 1 };
     fresh.state.set_usage(&owner, usage).await.unwrap();
-    let variable = NewVariable::seal(&fresh.key, &made.uid, "API_KEY", "value").unwrap();
+    let variable = NewVariable::encrypt(&fresh.key, &made.uid, "API_KEY", "value").unwrap();
     let set = fresh.state.set_env(&made.id, variable, entry("set_env"));
     set.await.unwrap();
     let run = fresh.run(&made.id).await;
     let purge = || fresh.state.purge_tenant(&made.id, entry("delete_tenant"));
     // A tenant that is not deleted, or was restored, is kept.
     assert!(matches!(purge().await, Err(StateError::NotFound { .. })));
-    let deletion = Deletion::ForGood;
+    let deletion = TenantDeletion::Permanent;
     let deleted = fresh
         .state
         .delete_tenant(&made.id, deletion, None, entry("delete_tenant"));
@@ -284,26 +289,30 @@ async fn purging_leaves_nothing_but_the_log() {
     assert!(fresh.state.tenant(&made.id).await.unwrap().is_none());
     assert!(fresh.state.env(&made.id).await.unwrap().is_empty());
     assert!(fresh.state.run(&made.id, &run).await.unwrap().is_none());
-    assert_eq!(fresh.state.usage(&owner).await.unwrap(), Usage::default());
-    assert!(!fresh.state.has_sealed().await.unwrap());
+    assert_eq!(
+        fresh.state.usage(&owner).await.unwrap(),
+        StorageUsage::default()
+    );
+    assert!(!fresh.state.has_encrypted().await.unwrap());
     let checks = fresh.state.verify_audit().await.unwrap();
     assert_eq!((checks[0].entries, &checks[0].broken), (5, &None));
 }
 
 #[tokio::test]
 async fn variables_are_sealed_and_opened_for_their_tenant_alone() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let made = fresh.tenant("a").await;
     let variable =
-        NewVariable::seal(&fresh.key, &made.uid, "API_KEY", "sk-0123456789abcdef").unwrap();
+        NewVariable::encrypt(&fresh.key, &made.uid, "API_KEY", "sk-0123456789abcdef").unwrap();
     let set = fresh.state.set_env(&made.id, variable, entry("set_env"));
     set.await.unwrap();
     let shown = fresh.state.env(&made.id).await.unwrap();
     assert_eq!(shown[0].last4.as_deref(), Some("cdef"));
-    let sealed = fresh.state.sealed_env(&made.id).await.unwrap();
-    let opened = fresh
-        .key
-        .open(&Place::variable(&made.uid, "API_KEY"), &sealed[0].1);
+    let sealed = fresh.state.encrypted_env(&made.id).await.unwrap();
+    let opened = fresh.key.decrypt(
+        &EncryptionContext::variable(&made.uid, "API_KEY"),
+        &sealed[0].1,
+    );
     assert_eq!(opened.unwrap().expose(), "sk-0123456789abcdef");
     let unset = || {
         fresh
@@ -316,11 +325,11 @@ async fn variables_are_sealed_and_opened_for_their_tenant_alone() {
 
 #[tokio::test]
 async fn an_old_runtime_key_works_only_within_its_grace() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let made = fresh.tenant("a").await;
     let rotate = |grace| {
         let key = NewKey::random(KeyKind::Runtime).unwrap();
-        let new = NewRuntimeKey::seal(&fresh.key, &made.uid, &key, grace).unwrap();
+        let new = NewRuntimeKey::encrypt(&fresh.key, &made.uid, &key, grace).unwrap();
         let set = fresh
             .state
             .set_runtime_key(&made.id, new, entry("rotate_runtime_key"));
@@ -341,6 +350,8 @@ async fn an_old_runtime_key_works_only_within_its_grace() {
     assert_eq!(holder(&second).await, None);
     assert_eq!(holder(&third).await.as_ref(), Some(&made.id));
     let sealed = fresh.state.runtime_key(&made.id).await.unwrap().unwrap();
-    let opened = fresh.key.open(&Place::runtime_key(&made.uid), &sealed);
+    let opened = fresh
+        .key
+        .decrypt(&EncryptionContext::runtime_key(&made.uid), &sealed);
     assert_eq!(opened.unwrap().expose(), third.secret.expose());
 }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use hermes_hub::{
+    api_types::Time,
     auth::{KeyHash, KeyKind, NewKey, Role, Scope},
-    shapes::Time,
     state::{NewSecret, Page, StateError},
 };
 
-use super::{Fresh, entry, new_token, tenant_id};
+use super::{StateFixture, entry, new_token, tenant_id};
 
 #[tokio::test]
 async fn a_token_is_found_by_its_secret_and_comes_back_as_it_was_made() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     assert!(!fresh.state.has_tokens().await.unwrap());
     let (mut token, key) = new_token(Role::Operator);
     token.scopes = vec![Scope::AuditRead];
@@ -30,14 +30,14 @@ async fn a_token_is_found_by_its_secret_and_comes_back_as_it_was_made() {
     assert_eq!(found.token.tenants, token.tenants);
     assert_eq!(found.token.cidrs, token.cidrs);
     assert_eq!(found.token.expires_at, token.expires_at);
-    let unknown = KeyHash::of("another");
+    let unknown = KeyHash::from_key("another");
     assert!(fresh.state.token_of_key(&unknown).await.unwrap().is_none());
     assert!(fresh.state.has_tokens().await.unwrap());
 }
 
 #[tokio::test]
 async fn the_old_secret_lives_as_long_as_its_grace() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let (id, first) = fresh.token(Role::Admin).await;
     let rotate = |grace: Option<Time>| {
         let key = NewKey::random(KeyKind::Management).unwrap();
@@ -64,7 +64,7 @@ async fn the_old_secret_lives_as_long_as_its_grace() {
 
 #[tokio::test]
 async fn the_last_admin_token_can_not_be_revoked() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let (admin, _) = fresh.token(Role::Admin).await;
     let (viewer, _) = fresh.token(Role::Viewer).await;
     let (mut ended, _) = new_token(Role::Admin);
@@ -93,7 +93,7 @@ async fn the_last_admin_token_can_not_be_revoked() {
 
 #[tokio::test]
 async fn two_admins_who_revoke_each_other_at_once_leave_one() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let (one, _) = fresh.token(Role::Admin).await;
     let (other, _) = fresh.token(Role::Admin).await;
     let revoke = |id| fresh.state.revoke_token(id, entry("revoke_token"));
@@ -105,7 +105,7 @@ async fn two_admins_who_revoke_each_other_at_once_leave_one() {
 
 #[tokio::test]
 async fn tokens_are_listed_oldest_first_with_their_last_use() {
-    let fresh = Fresh::new().await;
+    let fresh = StateFixture::new().await;
     let mut ids = Vec::new();
     for _ in 0..5 {
         ids.push(fresh.token(Role::Viewer).await.0);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hermes_config::{
-    Resolved,
+    ResolvedServer,
     server::{ProtocolChoice, StdioSettings},
 };
 use rmcp::{RoleClient, service::RunningService};
@@ -13,13 +13,13 @@ use super::Connector;
 use crate::{
     connection::{
         attempt_processes::AttemptProcesses,
-        failure::Cause,
-        handshake::{self, Silence},
-        stdio_probe::{self, ProbeTimes, Winner},
+        failure::AttemptFailure,
+        handshake::{self, ProbeTimeout},
+        stdio_probe::{self, ProbeSchedule, Winner},
     },
-    era::{Era, Opening},
+    era::{Era, HandshakeMode},
     package_runner::is_package_runner,
-    session::Handler,
+    session::SessionHandler,
     transport::stdio::LineTransport,
 };
 
@@ -30,22 +30,23 @@ impl Connector {
     /// Opens a session with a process. No process is ended for being slow before the timeout of the whole attempt.
     pub(super) async fn open_local(
         &self,
-        handler: &Handler,
-        opening: Opening,
+        handler: &SessionHandler,
+        opening: HandshakeMode,
         settings: &StdioSettings,
-        resolved: &Resolved,
+        resolved: &ResolvedServer,
         processes: &mut AttemptProcesses,
-    ) -> Result<(RunningService<RoleClient, Handler>, Era), Cause> {
+    ) -> Result<(RunningService<RoleClient, SessionHandler>, Era), AttemptFailure> {
         let started = Instant::now();
-        let transport = self.start(settings, resolved, processes).await?;
-        let Some(times) = self.probe_times(opening, settings) else {
-            let opened = handshake::open(handler.clone(), transport, opening, Silence::IsWaitedOut);
+        let transport = self.start_process(settings, resolved, processes).await?;
+        let Some(times) = self.probe_schedule(opening, settings) else {
+            let opened =
+                handshake::open_session(handler.clone(), transport, opening, ProbeTimeout::Never);
             return Ok(Box::pin(opened).await?);
         };
         let start_second = async || {
             let seconds = started.elapsed().as_secs();
             tracing::info!(server = %self.name, seconds, "server did not answer; starting a second process");
-            self.start(settings, resolved, processes)
+            self.start_process(settings, resolved, processes)
                 .await
                 .inspect_err(
                     |error| tracing::debug!(server = %self.name, %error, "starting a second process failed"),
@@ -63,21 +64,22 @@ impl Connector {
             Winner::First => 0,
             Winner::Second => 1,
         };
-        processes.keep(kept, &self.surroundings.processes);
+        processes.keep_only(kept, &self.host_context.processes);
         let (transport, opening) = (probed.transport, probed.opening);
-        let opened = handshake::open(handler.clone(), transport, opening, Silence::IsWaitedOut);
+        let opened =
+            handshake::open_session(handler.clone(), transport, opening, ProbeTimeout::Never);
         Ok(Box::pin(opened).await?)
     }
 
     /// Starts a process of the server.
-    async fn start(
+    async fn start_process(
         &self,
         settings: &StdioSettings,
-        resolved: &Resolved,
+        resolved: &ResolvedServer,
         processes: &mut AttemptProcesses,
-    ) -> Result<LineTransport<Receiver, Sender>, Cause> {
-        let _starting = self.handling_process.lock().await;
-        let surroundings = &self.surroundings;
+    ) -> Result<LineTransport<Receiver, Sender>, AttemptFailure> {
+        let _starting = self.spawn_lock.lock().await;
+        let surroundings = &self.host_context;
         let starting = surroundings.processes.start(
             &self.name,
             settings,
@@ -86,24 +88,28 @@ impl Connector {
             self.redactor.load_full(),
         );
         let (running, (reader, writer)) = starting.await?;
-        self.fetch.begin(&settings.command, running.pid());
+        self.fetch.record_start(&settings.command, running.pid());
         processes.add(running);
         Ok(LineTransport::new(reader, writer))
     }
 
     /// When a silent process is asked in another way; `None` where there is one way only.
-    fn probe_times(&self, opening: Opening, settings: &StdioSettings) -> Option<ProbeTimes> {
+    fn probe_schedule(
+        &self,
+        opening: HandshakeMode,
+        settings: &StdioSettings,
+    ) -> Option<ProbeSchedule> {
         let limit = self.server.connect_timeout;
         // It is at work before it can speak: a second one would fetch the same beside it, into the same cache, and
         // `npx` breaks that, `docker run --name` refuses.
         let second = (!is_package_runner(&settings.command)).then_some(limit / 2);
         match (self.server.protocol, opening) {
-            (ProtocolChoice::Auto, Opening::Probe) => Some(ProbeTimes {
+            (ProtocolChoice::Auto, HandshakeMode::Probe) => Some(ProbeSchedule {
                 initialize: Some(INITIALIZE_AFTER.min(limit / 4)),
                 second,
             }),
             // A remembered era is given more time: it fitted before.
-            (ProtocolChoice::Auto, Opening::Discover) => Some(ProbeTimes {
+            (ProtocolChoice::Auto, HandshakeMode::Discover) => Some(ProbeSchedule {
                 initialize: second.is_none().then_some(limit / 2),
                 second,
             }),

@@ -12,14 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    connection::{
-        connect::client_config,
-        handshake::{self, Silence},
-    },
+    connection::{connect::client_config, handshake, handshake::ProbeTimeout},
     counters::Counters,
-    era::Opening,
-    inquiry::{NobodyToAsk, Offers},
-    session::{Handler, Traffic},
+    era::HandshakeMode,
+    server_request::{NoHandler, OfferedCapabilities},
+    session::{SessionActivity, SessionHandler},
     transport::stdio::LineTransport,
 };
 
@@ -60,7 +57,7 @@ async fn serve(wire: DuplexStream, ping: Ping, heard: mpsc::UnboundedSender<Stri
     }
 }
 
-fn keepalive(session: &Arc<Session>) -> Keepalive {
+fn keepalive(session: &Arc<McpSession>) -> Keepalive {
     let template = json!({ "command": "memory", "keepalive_interval": 5 });
     let none = Variables::from_pairs::<String, String>([]);
     let (entry, _) = hermes_config::ServerEntry::parse("memory", template, &none);
@@ -69,10 +66,10 @@ fn keepalive(session: &Arc<Session>) -> Keepalive {
 
 /// A session with a server in memory, and what keeps it alive.
 struct Quiet {
-    session: Arc<Session>,
+    session: Arc<McpSession>,
     keepalive: Keepalive,
     heard: mpsc::UnboundedReceiver<String>,
-    _service: RunningService<RoleClient, Handler>,
+    _service: RunningService<RoleClient, SessionHandler>,
     _server: JoinSet<()>,
 }
 
@@ -84,22 +81,23 @@ impl Quiet {
         server.spawn(serve(theirs, ping, sender));
         let name = ServerName::new("memory");
         let (resource_updates, _) = broadcast::channel(1);
-        let handler = Handler {
-            config: client_config(Offers::default()),
-            traffic: Arc::new(Traffic::new(name.clone(), resource_updates)),
-            inquiries: Arc::new(NobodyToAsk),
+        let handler = SessionHandler {
+            config: client_config(OfferedCapabilities::default()),
+            activity: Arc::new(SessionActivity::new(name.clone(), resource_updates)),
+            request_handler: Arc::new(NoHandler),
             counters: Arc::new(Counters::default()),
             redactor: Arc::new(Redactor::default()),
             elicitation_timeout: Duration::from_secs(1),
         };
         let (reader, writer) = tokio::io::split(ours);
         let transport = LineTransport::new(reader, writer);
-        let opening = Opening::Initialize;
-        let opened = handshake::open(handler.clone(), transport, opening, Silence::IsWaitedOut);
+        let opening = HandshakeMode::Initialize;
+        let opened =
+            handshake::open_session(handler.clone(), transport, opening, ProbeTimeout::Never);
         let (service, era) = Box::pin(opened).await.unwrap();
         assert_eq!(heard.recv().await.unwrap(), "initialize");
         assert_eq!(heard.recv().await.unwrap(), "notifications/initialized");
-        let session = Arc::new(Session {
+        let session = Arc::new(McpSession {
             server: name,
             peer: service.peer().clone(),
             era,
@@ -108,7 +106,7 @@ impl Quiet {
             confined: None,
             since: std::time::Instant::now(),
             ended: CancellationToken::new(),
-            traffic: handler.traffic.clone(),
+            activity: handler.activity.clone(),
             handler,
         });
         Self {
@@ -138,7 +136,7 @@ impl Quiet {
             }
         };
         tokio::select! {
-            reason = self.keepalive.beat(&self.session) => panic!("{reason}"),
+            reason = self.keepalive.ping_until_failure(&self.session) => panic!("{reason}"),
             () = enough => methods,
         }
     }
@@ -167,16 +165,16 @@ async fn where_ping_is_unknown_the_list_of_tools_serves_instead() {
 async fn silence_ends_the_session() {
     let mut quiet = Quiet::new(Ping::Ignored).await;
     let began = Instant::now();
-    let reason = quiet.keepalive.beat(&quiet.session).await;
+    let reason = quiet.keepalive.ping_until_failure(&quiet.session).await;
     assert!(reason.contains("30 s"), "{reason}");
-    assert!(began.elapsed() >= LIMIT);
-    assert!(began.elapsed() < LIMIT * 2);
+    assert!(began.elapsed() >= PING_TIMEOUT);
+    assert!(began.elapsed() < PING_TIMEOUT * 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_while_a_call_runs() {
     let mut quiet = Quiet::new(Ping::Answered).await;
-    let call = quiet.session.traffic.begin();
+    let call = quiet.session.activity.start_call();
     let beats = tokio::time::timeout(Duration::from_mins(1), quiet.hears(1)).await;
     assert!(beats.is_err());
     drop(call);
@@ -186,7 +184,7 @@ async fn nothing_is_asked_while_a_call_runs() {
 #[tokio::test(start_paused = true)]
 async fn after_the_machine_slept_one_interval_passes_first() {
     let mut quiet = Quiet::new(Ping::Answered).await;
-    quiet.keepalive.due_by_the_wall -= Duration::from_hours(1);
+    quiet.keepalive.due_wall_clock -= Duration::from_hours(1);
     let began = Instant::now();
     assert_eq!(quiet.hears(1).await, ["ping"]);
     assert!(began.elapsed() >= Duration::from_secs(2 * 5).mul_f64(0.8));

@@ -7,7 +7,10 @@ use tokio::{
 };
 
 use super::*;
-use crate::{connection::connect::client_config, inquiry::Offers, transport::stdio::LineTransport};
+use crate::{
+    connection::connect::client_config, server_request::OfferedCapabilities,
+    transport::stdio::LineTransport,
+};
 
 type Memory = LineTransport<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
@@ -88,7 +91,7 @@ impl Plays {
 
 /// How a probe went.
 struct Went {
-    outcome: Result<(Opening, Winner), OpenError>,
+    outcome: Result<(HandshakeMode, Winner), OpenError>,
     after: Duration,
     starts: usize,
     /// What the first process heard.
@@ -115,17 +118,17 @@ async fn went(first: Plays, second: Plays) -> Went {
         Memory::new(reader, writer)
     };
     let began = Instant::now();
-    let times = ProbeTimes {
+    let times = ProbeSchedule {
         initialize: Some(Duration::from_secs(3)),
         second: Some(Duration::from_secs(30)),
     };
     let transport = start(first, heard.clone());
-    let config = client_config(Offers::default());
+    let config = client_config(OfferedCapabilities::default());
     let probed = probe(transport, &config, times, async || {
         Some(start(second, Arc::default()))
     });
     let outcome = tokio::time::timeout(Duration::from_mins(1), probed).await;
-    let outcome = outcome.unwrap_or(Err(OpenError::Silent));
+    let outcome = outcome.unwrap_or(Err(OpenError::NoReply));
     let after = began.elapsed();
     let outcome = outcome.map(|probed| (probed.opening, probed.winner));
     let heard = heard.lock().unwrap().clone();
@@ -143,8 +146,8 @@ const LITTLE: Duration = Duration::from_millis(1500);
 async fn a_slow_server_of_either_era_is_ready_when_it_has_started_and_is_started_once() {
     for seconds in [1, 8, 12, 20, 29] {
         for (plays, opening) in [
-            (Plays::legacy(seconds), Opening::Initialize),
-            (Plays::stateless(seconds), Opening::Discover),
+            (Plays::legacy(seconds), HandshakeMode::Initialize),
+            (Plays::stateless(seconds), HandshakeMode::Discover),
         ] {
             let went = went(plays, plays).await;
             let (answered, winner) = went.outcome.as_ref().unwrap();
@@ -163,8 +166,8 @@ async fn a_slow_server_of_either_era_is_ready_when_it_has_started_and_is_started
 #[tokio::test(start_paused = true)]
 async fn beyond_half_of_its_time_a_server_is_started_twice_and_still_as_fast() {
     for (plays, opening) in [
-        (Plays::legacy(45), Opening::Initialize),
-        (Plays::stateless(45), Opening::Discover),
+        (Plays::legacy(45), HandshakeMode::Initialize),
+        (Plays::stateless(45), HandshakeMode::Discover),
     ] {
         let went = went(plays, plays).await;
         let (answered, winner) = went.outcome.as_ref().unwrap();
@@ -194,7 +197,10 @@ async fn a_server_that_ignores_the_probe_is_initialized_after_three_seconds() {
         ..Plays::legacy(0)
     };
     let went = went(plays, plays).await;
-    assert_eq!(went.outcome.unwrap(), (Opening::Initialize, Winner::First));
+    assert_eq!(
+        went.outcome.unwrap(),
+        (HandshakeMode::Initialize, Winner::First)
+    );
     assert_eq!(went.starts, 1);
     assert!(went.after >= Duration::from_secs(3) && went.after < Duration::from_secs(4));
 }
@@ -207,7 +213,10 @@ async fn a_server_that_the_probe_leaves_mute_gets_a_second_process() {
         ..Plays::legacy(0)
     };
     let went = went(mute, Plays::legacy(2)).await;
-    assert_eq!(went.outcome.unwrap(), (Opening::Initialize, Winner::Second));
+    assert_eq!(
+        went.outcome.unwrap(),
+        (HandshakeMode::Initialize, Winner::Second)
+    );
     assert_eq!(went.starts, 2);
     assert!(went.after < Duration::from_secs(32) + LITTLE);
 }
@@ -220,7 +229,10 @@ async fn a_slow_server_that_ignores_the_probe_or_answers_nothing_in_it_needs_no_
             ..Plays::legacy(12)
         };
         let went = went(plays, plays).await;
-        assert_eq!(went.outcome.unwrap(), (Opening::Initialize, Winner::First));
+        assert_eq!(
+            went.outcome.unwrap(),
+            (HandshakeMode::Initialize, Winner::First)
+        );
         assert_eq!(went.starts, 1);
         assert!(went.after < Duration::from_secs(12) + LITTLE);
     }
@@ -264,7 +276,7 @@ async fn the_death_of_one_process_leaves_the_other_its_time() {
     let first_dies = went(mortal, Plays::legacy(10)).await;
     assert_eq!(
         first_dies.outcome.unwrap(),
-        (Opening::Initialize, Winner::Second)
+        (HandshakeMode::Initialize, Winner::Second)
     );
     assert!(first_dies.after < Duration::from_secs(40) + LITTLE);
 
@@ -275,7 +287,7 @@ async fn the_death_of_one_process_leaves_the_other_its_time() {
     let second_dies = went(Plays::stateless(40), mortal).await;
     assert_eq!(
         second_dies.outcome.unwrap(),
-        (Opening::Discover, Winner::First)
+        (HandshakeMode::Discover, Winner::First)
     );
 }
 
@@ -283,5 +295,5 @@ async fn the_death_of_one_process_leaves_the_other_its_time() {
 async fn no_number_is_used_twice_on_one_connection() {
     let went = went(Plays::legacy(8), Plays::legacy(8)).await;
     let numbers: Vec<&Value> = went.heard.iter().map(|message| &message["id"]).collect();
-    assert_eq!(numbers, [&json!(DISCOVER), &json!(INITIALIZE)]);
+    assert_eq!(numbers, [&json!(DISCOVER_ID), &json!(INITIALIZE_ID)]);
 }

@@ -96,12 +96,12 @@ fn a_link_in_the_place_of_a_file_is_replaced_and_not_followed() {
 fn a_new_file_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
     let files = files(directory.path());
-    assert_eq!(files.stamp(), None);
+    assert_eq!(files.token_file_version(), None);
     files.store_tokens(&tokens()).unwrap();
-    let first = files.stamp();
+    let first = files.token_file_version();
     assert!(first.is_some());
     files.store_tokens(&tokens()).unwrap();
-    assert_ne!(files.stamp(), first);
+    assert_ne!(files.token_file_version(), first);
 }
 
 #[test]
@@ -110,13 +110,13 @@ fn a_client_can_outlive_a_login() {
     let files = files(directory.path());
     files.store_tokens(&tokens()).unwrap();
     files.store_client(&ClientFile::default()).unwrap();
-    assert_eq!(files.forget(Forgotten::Login).unwrap(), ["s.json"]);
+    assert_eq!(files.delete(ForgetScope::Login).unwrap(), ["s.json"]);
     assert!(files.client().is_some());
     assert_eq!(
-        files.forget(Forgotten::Everything).unwrap(),
+        files.delete(ForgetScope::Everything).unwrap(),
         ["s.client.json"]
     );
-    assert_eq!(files.all().unwrap(), [""; 0].map(PathBuf::from));
+    assert_eq!(files.list_files().unwrap(), [""; 0].map(PathBuf::from));
 }
 
 #[tokio::test]

@@ -15,37 +15,37 @@ use rustix::process::{
 };
 
 use super::{
-    super::{Exit, process_table, wire::Report},
-    KILL_ROUND,
-    mark::Mark,
+    super::{ServerExit, process_table, wire::GuardReport},
+    KILL_INTERVAL,
+    mark::TreeMark,
 };
 
 /// How long each step of the ladder waits when the host asked for the stop or the server ended by itself.
-const STEP: Duration = Duration::from_secs(2);
+const STOP_STEP: Duration = Duration::from_secs(2);
 
 /// The same when the host is dead: all must be gone five seconds later.
-const STEP_WITHOUT_HOST: Duration = Duration::from_secs(1);
+const STOP_STEP_WITHOUT_HOST: Duration = Duration::from_secs(1);
 
 /// A server and its descendants.
-pub(super) struct Tree {
+pub(super) struct ServerTree {
     /// `None` once the host is gone.
     host: Option<UnixStream>,
     server: Pid,
-    mark: Mark,
+    mark: TreeMark,
     /// How the server ended. It stays unreaped until the end, so that its group's number stays taken.
-    exit: Option<Exit>,
-    phase: Phase,
+    exit: Option<ServerExit>,
+    phase: TreePhase,
     step: Duration,
     /// Children of the guard outside the server's group that have had their SIGTERM.
-    asked: Vec<Pid>,
+    terminated: Vec<Pid>,
 }
 
 #[derive(Clone, Copy)]
-enum Phase {
+enum TreePhase {
     /// The server runs and is wanted.
     Running,
     /// It may leave by itself, since its stdin is closed.
-    Leaving {
+    Exiting {
         until: Instant,
     },
     /// All have had SIGTERM.
@@ -60,25 +60,25 @@ enum Phase {
 }
 
 /// A child of the guard that is not a server: its parent has ended, or it has detached itself.
-pub(super) struct Stray {
+pub(super) struct Orphan {
     pub(super) pid: Pid,
-    pub(super) mark: Option<Mark>,
+    pub(super) mark: Option<TreeMark>,
 }
 
-impl Tree {
+impl ServerTree {
     /// The tree of a server that has just been started for `host`.
-    pub(super) fn new(host: UnixStream, server: Pid, mark: Mark) -> Self {
+    pub(super) fn new(host: UnixStream, server: Pid, mark: TreeMark) -> Self {
         let mut tree = Self {
             host: Some(host),
             server,
             mark,
             exit: None,
-            phase: Phase::Running,
-            step: STEP,
-            asked: Vec::new(),
+            phase: TreePhase::Running,
+            step: STOP_STEP,
+            terminated: Vec::new(),
         };
         let pid = server.as_raw_nonzero().get().unsigned_abs();
-        tree.report(&Report::Started {
+        tree.report(&GuardReport::Started {
             pid,
             start_time: process_table::start_time(pid).unwrap_or(0),
         });
@@ -94,126 +94,126 @@ impl Tree {
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        !matches!(self.phase, Phase::Running)
+        !matches!(self.phase, TreePhase::Running)
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        matches!(self.phase, Phase::Gone)
+        matches!(self.phase, TreePhase::Gone)
     }
 
     /// When to look at it again, even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Leaving { until } | Phase::Terminating { until } => Some(until),
-            Phase::Killing { again } => Some(again),
-            Phase::Running | Phase::Gone => None,
+            TreePhase::Exiting { until } | TreePhase::Terminating { until } => Some(until),
+            TreePhase::Killing { again } => Some(again),
+            TreePhase::Running | TreePhase::Gone => None,
         }
     }
 
     /// Reads from the host's socket, which is ready: an order to stop, or the host's end.
-    pub(super) fn hear_host(&mut self) {
+    pub(super) fn read_host(&mut self) {
         let heard = self.host.as_ref().map(|mut host| host.read(&mut [0; 1]));
         if let Some(Ok(1..)) = heard {
-            self.end(STEP);
+            self.begin_stop(STOP_STEP);
         } else {
             self.host = None;
-            self.end(STEP_WITHOUT_HOST);
+            self.begin_stop(STOP_STEP_WITHOUT_HOST);
         }
     }
 
     /// Takes note if the server has ended. It is looked at but not reaped.
-    pub(super) fn look_at_server(&mut self) {
+    pub(super) fn check_server(&mut self) {
         if self.exit.is_some() {
             return;
         }
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if let Ok(Some(status)) = waitid(WaitId::Pid(self.server), look) {
-            let exit = Exit::from_wait(status.exit_status(), status.terminating_signal());
+            let exit = ServerExit::from_wait(status.exit_status(), status.terminating_signal());
             self.exit = Some(exit);
-            self.report(&Report::Exited(exit));
-            self.end(STEP);
+            self.report(&GuardReport::Exited(exit));
+            self.begin_stop(STOP_STEP);
         }
     }
 
     /// Begins to end the tree, unless that has begun.
-    fn end(&mut self, step: Duration) {
+    fn begin_stop(&mut self, step: Duration) {
         if !self.is_ending() {
             self.step = step;
-            self.phase = Phase::Leaving {
+            self.phase = TreePhase::Exiting {
                 until: Instant::now() + step,
             };
         }
     }
 
     /// Goes as far towards the end as can be done without waiting.
-    pub(super) fn advance(&mut self, strays: &[Stray]) {
+    pub(super) fn advance(&mut self, strays: &[Orphan]) {
         let now = Instant::now();
         let has_ended = self.has_ended(strays);
         loop {
             self.phase = match self.phase {
-                Phase::Leaving { until } if self.exit.is_none() && now < until => return,
-                Phase::Leaving { .. } if has_ended => Phase::Killing { again: now },
-                Phase::Leaving { .. } => {
+                TreePhase::Exiting { until } if self.exit.is_none() && now < until => return,
+                TreePhase::Exiting { .. } if has_ended => TreePhase::Killing { again: now },
+                TreePhase::Exiting { .. } => {
                     let _ = kill_process_group(self.server, Signal::TERM);
-                    Phase::Terminating {
+                    TreePhase::Terminating {
                         until: now + self.step,
                     }
                 }
-                Phase::Terminating { until } if !has_ended && now < until => {
+                TreePhase::Terminating { until } if !has_ended && now < until => {
                     return self.terminate(strays);
                 }
-                Phase::Terminating { .. } => Phase::Killing { again: now },
-                Phase::Killing { .. } if has_ended => {
-                    self.finish();
-                    Phase::Gone
+                TreePhase::Terminating { .. } => TreePhase::Killing { again: now },
+                TreePhase::Killing { .. } if has_ended => {
+                    self.reap();
+                    TreePhase::Gone
                 }
-                Phase::Killing { again } if now < again => return,
-                Phase::Killing { .. } => {
+                TreePhase::Killing { again } if now < again => return,
+                TreePhase::Killing { .. } => {
                     self.kill(strays);
-                    self.phase = Phase::Killing {
-                        again: now + KILL_ROUND,
+                    self.phase = TreePhase::Killing {
+                        again: now + KILL_INTERVAL,
                     };
                     return;
                 }
-                Phase::Running | Phase::Gone => return,
+                TreePhase::Running | TreePhase::Gone => return,
             };
         }
     }
 
     /// Asks those outside the group to end, once each.
-    fn terminate(&mut self, strays: &[Stray]) {
-        for pid in self.own(strays) {
+    fn terminate(&mut self, strays: &[Orphan]) {
+        for pid in self.own_orphans(strays) {
             let in_group = getpgid(Some(pid)) == Ok(self.server);
-            if !in_group && !self.asked.contains(&pid) {
+            if !in_group && !self.terminated.contains(&pid) {
                 let _ = kill_process(pid, Signal::TERM);
-                self.asked.push(pid);
+                self.terminated.push(pid);
             }
         }
     }
 
-    fn kill(&self, strays: &[Stray]) {
+    fn kill(&self, strays: &[Orphan]) {
         let _ = kill_process_group(self.server, Signal::KILL);
-        for pid in self.own(strays) {
+        for pid in self.own_orphans(strays) {
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 
     /// Frees the server's pid, once whoever is left in its group has been killed.
-    fn finish(&mut self) {
+    fn reap(&mut self) {
         let _ = kill_process_group(self.server, Signal::KILL);
         let _ = waitpid(Some(self.server), WaitOptions::NOHANG);
-        self.report(&Report::Gone);
+        self.report(&GuardReport::Gone);
     }
 
     /// Forgets a child that was reaped: its pid may be given to another one.
     pub(super) fn forget(&mut self, pid: Pid) {
-        self.asked.retain(|asked| *asked != pid);
+        self.terminated.retain(|asked| *asked != pid);
     }
 
     /// Whether the server has ended and nobody else is left.
-    fn has_ended(&self, strays: &[Stray]) -> bool {
+    fn has_ended(&self, strays: &[Orphan]) -> bool {
         let others = if cfg!(target_os = "linux") {
-            !self.own(strays).is_empty()
+            !self.own_orphans(strays).is_empty()
         } else {
             // Without marks the group is all that can be asked about.
             test_kill_process_group(self.server).is_ok()
@@ -222,8 +222,8 @@ impl Tree {
     }
 
     /// Strays of this tree. Those that another guard has marked may be, if the server was a host itself.
-    fn own(&self, strays: &[Stray]) -> Vec<Pid> {
-        let is_own = |mark: Mark| mark == self.mark || !mark.same_guard(self.mark);
+    fn own_orphans(&self, strays: &[Orphan]) -> Vec<Pid> {
+        let is_own = |mark: TreeMark| mark == self.mark || !mark.same_guard(self.mark);
         strays
             .iter()
             .filter(|stray| stray.mark.is_some_and(is_own))
@@ -231,10 +231,10 @@ impl Tree {
             .collect()
     }
 
-    fn report(&mut self, report: &Report) {
+    fn report(&mut self, report: &GuardReport) {
         if let Some(host) = &mut self.host {
             // A host that is gone shows on the next read.
-            let _ = host.write_all(&report.line());
+            let _ = host.write_all(&report.to_line());
         }
     }
 }

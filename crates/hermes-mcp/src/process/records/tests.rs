@@ -18,8 +18,8 @@ fn sleeper() -> std::process::Child {
         .unwrap()
 }
 
-fn entry(pid: u32, start_time: u64) -> Entry {
-    Entry {
+fn entry(pid: u32, start_time: u64) -> ProcessEntry {
+    ProcessEntry {
         server: ServerName::new("srv"),
         pid,
         pgid: pid,
@@ -29,8 +29,8 @@ fn entry(pid: u32, start_time: u64) -> Entry {
 }
 
 /// The file of a host that has died: this process, but from an earlier time.
-fn dead_host(servers: Vec<Entry>) -> HostFile {
-    let mut file = HostFile::of_this_process();
+fn dead_host(servers: Vec<ProcessEntry>) -> HostFile {
+    let mut file = HostFile::for_this_process();
     file.host_start_time -= 1;
     file.servers = servers;
     file
@@ -68,9 +68,11 @@ fn a_file_tells_the_present_state_however_many_changes_it_went_through() {
         let file = HostFile::read(&records.path).unwrap();
         file.servers.iter().map(|entry| entry.pid).collect()
     };
-    records.change(Change::Started(entry(7, 1))).unwrap();
+    records.change(RecordChange::Started(entry(7, 1))).unwrap();
     for pid in 1_000..2_000 {
-        records.change(Change::Started(entry(pid, 1))).unwrap();
+        records
+            .change(RecordChange::Started(entry(pid, 1)))
+            .unwrap();
         assert_eq!(pids(&records), [7, pid]);
         records.remove(pid).unwrap();
     }
@@ -83,7 +85,7 @@ fn a_file_tells_the_present_state_however_many_changes_it_went_through() {
 fn a_line_that_a_dying_host_did_not_finish_is_ignored() {
     let run_dir = tempfile::tempdir().unwrap();
     let records = ProcessRecords::create(run_dir.path()).unwrap();
-    records.change(Change::Started(entry(7, 1))).unwrap();
+    records.change(RecordChange::Started(entry(7, 1))).unwrap();
     let mut file = OpenOptions::new().append(true).open(&records.path).unwrap();
     file.write_all(br#"{"started":{"server":"s","pid":8"#)
         .unwrap();
@@ -100,10 +102,10 @@ async fn the_next_host_ends_what_a_dead_one_left() {
         "host-99-2.json",
         &dead_host(vec![entry(child.id(), start)]),
     );
-    let listed = list(run_dir.path());
+    let listed = list_processes(run_dir.path());
     assert_eq!(listed[0].state, ProcessState::Orphaned);
 
-    let cleared = clear_stale(run_dir.path()).await;
+    let cleared = stop_stale_processes(run_dir.path()).await;
     assert_eq!(cleared.len(), 1);
     assert!(!child.wait().unwrap().success());
     assert!(!path.exists());
@@ -116,8 +118,8 @@ async fn a_pid_with_another_start_time_is_left_alone() {
     let start = process_table::start_time(child.id()).unwrap();
     let file = dead_host(vec![entry(child.id(), start - 1)]);
     let path = write(run_dir.path(), "host-99.json", &file);
-    assert!(list(run_dir.path()).is_empty());
-    assert!(clear_stale(run_dir.path()).await.is_empty());
+    assert!(list_processes(run_dir.path()).is_empty());
+    assert!(stop_stale_processes(run_dir.path()).await.is_empty());
     assert!(!path.exists());
     assert!(child.try_wait().unwrap().is_none(), "the stranger lives");
     child.kill().unwrap();
@@ -129,12 +131,12 @@ async fn records_of_another_boot_mean_nobody() {
     let run_dir = tempfile::tempdir().unwrap();
     let mut child = sleeper();
     let start = process_table::start_time(child.id()).unwrap();
-    let mut file = HostFile::of_this_process();
+    let mut file = HostFile::for_this_process();
     file.boot_id = "another".into();
     file.servers = vec![entry(child.id(), start)];
     let path = write(run_dir.path(), "host-99.json", &file);
-    assert!(list(run_dir.path()).is_empty());
-    assert!(clear_stale(run_dir.path()).await.is_empty());
+    assert!(list_processes(run_dir.path()).is_empty());
+    assert!(stop_stale_processes(run_dir.path()).await.is_empty());
     assert!(!path.exists());
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap();
@@ -146,17 +148,17 @@ async fn a_living_host_keeps_its_file_and_its_servers() {
     let run_dir = tempfile::tempdir().unwrap();
     let mut child = sleeper();
     let start = process_table::start_time(child.id()).unwrap();
-    let mut file = HostFile::of_this_process();
+    let mut file = HostFile::for_this_process();
     file.servers = vec![entry(child.id(), start)];
     let path = write(run_dir.path(), "host-99.json", &file);
-    assert!(clear_stale(run_dir.path()).await.is_empty());
+    assert!(stop_stale_processes(run_dir.path()).await.is_empty());
     assert!(path.exists());
-    let listed = list(run_dir.path());
+    let listed = list_processes(run_dir.path());
     assert_eq!(listed[0].state, ProcessState::Running);
 
-    kill(&listed[0]).await.unwrap();
+    stop_recorded_process(&listed[0]).await.unwrap();
     assert!(!child.wait().unwrap().success());
-    let error = kill(&listed[0]).await.unwrap_err();
+    let error = stop_recorded_process(&listed[0]).await.unwrap_err();
     assert!(matches!(error, KillError::NotRunning { .. }));
 }
 

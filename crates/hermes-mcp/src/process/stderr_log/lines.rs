@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::VecDeque, io::BufRead};
 
 /// Where a line is cut.
-pub(super) const LONGEST_LINE: usize = 8 * 1024;
+pub(super) const MAX_LINE_BYTES: usize = 8 * 1024;
 
 /// How many lines are kept for error messages.
 pub(super) const TAIL_LINES: usize = 20;
@@ -40,7 +40,7 @@ impl LineSplitter {
     }
 
     fn extend(&mut self, piece: &[u8]) {
-        let room = LONGEST_LINE - self.line.len();
+        let room = MAX_LINE_BYTES - self.line.len();
         self.line.extend_from_slice(&piece[..room.min(piece.len())]);
         self.is_cut |= piece.len() > room;
     }
@@ -59,13 +59,13 @@ impl LineSplitter {
 
 /// The last lines of a server.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct LineTail {
     lines: VecDeque<String>,
     /// A prompt has no line end, but says why a server hangs.
     unfinished: String,
 }
 
-impl Tail {
+impl LineTail {
     pub(super) fn push(&mut self, line: &str) {
         if self.lines.len() == TAIL_LINES {
             self.lines.pop_front();

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use hermes_config::Secret;
 use tokio::io::AsyncWriteExt;
 
-use super::{lines::LONGEST_LINE, *};
+use super::{lines::MAX_LINE_BYTES, *};
 
 fn name(text: &str) -> ServerName {
     ServerName::new(text)
@@ -56,7 +56,7 @@ async fn a_name_cannot_fake_a_line() {
     let home = tempfile::tempdir().unwrap();
     let log = StderrLog::new(home.path());
     let mut stderr = log.drain(&name("a\nb"), 7, "x\ny", Arc::default(), tokio::io::empty());
-    stderr.settle().await;
+    stderr.wait_for_end().await;
     drop(log);
     let text = std::fs::read_to_string(home.path().join("logs/mcp-stderr.log")).unwrap();
     assert!(text.contains("[a b] pid 7: x y ----"));
@@ -67,11 +67,11 @@ async fn a_name_cannot_fake_a_line() {
 async fn a_long_line_is_cut_and_the_next_one_is_whole() {
     let home = tempfile::tempdir().unwrap();
     let log = StderrLog::new(home.path());
-    let mut bytes = vec![b'x'; 3 * CHUNK];
+    let mut bytes = vec![b'x'; 3 * READ_CHUNK];
     bytes.extend_from_slice(b"\nnext\n");
     let tail = drain(&log, &bytes).await;
-    assert!(tail[0].starts_with(&"x".repeat(LONGEST_LINE)));
-    assert!(tail[0].len() < LONGEST_LINE + 20);
+    assert!(tail[0].starts_with(&"x".repeat(MAX_LINE_BYTES)));
+    assert!(tail[0].len() < MAX_LINE_BYTES + 20);
     assert_eq!(tail[1], "next");
 }
 

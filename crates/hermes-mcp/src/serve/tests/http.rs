@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::serve::{
     Principal,
-    http::{self, HttpOptions},
+    http::{self, HttpServeOptions},
 };
 
 const TOKEN: &str = "s3cret";
@@ -40,13 +40,13 @@ impl Drop for Site {
 }
 
 impl Site {
-    async fn new(options: HttpOptions) -> Self {
+    async fn new(options: HttpServeOptions) -> Self {
         let token = Secret::new(TOKEN.to_owned());
         let guard = |router| http::with_bearer(router, &token, Principal::new("ada"));
         Self::guarded(options, guard).await
     }
 
-    async fn guarded(options: HttpOptions, guard: impl FnOnce(Router) -> Router) -> Self {
+    async fn guarded(options: HttpServeOptions, guard: impl FnOnce(Router) -> Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
@@ -97,7 +97,7 @@ async fn status(request: RequestBuilder) -> StatusCode {
 
 #[tokio::test]
 async fn every_request_needs_the_token() {
-    let site = Site::new(HttpOptions::default()).await;
+    let site = Site::new(HttpServeOptions::default()).await;
     let id = site.session(TOKEN).await;
     let ways: [fn(RequestBuilder) -> RequestBuilder; 4] = [
         |request| request,
@@ -126,10 +126,10 @@ async fn every_request_needs_the_token() {
 
 #[tokio::test]
 async fn only_known_hosts_and_origins_are_answered() {
-    let options = HttpOptions {
+    let options = HttpServeOptions {
         allowed_hosts: vec!["bridge.example.com".into()],
         allowed_origins: vec!["https://app.example.com:443".into()],
-        ..HttpOptions::default()
+        ..HttpServeOptions::default()
     };
     let site = Site::new(options).await;
     for (name, value, expected) in [
@@ -161,7 +161,7 @@ async fn by_name(mut request: Request, next: Next) -> Response {
 #[tokio::test]
 async fn a_session_is_its_owners_alone() {
     let guard = |router: Router| router.layer(middleware::from_fn(by_name));
-    let site = Site::guarded(HttpOptions::default(), guard).await;
+    let site = Site::guarded(HttpServeOptions::default(), guard).await;
     let id = site.session("ada").await;
     assert_eq!(
         status(site.ping(&id).bearer_auth("ada")).await,
@@ -191,10 +191,10 @@ async fn a_session_is_its_owners_alone() {
 
 #[tokio::test]
 async fn sessions_are_limited_in_number_and_end_when_nobody_uses_them() {
-    let options = HttpOptions {
-        most_sessions: 2,
-        session_idle: Duration::from_secs(1),
-        ..HttpOptions::default()
+    let options = HttpServeOptions {
+        max_sessions: 2,
+        session_idle_timeout: Duration::from_secs(1),
+        ..HttpServeOptions::default()
     };
     let site = Site::new(options).await;
     let first = site.session(TOKEN).await;
@@ -213,9 +213,9 @@ async fn sessions_are_limited_in_number_and_end_when_nobody_uses_them() {
 
 #[tokio::test]
 async fn a_request_that_is_too_large_is_refused() {
-    let options = HttpOptions {
-        most_body_bytes: 2000,
-        ..HttpOptions::default()
+    let options = HttpServeOptions {
+        max_body_bytes: 2000,
+        ..HttpServeOptions::default()
     };
     let site = Site::new(options).await;
     let large = call(1, "echo", &json!({"text": "x".repeat(3000)}));
@@ -226,13 +226,13 @@ async fn a_request_that_is_too_large_is_refused() {
 #[tokio::test]
 async fn a_fixed_principal_needs_no_token() {
     let guard = |router| http::with_principal(router, Principal::new("everybody"));
-    let site = Site::guarded(HttpOptions::default(), guard).await;
+    let site = Site::guarded(HttpServeOptions::default(), guard).await;
     assert_eq!(status(site.open()).await, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn both_eras_are_served() {
-    let site = Site::new(HttpOptions::default()).await;
+    let site = Site::new(HttpServeOptions::default()).await;
     let stateless = ClientLifecycleMode::Discover {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
     };
@@ -264,7 +264,7 @@ async fn both_eras_are_served() {
 
 #[tokio::test]
 async fn it_ends_with_streams_open() {
-    let site = Site::new(HttpOptions::default()).await;
+    let site = Site::new(HttpServeOptions::default()).await;
     let id = site.session(TOKEN).await;
     let stream = site.client.get(&site.url).bearer_auth(TOKEN);
     let stream = stream
@@ -279,9 +279,9 @@ async fn it_ends_with_streams_open() {
 
 #[tokio::test]
 async fn beyond_a_principals_number_the_session_longest_idle_gives_way() {
-    let options = HttpOptions {
-        most_sessions_per_principal: 2,
-        ..HttpOptions::default()
+    let options = HttpServeOptions {
+        max_sessions_per_principal: 2,
+        ..HttpServeOptions::default()
     };
     let site = Site::new(options).await;
     let (first, second) = (site.session(TOKEN).await, site.session(TOKEN).await);
@@ -301,9 +301,9 @@ async fn beyond_a_principals_number_the_session_longest_idle_gives_way() {
 
 #[tokio::test]
 async fn sessions_with_an_open_stream_do_not_give_way() {
-    let options = HttpOptions {
-        most_sessions_per_principal: 1,
-        ..HttpOptions::default()
+    let options = HttpServeOptions {
+        max_sessions_per_principal: 1,
+        ..HttpServeOptions::default()
     };
     let site = Site::new(options).await;
     let id = site.session(TOKEN).await;
@@ -338,7 +338,7 @@ async fn ending_a_principals_sessions_ends_their_streams() {
     let stop = CancellationToken::new();
     let (router, sessions) = http::mount(
         || Demo,
-        HttpOptions::default(),
+        HttpServeOptions::default(),
         &stop,
         std::convert::identity,
     );
@@ -364,9 +364,9 @@ async fn ending_a_principals_sessions_ends_their_streams() {
         .send()
         .await
         .unwrap();
-    sessions.end(&Principal::new("bob")).await;
+    sessions.end_sessions_of(&Principal::new("bob")).await;
     assert_eq!(sessions.count().await, 1);
-    sessions.end(&ada).await;
+    sessions.end_sessions_of(&ada).await;
     let rest = tokio::time::timeout(PATIENCE, stream.text()).await;
     rest.expect("the stream goes on").unwrap();
     assert_eq!(

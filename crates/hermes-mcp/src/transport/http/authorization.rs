@@ -6,12 +6,12 @@ use rmcp::transport::streamable_http_client::{SseError, StreamableHttpError};
 use sse_stream::Sse;
 
 use super::{HttpError, PeerError, error};
-use crate::oauth::Refusal;
+use crate::oauth::AuthRefusal;
 
 /// The reply to a request, as far as authorization is concerned.
-pub(crate) trait Answer {
+pub(crate) trait AuthorizedReply {
     /// Whether it is a refusal.
-    fn refusal(&self) -> Option<Refusal> {
+    fn refusal(&self) -> Option<AuthRefusal> {
         None
     }
 
@@ -21,10 +21,10 @@ pub(crate) trait Answer {
     }
 }
 
-impl Answer for reqwest::Response {
-    fn refusal(&self) -> Option<Refusal> {
+impl AuthorizedReply for reqwest::Response {
+    fn refusal(&self) -> Option<AuthRefusal> {
         let status = self.status();
-        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN).then(|| Refusal {
+        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN).then(|| AuthRefusal {
             status: status.as_u16(),
             challenge: error::challenge(self.headers()),
         })
@@ -37,21 +37,21 @@ impl Answer for reqwest::Response {
 }
 
 // rmcp has read these already: a refusal is an error there.
-impl Answer for () {}
-impl Answer for BoxStream<'static, Result<Sse, SseError>> {}
+impl AuthorizedReply for () {}
+impl AuthorizedReply for BoxStream<'static, Result<Sse, SseError>> {}
 
 /// The refusal that an error stands for.
-pub(super) fn refusal_in(error: &PeerError) -> Option<Refusal> {
+pub(super) fn refusal_in(error: &PeerError) -> Option<AuthRefusal> {
     match error {
-        StreamableHttpError::AuthRequired(error) => Some(Refusal {
+        StreamableHttpError::AuthRequired(error) => Some(AuthRefusal {
             status: 401,
             challenge: Some(error.www_authenticate_header.clone()),
         }),
-        StreamableHttpError::InsufficientScope(error) => Some(Refusal {
+        StreamableHttpError::InsufficientScope(error) => Some(AuthRefusal {
             status: 403,
             challenge: Some(error.www_authenticate_header.clone()),
         }),
-        StreamableHttpError::Client(HttpError::Auth(challenge)) => Some(Refusal {
+        StreamableHttpError::Client(HttpError::Auth(challenge)) => Some(AuthRefusal {
             status: challenge.status,
             challenge: challenge.www_authenticate.clone(),
         }),

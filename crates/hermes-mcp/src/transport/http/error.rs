@@ -14,7 +14,7 @@ use crate::oauth::OAuthError;
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The request did not get through, or the reply broke off.
-    #[error("{origin}: {}", innermost(.source))]
+    #[error("{origin}: {}", root_cause(.source))]
     Request {
         /// Scheme, host and port it was meant for.
         origin: String,
@@ -38,9 +38,7 @@ pub enum HttpError {
     },
     /// A body or event over the limit.
     #[error("the reply is larger than the {} MiB a message may have", .cap >> 20)]
-    TooLarge {
-        cap: usize,
-    },
+    TooLarge { cap: usize },
     /// A redirect that would have turned the request into one without a body.
     #[error(
         "HTTP {status} redirects to {target}, and a POST cannot follow it; set `url` to that address"
@@ -53,14 +51,10 @@ pub enum HttpError {
     },
     /// A chain of redirects without an end.
     #[error("more than {limit} redirects")]
-    TooManyRedirects {
-        limit: usize,
-    },
+    TooManyRedirects { limit: usize },
     /// The `endpoint` event of a legacy server cannot be used.
     #[error("the server names an unusable endpoint: {reason}")]
-    Endpoint {
-        reason: String,
-    },
+    Endpoint { reason: String },
 }
 
 /// A refusal for want of authorization.
@@ -169,7 +163,7 @@ pub(super) fn from_rmcp(error: StreamableHttpError<reqwest::Error>) -> PeerError
 }
 
 /// The cause at the bottom: the layers above it only say that a request failed.
-pub(super) fn innermost(error: &reqwest::Error) -> String {
+pub(super) fn root_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() && !error.is_connect() {
         return "the server sent nothing for too long".into();
     }

@@ -10,7 +10,7 @@ use rmcp::{
     },
 };
 
-use super::{AuthChallenge, HttpError, PeerError, PreflightError, error::innermost, reply};
+use super::{AuthChallenge, HttpError, PeerError, PreflightError, error::root_cause, reply};
 use crate::{oauth::OAuthError, transport::tls::TlsError};
 
 /// Why a server could not be used. The text says the cause and, where there is one, the fix.
@@ -42,9 +42,7 @@ pub enum HttpFailure {
     Status(u16),
     /// A reply over the limit.
     #[error("the reply is larger than the {} MiB a message may have", .cap >> 20)]
-    TooLarge {
-        cap: usize,
-    },
+    TooLarge { cap: usize },
     /// The encrypted connection could not be made.
     #[error("{0}")]
     Tls(String),
@@ -65,16 +63,16 @@ pub enum HttpFailure {
 pub fn classify(error: &(dyn Error + 'static)) -> Option<HttpFailure> {
     let mut cause = Some(error);
     while let Some(current) = cause {
-        if let Some(failure) = failure_at(current) {
+        if let Some(failure) = classify_one(current) {
             return Some(failure);
         }
-        cause = next(current);
+        cause = next_cause(current);
     }
     None
 }
 
 /// The cause below an error. rmcp and `io::Error` keep some where `source()` does not show them.
-fn next<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+fn next_cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref() {
         Some(ClientInitializeError::TransportError { error, .. }) => return Some(error),
         Some(ClientInitializeError::LegacyFallbackFailed { fallback, .. }) => {
@@ -98,7 +96,7 @@ fn next<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static
 }
 
 /// What this error alone says, not looking at its causes.
-fn failure_at(error: &(dyn Error + 'static)) -> Option<HttpFailure> {
+fn classify_one(error: &(dyn Error + 'static)) -> Option<HttpFailure> {
     if let Some(error) = error.downcast_ref::<AuthRequiredError>() {
         let challenge = Some(error.www_authenticate_header.clone());
         return Some(HttpFailure::Auth { challenge });
@@ -121,25 +119,25 @@ fn failure_at(error: &(dyn Error + 'static)) -> Option<HttpFailure> {
         return Some(HttpFailure::Tls(error.to_string()));
     }
     if let Some(error) = error.downcast_ref::<HttpError>() {
-        return of_http(error);
+        return classify_http(error);
     }
     if let Some(error) = error.downcast_ref::<PeerError>() {
-        return of_peer(error);
+        return classify_peer(error);
     }
     json_rpc_error(error)
-        .and_then(reply::cap_broken)
+        .and_then(reply::exceeded_cap)
         .map(|cap| HttpFailure::TooLarge { cap })
 }
 
-fn of_http(error: &HttpError) -> Option<HttpFailure> {
+fn classify_http(error: &HttpError) -> Option<HttpFailure> {
     Some(match error {
-        HttpError::Request { origin, source } => of_request(origin, source),
+        HttpError::Request { origin, source } => classify_request(origin, source),
         HttpError::Status { status, .. } => HttpFailure::Status(*status),
         HttpError::TooLarge { cap } => HttpFailure::TooLarge { cap: *cap },
         HttpError::OAuth(error @ OAuthError::ScopeMissing { .. }) => HttpFailure::Forbidden {
             challenge: Some(error.to_string()),
         },
-        HttpError::OAuth(error) if error.needs_person() => HttpFailure::Auth {
+        HttpError::OAuth(error) if error.needs_login() => HttpFailure::Auth {
             challenge: Some(error.to_string()),
         },
         // Its cause is the challenge.
@@ -148,7 +146,7 @@ fn of_http(error: &HttpError) -> Option<HttpFailure> {
     })
 }
 
-fn of_peer(error: &PeerError) -> Option<HttpFailure> {
+fn classify_peer(error: &PeerError) -> Option<HttpFailure> {
     Some(match error {
         StreamableHttpError::SessionExpired
         | StreamableHttpError::SessionRecoveryTimeout
@@ -168,11 +166,11 @@ fn of_peer(error: &PeerError) -> Option<HttpFailure> {
     })
 }
 
-fn of_request(origin: &str, error: &reqwest::Error) -> HttpFailure {
+fn classify_request(origin: &str, error: &reqwest::Error) -> HttpFailure {
     if let Some(tls) = tls_cause(error) {
         return HttpFailure::Tls(format!("{origin}: {}", tls_advice(tls)));
     }
-    let cause = innermost(error);
+    let cause = root_cause(error);
     if error.is_connect() && error.is_timeout() {
         HttpFailure::Connect(format!(
             "{origin} did not answer in time: is the address right, and does it need a proxy?"
@@ -192,7 +190,7 @@ fn tls_cause(error: &reqwest::Error) -> Option<&rustls::Error> {
         if let Some(tls) = current.downcast_ref() {
             return Some(tls);
         }
-        cause = next(current);
+        cause = next_cause(current);
     }
     None
 }

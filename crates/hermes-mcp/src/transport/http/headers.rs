@@ -32,32 +32,26 @@ const RESERVED: &[&str] = &[
 pub enum HttpSettingsError {
     /// The address is not an http(s) URL with a host.
     #[error("`url` is not usable: {reason}")]
-    Url {
-        reason: String,
-    },
+    Url { reason: String },
     /// A header's name has characters that HTTP does not allow.
     #[error("`headers`: `{name}` is not a valid header name")]
-    HeaderName {
-        name: String,
-    },
+    HeaderName { name: String },
     /// A header's value has characters that HTTP does not allow.
     #[error(
         "`headers.{name}`: the value has characters a header cannot carry, such as a line break"
     )]
-    HeaderValue {
-        name: String,
-    },
+    HeaderValue { name: String },
 }
 
 /// Address and headers of one server.
-pub(super) struct Configured {
+pub(super) struct HttpTarget {
     url: Arc<str>,
     origin: Origin,
     headers: HashMap<HeaderName, HeaderValue>,
     foreign_redirect: Once,
 }
 
-impl Configured {
+impl HttpTarget {
     pub(super) fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
         let url = parse_url(&settings.url)?;
         let mut headers = HashMap::with_capacity(settings.headers.len());
@@ -125,7 +119,7 @@ impl Configured {
     }
 }
 
-impl fmt::Debug for Configured {
+impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Configured")
             .field("origin", &self.origin.ascii_serialization())
@@ -170,7 +164,7 @@ mod tests {
         }
     }
 
-    fn sent(configured: &Configured, protocol: &[(&'static str, &'static str)]) -> Vec<String> {
+    fn sent(configured: &HttpTarget, protocol: &[(&'static str, &'static str)]) -> Vec<String> {
         let protocol = protocol
             .iter()
             .map(|(name, value)| {
@@ -192,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_configured_protocol_version_wins_and_other_protocol_headers_do_not_give_way() {
-        let configured = Configured::new(&settings(&[
+        let configured = HttpTarget::new(&settings(&[
             ("MCP-Protocol-Version", "2025-03-26"),
             ("Mcp-Method", "made/up"),
             ("X-Key", "k"),
@@ -216,7 +210,7 @@ mod tests {
 
     #[test]
     fn headers_of_the_protocol_and_the_connection_are_left_out() {
-        let configured = Configured::new(&settings(&[
+        let configured = HttpTarget::new(&settings(&[
             ("Accept", "text/html"),
             ("Host", "other"),
             ("Mcp-Session-Id", "stolen"),
@@ -228,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_token_replaces_the_configured_authorization() {
-        let configured = Configured::new(&settings(&[("Authorization", "Basic abc")])).unwrap();
+        let configured = HttpTarget::new(&settings(&[("Authorization", "Basic abc")])).unwrap();
         let hop = Hop::configured(configured.url());
         let none = HashMap::new();
         assert_eq!(configured.headers_for(&hop, &none, None).len(), 1);
@@ -239,7 +233,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_header_and_never_its_value() {
-        let error = Configured::new(&settings(&[("X-Key", "se\ncret")])).unwrap_err();
+        let error = HttpTarget::new(&settings(&[("X-Key", "se\ncret")])).unwrap_err();
         assert_eq!(
             error,
             HttpSettingsError::HeaderValue {
@@ -247,7 +241,7 @@ mod tests {
             }
         );
         assert!(!error.to_string().contains("cret"));
-        let error = Configured::new(&settings(&[("X Key", "v")])).unwrap_err();
+        let error = HttpTarget::new(&settings(&[("X Key", "v")])).unwrap_err();
         assert_eq!(
             error.to_string(),
             "`headers`: `X Key` is not a valid header name"
@@ -262,7 +256,7 @@ mod tests {
                 ..HttpSettings::default()
             };
             assert!(matches!(
-                Configured::new(&settings),
+                HttpTarget::new(&settings),
                 Err(HttpSettingsError::Url { .. })
             ));
         }
@@ -270,7 +264,7 @@ mod tests {
 
     #[test]
     fn debug_output_shows_no_header_value() {
-        let configured = Configured::new(&settings(&[("X-Key", "hush")])).unwrap();
+        let configured = HttpTarget::new(&settings(&[("X-Key", "hush")])).unwrap();
         assert!(!format!("{configured:?}").contains("hush"));
     }
 }

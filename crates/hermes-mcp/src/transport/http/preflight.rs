@@ -12,7 +12,7 @@ use url::Url;
 use super::{ACCEPTED_TYPES, HttpPeer, content_type, is_mcp_type, redirect::without_query};
 
 /// The limit of each request.
-const LIMIT: Duration = Duration::from_secs(5);
+const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An address that cannot be an MCP endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum PreflightError {
 ///
 /// A request that fails decides nothing: the real connect meets the failure and reports it.
 pub async fn preflight(peer: &HttpPeer) -> Result<(), PreflightError> {
-    let Some(served) = ask_for_type(peer).await else {
+    let Some(served) = fetch_content_type(peer).await else {
         return Ok(());
     };
     if !served.status().is_success() || is_mcp_type(content_type(&served)) {
@@ -55,7 +55,7 @@ pub async fn preflight(peer: &HttpPeer) -> Result<(), PreflightError> {
     }
 }
 
-async fn ask_for_type(peer: &HttpPeer) -> Option<Response> {
+async fn fetch_content_type(peer: &HttpPeer) -> Option<Response> {
     let reply = send(peer, Method::HEAD, None).await?;
     match reply.status() {
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
@@ -82,9 +82,9 @@ fn speaks_mcp(reply: &Response) -> bool {
 
 async fn send(peer: &HttpPeer, method: Method, body: Option<String>) -> Option<Response> {
     let no_headers = HashMap::new();
-    let reply = peer.follow(peer.url(), method.clone(), |hop| {
+    let reply = peer.send_following_redirects(peer.url(), method.clone(), |hop| {
         let mut request = peer
-            .request(method.clone(), &hop, &no_headers, None)
+            .build_request(method.clone(), &hop, &no_headers, None)
             .header(header::ACCEPT, ACCEPTED_TYPES);
         if let Some(body) = body.clone() {
             request = request
@@ -93,5 +93,5 @@ async fn send(peer: &HttpPeer, method: Method, body: Option<String>) -> Option<R
         }
         async move { Ok(request.send().await?) }
     });
-    timeout(LIMIT, reply).await.ok()?.ok()
+    timeout(PREFLIGHT_TIMEOUT, reply).await.ok()?.ok()
 }

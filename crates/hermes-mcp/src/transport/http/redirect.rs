@@ -10,7 +10,7 @@ use reqwest::redirect::Policy;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use url::Url;
 
-use super::{HttpError, PeerError, headers::Configured};
+use super::{HttpError, PeerError, headers::HttpTarget};
 use crate::oauth::{Credentials, OAuthError};
 
 /// The longest chain of redirects followed for one request.
@@ -19,15 +19,15 @@ const MAX_REDIRECTS: usize = 10;
 /// A redirect that a server answered with.
 #[derive(Debug, thiserror::Error)]
 #[error("HTTP {status} redirects to {}", without_query(.target))]
-struct Redirect {
+struct RedirectReported {
     status: StatusCode,
     target: Url,
 }
 
 /// Makes a client report redirects instead of following them.
-pub(crate) fn policy() -> Policy {
+pub(crate) fn reporting_policy() -> Policy {
     Policy::custom(|attempt| {
-        let redirect = Redirect {
+        let redirect = RedirectReported {
             status: attempt.status(),
             target: attempt.url().clone(),
         };
@@ -80,21 +80,21 @@ impl Hop {
     }
 
     /// A token or MCP session id, if it may be sent to this hop.
-    pub(super) fn secret<T>(&self, secret: Option<T>) -> Option<T> {
+    pub(super) fn allow_secret<T>(&self, secret: Option<T>) -> Option<T> {
         secret.filter(|_| self.is_configured_origin())
     }
 }
 
 /// The hops of one request.
 pub(super) struct Route<'a> {
-    configured: &'a Configured,
+    configured: &'a HttpTarget,
     method: Method,
     hop: Hop,
     redirects: usize,
 }
 
 impl<'a> Route<'a> {
-    pub(super) fn new(configured: &'a Configured, url: Arc<str>, method: Method) -> Self {
+    pub(super) fn new(configured: &'a HttpTarget, url: Arc<str>, method: Method) -> Self {
         let origin = if configured.is_origin_of(&url) {
             HopOrigin::Configured
         } else {
@@ -115,14 +115,14 @@ impl<'a> Route<'a> {
     /// The next hop, with what may go along.
     pub(super) fn hop(&self, credentials: Option<&Credentials>) -> Result<Hop, OAuthError> {
         let mut hop = self.hop.clone();
-        if let (Some(credentials), Some(url)) = (hop.secret(credentials), self.url()) {
+        if let (Some(credentials), Some(url)) = (hop.allow_secret(credentials), self.url()) {
             hop.authorization = credentials.headers(&self.method, &url)?;
         }
         Ok(hop)
     }
 
     /// Whether the request has not left the configured origin.
-    pub(super) fn is_at_home(&self) -> bool {
+    pub(super) fn is_at_configured_origin(&self) -> bool {
         self.hop.is_configured_origin()
     }
 
@@ -132,7 +132,7 @@ impl<'a> Route<'a> {
     }
 
     /// Takes the redirect that a request failed with; any other failure is returned.
-    pub(super) fn redirect(
+    pub(super) fn follow_redirect(
         &mut self,
         error: StreamableHttpError<reqwest::Error>,
     ) -> Result<(), PeerError> {
@@ -141,15 +141,16 @@ impl<'a> Route<'a> {
         };
         let Some(redirect) = client_error
             .source()
-            .and_then(|source| source.downcast_ref::<Redirect>())
+            .and_then(|source| source.downcast_ref::<RedirectReported>())
         else {
             return Err(super::error::from_rmcp(error));
         };
-        self.take(redirect).map_err(StreamableHttpError::Client)
+        self.apply_redirect(redirect)
+            .map_err(StreamableHttpError::Client)
     }
 
-    fn take(&mut self, redirect: &Redirect) -> Result<(), HttpError> {
-        if !self.survives(redirect.status) {
+    fn apply_redirect(&mut self, redirect: &RedirectReported) -> Result<(), HttpError> {
+        if !self.keeps_body(redirect.status) {
             return Err(HttpError::RedirectLosesMessage {
                 status: redirect.status.as_u16(),
                 target: without_query(&redirect.target),
@@ -173,7 +174,7 @@ impl<'a> Route<'a> {
     }
 
     /// 301 to 303 may turn any method into GET, so only requests without a body outlive them.
-    fn survives(&self, status: StatusCode) -> bool {
+    fn keeps_body(&self, status: StatusCode) -> bool {
         matches!(self.method, Method::GET | Method::HEAD)
             || matches!(
                 status,

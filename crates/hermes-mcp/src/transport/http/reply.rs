@@ -18,14 +18,14 @@ use serde_json::json;
 use sse_stream::Sse;
 
 use super::{HttpError, MAX_MESSAGE_BYTES, PeerError, content_type, error, has_type, size};
-use crate::transport::decode::{self, Asked};
+use crate::transport::decode::{self, ExpectedReply};
 
 /// Under this key of a JSON-RPC error's data stands the limit that a reply broke.
 const TOO_LARGE_KEY: &str = "hermes/messageTooLarge";
 
 /// The MCP session that a request named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Session {
+pub(super) enum SessionTrust {
     /// Requests were answered in it.
     Proven,
     /// Nothing was answered in it yet.
@@ -34,10 +34,10 @@ pub(super) enum Session {
 }
 
 /// Turns the reply to a posted message into what rmcp's transport expects.
-pub(super) async fn to_post(
+pub(super) async fn read_post_reply(
     response: reqwest::Response,
     message: &ClientJsonRpcMessage,
-    session: Session,
+    session: SessionTrust,
     event_cap: usize,
 ) -> Result<PostReply, PeerError> {
     let status = response.status();
@@ -45,38 +45,43 @@ pub(super) async fn to_post(
         return Ok(PostReply::Accepted);
     }
     if !status.is_success() {
-        return refusal(response, message, session).await;
+        return read_refusal(response, message, session).await;
     }
 
     let request_id = request_id(message);
     let asked = match message {
-        ClientJsonRpcMessage::Request(request) => Asked::by(&request.request),
-        _ => Asked::Other,
+        ClientJsonRpcMessage::Request(request) => ExpectedReply::for_request(&request.request),
+        _ => ExpectedReply::Other,
     };
     let session_id = header_text(&response, HEADER_SESSION_ID);
     let content_type = content_type(&response);
     if has_type(content_type, EVENT_STREAM_MIME_TYPE) {
-        let events = size::events(response, event_cap).map(move |event| kept_whole(event, asked));
+        let events =
+            size::read_events(response, event_cap).map(move |event| keep_whole(event, asked));
         return Ok(PostReply::Sse(
-            failing_the_request(events, request_id.cloned()),
+            fail_oversized(events, request_id.cloned()),
             session_id,
         ));
     }
     if has_type(content_type, JSON_MIME_TYPE) {
-        let body = size::body(response, MAX_MESSAGE_BYTES)
+        let body = size::read_body(response, MAX_MESSAGE_BYTES)
             .await
             .map_err(StreamableHttpError::Client)?;
-        return match decode::answer(&body, asked) {
+        return match decode::parse_response(&body, asked) {
             Ok(reply) => Ok(PostReply::Json(reply, session_id)),
             // Only a request needs a reply; some servers send `{}` or `null` for the rest.
             Err(_) if request_id.is_none() => Ok(PostReply::Accepted),
-            Err(error) if decode::answered_id(&body).is_some() => {
-                let unreadable = decode::unreadable(&body, &error);
+            Err(error) if decode::response_id(&body).is_some() => {
+                let unreadable = decode::unreadable_error(&body, &error);
                 let reply = ServerJsonRpcMessage::error(unreadable, request_id.cloned());
                 Ok(PostReply::Json(reply, session_id))
             }
             Err(error) => Err(StreamableHttpError::UnexpectedServerResponse(
-                format!("not a JSON-RPC message: {error}: {}", size::excerpt_of(&body)).into(),
+                format!(
+                    "not a JSON-RPC message: {error}: {}",
+                    size::excerpt_of(&body)
+                )
+                .into(),
             )),
         };
     }
@@ -86,19 +91,20 @@ pub(super) async fn to_post(
     Err(unexpected_type(content_type))
 }
 
-/// An event in the form in which rmcp reads it as [`decode::answer`] does.
-fn kept_whole(event: Result<Sse, SseError>, asked: Asked) -> Result<Sse, SseError> {
+/// An event in the form in which rmcp reads it as [`decode::parse_response`] does.
+fn keep_whole(event: Result<Sse, SseError>, asked: ExpectedReply) -> Result<Sse, SseError> {
     let mut event = event?;
     let Some(data) = &event.data else {
         return Ok(event);
     };
     if asked.is_offer()
-        && let Ok(JsonRpcMessage::Response(response)) = decode::answer(data.as_bytes(), asked)
+        && let Ok(JsonRpcMessage::Response(response)) =
+            decode::parse_response(data.as_bytes(), asked)
         && matches!(response.result, ServerResult::CustomResult(_))
         && let Ok(whole) = serde_json::to_string(&response)
     {
         event.data = Some(whole);
-    } else if let Some(reply) = decode::too_deep(data.as_bytes())
+    } else if let Some(reply) = decode::too_deep_error(data.as_bytes())
         && let Ok(reply) = serde_json::to_string(&reply)
     {
         event.data = Some(reply);
@@ -107,29 +113,29 @@ fn kept_whole(event: Result<Sse, SseError>, asked: Asked) -> Result<Sse, SseErro
 }
 
 /// A status that is not a success. It may still carry a JSON-RPC error, which says more than the status.
-async fn refusal(
+async fn read_refusal(
     response: reqwest::Response,
     message: &ClientJsonRpcMessage,
-    session: Session,
+    session: SessionTrust,
 ) -> Result<PostReply, PeerError> {
     let status = response.status();
     if is_auth(status) {
         return expect_success(response).await.map(|_| PostReply::Accepted);
     }
-    if status == StatusCode::NOT_FOUND && session != Session::None {
+    if status == StatusCode::NOT_FOUND && session != SessionTrust::None {
         return Err(StreamableHttpError::SessionExpired);
     }
-    let may_be_session = status == StatusCode::BAD_REQUEST && session != Session::None;
+    let may_be_session = status == StatusCode::BAD_REQUEST && session != SessionTrust::None;
 
     let retry_after = header_text(&response, header::RETRY_AFTER.as_str());
     let session_id = header_text(&response, HEADER_SESSION_ID);
     let is_json = has_type(content_type(&response), JSON_MIME_TYPE);
     let excerpt = if is_json && status != StatusCode::TOO_MANY_REQUESTS {
-        let body = size::body(response, MAX_MESSAGE_BYTES)
+        let body = size::read_body(response, MAX_MESSAGE_BYTES)
             .await
             .map_err(StreamableHttpError::Client)?;
         if let Ok(ServerJsonRpcMessage::Error(mut reply)) = serde_json::from_slice(&body) {
-            if may_be_session && speaks_of_session(&reply.error.message) {
+            if may_be_session && mentions_session(&reply.error.message) {
                 return Err(StreamableHttpError::SessionExpired);
             }
             // A server that refuses before reading the message cannot repeat its id, yet this is the answer to it.
@@ -140,11 +146,11 @@ async fn refusal(
         }
         size::excerpt_of(&body)
     } else {
-        size::excerpt(response).await
+        size::read_excerpt(response).await
     };
     // No reply of the protocol: the server may not even have read the message. In a session where nothing was answered
     // yet, it is more likely the message itself that is refused.
-    if may_be_session && (session == Session::Proven || speaks_of_session(&excerpt)) {
+    if may_be_session && (session == SessionTrust::Proven || mentions_session(&excerpt)) {
         return Err(StreamableHttpError::SessionExpired);
     }
 
@@ -169,7 +175,7 @@ async fn refusal(
 }
 
 /// Whether a refusal is about the MCP session. There is no code for that, and servers word it in their own way.
-fn speaks_of_session(text: &str) -> bool {
+fn mentions_session(text: &str) -> bool {
     text.to_lowercase().contains("session")
 }
 
@@ -183,7 +189,7 @@ pub(crate) async fn expect_success(
     }
     let headers = response.headers().clone();
     let retry_after = header_text(&response, header::RETRY_AFTER.as_str());
-    let excerpt = size::excerpt(response).await;
+    let excerpt = size::read_excerpt(response).await;
     if is_auth(status) {
         return Err(error::auth_error(status, &headers, excerpt));
     }
@@ -203,12 +209,12 @@ pub(crate) fn expect_events(
     if !has_type(content_type, EVENT_STREAM_MIME_TYPE) {
         return Err(unexpected_type(content_type));
     }
-    Ok(size::events(response, cap))
+    Ok(size::read_events(response, cap))
 }
 
 /// Reads a short body that nobody needs.
 pub(crate) async fn discard_body(response: reqwest::Response) {
-    size::excerpt(response).await;
+    size::read_excerpt(response).await;
 }
 
 fn is_auth(status: StatusCode) -> bool {
@@ -221,7 +227,7 @@ fn unexpected_type(content_type: &str) -> PeerError {
 }
 
 /// Answers the request with an error when an event is too large. rmcp would only report that the stream ended.
-fn failing_the_request(
+fn fail_oversized(
     events: impl Stream<Item = Result<Sse, SseError>> + Send + 'static,
     request_id: Option<RequestId>,
 ) -> stream::BoxStream<'static, Result<Sse, SseError>> {
@@ -263,7 +269,7 @@ pub(crate) fn too_large_error(cap: usize) -> ErrorData {
 }
 
 /// The limit in an error made by [`too_large_error`].
-pub(super) fn cap_broken(error: &ErrorData) -> Option<usize> {
+pub(super) fn exceeded_cap(error: &ErrorData) -> Option<usize> {
     let cap = error.data.as_ref()?.get(TOO_LARGE_KEY)?.as_u64()?;
     usize::try_from(cap).ok()
 }

@@ -11,11 +11,14 @@ use super::HttpError;
 
 /// How much of a refusal's body is read to show why, how long that may take, and how much of it is shown.
 const EXCERPT_BYTES: usize = 4 * 1024;
-const EXCERPT_TIME: Duration = Duration::from_secs(1);
+const EXCERPT_TIMEOUT: Duration = Duration::from_secs(1);
 const EXCERPT_CHARACTERS: usize = 300;
 
 /// Reads a whole body, unless it is larger than `cap`.
-pub(super) async fn body(mut response: reqwest::Response, cap: usize) -> Result<Bytes, HttpError> {
+pub(super) async fn read_body(
+    mut response: reqwest::Response,
+    cap: usize,
+) -> Result<Bytes, HttpError> {
     let announced = usize::try_from(response.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
     if announced > cap {
         return Err(HttpError::TooLarge { cap });
@@ -31,7 +34,7 @@ pub(super) async fn body(mut response: reqwest::Response, cap: usize) -> Result<
 }
 
 /// The beginning of a refusal's body on one line; empty if it does not come at once.
-pub(super) async fn excerpt(mut response: reqwest::Response) -> String {
+pub(super) async fn read_excerpt(mut response: reqwest::Response) -> String {
     let mut start = Vec::new();
     let read = async {
         while start.len() < EXCERPT_BYTES
@@ -41,7 +44,7 @@ pub(super) async fn excerpt(mut response: reqwest::Response) -> String {
         }
     };
     // What was read before the time ran out is shown all the same.
-    let _ = tokio::time::timeout(EXCERPT_TIME, read).await;
+    let _ = tokio::time::timeout(EXCERPT_TIMEOUT, read).await;
     excerpt_of(&start)
 }
 
@@ -56,7 +59,7 @@ pub(super) fn excerpt_of(body: &[u8]) -> String {
 }
 
 /// The events of a reply. An event larger than `cap` is an error, after which nothing useful follows.
-pub(crate) fn events(
+pub(crate) fn read_events(
     response: reqwest::Response,
     cap: usize,
 ) -> impl Stream<Item = Result<Sse, SseError>> + Send + 'static {

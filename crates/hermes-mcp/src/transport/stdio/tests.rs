@@ -129,7 +129,7 @@ async fn a_request_of_the_server_is_not_taken_for_an_answer() {
         transport.receive().await,
         Some(JsonRpcMessage::Request(_))
     ));
-    assert!(transport.asked.contains_key(&RequestId::Number(5)));
+    assert!(transport.in_flight.contains_key(&RequestId::Number(5)));
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn only_requests_are_remembered() {
         .unwrap();
     let answer = JsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(1));
     transport.send(answer).await.unwrap();
-    assert!(transport.asked.is_empty());
+    assert!(transport.in_flight.is_empty());
 }
 
 #[tokio::test]
@@ -162,5 +162,5 @@ async fn answers_to_nothing_are_skipped() {
         panic!("no response")
     };
     assert_eq!(response.id, RequestId::String("5".into()));
-    assert!(transport.asked.is_empty());
+    assert!(transport.in_flight.is_empty());
 }

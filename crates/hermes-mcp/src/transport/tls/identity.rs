@@ -23,7 +23,7 @@ pub(super) fn load(settings: &ClientCertificate) -> Result<Identity, TlsError> {
         }
         None => &settings.certificate,
     };
-    let pem = decrypted(pem, key_path, settings.passphrase.as_deref())?;
+    let pem = decrypt_key(pem, key_path, settings.passphrase.as_deref())?;
     Identity::from_pem(pem.as_bytes()).map_err(|_| TlsError::ClientCertificate {
         path: key_path.into(),
         reason: "no PEM certificate with its private key",
@@ -38,7 +38,7 @@ fn text(key: &'static str, path: &str) -> Result<String, TlsError> {
 }
 
 /// Puts the readable key in the place of an encrypted one.
-fn decrypted(pem: String, path: &str, passphrase: Option<&str>) -> Result<String, TlsError> {
+fn decrypt_key(pem: String, path: &str, passphrase: Option<&str>) -> Result<String, TlsError> {
     let encrypted = |reason| TlsError::EncryptedKey {
         path: path.into(),
         reason,

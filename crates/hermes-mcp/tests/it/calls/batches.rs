@@ -6,7 +6,7 @@ use hermes_mcp::{CallOptions, host::BatchCall};
 use hermes_testkit::{Behaviour, TemporaryHome, recorded};
 use serde_json::{Value, json};
 
-use crate::setup::{Peer, Setup, Wire, eventually, object, stdio, with};
+use crate::setup::{RecordedServer, Setup, TransportKind, eventually, object, stdio, with};
 
 fn parallel(entry: Value) -> Value {
     with(entry, json!({ "supports_parallel_tool_calls": true }))
@@ -47,9 +47,9 @@ fn slept() -> Vec<Value> {
 
 #[tokio::test]
 async fn calls_overlap_where_the_server_allows_it_and_keep_their_order() {
-    for wire in [Wire::Stdio, Wire::Http] {
+    for wire in [TransportKind::Stdio, TransportKind::Http] {
         let home = TemporaryHome::new();
-        let peer = Peer::new(wire, Behaviour::new(), home.path());
+        let peer = RecordedServer::new(wire, Behaviour::new(), home.path());
         let setup = Setup::in_home(home, json!({ "s": parallel(peer.entry) })).await;
         let (told, took) = run(&setup, sleeps("s")).await;
         assert_eq!(told, slept());
@@ -98,7 +98,7 @@ async fn calls_of_other_conversations_queue_behind_a_server_without_the_flag() {
 #[tokio::test]
 async fn unparsable_arguments_are_a_barrier_and_an_error_of_their_own() {
     let home = TemporaryHome::new();
-    let peer = Peer::new(Wire::Stdio, Behaviour::new(), home.path());
+    let peer = RecordedServer::new(TransportKind::Stdio, Behaviour::new(), home.path());
     let setup = Setup::in_home(home, json!({ "s": parallel(peer.entry.clone()) })).await;
     let unparsable = BatchCall {
         name: "mcp_s_echo".into(),
@@ -126,7 +126,7 @@ async fn unparsable_arguments_are_a_barrier_and_an_error_of_their_own() {
 #[tokio::test]
 async fn a_barrier_is_waited_for() {
     let home = TemporaryHome::new();
-    let peer = Peer::new(Wire::Stdio, Behaviour::new(), home.path());
+    let peer = RecordedServer::new(TransportKind::Stdio, Behaviour::new(), home.path());
     let setup = Setup::in_home(
         home,
         json!({ "s": parallel(peer.entry.clone()), "single": stdio(&Behaviour::new()) }),

@@ -7,16 +7,18 @@ use hermes_testkit::{Behaviour, Era, TemporaryHome};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::setup::{EVERY_WAY, Peer, Setup, Wire, eventually, object, with, with_neighbour};
+use crate::setup::{
+    ALL_TRANSPORTS, RecordedServer, Setup, TransportKind, eventually, object, with, with_neighbour,
+};
 
 /// What the contract allows. A busy machine may take longer now and then, so the best of several counts.
 const PROMPT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
 async fn an_interrupt_returns_at_once_and_tells_the_server() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let home = TemporaryHome::new();
-        let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
+        let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
         let mut fastest = Duration::MAX;
         for round in 1..=3 {
@@ -33,7 +35,7 @@ async fn an_interrupt_returns_at_once_and_tells_the_server() {
             fastest = fastest.min(returned.saturating_duration_since(interrupted));
         }
         assert!(fastest < PROMPT, "{wire:?}, {era:?}: {fastest:?}");
-        if (wire, era) == (Wire::Http, Era::Stateless) {
+        if (wire, era) == (TransportKind::Http, Era::Stateless) {
             let left = || {
                 let requests = peer.server.as_ref().unwrap().requests();
                 let calls = requests
@@ -54,9 +56,9 @@ async fn an_interrupt_returns_at_once_and_tells_the_server() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_is_cancelled_too() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let home = TemporaryHome::new();
-        let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
+        let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
         let mut tasks = JoinSet::new();
         let host = setup.host.clone();
@@ -86,7 +88,7 @@ async fn a_call_that_is_dropped_is_cancelled_too() {
 #[tokio::test]
 async fn a_queued_call_can_be_interrupted_and_is_never_sent() {
     let home = TemporaryHome::new();
-    let peer = Peer::new(Wire::Stdio, Behaviour::new(), home.path());
+    let peer = RecordedServer::new(TransportKind::Stdio, Behaviour::new(), home.path());
     let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
     let queued = CallOptions::default();
     let first = setup.call("mcp_s_sleep", json!({ "ms": 1500 }));
@@ -108,7 +110,7 @@ async fn a_queued_call_can_be_interrupted_and_is_never_sent() {
 async fn a_call_that_waits_for_its_server_can_be_interrupted() {
     let home = TemporaryHome::new();
     let behaviour = Behaviour::new();
-    let peer = Peer::new(Wire::Stdio, behaviour, home.path());
+    let peer = RecordedServer::new(TransportKind::Stdio, behaviour, home.path());
     let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
     // After a crash the next attempt is a second away.
     setup.call("mcp_s_crash", json!({})).await;
@@ -126,7 +128,7 @@ async fn a_call_that_waits_for_its_server_can_be_interrupted() {
 async fn a_server_that_keeps_us_waiting_for_its_own_state_can_be_interrupted() {
     let home = TemporaryHome::new();
     let behaviour = Behaviour::new().era(Era::Stateless);
-    let peer = Peer::new(Wire::Stdio, behaviour, home.path());
+    let peer = RecordedServer::new(TransportKind::Stdio, behaviour, home.path());
     let setup = Setup::in_home(home, with_neighbour(json!({ "s": peer.entry }))).await;
     // Nothing is asked: the client is to come back with the state, again and again, ever more slowly.
     let result = json!({ "resultType": "input_required", "requestState": "wait" });
@@ -148,7 +150,7 @@ async fn a_server_that_keeps_us_waiting_for_its_own_state_can_be_interrupted() {
 #[tokio::test]
 async fn an_interrupt_stops_only_its_own_call() {
     let home = TemporaryHome::new();
-    let peer = Peer::new(Wire::Stdio, Behaviour::new(), home.path());
+    let peer = RecordedServer::new(TransportKind::Stdio, Behaviour::new(), home.path());
     let entry = with(
         peer.entry.clone(),
         json!({ "supports_parallel_tool_calls": true }),

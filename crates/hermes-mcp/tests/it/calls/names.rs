@@ -1,10 +1,10 @@
 //! The names that the documentation states, and the schemas behind them.
 
-use hermes_mcp::registry::Origin;
+use hermes_mcp::registry::ToolOrigin;
 use hermes_testkit::{Behaviour, Tool};
 use serde_json::json;
 
-use crate::setup::{EVERY_WAY, Peer, Setup, stdio};
+use crate::setup::{ALL_TRANSPORTS, RecordedServer, Setup, stdio};
 
 fn offering(tools: &[&str]) -> serde_json::Value {
     let tools = tools.iter().map(|name| Tool::named(name).acting_as("echo"));
@@ -56,14 +56,14 @@ async fn the_schema_is_kept_as_received_and_the_model_gets_a_plain_copy() {
         "oneOf": [{ "required": ["path"] }],
         "unevaluatedProperties": false,
     });
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let tool = Tool::named("t").with("inputSchema", schema.clone());
         let home = hermes_testkit::TemporaryHome::new();
-        let peer = Peer::new(wire, Behaviour::new().era(era).tools([tool]), home.path());
+        let peer = RecordedServer::new(wire, Behaviour::new().era(era).tools([tool]), home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
         let registry = setup.host.registry();
         let tool = registry.find("mcp_s_t").unwrap();
-        let Origin::Native(native) = &tool.origin else {
+        let ToolOrigin::Native(native) = &tool.origin else {
             panic!("a tool of the server's own")
         };
         assert_eq!(native.input_schema(), &schema, "{wire:?}, {era:?}");

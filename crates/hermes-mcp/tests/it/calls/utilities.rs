@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     http::server::{self, Server},
-    setup::{EVERY_WAY, Peer, Setup, stdio, with_neighbour},
+    setup::{ALL_TRANSPORTS, RecordedServer, Setup, stdio, with_neighbour},
 };
 
 async fn start() -> Setup {
@@ -19,12 +19,12 @@ async fn start() -> Setup {
 
 #[tokio::test]
 async fn resources_and_templates_are_listed_on_every_wire_page_by_page() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let behaviour = Behaviour::new()
             .era(era)
             .lists(|lists| lists.page_size = Some(1));
         let home = TemporaryHome::new();
-        let peer = Peer::new(wire, behaviour, home.path());
+        let peer = RecordedServer::new(wire, behaviour, home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
         let told = setup.call("mcp_s_list_resources", json!({})).await;
         let expected = json!({
@@ -49,9 +49,9 @@ async fn resources_and_templates_are_listed_on_every_wire_page_by_page() {
 
 #[tokio::test]
 async fn resources_are_read_by_their_uri_or_through_a_template() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let home = TemporaryHome::new();
-        let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
+        let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
         let read = |uri: &str| setup.call("mcp_s_read_resource", json!({ "uri": uri }));
         assert_eq!(
@@ -81,9 +81,9 @@ async fn resources_are_read_by_their_uri_or_through_a_template() {
 
 #[tokio::test]
 async fn prompts_are_listed_and_filled_in_on_every_wire() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let home = TemporaryHome::new();
-        let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
+        let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
         let told = setup.call("mcp_s_list_prompts", json!({})).await;
         let expected = json!({ "prompts": [

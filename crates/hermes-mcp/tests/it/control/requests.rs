@@ -8,8 +8,8 @@ use std::{
 use futures::future::FutureExt;
 use hermes_config::{Home, ServerName};
 use hermes_mcp::{
-    RequestReport, ServerRequest,
-    control::{Caller, RequestQuestion, request},
+    HostRequest, RequestOutcome,
+    control::{ForwardedRequest, RequestCallbacks, request},
     protocol::{ElicitResult, ElicitationAction},
     session::Progress,
 };
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 
 use super::serve;
 use crate::{
-    host::{SOON, TestHost, stdio, with},
-    inquiries::desk::Desk,
-    setup::{EVERY_WAY, Peer, object},
+    server_request::scripted_handler::ScriptedHandler,
+    setup::{ALL_TRANSPORTS, RecordedServer, object},
+    test_host::{TIMEOUT, TestHost, stdio, with},
 };
 
-fn call(tool: &str, arguments: Value) -> RequestQuestion {
-    let request = ServerRequest::CallTool {
+fn call(tool: &str, arguments: Value) -> ForwardedRequest {
+    let request = HostRequest::CallTool {
         tool: tool.into(),
         arguments: object(arguments),
         is_raw: false,
@@ -32,8 +32,8 @@ fn call(tool: &str, arguments: Value) -> RequestQuestion {
     ask(request)
 }
 
-fn ask(request: ServerRequest) -> RequestQuestion {
-    RequestQuestion {
+fn ask(request: HostRequest) -> ForwardedRequest {
+    ForwardedRequest {
         server: ServerName::new("server"),
         request,
         timeout: None,
@@ -42,17 +42,17 @@ fn ask(request: ServerRequest) -> RequestQuestion {
 }
 
 /// Somebody who hears of progress and cannot be asked.
-fn listener() -> (Caller, Arc<Mutex<Vec<Progress>>>) {
+fn listener() -> (RequestCallbacks, Arc<Mutex<Vec<Progress>>>) {
     let heard: Arc<Mutex<Vec<Progress>>> = Arc::default();
     let listens = heard.clone();
-    let caller = Caller {
+    let caller = RequestCallbacks {
         on_progress: Arc::new(move |progress| listens.lock().unwrap().push(progress.clone())),
-        person: None,
+        on_elicit: None,
     };
     (caller, heard)
 }
 
-async fn report(host: &TestHost, question: RequestQuestion) -> RequestReport {
+async fn report(host: &TestHost, question: ForwardedRequest) -> RequestOutcome {
     let home = Home::at(host.home.path());
     let report = request(&home, question, &listener().0).await;
     report.expect("a process has the server").unwrap()
@@ -68,8 +68,7 @@ async fn a_call_is_made_by_the_process_that_has_the_server() {
         let report = report(&host, call(tool, json!({"a": "2", "b": 40}))).await;
         assert_eq!(report.text(), r#"{"sum":42}"#, "{tool}: {report:?}");
     }
-    let RequestReport::Answered { members, .. } =
-        report(&host, ask(ServerRequest::ListTools)).await
+    let RequestOutcome::Answered { members, .. } = report(&host, ask(HostRequest::ListTools)).await
     else {
         panic!("no tools");
     };
@@ -83,29 +82,29 @@ async fn resources_and_prompts_are_had_the_same_way() {
     let host = TestHost::start(&[("server", stdio(&Behaviour::new()))]).await;
     host.ready("server").await;
     let _serving = serve(&host.host);
-    let RequestReport::Answered { members, .. } =
-        report(&host, ask(ServerRequest::ListResources)).await
+    let RequestOutcome::Answered { members, .. } =
+        report(&host, ask(HostRequest::ListResources)).await
     else {
         panic!("no resources");
     };
     let uri = members["resources"][0]["uri"].as_str().unwrap().to_owned();
-    let read = report(&host, ask(ServerRequest::ReadResource { uri })).await;
-    let RequestReport::Answered { members, .. } = read else {
+    let read = report(&host, ask(HostRequest::ReadResource { uri })).await;
+    let RequestOutcome::Answered { members, .. } = read else {
         panic!("{read:?}");
     };
     assert!(members["contents"][0]["text"].is_string(), "{members}");
-    let prompt = |arguments: Value| ServerRequest::GetPrompt {
+    let prompt = |arguments: Value| HostRequest::GetPrompt {
         prompt: "greet".into(),
         arguments: object(arguments),
     };
     let got = report(&host, ask(prompt(json!({"name": "Ada"})))).await;
-    let RequestReport::Answered { members, .. } = got else {
+    let RequestOutcome::Answered { members, .. } = got else {
         panic!("{got:?}");
     };
     assert!(members["messages"][0].is_object(), "{members}");
     let wrong = report(&host, ask(prompt(json!({"nme": "Ada"})))).await;
     assert!(
-        matches!(wrong, RequestReport::WrongArguments { .. }),
+        matches!(wrong, RequestOutcome::WrongArguments { .. }),
         "{wrong:?}"
     );
 }
@@ -121,12 +120,16 @@ async fn wrong_arguments_and_unknown_tools_do_not_reach_the_server() {
             "required": ["a", "b"],
         }),
     );
-    let peer = Peer::new(EVERY_WAY[0].0, Behaviour::new().tools([add]), home.path());
+    let peer = RecordedServer::new(
+        ALL_TRANSPORTS[0].0,
+        Behaviour::new().tools([add]),
+        home.path(),
+    );
     let host = TestHost::start(&[("server", peer.entry.clone())]).await;
     host.ready("server").await;
     let _serving = serve(&host.host);
     let wrong = report(&host, call("add", json!({"a": 1}))).await;
-    let RequestReport::WrongArguments {
+    let RequestOutcome::WrongArguments {
         problem,
         definition,
     } = wrong
@@ -137,7 +140,7 @@ async fn wrong_arguments_and_unknown_tools_do_not_reach_the_server() {
     assert_eq!(definition["name"], "add");
     assert!(definition["inputSchema"]["properties"]["a"].is_object());
     let unknown = report(&host, call("ad", json!({}))).await;
-    let RequestReport::UnknownName { offers, .. } = unknown else {
+    let RequestOutcome::UnknownName { offers, .. } = unknown else {
         panic!("{unknown:?}");
     };
     assert!(offers.contains(&"add".to_owned()));
@@ -146,9 +149,9 @@ async fn wrong_arguments_and_unknown_tools_do_not_reach_the_server() {
 
 #[tokio::test]
 async fn who_hangs_up_takes_the_call_back() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let home = tempfile::tempdir().unwrap();
-        let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
+        let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
         let host = TestHost::start(&[("server", peer.entry.clone())]).await;
         host.ready("server").await;
         let _serving = serve(&host.host);
@@ -167,12 +170,12 @@ async fn who_hangs_up_takes_the_call_back() {
         }
         let taken_back = || host.status("server").calls.cancelled == 1;
         assert!(
-            hermes_testkit::eventually(SOON, taken_back).await,
+            hermes_testkit::eventually(TIMEOUT, taken_back).await,
             "{wire:?} {era:?}"
         );
         if era == Era::Legacy {
             let told = || !peer.cancelled().is_empty();
-            assert!(hermes_testkit::eventually(SOON, told).await, "{wire:?}");
+            assert!(hermes_testkit::eventually(TIMEOUT, told).await, "{wire:?}");
         }
     }
 }
@@ -181,7 +184,7 @@ async fn who_hangs_up_takes_the_call_back() {
 async fn progress_and_questions_come_to_whoever_waits() {
     for era in [Era::Legacy, Era::Stateless] {
         let entry = stdio(&Behaviour::new().era(era));
-        let host = TestHost::start_asking(Desk::new(), &[("server", entry)]).await;
+        let host = TestHost::start_with_handler(ScriptedHandler::new(), &[("server", entry)]).await;
         host.ready("server").await;
         let _serving = serve(&host.host);
         let home = Home::at(host.home.path());
@@ -191,7 +194,7 @@ async fn progress_and_questions_come_to_whoever_waits() {
         assert_eq!(report.text(), "3 steps");
         assert!(!heard.lock().unwrap().is_empty());
 
-        caller.person = Some(Arc::new(|_| {
+        caller.on_elicit = Some(Arc::new(|_| {
             let mut answer = ElicitResult::new(ElicitationAction::Accept);
             answer.content = Some(json!({"name": "Ada"}));
             std::future::ready(answer).boxed()
@@ -220,5 +223,5 @@ async fn a_process_without_the_server_leaves_it_to_others() {
             .await
             .is_none()
     );
-    assert!(began.elapsed() < SOON);
+    assert!(began.elapsed() < TIMEOUT);
 }

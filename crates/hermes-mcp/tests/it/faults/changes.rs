@@ -6,13 +6,15 @@ use hermes_mcp::CallOptions;
 use hermes_testkit::{Behaviour, TemporaryHome};
 use serde_json::json;
 
-use crate::setup::{EVERY_WAY, Peer, Setup, eventually, object, with, with_neighbour};
+use crate::setup::{
+    ALL_TRANSPORTS, RecordedServer, Setup, eventually, object, with, with_neighbour,
+};
 
 #[tokio::test]
 async fn a_tool_that_vanishes_during_its_call_still_answers_it() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let home = TemporaryHome::new();
-        let peer = Peer::new(wire, Behaviour::new().era(era), home.path());
+        let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
         let entry = with(
             peer.entry.clone(),
             json!({ "supports_parallel_tool_calls": true }),

@@ -4,11 +4,13 @@ use hermes_testkit::{Behaviour, Era, HttpServer, OddTool, TemporaryHome, Tool, r
 use serde_json::{Value, json};
 
 use super::log::Log;
-use crate::setup::{EVERY_WAY, Peer, Setup, Wire, http, stdio, with_neighbour};
+use crate::setup::{
+    ALL_TRANSPORTS, RecordedServer, Setup, TransportKind, http, stdio, with_neighbour,
+};
 
-async fn listed(wire: Wire, behaviour: Behaviour) -> (Setup, Peer) {
+async fn listed(wire: TransportKind, behaviour: Behaviour) -> (Setup, RecordedServer) {
     let home = TemporaryHome::new();
-    let peer = Peer::new(wire, behaviour, home.path());
+    let peer = RecordedServer::new(wire, behaviour, home.path());
     let setup = Setup::in_home(home, with_neighbour(json!({ "s": peer.entry }))).await;
     setup.assert_ready("s");
     (setup, peer)
@@ -23,7 +25,7 @@ fn parameters(setup: &Setup, name: &str) -> Value {
 
 #[tokio::test]
 async fn pages_without_end_are_cut_with_a_warning() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let behaviour = Behaviour::new()
             .era(era)
             .without_resources()
@@ -41,7 +43,10 @@ async fn pages_without_end_are_cut_with_a_warning() {
 
 #[tokio::test]
 async fn more_tools_than_anybody_needs_are_cut_with_a_warning_that_names_the_bound() {
-    for (wire, era) in [(Wire::Stdio, Era::Legacy), (Wire::Http, Era::Stateless)] {
+    for (wire, era) in [
+        (TransportKind::Stdio, Era::Legacy),
+        (TransportKind::Http, Era::Stateless),
+    ] {
         let mut behaviour = Behaviour::new()
             .era(era)
             .tools([])
@@ -62,7 +67,7 @@ async fn more_tools_than_anybody_needs_are_cut_with_a_warning_that_names_the_bou
 
 #[tokio::test]
 async fn a_cursor_that_repeats_itself_ends_the_list() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let behaviour = Behaviour::new()
             .era(era)
             .tools([Tool::named("one"), Tool::named("two")])
@@ -75,7 +80,7 @@ async fn a_cursor_that_repeats_itself_ends_the_list() {
             .registry()
             .tools()
             .filter(|tool| tool.server.as_str() == "s")
-            .map(|tool| tool.original().to_owned())
+            .map(|tool| tool.original_name().to_owned())
             .collect();
         assert_eq!(
             names,
@@ -96,7 +101,7 @@ async fn a_cursor_that_repeats_itself_ends_the_list() {
 
 #[tokio::test]
 async fn a_schema_that_is_none_costs_neither_its_tool_nor_the_others() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let behaviour = Behaviour::new()
             .era(era)
             .lists(|lists| lists.odd_tools = vec![OddTool::NoSchema]);
@@ -146,7 +151,7 @@ async fn schemas_of_every_wrong_shape_leave_a_usable_list() {
         .collect();
     for era in [Era::Legacy, Era::Stateless] {
         let behaviour = Behaviour::new().era(era).tools(tools.clone());
-        let (setup, _peer) = listed(Wire::Stdio, behaviour).await;
+        let (setup, _peer) = listed(TransportKind::Stdio, behaviour).await;
         let registry = setup.host.registry();
         for tool in registry.tools().filter(|tool| tool.server.as_str() == "s") {
             let parameters = tool.parameters();
@@ -180,7 +185,7 @@ async fn remote_references_are_never_fetched() {
             json!({ "type": "object", "$ref": reference }),
         )
         .acting_as("content");
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let behaviour = Behaviour::new().era(era).tools([tool.clone()]);
         let (setup, _peer) = listed(wire, behaviour).await;
         parameters(&setup, "mcp_s_remote");

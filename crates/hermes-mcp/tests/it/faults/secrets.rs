@@ -1,13 +1,13 @@
 //! Secrets on their way into errors, warnings and logs, and none of them arriving.
 
-use hermes_mcp::link::Status;
+use hermes_mcp::link::LinkStatus;
 use hermes_testkit::{Behaviour, Era, ExitAtStart, SECRETS, TemporaryHome};
 use serde_json::{Value, json};
 
 use super::log::Log;
 use crate::{
-    http::server::{self, Seen, Server},
-    setup::{EVERY_WAY, Peer, Setup, stdio, with, with_neighbour},
+    http::server::{self, SeenRequest, Server},
+    setup::{ALL_TRANSPORTS, RecordedServer, Setup, stdio, with, with_neighbour},
 };
 
 /// A value that no pattern knows: it is secret only because the configuration says so.
@@ -70,12 +70,12 @@ async fn errors_of_tools_and_of_the_protocol_are_redacted_and_successes_are_not(
 
 #[tokio::test]
 async fn every_common_kind_of_secret_is_taken_out_of_errors_and_left_in_results() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let behaviour = Behaviour::new()
             .era(era)
             .calls(|calls| calls.secrets_in_errors = true);
         let home = TemporaryHome::new();
-        let peer = Peer::new(wire, behaviour, home.path());
+        let peer = RecordedServer::new(wire, behaviour, home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
         for arguments in [json!({}), json!({ "code": -32000 })] {
             let error = setup.error("mcp_s_fail", arguments).await;
@@ -166,10 +166,10 @@ async fn log_messages_of_a_server_are_redacted_cut_and_named() {
 }
 
 /// How a server answers: by the key it was sent and the request.
-pub(super) type Answer = fn(&str, &Seen) -> axum::response::Response;
+pub(super) type FaultyAnswer = fn(&str, &SeenRequest) -> axum::response::Response;
 
 /// Every kind of answer that can repeat a key.
-pub(super) const ANSWERS: [(&str, Answer); 4] = [
+pub(super) const ANSWERS: [(&str, FaultyAnswer); 4] = [
     ("rpc error", rpc_error),
     ("server fault", server_fault),
     ("garbage", garbage),
@@ -177,7 +177,7 @@ pub(super) const ANSWERS: [(&str, Answer); 4] = [
 ];
 
 /// A legacy server over HTTP that repeats the key it was sent in whatever it says.
-pub(super) async fn parrot(fails: &'static str, how: Answer) -> Server {
+pub(super) async fn parrot(fails: &'static str, how: FaultyAnswer) -> Server {
     Server::answering(move |request| {
         let key = request.header("x-key").unwrap_or("no key").to_owned();
         let what = request.what();
@@ -214,21 +214,21 @@ fn entrusted_remote(server: &Server) -> Value {
     })
 }
 
-fn rpc_error(key: &str, request: &Seen) -> axum::response::Response {
+fn rpc_error(key: &str, request: &SeenRequest) -> axum::response::Response {
     let error = json!({ "code": -32000, "message": format!("bad key {key}") });
     let reply = json!({ "jsonrpc": "2.0", "id": request.json()["id"], "error": error });
     server::typed(200, "application/json", reply.to_string())
 }
 
-fn server_fault(key: &str, _: &Seen) -> axum::response::Response {
+fn server_fault(key: &str, _: &SeenRequest) -> axum::response::Response {
     server::typed(500, "text/plain", format!("bad key {key}"))
 }
 
-fn garbage(key: &str, _: &Seen) -> axum::response::Response {
+fn garbage(key: &str, _: &SeenRequest) -> axum::response::Response {
     server::typed(200, "application/json", format!("bad key {key}"))
 }
 
-fn challenge(key: &str, _: &Seen) -> axum::response::Response {
+fn challenge(key: &str, _: &SeenRequest) -> axum::response::Response {
     let mut response = server::status(401);
     let value = format!("Bearer realm=\"bad key {key}\"").parse().unwrap();
     response.headers_mut().insert("WWW-Authenticate", value);
@@ -277,7 +277,7 @@ async fn a_remote_server_that_repeats_our_headers_leaks_nothing() {
 async fn secrets_in_an_address_are_not_shown_when_it_can_not_be_reached() {
     let log = Log::default();
     let _capturing = log.capture();
-    let nobody = hermes_testkit::KeptPort::take().unwrap();
+    let nobody = hermes_testkit::ReservedPort::reserve().unwrap();
     let port = nobody.number();
     let url = format!("http://user:{OWN}@127.0.0.1:{port}/mcp?token=${{MY_SECRET}}");
     let setup = Setup::in_home(
@@ -286,7 +286,7 @@ async fn secrets_in_an_address_are_not_shown_when_it_can_not_be_reached() {
     )
     .await;
     let status = setup.status("s");
-    assert_eq!(status.status, Status::Reconnecting);
+    assert_eq!(status.status, LinkStatus::Reconnecting);
     let error = status.error.unwrap();
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
     assert_clean("status", &error);

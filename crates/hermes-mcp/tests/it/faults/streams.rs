@@ -2,19 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_mcp::{CallOptions, link::Status};
+use hermes_mcp::{CallOptions, link::LinkStatus};
 use hermes_testkit::{
     Behaviour, Era, ExitAtStart, HttpServer, OversizedLine, TemporaryHome, WrongId,
 };
 use serde_json::json;
 
 use super::memory::Growth;
-use crate::setup::{EVERY_WAY, PATIENCE, Peer, Setup, http, stdio, with, with_neighbour};
+use crate::setup::{
+    ALL_TRANSPORTS, RecordedServer, Setup, TIMEOUT, http, stdio, with, with_neighbour,
+};
 
 /// For calls that are answered: they may take longer than the server's short time.
 fn patient() -> CallOptions {
     CallOptions {
-        timeout: Some(PATIENCE),
+        timeout: Some(TIMEOUT),
         ..CallOptions::default()
     }
 }
@@ -22,12 +24,12 @@ fn patient() -> CallOptions {
 #[tokio::test]
 async fn replies_under_wrong_ids_are_no_replies() {
     for wrong in [WrongId::Unknown, WrongId::Null] {
-        for (wire, era) in EVERY_WAY {
+        for (wire, era) in ALL_TRANSPORTS {
             let home = TemporaryHome::new();
             let behaviour = Behaviour::new()
                 .era(era)
                 .calls(|calls| calls.wrong_id = Some(wrong));
-            let peer = Peer::new(wire, behaviour, home.path());
+            let peer = RecordedServer::new(wire, behaviour, home.path());
             let entry = with(peer.entry, json!({ "timeout": 0.5 }));
             let setup = Setup::in_home(home, with_neighbour(json!({ "s": entry }))).await;
             let told = setup.call("mcp_s_echo", json!({ "text": "hi" })).await;
@@ -50,12 +52,12 @@ async fn replies_under_wrong_ids_are_no_replies() {
 
 #[tokio::test]
 async fn a_number_that_comes_back_as_text_is_understood() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let home = TemporaryHome::new();
         let behaviour = Behaviour::new()
             .era(era)
             .calls(|calls| calls.wrong_id = Some(WrongId::Text));
-        let peer = Peer::new(wire, behaviour, home.path());
+        let peer = RecordedServer::new(wire, behaviour, home.path());
         let setup = Setup::in_home(home, json!({ "s": peer.entry })).await;
         let told = setup.call("mcp_s_echo", json!({ "text": "hi" })).await;
         assert_eq!(told, json!({ "result": "hi" }), "{wire:?}, {era:?}");
@@ -189,7 +191,7 @@ async fn a_line_over_the_cap_during_the_handshake_fails_the_connection() {
         let behaviour = oversized(method, 40).era(Era::Legacy);
         let setup = Setup::start(with_neighbour(json!({ "s": stdio(&behaviour) }))).await;
         let status = setup.status("s");
-        assert_eq!(status.status, Status::Reconnecting, "{method}");
+        assert_eq!(status.status, LinkStatus::Reconnecting, "{method}");
         let error = status.error.unwrap();
         assert!(error.contains("16 MiB"), "{method}: {error}");
         setup.assert_neighbour_is_well().await;
@@ -222,12 +224,12 @@ async fn a_flood_on_stderr_stops_nobody_and_the_log_stays_small() {
 
 #[tokio::test]
 async fn a_call_that_is_never_answered_ends_with_its_timeout() {
-    for (wire, era) in EVERY_WAY {
+    for (wire, era) in ALL_TRANSPORTS {
         let home = TemporaryHome::new();
         let behaviour = Behaviour::new()
             .era(era)
             .calls(|calls| calls.never_answer = vec!["echo".into()]);
-        let peer = Peer::new(wire, behaviour, home.path());
+        let peer = RecordedServer::new(wire, behaviour, home.path());
         let entry = with(peer.entry, json!({ "timeout": 1 }));
         let setup = Setup::in_home(home, with_neighbour(json!({ "s": entry }))).await;
         for _ in 0..3 {
@@ -256,7 +258,7 @@ async fn a_server_that_never_lists_its_tools_fails_after_its_own_time_and_delays
     let setup = Setup::in_home(home, with_neighbour(servers)).await;
     for server in ["local", "remote"] {
         let status = setup.status(server);
-        assert_eq!(status.status, Status::Reconnecting, "{server}");
+        assert_eq!(status.status, LinkStatus::Reconnecting, "{server}");
         let error = status.error.unwrap();
         assert!(error.contains("no answer within 3 s"), "{server}: {error}");
         assert!(error.contains("connect_timeout"), "{server}: {error}");
@@ -274,7 +276,7 @@ async fn a_server_that_dies_at_once_is_quoted() {
     });
     let setup = Setup::start(with_neighbour(json!({ "s": stdio(&behaviour) }))).await;
     let status = setup.status("s");
-    assert_eq!(status.status, Status::Reconnecting);
+    assert_eq!(status.status, LinkStatus::Reconnecting);
     let error = status.error.unwrap();
     assert!(
         error.contains("cannot open the database") && error.contains('7'),
@@ -317,7 +319,7 @@ async fn a_crash_during_a_call_is_told_and_the_server_returns() {
         setup.assert_neighbour_is_well().await;
         setup
             .until("s", |link| {
-                link.status == Status::Ready && link.restarts == 1
+                link.status == LinkStatus::Ready && link.restarts == 1
             })
             .await;
         let told = setup.call("mcp_s_echo", json!({ "text": "back" })).await;

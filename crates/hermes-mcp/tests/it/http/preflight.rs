@@ -5,12 +5,12 @@ use hermes_mcp::transport::http::{HttpFailure, PreflightError, classify, preflig
 
 use super::{
     peer,
-    server::{Seen, Server, status, typed},
+    server::{SeenRequest, Server, status, typed},
     settings,
 };
 
 async fn verdict(
-    answer: impl Fn(&Seen) -> Response + Clone + Send + Sync + 'static,
+    answer: impl Fn(&SeenRequest) -> Response + Clone + Send + Sync + 'static,
 ) -> (Result<(), PreflightError>, Vec<String>) {
     let server = Server::answering(answer).await;
     let settings = settings(&server.url("/docs?key=hidden"), &[("X-Key", "secret")]);

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{
     peer, ping, post_ping,
-    server::{Seen, Server, redirect, result, status, typed},
+    server::{SeenRequest, Server, redirect, result, status, typed},
     settings,
 };
 
@@ -29,7 +29,7 @@ async fn post_with_secrets(peer: &HttpPeer, url: &str) {
     assert!(matches!(reply, StreamableHttpPostResponse::Json(..)));
 }
 
-fn secrets_in(request: &Seen) -> Vec<&'static str> {
+fn secrets_in(request: &SeenRequest) -> Vec<&'static str> {
     SECRETS
         .iter()
         .filter(|name| request.header(name).is_some())

@@ -18,14 +18,14 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 /// One request as it arrived.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Seen {
+impl SeenRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
@@ -46,14 +46,14 @@ impl Seen {
 /// A server on a free port. It ends when dropped.
 pub(crate) struct Server {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<SeenRequest>>>,
     _tasks: JoinSet<()>,
 }
 
 impl Server {
     /// Answers every request with what the function returns for it.
     pub(crate) async fn answering(
-        answer: impl Fn(&Seen) -> Response + Clone + Send + Sync + 'static,
+        answer: impl Fn(&SeenRequest) -> Response + Clone + Send + Sync + 'static,
     ) -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let record = seen.clone();
@@ -61,7 +61,7 @@ impl Server {
             let (record, answer) = (record.clone(), answer.clone());
             async move {
                 let (parts, body) = request.into_parts();
-                let request = Seen {
+                let request = SeenRequest {
                     method: parts.method,
                     path: parts.uri.path().to_owned(),
                     headers: parts.headers,
@@ -94,7 +94,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -120,7 +120,7 @@ pub(crate) fn redirect(status: u16, target: &str) -> Response {
 }
 
 /// The reply to a JSON-RPC request.
-pub(crate) fn result(request: &Seen, result: &Value) -> Response {
+pub(crate) fn result(request: &SeenRequest, result: &Value) -> Response {
     let reply = json!({"jsonrpc": "2.0", "id": request.json()["id"], "result": result});
     typed(200, "application/json", reply.to_string())
 }
@@ -135,7 +135,10 @@ pub(crate) fn initialized() -> Value {
 }
 
 /// A legacy server without MCP session: answers the handshake, and `other` for all else.
-pub(crate) fn legacy(request: &Seen, other: impl FnOnce(&Seen) -> Response) -> Response {
+pub(crate) fn legacy(
+    request: &SeenRequest,
+    other: impl FnOnce(&SeenRequest) -> Response,
+) -> Response {
     match request.what().as_str() {
         "initialize" => result(request, &initialized()),
         "notifications/initialized" => status(202),

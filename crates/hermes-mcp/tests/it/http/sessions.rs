@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{
     connect, list_tools,
-    server::{Seen, Server, initialized, result, status},
+    server::{SeenRequest, Server, initialized, result, status},
     settings,
 };
 
@@ -38,7 +38,7 @@ fn with_session(mut response: Response, number: usize) -> Response {
     response
 }
 
-fn session(request: &Seen) -> usize {
+fn session(request: &SeenRequest) -> usize {
     let session = request.header("mcp-session-id").unwrap_or("s0");
     session[1..].parse().unwrap()
 }
@@ -48,7 +48,7 @@ fn messages(server: &Server) -> Vec<String> {
         .seen()
         .iter()
         .filter(|request| request.method == "POST")
-        .map(Seen::what)
+        .map(SeenRequest::what)
         .collect()
 }
 

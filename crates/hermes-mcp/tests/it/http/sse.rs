@@ -32,18 +32,18 @@ use super::{
     settings,
 };
 
-type Answer = fn(&str, &Value) -> Vec<Bytes>;
+type LegacyAnswer = fn(&str, &Value) -> Vec<Bytes>;
 
 #[derive(Clone)]
 struct Legacy {
     endpoint: &'static str,
-    answer: Answer,
+    answer: LegacyAnswer,
     stream: Arc<Mutex<Option<mpsc::UnboundedSender<Bytes>>>>,
     keys: Arc<Mutex<HashMap<&'static str, usize>>>,
 }
 
 impl Legacy {
-    fn new(endpoint: &'static str, answer: Answer) -> Self {
+    fn new(endpoint: &'static str, answer: LegacyAnswer) -> Self {
         Self {
             endpoint,
             answer,

@@ -1,7 +1,7 @@
 //! 401 and 403.
 
-use hermes_mcp::link::Status;
-use hermes_testkit::{Behaviour, Era, Fault, HttpServer, HttpTransport, TemporaryHome, Trouble};
+use hermes_mcp::link::LinkStatus;
+use hermes_testkit::{Behaviour, Era, Fault, FaultKind, HttpServer, HttpTransport, TemporaryHome};
 use serde_json::{Value, json};
 
 use super::{beside_neighbour, count};
@@ -27,7 +27,7 @@ async fn a_server_that_wants_a_login_waits_for_it_and_says_so() {
                 .http(|http| http.bearer = Some("the-right-token".into()));
             let (setup, server) = beside_neighbour(behaviour, keys).await;
             let status = setup.status("s");
-            assert_eq!(status.status, Status::NeedsAuth, "{:?}", status.error);
+            assert_eq!(status.status, LinkStatus::NeedsAuth, "{:?}", status.error);
             let error = status.error.unwrap();
             assert!(error.contains("hermes mcp login s"), "{error}");
             assert!(!error.contains("a-wrong-token"), "{error}");
@@ -68,8 +68,8 @@ async fn the_right_header_opens_the_door() {
 async fn a_401_during_a_call_asks_for_a_login_from_then_on() {
     for era in [Era::Legacy, Era::Stateless] {
         for trouble in [
-            Trouble::Unauthorized("Bearer error=\"invalid_token\"".into()),
-            Trouble::Status(401),
+            FaultKind::Unauthorized("Bearer error=\"invalid_token\"".into()),
+            FaultKind::Status(401),
         ] {
             let behaviour = Behaviour::new()
                 .era(era)
@@ -80,7 +80,7 @@ async fn a_401_during_a_call_asks_for_a_login_from_then_on() {
 
             login_needed(&setup.call("mcp_s_counter", json!({})).await);
             setup
-                .until("s", |link| link.status == Status::NeedsAuth)
+                .until("s", |link| link.status == LinkStatus::NeedsAuth)
                 .await;
             let calls = count(&server, "tools/call");
             login_needed(&setup.call("mcp_s_echo", json!({ "text": "hi" })).await);
@@ -116,10 +116,10 @@ async fn an_agent_that_a_hub_hosts_says_what_its_operator_can_do_about_a_login()
         let servers = json!({ "s": with(http(&server), keys) });
         let setup = Setup::in_home(hosted(), servers).await;
         let status = setup.status("s");
-        assert_eq!(status.status, Status::NeedsAuth, "{:?}", status.error);
+        assert_eq!(status.status, LinkStatus::NeedsAuth, "{:?}", status.error);
         advises_the_operator(&status.error.unwrap());
     }
-    let fault = Fault::on("counter", Trouble::Status(401));
+    let fault = Fault::on("counter", FaultKind::Status(401));
     let server = HttpServer::start(Behaviour::new().http(|http| http.faults.push(fault)));
     let setup = Setup::in_home(hosted(), json!({ "s": http(&server) })).await;
     for _ in ["by the call that meets it", "by the next"] {
@@ -127,7 +127,7 @@ async fn an_agent_that_a_hub_hosts_says_what_its_operator_can_do_about_a_login()
         assert_eq!(told["needs_reauth"], true, "{told}");
         advises_the_operator(told["error"].as_str().unwrap());
         setup
-            .until("s", |link| link.status == Status::NeedsAuth)
+            .until("s", |link| link.status == LinkStatus::NeedsAuth)
             .await;
     }
 }
@@ -136,7 +136,7 @@ async fn an_agent_that_a_hub_hosts_says_what_its_operator_can_do_about_a_login()
 async fn a_missing_scope_asks_for_a_login_too() {
     for era in [Era::Legacy, Era::Stateless] {
         let behaviour = Behaviour::new().era(era).http(|http| {
-            let trouble = Trouble::InsufficientScope("files:write".into());
+            let trouble = FaultKind::InsufficientScope("files:write".into());
             http.faults.push(Fault::on("counter", trouble));
         });
         let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
@@ -150,7 +150,7 @@ async fn a_403_without_a_way_in_is_an_error_with_advice() {
     for era in [Era::Legacy, Era::Stateless] {
         let behaviour = Behaviour::new()
             .era(era)
-            .http(|http| http.faults.push(Fault::always(Trouble::Status(403))));
+            .http(|http| http.faults.push(Fault::always(FaultKind::Status(403))));
         let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
         let status = setup.status("s");
         assert!(!status.connected);
@@ -159,7 +159,8 @@ async fn a_403_without_a_way_in_is_an_error_with_advice() {
         setup.assert_neighbour_is_well().await;
 
         let behaviour = Behaviour::new().era(era).http(|http| {
-            http.faults.push(Fault::on("counter", Trouble::Status(403)));
+            http.faults
+                .push(Fault::on("counter", FaultKind::Status(403)));
         });
         let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
         let error = setup.error("mcp_s_counter", json!({})).await;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_mcp::link::Status;
-use hermes_testkit::{Behaviour, Era, Fault, HttpTransport, Reply, Trouble};
+use hermes_mcp::link::LinkStatus;
+use hermes_testkit::{Behaviour, Era, Fault, FaultKind, HttpTransport, ReplyFormat};
 use serde_json::json;
 
 use super::{beside_neighbour, count};
@@ -11,11 +11,11 @@ use crate::faults::memory::Growth;
 
 #[tokio::test]
 async fn a_web_page_is_recognised() {
-    let behaviour = Behaviour::new().http(|http| http.faults.push(Fault::always(Trouble::Html)));
+    let behaviour = Behaviour::new().http(|http| http.faults.push(Fault::always(FaultKind::Html)));
     for keys in [json!({}), json!({ "skip_preflight": true })] {
         let (setup, _server) = beside_neighbour(behaviour.clone(), keys.clone()).await;
         let status = setup.status("s");
-        assert_eq!(status.status, Status::Reconnecting, "{keys}");
+        assert_eq!(status.status, LinkStatus::Reconnecting, "{keys}");
         let error = status.error.unwrap();
         assert!(error.contains("looks like a web page"), "{keys}: {error}");
         setup.assert_neighbour_is_well().await;
@@ -27,7 +27,7 @@ async fn a_web_page_instead_of_an_answer_fails_that_call_only() {
     for era in [Era::Legacy, Era::Stateless] {
         let behaviour = Behaviour::new()
             .era(era)
-            .http(|http| http.faults.push(Fault::on("counter", Trouble::Html)));
+            .http(|http| http.faults.push(Fault::on("counter", FaultKind::Html)));
         let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
         let error = setup.error("mcp_s_counter", json!({})).await;
         assert!(error.contains("web page"), "{era:?}: {error}");
@@ -41,9 +41,9 @@ async fn a_web_page_instead_of_an_answer_fails_that_call_only() {
 #[tokio::test]
 async fn an_answer_nested_far_too_deep_fails_its_call_at_once_and_names_the_cause() {
     let wires = [
-        (HttpTransport::Streamable, Reply::Json),
-        (HttpTransport::Streamable, Reply::Sse),
-        (HttpTransport::Sse, Reply::Sse),
+        (HttpTransport::Streamable, ReplyFormat::Json),
+        (HttpTransport::Streamable, ReplyFormat::Sse),
+        (HttpTransport::Sse, ReplyFormat::Sse),
     ];
     for (transport, reply) in wires {
         let behaviour = Behaviour::new()
@@ -71,10 +71,10 @@ async fn an_answer_nested_far_too_deep_fails_its_call_at_once_and_names_the_caus
 #[tokio::test]
 async fn a_reply_over_the_cap_is_an_error_that_names_it_and_memory_stays_bounded() {
     for era in [Era::Legacy, Era::Stateless] {
-        for reply in [Reply::Json, Reply::Sse] {
+        for reply in [ReplyFormat::Json, ReplyFormat::Sse] {
             let behaviour = Behaviour::new().era(era).http(|http| {
                 http.reply = reply;
-                let trouble = Trouble::Oversized(1 << 30);
+                let trouble = FaultKind::Oversized(1 << 30);
                 http.faults.push(Fault::on("counter", trouble));
             });
             let (setup, server) = beside_neighbour(behaviour, json!({})).await;
@@ -96,12 +96,12 @@ async fn a_reply_over_the_cap_is_an_error_that_names_it_and_memory_stays_bounded
 #[tokio::test]
 async fn a_list_over_the_cap_fails_the_connection() {
     let behaviour = Behaviour::new().http(|http| {
-        let trouble = Trouble::Oversized(80 << 20);
+        let trouble = FaultKind::Oversized(80 << 20);
         http.faults.push(Fault::on("tools/list", trouble));
     });
     let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
     let status = setup.status("s");
-    assert_eq!(status.status, Status::Reconnecting);
+    assert_eq!(status.status, LinkStatus::Reconnecting);
     let error = status.error.unwrap();
     assert!(error.contains("64 MiB"), "{error}");
     setup.assert_neighbour_is_well().await;
@@ -110,8 +110,8 @@ async fn a_list_over_the_cap_fails_the_connection() {
 #[tokio::test]
 async fn a_reply_that_breaks_off_fails_its_call_long_before_the_timeout() {
     for era in [Era::Legacy, Era::Stateless] {
-        for reply in [Reply::Json, Reply::Sse] {
-            for trouble in [Trouble::Cut, Trouble::Hangup] {
+        for reply in [ReplyFormat::Json, ReplyFormat::Sse] {
+            for trouble in [FaultKind::Cut, FaultKind::Hangup] {
                 let behaviour = Behaviour::new().era(era).http(|http| {
                     http.reply = reply;
                     http.faults
@@ -138,11 +138,11 @@ async fn a_reply_that_breaks_off_fails_its_call_long_before_the_timeout() {
 #[tokio::test]
 async fn a_reply_in_crumbs_is_put_together() {
     for era in [Era::Legacy, Era::Stateless] {
-        for reply in [Reply::Json, Reply::Sse] {
+        for reply in [ReplyFormat::Json, ReplyFormat::Sse] {
             let behaviour = Behaviour::new().era(era).http(|http| {
                 http.reply = reply;
                 http.faults
-                    .push(Fault::on("tools/call", Trouble::Trickle(3, 1)));
+                    .push(Fault::on("tools/call", FaultKind::Trickle(3, 1)));
             });
             let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
             let text = "Grüße 世界 ".repeat(20);
@@ -155,9 +155,9 @@ async fn a_reply_in_crumbs_is_put_together() {
 #[tokio::test]
 async fn a_late_reply_is_waited_for_and_one_that_is_too_late_is_not() {
     let behaviour = Behaviour::new().http(|http| {
-        http.faults.push(Fault::on("echo", Trouble::Delay(700)));
+        http.faults.push(Fault::on("echo", FaultKind::Delay(700)));
         http.faults
-            .push(Fault::on("counter", Trouble::Delay(600_000)));
+            .push(Fault::on("counter", FaultKind::Delay(600_000)));
     });
     let (setup, _server) = beside_neighbour(behaviour, json!({ "timeout": 3 })).await;
     let told = setup.call("mcp_s_echo", json!({ "text": "late" })).await;
@@ -172,7 +172,7 @@ async fn a_late_reply_is_waited_for_and_one_that_is_too_late_is_not() {
 async fn an_answer_that_is_postponed_is_fetched() {
     let behaviour = Behaviour::new().era(Era::Legacy).http(|http| {
         http.faults
-            .push(Fault::on("tools/call", Trouble::Postpone(50)));
+            .push(Fault::on("tools/call", FaultKind::Postpone(50)));
     });
     let (setup, server) = beside_neighbour(behaviour, json!({})).await;
     let told = setup.call("mcp_s_counter", json!({})).await;

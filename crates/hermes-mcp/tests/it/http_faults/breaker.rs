@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hermes_mcp::{CallOptions, breaker::BreakerState};
-use hermes_testkit::{Behaviour, Era, Fault, Trouble};
+use hermes_testkit::{Behaviour, Era, Fault, FaultKind};
 use serde_json::json;
 
 use super::{beside_neighbour, count};
@@ -12,7 +12,7 @@ use crate::setup::Setup;
 /// Breaks the transport under some calls of `counter`, which promises nothing and so is not repeated.
 fn breaking(era: Era, skip: u32, times: u32) -> Behaviour {
     Behaviour::new().era(era).http(|http| {
-        let fault = Fault::on("counter", Trouble::Status(502));
+        let fault = Fault::on("counter", FaultKind::Status(502));
         http.faults.push(fault.after(skip).times(times));
     })
 }
@@ -91,7 +91,7 @@ async fn a_success_in_between_starts_the_count_again() {
     let mut behaviour = Behaviour::new();
     for skip in [0, 3, 6] {
         behaviour = behaviour.http(|http| {
-            let fault = Fault::on("counter", Trouble::Status(502));
+            let fault = Fault::on("counter", FaultKind::Status(502));
             http.faults.push(fault.after(skip).times(2));
         });
     }

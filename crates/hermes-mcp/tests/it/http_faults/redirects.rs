@@ -1,6 +1,6 @@
 //! Redirects, and what stays behind when they lead elsewhere.
 
-use hermes_testkit::{Behaviour, Era, Fault, HttpServer, Trouble};
+use hermes_testkit::{Behaviour, Era, Fault, FaultKind, HttpServer};
 use serde_json::{Value, json};
 
 use super::{beside_neighbour, count};
@@ -29,7 +29,7 @@ async fn no_credential_follows_a_redirect_to_another_origin() {
         let elsewhere = Behaviour::new().era(era).http(|http| http.sessions = false);
         let elsewhere = HttpServer::start(elsewhere);
         let behaviour = Behaviour::new().http(|http| {
-            let trouble = Trouble::Redirect(elsewhere.url());
+            let trouble = FaultKind::Redirect(elsewhere.url());
             http.faults.push(Fault::always(trouble));
         });
         let (setup, server) = beside_neighbour(behaviour, secrets()).await;
@@ -51,7 +51,7 @@ async fn no_credential_follows_a_redirect_to_another_origin() {
 async fn no_credential_follows_when_only_a_call_is_redirected() {
     let elsewhere = HttpServer::start(Behaviour::new().era(Era::Stateless));
     let behaviour = Behaviour::new().era(Era::Stateless).http(|http| {
-        let trouble = Trouble::Redirect(elsewhere.url());
+        let trouble = FaultKind::Redirect(elsewhere.url());
         http.faults.push(Fault::on("tools/call", trouble));
     });
     let (setup, _server) = beside_neighbour(behaviour, secrets()).await;
@@ -65,7 +65,7 @@ async fn credentials_stay_on_a_redirect_within_the_origin() {
     for era in [Era::Legacy, Era::Stateless] {
         let behaviour = Behaviour::new().era(era).http(|http| {
             http.bearer = Some("s3cr3t-token".into());
-            let fault = Fault::on("tools/call", Trouble::Redirect("/mcp".into())).times(1);
+            let fault = Fault::on("tools/call", FaultKind::Redirect("/mcp".into())).times(1);
             http.faults.push(fault);
         });
         let (setup, server) = beside_neighbour(behaviour, secrets()).await;
@@ -78,7 +78,7 @@ async fn credentials_stay_on_a_redirect_within_the_origin() {
 #[tokio::test]
 async fn redirects_without_end_are_an_error() {
     let behaviour = Behaviour::new().http(|http| {
-        let fault = Fault::on("tools/call", Trouble::Redirect("/mcp".into()));
+        let fault = Fault::on("tools/call", FaultKind::Redirect("/mcp".into()));
         http.faults.push(fault);
     });
     let (setup, server) = beside_neighbour(behaviour, json!({})).await;

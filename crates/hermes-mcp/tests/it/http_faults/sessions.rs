@@ -1,7 +1,7 @@
 //! Servers that forget a session, fail, or hang up.
 
-use hermes_mcp::link::Status;
-use hermes_testkit::{Behaviour, Era, Fault, HttpTransport, Trouble};
+use hermes_mcp::link::LinkStatus;
+use hermes_testkit::{Behaviour, Era, Fault, FaultKind, HttpTransport};
 use serde_json::json;
 
 use super::{beside_neighbour, count};
@@ -28,7 +28,7 @@ async fn a_forgotten_session_is_opened_anew_and_the_call_repeated() {
 async fn a_server_that_forgets_every_session_at_once_fails_the_call_and_not_the_host() {
     let behaviour = Behaviour::new().era(Era::Legacy).http(|http| {
         http.faults
-            .push(Fault::on("tools/call", Trouble::Status(404)));
+            .push(Fault::on("tools/call", FaultKind::Status(404)));
     });
     let (setup, server) = beside_neighbour(behaviour, json!({})).await;
     let error = setup.error("mcp_s_counter", json!({})).await;
@@ -42,7 +42,7 @@ async fn a_fault_on_the_servers_side_is_named_and_passes() {
     for era in [Era::Legacy, Era::Stateless] {
         for status in [500, 502, 503, 429] {
             let behaviour = Behaviour::new().era(era).http(|http| {
-                let fault = Fault::on("counter", Trouble::Status(status)).times(1);
+                let fault = Fault::on("counter", FaultKind::Status(status)).times(1);
                 http.faults.push(fault);
             });
             let (setup, server) = beside_neighbour(behaviour, json!({})).await;
@@ -62,12 +62,14 @@ async fn a_fault_on_the_servers_side_is_named_and_passes() {
 
 #[tokio::test]
 async fn a_server_that_is_ill_at_the_start_is_used_when_it_is_well() {
-    for trouble in [Trouble::Status(503), Trouble::Hangup] {
+    for trouble in [FaultKind::Status(503), FaultKind::Hangup] {
         let behaviour =
             Behaviour::new().http(|http| http.faults.push(Fault::always(trouble.clone()).times(3)));
         let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
         setup.assert_neighbour_is_well().await;
-        setup.until("s", |link| link.status == Status::Ready).await;
+        setup
+            .until("s", |link| link.status == LinkStatus::Ready)
+            .await;
         let told = setup.call("mcp_s_echo", json!({ "text": "well" })).await;
         assert_eq!(told, json!({ "result": "well" }), "{trouble:?}");
         assert_eq!(setup.status("s").error, None);
@@ -77,10 +79,10 @@ async fn a_server_that_is_ill_at_the_start_is_used_when_it_is_well() {
 #[tokio::test]
 async fn a_server_that_stays_ill_says_why() {
     let behaviour =
-        Behaviour::new().http(|http| http.faults.push(Fault::always(Trouble::Status(503))));
+        Behaviour::new().http(|http| http.faults.push(Fault::always(FaultKind::Status(503))));
     let (setup, _server) = beside_neighbour(behaviour, json!({})).await;
     let status = setup.status("s");
-    assert_eq!(status.status, Status::Reconnecting);
+    assert_eq!(status.status, LinkStatus::Reconnecting);
     let error = status.error.unwrap();
     assert!(
         error.contains("503") && error.contains("server's side"),
@@ -107,7 +109,9 @@ async fn losing_the_stream_of_the_older_transport_is_losing_the_connection() {
     assert!(error.contains("`s` was lost"), "{error}");
     setup.assert_neighbour_is_well().await;
     let _again = hermes_testkit::HttpServer::start_on(port, behaviour);
-    setup.until("s", |link| link.status == Status::Ready).await;
+    setup
+        .until("s", |link| link.status == LinkStatus::Ready)
+        .await;
     let told = setup.call("mcp_s_echo", json!({ "text": "back" })).await;
     assert_eq!(told, json!({ "result": "back" }));
 }

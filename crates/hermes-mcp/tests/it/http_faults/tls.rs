@@ -1,6 +1,6 @@
 //! Certificates: unknown authorities, missing and wrong client certificates.
 
-use hermes_mcp::link::Status;
+use hermes_mcp::link::LinkStatus;
 use hermes_testkit::{Behaviour, HttpServer, TemporaryHome, Tls};
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ async fn an_unknown_authority_is_refused_with_advice() {
     let server = secured(false);
     let setup = connect(TemporaryHome::new(), &server, json!({})).await;
     let status = setup.status("s");
-    assert_eq!(status.status, Status::Reconnecting);
+    assert_eq!(status.status, LinkStatus::Reconnecting);
     let error = status.error.unwrap();
     assert!(error.contains("ssl_verify"), "{error}");
     assert!(server.requests().is_empty(), "nothing was sent");
@@ -79,7 +79,7 @@ async fn a_missing_or_wrong_client_certificate_is_an_error_with_advice() {
         }
         let setup = connect(home, &server, keys).await;
         let status = setup.status("s");
-        assert_eq!(status.status, Status::Reconnecting, "wrong: {is_wrong}");
+        assert_eq!(status.status, LinkStatus::Reconnecting, "wrong: {is_wrong}");
         let error = status.error.unwrap();
         assert!(error.contains("client_cert"), "wrong: {is_wrong}: {error}");
         assert!(server.requests().is_empty());
@@ -107,7 +107,12 @@ async fn files_that_are_no_certificates_make_the_entry_invalid() {
         let path = home.write("broken.pem", "no certificate");
         let setup = connect(home, &server, json!({ key: path.to_str().unwrap() })).await;
         let status = setup.status("s");
-        assert_eq!(status.status, Status::Invalid, "{key}: {:?}", status.error);
+        assert_eq!(
+            status.status,
+            LinkStatus::Invalid,
+            "{key}: {:?}",
+            status.error
+        );
         assert!(status.error.unwrap().contains("broken.pem"));
         setup.assert_neighbour_is_well().await;
     }

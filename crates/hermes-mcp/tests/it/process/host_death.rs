@@ -25,7 +25,7 @@ async fn act_as_host() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };
-    let marked = Marked(std::env::var(MARK).unwrap());
+    let marked = MarkedProcess(std::env::var(MARK).unwrap());
     let guard = guard();
     let mut children = Vec::new();
     for _ in 0..3 {
@@ -41,7 +41,7 @@ async fn act_as_host() {
 }
 
 /// Starts a host in the given role and returns it when its servers run.
-fn host(role: &str, marked: &Marked) -> std::process::Child {
+fn host(role: &str, marked: &MarkedProcess) -> std::process::Child {
     let mut host = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "process::host_death::act_as_host"])
         .args(["--ignored", "--nocapture"])
@@ -58,7 +58,7 @@ fn host(role: &str, marked: &Marked) -> std::process::Child {
     host
 }
 
-async fn nothing_is_left(marked: &Marked, ended: Instant) {
+async fn nothing_is_left(marked: &MarkedProcess, ended: Instant) {
     let limit = Duration::from_secs(5).saturating_sub(ended.elapsed());
     let gone = within(limit, || marked.pids().is_empty()).await;
     assert!(gone, "left: {:?}", marked.pids());
@@ -66,10 +66,10 @@ async fn nothing_is_left(marked: &Marked, ended: Instant) {
 
 #[tokio::test]
 async fn nothing_outlives_a_host_killed_with_sigkill() {
-    let marked = Marked::new("kill-9");
+    let marked = MarkedProcess::new("kill-9");
     let mut host = host("waiting", &marked);
     // Three trees of five or six, and the host.
-    assert!(within(PATIENCE, || marked.pids().len() > 15).await);
+    assert!(within(TIMEOUT, || marked.pids().len() > 15).await);
     let ended = Instant::now();
     host.kill().unwrap();
     host.wait().unwrap();
@@ -78,7 +78,7 @@ async fn nothing_outlives_a_host_killed_with_sigkill() {
 
 #[tokio::test]
 async fn nothing_outlives_a_host_that_panics() {
-    let marked = Marked::new("panic");
+    let marked = MarkedProcess::new("panic");
     let mut host = host("panic", &marked);
     assert!(!host.wait().unwrap().success());
     nothing_is_left(&marked, Instant::now()).await;
@@ -86,18 +86,18 @@ async fn nothing_outlives_a_host_that_panics() {
 
 #[tokio::test]
 async fn nothing_outlives_a_host_that_just_returns() {
-    let marked = Marked::new("return");
+    let marked = MarkedProcess::new("return");
     let mut host = host("return", &marked);
     assert!(host.wait().unwrap().success());
     nothing_is_left(&marked, Instant::now()).await;
 }
 
 #[tokio::test]
-async fn nothing_outlives_a_host_killed_together_with_its_guard_or_sentry() {
+async fn nothing_outlives_a_host_killed_together_with_its_guard_or_watchdog() {
     for both in ["guard", "sentry"] {
-        let marked = Marked::new(both);
+        let marked = MarkedProcess::new(both);
         let mut host = host("waiting", &marked);
-        assert!(within(PATIENCE, || marked.pids().len() > 15).await);
+        assert!(within(TIMEOUT, || marked.pids().len() > 15).await);
         let sentry = children(host.id())[0];
         let ended = Instant::now();
         match both {
@@ -111,7 +111,7 @@ async fn nothing_outlives_a_host_killed_together_with_its_guard_or_sentry() {
 }
 
 /// A host as the server of another one.
-async fn nested(outer: &Guard, marked: &Marked) -> Child {
+async fn nested(outer: &GuardHandle, marked: &MarkedProcess) -> SpawnedServer {
     let own = std::env::current_exe().unwrap();
     let mut request = marked.program(
         own.to_str().unwrap(),
@@ -119,13 +119,13 @@ async fn nested(outer: &Guard, marked: &Marked) -> Child {
     );
     request.environment.push((ROLE.into(), "waiting".into()));
     let child = outer.spawn(request).await.unwrap();
-    assert!(within(PATIENCE, || marked.pids().len() > 15).await);
+    assert!(within(TIMEOUT, || marked.pids().len() > 15).await);
     child
 }
 
 #[tokio::test]
 async fn a_server_that_is_a_host_itself_leaves_nothing_either() {
-    let marked = Marked::new("nested");
+    let marked = MarkedProcess::new("nested");
     let outer = guard();
     let child = nested(&outer, &marked).await;
     drop(child.stdin);
@@ -135,7 +135,7 @@ async fn a_server_that_is_a_host_itself_leaves_nothing_either() {
 
 #[tokio::test]
 async fn a_guard_ends_what_a_killed_guard_below_it_has_left() {
-    let marked = Marked::new("below");
+    let marked = MarkedProcess::new("below");
     let outer = guard();
     let child = nested(&outer, &marked).await;
     let host = child.process.pid();
@@ -145,18 +145,18 @@ async fn a_guard_ends_what_a_killed_guard_below_it_has_left() {
     signal(inner, "KILL");
     let only_the_host = || marked.pids() == [host];
     assert!(
-        within(PATIENCE, only_the_host).await,
+        within(TIMEOUT, only_the_host).await,
         "left: {:?}",
         marked.pids()
     );
 }
 
 #[tokio::test]
-async fn a_terminal_s_signals_do_not_reach_guard_and_sentry() {
-    let marked = Marked::new("signals");
+async fn a_terminal_s_signals_do_not_reach_guard_and_watchdog() {
+    let marked = MarkedProcess::new("signals");
     let guard = guard();
     let child = guard.spawn(marked.program("cat", &[])).await.unwrap();
-    let (sentry, guard_pid) = (guard.pid().unwrap(), below_sentry(&guard));
+    let (sentry, guard_pid) = (guard.pid().unwrap(), below_watchdog(&guard));
     for name in ["INT", "TERM", "HUP", "QUIT"] {
         signal(sentry, name);
         signal(guard_pid, name);
@@ -168,26 +168,26 @@ async fn a_terminal_s_signals_do_not_reach_guard_and_sentry() {
 
 #[tokio::test]
 async fn all_that_was_guarded_dies_with_the_guard() {
-    let marked = Marked::new("unguarded");
+    let marked = MarkedProcess::new("unguarded");
     let guard = guard();
     let mut first = guard.spawn(marked.script(WRAPPER)).await.unwrap();
     let second = guard.spawn(marked.program("cat", &[])).await.unwrap();
-    assert!(within(PATIENCE, || marked.pids().len() > 5).await);
-    signal(below_sentry(&guard), "KILL");
+    assert!(within(TIMEOUT, || marked.pids().len() > 5).await);
+    signal(below_watchdog(&guard), "KILL");
     let exit = first.process.exited().await;
-    assert_eq!(exit, hermes_mcp::process::Exit::Unknown);
-    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
+    assert_eq!(exit, hermes_mcp::process::ServerExit::Unknown);
+    assert!(within(TIMEOUT, || marked.pids().is_empty()).await);
     assert!(first.process.stop().await.is_err());
     assert!(second.process.stop().await.is_err());
 }
 
 #[tokio::test]
 async fn a_dead_guard_is_replaced() {
-    let marked = Marked::new("replaced");
+    let marked = MarkedProcess::new("replaced");
     let guard = guard();
     let _first = guard.spawn(marked.program("cat", &[])).await.unwrap();
     let old = guard.pid().unwrap();
-    signal(below_sentry(&guard), "KILL");
+    signal(below_watchdog(&guard), "KILL");
     let second = guard.spawn(marked.program("cat", &[])).await.unwrap();
     assert_ne!(guard.pid().unwrap(), old);
     drop(second.stdin);
@@ -195,8 +195,8 @@ async fn a_dead_guard_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_killed_sentry_is_not_missed_as_long_as_the_guard_lives() {
-    let marked = Marked::new("no-sentry");
+async fn a_killed_watchdog_is_not_missed_as_long_as_the_guard_lives() {
+    let marked = MarkedProcess::new("no-sentry");
     let guard = guard();
     let first = guard.spawn(marked.program("cat", &[])).await.unwrap();
     signal(guard.pid().unwrap(), "KILL");
@@ -211,13 +211,13 @@ async fn a_killed_sentry_is_not_missed_as_long_as_the_guard_lives() {
 
 #[tokio::test]
 async fn the_guard_ends_with_its_handle_and_its_last_server() {
-    let marked = Marked::new("handle");
+    let marked = MarkedProcess::new("handle");
     let guard = guard();
     let child = guard.spawn(marked.program("cat", &[])).await.unwrap();
-    let pids = [guard.pid().unwrap(), below_sentry(&guard)];
+    let pids = [guard.pid().unwrap(), below_watchdog(&guard)];
     drop(guard);
     drop(child.stdin);
     child.process.stop().await.unwrap();
     let gone = || pids.iter().all(|pid| status(*pid, "State").is_none());
-    assert!(within(PATIENCE, gone).await);
+    assert!(within(TIMEOUT, gone).await);
 }

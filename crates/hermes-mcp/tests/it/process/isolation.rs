@@ -1,6 +1,6 @@
 //! What a server gets from its host, and what it does not.
 
-use hermes_mcp::environment::child_environment;
+use hermes_mcp::environment::build_environment;
 
 use super::*;
 
@@ -15,8 +15,8 @@ async fn a_server_sees_exactly_its_environment() {
     ];
     let overlay = [("HOME", "/else"), ("B", "two words"), ("A", "")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let mut request = Marked::new("environment").program("/usr/bin/env", &["-0"]);
-    request.environment = child_environment(host, &overlay);
+    let mut request = MarkedProcess::new("environment").program("/usr/bin/env", &["-0"]);
+    request.environment = build_environment(host, &overlay);
     let mut child = guard().spawn(request).await.unwrap();
     let text = output(&mut child).await;
     let mut variables: Vec<&str> = text.split_terminator('\0').collect();
@@ -35,7 +35,7 @@ async fn a_server_sees_exactly_its_environment() {
 
 #[tokio::test]
 async fn a_server_has_three_files_and_default_signals() {
-    let marked = Marked::new("clean");
+    let marked = MarkedProcess::new("clean");
     let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
     echo(&mut child).await;
     let pid = child.process.pid();
@@ -54,7 +54,7 @@ async fn a_server_has_three_files_and_default_signals() {
 
 #[tokio::test]
 async fn the_guard_holds_no_pipe_of_a_server() {
-    let marked = Marked::new("guard-files");
+    let marked = MarkedProcess::new("guard-files");
     let guard = guard();
     let mut first = guard
         .spawn(marked.script("exec >&-; read line"))
@@ -71,7 +71,7 @@ async fn the_guard_holds_no_pipe_of_a_server() {
             .filter(|target| target.to_string_lossy().starts_with("socket:"))
             .count()
     };
-    let guard_pid = below_sentry(&guard);
+    let guard_pid = below_watchdog(&guard);
     assert_eq!(parent(first.process.pid()), guard_pid);
     assert_eq!(
         sockets(guard_pid),
@@ -83,7 +83,7 @@ async fn the_guard_holds_no_pipe_of_a_server() {
 
 #[tokio::test]
 async fn a_server_leads_its_own_group_outside_the_host_s() {
-    let marked = Marked::new("group");
+    let marked = MarkedProcess::new("group");
     let mut child = guard()
         .spawn(marked.script("ps -o pgid= -p $$; ps -o tty= -p $$"))
         .await
@@ -101,7 +101,7 @@ async fn the_working_directory_is_honoured() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap();
     let guard = guard();
-    let marked = Marked::new("cwd");
+    let marked = MarkedProcess::new("cwd");
 
     let mut request = marked.program("/bin/pwd", &[]);
     request.cwd = Some(path.clone());
@@ -116,12 +116,12 @@ async fn the_working_directory_is_honoured() {
 #[tokio::test]
 async fn two_guards_share_nothing() {
     let (one, other) = (guard(), guard());
-    let (marked_one, marked_other) = (Marked::new("one"), Marked::new("other"));
+    let (marked_one, marked_other) = (MarkedProcess::new("one"), MarkedProcess::new("other"));
     let first = one.spawn(marked_one.program("cat", &[])).await.unwrap();
     let second = other.spawn(marked_other.program("cat", &[])).await.unwrap();
     assert_ne!(one.pid(), other.pid());
     drop(one);
     drop(first);
-    assert!(within(PATIENCE, || marked_one.pids().is_empty()).await);
+    assert!(within(TIMEOUT, || marked_one.pids().is_empty()).await);
     assert_eq!(marked_other.pids(), [second.process.pid()]);
 }

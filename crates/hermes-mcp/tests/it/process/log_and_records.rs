@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_mcp::process::{
-    Exit, StderrLog,
+    ServerExit, StderrLog,
     records::{self, ProcessRecords, ProcessState},
 };
 
@@ -13,7 +13,7 @@ use super::*;
 async fn a_server_that_exits_at_once_says_why() {
     let home = tempfile::tempdir().unwrap();
     let log = StderrLog::new(home.path());
-    let marked = Marked::new("last-words");
+    let marked = MarkedProcess::new("last-words");
     let script = "echo starting >&2; echo 'no token given' >&2; exit 3";
     let mut child = guard().spawn(marked.script(script)).await.unwrap();
     let mut stderr = log.drain(
@@ -23,10 +23,10 @@ async fn a_server_that_exits_at_once_says_why() {
         Arc::default(),
         child.stderr,
     );
-    assert_eq!(child.process.exited().await, Exit::Code(3));
-    stderr.settle().await;
+    assert_eq!(child.process.exited().await, ServerExit::Code(3));
+    stderr.wait_for_end().await;
     assert_eq!(stderr.tail(), ["starting", "no token given"]);
-    assert_eq!(Exit::Code(3).to_string(), "exit code 3");
+    assert_eq!(ServerExit::Code(3).to_string(), "exit code 3");
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn a_flood_on_stderr_is_bounded_in_memory_and_on_disk() {
     }
     let home = tempfile::tempdir().unwrap();
     let log = StderrLog::new(home.path());
-    let marked = Marked::new("flood");
+    let marked = MarkedProcess::new("flood");
     let resident = || -> u64 {
         let shown = status(std::process::id(), "VmRSS").unwrap();
         shown.split(' ').next().unwrap().parse().unwrap()
@@ -64,13 +64,13 @@ async fn a_server_is_on_record_while_it_runs() {
     let home = tempfile::tempdir().unwrap();
     let run_dir = home.path().join("run");
     let records = ProcessRecords::create(&run_dir).unwrap();
-    let marked = Marked::new("record");
+    let marked = MarkedProcess::new("record");
     let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
     echo(&mut child).await;
     let pid = child.process.pid();
     records.add(&child.process).unwrap();
 
-    let listed = records::list(&run_dir);
+    let listed = records::list_processes(&run_dir);
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].pid, listed[0].pgid), (pid, pid));
     assert_eq!(listed[0].host_pid, std::process::id());
@@ -80,7 +80,7 @@ async fn a_server_is_on_record_while_it_runs() {
     drop(child.stdin);
     child.process.stop().await.unwrap();
     assert!(
-        records::list(&run_dir).is_empty(),
+        records::list_processes(&run_dir).is_empty(),
         "gone, though still written down"
     );
     records.remove(pid).unwrap();
@@ -96,7 +96,7 @@ async fn a_recorded_server_can_be_killed_by_another_process_of_the_home() {
     let home = tempfile::tempdir().unwrap();
     let ready = home.path().join("ready");
     let records = ProcessRecords::create(home.path()).unwrap();
-    let marked = Marked::new("kill-record");
+    let marked = MarkedProcess::new("kill-record");
     let script = format!(
         "trap '' TERM; sleep 300 & touch {}; while :; do sleep 1; done",
         ready.display()
@@ -104,7 +104,9 @@ async fn a_recorded_server_can_be_killed_by_another_process_of_the_home() {
     let mut child = guard().spawn(marked.script(&script)).await.unwrap();
     created(&ready).await;
     records.add(&child.process).unwrap();
-    records::kill(&records::list(home.path())[0]).await.unwrap();
-    assert_eq!(child.process.exited().await, Exit::Signal(9));
-    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
+    records::stop_recorded_process(&records::list_processes(home.path())[0])
+        .await
+        .unwrap();
+    assert_eq!(child.process.exited().await, ServerExit::Signal(9));
+    assert!(within(TIMEOUT, || marked.pids().is_empty()).await);
 }

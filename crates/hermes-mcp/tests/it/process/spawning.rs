@@ -10,7 +10,7 @@ use super::*;
 #[tokio::test]
 async fn a_missing_program_is_named_with_advice() {
     let guard = guard();
-    let marked = Marked::new("missing");
+    let marked = MarkedProcess::new("missing");
     let error = guard
         .spawn(marked.program("/nowhere/npx", &[]))
         .await
@@ -18,12 +18,12 @@ async fn a_missing_program_is_named_with_advice() {
     assert!(matches!(error, SpawnError::NotFound { .. }));
     let message = error.to_string();
     assert!(message.contains("`/nowhere/npx` does not exist") && message.contains("Node.js"));
-    assert!(children(below_sentry(&guard)).is_empty());
+    assert!(children(below_watchdog(&guard)).is_empty());
 }
 
 #[tokio::test]
 async fn a_missing_working_directory_is_not_blamed_on_the_program() {
-    let mut request = Marked::new("no-cwd").program("/bin/cat", &[]);
+    let mut request = MarkedProcess::new("no-cwd").program("/bin/cat", &[]);
     request.cwd = Some("/nowhere".into());
     let error = guard().spawn(request).await.unwrap_err();
     assert!(matches!(error, SpawnError::BadWorkingDirectory { .. }));
@@ -37,7 +37,7 @@ async fn a_program_that_may_not_run_and_a_script_without_interpreter_differ() {
     std::fs::write(&file, "#!/nowhere/node --flag\n").unwrap();
     let mode = |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
     let guard = guard();
-    let request = Marked::new("script").program(file.to_str().unwrap(), &[]);
+    let request = MarkedProcess::new("script").program(file.to_str().unwrap(), &[]);
 
     mode(0o644);
     let error = guard.spawn(request.clone()).await.unwrap_err();
@@ -53,7 +53,7 @@ async fn a_program_that_may_not_run_and_a_script_without_interpreter_differ() {
 #[tokio::test]
 async fn arguments_that_are_too_long_are_the_program_s_trouble_not_the_guard_s() {
     let guard = guard();
-    let marked = Marked::new("long");
+    let marked = MarkedProcess::new("long");
     let huge = "x".repeat(200 * 1024);
     let error = guard
         .spawn(marked.program("/bin/echo", &[&huge]))
@@ -72,9 +72,9 @@ async fn arguments_that_are_too_long_are_the_program_s_trouble_not_the_guard_s()
 
 #[tokio::test]
 async fn a_guard_that_is_missing_or_no_guard_is_reported_as_such() {
-    let marked = Marked::new("no-guard");
+    let marked = MarkedProcess::new("no-guard");
     let with = |path: &str| {
-        Guard::new(GuardProgram {
+        GuardHandle::new(GuardProgram {
             path: path.into(),
             args: Vec::new(),
         })
@@ -102,7 +102,7 @@ fn a_guard_without_a_host_ends_at_once() {
 
 #[tokio::test]
 async fn three_hundred_servers_at_once_all_start_and_stop() {
-    let marked = Marked::new("many");
+    let marked = MarkedProcess::new("many");
     let guard = guard();
     let spawns = (0..300).map(|_| guard.spawn(marked.program("cat", &[])));
     let started = try_join_all(spawns).await.unwrap();

@@ -1,6 +1,6 @@
 //! Every way a server ends, and that its tree ends with it.
 
-use hermes_mcp::process::Exit;
+use hermes_mcp::process::ServerExit;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::*;
@@ -15,7 +15,7 @@ const FAMILY: &str = r#"
 
 #[tokio::test]
 async fn a_server_ends_when_its_stdin_closes() {
-    let marked = Marked::new("eof");
+    let marked = MarkedProcess::new("eof");
     let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
     child.stdin.write_all(b"ping\n").await.unwrap();
     let mut line = String::new();
@@ -27,7 +27,7 @@ async fn a_server_ends_when_its_stdin_closes() {
 
     let started = Instant::now();
     drop(child.stdin);
-    assert_eq!(child.process.stop().await.unwrap(), Exit::Code(0));
+    assert_eq!(child.process.stop().await.unwrap(), ServerExit::Code(0));
     assert!(
         started.elapsed() < Duration::from_millis(1900),
         "no SIGTERM needed"
@@ -37,30 +37,30 @@ async fn a_server_ends_when_its_stdin_closes() {
 
 #[tokio::test]
 async fn a_server_that_overhears_the_end_of_stdin_is_told_by_sigterm() {
-    let marked = Marked::new("term");
+    let marked = MarkedProcess::new("term");
     let script = "trap 'exit 7' TERM; while :; do sleep 0.05; done";
     let child = guard().spawn(marked.script(script)).await.unwrap();
     let started = Instant::now();
     drop(child.stdin);
-    assert_eq!(child.process.stop().await.unwrap(), Exit::Code(7));
+    assert_eq!(child.process.stop().await.unwrap(), ServerExit::Code(7));
     assert!(started.elapsed() > Duration::from_millis(1900));
 }
 
 #[tokio::test]
 async fn a_server_that_ignores_sigterm_is_killed() {
-    let marked = Marked::new("kill");
+    let marked = MarkedProcess::new("kill");
     let script = "trap '' TERM; while :; do sleep 1; done";
     let child = guard().spawn(marked.script(script)).await.unwrap();
     let started = Instant::now();
     drop(child.stdin);
-    assert_eq!(child.process.stop().await.unwrap(), Exit::Signal(9));
+    assert_eq!(child.process.stop().await.unwrap(), ServerExit::Signal(9));
     assert!(started.elapsed() > Duration::from_millis(3900));
     assert!(marked.pids().is_empty());
 }
 
 #[tokio::test]
 async fn attached_and_detached_descendants_end_with_a_stop() {
-    let marked = Marked::new("family");
+    let marked = MarkedProcess::new("family");
     let script = format!("{FAMILY} cat");
     let child = guard().spawn(marked.script(&script)).await.unwrap();
     marked.wait_for(9).await;
@@ -71,7 +71,7 @@ async fn attached_and_detached_descendants_end_with_a_stop() {
 
 #[tokio::test]
 async fn a_stop_spares_the_detached_descendants_of_other_servers() {
-    let (stopped, kept) = (Marked::new("stopped"), Marked::new("kept"));
+    let (stopped, kept) = (MarkedProcess::new("stopped"), MarkedProcess::new("kept"));
     let guard = guard();
     let script = "(setsid sleep 300 &); exec cat";
     let first = guard.spawn(stopped.script(script)).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_stop_spares_the_detached_descendants_of_other_servers() {
 
 #[tokio::test]
 async fn a_daemon_without_any_environment_ends_with_its_server() {
-    let marked = Marked::new("bare");
+    let marked = MarkedProcess::new("bare");
     let script = "(setsid env -i /bin/sh -c 'echo $$; exec >&-; while :; do sleep 1; done' &); exec >&-; read line";
     let mut child = guard().spawn(marked.script(script)).await.unwrap();
     let daemon: u32 = output(&mut child).await.trim().parse().unwrap();
@@ -101,49 +101,49 @@ async fn a_daemon_without_any_environment_ends_with_its_server() {
 
 #[tokio::test]
 async fn descendants_end_when_the_server_exits_by_itself() {
-    let marked = Marked::new("leftovers");
+    let marked = MarkedProcess::new("leftovers");
     let script = format!("{FAMILY} read line; exit 3");
     let mut child = guard().spawn(marked.script(&script)).await.unwrap();
     marked.wait_for(8).await;
     child.stdin.write_all(b"go\n").await.unwrap();
     let started = Instant::now();
-    assert_eq!(child.process.exited().await, Exit::Code(3));
+    assert_eq!(child.process.exited().await, ServerExit::Code(3));
     assert!(
         started.elapsed() < Duration::from_secs(1),
         "noticed at once"
     );
-    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
-    assert_eq!(child.process.stop().await.unwrap(), Exit::Code(3));
+    assert!(within(TIMEOUT, || marked.pids().is_empty()).await);
+    assert_eq!(child.process.stop().await.unwrap(), ServerExit::Code(3));
 }
 
 #[tokio::test]
 async fn a_killed_server_is_noticed_at_once() {
-    let marked = Marked::new("killed");
+    let marked = MarkedProcess::new("killed");
     let mut child = guard().spawn(marked.program("cat", &[])).await.unwrap();
     signal(child.process.pid(), "KILL");
     let exit = tokio::time::timeout(Duration::from_secs(1), child.process.exited()).await;
-    assert_eq!(exit.unwrap(), Exit::Signal(9));
+    assert_eq!(exit.unwrap(), ServerExit::Signal(9));
 }
 
 #[tokio::test]
 async fn a_dropped_child_leaves_nothing() {
-    let marked = Marked::new("dropped");
+    let marked = MarkedProcess::new("dropped");
     let script = format!("{FAMILY} cat");
     let child = guard().spawn(marked.script(&script)).await.unwrap();
     marked.wait_for(9).await;
     drop(child);
-    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
+    assert!(within(TIMEOUT, || marked.pids().is_empty()).await);
 }
 
 #[tokio::test]
 async fn a_cancelled_spawn_leaves_nothing() {
-    let marked = Marked::new("cancelled");
+    let marked = MarkedProcess::new("cancelled");
     let guard = guard();
     for micros in [0, 50, 200, 500, 1000, 2000, 4000] {
         let spawn = guard.spawn(marked.script("sleep 300"));
         let _ = tokio::time::timeout(Duration::from_micros(micros), spawn).await;
     }
-    assert!(within(PATIENCE, || marked.pids().is_empty()).await);
+    assert!(within(TIMEOUT, || marked.pids().is_empty()).await);
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn a_hundred_restarts_leave_no_zombie_and_no_open_file() {
     if !runs_alone("process::stopping::a_hundred_restarts_leave_no_zombie_and_no_open_file") {
         return;
     }
-    let marked = Marked::new("hundred");
+    let marked = MarkedProcess::new("hundred");
     let guard = guard();
     let open_files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let cycle = async || {
@@ -166,15 +166,15 @@ async fn a_hundred_restarts_leave_no_zombie_and_no_open_file() {
     }
     assert_eq!(open_files(), before);
     assert_eq!(children(std::process::id()), [guard.pid().unwrap()]);
-    assert!(children(below_sentry(&guard)).is_empty());
+    assert!(children(below_watchdog(&guard)).is_empty());
 }
 
 #[tokio::test]
 async fn orphans_that_end_early_are_reaped_while_the_server_runs() {
-    let marked = Marked::new("reaped");
+    let marked = MarkedProcess::new("reaped");
     let script = "for i in 1 2 3 4 5; do (setsid sleep 0.1 &); done; exec cat";
     let child = guard().spawn(marked.script(script)).await.unwrap();
     let guard_pid = parent(child.process.pid());
     let only_the_server = || children(guard_pid) == [child.process.pid()];
-    assert!(within(PATIENCE, only_the_server).await);
+    assert!(within(TIMEOUT, only_the_server).await);
 }

@@ -14,22 +14,22 @@ use tokio::process::{Child, Command};
 
 use super::{installed, node};
 use crate::{
-    inquiries::desk::Desk,
+    server_request::scripted_handler::ScriptedHandler,
     setup::{Setup, eventually},
 };
 
 struct Everything {
     setup: Setup,
-    desk: Arc<Desk>,
+    desk: Arc<ScriptedHandler>,
     /// The server, where the host does not start it.
     _process: Option<Child>,
 }
 
 impl Everything {
     async fn connect(entry: Value, process: Option<Child>) -> Self {
-        let desk = Arc::new(Desk::new());
+        let desk = Arc::new(ScriptedHandler::new());
         let home = TemporaryHome::new();
-        let setup = Setup::answering(home, json!({ "e": entry }), desk.clone()).await;
+        let setup = Setup::with_handler(home, json!({ "e": entry }), desk.clone()).await;
         setup.assert_ready("e");
         let status = setup.status("e");
         assert_eq!(status.era, Some(Era::Legacy));

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{installed, node, own_tools};
 use crate::{
-    inquiries::desk::Desk,
-    setup::{PATIENCE, Setup},
+    server_request::scripted_handler::ScriptedHandler,
+    setup::{Setup, TIMEOUT},
 };
 
 #[tokio::test]
@@ -24,16 +24,16 @@ async fn the_filesystem_server_works_where_the_roots_allow_it() {
     let place = project.to_str().unwrap();
     #[expect(deprecated, reason = "older revisions need roots")]
     let root = protocol::Root::new(format!("file://{place}"));
-    let mut desk = Desk::new();
+    let mut desk = ScriptedHandler::new();
     desk.roots = vec![root];
     // Without a directory on its command line it has only the roots to go by.
     let entry = json!({ "command": node().unwrap(), "args": [script] });
-    let setup = Setup::answering(home, json!({ "fs": entry }), Arc::new(desk)).await;
+    let setup = Setup::with_handler(home, json!({ "fs": entry }), Arc::new(desk)).await;
     setup.assert_ready("fs");
     assert_eq!(setup.status("fs").era, Some(Era::Legacy));
     assert_eq!(own_tools(&setup).len(), 14);
 
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     loop {
         let told = setup
             .call("mcp_fs_list_allowed_directories", json!({}))

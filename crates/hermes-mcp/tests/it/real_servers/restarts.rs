@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_mcp::{era::Era, link::Status};
-use hermes_testkit::KeptPort;
+use hermes_mcp::{era::Era, link::LinkStatus};
+use hermes_testkit::ReservedPort;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
@@ -14,13 +14,13 @@ use super::{installed, node};
 use crate::setup::{Setup, eventually};
 
 /// How soon after its return a server has to be called.
-const SOON: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A program that serves on a port.
 struct Restarted {
     program: String,
     args: Vec<String>,
-    port: KeptPort,
+    port: ReservedPort,
     child: Option<Child>,
 }
 
@@ -29,7 +29,7 @@ impl Restarted {
         Self {
             program,
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-            port: KeptPort::take().unwrap(),
+            port: ReservedPort::reserve().unwrap(),
             child: None,
         }
     }
@@ -69,7 +69,7 @@ async fn called_after(setup: &Setup, tool: &str, arguments: &Value) -> Duration 
         if told.get("error").is_none() {
             return back.elapsed();
         }
-        assert!(back.elapsed() < SOON, "{told}");
+        assert!(back.elapsed() < TIMEOUT, "{told}");
     }
 }
 
@@ -90,7 +90,9 @@ async fn goes_and_comes_back(mut server: Restarted, era: Era, tool: &str, argume
     // Gone for a while: a call finds out at the latest.
     server.kill().await;
     setup.call(tool, arguments.clone()).await;
-    setup.until("s", |link| link.status != Status::Ready).await;
+    setup
+        .until("s", |link| link.status != LinkStatus::Ready)
+        .await;
     server.start().await;
     let delay = called_after(&setup, tool, &arguments).await;
     println!("after a call: {delay:?}");
@@ -100,10 +102,14 @@ async fn goes_and_comes_back(mut server: Restarted, era: Era, tool: &str, argume
     // Gone and back, and nobody calls: a reload finds out.
     server.kill().await;
     setup.host.reload_from_home().await.unwrap();
-    setup.until("s", |link| link.status != Status::Ready).await;
+    setup
+        .until("s", |link| link.status != LinkStatus::Ready)
+        .await;
     server.start().await;
     setup.host.reload_from_home().await.unwrap();
-    setup.until("s", |link| link.status == Status::Ready).await;
+    setup
+        .until("s", |link| link.status == LinkStatus::Ready)
+        .await;
     let delay = called_after(&setup, tool, &arguments).await;
     println!("after a reload: {delay:?}");
 }

@@ -39,22 +39,22 @@ pub(super) fn month_name(number: u32) -> Option<&'static str> {
 }
 
 /// What a phrase in lower case means, if it is one.
-pub(super) fn parse(text: &str) -> Option<Schedule> {
+pub(super) fn parse_phrase(text: &str) -> Option<Schedule> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (first, rest) = words.split_first()?;
     match (*first, rest) {
         ("hourly", []) => Some(Schedule::Interval { minutes: 60 }),
-        ("every", [unit]) if minutes_of(unit).is_some() => Some(Schedule::Interval {
-            minutes: minutes_of(unit)?,
+        ("every", [unit]) if unit_minutes(unit).is_some() => Some(Schedule::Interval {
+            minutes: unit_minutes(unit)?,
         }),
-        ("daily", rest) | ("every", ["day", rest @ ..]) => on_days("*", rest),
-        ("every", rest) => on_named_days(rest),
-        (_, _) => on_named_days(&words),
+        ("daily", rest) | ("every", ["day", rest @ ..]) => schedule_on_days("*", rest),
+        ("every", rest) => parse_named_days(rest),
+        (_, _) => parse_named_days(&words),
     }
 }
 
 /// One of a unit, in minutes.
-fn minutes_of(unit: &str) -> Option<i64> {
+fn unit_minutes(unit: &str) -> Option<i64> {
     Some(match unit {
         "minute" => 1,
         "hour" => 60,
@@ -65,34 +65,34 @@ fn minutes_of(unit: &str) -> Option<i64> {
 }
 
 /// `monday and thursday at 9am`: days up to `at` or the first word that is none, then a time.
-fn on_named_days(words: &[&str]) -> Option<Schedule> {
-    let is_day_part = |word: &&&str| **word == "and" || days(word).is_some();
+fn parse_named_days(words: &[&str]) -> Option<Schedule> {
+    let is_day_part = |word: &&&str| **word == "and" || parse_days(word).is_some();
     let count = words.iter().take_while(is_day_part).count();
     let (named, time) = words.split_at(count);
     let named: Vec<String> = named
         .iter()
         .filter(|word| **word != "and")
-        .filter_map(|word| days(word))
+        .filter_map(|word| parse_days(word))
         .collect();
     if named.is_empty() {
         return None;
     }
-    on_days(&named.join(","), time)
+    schedule_on_days(&named.join(","), time)
 }
 
-fn on_days(days: &str, time: &[&str]) -> Option<Schedule> {
+fn schedule_on_days(days: &str, time: &[&str]) -> Option<Schedule> {
     let time = match time {
         ["at", rest @ ..] => rest,
         time => time,
     };
-    let (hour, minute) = time_of_day(&time.concat())?;
+    let (hour, minute) = parse_time_of_day(&time.concat())?;
     Some(Schedule::Cron {
         expression: format!("{minute} {hour} * * {days}"),
     })
 }
 
 /// Days of the week as a cron field: `monday`, `mon,thu`, `mon-fri`, `weekdays`.
-fn days(word: &str) -> Option<String> {
+fn parse_days(word: &str) -> Option<String> {
     match word {
         "weekday" | "weekdays" => return Some("1-5".into()),
         "weekend" | "weekends" => return Some("0,6".into()),
@@ -107,7 +107,7 @@ fn days(word: &str) -> Option<String> {
 }
 
 /// `9am`, `9:30pm`, `18:30`, `noon`; the hour first.
-fn time_of_day(text: &str) -> Option<(u32, u32)> {
+fn parse_time_of_day(text: &str) -> Option<(u32, u32)> {
     match text {
         "noon" => return Some((12, 0)),
         "midnight" => return Some((0, 0)),
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     fn expression(text: &str) -> Option<String> {
-        match parse(text)? {
+        match parse_phrase(text)? {
             Schedule::Cron { expression } => Some(expression),
             Schedule::Interval { minutes } => Some(format!("every {minutes}m")),
             Schedule::Once { .. } => None,

@@ -5,21 +5,25 @@ use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use super::{
-    LogLimits, asked,
-    marks::{self, GlobalMark, Pending, Progress, Status},
-    rules::{self, Said},
-    source::{Examined, Fresh, Message, Row, Snapshot, Unreadable},
+    LogLimits, marks,
+    marks::{GlobalMark, LogProgress, LogStatus, PendingSessions},
+    rules,
+    rules::LoggedMessage,
+    source::{
+        ExaminedRows, MessageRow, MessageText, NewSessionRows, StateReadError, StateSnapshot,
+    },
 };
 use crate::{
     StoreError,
     clock::epoch_seconds,
-    db::{self, Code, Database},
+    db::{self, Database, SqliteErrorKind},
+    runtime::events::approval_events,
     watch::StateReader,
 };
 
 /// Where messages come from.
 #[derive(Debug)]
-pub(super) enum Source<'a> {
+pub(super) enum MessageSource<'a> {
     /// From this store.
     Store(&'a mut StateReader),
     /// There is none.
@@ -30,22 +34,22 @@ pub(super) enum Source<'a> {
 
 /// A session that could not be read.
 #[derive(Debug)]
-pub(super) struct Unread {
+pub(super) struct UnreadSession {
     pub(super) session: String,
     pub(super) session_key: String,
     pub(super) error: String,
 }
 
 /// The end of the log while it is written.
-pub(super) struct Log<'a> {
+pub(super) struct EventWriter<'a> {
     pub(super) connection: &'a mut SqliteConnection,
-    pub(super) progress: Progress,
+    pub(super) progress: LogProgress,
     last: i64,
     has_changed: bool,
     now: f64,
 }
 
-impl Log<'_> {
+impl EventWriter<'_> {
     /// Adds an event, unless its source has one.
     pub(super) async fn add(
         &mut self,
@@ -73,12 +77,12 @@ impl Log<'_> {
     }
 
     /// Marks that something else was written.
-    pub(super) fn touch(&mut self) {
+    pub(super) fn mark_changed(&mut self) {
         self.has_changed = true;
     }
 
     /// Writes how far the log has come and trims it. Returns whether anything is to be committed.
-    async fn finish(mut self, status: &Status, limits: LogLimits) -> Result<bool, sqlx::Error> {
+    async fn finish(mut self, status: &LogStatus, limits: LogLimits) -> Result<bool, sqlx::Error> {
         if self.last > status.last {
             self.progress.last_cursor(self.last);
         }
@@ -89,18 +93,18 @@ impl Log<'_> {
 }
 
 /// Polls once. Returns the sessions that could not be read.
-pub(super) async fn run(
+pub(super) async fn ingest(
     runtime: &Database,
-    source: Source<'_>,
+    source: MessageSource<'_>,
     limits: LogLimits,
     with_own: bool,
-) -> Result<Vec<Unread>, StoreError> {
+) -> Result<Vec<UnreadSession>, StoreError> {
     let error = |error| runtime.error(error);
     let mut write = runtime.begin().await?;
-    let status = Status::read(&mut write).await.map_err(error)?;
-    let mut log = Log {
+    let status = LogStatus::read(&mut write).await.map_err(error)?;
+    let mut log = EventWriter {
         connection: &mut write,
-        progress: Progress::default(),
+        progress: LogProgress::default(),
         last: status.last,
         has_changed: false,
         now: epoch_seconds(),
@@ -110,72 +114,74 @@ pub(super) async fn run(
     }
     let with_own = with_own || status.logs_own;
     let unread = match source {
-        Source::Store(reader) => {
+        MessageSource::Store(reader) => {
             let store = reader.store.clone();
-            messages(&mut log, &status, reader, limits, with_own)
+            ingest_messages(&mut log, &status, reader, limits, with_own)
                 .await
                 .map_err(|failure| match failure {
-                    Failure::Log(error) => runtime.error(error),
-                    Failure::Source(Unreadable(error)) => store.error(error),
+                    IngestError::Log(error) => runtime.error(error),
+                    IngestError::Source(StateReadError(error)) => store.error(error),
                 })?
         }
-        Source::Absent => {
+        MessageSource::Absent => {
             if status.mark.is_none() {
                 // There is nothing to begin after: all that a store will have is new.
                 log.progress.mark(&GlobalMark::default());
             }
             Vec::new()
         }
-        Source::Unreadable => Vec::new(),
+        MessageSource::Unreadable => Vec::new(),
     };
-    asked::log(&mut log, &status).await.map_err(error)?;
+    approval_events::log_approvals(&mut log, &status)
+        .await
+        .map_err(error)?;
     if log.finish(&status, limits).await.map_err(error)? {
         // Others wait for this to be over.
-        write.commit_at_once().await?;
+        write.commit_without_checkpoint().await?;
     }
     Ok(unread)
 }
 
 /// Which database a statement failed on.
-enum Failure {
+enum IngestError {
     Log(sqlx::Error),
-    Source(Unreadable),
+    Source(StateReadError),
 }
 
-impl From<sqlx::Error> for Failure {
+impl From<sqlx::Error> for IngestError {
     fn from(error: sqlx::Error) -> Self {
         Self::Log(error)
     }
 }
 
-impl From<Unreadable> for Failure {
-    fn from(error: Unreadable) -> Self {
+impl From<StateReadError> for IngestError {
+    fn from(error: StateReadError) -> Self {
         Self::Source(error)
     }
 }
 
-async fn messages(
-    log: &mut Log<'_>,
-    status: &Status,
+async fn ingest_messages(
+    log: &mut EventWriter<'_>,
+    status: &LogStatus,
     reader: &mut StateReader,
     limits: LogLimits,
     with_own: bool,
-) -> Result<Vec<Unread>, Failure> {
-    let mut snapshot = Snapshot::take(reader, with_own).await?;
+) -> Result<Vec<UnreadSession>, IngestError> {
+    let mut snapshot = StateSnapshot::begin(reader, with_own).await?;
     let known_id = status.mark.as_ref().map_or(0, |mark| mark.last_id);
-    let (end, known) = snapshot.end_and(known_id).await?;
+    let (end, known) = snapshot.last_row_and(known_id).await?;
     let Some(mut mark) = status.mark.clone() else {
-        begin_at(log, &mut snapshot, GlobalMark::default(), end).await?;
+        set_marks(log, &mut snapshot, GlobalMark::default(), end).await?;
         return Ok(Vec::new());
     };
     let mut pending = status.pending.clone();
     if is_another_file(&mut snapshot, &mark, end.as_ref(), known).await? {
         let begin = match mark.newest() {
-            Some(newest) => snapshot.last_until(newest).await?,
+            Some(newest) => snapshot.last_row_until(newest).await?,
             None => None,
         };
-        pending = Pending::new();
-        mark = begin_at(log, &mut snapshot, mark.in_another_file(), begin).await?;
+        pending = PendingSessions::new();
+        mark = set_marks(log, &mut snapshot, mark.in_another_file(), begin).await?;
     }
     let Some(end) = end.filter(|end| end.id > mark.last_id || !pending.is_empty()) else {
         return Ok(Vec::new());
@@ -193,16 +199,16 @@ async fn messages(
 
 /// Whether the marks were made on another file than this one: ids are never used twice in one.
 async fn is_another_file(
-    snapshot: &mut Snapshot<'_>,
+    snapshot: &mut StateSnapshot<'_>,
     mark: &GlobalMark,
-    end: Option<&Row>,
-    known: Option<Row>,
-) -> Result<bool, Unreadable> {
+    end: Option<&MessageRow>,
+    known: Option<MessageRow>,
+) -> Result<bool, StateReadError> {
     if mark.last_id == 0 {
         return Ok(false);
     }
     if end.is_none_or(|end| end.id < mark.last_id) {
-        let highest = snapshot.highest_ever().await;
+        let highest = snapshot.highest_id().await;
         return Ok(highest.is_none_or(|highest| highest < mark.last_id));
     }
     // The row may have been deleted.
@@ -210,51 +216,51 @@ async fn is_another_file(
 }
 
 /// Sets all marks to that row: what comes after it is new.
-async fn begin_at(
-    log: &mut Log<'_>,
-    snapshot: &mut Snapshot<'_>,
+async fn set_marks(
+    log: &mut EventWriter<'_>,
+    snapshot: &mut StateSnapshot<'_>,
     mut mark: GlobalMark,
-    row: Option<Row>,
-) -> Result<GlobalMark, Failure> {
+    row: Option<MessageRow>,
+) -> Result<GlobalMark, IngestError> {
     if let Some(row) = row {
         mark.advance(row.id, &row.session, row.timestamp);
     }
-    marks::forget_sessions(log.connection).await?;
+    marks::delete_session_marks(log.connection).await?;
     for (session, known) in snapshot.marks().await? {
         if known.last_id <= mark.last_id {
-            marks::save_session(log.connection, &session, known).await?;
+            marks::save_session_mark(log.connection, &session, known).await?;
         }
     }
     log.progress.mark(&mark);
-    log.progress.pending(&Pending::new());
+    log.progress.pending(&PendingSessions::new());
     Ok(mark)
 }
 
 /// Logs the rows after the mark, and those of sessions that could not be read before.
 async fn log_rows(
-    log: &mut Log<'_>,
-    snapshot: &mut Snapshot<'_>,
+    log: &mut EventWriter<'_>,
+    snapshot: &mut StateSnapshot<'_>,
     mark: &GlobalMark,
-    pending: &mut Pending,
+    pending: &mut PendingSessions,
     limits: LogLimits,
-) -> Result<Vec<Unread>, Failure> {
+) -> Result<Vec<UnreadSession>, IngestError> {
     let mut unread = Vec::new();
-    let mut sessions: Vec<(Fresh, i64, Examined)> = Vec::new();
-    for (fresh, known) in fresh_sessions(snapshot, mark, pending).await? {
-        let marked = marks::of_session(log.connection, &fresh.session).await?;
+    let mut sessions: Vec<(NewSessionRows, i64, ExaminedRows)> = Vec::new();
+    for (fresh, known) in sessions_with_new_rows(snapshot, mark, pending).await? {
+        let marked = marks::read_session_mark(log.connection, &fresh.session).await?;
         match snapshot.examine(&fresh, marked).await {
             Ok(examined) => sessions.push((fresh, known, examined)),
-            Err(error) => unread.push(leave(pending, &fresh, known, error)?),
+            Err(error) => unread.push(defer_session(pending, &fresh, known, error)?),
         }
     }
     let rows: Vec<_> = sessions
         .iter()
         .map(|(_, known, examined)| (*known, examined.rows.clone()))
         .collect();
-    let said = rules::said(&rows, |one, other| {
+    let said = rules::select_messages(&rows, |one, other| {
         sessions[one].0.session_key == sessions[other].0.session_key
     });
-    let kept_from = said.len().saturating_sub(limits.most);
+    let kept_from = said.len().saturating_sub(limits.max_events);
     for (at, said) in said.iter().enumerate() {
         let (fresh, ..) = &sessions[said.session];
         if unread.iter().any(|unread| unread.session == fresh.session) {
@@ -265,33 +271,33 @@ async fn log_rows(
             Ok(Some(_)) if at < kept_from => log.last += 1,
             Ok(Some(message)) => add_message(log, mark, said, fresh, &message).await?,
             Ok(None) => {}
-            Err(error) => unread.push(leave(pending, fresh, said.first - 1, error)?),
+            Err(error) => unread.push(defer_session(pending, fresh, said.first - 1, error)?),
         }
     }
     for (fresh, _, examined) in &sessions {
         if !unread.iter().any(|unread| unread.session == fresh.session) {
             pending.remove(&fresh.session);
-            marks::save_session(log.connection, &fresh.session, examined.mark).await?;
+            marks::save_session_mark(log.connection, &fresh.session, examined.mark).await?;
         }
     }
     Ok(unread)
 }
 
 /// The sessions with rows to log, each with the last row that is done with.
-async fn fresh_sessions(
-    snapshot: &mut Snapshot<'_>,
+async fn sessions_with_new_rows(
+    snapshot: &mut StateSnapshot<'_>,
     mark: &GlobalMark,
-    pending: &mut Pending,
-) -> Result<Vec<(Fresh, i64)>, Unreadable> {
+    pending: &mut PendingSessions,
+) -> Result<Vec<(NewSessionRows, i64)>, StateReadError> {
     let mut sessions = Vec::new();
     for (session, known) in pending.clone() {
-        match snapshot.fresh_in(&session, known).await? {
+        match snapshot.new_rows_of_session(&session, known).await? {
             Some(fresh) => sessions.push((fresh, known)),
             // Deleted in the meantime.
             None => drop(pending.remove(&session)),
         }
     }
-    for fresh in snapshot.fresh(mark.last_id).await? {
+    for fresh in snapshot.new_rows(mark.last_id).await? {
         if !pending.contains_key(&fresh.session) {
             sessions.push((fresh, mark.last_id));
         }
@@ -300,29 +306,29 @@ async fn fresh_sessions(
 }
 
 /// Defers a session. A locked database fails the whole poll instead.
-fn leave(
-    pending: &mut Pending,
-    fresh: &Fresh,
+fn defer_session(
+    pending: &mut PendingSessions,
+    fresh: &NewSessionRows,
     known: i64,
-    Unreadable(error): Unreadable,
-) -> Result<Unread, Unreadable> {
-    if db::code(&error) == Some(Code::Busy) {
-        return Err(Unreadable(error));
+    StateReadError(error): StateReadError,
+) -> Result<UnreadSession, StateReadError> {
+    if db::sqlite_error_kind(&error) == Some(SqliteErrorKind::Busy) {
+        return Err(StateReadError(error));
     }
     pending.insert(fresh.session.clone(), known);
-    Ok(Unread {
+    Ok(UnreadSession {
         session: fresh.session.clone(),
         session_key: fresh.session_key.clone(),
-        error: db::message(&error),
+        error: db::sqlite_message(&error),
     })
 }
 
 async fn add_message(
-    log: &mut Log<'_>,
+    log: &mut EventWriter<'_>,
     mark: &GlobalMark,
-    said: &Said,
-    fresh: &Fresh,
-    message: &Message,
+    said: &LoggedMessage,
+    fresh: &NewSessionRows,
+    message: &MessageText,
 ) -> Result<(), sqlx::Error> {
     let source_key = format!("message:{}:{}", mark.file, said.first);
     let payload = json!({
@@ -338,13 +344,13 @@ async fn add_message(
 /// Removes what is too much or too old, always from the beginning. Returns whether there was any.
 async fn trim(
     connection: &mut SqliteConnection,
-    status: &Status,
+    status: &LogStatus,
     last: i64,
     now: f64,
     limits: LogLimits,
 ) -> Result<bool, sqlx::Error> {
-    let most = i64::try_from(limits.most).unwrap_or(i64::MAX);
-    let limit = now - limits.age.as_secs_f64();
+    let most = i64::try_from(limits.max_events).unwrap_or(i64::MAX);
+    let limit = now - limits.max_age.as_secs_f64();
     let mut until = last.saturating_sub(most);
     // What is new is not old; and if the oldest one is not, none is.
     let (oldest, oldest_at) = status.oldest.unwrap_or((status.last + 1, now));

@@ -10,11 +10,11 @@ use sqlx::{SqliteConnection, sqlite::SqliteRow};
 use crate::db::row;
 
 /// Key of the highest cursor ever given.
-pub(super) const LAST_CURSOR: &str = "bridge_last_cursor";
-const GLOBAL: &str = "bridge_mark";
-const PENDING: &str = "bridge_unread";
-const APPROVALS: &str = "bridge_approvals";
-const OWN: &str = "bridge_own";
+pub(super) const LAST_CURSOR_KEY: &str = "bridge_last_cursor";
+const GLOBAL_MARK_KEY: &str = "bridge_mark";
+const PENDING_KEY: &str = "bridge_unread";
+const APPROVALS_KEY: &str = "bridge_approvals";
+const OWN_PLATFORMS_KEY: &str = "bridge_own";
 
 /// How far `state.db` has been read, and which row that was, so that another file can be told from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,11 +78,11 @@ pub(super) struct SessionMark {
 }
 
 /// Sessions that could not be read, each with the last row that is done with.
-pub(super) type Pending = BTreeMap<String, i64>;
+pub(super) type PendingSessions = BTreeMap<String, i64>;
 
 /// Everything a look begins with, in one statement.
 #[derive(Debug)]
-pub(super) struct Status {
+pub(super) struct LogStatus {
     /// The highest cursor ever given; 0 if there was none.
     pub(super) last: i64,
     /// The lowest cursor that is there, and when its event was logged.
@@ -90,7 +90,7 @@ pub(super) struct Status {
     /// None before the first look at a store.
     pub(super) mark: Option<GlobalMark>,
     /// Sessions left behind.
-    pub(super) pending: Pending,
+    pub(super) pending: PendingSessions,
     /// Whether approvals have been looked at before.
     pub(super) knows_approvals: bool,
     /// Whether there is anything to log about them.
@@ -99,7 +99,7 @@ pub(super) struct Status {
     pub(super) logs_own: bool,
 }
 
-impl Status {
+impl LogStatus {
     pub(super) async fn read(connection: &mut SqliteConnection) -> Result<Self, sqlx::Error> {
         let found = sqlx::query(
             "SELECT (SELECT value FROM meta WHERE key = ?1) AS last, (SELECT value FROM meta WHERE key = ?2) AS mark, \
@@ -110,20 +110,20 @@ impl Status {
              (SELECT MIN(cursor) FROM bridge_events) AS oldest, \
              (SELECT created_at FROM bridge_events ORDER BY cursor LIMIT 1) AS oldest_at",
         )
-        .bind(LAST_CURSOR)
-        .bind(GLOBAL)
-        .bind(PENDING)
-        .bind(APPROVALS)
-        .bind(OWN)
+        .bind(LAST_CURSOR_KEY)
+        .bind(GLOBAL_MARK_KEY)
+        .bind(PENDING_KEY)
+        .bind(APPROVALS_KEY)
+        .bind(OWN_PLATFORMS_KEY)
         .fetch_one(connection)
         .await?;
         let oldest = row::optional_integer(&found, "oldest")?;
         let oldest_at = row::real(&found, "oldest_at")?;
         Ok(Self {
-            last: parsed(&found, "last")?.unwrap_or_default(),
+            last: parse_column(&found, "last")?.unwrap_or_default(),
             oldest: oldest.zip(oldest_at),
-            mark: parsed(&found, "mark")?,
-            pending: parsed(&found, "pending")?.unwrap_or_default(),
+            mark: parse_column(&found, "mark")?,
+            pending: parse_column(&found, "pending")?.unwrap_or_default(),
             knows_approvals: row::integer(&found, "knows_approvals")? != 0,
             has_approvals: row::integer(&found, "has_approvals")? != 0,
             logs_own: row::integer(&found, "logs_own")? != 0,
@@ -131,34 +131,37 @@ impl Status {
     }
 }
 
-fn parsed<T: DeserializeOwned>(found: &SqliteRow, column: &str) -> Result<Option<T>, sqlx::Error> {
+fn parse_column<T: DeserializeOwned>(
+    found: &SqliteRow,
+    column: &str,
+) -> Result<Option<T>, sqlx::Error> {
     let text = row::text(found, column)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
 /// What a look leaves behind, written in one statement.
 #[derive(Debug, Default)]
-pub(super) struct Progress(Map<String, Value>);
+pub(super) struct LogProgress(Map<String, Value>);
 
-impl Progress {
+impl LogProgress {
     pub(super) fn last_cursor(&mut self, cursor: i64) {
-        self.set(LAST_CURSOR, &cursor);
+        self.set(LAST_CURSOR_KEY, &cursor);
     }
 
     pub(super) fn mark(&mut self, mark: &GlobalMark) {
-        self.set(GLOBAL, mark);
+        self.set(GLOBAL_MARK_KEY, mark);
     }
 
-    pub(super) fn pending(&mut self, pending: &Pending) {
-        self.set(PENDING, pending);
+    pub(super) fn pending(&mut self, pending: &PendingSessions) {
+        self.set(PENDING_KEY, pending);
     }
 
     pub(super) fn knows_approvals(&mut self) {
-        self.set(APPROVALS, &true);
+        self.set(APPROVALS_KEY, &true);
     }
 
     pub(super) fn logs_own(&mut self) {
-        self.set(OWN, &true);
+        self.set(OWN_PLATFORMS_KEY, &true);
     }
 
     fn set(&mut self, key: &str, value: &impl Serialize) {
@@ -184,7 +187,7 @@ impl Progress {
 }
 
 /// The mark of a session.
-pub(super) async fn of_session(
+pub(super) async fn read_session_mark(
     connection: &mut SqliteConnection,
     session: &str,
 ) -> Result<Option<SessionMark>, sqlx::Error> {
@@ -202,7 +205,7 @@ pub(super) async fn of_session(
     }))
 }
 
-pub(super) async fn save_session(
+pub(super) async fn save_session_mark(
     connection: &mut SqliteConnection,
     session: &str,
     mark: SessionMark,
@@ -219,7 +222,9 @@ pub(super) async fn save_session(
     Ok(())
 }
 
-pub(super) async fn forget_sessions(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn delete_session_marks(
+    connection: &mut SqliteConnection,
+) -> Result<(), sqlx::Error> {
     sqlx::query("DELETE FROM bridge_marks")
         .execute(connection)
         .await?;

@@ -12,7 +12,7 @@ pub(super) struct NewRow {
     /// The first row of this session or an ancestor that says the same at the same time; itself, if it is that one.
     pub(super) first: i64,
     /// What it says again.
-    pub(super) repeats: Repeats,
+    pub(super) repeats: RowRepeat,
     /// Whether it is live.
     pub(super) active: bool,
     /// Whether somebody says something in it, and it was not taken back.
@@ -21,7 +21,7 @@ pub(super) struct NewRow {
 
 /// What a row says again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeats {
+pub(super) enum RowRepeat {
     /// It is not a copy.
     Nothing,
     /// A row that is still live in the same session.
@@ -34,18 +34,18 @@ pub(super) enum Repeats {
 
 impl NewRow {
     fn is_copy(&self) -> bool {
-        self.repeats != Repeats::Nothing
+        self.repeats != RowRepeat::Nothing
     }
 
     /// Whether it was inserted as part of a list that took the place of earlier rows.
     fn is_retained(&self) -> bool {
-        matches!(self.repeats, Repeats::Replaced | Repeats::Deleted)
+        matches!(self.repeats, RowRepeat::Replaced | RowRepeat::Deleted)
     }
 }
 
 /// Something said: rows that are one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct LoggedMessage {
     /// The first of the rows. It gives the message its place and keeps it from being logged twice.
     pub(super) first: i64,
     /// The row that stands for it.
@@ -56,10 +56,10 @@ pub(super) struct Said {
 
 /// What was said, in the order of the first rows. Each session comes with the last row known of it and its new rows,
 /// in order; `same_chat` tells whether two sessions belong to one chat.
-pub(super) fn said(
+pub(super) fn select_messages(
     sessions: &[(i64, Vec<NewRow>)],
     same_chat: impl Fn(usize, usize) -> bool,
-) -> Vec<Said> {
+) -> Vec<LoggedMessage> {
     let mut rows: Vec<(usize, &NewRow)> = Vec::new();
     let mut summaries: HashSet<i64> = HashSet::new();
     for (session, (known, new)) in sessions.iter().enumerate() {
@@ -69,7 +69,7 @@ pub(super) fn said(
             if !row.is_copy() && is_before_retained && (row.active || is_old_summary(new, at)) {
                 summaries.insert(row.id);
             }
-            let is_known = row.first <= *known || row.repeats == Repeats::Deleted;
+            let is_known = row.first <= *known || row.repeats == RowRepeat::Deleted;
             if row.is_candidate && !is_known {
                 rows.push((session, row));
             }
@@ -78,10 +78,10 @@ pub(super) fn said(
     rows.retain(|(_, row)| !summaries.contains(&row.first));
     rows.sort_by_key(|(_, row)| row.id);
     let mut places: HashMap<i64, usize> = HashMap::new();
-    let mut found: Vec<(Said, bool)> = Vec::new();
+    let mut found: Vec<(LoggedMessage, bool)> = Vec::new();
     for (session, row) in rows {
         let place = *places.entry(row.first).or_insert(found.len());
-        let said = Said {
+        let said = LoggedMessage {
             first: row.first,
             id: row.id,
             session,
@@ -97,7 +97,7 @@ pub(super) fn said(
             Some(_) => {}
         }
     }
-    let mut said: Vec<Said> = found.into_iter().map(|(said, _)| said).collect();
+    let mut said: Vec<LoggedMessage> = found.into_iter().map(|(said, _)| said).collect();
     said.sort_by_key(|said| said.first);
     said
 }
@@ -139,7 +139,7 @@ mod tests {
         NewRow {
             id,
             first: id,
-            repeats: Repeats::Nothing,
+            repeats: RowRepeat::Nothing,
             active: true,
             is_candidate: true,
         }
@@ -155,13 +155,13 @@ mod tests {
     fn copy(id: i64, first: i64) -> NewRow {
         NewRow {
             first,
-            repeats: Repeats::Replaced,
+            repeats: RowRepeat::Replaced,
             ..row(id)
         }
     }
 
     fn ids(sessions: &[(i64, Vec<NewRow>)]) -> Vec<i64> {
-        said(sessions, |_, _| true)
+        select_messages(sessions, |_, _| true)
             .iter()
             .map(|said| said.id)
             .collect()
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_rewritten_history_is_not_said() {
         let again = |id| NewRow {
-            repeats: Repeats::Deleted,
+            repeats: RowRepeat::Deleted,
             ..row(id)
         };
         assert_eq!(ids(&[(10, vec![again(11), again(12), row(13)])]), [13]);
@@ -251,7 +251,7 @@ mod tests {
     fn the_same_said_twice_hides_nothing_between() {
         let twice = NewRow {
             first: 11,
-            repeats: Repeats::Live,
+            repeats: RowRepeat::Live,
             ..row(13)
         };
         assert_eq!(ids(&[(10, vec![row(11), row(12), twice])]), [13, 12]);
@@ -261,7 +261,7 @@ mod tests {
     fn a_branch_into_another_chat_leaves_the_message_in_the_first() {
         let sessions = [(10, vec![row(11)]), (10, vec![copy(12, 11)])];
         assert_eq!(ids(&sessions), [12], "one chat: what it shows now");
-        let said = said(&sessions, |one, other| one == other);
+        let said = select_messages(&sessions, |one, other| one == other);
         assert_eq!((said[0].id, said[0].session, said.len()), (11, 0, 1));
     }
 

@@ -7,11 +7,11 @@ use sqlx::{Connection, Sqlite, Transaction, sqlite::SqliteRow};
 
 use super::{
     marks::SessionMark,
-    rules::{NewRow, Repeats},
+    rules::{NewRow, RowRepeat},
 };
 use crate::{
     Content, Store,
-    db::{self, Code, row},
+    db::{self, SqliteErrorKind, row},
     messages::is_structured,
     watch::StateReader,
 };
@@ -19,16 +19,16 @@ use crate::{
 /// What is kept of a message's text.
 const CONTENT_LENGTH: usize = 500;
 
-const END_AND: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m \
+const LAST_ROW_AND: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m \
     WHERE m.id IN (?1, (SELECT MAX(e.id) FROM {messages} AS e)) ORDER BY m.id DESC";
 
 /// The same without what lies behind a row's text, which may be damaged.
-const END_AND_WITHOUT_TIME: &str = "SELECT m.id, m.session_id, NULL AS timestamp FROM {messages} AS m \
+const LAST_ROW_AND_WITHOUT_TIME: &str = "SELECT m.id, m.session_id, NULL AS timestamp FROM {messages} AS m \
     WHERE m.id IN (?1, (SELECT MAX(e.id) FROM {messages} AS e)) ORDER BY m.id DESC";
 
 const ROW: &str = "SELECT m.id, m.session_id, m.timestamp FROM {messages} AS m WHERE m.id = ?1";
 
-const LAST_UNTIL: &str = "SELECT MAX(m.id) AS id FROM {messages} AS m WHERE m.timestamp <= ?1";
+const LAST_ROW_UNTIL: &str = "SELECT MAX(m.id) AS id FROM {messages} AS m WHERE m.timestamp <= ?1";
 
 /// The latest live row: a deletion of the history would take it along.
 const MARKS: &str = "SELECT s.id, \
@@ -47,7 +47,7 @@ macro_rules! key {
 }
 
 /// Only what lies at the beginning of a row is read: one with a damaged text is still found.
-const FRESH: &str = concat!(
+const NEW_ROWS: &str = concat!(
     "SELECT m.id, m.session_id, ",
     key!(),
     " AS session_key, s.parent_session_id IS NOT NULL AS has_parent \
@@ -57,7 +57,7 @@ const FRESH: &str = concat!(
     " IS NOT NULL ORDER BY m.id"
 );
 
-const FRESH_IN: &str = concat!(
+const NEW_ROWS_OF_SESSION: &str = concat!(
     "SELECT m.id, m.session_id, ",
     key!(),
     " AS session_key, s.parent_session_id IS NOT NULL AS has_parent \
@@ -89,16 +89,16 @@ const MESSAGE: &str = "SELECT m.role, m.timestamp, substr(CAST(m.content AS BLOB
 
 /// Why `state.db` could not be read.
 #[derive(Debug)]
-pub(super) struct Unreadable(pub(super) sqlx::Error);
+pub(super) struct StateReadError(pub(super) sqlx::Error);
 
-impl From<sqlx::Error> for Unreadable {
+impl From<sqlx::Error> for StateReadError {
     fn from(error: sqlx::Error) -> Self {
         Self(error)
     }
 }
 
 /// A snapshot of the store.
-pub(super) struct Snapshot<'a> {
+pub(super) struct StateSnapshot<'a> {
     store: &'a Store,
     read: Transaction<'a, Sqlite>,
     /// Whether conversations without a platform count.
@@ -107,7 +107,7 @@ pub(super) struct Snapshot<'a> {
 
 /// A row by which a state of the store is known.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(super) struct MessageRow {
     pub(super) id: i64,
     pub(super) session: String,
     /// None where it cannot be read.
@@ -116,7 +116,7 @@ pub(super) struct Row {
 
 /// A session of a chat and its rows that were not there before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fresh {
+pub(super) struct NewSessionRows {
     pub(super) session: String,
     pub(super) session_key: String,
     pub(super) has_parent: bool,
@@ -125,24 +125,24 @@ pub(super) struct Fresh {
 
 /// The rows of one session as the rules want them, and its next mark.
 #[derive(Debug)]
-pub(super) struct Examined {
+pub(super) struct ExaminedRows {
     pub(super) rows: Vec<NewRow>,
     pub(super) mark: SessionMark,
 }
 
 /// A message as it is logged.
 #[derive(Debug, PartialEq)]
-pub(super) struct Message {
+pub(super) struct MessageText {
     pub(super) role: String,
     pub(super) content: String,
     pub(super) timestamp: f64,
 }
 
-impl<'a> Snapshot<'a> {
-    pub(super) async fn take(
+impl<'a> StateSnapshot<'a> {
+    pub(super) async fn begin(
         reader: &'a mut StateReader,
         with_own: bool,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, StateReadError> {
         let read = reader.connection.begin().await?;
         Ok(Self {
             store: &reader.store,
@@ -152,41 +152,45 @@ impl<'a> Snapshot<'a> {
     }
 
     /// The last row there is, and the one of that id.
-    pub(super) async fn end_and(
+    pub(super) async fn last_row_and(
         &mut self,
         id: i64,
-    ) -> Result<(Option<Row>, Option<Row>), Unreadable> {
-        let mut rows = sqlx::query(self.store.sql(END_AND))
+    ) -> Result<(Option<MessageRow>, Option<MessageRow>), StateReadError> {
+        let mut rows = sqlx::query(self.store.sql(LAST_ROW_AND))
             .bind(id)
             .fetch_all(&mut *self.read)
             .await;
         if let Err(error) = &rows
-            && db::code(error) == Some(Code::Corrupt)
+            && db::sqlite_error_kind(error) == Some(SqliteErrorKind::Corrupt)
         {
-            rows = sqlx::query(self.store.sql(END_AND_WITHOUT_TIME))
+            rows = sqlx::query(self.store.sql(LAST_ROW_AND_WITHOUT_TIME))
                 .bind(id)
                 .fetch_all(&mut *self.read)
                 .await;
         }
         let rows = rows?;
-        let rows: Result<Vec<Row>, Unreadable> = rows.iter().map(Row::read).collect();
+        let rows: Result<Vec<MessageRow>, StateReadError> =
+            rows.iter().map(MessageRow::read).collect();
         let rows = rows?;
         let known = rows.iter().find(|row| row.id == id).cloned();
         Ok((rows.into_iter().next(), known))
     }
 
     /// The row of that id.
-    async fn row(&mut self, id: i64) -> Result<Option<Row>, Unreadable> {
+    async fn row(&mut self, id: i64) -> Result<Option<MessageRow>, StateReadError> {
         let found = sqlx::query(self.store.sql(ROW))
             .bind(id)
             .fetch_optional(&mut *self.read)
             .await?;
-        found.as_ref().map(Row::read).transpose()
+        found.as_ref().map(MessageRow::read).transpose()
     }
 
     /// The last row up to a time, in the order of ids.
-    pub(super) async fn last_until(&mut self, timestamp: f64) -> Result<Option<Row>, Unreadable> {
-        let found = sqlx::query(self.store.sql(LAST_UNTIL))
+    pub(super) async fn last_row_until(
+        &mut self,
+        timestamp: f64,
+    ) -> Result<Option<MessageRow>, StateReadError> {
+        let found = sqlx::query(self.store.sql(LAST_ROW_UNTIL))
             .bind(timestamp)
             .fetch_one(&mut *self.read)
             .await?;
@@ -197,7 +201,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// The highest id ever given, where SQLite keeps that.
-    pub(super) async fn highest_ever(&mut self) -> Option<i64> {
+    pub(super) async fn highest_id(&mut self) -> Option<i64> {
         sqlx::query_scalar("SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
             .fetch_optional(&mut *self.read)
             .await
@@ -206,7 +210,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// The marks of all sessions of chats up to a row.
-    pub(super) async fn marks(&mut self) -> Result<Vec<(String, SessionMark)>, Unreadable> {
+    pub(super) async fn marks(&mut self) -> Result<Vec<(String, SessionMark)>, StateReadError> {
         let rows = sqlx::query(self.store.sql(MARKS))
             .fetch_all(&mut *self.read)
             .await?;
@@ -219,44 +223,47 @@ impl<'a> Snapshot<'a> {
                     last_id,
                     max_timestamp,
                 };
-                marks.push((row::required(found, "id")?, mark));
+                marks.push((row::required_text(found, "id")?, mark));
             }
         }
         Ok(marks)
     }
 
     /// The sessions of chats with rows after that one.
-    pub(super) async fn fresh(&mut self, after: i64) -> Result<Vec<Fresh>, Unreadable> {
-        let rows = sqlx::query(self.store.sql(FRESH))
+    pub(super) async fn new_rows(
+        &mut self,
+        after: i64,
+    ) -> Result<Vec<NewSessionRows>, StateReadError> {
+        let rows = sqlx::query(self.store.sql(NEW_ROWS))
             .bind(after)
             .bind(None::<i64>)
             .bind(self.with_own)
             .fetch_all(&mut *self.read)
             .await?;
-        collect(&rows)
+        group_by_session(&rows)
     }
 
     /// The same for one session that was left behind.
-    pub(super) async fn fresh_in(
+    pub(super) async fn new_rows_of_session(
         &mut self,
         session: &str,
         after: i64,
-    ) -> Result<Option<Fresh>, Unreadable> {
-        let rows = sqlx::query(self.store.sql(FRESH_IN))
+    ) -> Result<Option<NewSessionRows>, StateReadError> {
+        let rows = sqlx::query(self.store.sql(NEW_ROWS_OF_SESSION))
             .bind(session)
             .bind(after)
             .bind(self.with_own)
             .fetch_all(&mut *self.read)
             .await?;
-        Ok(collect(&rows)?.pop())
+        Ok(group_by_session(&rows)?.pop())
     }
 
     /// The new rows of a session and what they repeat.
     pub(super) async fn examine(
         &mut self,
-        fresh: &Fresh,
+        fresh: &NewSessionRows,
         mark: Option<SessionMark>,
-    ) -> Result<Examined, Unreadable> {
+    ) -> Result<ExaminedRows, StateReadError> {
         let lineage = self.lineage(fresh).await?;
         let found = sqlx::query(self.store.sql(EXAMINE))
             .bind(serde_json::json!(fresh.ids).to_string())
@@ -275,15 +282,15 @@ impl<'a> Snapshot<'a> {
             let timestamp = row::real(found, "timestamp")?.unwrap_or_default();
             let active = row::optional_integer(found, "active")?.unwrap_or(1) == 1;
             let is_kept = active || row::integer(found, "compacted")? == 1;
-            let role = row::required(found, "role")?;
+            let role = row::required_text(found, "role")?;
             let is_history_gone = row::integer(found, "is_marked_there")? == 0
                 && mark.is_some_and(|mark| timestamp <= mark.max_timestamp);
             let first = row::optional_integer(found, "first")?;
             let repeats = match first {
-                _ if is_history_gone => Repeats::Deleted,
-                None => Repeats::Nothing,
-                Some(_) if row::integer(found, "replaces")? != 0 => Repeats::Replaced,
-                Some(_) => Repeats::Live,
+                _ if is_history_gone => RowRepeat::Deleted,
+                None => RowRepeat::Nothing,
+                Some(_) if row::integer(found, "replaces")? != 0 => RowRepeat::Replaced,
+                Some(_) => RowRepeat::Live,
             };
             next.max_timestamp = next.max_timestamp.max(timestamp);
             if active || !is_live {
@@ -300,10 +307,10 @@ impl<'a> Snapshot<'a> {
                     && matches!(role.as_str(), "user" | "assistant"),
             });
         }
-        Ok(Examined { rows, mark: next })
+        Ok(ExaminedRows { rows, mark: next })
     }
 
-    async fn lineage(&mut self, fresh: &Fresh) -> Result<Vec<String>, Unreadable> {
+    async fn lineage(&mut self, fresh: &NewSessionRows) -> Result<Vec<String>, StateReadError> {
         if !fresh.has_parent {
             return Ok(vec![fresh.session.clone()]);
         }
@@ -313,18 +320,18 @@ impl<'a> Snapshot<'a> {
             .await?;
         let ids: Result<_, sqlx::Error> = rows
             .iter()
-            .map(|found| row::required(found, "id"))
+            .map(|found| row::required_text(found, "id"))
             .collect();
         Ok(ids?)
     }
 
     /// A message as it is logged; none if its parts have no text.
-    pub(super) async fn message(&mut self, id: i64) -> Result<Option<Message>, Unreadable> {
+    pub(super) async fn message(&mut self, id: i64) -> Result<Option<MessageText>, StateReadError> {
         let found = sqlx::query(self.store.sql(MESSAGE))
             .bind(id)
             .fetch_one(&mut *self.read)
             .await?;
-        let beginning = row::required(&found, "beginning")?;
+        let beginning = row::required_text(&found, "beginning")?;
         let text = if is_structured(&beginning) {
             self.text_of_parts(id).await?
         } else {
@@ -334,48 +341,48 @@ impl<'a> Snapshot<'a> {
         if content.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Message {
-            role: row::required(&found, "role")?,
+        Ok(Some(MessageText {
+            role: row::required_text(&found, "role")?,
             content,
             timestamp: row::real(&found, "timestamp")?.unwrap_or_default(),
         }))
     }
 
-    async fn text_of_parts(&mut self, id: i64) -> Result<String, Unreadable> {
+    async fn text_of_parts(&mut self, id: i64) -> Result<String, StateReadError> {
         let found = sqlx::query("SELECT content FROM messages WHERE id = ?1")
             .bind(id)
             .fetch_one(&mut *self.read)
             .await?;
-        let stored = row::required(&found, "content")?;
+        let stored = row::required_text(&found, "content")?;
         Ok(Content::decode(stored).text().into_owned())
     }
 }
 
-impl Row {
-    fn read(found: &SqliteRow) -> Result<Self, Unreadable> {
+impl MessageRow {
+    fn read(found: &SqliteRow) -> Result<Self, StateReadError> {
         Ok(Self {
             id: row::integer(found, "id")?,
-            session: row::required(found, "session_id")?,
+            session: row::required_text(found, "session_id")?,
             timestamp: row::real(found, "timestamp")?,
         })
     }
 }
 
 /// Sorts rows by session; the sessions are in the order of their first rows.
-fn collect(rows: &[SqliteRow]) -> Result<Vec<Fresh>, Unreadable> {
+fn group_by_session(rows: &[SqliteRow]) -> Result<Vec<NewSessionRows>, StateReadError> {
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut sessions: Vec<Fresh> = Vec::new();
+    let mut sessions: Vec<NewSessionRows> = Vec::new();
     for found in rows {
         let id = row::integer(found, "id")?;
-        let session = row::required(found, "session_id")?;
+        let session = row::required_text(found, "session_id")?;
         if let Some(&place) = places.get(&session) {
             sessions[place].ids.push(id);
             continue;
         }
         places.insert(session.clone(), sessions.len());
-        sessions.push(Fresh {
+        sessions.push(NewSessionRows {
             session,
-            session_key: row::required(found, "session_key")?,
+            session_key: row::required_text(found, "session_key")?,
             has_parent: row::integer(found, "has_parent")? != 0,
             ids: vec![id],
         });
@@ -397,11 +404,11 @@ mod tests {
         let store = Store::open(&Home::at(directory.path()), Access::ReadWrite).await;
         let store = store.unwrap();
         for statement in [
-            END_AND,
-            END_AND_WITHOUT_TIME,
+            LAST_ROW_AND,
+            LAST_ROW_AND_WITHOUT_TIME,
             ROW,
-            FRESH,
-            FRESH_IN,
+            NEW_ROWS,
+            NEW_ROWS_OF_SESSION,
             EXAMINE,
             LINEAGE,
             MESSAGE,
@@ -413,7 +420,7 @@ mod tests {
                 .await
                 .unwrap();
             for found in &rows {
-                let step = row::required(found, "detail").unwrap();
+                let step = row::required_text(found, "detail").unwrap();
                 let is_scan = ["m", "e", "n", "c", "k", "s"]
                     .iter()
                     .any(|table| step.split(" USING").next() == Some(&format!("SCAN {table}")));

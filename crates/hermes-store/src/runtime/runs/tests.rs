@@ -10,7 +10,7 @@ fn new(id: &str, key: Option<(&str, &str)>) -> NewRun {
         source: "api".into(),
         job: None,
         input: json!("Hi"),
-        idempotency: key.map(|(key, fingerprint)| Idempotency {
+        idempotency: key.map(|(key, fingerprint)| IdempotencyKey {
             key: key.into(),
             fingerprint: fingerprint.into(),
         }),
@@ -123,12 +123,12 @@ async fn the_same_request_twice_is_one_run_and_another_one_a_conflict() {
         .create_run(&new("run_a", Some(("k", "x"))))
         .await
         .unwrap();
-    assert_eq!(first, Accepted::New);
+    assert_eq!(first, RunAcceptance::New);
     let second = store
         .create_run(&new("run_b", Some(("k", "x"))))
         .await
         .unwrap();
-    let Accepted::Same(run) = second else {
+    let RunAcceptance::Same(run) = second else {
         panic!("{second:?}");
     };
     assert_eq!(run.id, "run_a");
@@ -136,7 +136,7 @@ async fn the_same_request_twice_is_one_run_and_another_one_a_conflict() {
         .create_run(&new("run_c", Some(("k", "y"))))
         .await
         .unwrap();
-    assert_eq!(third, Accepted::Conflict);
+    assert_eq!(third, RunAcceptance::Conflict);
     assert!(store.run("run_b").await.unwrap().is_none());
 }
 

@@ -5,7 +5,7 @@ use std::{fs, process::Stdio};
 use hermes_config::Home;
 use hermes_store::{Access, Store, StoreError};
 
-use super::{KEY, chat, open, page, said, with_chat};
+use super::{KEY, chat, open, page, poll_texts, with_chat};
 use crate::{database, empty_home, python_sql, user};
 
 fn remove_store(home: &Home) {
@@ -18,12 +18,12 @@ fn remove_store(home: &Home) {
 async fn a_store_that_appears_later_is_new_from_its_first_message() {
     let (_directory, home) = empty_home();
     let mut log = open(&home).await;
-    assert_eq!(said(&mut log, 0).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 0).await, [""; 0]);
     assert!(!database(&home).exists());
     let store = Store::open(&home, Access::ReadWrite).await.unwrap();
     let session = chat(&store, "s1", KEY).await;
     store.append(&session, &user("first")).await.unwrap();
-    assert_eq!(said(&mut log, 0).await, ["first"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["first"]);
     log.close().await;
     store.close().await;
 }
@@ -36,7 +36,7 @@ async fn a_file_without_tables_is_no_store_yet() {
     let store = Store::open(&home, Access::ReadWrite).await.unwrap();
     let session = chat(&store, "s1", KEY).await;
     store.append(&session, &user("first")).await.unwrap();
-    assert_eq!(said(&mut log, 0).await, ["first"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["first"]);
     log.close().await;
     store.close().await;
 }
@@ -48,18 +48,21 @@ async fn a_store_begun_anew_goes_on_with_its_own_messages() {
     for text in ["one", "two", "three"] {
         store.append(&session, &user(text)).await.unwrap();
     }
-    assert_eq!(said(&mut log, 0).await.len(), 3);
+    assert_eq!(poll_texts(&mut log, 0).await.len(), 3);
     store.close().await;
     remove_store(&home);
-    assert_eq!(said(&mut log, 3).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 3).await, [""; 0]);
     let store = Store::open(&home, Access::ReadWrite).await.unwrap();
     let session = chat(&store, "s1", KEY).await;
     for text in ["four", "five", "six", "seven"] {
         store.append(&session, &user(text)).await.unwrap();
     }
-    assert_eq!(said(&mut log, 3).await, ["four", "five", "six", "seven"]);
+    assert_eq!(
+        poll_texts(&mut log, 3).await,
+        ["four", "five", "six", "seven"]
+    );
     store.append(&session, &user("eight")).await.unwrap();
-    assert_eq!(said(&mut log, 7).await, ["eight"]);
+    assert_eq!(poll_texts(&mut log, 7).await, ["eight"]);
     log.close().await;
     store.close().await;
 }
@@ -75,15 +78,15 @@ async fn a_backup_put_back_is_not_told_again() {
     let store = Store::open(&home, Access::ReadWrite).await.unwrap();
     store.append(&session, &user("two")).await.unwrap();
     store.append(&session, &user("three")).await.unwrap();
-    assert_eq!(said(&mut log, 0).await, ["one", "two", "three"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["one", "two", "three"]);
     store.close().await;
     remove_store(&home);
     fs::write(database(&home), backup).unwrap();
-    assert_eq!(said(&mut log, 3).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 3).await, [""; 0]);
     let store = Store::open(&home, Access::ReadWrite).await.unwrap();
     // These get ids that the log has seen before.
     store.append(&session, &user("another two")).await.unwrap();
-    assert_eq!(said(&mut log, 3).await, ["another two"]);
+    assert_eq!(poll_texts(&mut log, 3).await, ["another two"]);
     assert_eq!(page(&log, 0).await.last, 4);
     log.close().await;
     store.close().await;
@@ -96,11 +99,11 @@ async fn deleted_messages_do_not_make_another_store() {
     for text in ["one", "two", "three"] {
         store.append(&session, &user(text)).await.unwrap();
     }
-    assert_eq!(said(&mut log, 0).await.len(), 3);
+    assert_eq!(poll_texts(&mut log, 0).await.len(), 3);
     python_sql(&home, "DELETE FROM messages");
-    assert_eq!(said(&mut log, 3).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 3).await, [""; 0]);
     store.append(&session, &user("four")).await.unwrap();
-    assert_eq!(said(&mut log, 3).await, ["four"]);
+    assert_eq!(poll_texts(&mut log, 3).await, ["four"]);
     log.close().await;
     store.close().await;
 }
@@ -128,10 +131,10 @@ async fn a_locked_store_is_an_error_first_and_nothing_is_lost() {
     let mut line = String::new();
     let mut output = std::io::BufReader::new(writer.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut output, &mut line).unwrap();
-    let error = log.look().await.unwrap_err();
+    let error = log.poll().await.unwrap_err();
     assert!(matches!(error, StoreError::Locked { .. }), "{error}");
     drop(writer.stdin.take());
     writer.wait().unwrap();
-    assert_eq!(said(&mut log, 0).await, ["x"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["x"]);
     log.close().await;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermes_store::{EndReason, MessageId, NewMessage, NewSession, SessionId, SessionKey, Store};
 
-use super::{KEY, at, chat, open, page, said, with_chat};
+use super::{KEY, chat, open, page, poll_texts, with_chat, with_timestamp};
 use crate::{assistant, id, python_sql, user};
 
 /// Sums up the live messages, keeping the last ones.
@@ -38,13 +38,13 @@ async fn a_compaction_of_known_messages_is_no_event() {
     for number in 0..3 {
         store.append_all(&session, &turn(number)).await.unwrap();
     }
-    assert_eq!(said(&mut log, 0).await.len(), 6);
+    assert_eq!(poll_texts(&mut log, 0).await.len(), 6);
     compact(&store, &session, 3).await;
     store.append(&session, &user("next")).await.unwrap();
-    assert_eq!(said(&mut log, 6).await, ["next"]);
+    assert_eq!(poll_texts(&mut log, 6).await, ["next"]);
     compact(&store, &session, 2).await;
     compact(&store, &session, 1).await;
-    assert_eq!(said(&mut log, 7).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 7).await, [""; 0]);
     log.close().await;
     store.close().await;
 }
@@ -54,7 +54,7 @@ async fn a_compaction_before_the_look_loses_and_doubles_nothing() {
     let (_directory, home, store, session) = with_chat().await;
     let mut log = open(&home).await;
     store.append_all(&session, &turn(0)).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     store.append_all(&session, &turn(1)).await.unwrap();
     store.append_all(&session, &turn(2)).await.unwrap();
     compact(&store, &session, 3).await;
@@ -68,7 +68,7 @@ async fn a_compaction_before_the_look_loses_and_doubles_nothing() {
         "question 3",
         "answer 3",
     ];
-    assert_eq!(said(&mut log, 2).await, expected);
+    assert_eq!(poll_texts(&mut log, 2).await, expected);
     let events = page(&log, 4).await.events;
     assert_eq!(
         events[0].payload["message_id"],
@@ -86,9 +86,9 @@ async fn a_summary_before_tool_results_alone_is_no_event() {
     store.append_all(&session, &turn(0)).await.unwrap();
     let result = NewMessage::new(hermes_store::Role::Tool, "result");
     store.append(&session, &result).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     compact(&store, &session, 1).await;
-    assert_eq!(said(&mut log, 2).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 2).await, [""; 0]);
     log.close().await;
     store.close().await;
 }
@@ -106,15 +106,15 @@ async fn a_history_deleted_and_written_again_is_no_event() {
     store.append_all(&session, &turn(0)).await.unwrap();
     let mut log = open(&home).await;
     store.append_all(&session, &turn(1)).await.unwrap();
-    assert_eq!(said(&mut log, 0).await.len(), 2);
+    assert_eq!(poll_texts(&mut log, 0).await.len(), 2);
     python_sql(&home, RETRY);
-    assert_eq!(said(&mut log, 2).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 2).await, [""; 0]);
     store.append_all(&session, &turn(1)).await.unwrap();
-    assert_eq!(said(&mut log, 2).await, ["question 1", "answer 1"]);
+    assert_eq!(poll_texts(&mut log, 2).await, ["question 1", "answer 1"]);
     // Again, with the new turn already there at the look.
     python_sql(&home, RETRY);
     store.append_all(&session, &turn(2)).await.unwrap();
-    assert_eq!(said(&mut log, 4).await, ["question 2", "answer 2"]);
+    assert_eq!(poll_texts(&mut log, 4).await, ["question 2", "answer 2"]);
     log.close().await;
     store.close().await;
 }
@@ -126,7 +126,7 @@ async fn a_history_written_again_right_after_the_first_start_is_no_event() {
     store.append_all(&session, &turn(1)).await.unwrap();
     let mut log = open(&home).await;
     python_sql(&home, RETRY);
-    assert_eq!(said(&mut log, 0).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 0).await, [""; 0]);
     log.close().await;
     store.close().await;
 }
@@ -136,16 +136,16 @@ async fn what_is_taken_back_is_not_said_again_and_its_successor_is() {
     let (_directory, home, store, session) = with_chat().await;
     let mut log = open(&home).await;
     store.append_all(&session, &turn(0)).await.unwrap();
-    assert_eq!(said(&mut log, 0).await.len(), 2);
+    assert_eq!(poll_texts(&mut log, 0).await.len(), 2);
     store.rewind_last_turn(&session).await.unwrap();
-    assert_eq!(said(&mut log, 2).await, [""; 0]);
+    assert_eq!(poll_texts(&mut log, 2).await, [""; 0]);
     store.append_all(&session, &turn(0)).await.unwrap();
-    assert_eq!(said(&mut log, 2).await, ["question 0", "answer 0"]);
+    assert_eq!(poll_texts(&mut log, 2).await, ["question 0", "answer 0"]);
     // Taken back before anybody looked.
     store.append_all(&session, &turn(1)).await.unwrap();
     store.rewind_last_turn(&session).await.unwrap();
     store.append(&session, &user("instead")).await.unwrap();
-    assert_eq!(said(&mut log, 4).await, ["instead"]);
+    assert_eq!(poll_texts(&mut log, 4).await, ["instead"]);
     log.close().await;
     store.close().await;
 }
@@ -171,7 +171,7 @@ async fn a_branch_says_nothing_that_its_ancestors_said() {
     store.append_all(&session, &turn(0)).await.unwrap();
     let mut log = open(&home).await;
     store.append_all(&session, &turn(1)).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     store
         .end_session(&session, EndReason::Branched)
         .await
@@ -181,7 +181,7 @@ async fn a_branch_says_nothing_that_its_ancestors_said() {
     let grandchild = branch(&store, &child, "s3", KEY).await;
     copy(&store, &child, &grandchild).await;
     store.append(&grandchild, &user("further")).await.unwrap();
-    assert_eq!(said(&mut log, 2).await, ["further"]);
+    assert_eq!(poll_texts(&mut log, 2).await, ["further"]);
     log.close().await;
     store.close().await;
 }
@@ -193,7 +193,7 @@ async fn a_message_and_its_branch_seen_together_are_one_event() {
     store.append_all(&session, &turn(0)).await.unwrap();
     let child = branch(&store, &session, "s2", "another chat").await;
     copy(&store, &session, &child).await;
-    assert_eq!(said(&mut log, 0).await, ["question 0", "answer 0"]);
+    assert_eq!(poll_texts(&mut log, 0).await, ["question 0", "answer 0"]);
     let events = page(&log, 0).await.events;
     assert_eq!(events[0].session_key, Some(SessionKey::new(KEY)));
     log.close().await;
@@ -205,12 +205,12 @@ async fn a_continuation_under_another_id_shows_neither_summary_nor_copies() {
     let (_directory, home, store, session) = with_chat().await;
     let mut log = open(&home).await;
     store.append_all(&session, &turn(0)).await.unwrap();
-    log.look().await.unwrap();
+    log.poll().await.unwrap();
     let child = branch(&store, &session, "s2", KEY).await;
     store.append(&child, &user("summary")).await.unwrap();
     copy(&store, &session, &child).await;
     store.append(&child, &user("next")).await.unwrap();
-    assert_eq!(said(&mut log, 2).await, ["next"]);
+    assert_eq!(poll_texts(&mut log, 2).await, ["next"]);
     log.close().await;
     store.close().await;
 }
@@ -220,14 +220,26 @@ async fn equal_and_earlier_times_are_events_like_others() {
     let (_directory, home, store, session) = with_chat().await;
     let mut log = open(&home).await;
     for (text, time) in [("a", 100.0), ("b", 100.0), ("c", 50.0), ("d", 50.0)] {
-        store.append(&session, &at(user(text), time)).await.unwrap();
-        log.look().await.unwrap();
+        store
+            .append(&session, &with_timestamp(user(text), time))
+            .await
+            .unwrap();
+        log.poll().await.unwrap();
     }
-    let same = [at(user("e"), 10.0), at(assistant("e"), 10.0)];
+    let same = [
+        with_timestamp(user("e"), 10.0),
+        with_timestamp(assistant("e"), 10.0),
+    ];
     store.append_all(&session, &same).await.unwrap();
     let other = chat(&store, "s2", "other").await;
-    store.append(&other, &at(user("a"), 100.0)).await.unwrap();
-    assert_eq!(said(&mut log, 0).await, ["a", "b", "c", "d", "e", "e", "a"]);
+    store
+        .append(&other, &with_timestamp(user("a"), 100.0))
+        .await
+        .unwrap();
+    assert_eq!(
+        poll_texts(&mut log, 0).await,
+        ["a", "b", "c", "d", "e", "e", "a"]
+    );
     log.close().await;
     store.close().await;
 }

@@ -1,8 +1,10 @@
 //! Calls: progress, cancelling, and answers that are wrong or missing.
 
 use super::*;
-use crate::behaviour::{OnCancel, WrongId};
-use crate::wire::META_LOG_LEVEL;
+use crate::{
+    behaviour::{OnCancel, WrongId},
+    wire::META_LOG_LEVEL,
+};
 
 #[test]
 fn progress_carries_the_token_of_its_request() {

@@ -1,8 +1,7 @@
 //! What is listed, how that changes, and who hears of it.
 
 use super::*;
-use crate::behaviour::OddTool;
-use crate::wire::META_SUBSCRIPTION;
+use crate::{behaviour::OddTool, wire::META_SUBSCRIPTION};
 
 #[test]
 fn a_changed_list_is_announced_and_shown() {

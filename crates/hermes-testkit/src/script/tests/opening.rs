@@ -25,13 +25,19 @@ fn each_answer_to_discover_is_the_one_asked_for() {
         let exits = lock(&client.exits).clone();
         (client.find(|message| message["id"] == id), exits)
     };
-    assert_eq!(probe(Discover::Exit), (None, vec![1]));
-    assert_eq!(probe(Discover::Silent), (None, vec![]));
+    assert_eq!(probe(DiscoverBehaviour::Exit), (None, vec![1]));
+    assert_eq!(probe(DiscoverBehaviour::Silent), (None, vec![]));
     let answer = |discover| probe(discover).0.unwrap();
-    assert_eq!(answer(Discover::EmptyObject)["result"], json!({}));
-    assert_eq!(error_code(&answer(Discover::MethodNotFound)), -32601);
-    assert_eq!(error_code(&answer(Discover::InvalidParams)), -32602);
-    let refused = answer(Discover::UnsupportedVersion);
+    assert_eq!(answer(DiscoverBehaviour::EmptyObject)["result"], json!({}));
+    assert_eq!(
+        error_code(&answer(DiscoverBehaviour::MethodNotFound)),
+        -32601
+    );
+    assert_eq!(
+        error_code(&answer(DiscoverBehaviour::InvalidParams)),
+        -32602
+    );
+    let refused = answer(DiscoverBehaviour::UnsupportedVersion);
     assert_eq!(error_code(&refused), -32022);
     assert_eq!(refused["error"]["data"]["requested"], crate::STATELESS);
 }

@@ -6,7 +6,7 @@ async fn a_stranger_is_told_where_the_metadata_are_and_which_scope_is_needed() {
         resource.scope = Some("mcp:read".to_owned());
         resource.scopes = vec!["mcp:read".to_owned(), "mcp:write".to_owned()];
     });
-    let place = Place::new(Setup::default(), resource);
+    let place = OAuthSetup::new(AuthorizationSetup::default(), resource);
     let (status, challenge) = place.call("", "echo").await;
     let origin = place.mcp.origin();
     let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
@@ -26,7 +26,7 @@ async fn a_stranger_is_told_where_the_metadata_are_and_which_scope_is_needed() {
 
 #[tokio::test]
 async fn a_wrong_token_is_called_one() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let (status, challenge) = place.call("Bearer nonsense", "echo").await;
     assert_eq!(status, 401);
     assert!(challenge.contains("error=\"invalid_token\""), "{challenge}");
@@ -36,9 +36,9 @@ async fn a_wrong_token_is_called_one() {
 async fn a_plain_challenge_leaves_the_metadata_to_be_found() {
     let resource = Resource::with(|resource| {
         resource.challenge = Challenge::Plain;
-        resource.metadata = MetadataPlace::Root;
+        resource.metadata = MetadataLocation::Root;
     });
-    let place = Place::new(Setup::default(), resource);
+    let place = OAuthSetup::new(AuthorizationSetup::default(), resource);
     assert_eq!(place.call("", "echo").await.1, "Bearer");
     let at = format!(
         "{}/.well-known/oauth-protected-resource",
@@ -66,7 +66,7 @@ async fn the_servers_metadata_are_in_one_of_three_places() {
             "/tenant/.well-known/openid-configuration",
         ),
     ] {
-        let server = AuthorizationServer::start(Setup::with(|setup| {
+        let server = AuthorizationServer::start(AuthorizationSetup::with(|setup| {
             setup.path = "/tenant".to_owned();
             setup.discovery = discovery;
         }));
@@ -87,7 +87,7 @@ async fn the_servers_metadata_are_in_one_of_three_places() {
 
 #[tokio::test]
 async fn metadata_say_only_what_is_offered() {
-    let server = AuthorizationServer::start(Setup::with(|setup| {
+    let server = AuthorizationServer::start(AuthorizationSetup::with(|setup| {
         setup.challenge_methods.clear();
         setup.dynamic_registration = false;
         setup.issuer_parameter = false;
@@ -114,15 +114,15 @@ async fn metadata_say_only_what_is_offered() {
 
 #[tokio::test]
 async fn both_may_live_at_one_origin_without_any_metadata_of_the_mcp_server() {
-    let setup = Setup::default();
+    let setup = AuthorizationSetup::default();
     let resource = Resource::with(|resource| {
-        resource.metadata = MetadataPlace::None;
+        resource.metadata = MetadataLocation::None;
         resource.challenge = Challenge::Plain;
     });
-    let (server, mcp) = AuthorizationServer::at_the_origin_of(setup, resource);
-    server.register(Client::public("client"));
+    let (server, mcp) = AuthorizationServer::start_sharing_origin(setup, resource);
+    server.register(RegisteredClient::public("client"));
     assert_eq!(server.issuer(), mcp.origin());
-    let place = Place { server, mcp };
+    let place = OAuthSetup { server, mcp };
     assert_eq!(place.call("", "echo").await, (401, "Bearer".to_owned()));
     let token = place.log_in(None).await;
     assert_eq!(place.call_with(&token).await, 200);

@@ -4,7 +4,7 @@ use super::*;
 
 const ELSEWHERE: &str = "https://elsewhere.test/x";
 
-fn metadata_of(place: &Place) -> [String; 2] {
+fn metadata_of(place: &OAuthSetup) -> [String; 2] {
     [
         format!(
             "{}/.well-known/oauth-protected-resource/mcp",
@@ -19,7 +19,7 @@ fn metadata_of(place: &Place) -> [String; 2] {
 
 #[tokio::test]
 async fn an_endpoint_fails_until_it_is_mended() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let [resource, server] = metadata_of(&place);
     for (endpoint, url) in [
         (Endpoint::ResourceMetadata, resource),
@@ -43,27 +43,27 @@ async fn an_endpoint_fails_until_it_is_mended() {
         let limit = Duration::from_millis(200);
         let impatient = http().get(&url).timeout(limit).send().await;
         assert!(impatient.unwrap_err().is_timeout());
-        place.server.mend(endpoint);
+        place.server.clear_fault(endpoint);
         assert_eq!(get(&url).await.status, 200);
     }
 }
 
 #[tokio::test]
 async fn the_token_endpoint_fails_before_it_does_anything() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let token = place.log_in(None).await;
     place
         .server
         .fail(Endpoint::Token, EndpointFault::Status(503));
     assert_eq!(place.refresh(&token).await.status, 503);
-    place.server.mend(Endpoint::Token);
+    place.server.clear_fault(Endpoint::Token);
     assert_eq!(place.refresh(&token).await.status, 200);
     assert_eq!(place.server.requests_to(Endpoint::Token).len(), 3);
 }
 
 #[tokio::test]
 async fn metadata_can_lie_about_every_address() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let [resource, server] = metadata_of(&place);
     for (endpoint, url, field) in [
         (Endpoint::Resource, &resource, "/resource"),
@@ -85,7 +85,7 @@ async fn metadata_can_lie_about_every_address() {
             document.pointer(field),
             Some(&json!("http://169.254.169.254/x"))
         );
-        place.server.mend(endpoint);
+        place.server.clear_fault(endpoint);
         assert_ne!(get(url).await.ok(), document);
     }
     let lie = EndpointFault::Advertised(ELSEWHERE.to_owned());
@@ -99,9 +99,9 @@ async fn metadata_can_lie_about_every_address() {
 
 #[tokio::test]
 async fn the_way_back_can_be_spoilt() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let back = async |fault: CallbackFault| {
-        place.server.spoil_callbacks(Some(fault));
+        place.server.set_callback_fault(Some(fault));
         place.consent(&place.request()).await
     };
     let wrong = back(CallbackFault::WrongState).await;
@@ -124,21 +124,21 @@ async fn the_way_back_can_be_spoilt() {
         Some(script)
     );
     assert_eq!(parameter(&refused, "code"), None);
-    place.server.spoil_callbacks(None);
+    place.server.set_callback_fault(None);
     assert_eq!(place.call_with(&place.log_in(None).await).await, 200);
 }
 
 #[tokio::test]
 async fn an_mcp_server_can_change_to_another_authorization_server() {
-    let old = AuthorizationServer::start(Setup::default());
-    let new = AuthorizationServer::start(Setup::default());
+    let old = AuthorizationServer::start(AuthorizationSetup::default());
+    let new = AuthorizationServer::start(AuthorizationSetup::default());
     let mcp = old.protect(Resource::default().trusting(&new));
     old.fail(
         Endpoint::ResourceMetadata,
         EndpointFault::Advertised(new.issuer()),
     );
-    new.register(Client::public("client"));
-    let place = Place { server: new, mcp };
+    new.register(RegisteredClient::public("client"));
+    let place = OAuthSetup { server: new, mcp };
     let token = place.log_in(None).await;
     assert_eq!(place.call_with(&token).await, 200);
     assert!(old.requests().is_empty());

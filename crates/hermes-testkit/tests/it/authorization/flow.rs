@@ -2,7 +2,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_code_becomes_a_token_that_opens_the_mcp_server() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let token = place.log_in(Some("mcp:read")).await;
     assert_eq!(token["token_type"], "Bearer");
     assert_eq!(token["expires_in"], 3600);
@@ -22,7 +22,7 @@ async fn a_code_becomes_a_token_that_opens_the_mcp_server() {
 
 #[tokio::test]
 async fn a_visit_is_answered_by_the_way_back_with_the_issuer() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let back = place.consent(&place.request()).await;
     assert!(back.as_str().starts_with(CALLBACK));
     assert_eq!(parameter(&back, "iss"), Some(place.server.issuer()));
@@ -30,7 +30,7 @@ async fn a_visit_is_answered_by_the_way_back_with_the_issuer() {
 
 #[tokio::test]
 async fn a_code_is_good_for_one_use_and_the_second_takes_back_the_first() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let code = place.code(None).await;
     let token = place.redeem(&code).await.ok();
     place.redeem(&code).await.refused("invalid_grant");
@@ -39,8 +39,8 @@ async fn a_code_is_good_for_one_use_and_the_second_takes_back_the_first() {
 
 #[tokio::test]
 async fn a_code_needs_its_verifier_its_address_and_its_client() {
-    let place = Place::usual();
-    place.server.register(Client::public("other"));
+    let place = OAuthSetup::usual();
+    place.server.register(RegisteredClient::public("other"));
     let grant = [("grant_type", "authorization_code")];
     for (field, wrong) in [
         ("code_verifier", "another-verifier-that-is-long-enough-too"),
@@ -69,7 +69,7 @@ async fn a_code_needs_its_verifier_its_address_and_its_client() {
 
 #[tokio::test]
 async fn an_authorization_request_without_pkce_or_resource_is_refused() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     for (missing, error) in [
         ("code_challenge", "invalid_request"),
         ("code_challenge_method", "invalid_request"),
@@ -86,7 +86,7 @@ async fn an_authorization_request_without_pkce_or_resource_is_refused() {
 
 #[tokio::test]
 async fn nobody_is_sent_to_an_address_that_is_not_the_clients() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     for (name, value) in [
         ("redirect_uri", "https://evil.test/callback"),
         ("client_id", "unknown"),
@@ -101,7 +101,7 @@ async fn nobody_is_sent_to_an_address_that_is_not_the_clients() {
 
 #[tokio::test]
 async fn a_token_is_good_for_its_resource_only() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let other = place.server.protect(Resource::default());
     let token = place.log_in(None).await;
     let (status, _) = call(&other.url(), &bearer(&token), "echo").await;
@@ -129,7 +129,7 @@ async fn a_tool_can_need_a_scope_of_its_own() {
         resource.scope = Some("mcp:read".to_owned());
         resource.tool_scopes = vec![("add".to_owned(), "mcp:write".to_owned())];
     });
-    let place = Place::new(Setup::default(), resource);
+    let place = OAuthSetup::new(AuthorizationSetup::default(), resource);
     let narrow = place.log_in(Some("mcp:read")).await;
     assert_eq!(place.call_with(&narrow).await, 200);
     let (status, challenge) = place.call(&bearer(&narrow), "add").await;
@@ -142,7 +142,7 @@ async fn a_tool_can_need_a_scope_of_its_own() {
 
 #[tokio::test]
 async fn a_scope_that_does_not_exist_is_refused() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let mut request = place.request();
     request.push(("scope", "admin".to_owned()));
     let back = place.consent(&request).await;
@@ -151,10 +151,10 @@ async fn a_scope_that_does_not_exist_is_refused() {
 
 #[tokio::test]
 async fn clients_register_themselves_and_keep_to_the_authentication_they_chose() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let register = async |body: Value| {
         let request = http().post(place.url("register")).body(body.to_string());
-        Reply::read(request.send().await.unwrap()).await
+        HttpReply::read(request.send().await.unwrap()).await
     };
     let public = register(
         json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none", "client_name": "n" }),
@@ -184,22 +184,22 @@ async fn clients_register_themselves_and_keep_to_the_authentication_they_chose()
 
 #[tokio::test]
 async fn a_server_can_register_some_scopes_only() {
-    let setup = Setup::with(|setup| setup.registered_scopes = Some(Vec::new()));
-    let place = Place::new(setup, Resource::default());
+    let setup = AuthorizationSetup::with(|setup| setup.registered_scopes = Some(Vec::new()));
+    let place = OAuthSetup::new(setup, Resource::default());
     for (scope, status) in [("mcp:read", 400), ("", 201)] {
         let body = json!({ "redirect_uris": [CALLBACK], "scope": scope });
         let request = http().post(place.url("register")).body(body.to_string());
-        let reply = Reply::read(request.send().await.unwrap()).await;
+        let reply = HttpReply::read(request.send().await.unwrap()).await;
         assert_eq!(reply.status, status);
     }
 }
 
 #[tokio::test]
 async fn a_registration_can_be_forgotten() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let body = json!({ "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none" });
     let request = http().post(place.url("register")).body(body.to_string());
-    let client = Reply::read(request.send().await.unwrap()).await.body;
+    let client = HttpReply::read(request.send().await.unwrap()).await.body;
     let client = client["client_id"].as_str().unwrap();
     let ask = async || {
         let fields = [
@@ -216,8 +216,8 @@ async fn a_registration_can_be_forgotten() {
 
 #[tokio::test]
 async fn a_client_is_found_at_the_address_of_its_document() {
-    let place = Place::new(
-        Setup::with(|setup| setup.client_documents = true),
+    let place = OAuthSetup::new(
+        AuthorizationSetup::with(|setup| setup.client_documents = true),
         Resource::default(),
     );
     let id = "https://app.test/client.json";
@@ -237,7 +237,7 @@ async fn a_client_is_found_at_the_address_of_its_document() {
 
 #[tokio::test]
 async fn a_browser_goes_all_the_way_to_the_callback() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     // Somebody has to be there: the keys of the server, for want of a callback.
     let mut request = place.request();
     request.retain(|(name, _)| *name != "redirect_uri");

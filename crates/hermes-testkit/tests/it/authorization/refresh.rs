@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_refresh_token_rotates_and_its_reuse_ends_the_family() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let first = place.log_in(Some("mcp:read")).await;
     let second = place.refresh(&first).await.ok();
     assert_ne!(first["refresh_token"], second["refresh_token"]);
@@ -17,8 +17,8 @@ async fn a_refresh_token_rotates_and_its_reuse_ends_the_family() {
 
 #[tokio::test]
 async fn a_lasting_refresh_token_is_not_sent_again() {
-    let setup = Setup::with(|setup| setup.refresh_tokens = RefreshTokens::Lasting);
-    let place = Place::new(setup, Resource::default());
+    let setup = AuthorizationSetup::with(|setup| setup.refresh_tokens = RefreshTokens::Lasting);
+    let place = OAuthSetup::new(setup, Resource::default());
     let token = place.log_in(None).await;
     for _ in 0..2 {
         let next = place.refresh(&token).await.ok();
@@ -29,14 +29,14 @@ async fn a_lasting_refresh_token_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_server_can_do_without_refresh_tokens() {
-    let setup = Setup::with(|setup| setup.refresh_tokens = RefreshTokens::None);
-    let place = Place::new(setup, Resource::default());
+    let setup = AuthorizationSetup::with(|setup| setup.refresh_tokens = RefreshTokens::None);
+    let place = OAuthSetup::new(setup, Resource::default());
     assert_eq!(place.log_in(None).await.get("refresh_token"), None);
 }
 
 #[tokio::test]
 async fn a_refresh_names_its_resource_and_widens_nothing() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let token = place.log_in(Some("mcp:read")).await;
     let refresh = token["refresh_token"].as_str().unwrap();
     let fields = [
@@ -57,8 +57,8 @@ async fn a_refresh_names_its_resource_and_widens_nothing() {
 
 #[tokio::test]
 async fn access_tokens_end_by_time_or_by_order_and_a_refresh_helps() {
-    let setup = Setup::with(|setup| setup.lifetime = Duration::ZERO);
-    let place = Place::new(setup, Resource::default());
+    let setup = AuthorizationSetup::with(|setup| setup.lifetime = Duration::ZERO);
+    let place = OAuthSetup::new(setup, Resource::default());
     let token = place.log_in(None).await;
     assert_eq!(token["expires_in"], 0);
     assert_eq!(place.call_with(&token).await, 401);
@@ -73,7 +73,7 @@ async fn access_tokens_end_by_time_or_by_order_and_a_refresh_helps() {
 
 #[tokio::test]
 async fn whoever_takes_back_a_consent_ends_every_token() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let token = place.log_in(None).await;
     place.server.revoke_everything();
     assert_eq!(place.call_with(&token).await, 401);
@@ -84,8 +84,8 @@ async fn whoever_takes_back_a_consent_ends_every_token() {
 
 #[tokio::test]
 async fn a_client_can_give_its_token_back_but_not_that_of_another() {
-    let place = Place::usual();
-    place.server.register(Client::public("other"));
+    let place = OAuthSetup::usual();
+    place.server.register(RegisteredClient::public("other"));
     let token = place.log_in(None).await;
     let refresh = token["refresh_token"].as_str().unwrap();
     let revoke = async |client: &str| {
@@ -100,7 +100,7 @@ async fn a_client_can_give_its_token_back_but_not_that_of_another() {
 
 #[tokio::test]
 async fn a_server_that_was_stopped_refuses_connections_and_comes_back_with_its_memory() {
-    let mut place = Place::usual();
+    let mut place = OAuthSetup::usual();
     let token = place.log_in(None).await;
     place.server.stop();
     let url = place.url("token");
@@ -111,7 +111,7 @@ async fn a_server_that_was_stopped_refuses_connections_and_comes_back_with_its_m
 
 #[tokio::test]
 async fn a_slow_refresh_lets_a_second_refresher_in() {
-    let place = Place::usual();
+    let place = OAuthSetup::usual();
     let token = place.log_in(None).await;
     let delay = Duration::from_millis(200);
     place

@@ -6,26 +6,26 @@ use reedline::{Completer, CompletionResult, Span, Suggestion};
 
 /// Words that can be completed, renewed as servers come and go.
 #[derive(Debug, Default)]
-pub(crate) struct Vocabulary {
-    words: Mutex<Lists>,
+pub(crate) struct CompletionWords {
+    words: Mutex<CompletionLists>,
 }
 
 #[derive(Debug, Default)]
-struct Lists {
-    commands: Vec<Word>,
-    tools: Vec<Word>,
-    servers: Vec<Word>,
-    mentions: Vec<Word>,
+struct CompletionLists {
+    commands: Vec<CompletionWord>,
+    tools: Vec<CompletionWord>,
+    servers: Vec<CompletionWord>,
+    mentions: Vec<CompletionWord>,
 }
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct CompletionWord {
     pub(crate) text: String,
     pub(crate) about: String,
 }
 
-impl Word {
+impl CompletionWord {
     pub(crate) fn new(text: impl Into<String>, about: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -35,39 +35,39 @@ impl Word {
 }
 
 /// The most that are offered at once.
-const MOST: usize = 60;
+const MAX_CANDIDATES: usize = 60;
 
-impl Vocabulary {
+impl CompletionWords {
     /// `/name` of commands, prompts and skills.
-    pub(crate) fn set_commands(&self, words: Vec<Word>) {
+    pub(crate) fn set_commands(&self, words: Vec<CompletionWord>) {
         self.lock().commands = words;
     }
 
     /// What `/call` and `/tools` take.
-    pub(crate) fn set_tools(&self, tools: Vec<Word>, servers: Vec<Word>) {
+    pub(crate) fn set_tools(&self, tools: Vec<CompletionWord>, servers: Vec<CompletionWord>) {
         let mut words = self.lock();
         words.tools = tools;
         words.servers = servers;
     }
 
     /// `@server:uri` of resources.
-    pub(crate) fn set_mentions(&self, words: Vec<Word>) {
+    pub(crate) fn set_mentions(&self, words: Vec<CompletionWord>) {
         self.lock().mentions = words;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Lists> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CompletionLists> {
         self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the word at the end of a text may become, and where that word begins.
-    fn candidates(&self, text: &str) -> (usize, Vec<Word>) {
+    fn candidates(&self, text: &str) -> (usize, Vec<CompletionWord>) {
         let start = text.rfind(char::is_whitespace).map_or(0, |space| {
             space + text[space..].chars().next().map_or(1, char::len_utf8)
         });
         let word = &text[start..];
         let words = self.lock();
         let first = text.split_whitespace().next().unwrap_or_default();
-        let pool: Vec<&Word> = if start == 0 && word.starts_with('/') {
+        let pool: Vec<&CompletionWord> = if start == 0 && word.starts_with('/') {
             words.commands.iter().collect()
         } else if word.starts_with('@') {
             words.mentions.iter().collect()
@@ -83,22 +83,22 @@ impl Vocabulary {
         let fitting = pool
             .into_iter()
             .filter(|known| known.text.starts_with(word));
-        (start, fitting.take(MOST).cloned().collect())
+        (start, fitting.take(MAX_CANDIDATES).cloned().collect())
     }
 }
 
 /// The vocabulary as the editor asks it.
-pub(super) struct Words {
-    vocabulary: Arc<Vocabulary>,
+pub(super) struct WordCompleter {
+    vocabulary: Arc<CompletionWords>,
 }
 
-impl Words {
-    pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
+impl WordCompleter {
+    pub(super) fn new(vocabulary: Arc<CompletionWords>) -> Self {
         Self { vocabulary }
     }
 }
 
-impl Completer for Words {
+impl Completer for WordCompleter {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
         let (start, words) = self.vocabulary.candidates(&line[..position]);
         let suggestions: Vec<Suggestion> = words
@@ -120,8 +120,13 @@ mod tests {
     use super::*;
 
     fn texts(line: &str) -> (usize, Vec<String>) {
-        let vocabulary = Vocabulary::default();
-        let words = |texts: &[&str]| texts.iter().map(|text| Word::new(*text, "")).collect();
+        let vocabulary = CompletionWords::default();
+        let words = |texts: &[&str]| {
+            texts
+                .iter()
+                .map(|text| CompletionWord::new(*text, ""))
+                .collect()
+        };
         vocabulary.set_commands(words(&["/call", "/clear", "/mcp_a_review"]));
         vocabulary.set_tools(words(&["a.read", "mcp_a_read"]), words(&["a", "files"]));
         vocabulary.set_mentions(words(&["@a:file:///x"]));

@@ -13,27 +13,27 @@ use reedline::{
     StyledText, ValidationResult, Validator,
 };
 
-use crate::chat::style::Paint;
+use crate::chat::style::ColourMode;
 
 /// The mark before the line.
-pub(super) struct Line {
-    paint: Paint,
+pub(super) struct LinePrompt {
+    paint: ColourMode,
 }
 
-impl Line {
-    pub(super) fn new(paint: Paint) -> Self {
+impl LinePrompt {
+    pub(super) fn new(paint: ColourMode) -> Self {
         Self { paint }
     }
 
     fn colour(&self, colour: Color) -> Color {
         match self.paint {
-            Paint::Coloured => colour,
-            Paint::Plain => Color::Default,
+            ColourMode::Coloured => colour,
+            ColourMode::Plain => Color::Default,
         }
     }
 }
 
-impl Prompt for Line {
+impl Prompt for LinePrompt {
     fn render_prompt_left(&self) -> Cow<'_, str> {
         Cow::Borrowed("")
     }
@@ -72,23 +72,23 @@ impl Prompt for Line {
 }
 
 /// How the text looks while it is typed. It also sees whether there is any.
-pub(super) struct Look {
-    paint: Paint,
+pub(super) struct InputHighlighter {
+    paint: ColourMode,
     has_text: Arc<AtomicBool>,
 }
 
-impl Look {
-    pub(super) fn new(paint: Paint, has_text: Arc<AtomicBool>) -> Self {
+impl InputHighlighter {
+    pub(super) fn new(paint: ColourMode, has_text: Arc<AtomicBool>) -> Self {
         Self { paint, has_text }
     }
 }
 
-impl Highlighter for Look {
+impl Highlighter for InputHighlighter {
     fn highlight(&self, line: &str, _cursor: usize) -> StyledText {
         self.has_text.store(!line.is_empty(), Ordering::Relaxed);
         let mut text = StyledText::new();
         let command = line.find(char::is_whitespace).unwrap_or(line.len());
-        let is_command = line.starts_with('/') && self.paint == Paint::Coloured;
+        let is_command = line.starts_with('/') && self.paint == ColourMode::Coloured;
         let (command, rest) = line.split_at(if is_command { command } else { 0 });
         text.push((Color::Cyan.normal(), command.to_owned()));
         text.push((Color::Default.normal(), rest.to_owned()));
@@ -97,9 +97,9 @@ impl Highlighter for Look {
 }
 
 /// A line that ends with a stroke goes on.
-pub(super) struct Continues;
+pub(super) struct ContinuationValidator;
 
-impl Validator for Continues {
+impl Validator for ContinuationValidator {
     fn validate(&self, line: &str) -> ValidationResult {
         if line.ends_with('\\') {
             ValidationResult::Incomplete
@@ -110,7 +110,7 @@ impl Validator for Continues {
 }
 
 /// The text without the strokes that only said that it goes on.
-pub(super) fn joined(text: &str) -> String {
+pub(super) fn join_continued_lines(text: &str) -> String {
     text.replace("\\\n", "\n")
 }
 
@@ -120,14 +120,17 @@ mod tests {
 
     #[test]
     fn a_stroke_at_the_end_of_a_line_is_no_part_of_it() {
-        assert_eq!(joined("one\\\ntwo\\\nthree"), "one\ntwo\nthree");
-        assert_eq!(joined(r"C:\dir"), r"C:\dir");
+        assert_eq!(
+            join_continued_lines("one\\\ntwo\\\nthree"),
+            "one\ntwo\nthree"
+        );
+        assert_eq!(join_continued_lines(r"C:\dir"), r"C:\dir");
         assert!(matches!(
-            Continues.validate("a\\"),
+            ContinuationValidator.validate("a\\"),
             ValidationResult::Incomplete
         ));
         assert!(matches!(
-            Continues.validate("a"),
+            ContinuationValidator.validate("a"),
             ValidationResult::Complete
         ));
     }

@@ -6,16 +6,16 @@ use crate::chat::style::{Attribute, Colour, Style};
 
 /// The line of a block of code that is being written.
 #[derive(Debug)]
-pub(super) struct Code {
+pub(super) struct CodeHighlighter {
     language: Language,
-    state: State,
+    state: CodeState,
     /// What waits for the next character: a word, or the beginning of a comment.
     held: String,
     is_line_start: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CodeState {
     Normal,
     /// Inside of a string; whether the next character is escaped.
     Text {
@@ -32,11 +32,11 @@ struct Language {
     comment: &'static str,
     quotes: &'static str,
     words: &'static [&'static str],
-    kind: Kind,
+    kind: LanguageKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LanguageKind {
     Code,
     Diff,
     Plain,
@@ -180,12 +180,12 @@ const SQL: &[&str] = &[
 ];
 
 impl Language {
-    fn named(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         let code = |comment, quotes, words| Self {
             comment,
             quotes,
             words,
-            kind: Kind::Code,
+            kind: LanguageKind::Code,
         };
         match name.to_ascii_lowercase().as_str() {
             // A quote before a lifetime opens nothing.
@@ -200,7 +200,7 @@ impl Language {
             "json" | "jsonc" | "json5" => code("//", "\"", DATA),
             "sql" | "sqlite" | "postgres" | "lua" => code("--", "\"'", SQL),
             "diff" | "patch" => Self {
-                kind: Kind::Diff,
+                kind: LanguageKind::Diff,
                 ..Self::PLAIN
             },
             _ => Self::PLAIN,
@@ -211,7 +211,7 @@ impl Language {
         comment: "",
         quotes: "",
         words: &[],
-        kind: Kind::Plain,
+        kind: LanguageKind::Plain,
     };
 
     fn has_word(&self, word: &str) -> bool {
@@ -221,11 +221,11 @@ impl Language {
     }
 }
 
-impl Code {
+impl CodeHighlighter {
     pub(super) fn new(language: &str) -> Self {
         Self {
-            language: Language::named(language),
-            state: State::Normal,
+            language: Language::from_name(language),
+            state: CodeState::Normal,
             held: String::new(),
             is_line_start: true,
         }
@@ -233,8 +233,8 @@ impl Code {
 
     pub(super) fn push(&mut self, character: char, sink: &mut dyn FnMut(char, Style)) {
         let is_line_start = std::mem::take(&mut self.is_line_start);
-        if is_line_start && self.language.kind == Kind::Diff {
-            self.state = State::Rest(match character {
+        if is_line_start && self.language.kind == LanguageKind::Diff {
+            self.state = CodeState::Rest(match character {
                 '+' => Style::PLAIN.coloured(Colour::Green),
                 '-' => Style::PLAIN.coloured(Colour::Red),
                 '@' => Style::PLAIN.coloured(Colour::Cyan),
@@ -242,20 +242,20 @@ impl Code {
             });
         }
         match self.state {
-            _ if self.language.kind == Kind::Plain => sink(character, Style::PLAIN),
-            State::Rest(style) => sink(character, style),
-            State::Text { quote, is_escaped } => {
-                sink(character, string());
+            _ if self.language.kind == LanguageKind::Plain => sink(character, Style::PLAIN),
+            CodeState::Rest(style) => sink(character, style),
+            CodeState::Text { quote, is_escaped } => {
+                sink(character, string_style());
                 self.state = if character == quote && !is_escaped {
-                    State::Normal
+                    CodeState::Normal
                 } else {
-                    State::Text {
+                    CodeState::Text {
                         quote,
                         is_escaped: character == '\\' && !is_escaped,
                     }
                 };
             }
-            State::Normal => self.normal(character, sink),
+            CodeState::Normal => self.normal(character, sink),
         }
     }
 
@@ -280,13 +280,13 @@ impl Code {
                 let style = Style::PLAIN.with(Attribute::Faint);
                 text.chars().for_each(|character| sink(character, style));
                 self.held.clear();
-                self.state = State::Rest(style);
+                self.state = CodeState::Rest(style);
             }
             Some(text) => self.held = text,
             None if is_word(character) => self.held.push(character),
             None if self.language.quotes.contains(character) => {
-                sink(character, string());
-                self.state = State::Text {
+                sink(character, string_style());
+                self.state = CodeState::Text {
                     quote: character,
                     is_escaped: false,
                 };
@@ -311,12 +311,12 @@ impl Code {
     /// The end of a line. Strings do not go over it.
     pub(super) fn end_line(&mut self, sink: &mut dyn FnMut(char, Style)) {
         self.release(sink);
-        self.state = State::Normal;
+        self.state = CodeState::Normal;
         self.is_line_start = true;
     }
 }
 
-fn string() -> Style {
+fn string_style() -> Style {
     Style::PLAIN.coloured(Colour::Green)
 }
 
@@ -342,7 +342,7 @@ mod tests {
             .find(|(_, known)| *known == style);
             out.push(letter.map_or('.', |(letter, _)| letter));
         };
-        let mut code = Code::new(language);
+        let mut code = CodeHighlighter::new(language);
         line.chars().for_each(|c| code.push(c, &mut sink));
         code.end_line(&mut sink);
         assert_eq!(shown, line);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::chat::style::{Attribute, Colour, Style};
 
 /// Takes the characters that are to be shown.
-pub(super) type Sink<'a> = &'a mut dyn FnMut(char, Style);
+pub(super) type CharSink<'a> = &'a mut dyn FnMut(char, Style);
 
 /// One line, as far as it is known.
 #[derive(Debug)]
@@ -18,19 +18,19 @@ pub(super) struct Inline {
     position: usize,
     /// The character before the present one.
     before: Option<char>,
-    state: State,
-    open: Vec<Opened>,
+    state: InlineState,
+    open: Vec<OpenMark>,
     /// Positions of marks that are plain characters.
     literal: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
-enum State {
+enum InlineState {
     Text,
     /// After a backslash.
     Escape,
     /// Several of the same mark; what they mean depends on the next character.
-    Run(Run),
+    Run(MarkRun),
     /// Inside of code that so many backticks opened; the number read so far of those that may close it.
     Code {
         ticks: usize,
@@ -42,7 +42,7 @@ enum State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct MarkRun {
     mark: char,
     length: usize,
     position: usize,
@@ -50,14 +50,14 @@ struct Run {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Opened {
+struct OpenMark {
     mark: char,
     length: usize,
     position: usize,
 }
 
 /// A link's text and address are not waited for longer than this.
-const LONGEST_LINK: usize = 1000;
+const MAX_LINK_LENGTH: usize = 1000;
 
 impl Inline {
     pub(super) fn new(base: Style) -> Self {
@@ -70,85 +70,85 @@ impl Inline {
             base,
             position: 0,
             before: None,
-            state: State::Text,
+            state: InlineState::Text,
             open: Vec::new(),
             literal,
         }
     }
 
     /// Reads one character.
-    pub(super) fn push(&mut self, character: char, sink: Sink<'_>) {
+    pub(super) fn push(&mut self, character: char, sink: CharSink<'_>) {
         self.step(character, sink);
         self.position += 1;
         self.before = Some(character);
     }
 
     /// The end of the line. Returns the positions of marks that nothing closed.
-    pub(super) fn finish(mut self, sink: Sink<'_>) -> BTreeSet<usize> {
+    pub(super) fn finish(mut self, sink: CharSink<'_>) -> BTreeSet<usize> {
         let mut unclosed = BTreeSet::new();
         // What was not a link is read again from its second character on, and may end in a shorter one.
-        while let State::Link(text) = &mut self.state {
+        while let InlineState::Link(text) = &mut self.state {
             let text = std::mem::take(text);
-            self.state = State::Text;
+            self.state = InlineState::Text;
             self.show_link(&text, sink);
         }
-        match std::mem::replace(&mut self.state, State::Text) {
-            State::Escape => self.show('\\', sink),
-            State::Run(run) => self.resolve(run, None, sink),
-            State::Code {
+        match std::mem::replace(&mut self.state, InlineState::Text) {
+            InlineState::Escape => self.show('\\', sink),
+            InlineState::Run(run) => self.resolve(run, None, sink),
+            InlineState::Code {
                 ticks,
                 closing,
                 position,
             } if closing != ticks => {
                 unclosed.insert(position);
             }
-            State::Text | State::Link(_) | State::Code { .. } => {}
+            InlineState::Text | InlineState::Link(_) | InlineState::Code { .. } => {}
         }
-        if let State::Code { position, .. } = self.state {
+        if let InlineState::Code { position, .. } = self.state {
             unclosed.insert(position);
         }
         unclosed.extend(self.open.iter().map(|mark| mark.position));
         unclosed
     }
 
-    fn step(&mut self, character: char, sink: Sink<'_>) {
-        match std::mem::replace(&mut self.state, State::Text) {
-            State::Text => self.text(character, sink),
-            State::Escape => {
+    fn step(&mut self, character: char, sink: CharSink<'_>) {
+        match std::mem::replace(&mut self.state, InlineState::Text) {
+            InlineState::Text => self.text(character, sink),
+            InlineState::Escape => {
                 if !character.is_ascii_punctuation() {
                     self.show('\\', sink);
                 }
                 self.show(character, sink);
             }
-            State::Run(run) if run.mark == character => {
-                self.state = State::Run(Run {
+            InlineState::Run(run) if run.mark == character => {
+                self.state = InlineState::Run(MarkRun {
                     length: run.length + 1,
                     ..run
                 });
             }
-            State::Run(run) => {
+            InlineState::Run(run) => {
                 self.resolve(run, Some(character), sink);
                 // Code may have been opened.
                 self.step(character, sink);
             }
-            State::Code {
+            InlineState::Code {
                 ticks,
                 closing,
                 position,
             } => self.code(character, ticks, closing, position, sink),
-            State::Link(mut text) => {
+            InlineState::Link(mut text) => {
                 text.push(character);
                 self.link(text, sink);
             }
         }
     }
 
-    fn text(&mut self, character: char, sink: Sink<'_>) {
+    fn text(&mut self, character: char, sink: CharSink<'_>) {
         match character {
-            '\\' => self.state = State::Escape,
-            '[' => self.state = State::Link("[".into()),
+            '\\' => self.state = InlineState::Escape,
+            '[' => self.state = InlineState::Link("[".into()),
             '*' | '_' | '~' | '`' => {
-                self.state = State::Run(Run {
+                self.state = InlineState::Run(MarkRun {
                     mark: character,
                     length: 1,
                     position: self.position,
@@ -165,7 +165,7 @@ impl Inline {
         ticks: usize,
         closing: usize,
         position: usize,
-        sink: Sink<'_>,
+        sink: CharSink<'_>,
     ) {
         if character != '`' && closing == ticks {
             return self.text(character, sink);
@@ -178,7 +178,7 @@ impl Inline {
             sink(character, style);
             0
         };
-        self.state = State::Code {
+        self.state = InlineState::Code {
             ticks,
             closing,
             position,
@@ -186,20 +186,20 @@ impl Inline {
     }
 
     /// Goes on with what may be a link: `[text](address)`.
-    fn link(&mut self, text: String, sink: Sink<'_>) {
+    fn link(&mut self, text: String, sink: CharSink<'_>) {
         let is_open = match text.split_once(']') {
             None | Some((_, "")) => true,
             Some((_, address)) => address.starts_with('(') && !address.ends_with(')'),
         };
-        if is_open && text.len() < LONGEST_LINK {
-            self.state = State::Link(text);
+        if is_open && text.len() < MAX_LINK_LENGTH {
+            self.state = InlineState::Link(text);
         } else {
             self.show_link(&text, sink);
         }
     }
 
     /// A link, or what looked like one. The address is shown: a text must not pretend to lead elsewhere.
-    fn show_link(&mut self, text: &str, sink: Sink<'_>) {
+    fn show_link(&mut self, text: &str, sink: CharSink<'_>) {
         let parts = text
             .strip_prefix('[')
             .and_then(|text| text.strip_suffix(')'))
@@ -231,12 +231,12 @@ impl Inline {
     }
 
     /// What a run of marks means, now that the character after it is known.
-    fn resolve(&mut self, run: Run, after: Option<char>, sink: Sink<'_>) {
+    fn resolve(&mut self, run: MarkRun, after: Option<char>, sink: CharSink<'_>) {
         if self.literal.contains(&run.position) {
             return self.show_run(run, sink);
         }
         if run.mark == '`' {
-            self.state = State::Code {
+            self.state = InlineState::Code {
                 ticks: run.length,
                 closing: 0,
                 position: run.position,
@@ -246,7 +246,7 @@ impl Inline {
         if run.mark == '~' && run.length != 2 {
             return self.show_run(run, sink);
         }
-        let sides = Sides::of(&run, after);
+        let sides = MarkSides::from_neighbours(&run, after);
         let mut left = run.length;
         while left > 0 && sides.can_close {
             let Some(length) = self.close(run.mark, left) else {
@@ -257,7 +257,7 @@ impl Inline {
         if sides.can_open && left <= 3 {
             while left > 0 {
                 let length = left.min(2);
-                self.open.push(Opened {
+                self.open.push(OpenMark {
                     mark: run.mark,
                     length,
                     position: run.position,
@@ -270,16 +270,16 @@ impl Inline {
 
     /// Closes the innermost mark of this kind that is not longer. What was opened inside of it stays open, as none.
     fn close(&mut self, mark: char, longest: usize) -> Option<usize> {
-        let fits = |open: &Opened| open.mark == mark && open.length <= longest;
+        let fits = |open: &OpenMark| open.mark == mark && open.length <= longest;
         let index = self.open.iter().rposition(fits)?;
         Some(self.open.remove(index).length)
     }
 
-    fn show_run(&mut self, run: Run, sink: Sink<'_>) {
+    fn show_run(&mut self, run: MarkRun, sink: CharSink<'_>) {
         (0..run.length).for_each(|_| self.show(run.mark, sink));
     }
 
-    fn show(&mut self, character: char, sink: Sink<'_>) {
+    fn show(&mut self, character: char, sink: CharSink<'_>) {
         sink(character, self.style());
     }
 
@@ -301,13 +301,13 @@ impl Inline {
 }
 
 /// Whether a run of marks may open or close something, judged by its neighbours.
-struct Sides {
+struct MarkSides {
     can_open: bool,
     can_close: bool,
 }
 
-impl Sides {
-    fn of(run: &Run, after: Option<char>) -> Self {
+impl MarkSides {
+    fn from_neighbours(run: &MarkRun, after: Option<char>) -> Self {
         let is_space = |character: Option<char>| character.is_none_or(char::is_whitespace);
         let is_mark = |character: Option<char>| character.is_some_and(|c| c.is_ascii_punctuation());
         let leans_right =
@@ -330,7 +330,7 @@ impl Sides {
 }
 
 /// A whole text as styled characters.
-pub(super) fn render(text: &str, base: Style) -> Vec<(char, Style)> {
+pub(super) fn render_inline(text: &str, base: Style) -> Vec<(char, Style)> {
     let run = |literal| {
         let mut shown = Vec::new();
         let mut inline = Inline::with_literals(base, literal);
@@ -368,7 +368,7 @@ mod tests {
         ];
         let mut out = String::new();
         let mut last = "";
-        for (character, style) in render(text, plain) {
+        for (character, style) in render_inline(text, plain) {
             let name = names
                 .iter()
                 .find(|(_, known)| *known == style)

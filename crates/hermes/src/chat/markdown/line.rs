@@ -2,7 +2,7 @@
 
 /// What the beginning of a line says about it. Lengths are in bytes and include the space after the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum LineOpening {
     /// More characters are needed.
     Undecided,
     Paragraph,
@@ -26,43 +26,43 @@ pub(super) enum Opening {
 }
 
 /// Judges the first characters of a line.
-pub(super) fn opening(held: &str) -> Opening {
+pub(super) fn classify_opening(held: &str) -> LineOpening {
     let rest = held.trim_start();
     let indent = held.len() - rest.len();
     let Some(first) = rest.chars().next() else {
-        return Opening::Undecided;
+        return LineOpening::Undecided;
     };
     let run = rest.chars().take_while(|c| *c == first).count();
     let after = rest.chars().nth(run);
     match (first, after) {
-        ('#', Some(' ')) if run <= 6 => Opening::Heading {
+        ('#', Some(' ')) if run <= 6 => LineOpening::Heading {
             level: run,
             length: indent + run + 1,
         },
-        ('#', None) if run <= 6 => Opening::Undecided,
-        ('>', None) if run == 1 => Opening::Undecided,
-        ('|', _) => Opening::Row,
-        ('>', _) => Opening::Quote {
+        ('#', None) if run <= 6 => LineOpening::Undecided,
+        ('>', None) if run == 1 => LineOpening::Undecided,
+        ('|', _) => LineOpening::Row,
+        ('>', _) => LineOpening::Quote {
             length: indent + if rest.starts_with("> ") { 2 } else { 1 },
         },
-        ('`' | '~' | '-' | '*' | '+' | '_', None) => Opening::Undecided,
-        ('`' | '~', Some(_)) if run >= 3 => Opening::Fence,
-        ('-' | '*' | '+', Some(' ')) if run == 1 => Opening::Bullet { length: indent + 2 },
-        ('0'..='9', _) => number(rest, indent),
-        _ => Opening::Paragraph,
+        ('`' | '~' | '-' | '*' | '+' | '_', None) => LineOpening::Undecided,
+        ('`' | '~', Some(_)) if run >= 3 => LineOpening::Fence,
+        ('-' | '*' | '+', Some(' ')) if run == 1 => LineOpening::Bullet { length: indent + 2 },
+        ('0'..='9', _) => classify_number(rest, indent),
+        _ => LineOpening::Paragraph,
     }
 }
 
-fn number(rest: &str, indent: usize) -> Opening {
+fn classify_number(rest: &str, indent: usize) -> LineOpening {
     let digits = rest.chars().take_while(char::is_ascii_digit).count();
     let mut after = rest.chars().skip(digits);
     match (after.next(), after.next()) {
-        _ if digits > 9 => Opening::Paragraph,
-        (None, _) | (Some('.' | ')'), None) => Opening::Undecided,
-        (Some('.' | ')'), Some(' ')) => Opening::Number {
+        _ if digits > 9 => LineOpening::Paragraph,
+        (None, _) | (Some('.' | ')'), None) => LineOpening::Undecided,
+        (Some('.' | ')'), Some(' ')) => LineOpening::Number {
             length: indent + digits + 2,
         },
-        _ => Opening::Paragraph,
+        _ => LineOpening::Paragraph,
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn is_rule(line: &str) -> bool {
 }
 
 /// The fence that a line opens, and the language it names.
-pub(super) fn fence(line: &str) -> Option<(&str, &str)> {
+pub(super) fn parse_fence(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let first = line.chars().next().filter(|c| "`~".contains(*c))?;
     let length = line.chars().take_while(|c| *c == first).count();
@@ -91,7 +91,7 @@ pub(super) fn fence(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether a line may still become the end of a block of code.
-pub(super) fn may_close(held: &str, fence: &str) -> bool {
+pub(super) fn may_close_fence(held: &str, fence: &str) -> bool {
     let mark = fence.chars().next();
     let rest = held.trim();
     held.len() < fence.len() + 16 && rest.chars().all(|c| Some(c) == mark)
@@ -100,9 +100,9 @@ pub(super) fn may_close(held: &str, fence: &str) -> bool {
 }
 
 /// Whether a line ends a block of code.
-pub(super) fn closes(line: &str, fence: &str) -> bool {
+pub(super) fn closes_fence(line: &str, fence: &str) -> bool {
     let line = line.trim();
-    line.len() >= fence.len() && line.starts_with(fence) && may_close(line, fence)
+    line.len() >= fence.len() && line.starts_with(fence) && may_close_fence(line, fence)
 }
 
 #[cfg(test)]
@@ -112,57 +112,61 @@ mod tests {
     #[test]
     fn a_line_is_decided_as_soon_as_it_can_be() {
         for (held, expected) in [
-            ("", Opening::Undecided),
-            ("  ", Opening::Undecided),
-            ("a", Opening::Paragraph),
-            ("#", Opening::Undecided),
-            ("##", Opening::Undecided),
+            ("", LineOpening::Undecided),
+            ("  ", LineOpening::Undecided),
+            ("a", LineOpening::Paragraph),
+            ("#", LineOpening::Undecided),
+            ("##", LineOpening::Undecided),
             (
                 "## ",
-                Opening::Heading {
+                LineOpening::Heading {
                     level: 2,
                     length: 3,
                 },
             ),
-            ("#a", Opening::Paragraph),
-            ("-", Opening::Undecided),
-            ("- ", Opening::Bullet { length: 2 }),
-            ("  * ", Opening::Bullet { length: 4 }),
-            ("--", Opening::Undecided),
-            ("-a", Opening::Paragraph),
-            ("**", Opening::Undecided),
-            ("**a", Opening::Paragraph),
-            ("1", Opening::Undecided),
-            ("12.", Opening::Undecided),
-            ("12. ", Opening::Number { length: 4 }),
-            ("1.5", Opening::Paragraph),
-            ("2026", Opening::Undecided),
-            ("2026 ", Opening::Paragraph),
-            (">", Opening::Undecided),
-            ("> ", Opening::Quote { length: 2 }),
-            (">a", Opening::Quote { length: 1 }),
-            ("``", Opening::Undecided),
-            ("``a", Opening::Paragraph),
-            ("```r", Opening::Fence),
-            ("|", Opening::Row),
+            ("#a", LineOpening::Paragraph),
+            ("-", LineOpening::Undecided),
+            ("- ", LineOpening::Bullet { length: 2 }),
+            ("  * ", LineOpening::Bullet { length: 4 }),
+            ("--", LineOpening::Undecided),
+            ("-a", LineOpening::Paragraph),
+            ("**", LineOpening::Undecided),
+            ("**a", LineOpening::Paragraph),
+            ("1", LineOpening::Undecided),
+            ("12.", LineOpening::Undecided),
+            ("12. ", LineOpening::Number { length: 4 }),
+            ("1.5", LineOpening::Paragraph),
+            ("2026", LineOpening::Undecided),
+            ("2026 ", LineOpening::Paragraph),
+            (">", LineOpening::Undecided),
+            ("> ", LineOpening::Quote { length: 2 }),
+            (">a", LineOpening::Quote { length: 1 }),
+            ("``", LineOpening::Undecided),
+            ("``a", LineOpening::Paragraph),
+            ("```r", LineOpening::Fence),
+            ("|", LineOpening::Row),
         ] {
-            assert_eq!(opening(held), expected, "{held:?}");
+            assert_eq!(classify_opening(held), expected, "{held:?}");
         }
     }
 
     #[test]
     fn fences_and_rules_are_known_by_their_line() {
-        assert_eq!(fence("```rust"), Some(("```", "rust")));
-        assert_eq!(fence("  ~~~~ sh title"), Some(("~~~~", "sh")));
-        assert_eq!(fence("```a```"), None);
+        assert_eq!(parse_fence("```rust"), Some(("```", "rust")));
+        assert_eq!(parse_fence("  ~~~~ sh title"), Some(("~~~~", "sh")));
+        assert_eq!(parse_fence("```a```"), None);
         assert!(is_rule("---") && is_rule("*****") && is_rule(" ___ "));
         assert!(!is_rule("--") && !is_rule("-*-") && !is_rule("```"));
     }
 
     #[test]
     fn a_fence_is_closed_by_one_at_least_as_long() {
-        assert!(closes("```", "```") && closes("  ````", "```"));
-        assert!(!closes("``", "```") && !closes("```rust", "```") && !closes("~~~", "```"));
-        assert!(may_close("  `", "```") && !may_close("  a", "```"));
+        assert!(closes_fence("```", "```") && closes_fence("  ````", "```"));
+        assert!(
+            !closes_fence("``", "```")
+                && !closes_fence("```rust", "```")
+                && !closes_fence("~~~", "```")
+        );
+        assert!(may_close_fence("  `", "```") && !may_close_fence("  a", "```"));
     }
 }

@@ -10,12 +10,18 @@ fn terminal() -> (Screen, Arc<Mutex<vt100::Parser>>) {
     let (rows, columns) = (24.try_into().unwrap(), 60.try_into().unwrap());
     let terminal = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
     let drawn = terminal.clone();
-    let write = Box::new(move |_: Stream, text: &str| {
+    let write = Box::new(move |_: OutputStream, text: &str| {
         let bytes = text.replace('\n', "\r\n");
         drawn.lock().unwrap().process(bytes.as_bytes());
     });
     let size = || (60, 24);
-    let screen = Screen::with(Kind::Terminal, Paint::Coloured, Detail::Brief, write, size);
+    let screen = Screen::with_writer(
+        ScreenKind::Terminal,
+        ColourMode::Coloured,
+        CallDetail::Brief,
+        write,
+        size,
+    );
     (screen, terminal)
 }
 
@@ -91,11 +97,11 @@ fn nothing_is_written_while_a_question_is_open() {
     let (screen, terminal) = terminal();
     screen.show(&TurnEvent::CallStarted(call("a")));
     screen.show(&TurnEvent::CallStarted(call("b")));
-    let held = screen.hold();
+    let held = screen.lock_output();
     assert_eq!(seen(&terminal), "");
     held.say("May I?");
     screen.show(&ended("a", ToolOutput::text("done")));
-    screen.tick();
+    screen.redraw();
     screen.note("news");
     assert_eq!(seen(&terminal), "May I?");
     drop(held);
@@ -125,7 +131,7 @@ fn an_answer_that_breaks_off_is_marked() {
     let (screen, terminal) = terminal();
     screen.begin_turn();
     text(&screen, "half an ans");
-    screen.show(&TurnEvent::Model(ModelEvent::TextTakenBack));
+    screen.show(&TurnEvent::Model(ModelEvent::TextRetracted));
     text(&screen, "A whole answer.");
     screen.end_turn();
     assert_eq!(
@@ -155,17 +161,17 @@ fn the_list_of_things_to_do_is_shown_when_it_changes() {
 }
 
 /// A screen whose writing is kept as it is.
-fn written(paint: Paint, size: fn() -> (usize, usize)) -> (Screen, Arc<Mutex<String>>) {
+fn written(paint: ColourMode, size: fn() -> (usize, usize)) -> (Screen, Arc<Mutex<String>>) {
     let written = Arc::new(Mutex::new(String::new()));
     let kept = written.clone();
-    let write = Box::new(move |_: Stream, text: &str| kept.lock().unwrap().push_str(text));
-    let screen = Screen::with(Kind::Terminal, paint, Detail::Brief, write, size);
+    let write = Box::new(move |_: OutputStream, text: &str| kept.lock().unwrap().push_str(text));
+    let screen = Screen::with_writer(ScreenKind::Terminal, paint, CallDetail::Brief, write, size);
     (screen, written)
 }
 
 #[test]
 fn without_colours_markdown_is_rendered_all_the_same() {
-    let (screen, written) = written(Paint::Plain, || (60, 24));
+    let (screen, written) = written(ColourMode::Plain, || (60, 24));
     text(
         &screen,
         "# Title\n- one **bold**\n```rust\nlet x = 1;\n```\n",
@@ -186,7 +192,7 @@ fn without_colours_markdown_is_rendered_all_the_same() {
 fn lines_that_a_narrower_terminal_broke_are_cleared_whole() {
     static COLUMNS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(60);
     let size = || (COLUMNS.load(std::sync::atomic::Ordering::Relaxed), 24);
-    let (screen, written) = written(Paint::Plain, size);
+    let (screen, written) = written(ColourMode::Plain, size);
     let arguments = json!({"path": "a".repeat(200)}).to_string();
     let call = ToolCall::new("a", "read_file", arguments);
     screen.show(&TurnEvent::CallStarted(call));
@@ -194,7 +200,7 @@ fn lines_that_a_narrower_terminal_broke_are_cleared_whole() {
     assert!((31..60).contains(&width), "{width}");
     COLUMNS.store(30, std::sync::atomic::Ordering::Relaxed);
     written.lock().unwrap().clear();
-    screen.tick();
+    screen.redraw();
     let again = written.lock().unwrap().clone();
     assert!(again.starts_with("\r\x1b[1A\x1b[J"), "{again:?}");
     let line = again.trim_start_matches("\r\x1b[1A\x1b[J");
@@ -205,10 +211,16 @@ fn lines_that_a_narrower_terminal_broke_are_cleared_whole() {
 fn elsewhere_answers_go_to_stdout_and_the_rest_to_stderr() {
     let written = Arc::new(Mutex::new(Vec::new()));
     let kept = written.clone();
-    let write = Box::new(move |stream: Stream, text: &str| {
+    let write = Box::new(move |stream: OutputStream, text: &str| {
         kept.lock().unwrap().push((stream, text.to_owned()));
     });
-    let screen = Screen::with(Kind::Plain, Paint::Plain, Detail::Brief, write, || (80, 24));
+    let screen = Screen::with_writer(
+        ScreenKind::Plain,
+        ColourMode::Plain,
+        CallDetail::Brief,
+        write,
+        || (80, 24),
+    );
     screen.begin_turn();
     screen.show(&TurnEvent::CallStarted(call("a")));
     screen.show(&ended("a", ToolOutput::text("done")));
@@ -217,9 +229,9 @@ fn elsewhere_answers_go_to_stdout_and_the_rest_to_stderr() {
     assert_eq!(
         *written.lock().unwrap(),
         [
-            (Stream::Err, "✓ tool_a n=1 5 ms done\n".to_owned()),
-            (Stream::Out, "# An *answer*".to_owned()),
-            (Stream::Out, "\n".to_owned()),
+            (OutputStream::Err, "✓ tool_a n=1 5 ms done\n".to_owned()),
+            (OutputStream::Out, "# An *answer*".to_owned()),
+            (OutputStream::Out, "\n".to_owned()),
         ]
     );
 }

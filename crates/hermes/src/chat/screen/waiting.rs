@@ -6,30 +6,30 @@ use hermes_agent::printable::printable;
 use hermes_config::ServerName;
 
 use crate::chat::{
-    calls::SPIN,
-    strip,
-    style::{Colour, Paint, Style},
+    calls::SPINNER_INTERVAL,
+    style::{Colour, ColourMode, Style},
+    truncate,
 };
 
 /// Waiting for the model.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
+pub(super) struct WaitingLine {
     since: Instant,
     what: String,
     /// The end of its thoughts.
-    thoughts: String,
+    reasoning: String,
 }
 
 const DOTS: [&str; 4] = ["·  ", "·· ", "···", " ··"];
 /// As much of the thoughts as a line can hold.
-const MOST_THOUGHTS: usize = 400;
+const MAX_REASONING: usize = 400;
 
-impl Waiting {
+impl WaitingLine {
     pub(super) fn new() -> Self {
         Self {
             since: Instant::now(),
             what: "thinking".into(),
-            thoughts: String::new(),
+            reasoning: String::new(),
         }
     }
 
@@ -43,46 +43,46 @@ impl Waiting {
     }
 
     /// It thinks aloud.
-    pub(super) fn think(&mut self, text: &str) {
-        self.thoughts.push_str(text);
-        let excess = self.thoughts.len().saturating_sub(MOST_THOUGHTS);
-        let start = self.thoughts.ceil_char_boundary(excess);
-        self.thoughts.drain(..start);
+    pub(super) fn add_reasoning(&mut self, text: &str) {
+        self.reasoning.push_str(text);
+        let excess = self.reasoning.len().saturating_sub(MAX_REASONING);
+        let start = self.reasoning.ceil_char_boundary(excess);
+        self.reasoning.drain(..start);
     }
 
     /// It writes a call.
-    pub(super) fn call(&mut self, name: &str) {
+    pub(super) fn set_call(&mut self, name: &str) {
         self.what = format!("calling {name}");
-        self.thoughts.clear();
+        self.reasoning.clear();
     }
 
     /// The conversation so far is summed up.
-    pub(super) fn summing_up(&mut self) {
+    pub(super) fn set_compacting(&mut self) {
         self.what = "summing the conversation up".into();
-        self.thoughts.clear();
+        self.reasoning.clear();
     }
 
     /// It writes a table.
-    pub(super) fn table(&mut self, rows: usize) {
+    pub(super) fn set_table_rows(&mut self, rows: usize) {
         self.what = format!("table, {rows} rows so far");
-        self.thoughts.clear();
+        self.reasoning.clear();
     }
 
-    pub(super) fn line(&self, paint: Paint, width: usize) -> String {
-        let picture = self.since.elapsed().as_millis() / (3 * SPIN.as_millis());
+    pub(super) fn render(&self, paint: ColourMode, width: usize) -> String {
+        let picture = self.since.elapsed().as_millis() / (3 * SPINNER_INTERVAL.as_millis());
         let dots = DOTS[usize::try_from(picture).unwrap_or(0) % DOTS.len()];
         let head = format!("{dots} {} {} s", self.what, self.since.elapsed().as_secs());
-        let head = strip::cut(&head, width);
+        let head = truncate::truncate_line(&head, width);
         // The last words, as many as fit.
         let room = width.saturating_sub(head.chars().count() + 2);
-        let thoughts: Vec<char> = printable(&self.thoughts)
+        let thoughts: Vec<char> = printable(&self.reasoning)
             .chars()
             .map(|c| if c.is_whitespace() { ' ' } else { c })
             .collect();
         let last: String = thoughts[thoughts.len().saturating_sub(room)..]
             .iter()
             .collect();
-        let last = strip::cut(last.trim(), room);
+        let last = truncate::truncate_line(last.trim(), room);
         let head = paint.paint(Style::PLAIN.coloured(Colour::Cyan), &head);
         if last.is_empty() {
             head
@@ -100,18 +100,22 @@ mod tests {
 
     #[test]
     fn the_last_words_of_its_thoughts_are_shown() {
-        let mut waiting = Waiting::new();
+        let mut waiting = WaitingLine::new();
         for _ in 0..200 {
-            waiting.think("ä word\n");
+            waiting.add_reasoning("ä word\n");
         }
-        waiting.think("the end");
-        let line = waiting.line(Paint::Plain, 40);
+        waiting.add_reasoning("the end");
+        let line = waiting.render(ColourMode::Plain, 40);
         assert!(line.ends_with("the end") && line.width() <= 40, "{line}");
         assert!(line.contains("thinking 0 s"), "{line}");
         let servers = ["a", "b"].map(ServerName::new);
-        let line = Waiting::for_servers(&servers).line(Paint::Plain, 40);
+        let line = WaitingLine::for_servers(&servers).render(ColourMode::Plain, 40);
         assert!(line.contains("waiting for a, b 0 s"), "{line}");
-        waiting.call("read_file");
-        assert!(waiting.line(Paint::Plain, 40).contains("calling read_file"));
+        waiting.set_call("read_file");
+        assert!(
+            waiting
+                .render(ColourMode::Plain, 40)
+                .contains("calling read_file")
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::{SureArgs, VersionArgs};
+use crate::cli::{ConfirmArgs, VersionArgs};
 
 /// What can be done with a tenant's jobs.
 #[derive(Debug, Subcommand)]
@@ -95,7 +95,7 @@ pub(crate) struct TenantJobDeleteArgs {
     #[command(flatten)]
     pub(crate) job: TenantJobArgs,
     #[command(flatten)]
-    pub(crate) sure: SureArgs,
+    pub(crate) sure: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]

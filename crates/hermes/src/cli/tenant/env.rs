@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use crate::cli::SureArgs;
+use crate::cli::ConfirmArgs;
 
 /// What can be done with a tenant's variables.
 #[derive(Debug, Subcommand)]
@@ -31,6 +31,6 @@ Example:
         /// The variable.
         name: String,
         #[command(flatten)]
-        sure: SureArgs,
+        sure: ConfirmArgs,
     },
 }

@@ -1,18 +1,18 @@
 //! `/call`: a tool called by the user, without any model.
 
 use hermes_agent::{
-    conversation::{Conversation, NotCallable},
+    conversation::{Conversation, UserCallError},
     tool::ProgressSink,
 };
 use hermes_config::Settings;
-use hermes_mcp::{RequestReport, ServerRequest};
+use hermes_mcp::{HostRequest, RequestOutcome};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    commands::mcp::{Wanted, ask_running, insert_pairs, named, request_failure},
+    commands::mcp::{RoutedRequest, ask_running, insert_pairs, parse_tool_name, request_failure},
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 const USAGE: &str = "`/call SERVER.TOOL {\"name\": \"value\"}`, or `/call SERVER.TOOL name=value other=\"two words\"`";
@@ -24,18 +24,18 @@ pub(super) async fn run(
     progress: ProgressSink,
     cancel: CancellationToken,
 ) -> Result<String, Failure> {
-    let (name, arguments) = parse(rest)?;
+    let (name, arguments) = parse_call(rest)?;
     let called = conversation
-        .call(name, arguments, progress, cancel.clone())
+        .call_tool(name, arguments, progress, cancel.clone())
         .await;
     match called {
         Ok(_) if cancel.is_cancelled() => Err(Failure::interrupted()),
         Ok(called) if called.is_error => Err(Failure::failed(called.text)),
         Ok(called) => Ok(called.text),
         Err(error) => {
-            let failure = Failure::new(Kind::Failed, error.to_string());
+            let failure = Failure::new(FailureKind::Failed, error.to_string());
             Err(match &error {
-                NotCallable::NotOffered { offers, .. } if !offers.is_empty() => {
+                UserCallError::NotOffered { offers, .. } if !offers.is_empty() => {
                     failure.hint(format!("it offers: {}", offers.join(", ")))
                 }
                 _ => failure.hint("`/tools` lists what there is"),
@@ -45,20 +45,20 @@ pub(super) async fn run(
 }
 
 /// Has a running process of the home call what the line names; `None` if none has the server.
-pub(super) async fn by_running(
+pub(super) async fn call_in_running_process(
     context: &Context,
     settings: &Settings,
     rest: &str,
 ) -> Result<Option<String>, Failure> {
-    let (name, arguments) = parse(rest)?;
+    let (name, arguments) = parse_call(rest)?;
     // What is none of a server's tools may be one of our own.
-    let Ok(target) = named(settings, name) else {
+    let Ok(target) = parse_tool_name(settings, name) else {
         return Ok(None);
     };
     for server in &target.servers {
-        let wanted = Wanted {
+        let wanted = RoutedRequest {
             server,
-            request: ServerRequest::CallTool {
+            request: HostRequest::CallTool {
                 tool: target.tool.clone(),
                 arguments: arguments.clone(),
                 is_raw: false,
@@ -67,9 +67,9 @@ pub(super) async fn by_running(
         };
         match ask_running(context, settings, wanted).await? {
             None => return Ok(None),
-            Some(RequestReport::UnknownName { .. }) if target.servers.len() > 1 => {}
+            Some(RequestOutcome::UnknownName { .. }) if target.servers.len() > 1 => {}
             Some(
-                report @ RequestReport::Answered {
+                report @ RequestOutcome::Answered {
                     is_error: false, ..
                 },
             ) => {
@@ -82,7 +82,7 @@ pub(super) async fn by_running(
 }
 
 /// The tool and its arguments.
-fn parse(rest: &str) -> Result<(&str, Map<String, Value>), Failure> {
+fn parse_call(rest: &str) -> Result<(&str, Map<String, Value>), Failure> {
     let (name, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let text = text.trim();
     if name.is_empty() {
@@ -99,19 +99,19 @@ fn parse(rest: &str) -> Result<(&str, Map<String, Value>), Failure> {
             }
         };
     }
-    Ok((name, pairs(text)?))
+    Ok((name, parse_pairs(text)?))
 }
 
 /// `name=value` and `name:=JSON`. Values are texts; the tool's schema turns them into what it wants.
-fn pairs(text: &str) -> Result<Map<String, Value>, Failure> {
+fn parse_pairs(text: &str) -> Result<Map<String, Value>, Failure> {
     let mut arguments = Map::new();
-    let words = words(text)?;
+    let words = split_words(text)?;
     insert_pairs(&mut arguments, words.iter().map(String::as_str))?;
     Ok(arguments)
 }
 
 /// Splits at spaces outside of quotes.
-pub(super) fn words(text: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn split_words(text: &str) -> Result<Vec<String>, Failure> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn arguments_are_json_or_pairs() {
         let read = |line: &str| {
-            let (name, arguments) = parse(line).unwrap();
+            let (name, arguments) = parse_call(line).unwrap();
             (name.to_owned(), Value::Object(arguments))
         };
         assert_eq!(read("a.b"), ("a.b".into(), json!({})));
@@ -152,7 +152,11 @@ mod tests {
             ("a.b".into(), json!({"x": "1", "y": "two words", "z": ""}))
         );
         for bad in ["", "a.b {", "a.b [1]", "a.b word", "a.b x='"] {
-            assert_eq!(parse(bad).unwrap_err().kind, Kind::Usage, "{bad}");
+            assert_eq!(
+                parse_call(bad).unwrap_err().kind,
+                FailureKind::Usage,
+                "{bad}"
+            );
         }
     }
 }

@@ -6,12 +6,12 @@ use hermes_agent::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{prompt::is_name as is_prompt, slash::Slash, start};
+use super::{prompt::is_prompt_name as is_prompt, slash::SlashCommand, start};
 use crate::{
-    answers::Answers,
-    chat::{floor::Floor, screen::Screen},
+    chat::{prompt_queue::PromptQueue, screen::Screen},
     context::Context,
     failure::Failure,
+    server_requests::ServerRequests,
 };
 
 mod attach;
@@ -26,11 +26,11 @@ mod skill;
 mod state;
 mod transcript;
 
-pub(super) use reload::apply as apply_settings;
-pub(super) use session::recall;
+pub(super) use reload::apply_settings;
+pub(super) use session::describe_resumed;
 pub(super) use state::by_state;
 
-pub(super) struct Command {
+pub(super) struct ChatCommand {
     /// How it is called.
     pub(super) name: &'static str,
     /// How else.
@@ -40,19 +40,19 @@ pub(super) struct Command {
     /// What it does, in one line.
     pub(super) about: &'static str,
     /// What it requires.
-    pub(super) needs: Needs,
-    verb: Verb,
+    pub(super) needs: CommandNeeds,
+    verb: ChatVerb,
 }
 
 /// What a command requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(super) enum CommandNeeds {
     Nothing,
     Model,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verb {
+enum ChatVerb {
     Help,
     New,
     Stop,
@@ -85,22 +85,22 @@ enum Verb {
 }
 
 const fn command(
-    verb: Verb,
+    verb: ChatVerb,
     name: &'static str,
     arguments: &'static str,
     about: &'static str,
-) -> Command {
+) -> ChatCommand {
     let needs = match verb {
-        Verb::Retry | Verb::Background | Verb::Compress => Needs::Model,
-        _ => Needs::Nothing,
+        ChatVerb::Retry | ChatVerb::Background | ChatVerb::Compress => CommandNeeds::Model,
+        _ => CommandNeeds::Nothing,
     };
     let aliases: &[&str] = match verb {
-        Verb::New => &["reset"],
-        Verb::Reload => &["reload_mcp"],
-        Verb::Quit => &["exit"],
+        ChatVerb::New => &["reset"],
+        ChatVerb::Reload => &["reload_mcp"],
+        ChatVerb::Quit => &["exit"],
         _ => &[],
     };
-    Command {
+    ChatCommand {
         name,
         aliases,
         arguments,
@@ -111,169 +111,179 @@ const fn command(
 }
 
 /// All of them, in the order of `/help`.
-pub(super) static COMMANDS: [Command; 29] = [
-    command(Verb::Help, "help", "", "show these commands"),
-    command(Verb::New, "new", "[TITLE]", "start a new session"),
-    command(Verb::Sessions, "sessions", "", "list earlier sessions"),
+pub(super) static COMMANDS: [ChatCommand; 29] = [
+    command(ChatVerb::Help, "help", "", "show these commands"),
+    command(ChatVerb::New, "new", "[TITLE]", "start a new session"),
+    command(ChatVerb::Sessions, "sessions", "", "list earlier sessions"),
     command(
-        Verb::Resume,
+        ChatVerb::Resume,
         "resume",
         "[SESSION]",
         "resume a session: its id, the start of its id, or its title",
     ),
     command(
-        Verb::Title,
+        ChatVerb::Title,
         "title",
         "[TEXT]",
         "show the session's title, or set it",
     ),
-    command(Verb::History, "history", "[N]", "show the last N messages"),
-    command(Verb::Undo, "undo", "[N]", "take back the last N turns"),
     command(
-        Verb::Retry,
+        ChatVerb::History,
+        "history",
+        "[N]",
+        "show the last N messages",
+    ),
+    command(ChatVerb::Undo, "undo", "[N]", "take back the last N turns"),
+    command(
+        ChatVerb::Retry,
         "retry",
         "",
         "take back the last turn and run it again",
     ),
     command(
-        Verb::Save,
+        ChatVerb::Save,
         "save",
         "[FILE]",
         "write the conversation to a file",
     ),
     command(
-        Verb::Compress,
+        ChatVerb::Compress,
         "compress",
         "",
         "summarize the conversation so far, to free context",
     ),
     command(
-        Verb::Model,
+        ChatVerb::Model,
         "model",
         "[NAME] [--provider P] [--global]",
         "show the model, or switch to another",
     ),
     command(
-        Verb::Tools,
+        ChatVerb::Tools,
         "tools",
         "[enable|disable NAME]",
         "list all tools, or turn a toolset or server on or off",
     ),
     command(
-        Verb::Call,
+        ChatVerb::Call,
         "call",
         "SERVER.TOOL [JSON or key=value …]",
         "call a tool yourself; no model is needed",
     ),
     command(
-        Verb::Mcp,
+        ChatVerb::Mcp,
         "mcp",
         "[login|enable|disable NAME]",
         "show the MCP servers, log in, or switch one on or off",
     ),
     command(
-        Verb::Reload,
+        ChatVerb::Reload,
         "reload-mcp",
         "",
         "read the configuration again and restart what changed",
     ),
     command(
-        Verb::Skills,
+        ChatVerb::Skills,
         "skills",
         "",
         "list skills; `/NAME` uses one",
     ),
     command(
-        Verb::Cron,
+        ChatVerb::Cron,
         "cron",
         "[pause|resume|run JOB]",
         "list the scheduled jobs, or control one",
     ),
     command(
-        Verb::Image,
+        ChatVerb::Image,
         "image",
         "PATH",
         "show an image to the model with the next message",
     ),
     command(
-        Verb::Paste,
+        ChatVerb::Paste,
         "paste",
         "",
         "attach an image or text from the clipboard to the next message",
     ),
     command(
-        Verb::Copy,
+        ChatVerb::Copy,
         "copy",
         "",
         "copy the last answer to the clipboard",
     ),
     command(
-        Verb::Background,
+        ChatVerb::Background,
         "background",
         "TEXT",
         "work on TEXT in a session of its own and show the answer later",
     ),
     command(
-        Verb::Stop,
+        ChatVerb::Stop,
         "stop",
         "",
         "stop the turn that runs; at the prompt, what runs in the background",
     ),
     command(
-        Verb::Status,
+        ChatVerb::Status,
         "status",
         "",
         "show session, model, tokens and servers",
     ),
-    command(Verb::Usage, "usage", "", "show tokens and cost by model"),
-    command(Verb::Whoami, "whoami", "", "show who and where you are"),
     command(
-        Verb::Config,
+        ChatVerb::Usage,
+        "usage",
+        "",
+        "show tokens and cost by model",
+    ),
+    command(ChatVerb::Whoami, "whoami", "", "show who and where you are"),
+    command(
+        ChatVerb::Config,
         "config",
         "",
         "show where the configuration is and what is in effect",
     ),
     command(
-        Verb::Verbose,
+        ChatVerb::Verbose,
         "verbose",
         "",
         "switch showing arguments and results of tools on or off",
     ),
-    command(Verb::Clear, "clear", "", "clear the screen"),
-    command(Verb::Quit, "quit", "", "leave"),
+    command(ChatVerb::Clear, "clear", "", "clear the screen"),
+    command(ChatVerb::Quit, "quit", "", "leave"),
 ];
 
 /// The command of that name.
-pub(super) fn find(name: &str) -> Option<&'static Command> {
+pub(super) fn find_command(name: &str) -> Option<&'static ChatCommand> {
     COMMANDS
         .iter()
         .find(|command| command.name == name || command.aliases.contains(&name))
 }
 
 /// What commands of a chat work with.
-pub(super) struct Room<'a> {
+pub(super) struct ChatContext<'a> {
     pub(super) context: &'a Context,
     pub(super) conversation: &'a mut Conversation,
     pub(super) screen: &'a Screen,
-    pub(super) floor: &'a Floor,
-    pub(super) answers: &'a Answers,
-    pub(super) desk: &'a mut Desk,
+    pub(super) prompts: &'a PromptQueue,
+    pub(super) server_requests: &'a ServerRequests,
+    pub(super) pending: &'a mut PendingMessage,
     /// Ends what takes its time.
     pub(super) cancel: CancellationToken,
 }
 
 /// Attachments and notes for the next message, and the last answer.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct PendingMessage {
     pub(super) parts: Vec<Part>,
     /// Told to the model before the user's words.
     pub(super) notes: Vec<String>,
     pub(super) last_answer: String,
 }
 
-impl Desk {
+impl PendingMessage {
     /// The next message: this text with all attachments and notes.
-    pub(super) fn message(&mut self, text: &str) -> Content {
+    pub(super) fn take_message(&mut self, text: &str) -> Content {
         let mut lines = std::mem::take(&mut self.notes);
         lines.push(text.to_owned());
         let text = lines.join("\n\n");
@@ -288,21 +298,21 @@ impl Desk {
 
 /// The result of a command.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct CommandOutcome {
     /// To be printed.
     pub(super) text: String,
-    pub(super) next: Next,
+    pub(super) next: NextStep,
 }
 
 /// What happens after a command.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum NextStep {
     /// The next line is waited for.
-    Stay,
+    Continue,
     /// The conversation ends.
-    Leave,
+    Quit,
     /// This is said.
-    Say(Content),
+    SendMessage(Content),
     /// The last turn is run again.
     Retry,
     /// This is worked on beside the conversation.
@@ -311,15 +321,15 @@ pub(super) enum Next {
     StopBackground,
 }
 
-impl Done {
+impl CommandOutcome {
     fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            next: Next::Stay,
+            next: NextStep::Continue,
         }
     }
 
-    fn next(next: Next) -> Self {
+    fn next(next: NextStep) -> Self {
         Self {
             text: String::new(),
             next,
@@ -328,64 +338,71 @@ impl Done {
 }
 
 /// Runs what was typed.
-pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
-    let Some(command) = find(slash.name) else {
-        return other(room, slash).await;
+pub(super) async fn run_command(
+    room: &mut ChatContext<'_>,
+    slash: SlashCommand<'_>,
+) -> Result<CommandOutcome, Failure> {
+    let Some(command) = find_command(slash.name) else {
+        return run_prompt_or_skill(room, slash).await;
     };
-    if command.needs == Needs::Model {
+    if command.needs == CommandNeeds::Model {
         let found = room.conversation.find_model().await;
-        found.map_err(|error| start::failure(&error))?;
+        found.map_err(|error| start::conversation_failure(&error))?;
     }
     let rest = slash.rest;
     match command.verb {
-        Verb::Help => Ok(Done::text(help::text(room))),
-        Verb::New => session::new(room, rest).await,
-        Verb::Sessions => session::list(room).await,
-        Verb::Resume => session::resume(room, rest).await,
-        Verb::Title => session::title(room, rest).await,
-        Verb::Undo => session::undo(room, rest).await,
-        Verb::Retry => Ok(Done::next(Next::Retry)),
-        Verb::Compress => session::compress(room).await,
-        Verb::History => transcript::history(room, rest),
-        Verb::Save => transcript::save(room, rest),
-        Verb::Model => state::model(room, rest).await,
-        Verb::Status => state::status(room).await,
-        Verb::Usage => state::usage(room).await,
-        Verb::Whoami => Ok(state::whoami(room)),
-        Verb::Config => Ok(state::config(room)),
-        Verb::Tools => super::tools::run(room.conversation, rest).map(Done::text),
-        Verb::Call => call::run(room, rest).await,
-        Verb::Mcp => servers::run(room, rest).await,
-        Verb::Reload => reload::run(room).await,
-        Verb::Skills => home::skills(room),
-        Verb::Cron => home::cron(room, rest),
-        Verb::Image => attach::image(room, rest),
-        Verb::Paste => attach::paste(room).await,
-        Verb::Copy => attach::copy(room),
-        Verb::Background if rest.is_empty() => {
-            Err(Failure::usage("`/background` needs a task").hint("`/background sum up the README`"))
+        ChatVerb::Help => Ok(CommandOutcome::text(help::help_text(room))),
+        ChatVerb::New => session::new(room, rest).await,
+        ChatVerb::Sessions => session::list(room).await,
+        ChatVerb::Resume => session::resume(room, rest).await,
+        ChatVerb::Title => session::title(room, rest).await,
+        ChatVerb::Undo => session::undo(room, rest).await,
+        ChatVerb::Retry => Ok(CommandOutcome::next(NextStep::Retry)),
+        ChatVerb::Compress => session::compress(room).await,
+        ChatVerb::History => transcript::history(room, rest),
+        ChatVerb::Save => transcript::save(room, rest),
+        ChatVerb::Model => state::model(room, rest).await,
+        ChatVerb::Status => state::status(room).await,
+        ChatVerb::Usage => state::usage(room).await,
+        ChatVerb::Whoami => Ok(state::whoami(room)),
+        ChatVerb::Config => Ok(state::config(room)),
+        ChatVerb::Tools => super::tools::run(room.conversation, rest).map(CommandOutcome::text),
+        ChatVerb::Call => call::run(room, rest).await,
+        ChatVerb::Mcp => servers::run(room, rest).await,
+        ChatVerb::Reload => reload::run(room).await,
+        ChatVerb::Skills => home::skills(room),
+        ChatVerb::Cron => home::cron(room, rest),
+        ChatVerb::Image => attach::image(room, rest),
+        ChatVerb::Paste => attach::paste_clipboard(room).await,
+        ChatVerb::Copy => attach::copy_answer(room),
+        ChatVerb::Background if rest.is_empty() => {
+            Err(Failure::usage("`/background` needs a task")
+                .hint("`/background sum up the README`"))
         }
-        Verb::Background => Ok(Done::next(Next::Background(rest.to_owned()))),
-        Verb::Stop => Ok(Done::next(Next::StopBackground)),
-        Verb::Verbose => Ok(state::verbose(room)),
-        Verb::Clear => {
+        ChatVerb::Background => Ok(CommandOutcome::next(NextStep::Background(rest.to_owned()))),
+        ChatVerb::Stop => Ok(CommandOutcome::next(NextStep::StopBackground)),
+        ChatVerb::Verbose => Ok(state::verbose(room)),
+        ChatVerb::Clear => {
             room.screen.clear();
-            Ok(Done::text(""))
+            Ok(CommandOutcome::text(""))
         }
-        Verb::Quit => Ok(Done::next(Next::Leave)),
+        ChatVerb::Quit => Ok(CommandOutcome::next(NextStep::Quit)),
     }
 }
 
 /// A prompt of a server, a skill, or nothing that is known.
-async fn other(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
+async fn run_prompt_or_skill(
+    room: &mut ChatContext<'_>,
+    slash: SlashCommand<'_>,
+) -> Result<CommandOutcome, Failure> {
     if is_prompt(slash.name) {
         return Box::pin(prompt::run(room, slash)).await;
     }
     let skills = room.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {
-        return Ok(Done::next(Next::Say(skill::message(
-            room.desk, &view, slash.rest,
-        ))));
+        return Ok(CommandOutcome::next(NextStep::SendMessage(
+            skill::skill_message(room.pending, &view, slash.rest),
+        )));
     }
     let names = COMMANDS.iter().map(|command| command.name.to_owned());
     let skills = skills.list().into_iter().map(|skill| skill.name);
@@ -413,7 +430,11 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
-        assert!(COMMANDS.iter().all(|command| find(command.name).is_some()));
+        assert!(
+            COMMANDS
+                .iter()
+                .all(|command| find_command(command.name).is_some())
+        );
     }
 
     #[test]
@@ -423,20 +444,20 @@ mod tests {
             ("reset", "new"),
             ("reload_mcp", "reload-mcp"),
         ] {
-            assert_eq!(find(alias).unwrap().name, name);
+            assert_eq!(find_command(alias).unwrap().name, name);
         }
-        assert!(find("nonsense").is_none());
+        assert!(find_command("nonsense").is_none());
     }
 
     #[test]
     fn what_lies_ready_goes_with_the_next_message_only() {
-        let mut desk = Desk {
+        let mut desk = PendingMessage {
             notes: vec!["[a note]".into()],
-            ..Desk::default()
+            ..PendingMessage::default()
         };
-        assert_eq!(desk.message("hello").text(), "[a note]\n\nhello");
-        assert_eq!(desk.message("again").text(), "again");
+        assert_eq!(desk.take_message("hello").text(), "[a note]\n\nhello");
+        assert_eq!(desk.take_message("again").text(), "again");
         desk.parts.push(Part::from_image_url("data:x"));
-        assert!(matches!(desk.message("look"), Content::Parts(parts) if parts.len() == 2));
+        assert!(matches!(desk.take_message("look"), Content::Parts(parts) if parts.len() == 2));
     }
 }

@@ -7,22 +7,25 @@ use hermes_agent::message::{Content, Part};
 use crate::failure::Failure;
 
 /// More than any provider takes.
-const LARGEST: u64 = 20 * 1024 * 1024;
+const MAX_IMAGE_BYTES: u64 = 20 * 1024 * 1024;
 
 /// A message with images.
-pub(super) fn content(text: &str, images: &[impl AsRef<Path>]) -> Result<Content, Failure> {
+pub(super) fn message_with_images(
+    text: &str,
+    images: &[impl AsRef<Path>],
+) -> Result<Content, Failure> {
     if images.is_empty() {
         return Ok(text.into());
     }
     let mut parts = vec![Part::from_text(text)];
     for path in images {
-        parts.push(part(path.as_ref())?);
+        parts.push(read_image(path.as_ref())?);
     }
     Ok(parts.into())
 }
 
 /// An image in a file.
-pub(super) fn part(path: &Path) -> Result<Part, Failure> {
+pub(super) fn read_image(path: &Path) -> Result<Part, Failure> {
     let unusable = |reason: String| {
         Failure::usage(format!(
             "the image `{}` cannot be used: {reason}",
@@ -32,20 +35,23 @@ pub(super) fn part(path: &Path) -> Result<Part, Failure> {
     let size = std::fs::metadata(path)
         .map_err(|error| unusable(error.to_string()))?
         .len();
-    if size > LARGEST {
-        return Err(unusable(format!("it has more than {} MB", LARGEST >> 20)));
+    if size > MAX_IMAGE_BYTES {
+        return Err(unusable(format!(
+            "it has more than {} MB",
+            MAX_IMAGE_BYTES >> 20
+        )));
     }
     let bytes = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
-    from_bytes(&bytes).ok_or_else(|| unusable("it is not a PNG, JPEG, GIF or WebP".into()))
+    image_from_bytes(&bytes).ok_or_else(|| unusable("it is not a PNG, JPEG, GIF or WebP".into()))
 }
 
 /// An image, if these are the bytes of one.
-pub(super) fn from_bytes(bytes: &[u8]) -> Option<Part> {
-    kind(bytes).map(|kind| Part::from_image_bytes(kind, bytes))
+pub(super) fn image_from_bytes(bytes: &[u8]) -> Option<Part> {
+    image_media_type(bytes).map(|kind| Part::from_image_bytes(kind, bytes))
 }
 
 /// What an image is, by its first bytes.
-fn kind(bytes: &[u8]) -> Option<&'static str> {
+fn image_media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -75,8 +81,8 @@ mod tests {
 
     #[test]
     fn images_are_told_by_their_first_bytes() {
-        assert_eq!(kind(b"\x89PNG\r\n"), Some("image/png"));
-        assert_eq!(kind(b"RIFF\0\0\0\0WEBPVP8"), Some("image/webp"));
-        assert_eq!(kind(b"#!/bin/sh"), None);
+        assert_eq!(image_media_type(b"\x89PNG\r\n"), Some("image/png"));
+        assert_eq!(image_media_type(b"RIFF\0\0\0\0WEBPVP8"), Some("image/webp"));
+        assert_eq!(image_media_type(b"#!/bin/sh"), None);
     }
 }

@@ -3,8 +3,8 @@
 use std::{io::IsTerminal, sync::Arc, time::Duration};
 
 use hermes_agent::{
-    approval::Published,
-    conversation::{Answer, Consent, Conversation, ConversationError, Setup},
+    approval::PublishedApprover,
+    conversation::{Consent, Conversation, ConversationError, ConversationSetup, TurnOutcome},
     mention::Mentions,
     turn::TurnEnd,
 };
@@ -13,50 +13,51 @@ use hermes_store::{EndReason, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    command::{self, Desk, Next, Room},
+    command::{self, ChatContext, NextStep, PendingMessage},
     image, mentions,
-    slash::Slash,
+    slash::SlashCommand,
     start,
 };
 use crate::{
     chat::{
-        ahead::Ahead,
-        clarify, consent,
-        editor::{Editor, Typed},
-        floor::{Floor, Presence},
-        screen::{Detail, Screen},
+        approval, clarify,
+        editor::{Editor, EditorInput},
+        prompt_queue::{PromptQueue, TerminalPresence},
+        screen::{CallDetail, Screen},
         terminal,
+        type_ahead::TypeAhead,
     },
     cli::ChatArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 mod background;
 mod banner;
+mod completion_words;
 mod configuration;
-mod news;
-mod seat;
+mod presence;
+mod server_updates;
 mod signals;
 mod supervise;
 mod turn;
-mod words;
 
-use background::Background;
-use configuration::Configuration;
-use news::News;
-use seat::Seat;
-use signals::{Sign, Signals};
-use turn::{Said, Turn};
+use crate::commands::chat::interactive::{
+    presence::SessionPresence, server_updates::ServerUpdates,
+};
+use background::BackgroundWork;
+use configuration::ChatConfigWatcher;
+use signals::{ChatSignal, ChatSignals};
+use turn::{ChatTurn, TurnInput};
 
 /// How long blocking work may take at shutdown.
-const LAST_WORK: Duration = Duration::from_millis(200);
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 /// The file of the home that remembers what was typed.
-const HISTORY: &str = "chat_history";
+const HISTORY_FILE: &str = "chat_history";
 
 pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     // Whatever happens, the shell gets its terminal back as it was.
-    let _settings = terminal::Settings::remember()?;
+    let _settings = terminal::TerminalModeGuard::save_current()?;
     // The line that is typed is drawn on stderr, and a person has to see it.
     if !std::io::stderr().is_terminal() {
         rustix::stdio::dup2_stderr(std::io::stdout()).map_err(|error| {
@@ -68,168 +69,168 @@ pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
-    let outcome = runtime.block_on(open(context, args));
-    runtime.shutdown_timeout(LAST_WORK);
+    let outcome = runtime.block_on(run_chat(context, args));
+    runtime.shutdown_timeout(SHUTDOWN_GRACE);
     outcome
 }
 
 /// Puts everything together, holds the conversation, and takes everything apart again.
-async fn open(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
-    let signals = Signals::new()?;
+async fn run_chat(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
+    let signals = ChatSignals::new()?;
     // It looks before the file is read, so that no edit is missed.
-    let configuration = Configuration::new(context, !context.is_config_left_aside());
-    let settings = start::settings(context, args)?;
+    let configuration = ChatConfigWatcher::new(context, !context.ignores_config());
+    let settings = start::chat_settings(context, args)?;
     let detail = if args.verbose {
-        Detail::Full
+        CallDetail::Full
     } else {
-        Detail::Brief
+        CallDetail::Brief
     };
     let screen = Screen::new(context.output, detail);
-    let floor = Floor::new(screen.clone(), Presence::Person);
-    let seat = Seat::new(context, &settings, floor.clone());
-    seat.answers.expect_model();
-    let inquiries = seat.answers.inquiries();
-    let agent = start::agent(context, settings, inquiries, RememberedTools::Hidden).await?;
-    let approver = consent::published(context, &floor, &screen);
-    let setup = setup(context, args, approver.clone(), &floor, &screen);
+    let floor = PromptQueue::new(screen.clone(), TerminalPresence::Person);
+    let seat = SessionPresence::new(context, &settings, floor.clone());
+    seat.server_requests.expect_model();
+    let inquiries = seat.server_requests.handler();
+    let agent = start::start_agent(context, settings, inquiries, RememberedTools::Hidden).await?;
+    let approver = approval::published_approver(context, &floor, &screen);
+    let setup = chat_setup(context, args, approver.clone(), &floor, &screen);
     let conversation = match setup {
-        Ok(setup) => start::conversation(&agent, args, setup.clone())
+        Ok(setup) => start::open_conversation(&agent, args, setup.clone())
             .await
             .map(|conversation| (conversation, setup)),
         Err(failure) => Err(failure),
     };
     let outcome = match conversation {
         Ok((conversation, setup)) => {
-            let parts = Parts {
+            let parts = ChatParts {
                 conversation,
                 setup,
                 screen,
-                floor,
-                seat,
+                prompts: floor,
+                presence: seat,
                 configuration,
                 signals,
             };
-            let mut chat = Chat::new(context, args, parts)?;
-            let outcome = chat.hold().await;
+            let mut chat = InteractiveChat::new(context, args, parts)?;
+            let outcome = chat.run_loop().await;
             chat.close().await.and(outcome)
         }
         Err(failure) => Err(failure),
     };
     approver.close().await;
-    start::stop(&agent).await;
+    start::stop_agent(&agent).await;
     outcome
 }
 
-fn setup(
+fn chat_setup(
     context: &Context,
     args: &ChatArgs,
-    approver: Arc<Published>,
-    floor: &Floor,
+    approver: Arc<PublishedApprover>,
+    floor: &PromptQueue,
     screen: &Screen,
-) -> Result<Setup, Failure> {
-    let mut setup = start::setup(context, args, Consent::Ask(approver))?;
-    let person = clarify::Person::new(floor.clone(), screen.paint());
+) -> Result<ConversationSetup, Failure> {
+    let mut setup = start::conversation_setup(context, args, Consent::Ask(approver))?;
+    let person = clarify::ClarifyPrompt::new(floor.clone(), screen.paint());
     setup.questioner = Some(Arc::new(person));
     Ok(setup)
 }
 
 /// A conversation at the terminal.
-struct Chat<'a> {
+struct InteractiveChat<'a> {
     context: &'a Context,
     conversation: Conversation,
-    setup: Setup,
+    setup: ConversationSetup,
     screen: Screen,
-    floor: Floor,
+    prompts: PromptQueue,
     editor: Editor,
-    ahead: Ahead,
-    desk: Desk,
-    news: News,
-    configuration: Configuration,
-    background: Background,
-    seat: Seat,
+    type_ahead: TypeAhead,
+    pending: PendingMessage,
+    server_updates: ServerUpdates,
+    configuration: ChatConfigWatcher,
+    background: BackgroundWork,
+    presence: SessionPresence,
     /// What was mentioned, and in which session.
     mentions: Option<(SessionId, Mentions)>,
-    signals: Signals,
+    signals: ChatSignals,
     /// Whether servers were waited for.
     has_waited: bool,
 }
 
 /// Whether the conversation goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
-    On,
-    Leave,
+enum ChatFlow {
+    Continue,
+    Quit,
 }
 
 /// What a chat is put together from.
-struct Parts {
+struct ChatParts {
     conversation: Conversation,
-    setup: Setup,
+    setup: ConversationSetup,
     screen: Screen,
-    floor: Floor,
-    seat: Seat,
-    configuration: Configuration,
-    signals: Signals,
+    prompts: PromptQueue,
+    presence: SessionPresence,
+    configuration: ChatConfigWatcher,
+    signals: ChatSignals,
 }
 
-impl<'a> Chat<'a> {
-    fn new(context: &'a Context, args: &ChatArgs, parts: Parts) -> Result<Self, Failure> {
-        let Parts {
+impl<'a> InteractiveChat<'a> {
+    fn new(context: &'a Context, args: &ChatArgs, parts: ChatParts) -> Result<Self, Failure> {
+        let ChatParts {
             conversation,
             setup,
             screen,
-            floor,
-            seat,
+            prompts: floor,
+            presence: seat,
             configuration,
             signals,
         } = parts;
-        let mut desk = Desk::default();
+        let mut desk = PendingMessage::default();
         for path in &args.image {
-            desk.parts.push(image::part(path)?);
+            desk.parts.push(image::read_image(path)?);
         }
-        let news = News::new(&conversation);
+        let news = ServerUpdates::new(&conversation);
         let editor = Editor::start(
             screen.clone(),
-            &context.home.path().join(HISTORY),
+            &context.home.path().join(HISTORY_FILE),
             news.vocabulary(),
         )?;
         Ok(Self {
             configuration,
-            background: Background::default(),
+            background: BackgroundWork::default(),
             mentions: None,
             has_waited: false,
             context,
             conversation,
             setup,
             screen,
-            floor,
+            prompts: floor,
             editor,
-            ahead: Ahead::default(),
-            desk,
-            news,
-            seat,
+            type_ahead: TypeAhead::default(),
+            pending: desk,
+            server_updates: news,
+            presence: seat,
             signals,
         })
     }
 
-    async fn hold(&mut self) -> Result<(), Failure> {
-        self.greet().await?;
+    async fn run_loop(&mut self) -> Result<(), Failure> {
+        self.show_banner().await?;
         self.configuration
-            .answer_others(self.conversation.agent(), &self.screen);
+            .serve_control_requests(self.conversation.agent(), &self.screen);
         let mut is_leaving = false;
         loop {
             let typed = self.next_line().await;
             let line = match typed {
-                Typed::Text(line) => line,
-                Typed::Interrupt if is_leaving => return Ok(()),
-                Typed::Interrupt => {
+                EditorInput::Text(line) => line,
+                EditorInput::Interrupt if is_leaving => return Ok(()),
+                EditorInput::Interrupt => {
                     self.screen
                         .note("Ctrl-C once more leaves; so does Ctrl-D or `/quit`.");
                     is_leaving = true;
                     continue;
                 }
-                Typed::End => return Ok(()),
-                Typed::Failed(reason) => {
+                EditorInput::End => return Ok(()),
+                EditorInput::Failed(reason) => {
                     return Err(Failure::failed(format!(
                         "the terminal cannot be used: {reason}"
                     )));
@@ -239,46 +240,46 @@ impl<'a> Chat<'a> {
             if line.trim().is_empty() {
                 continue;
             }
-            self.seat.follow(&self.conversation).await;
+            self.presence.follow(&self.conversation).await;
             // What is typed meanwhile is for the next line, and not shown before it.
-            let quiet = terminal::Settings::quiet();
+            let quiet = terminal::TerminalModeGuard::disable_echo();
             let flow = self.run_line(&line).await;
             // A question that was given up puts the terminal back as it found it: not after we have.
-            self.floor.free().await;
+            self.prompts.wait_until_idle().await;
             drop(quiet);
-            if flow == Flow::Leave {
+            if flow == ChatFlow::Quit {
                 return Ok(());
             }
         }
     }
 
-    async fn greet(&mut self) -> Result<(), Failure> {
-        let banner = banner::Banner::of(&self.conversation, &self.setup).await;
+    async fn show_banner(&mut self) -> Result<(), Failure> {
+        let banner = banner::Banner::from_conversation(&self.conversation, &self.setup).await;
         self.screen.say(&banner.render(self.screen.paint()));
         if !self.conversation.messages().is_empty() {
-            let room = self.room(CancellationToken::new());
-            let recalled = command::recall(&room).await?;
+            let room = self.command_context(CancellationToken::new());
+            let recalled = command::describe_resumed(&room).await?;
             self.screen.say(&recalled);
         }
         if banner.looks_for_model() {
             let agent = self.conversation.agent().clone();
-            let wanted = self.setup.wanted.clone();
-            self.background.look_for_model(agent, wanted);
+            let wanted = self.setup.model_overrides.clone();
+            self.background.start_model_search(agent, wanted);
         }
         Ok(())
     }
 
     /// Waits for a line, and meanwhile tells what happens beside it.
-    async fn next_line(&mut self) -> Typed {
+    async fn next_line(&mut self) -> EditorInput {
         loop {
             tokio::select! {
-                typed = self.editor.read(&mut self.ahead) => return typed,
-                () = self.news.changed() => self.news.tell(&self.conversation, &self.screen),
-                done = self.background.next() => self.screen.note(&done.tell(&self.screen)),
-                () = self.configuration.changed() => self.apply_configuration().await,
+                typed = self.editor.read(&mut self.type_ahead) => return typed,
+                () = self.server_updates.wait_for_change() => self.server_updates.show_changes(&self.conversation, &self.screen),
+                done = self.background.next() => self.screen.note(&done.render(&self.screen)),
+                () = self.configuration.wait_for_change() => self.apply_configuration().await,
                 sign = self.signals.next() => return match sign {
-                    Sign::Interrupt => Typed::Interrupt,
-                    Sign::End => Typed::End,
+                    ChatSignal::Interrupt => EditorInput::Interrupt,
+                    ChatSignal::End => EditorInput::End,
                 },
             }
         }
@@ -287,100 +288,109 @@ impl<'a> Chat<'a> {
     /// The file was changed by somebody else.
     async fn apply_configuration(&mut self) {
         let agent = self.conversation.agent().clone();
-        let (answers, screen) = (&self.seat.answers, &self.screen);
-        let Some(settings) = self.configuration.read(&agent, answers, screen).await else {
+        let (answers, screen) = (&self.presence.server_requests, &self.screen);
+        let Some(settings) = self
+            .configuration
+            .read_settings(&agent, answers, screen)
+            .await
+        else {
             return;
         };
-        let mut room = self.room(CancellationToken::new());
+        let mut room = self.command_context(CancellationToken::new());
         let told = command::apply_settings(&mut room, settings).await;
         self.screen
             .note(&format!("The configuration has changed.\n{told}"));
     }
 
-    fn room(&mut self, cancel: CancellationToken) -> Room<'_> {
-        Room {
+    fn command_context(&mut self, cancel: CancellationToken) -> ChatContext<'_> {
+        ChatContext {
             context: self.context,
             conversation: &mut self.conversation,
             screen: &self.screen,
-            floor: &self.floor,
-            answers: &self.seat.answers,
-            desk: &mut self.desk,
+            prompts: &self.prompts,
+            server_requests: &self.presence.server_requests,
+            pending: &mut self.pending,
             cancel,
         }
     }
 
-    async fn run_line(&mut self, line: &str) -> Flow {
-        let outcome = match Slash::read(line) {
+    async fn run_line(&mut self, line: &str) -> ChatFlow {
+        let outcome = match SlashCommand::parse(line) {
             Some(slash) => self.run_command(slash).await,
-            None => self.say(Said::Line(line)).await.map(|()| Flow::On),
+            None => self
+                .run_turn(TurnInput::Line(line))
+                .await
+                .map(|()| ChatFlow::Continue),
         };
         match outcome {
             Ok(flow) => flow,
             Err(failure) => {
-                self.tell_failure(&failure);
-                Flow::On
+                self.show_failure(&failure);
+                ChatFlow::Continue
             }
         }
     }
 
-    fn tell_failure(&self, failure: &Failure) {
-        if failure.kind == Kind::Interrupted {
+    fn show_failure(&self, failure: &Failure) {
+        if failure.kind == FailureKind::Interrupted {
             self.screen.note("Interrupted.");
             return;
         }
         self.screen
-            .note(&banner::failure(failure, self.screen.paint()));
+            .note(&banner::render_failure(failure, self.screen.paint()));
     }
 
-    async fn run_command(&mut self, slash: Slash<'_>) -> Result<Flow, Failure> {
+    async fn run_command(&mut self, slash: SlashCommand<'_>) -> Result<ChatFlow, Failure> {
         let cancel = CancellationToken::new();
         let work = async {
-            let mut room = Room {
+            let mut room = ChatContext {
                 context: self.context,
                 conversation: &mut self.conversation,
                 screen: &self.screen,
-                floor: &self.floor,
-                answers: &self.seat.answers,
-                desk: &mut self.desk,
+                prompts: &self.prompts,
+                server_requests: &self.presence.server_requests,
+                pending: &mut self.pending,
                 cancel: cancel.clone(),
             };
-            command::run(&mut room, slash).await
+            command::run_command(&mut room, slash).await
         };
-        let watch = supervise::Watch {
+        let watch = supervise::WorkSupervisor {
             signals: &mut self.signals,
             screen: &self.screen,
-            floor: &self.floor,
-            ahead: &mut self.ahead,
+            prompts: &self.prompts,
+            type_ahead: &mut self.type_ahead,
             cancel: &cancel,
         };
-        let done = watch.over(Box::pin(work)).await;
+        let done = watch.run(Box::pin(work)).await;
         let done = done.ok_or_else(Failure::interrupted)??;
         if !done.text.is_empty() {
             self.screen.say(&done.text);
         }
-        self.tell_notes();
+        self.show_notes();
         match done.next {
-            Next::Stay => {}
-            Next::Leave => return Ok(Flow::Leave),
-            Next::Say(content) => self.say(Said::Content(content)).await?,
-            Next::Retry => self.say(Said::Again).await?,
-            Next::Background(text) => {
-                let text = self.background.begin(&self.conversation, &self.setup, text);
+            NextStep::Continue => {}
+            NextStep::Quit => return Ok(ChatFlow::Quit),
+            NextStep::SendMessage(content) => self.run_turn(TurnInput::Content(content)).await?,
+            NextStep::Retry => self.run_turn(TurnInput::Again).await?,
+            NextStep::Background(text) => {
+                let text = self
+                    .background
+                    .start_turn(&self.conversation, &self.setup, text);
                 self.screen.note(&text);
             }
-            Next::StopBackground => self.screen.note(&self.background.stop()),
+            NextStep::StopBackground => self.screen.note(&self.background.stop()),
         }
-        Ok(Flow::On)
+        Ok(ChatFlow::Continue)
     }
 
-    fn tell_notes(&mut self) {
+    fn show_notes(&mut self) {
         for note in self.conversation.take_notes() {
             self.screen.note(&note);
         }
     }
 
     /// Runs a turn and shows it.
-    async fn say(&mut self, said: Said<'_>) -> Result<(), Failure> {
+    async fn run_turn(&mut self, said: TurnInput<'_>) -> Result<(), Failure> {
         let cancel = CancellationToken::new();
         self.screen.begin_turn();
         let patience = if self.has_waited {
@@ -388,39 +398,43 @@ impl<'a> Chat<'a> {
         } else {
             self.conversation.agent().settings().mcp.discovery_timeout
         };
-        let mentions = mentions::in_session(&mut self.mentions, &self.conversation);
-        let turn = Turn {
+        let mentions = mentions::for_session(&mut self.mentions, &self.conversation);
+        let turn = ChatTurn {
             conversation: &mut self.conversation,
-            desk: &mut self.desk,
+            pending: &mut self.pending,
             mentions,
-            answers: &self.seat.answers,
+            server_requests: &self.presence.server_requests,
             screen: &self.screen,
-            patience,
+            server_timeout: patience,
             cancel: &cancel,
         };
         let work = Box::pin(turn.run(said));
-        let watch = supervise::Watch {
+        let watch = supervise::WorkSupervisor {
             signals: &mut self.signals,
             screen: &self.screen,
-            floor: &self.floor,
-            ahead: &mut self.ahead,
+            prompts: &self.prompts,
+            type_ahead: &mut self.type_ahead,
             cancel: &cancel,
         };
-        let answer = watch.over(work).await;
+        let answer = watch.run(work).await;
         self.screen.end_turn();
         self.has_waited = true;
-        self.tell_notes();
-        self.news.tell(&self.conversation, &self.screen);
+        self.show_notes();
+        self.server_updates
+            .show_changes(&self.conversation, &self.screen);
         match answer {
-            Some(answer) => self.finish(answer),
+            Some(answer) => self.finish_turn(answer),
             None => Err(Failure::interrupted()),
         }
     }
 
-    fn finish(&mut self, answer: Result<Answer, ConversationError>) -> Result<(), Failure> {
-        let answer = answer.map_err(|error| start::failure(&error))?;
+    fn finish_turn(
+        &mut self,
+        answer: Result<TurnOutcome, ConversationError>,
+    ) -> Result<(), Failure> {
+        let answer = answer.map_err(|error| start::conversation_failure(&error))?;
         if !answer.text.is_empty() {
-            self.desk.last_answer = answer.text;
+            self.pending.last_answer = answer.text;
         }
         match answer.end {
             TurnEnd::Interrupted => return Err(Failure::interrupted()),
@@ -428,7 +442,7 @@ impl<'a> Chat<'a> {
             TurnEnd::OutOfCalls => self
                 .screen
                 .note("The turn ended at its limit of model calls; say \"go on\" to continue."),
-            TurnEnd::Repeating => self
+            TurnEnd::RepetitionStopped => self
                 .screen
                 .note("The turn ended because the same call failed again and again."),
         }
@@ -447,6 +461,6 @@ impl<'a> Chat<'a> {
             self.screen
                 .note(&format!("Go on with: hermes --resume {id}"));
         }
-        closed.map_err(|error| start::failure(&error))
+        closed.map_err(|error| start::conversation_failure(&error))
     }
 }

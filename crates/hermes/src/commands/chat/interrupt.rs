@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::Failure;
 
 /// Does the work, which ends in order once `cancel` is cancelled.
-pub(super) fn listening<'a, T: 'a>(
+pub(super) fn cancel_on_interrupt<'a, T: 'a>(
     cancel: &'a CancellationToken,
     work: impl Future<Output = Result<T, Failure>> + 'a,
 ) -> impl Future<Output = Result<T, Failure>> + 'a {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hermes_agent::{
-    approval::NobodyDecides,
-    conversation::{Consent, Conversation, ConversationError, Titles},
+    approval::DenyAllApprover,
+    conversation::{Consent, Conversation, ConversationError, TitleSource},
     message::Content,
     turn::TurnEnd,
 };
@@ -14,68 +14,70 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    command::{Desk, Next},
+    command::{NextStep, PendingMessage},
     image, interrupt, mentions, once,
-    progress::{Detail, Progress},
-    slash::Slash,
+    progress::{ProgressDetail, TurnProgress},
+    slash::SlashCommand,
     start,
 };
 use crate::{
-    answers::Answers,
     cli::ChatArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
+    server_requests::ServerRequests,
 };
 
 pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
     let cancel = CancellationToken::new();
     let work = async {
-        let settings = start::settings(context, args)?;
-        let answers = Answers::without_person(context, &settings);
+        let settings = start::chat_settings(context, args)?;
+        let answers = ServerRequests::without_person(context, &settings);
         answers.expect_model();
         let remembered = RememberedTools::Hidden;
-        let agent = start::agent(context, settings, answers.inquiries(), remembered).await?;
+        let agent = start::start_agent(context, settings, answers.handler(), remembered).await?;
         let begun = async {
-            let mut setup = start::setup(context, args, Consent::Ask(Arc::new(NobodyDecides)))?;
-            setup.titles = Titles::ByHand;
-            start::conversation(&agent, args, setup).await
+            let mut setup =
+                start::conversation_setup(context, args, Consent::Ask(Arc::new(DenyAllApprover)))?;
+            setup.titles = TitleSource::Manual;
+            start::open_conversation(&agent, args, setup).await
         };
         let outcome = match begun.await {
             Ok(mut conversation) => {
-                let outcome = converse(context, args, &mut conversation, &answers, &cancel).await;
+                let outcome =
+                    run_conversation(context, args, &mut conversation, &answers, &cancel).await;
                 let closed = conversation.close(EndReason::CliClose).await;
-                outcome.and(closed.map_err(|error| start::failure(&error)))
+                outcome.and(closed.map_err(|error| start::conversation_failure(&error)))
             }
             Err(failure) => Err(failure),
         };
-        start::stop(&agent).await;
+        start::stop_agent(&agent).await;
         outcome
     };
-    interrupt::listening(&cancel, work).await
+    interrupt::cancel_on_interrupt(&cancel, work).await
 }
 
-async fn converse(
+async fn run_conversation(
     context: &Context,
     args: &ChatArgs,
     conversation: &mut Conversation,
-    answers: &Answers,
+    answers: &ServerRequests,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
-    let mut mentions = mentions::of(conversation);
+    let mut mentions = mentions::for_conversation(conversation);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut has_waited = false;
     let mut has_failed = false;
-    let mut desk = Desk::default();
+    let mut desk = PendingMessage::default();
     for path in &args.image {
-        desk.parts.push(image::part(path)?);
+        desk.parts.push(image::read_image(path)?);
     }
-    while let Some(line) = next(&mut lines, cancel).await? {
+    while let Some(line) = read_message(&mut lines, cancel).await? {
         if !has_waited {
-            let wanted = once::Wanted::Servers;
+            let wanted = once::ServerNeed::Servers;
             once::wait_for_servers(context, conversation, wanted, cancel).await?;
             has_waited = true;
         }
-        let outcome = if let Some(slash) = Slash::read(&line) {
+        let outcome = if let Some(slash) = SlashCommand::parse(&line) {
             let ran = once::command(context, conversation, answers, &mut desk, slash, cancel);
             match ran.await {
                 Ok(done) => {
@@ -83,9 +85,9 @@ async fn converse(
                         once::print_text(context, &done.text);
                     }
                     match done.next {
-                        Next::Leave => break,
-                        Next::Say(said) => {
-                            say(context, args, conversation, answers, said, cancel).await
+                        NextStep::Quit => break,
+                        NextStep::SendMessage(said) => {
+                            run_turn(context, args, conversation, answers, said, cancel).await
                         }
                         _ => Ok(()),
                     }
@@ -93,17 +95,18 @@ async fn converse(
                 Err(failure) => Err(failure),
             }
         } else {
-            let options = mentions::options(conversation, cancel);
+            let options = mentions::call_options(conversation, cancel);
             let warn = |text: &str| context.output.warning(text);
-            let said = desk.message(&line);
-            let said = mentions::complete(mentions.as_mut(), said, &options, warn).await;
-            say(context, args, conversation, answers, said, cancel).await
+            let said = desk.take_message(&line);
+            let said = mentions::attach_mentions(mentions.as_mut(), said, &options, warn).await;
+            run_turn(context, args, conversation, answers, said, cancel).await
         };
         match outcome {
             Ok(()) => {}
             // Further lines would meet the same end.
             Err(failure)
-                if failure.is_told || matches!(failure.kind, Kind::Interrupted | Kind::Usage) =>
+                if failure.is_printed
+                    || matches!(failure.kind, FailureKind::Interrupted | FailureKind::Usage) =>
             {
                 return Err(failure);
             }
@@ -114,13 +117,13 @@ async fn converse(
         }
     }
     if has_failed {
-        return Err(Failure::new(Kind::Told, "a line failed"));
+        return Err(Failure::new(FailureKind::AlreadyPrinted, "a line failed"));
     }
     Ok(())
 }
 
 /// The next line with something on it. A stroke at the end joins the next one.
-async fn next(
+async fn read_message(
     lines: &mut Lines<BufReader<Stdin>>,
     cancel: &CancellationToken,
 ) -> Result<Option<String>, Failure> {
@@ -146,28 +149,30 @@ async fn next(
     }
 }
 
-async fn say(
+async fn run_turn(
     context: &Context,
     args: &ChatArgs,
     conversation: &mut Conversation,
-    answers: &Answers,
+    answers: &ServerRequests,
     said: Content,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let detail = if args.verbose {
-        Detail::Verbose
+        ProgressDetail::Verbose
     } else {
-        Detail::Line
+        ProgressDetail::Line
     };
     let found = conversation.find_model().await;
     for note in conversation.take_notes() {
         context.output.note(note);
     }
-    let mut progress = Progress::new(context.output, detail);
+    let mut progress = TurnProgress::new(context.output, detail);
     let answered = match found {
         Ok(selection) => {
-            answers.use_model(&selection);
-            conversation.say(said, &mut progress, cancel.clone()).await
+            answers.set_model(&selection);
+            conversation
+                .send_user_message(said, &mut progress, cancel.clone())
+                .await
         }
         Err(error) => Err(error),
     };
@@ -176,10 +181,10 @@ async fn say(
         Ok(answer) if answer.end == TurnEnd::Interrupted => Err(Failure::interrupted()),
         Ok(_) => Ok(()),
         Err(error @ ConversationError::NoModel(_)) => {
-            let failure = start::failure(&error);
+            let failure = start::conversation_failure(&error);
             context.output.failure(&failure);
-            Err(failure.told())
+            Err(failure.mark_printed())
         }
-        Err(error) => Err(start::failure(&error)),
+        Err(error) => Err(start::conversation_failure(&error)),
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use hermes_agent::{
-    approval::{NobodyDecides, Published},
-    conversation::{Agent, Answer, Consent, Conversation, Display, Titles},
+    approval::{DenyAllApprover, PublishedApprover},
+    conversation::{Agent, Consent, Conversation, TitleSource, TurnDisplay, TurnOutcome},
     turn::{TurnEnd, TurnEvent},
 };
 use hermes_config::{ServerName, Settings};
@@ -17,37 +17,38 @@ use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer, call,
-    command::{self, Desk, Done, Next, Room},
+    call, command,
+    command::{ChatContext, CommandOutcome, NextStep, PendingMessage},
     image, interrupt, mentions,
-    progress::{Detail, Progress},
+    progress::{ProgressDetail, TurnProgress},
     prompt,
-    slash::Slash,
+    slash::SlashCommand,
     start,
 };
 use crate::{
-    answers::Answers,
     chat::{
-        consent,
-        floor::{Floor, Presence},
-        screen::{self, Screen},
+        approval,
+        prompt_queue::{PromptQueue, TerminalPresence},
+        screen,
+        screen::Screen,
     },
     cli::ChatArgs,
-    commands::state::count,
+    commands::{chat::json_report, state::pluralize},
     context::Context,
     failure::Failure,
     output::printable,
     question::Questions,
+    server_requests::ServerRequests,
 };
 
 /// How long a failed attempt may take to report its failure.
-const FAILING: Duration = Duration::from_secs(5);
+const FAILURE_GRACE: Duration = Duration::from_secs(5);
 /// Waits shorter than this show no progress line.
-const SHOWN_AFTER: Duration = Duration::from_millis(300);
+const PROGRESS_DELAY: Duration = Duration::from_millis(300);
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Report {
+pub(super) enum ReportFormat {
     /// The question, the calls, the answer as it comes, and how to go on.
     Everything,
     /// The answer, and the session's id on stderr.
@@ -58,14 +59,14 @@ pub(super) enum Report {
 }
 
 /// What is asked, and how the answer is printed.
-pub(super) struct Question {
+pub(super) struct OneShotQuestion {
     text: String,
-    report: Report,
+    report: ReportFormat,
 }
 
-impl Question {
+impl OneShotQuestion {
     /// Takes the text from stdin if it is `-`.
-    pub(super) fn read(text: &str, report: Report) -> Result<Self, Failure> {
+    pub(super) fn read(text: &str, report: ReportFormat) -> Result<Self, Failure> {
         let text = if text == "-" {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;
@@ -83,88 +84,89 @@ impl Question {
 pub(super) async fn run(
     context: &Context,
     args: &ChatArgs,
-    question: Question,
+    question: OneShotQuestion,
 ) -> Result<(), Failure> {
     let cancel = CancellationToken::new();
     let work = async {
-        let mut settings = start::settings(context, args)?;
-        start::leave_out_unused_servers(args, &mut settings);
-        if let Some(text) = call_by_running(context, &settings, &question).await? {
-            print_called(context, &question, &text);
+        let mut settings = start::chat_settings(context, args)?;
+        start::remove_unused_servers(args, &mut settings);
+        if let Some(text) = call_in_running_process(context, &settings, &question).await? {
+            print_call_result(context, &question, &text);
             return Ok(());
         }
-        let answers = Answers::without_person(context, &settings);
+        let answers = ServerRequests::without_person(context, &settings);
         answers.expect_model();
         let remembered = RememberedTools::Offered;
-        let agent = start::agent(context, settings, answers.inquiries(), remembered).await?;
-        let outcome = converse(context, args, &question, &agent, &answers, &cancel).await;
-        start::stop(&agent).await;
+        let agent = start::start_agent(context, settings, answers.handler(), remembered).await?;
+        let outcome = run_conversation(context, args, &question, &agent, &answers, &cancel).await;
+        start::stop_agent(&agent).await;
         outcome
     };
-    let outcome = interrupt::listening(&cancel, work).await;
+    let outcome = interrupt::cancel_on_interrupt(&cancel, work).await;
     match outcome {
-        Err(failure) if question.report == Report::Json && !failure.is_told => {
+        Err(failure) if question.report == ReportFormat::Json && !failure.is_printed => {
             context
                 .output
-                .object(&answer::object(None, Err(&failure), None));
-            Err(failure.told())
+                .object(&json_report::answer_object(None, Err(&failure), None));
+            Err(failure.mark_printed())
         }
         outcome => outcome,
     }
 }
 
 /// The result of a `/call`, if a running process has the server: nothing is started for it then.
-async fn call_by_running(
+async fn call_in_running_process(
     context: &Context,
     settings: &Settings,
-    question: &Question,
+    question: &OneShotQuestion,
 ) -> Result<Option<String>, Failure> {
-    match Slash::read(&question.text) {
+    match SlashCommand::parse(&question.text) {
         Some(slash) if slash.name == "call" && !context.is_safe_mode() => {
-            call::by_running(context, settings, slash.rest).await
+            call::call_in_running_process(context, settings, slash.rest).await
         }
         _ => Ok(None),
     }
 }
 
 /// Shows what a tool said, as the conversation's own command does.
-fn print_called(context: &Context, question: &Question, text: &str) {
-    if question.report == Report::Json {
-        let tally = hermes_agent::conversation::Tally::default();
-        let object = answer::object(None, Ok(text), Some(&tally));
+fn print_call_result(context: &Context, question: &OneShotQuestion, text: &str) {
+    if question.report == ReportFormat::Json {
+        let tally = hermes_agent::conversation::TurnUsage::default();
+        let object = json_report::answer_object(None, Ok(text), Some(&tally));
         context.output.object(&object);
     } else {
         print_text(context, text);
     }
 }
 
-async fn converse(
+async fn run_conversation(
     context: &Context,
     args: &ChatArgs,
-    question: &Question,
+    question: &OneShotQuestion,
     agent: &Agent,
-    answers: &Answers,
+    answers: &ServerRequests,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
-    let person = person(context, cancel);
+    let person = terminal_approver(context, cancel);
     let consent = match &person {
         Some(person) => Consent::Ask(person.clone()),
-        None => Consent::Ask(Arc::new(NobodyDecides)),
+        None => Consent::Ask(Arc::new(DenyAllApprover)),
     };
-    let mut setup = start::setup(context, args, consent)?;
+    let mut setup = start::conversation_setup(context, args, consent)?;
     // A title would cost a further call of the model, and nobody is there to see it.
-    setup.titles = Titles::ByHand;
+    setup.titles = TitleSource::Manual;
     let wanted_rules = setup.project_rules;
-    let mut conversation = start::conversation(agent, args, setup).await?;
-    if question.report == Report::Everything && Slash::read(&question.text).is_none() {
+    let mut conversation = start::open_conversation(agent, args, setup).await?;
+    if question.report == ReportFormat::Everything && SlashCommand::parse(&question.text).is_none()
+    {
         let rules = start::project_rules(&conversation, wanted_rules).await;
         if let Some(rules) = rules {
             context.output.note(format!("rules: {}", rules.notice()));
         }
     }
-    let asked = ask(context, args, question, &mut conversation, answers, cancel).await;
+    let asked = run_question(context, args, question, &mut conversation, answers, cancel).await;
     let model = conversation.model();
-    let tally = conversation.last_tally().cloned();
+    let tally = conversation.last_usage().cloned();
     let id = conversation.is_stored().then(|| conversation.id().clone());
     let closed = conversation.close(EndReason::CliClose).await;
     if let Some(person) = person {
@@ -172,25 +174,25 @@ async fn converse(
     }
     let answer = asked.and_then(|answer| match closed {
         Ok(()) => Ok(answer),
-        Err(error) => Err(start::failure(&error)),
+        Err(error) => Err(start::conversation_failure(&error)),
     });
     let id_line = id
         .as_ref()
-        .filter(|_| question.report == Report::AnswerAndId)
+        .filter(|_| question.report == ReportFormat::AnswerAndId)
         .map(|id| format!("session_id: {id}"));
     // A turn that failed was paid for, too.
     if let (Some(path), Some(id), Some(tally)) = (&args.usage_file, &id, &tally) {
-        let report = answer::usage_report(id, model.as_ref(), tally);
+        let report = json_report::usage_report(id, model.as_ref(), tally);
         std::fs::write(path, format!("{report:#}\n")).map_err(|error| {
             Failure::failed(format!("`{}` cannot be written: {error}", path.display()))
         })?;
     }
     let answer = match answer {
         Ok(answer) => answer,
-        Err(failure) if question.report == Report::Json => {
-            let object = answer::object(id.as_ref(), Err(&failure), tally.as_ref());
+        Err(failure) if question.report == ReportFormat::Json => {
+            let object = json_report::answer_object(id.as_ref(), Err(&failure), tally.as_ref());
             context.output.object(&object);
-            return Err(failure.told());
+            return Err(failure.mark_printed());
         }
         Err(failure) => {
             return Err(match id_line {
@@ -199,21 +201,22 @@ async fn converse(
             });
         }
     };
-    let Asked::Answer(answer) = answer else {
+    let QuestionOutcome::Answer(answer) = answer else {
         return Ok(());
     };
     match question.report {
-        Report::Json => {
-            let object = answer::object(id.as_ref(), Ok(&answer.text), Some(&answer.tally));
+        ReportFormat::Json => {
+            let object =
+                json_report::answer_object(id.as_ref(), Ok(&answer.text), Some(&answer.usage));
             context.output.object(&object);
         }
-        Report::Answer | Report::AnswerAndId => print_text(context, &answer.text),
-        Report::Everything => {
-            let usage = answer.tally.usage;
+        ReportFormat::Answer | ReportFormat::AnswerAndId => print_text(context, &answer.text),
+        ReportFormat::Everything => {
+            let usage = answer.usage.tokens;
             context.output.note(format!(
                 "\n[{}, {}, {} tokens in, {} out]",
-                count(answer.tally.model_calls as usize, "model call"),
-                count(answer.tally.tool_calls.len(), "tool call"),
+                pluralize(answer.usage.model_calls as usize, "model call"),
+                pluralize(answer.usage.tool_calls.len(), "tool call"),
                 usage.prompt_tokens(),
                 usage.output_tokens
             ));
@@ -231,106 +234,113 @@ async fn converse(
 }
 
 /// Whoever sits at the terminal, if it is one.
-fn person(context: &Context, cancel: &CancellationToken) -> Option<Arc<Published>> {
+fn terminal_approver(
+    context: &Context,
+    cancel: &CancellationToken,
+) -> Option<Arc<PublishedApprover>> {
     if !Questions::new(false).can_ask() {
         return None;
     }
-    let screen = Screen::new(context.output, screen::Detail::Brief);
-    let floor = Floor::new(screen.clone(), Presence::Person);
-    floor.serve(cancel.clone());
-    Some(consent::published(context, &floor, &screen))
+    let screen = Screen::new(context.output, screen::CallDetail::Brief);
+    let floor = PromptQueue::new(screen.clone(), TerminalPresence::Person);
+    floor.cancel_on_interrupt(cancel.clone());
+    Some(approval::published_approver(context, &floor, &screen))
 }
 
 /// The outcome of a message.
-enum Asked {
+enum QuestionOutcome {
     /// An answer of the model.
-    Answer(Answer),
+    Answer(TurnOutcome),
     /// The result of a command, which is printed.
     Command,
 }
 
-async fn ask(
+async fn run_question(
     context: &Context,
     args: &ChatArgs,
-    question: &Question,
+    question: &OneShotQuestion,
     conversation: &mut Conversation,
-    answers: &Answers,
+    answers: &ServerRequests,
     cancel: &CancellationToken,
-) -> Result<Asked, Failure> {
-    let slash = Slash::read(&question.text);
-    let mut said = image::content(&question.text, &args.image)?;
-    let is_prompt = slash.is_some_and(|slash| prompt::is_name(slash.name));
+) -> Result<QuestionOutcome, Failure> {
+    let slash = SlashCommand::parse(&question.text);
+    let mut said = image::message_with_images(&question.text, &args.image)?;
+    let is_prompt = slash.is_some_and(|slash| prompt::is_prompt_name(slash.name));
     if slash.is_none() || is_prompt {
         let found = conversation.find_model().await;
         for note in conversation.take_notes() {
             context.output.note(note);
         }
-        answers.use_model(&found.map_err(|error| start::failure(&error))?);
+        answers.set_model(&found.map_err(|error| start::conversation_failure(&error))?);
     }
     let wanted = if slash.is_some() {
-        Wanted::Servers
+        ServerNeed::Servers
     } else {
-        Wanted::Tools
+        ServerNeed::Tools
     };
     wait_for_servers(context, conversation, wanted, cancel).await?;
     if let Some(slash) = slash {
-        let mut desk = Desk::default();
+        let mut desk = PendingMessage::default();
         let done = command(context, conversation, answers, &mut desk, slash, cancel).await?;
-        if let Next::Say(message) = done.next {
+        if let NextStep::SendMessage(message) = done.next {
             said = message;
-        } else if question.report == Report::Json {
-            let answer = Answer {
+        } else if question.report == ReportFormat::Json {
+            let answer = TurnOutcome {
                 text: done.text,
                 end: TurnEnd::Answered,
-                tally: hermes_agent::conversation::Tally::default(),
+                usage: hermes_agent::conversation::TurnUsage::default(),
                 client_calls: Vec::new(),
             };
-            return Ok(Asked::Answer(answer));
+            return Ok(QuestionOutcome::Answer(answer));
         } else {
             print_text(context, &done.text);
-            return Ok(Asked::Command);
+            return Ok(QuestionOutcome::Command);
         }
     }
     if slash.is_none() {
-        let options = mentions::options(conversation, cancel);
-        let mut mentions = mentions::of(conversation);
+        let options = mentions::call_options(conversation, cancel);
+        let mut mentions = mentions::for_conversation(conversation);
         let warn = |text: &str| context.output.warning(text);
         let text = said.text();
-        let awaited = mentions.as_ref().map(|mentions| mentions.awaited(&text));
+        let awaited = mentions
+            .as_ref()
+            .map(|mentions| mentions.servers_to_connect(&text));
         let awaited = awaited.unwrap_or_default();
-        let completed = mentions::complete(mentions.as_mut(), said, &options, warn);
-        said = telling_whom(context, || awaited.clone(), completed).await;
+        let completed = mentions::attach_mentions(mentions.as_mut(), said, &options, warn);
+        said = show_waiting(context, || awaited.clone(), completed).await;
     }
-    let is_shown = question.report == Report::Everything;
+    let is_shown = question.report == ReportFormat::Everything;
     if is_shown {
         context
             .output
             .note(format!("> {}\n", question.text.trim_end()));
     }
     let detail = if args.verbose {
-        Detail::Verbose
+        ProgressDetail::Verbose
     } else {
-        Detail::Line
+        ProgressDetail::Line
     };
-    let mut progress = Progress::new(context.output, detail);
+    let mut progress = TurnProgress::new(context.output, detail);
     let mut silence = |_: TurnEvent| {};
-    let display: &mut dyn Display = if is_shown {
+    let display: &mut dyn TurnDisplay = if is_shown {
         &mut progress
     } else {
         &mut silence
     };
-    let answer = conversation.say(said, display, cancel.clone()).await;
+    let answer = conversation
+        .send_user_message(said, display, cancel.clone())
+        .await;
     progress.end_line();
-    let answer = answer.map_err(|error| start::failure(&error))?;
+    let answer = answer.map_err(|error| start::conversation_failure(&error))?;
     match answer.end {
         TurnEnd::Interrupted => Err(Failure::interrupted()),
-        _ => Ok(Asked::Answer(answer)),
+        _ => Ok(QuestionOutcome::Answer(answer)),
     }
 }
 
 /// What a message or command needs of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum ServerNeed {
     /// Tools to offer; those of an earlier run will do, since a call waits for its server.
     Tools,
     /// The servers themselves.
@@ -341,7 +351,7 @@ pub(super) enum Wanted {
 pub(super) async fn wait_for_servers(
     context: &Context,
     conversation: &mut Conversation,
-    wanted: Wanted,
+    wanted: ServerNeed,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let agent = conversation.agent().clone();
@@ -349,26 +359,26 @@ pub(super) async fn wait_for_servers(
     let limit = settings.mcp.one_shot_timeout;
     let waiting = async {
         match wanted {
-            Wanted::Tools => agent.wait_for_tools(limit).await,
-            Wanted::Servers => {
+            ServerNeed::Tools => agent.wait_for_tools(limit).await,
+            ServerNeed::Servers => {
                 let servers = settings
                     .servers
                     .iter()
                     .filter_map(|entry| entry.server.as_ref().ok());
                 let longest = servers.map(|server| server.connect_timeout).max();
-                let limit = limit.unwrap_or(longest.unwrap_or_default() + FAILING);
+                let limit = limit.unwrap_or(longest.unwrap_or_default() + FAILURE_GRACE);
                 agent.wait_for_servers(limit).await
             }
         }
     };
     let awaited = || {
         let servers = agent.host().map(|host| match wanted {
-            Wanted::Tools => host.awaited(),
-            Wanted::Servers => host.connecting(),
+            ServerNeed::Tools => host.servers_without_tools(),
+            ServerNeed::Servers => host.connecting_servers(),
         });
         servers.unwrap_or_default()
     };
-    let waiting = telling_whom(context, awaited, waiting);
+    let waiting = show_waiting(context, awaited, waiting);
     let missing = tokio::select! {
         missing = waiting => missing,
         () = cancel.cancelled() => {
@@ -381,12 +391,12 @@ pub(super) async fn wait_for_servers(
         let text = format!("MCP server `{}` is missing: {reason}", server.name);
         context.output.warning(text);
     }
-    conversation.tell_missing(&missing);
+    conversation.set_missing_servers(&missing);
     Ok(())
 }
 
 /// Shows on a terminal which servers are waited for.
-async fn telling_whom<T>(
+async fn show_waiting<T>(
     context: &Context,
     awaited: impl Fn() -> Vec<ServerName>,
     waiting: impl Future<Output = T>,
@@ -396,7 +406,7 @@ async fn telling_whom<T>(
     let done = loop {
         tokio::select! {
             done = &mut waiting => break done,
-            () = tokio::time::sleep(SHOWN_AFTER) => {
+            () = tokio::time::sleep(PROGRESS_DELAY) => {
                 let servers = awaited();
                 let names: Vec<&str> = servers.iter().map(ServerName::as_str).collect();
                 if !names.is_empty() {
@@ -415,28 +425,32 @@ async fn telling_whom<T>(
 pub(super) async fn command(
     context: &Context,
     conversation: &mut Conversation,
-    answers: &Answers,
-    desk: &mut Desk,
-    slash: Slash<'_>,
+    answers: &ServerRequests,
+    desk: &mut PendingMessage,
+    slash: SlashCommand<'_>,
     cancel: &CancellationToken,
-) -> Result<Done, Failure> {
-    let screen = Screen::new(context.output, screen::Detail::Brief);
-    let mut room = Room {
+) -> Result<CommandOutcome, Failure> {
+    let screen = Screen::new(context.output, screen::CallDetail::Brief);
+    let mut room = ChatContext {
         context,
         conversation,
         screen: &screen,
-        floor: &Floor::new(screen.clone(), Presence::Nobody),
-        answers,
-        desk,
+        prompts: &PromptQueue::new(screen.clone(), TerminalPresence::Nobody),
+        server_requests: answers,
+        pending: desk,
         cancel: cancel.clone(),
     };
-    let mut done = command::run(&mut room, slash).await?;
+    let mut done = command::run_command(&mut room, slash).await?;
     done.next = match done.next {
-        Next::Retry => {
+        NextStep::Retry => {
             let undone = room.conversation.undo(1).await;
-            Next::Say(undone.map_err(|error| start::failure(&error))?.prompt)
+            NextStep::SendMessage(
+                undone
+                    .map_err(|error| start::conversation_failure(&error))?
+                    .prompt,
+            )
         }
-        Next::Background(_) | Next::StopBackground => {
+        NextStep::Background(_) | NextStep::StopBackground => {
             return Err(Failure::usage(format!(
                 "`/{}` needs a conversation at a terminal",
                 slash.name

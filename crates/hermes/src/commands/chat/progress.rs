@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hermes_agent::{
-    conversation::Display,
+    conversation::TurnDisplay,
     message::ToolCall,
     model::{ModelEvent, ShownText},
     tool::ToolOutput,
@@ -11,32 +11,32 @@ use hermes_agent::{
 };
 
 use crate::{
-    chat::length,
+    chat::compaction,
     output::{Output, Tone, printable},
 };
 
 /// How much of arguments and results one line shows.
-const SHORT: usize = 80;
+const MAX_LINE_LENGTH: usize = 80;
 /// How much of them -v shows.
-const LONG: usize = 2000;
+const MAX_VERBOSE_LENGTH: usize = 2000;
 
 /// How much is told about calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
+pub(super) enum ProgressDetail {
     Line,
     Verbose,
 }
 
 /// Shows a turn as it goes.
-pub(super) struct Progress {
+pub(super) struct TurnProgress {
     output: Output,
-    detail: Detail,
+    detail: ProgressDetail,
     /// Whether the last thing on stdout was a text without its line end.
     is_open: bool,
 }
 
-impl Progress {
-    pub(super) fn new(output: Output, detail: Detail) -> Self {
+impl TurnProgress {
+    pub(super) fn new(output: Output, detail: ProgressDetail) -> Self {
         Self {
             output,
             detail,
@@ -57,27 +57,27 @@ impl Progress {
         self.output.note(text);
     }
 
-    fn ended(&mut self, call: &ToolCall, output: &ToolOutput, took: Duration) {
+    fn show_ended_call(&mut self, call: &ToolCall, output: &ToolOutput, took: Duration) {
         let ending = if output.is_error {
             self.output.tint(Tone::Bad, "error")
         } else {
             self.output.tint(Tone::Good, "ok")
         };
-        let arguments = one_line(&call.arguments, SHORT);
+        let arguments = one_line(&call.arguments, MAX_LINE_LENGTH);
         let seconds = took.as_secs_f32();
         let line = format!("[{} {arguments}] {ending} {seconds:.1} s", call.name);
         self.note(&line);
-        if self.detail == Detail::Verbose {
+        if self.detail == ProgressDetail::Verbose {
             let text = printable(&output.text);
-            self.note(cut(&text, LONG));
+            self.note(truncate(&text, MAX_VERBOSE_LENGTH));
         } else if output.is_error {
-            let line = format!("  {}", one_line(&output.text, SHORT));
+            let line = format!("  {}", one_line(&output.text, MAX_LINE_LENGTH));
             self.note(&line);
         }
     }
 }
 
-impl Display for Progress {
+impl TurnDisplay for TurnProgress {
     /// What is written to a file or a pipe stays there.
     fn shown_text(&self) -> ShownText {
         ShownText::Final
@@ -92,7 +92,7 @@ impl Display for Progress {
                     self.is_open = !text.ends_with('\n');
                 }
             }
-            TurnEvent::Model(ModelEvent::TextTakenBack) => {
+            TurnEvent::Model(ModelEvent::TextRetracted) => {
                 self.note("[the reply was cut off and starts again]");
             }
             TurnEvent::Model(ModelEvent::Retrying {
@@ -106,10 +106,12 @@ impl Display for Progress {
                     "[{error}; attempt {retry} of {of} in {seconds:.0} s]"
                 ));
             }
-            TurnEvent::Model(ModelEvent::StandsIn { model, provider }) => {
-                self.note(&format!("[still using the fallback `{model}` from {provider}]"));
+            TurnEvent::Model(ModelEvent::FallbackActive { model, provider }) => {
+                self.note(&format!(
+                    "[still using the fallback `{model}` from {provider}]"
+                ));
             }
-            TurnEvent::Model(ModelEvent::FellBack {
+            TurnEvent::Model(ModelEvent::FallbackStarted {
                 model,
                 provider,
                 error,
@@ -117,22 +119,24 @@ impl Display for Progress {
                 "[{error}; continuing with `{model}` from {provider}]"
             )),
             TurnEvent::CallStarted(_) => self.end_line(),
-            TurnEvent::CallProgress { line, .. } if self.detail == Detail::Verbose => {
-                let line = one_line(&line, SHORT);
+            TurnEvent::CallProgress { line, .. } if self.detail == ProgressDetail::Verbose => {
+                let line = one_line(&line, MAX_LINE_LENGTH);
                 self.note(&format!("  {line}"));
             }
             TurnEvent::CallProgress { .. }
             | TurnEvent::Model(
                 ModelEvent::ReasoningDelta(_) | ModelEvent::ToolCallStarted { .. },
             ) => {}
-            TurnEvent::CallEnded { call, output, took } => self.ended(&call, &output, took),
+            TurnEvent::CallEnded { call, output, took } => {
+                self.show_ended_call(&call, &output, took)
+            }
             TurnEvent::LimitReached => {
                 self.note("[the limit of model calls is reached; this is the last answer]");
             }
             TurnEvent::Compacting(_)
             | TurnEvent::Compacted { .. }
             | TurnEvent::SummaryFailed(_) => {
-                let line = length::line(&event).unwrap_or_default();
+                let line = compaction::compaction_line(&event).unwrap_or_default();
                 self.note(&format!("[{line}]"));
             }
         }
@@ -144,13 +148,13 @@ fn one_line(text: &str, length: usize) -> String {
     let text = printable(text);
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
-    match cut(&line, length) {
+    match truncate(&line, length) {
         cut if cut.len() < line.len() => format!("{cut}…"),
         whole => whole.to_owned(),
     }
 }
 
-fn cut(text: &str, length: usize) -> &str {
+fn truncate(text: &str, length: usize) -> &str {
     let end = text.char_indices().nth(length);
     end.map_or(text, |(end, _)| &text[..end])
 }

@@ -5,36 +5,36 @@ use std::time::Duration;
 use hermes_agent::{
     conversation::Conversation,
     message::Content,
-    prompt_command::{Arguments, PromptCommand},
+    prompt_command::{PromptArguments, PromptCommand},
 };
 use hermes_mcp::CallOptions;
 
-use super::slash::Slash;
-use crate::failure::{Failure, Kind};
+use super::slash::SlashCommand;
+use crate::failure::{Failure, FailureKind};
 
 /// Timeout for a server that has not listed its prompts yet.
-const LISTING: Duration = Duration::from_secs(15);
+const LIST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Whether a command can only be a prompt.
-pub(super) fn is_name(name: &str) -> bool {
+pub(super) fn is_prompt_name(name: &str) -> bool {
     name.starts_with("mcp_")
 }
 
 /// A prompt and what was given with it.
-pub(super) struct Prompt {
+pub(super) struct TypedPrompt {
     pub(super) command: PromptCommand,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: PromptArguments,
 }
 
-impl Prompt {
+impl TypedPrompt {
     /// Finds the prompt that a command names.
     pub(super) async fn find(
         conversation: &Conversation,
-        slash: Slash<'_>,
+        slash: SlashCommand<'_>,
     ) -> Result<Self, Failure> {
         let unknown = |known: &[PromptCommand]| {
             let failure = Failure::new(
-                Kind::NotFound,
+                FailureKind::NotFound,
                 format!("there is no prompt `/{}`", slash.name),
             );
             if known.is_empty() {
@@ -46,10 +46,10 @@ impl Prompt {
         let Some(host) = conversation.agent().host() else {
             return Err(unknown(&[]));
         };
-        let command = PromptCommand::find(host, slash.name, LISTING)
+        let command = PromptCommand::find(host, slash.name, LIST_TIMEOUT)
             .await
-            .ok_or_else(|| unknown(&PromptCommand::all(host)))?;
-        let arguments = command.arguments(slash.rest).map_err(|error| {
+            .ok_or_else(|| unknown(&PromptCommand::list(host)))?;
+        let arguments = command.parse_arguments(slash.rest).map_err(|error| {
             Failure::usage(error.to_string()).hint(format!("`{}`", command.usage()))
         })?;
         Ok(Self { command, arguments })
@@ -68,7 +68,7 @@ impl Prompt {
                 .map(|argument| format!("`{}`", argument.name))
                 .collect();
             return Err(Failure::new(
-                Kind::AnswerNeeded,
+                FailureKind::AnswerNeeded,
                 format!("the prompt needs {}", names.join(", ")),
             )
             .hint(format!("`{}`", self.command.usage())));
@@ -76,7 +76,7 @@ impl Prompt {
         let Some(host) = conversation.agent().host() else {
             return Err(Failure::failed("there are no MCP servers in safe mode"));
         };
-        let turn = self.command.turn(host, &self.arguments, options).await;
+        let turn = self.command.render(host, &self.arguments, options).await;
         turn.map_err(|error| {
             if options.cancel.is_cancelled() {
                 Failure::interrupted()

@@ -2,16 +2,16 @@
 
 /// A command that was typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slash<'a> {
+pub(super) struct SlashCommand<'a> {
     /// The word after the stroke.
     pub(super) name: &'a str,
     /// What follows it.
     pub(super) rest: &'a str,
 }
 
-impl<'a> Slash<'a> {
+impl<'a> SlashCommand<'a> {
     /// Reads a line. `None` if it is something to say: a path such as `/etc/hosts` is not a command.
-    pub(super) fn read(line: &'a str) -> Option<Self> {
+    pub(super) fn parse(line: &'a str) -> Option<Self> {
         let line = line.trim().strip_prefix('/')?;
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn commands_are_told_from_things_to_say() {
-        let read = |line| Slash::read(line).map(|slash| (slash.name, slash.rest));
+        let read = |line| SlashCommand::parse(line).map(|slash| (slash.name, slash.rest));
         assert_eq!(read("/tools"), Some(("tools", "")));
         assert_eq!(
             read("  /call a.b {\"x\": 1} "),

@@ -4,28 +4,28 @@ use std::{path::PathBuf, sync::Arc};
 
 use hermes_agent::{
     conversation::{
-        Agent, AgentParts, Consent, Conversation, ConversationError, CwdOnResume, ProjectRules,
-        Rules, RulesFile, SessionIdInPrompt, Setup, Which, find_project_rules, needs_server,
-        unknown_toolsets,
+        Agent, AgentParts, Consent, Conversation, ConversationError, ConversationSetup,
+        CwdOnResume, ProjectRules, RulesFile, SessionIdInPrompt, SessionReference,
+        UserInstructions, find_project_rules, needs_server, unknown_toolsets,
     },
-    model::{ResolveError, Wanted},
+    model::{ModelOverrides, ResolveError},
     tools::TOOLSETS,
 };
 use hermes_config::{Settings, Variables};
 use hermes_gateway::messenger::HomeMessenger;
-use hermes_mcp::{Host, HostOptions, Inquiries, RememberedTools};
+use hermes_mcp::{Host, HostOptions, RememberedTools, ServerRequestHandler};
 use hermes_store::{Access, Store};
 
 use crate::{
     cli::ChatArgs,
     commands::sessions,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 /// The settings of a conversation. In safe mode, nothing of the user's own is read but the keys.
-pub(super) fn settings(context: &Context, args: &ChatArgs) -> Result<Settings, Failure> {
-    let settings = if context.is_config_left_aside() {
+pub(super) fn chat_settings(context: &Context, args: &ChatArgs) -> Result<Settings, Failure> {
+    let settings = if context.ignores_config() {
         let (variables, warnings) = Variables::load(&context.home, None);
         for warning in warnings {
             context.output.warning(warning.to_string());
@@ -52,7 +52,7 @@ pub(super) fn settings(context: &Context, args: &ChatArgs) -> Result<Settings, F
 }
 
 /// Leaves out the servers that `--toolsets` has no use for: nobody can turn them on in this run.
-pub(super) fn leave_out_unused_servers(args: &ChatArgs, settings: &mut Settings) {
+pub(super) fn remove_unused_servers(args: &ChatArgs, settings: &mut Settings) {
     if args.toolsets.is_empty() {
         return;
     }
@@ -64,10 +64,10 @@ pub(super) fn leave_out_unused_servers(args: &ChatArgs, settings: &mut Settings)
 }
 
 /// The agent: the store is open, the servers are being connected.
-pub(super) async fn agent(
+pub(super) async fn start_agent(
     context: &Context,
     settings: Settings,
-    inquiries: Arc<dyn Inquiries>,
+    inquiries: Arc<dyn ServerRequestHandler>,
     remembered_tools: RememberedTools,
 ) -> Result<Agent, Failure> {
     let store = Store::open(&context.home, Access::ReadWrite).await?;
@@ -75,10 +75,10 @@ pub(super) async fn agent(
         None
     } else {
         let options = HostOptions {
-            inquiries,
+            request_handler: inquiries,
             reserved_names: Agent::reserved_names(),
             remembered_tools,
-            ..HostOptions::new(context.home.clone(), context.guard()?)
+            ..HostOptions::new(context.home.clone(), context.guard_program()?)
         };
         Some(Host::start(options, &settings).await)
     };
@@ -92,51 +92,55 @@ pub(super) async fn agent(
 }
 
 /// The terms of a conversation.
-pub(super) fn setup(
+pub(super) fn conversation_setup(
     context: &Context,
     args: &ChatArgs,
     consent: Consent,
-) -> Result<Setup, Failure> {
+) -> Result<ConversationSetup, Failure> {
     let cwd: PathBuf = std::env::current_dir().map_err(|error| {
         Failure::failed(format!("the current directory cannot be used: {error}"))
     })?;
-    let consent = if args.yolo { Consent::Given } else { consent };
-    let mut setup = Setup::for_cli(cwd, consent);
-    setup.wanted = Wanted {
+    let consent = if args.yolo {
+        Consent::AllowAll
+    } else {
+        consent
+    };
+    let mut setup = ConversationSetup::for_cli(cwd, consent);
+    setup.model_overrides = ModelOverrides {
         model: args.model.clone(),
         provider: args.provider.clone(),
-        ..Wanted::default()
+        ..ModelOverrides::default()
     };
     setup.toolsets = (!args.toolsets.is_empty()).then(|| args.toolsets.clone());
     setup.skills.clone_from(&args.skills);
     setup.max_model_calls = args.max_turns;
     setup.project_rules = ProjectRules::Read;
     if args.ignore_rules || context.is_safe_mode() {
-        setup.rules = Rules::Ignored;
+        setup.user_instructions = UserInstructions::Ignored;
         setup.project_rules = ProjectRules::Ignored;
     }
     if args.no_restore_cwd {
         setup.cwd_on_resume = CwdOnResume::Keep;
     }
     if args.pass_session_id {
-        setup.session_id = SessionIdInPrompt::Told;
+        setup.session_id = SessionIdInPrompt::Include;
     }
     Ok(setup)
 }
 
 /// The conversation: a new one, or the one that the arguments name.
-pub(super) async fn conversation(
+pub(super) async fn open_conversation(
     agent: &Agent,
     args: &ChatArgs,
-    setup: Setup,
+    setup: ConversationSetup,
 ) -> Result<Conversation, Failure> {
     let which = match (&args.resume, &args.continued) {
-        (Some(reference), _) => Which::Named(reference.clone()),
-        (None, Some(Some(title))) => Which::Titled(title.clone()),
-        (None, Some(None)) => Which::Newest {
+        (Some(reference), _) => SessionReference::Named(reference.clone()),
+        (None, Some(Some(title))) => SessionReference::Titled(title.clone()),
+        (None, Some(None)) => SessionReference::Newest {
             source: "cli".into(),
         },
-        (None, None) => return Ok(Conversation::begin_cli(agent.clone(), setup)),
+        (None, None) => return Ok(Conversation::new_cli(agent.clone(), setup)),
     };
     let resumed = Conversation::resume(agent.clone(), &which, setup).await;
     match resumed {
@@ -151,7 +155,7 @@ pub(super) async fn resume_failure(agent: &Agent, error: &ConversationError) -> 
         ConversationError::NoSuchSession { reference } => {
             sessions::no_such_session(agent.store(), reference).await
         }
-        error => failure(error),
+        error => conversation_failure(error),
     }
 }
 
@@ -169,7 +173,7 @@ pub(super) async fn project_rules(
 }
 
 /// Stops servers and closes the store.
-pub(super) async fn stop(agent: &Agent) {
+pub(super) async fn stop_agent(agent: &Agent) {
     if let Some(host) = agent.host() {
         host.shutdown().await;
     }
@@ -177,10 +181,12 @@ pub(super) async fn stop(agent: &Agent) {
 }
 
 /// What went wrong in a conversation, for the person who holds it.
-pub(super) fn failure(error: &ConversationError) -> Failure {
+pub(super) fn conversation_failure(error: &ConversationError) -> Failure {
     match error {
-        ConversationError::NoSuchSession { .. } => Failure::new(Kind::NotFound, error.to_string())
-            .hint("`hermes sessions list` shows ids and titles"),
+        ConversationError::NoSuchSession { .. } => {
+            Failure::new(FailureKind::NotFound, error.to_string())
+                .hint("`hermes sessions list` shows ids and titles")
+        }
         ConversationError::Skill(_) => Failure::failed(error.to_string())
             .hint("skills are directories in `skills/` of the home"),
         ConversationError::NoModel(ResolveError::NoModel(advice)) => {

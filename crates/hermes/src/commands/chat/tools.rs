@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use hermes_agent::conversation::{Conversation, Switch, ToolsetEntry, ToolsetKind};
+use hermes_agent::conversation::{Conversation, ToolsetEntry, ToolsetKind, ToolsetSwitch};
 use hermes_mcp::{Host, status::ServerStatus};
 
 use crate::{
-    commands::state::{count, note, now},
+    commands::state::{pluralize, status_note, unix_now},
     failure::Failure,
     output::printable,
 };
@@ -18,17 +18,22 @@ pub(super) fn run(conversation: &mut Conversation, rest: &str) -> Result<String,
         (None | Some("list"), None, None) => {
             let servers = conversation.agent().host().map(Host::status);
             let servers = servers.unwrap_or_default();
-            Ok(list(&conversation.toolsets()) + &without_tools(&servers))
+            Ok(render_toolsets(&conversation.toolsets())
+                + &describe_servers_without_tools(&servers))
         }
-        (Some("enable"), Some(name), None) => switch(conversation, name, Switch::On),
-        (Some("disable"), Some(name), None) => switch(conversation, name, Switch::Off),
+        (Some("enable"), Some(name), None) => set_enabled(conversation, name, ToolsetSwitch::On),
+        (Some("disable"), Some(name), None) => set_enabled(conversation, name, ToolsetSwitch::Off),
         _ => Err(Failure::usage(
             "`/tools` takes nothing, `list`, `enable NAME` or `disable NAME`",
         )),
     }
 }
 
-fn switch(conversation: &mut Conversation, name: &str, switch: Switch) -> Result<String, Failure> {
+fn set_enabled(
+    conversation: &mut Conversation,
+    name: &str,
+    switch: ToolsetSwitch,
+) -> Result<String, Failure> {
     if !conversation.switch_toolset(name, switch) {
         return Err(
             Failure::failed(format!("there is no toolset or server `{name}`"))
@@ -36,8 +41,8 @@ fn switch(conversation: &mut Conversation, name: &str, switch: Switch) -> Result
         );
     }
     let word = match switch {
-        Switch::On => "on",
-        Switch::Off => "off",
+        ToolsetSwitch::On => "on",
+        ToolsetSwitch::Off => "off",
     };
     Ok(format!(
         "`{name}` is {word} in this conversation from the next message on.\n"
@@ -45,30 +50,30 @@ fn switch(conversation: &mut Conversation, name: &str, switch: Switch) -> Result
 }
 
 /// Servers that have nothing to call now, and so no toolset.
-fn without_tools(servers: &[ServerStatus]) -> String {
+fn describe_servers_without_tools(servers: &[ServerStatus]) -> String {
     let mut text = String::new();
     for server in servers.iter().filter(|server| server.tools == 0) {
-        let state = state(server);
+        let state = describe_state(server);
         let _ = writeln!(text, "no tools of {} ({state})", server.name);
     }
     text
 }
 
-fn state(server: &ServerStatus) -> String {
-    let note = note(server, now());
+fn describe_state(server: &ServerStatus) -> String {
+    let note = status_note(server, unix_now());
     let gap = if note.is_empty() { "" } else { ": " };
     format!("MCP server, {}{gap}{note}", server.status)
 }
 
-fn list(toolsets: &[ToolsetEntry]) -> String {
+fn render_toolsets(toolsets: &[ToolsetEntry]) -> String {
     let mut text = String::new();
     for toolset in toolsets {
         let state = match &toolset.kind {
             ToolsetKind::BuiltIn => "built in".to_owned(),
-            ToolsetKind::Server(status) => state(status),
+            ToolsetKind::Server(status) => describe_state(status),
         };
         let off = if toolset.is_offered { "" } else { ", off" };
-        let tools = count(toolset.tools.len(), "tool");
+        let tools = pluralize(toolset.tools.len(), "tool");
         let _ = writeln!(text, "{} ({state}, {tools}{off})", toolset.name);
         for tool in &toolset.tools {
             let about = printable(&tool.description).into_owned();

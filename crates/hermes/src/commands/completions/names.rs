@@ -10,7 +10,7 @@ use crate::{
     built_in::BuiltIn,
     catalog::Catalog,
     cli::HubArgs,
-    commands::{mcp::remembered_tools, sessions},
+    commands::{mcp::cached_tools, sessions},
     context::Context,
     hub::HubClient,
     presets::PRESETS,
@@ -56,14 +56,14 @@ fn candidates<T: Into<String>>(
         .map(|(name, help)| (name.into(), help))
         .filter(|(name, _)| name.starts_with(typed) && !name.contains(char::is_control))
         .map(|(name, help)| {
-            let help = help.and_then(|text| text.lines().next().map(printed));
+            let help = help.and_then(|text| text.lines().next().map(sanitize_description));
             CompletionCandidate::new(name).help(help.map(Into::into))
         })
         .collect()
 }
 
 /// What a server says of its tool is shown by the shell as it is.
-fn printed(text: &str) -> String {
+fn sanitize_description(text: &str) -> String {
     crate::output::printable(text).trim().to_owned()
 }
 
@@ -101,7 +101,7 @@ pub(super) fn tools(typed: &str) -> Vec<CompletionCandidate> {
     let Some((home, settings)) = settings_with_built_in() else {
         return Vec::new();
     };
-    let known = remembered_tools(&home, &settings);
+    let known = cached_tools(&home, &settings);
     let is_registered = typed.starts_with("mcp_");
     let named = known.iter().map(|tool| {
         let name = if is_registered {
@@ -159,7 +159,7 @@ pub(super) fn sessions(typed: &str) -> Vec<CompletionCandidate> {
     let known = runtime.block_on(async {
         let names = async {
             let store = Store::open(&home, Access::ReadOnly).await.ok()?;
-            let names = sessions::titled(&store).await;
+            let names = sessions::recent_sessions(&store).await;
             store.close().await;
             Some(names)
         };
@@ -195,6 +195,6 @@ pub(super) fn tenants(typed: &str) -> Vec<CompletionCandidate> {
     let Ok(hub) = HubClient::new(&context, &HubArgs::default()) else {
         return Vec::new();
     };
-    let tenants = hub.tenants(TIMEOUT).into_iter();
+    let tenants = hub.list_tenant_ids(TIMEOUT).into_iter();
     candidates(typed, tenants.map(|name| (name, None)))
 }

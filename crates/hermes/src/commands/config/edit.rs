@@ -8,11 +8,11 @@ use serde_json::json;
 use super::super::{mcp, up};
 use crate::{
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 /// Editors to fall back on.
-const USUAL: [&str; 3] = ["nano", "vim", "vi"];
+const FALLBACK_EDITORS: [&str; 3] = ["nano", "vim", "vi"];
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
     let path = context.home.config_file();
@@ -21,7 +21,7 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
         .find_map(|name| env::var(name).ok().filter(|value| !value.trim().is_empty()));
     if chosen.is_none() && !std::io::stdin().is_terminal() {
         return Err(Failure::new(
-            Kind::AnswerNeeded,
+            FailureKind::AnswerNeeded,
             "there is no terminal for an editor, and neither $VISUAL nor $EDITOR is set",
         )
         .hint(format!(
@@ -32,14 +32,14 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     up::write_first_config(context)?;
     let editors = match chosen {
         Some(editor) => vec![editor],
-        None => USUAL.map(str::to_owned).to_vec(),
+        None => FALLBACK_EDITORS.map(str::to_owned).to_vec(),
     };
     for editor in &editors {
         // Editors are set with their options, as in `code --wait`.
         let mut words = editor.split_whitespace();
         let program = words.next().unwrap_or_default();
         match Command::new(program).args(words).arg(&path).status() {
-            Ok(status) if status.success() => return look(context),
+            Ok(status) if status.success() => return check_saved(context),
             Ok(status) => {
                 return Err(Failure::failed(format!("`{editor}` ended with {status}")));
             }
@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
 }
 
 /// Whether what was saved can be used.
-fn look(context: &Context) -> Result<(), Failure> {
+fn check_saved(context: &Context) -> Result<(), Failure> {
     let settings = Settings::load(&context.home).map_err(|error| {
         Failure::from(error).hint("running processes go on with what they had; edit it again")
     })?;

@@ -4,7 +4,7 @@ use hermes_config::{Redactor, mask};
 use serde_json::{Map, Value};
 
 /// Parts of names whose values are not shown.
-const SECRET: [&str; 7] = [
+const SECRET_NAME_PARTS: [&str; 7] = [
     "api_key",
     "apikey",
     "token",
@@ -15,7 +15,7 @@ const SECRET: [&str; 7] = [
 ];
 
 /// Every value that has none below it, by its dotted key, in the order of the document. Lists are values.
-pub(super) fn leaves(document: &Value) -> Vec<(String, Value)> {
+pub(super) fn flatten(document: &Value) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     collect(String::new(), document, &mut found);
     found
@@ -44,21 +44,21 @@ pub(super) fn is_secret(key: &str) -> bool {
     // Names of variables and paths are none.
     let is_reference = ["_env", "_file", "_path", "max_tokens"];
     !is_reference.iter().any(|end| last.ends_with(end))
-        && SECRET
+        && SECRET_NAME_PARTS
             .iter()
             .any(|part| last.contains(part) && last != "max_tokens")
 }
 
 /// The document without what is secret in it. References are none.
-pub(super) fn masked(key: &str, value: &Value) -> Value {
+pub(super) fn mask_secrets(key: &str, value: &Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(
             members
                 .iter()
-                .map(|(name, value)| (name.clone(), masked(name, value)))
+                .map(|(name, value)| (name.clone(), mask_secrets(name, value)))
                 .collect::<Map<_, _>>(),
         ),
-        Value::Array(items) => items.iter().map(|item| masked(key, item)).collect(),
+        Value::Array(items) => items.iter().map(|item| mask_secrets(key, item)).collect(),
         Value::String(text) if is_secret(key) && !text.is_empty() && !text.contains("${") => {
             mask(text).into()
         }
@@ -69,8 +69,8 @@ pub(super) fn masked(key: &str, value: &Value) -> Value {
 }
 
 /// A value as it is shown: text without quotes, unless it is empty.
-pub(super) fn shown(key: &str, value: &Value) -> String {
-    match masked(key, value) {
+pub(super) fn format_value(key: &str, value: &Value) -> String {
+    match mask_secrets(key, value) {
         Value::String(text) if !text.is_empty() => text,
         other => other.to_string(),
     }
@@ -90,9 +90,9 @@ mod tests {
             "mcp_servers": {"a": {"headers": {"Authorization": "Bearer ${T}"}, "args": ["-y", "x"]}},
             "auxiliary": {"max_tokens": 5, "token": 123},
         });
-        let lines: Vec<String> = leaves(&document)
+        let lines: Vec<String> = flatten(&document)
             .iter()
-            .map(|(key, value)| format!("{key} = {}", shown(key, value)))
+            .map(|(key, value)| format!("{key} = {}", format_value(key, value)))
             .collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         model.default = gpt-5
@@ -104,7 +104,7 @@ mod tests {
         auxiliary.max_tokens = 5
         auxiliary.token = ***
         "#);
-        let masked = masked("", &document).to_string();
+        let masked = mask_secrets("", &document).to_string();
         assert!(!masked.contains("abcdefghijkl"), "{masked}");
     }
 }

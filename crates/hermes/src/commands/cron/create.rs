@@ -2,10 +2,10 @@
 
 use hermes_store::cron::{CronFile, NewJob, Schedule};
 
-use super::{Jobs, options};
-use crate::{cli::CreateArgs, failure::Failure};
+use super::{CronJobs, options};
+use crate::{cli::CronCreateArgs, failure::Failure};
 
-pub(super) fn run(jobs: &Jobs<'_>, args: &CreateArgs) -> Result<(), Failure> {
+pub(super) fn run(jobs: &CronJobs<'_>, args: &CronCreateArgs) -> Result<(), Failure> {
     let given = &args.options;
     let prompt = args.prompt.as_deref().unwrap_or_default().trim();
     let no_agent = given.no_agent.unwrap_or_default();
@@ -13,8 +13,12 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &CreateArgs) -> Result<(), Failure> {
         return Err(Failure::usage("a job needs a prompt")
             .hint("say after the schedule what is to be done, or name a skill with `--skill`"));
     }
-    options::check(jobs, given)?;
-    let workdir = given.workdir.as_deref().map(options::workdir).transpose()?;
+    options::check_options(jobs, given)?;
+    let workdir = given
+        .workdir
+        .as_deref()
+        .map(options::resolve_workdir)
+        .transpose()?;
     let new = NewJob {
         id: args.id.clone(),
         name: given.name.clone(),
@@ -25,7 +29,7 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &CreateArgs) -> Result<(), Failure> {
         provider: given.provider.clone(),
         script: given.script.clone(),
         no_agent,
-        context_from: options::context_from(jobs, given)?,
+        context_from: options::resolve_context_jobs(jobs, given)?,
         enabled_toolsets: (!given.toolsets.is_empty()).then(|| given.toolsets.clone()),
         workdir,
         ..NewJob::new(prompt, Schedule::parse(&args.schedule, &jobs.now)?)
@@ -34,7 +38,7 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &CreateArgs) -> Result<(), Failure> {
         file.create(new, &jobs.now)
     })?;
     let (schedule, next) = (made.schedule_display(), jobs.next_run(&made));
-    jobs.tell_schedule(&made, &format!("is made: {schedule}, next run {next}"));
+    jobs.print_schedule_change(&made, &format!("is made: {schedule}, next run {next}"));
     super::status::warn_without_ticker(jobs);
     Ok(())
 }

@@ -3,15 +3,15 @@
 use hermes_store::cron::{JobChanges, Schedule};
 use serde_json::{Map, Value, json};
 
-use super::{Jobs, options};
+use super::{CronJobs, options};
 use crate::{
-    cli::{EditArgs, JobOptions},
+    cli::{CronEditArgs, JobOptions},
     failure::Failure,
 };
 
-pub(super) fn run(jobs: &Jobs<'_>, args: &EditArgs) -> Result<(), Failure> {
+pub(super) fn run(jobs: &CronJobs<'_>, args: &CronEditArgs) -> Result<(), Failure> {
     let given = &args.options;
-    options::check(jobs, given)?;
+    options::check_options(jobs, given)?;
     let schedule = args.schedule.as_deref();
     let changes = JobChanges {
         name: given.name.clone(),
@@ -20,7 +20,7 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &EditArgs) -> Result<(), Failure> {
             .map(|text| Schedule::parse(text, &jobs.now))
             .transpose()?,
         repeat: given.repeat.map(options::repeat),
-        others: others(jobs, given)?,
+        others: changed_members(jobs, given)?,
     };
     if changes == JobChanges::default() {
         return Err(Failure::usage("nothing to change was named")
@@ -28,12 +28,12 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &EditArgs) -> Result<(), Failure> {
     }
     let job = jobs.change(&args.job, |file| file.update(&args.job, changes, &jobs.now))?;
     let (schedule, next) = (job.schedule_display(), jobs.next_run(&job));
-    jobs.tell_schedule(&job, &format!("is changed: {schedule}, next run {next}"));
+    jobs.print_schedule_change(&job, &format!("is changed: {schedule}, next run {next}"));
     Ok(())
 }
 
 /// The keys of the file that are given; an empty text takes one away.
-fn others(jobs: &Jobs<'_>, given: &JobOptions) -> Result<Map<String, Value>, Failure> {
+fn changed_members(jobs: &CronJobs<'_>, given: &JobOptions) -> Result<Map<String, Value>, Failure> {
     let mut keys = Map::new();
     for (key, text) in [
         ("deliver", &given.deliver),
@@ -49,7 +49,7 @@ fn others(jobs: &Jobs<'_>, given: &JobOptions) -> Result<Map<String, Value>, Fai
     if let Some(directory) = &given.workdir {
         let value = match directory.as_str() {
             "" => Value::Null,
-            directory => options::workdir(directory)?.into(),
+            directory => options::resolve_workdir(directory)?.into(),
         };
         keys.insert("workdir".into(), value);
     }
@@ -57,12 +57,16 @@ fn others(jobs: &Jobs<'_>, given: &JobOptions) -> Result<Map<String, Value>, Fai
         keys.insert("no_agent".into(), no_agent.into());
     }
     for (key, given, names) in [
-        ("skills", &given.skills, filled(&given.skills)),
-        ("enabled_toolsets", &given.toolsets, filled(&given.toolsets)),
+        ("skills", &given.skills, non_empty(&given.skills)),
+        (
+            "enabled_toolsets",
+            &given.toolsets,
+            non_empty(&given.toolsets),
+        ),
         (
             "context_from",
             &given.context_from,
-            options::context_from(jobs, given)?,
+            options::resolve_context_jobs(jobs, given)?,
         ),
     ] {
         if !given.is_empty() {
@@ -73,7 +77,7 @@ fn others(jobs: &Jobs<'_>, given: &JobOptions) -> Result<Map<String, Value>, Fai
     Ok(keys)
 }
 
-fn filled(names: &[String]) -> Vec<String> {
+fn non_empty(names: &[String]) -> Vec<String> {
     let filled = names.iter().filter(|name| !name.is_empty());
     filled.cloned().collect()
 }

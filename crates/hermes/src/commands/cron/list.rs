@@ -3,14 +3,14 @@
 use hermes_store::cron::{Job, JobState, Repeat};
 use serde_json::json;
 
-use super::{Jobs, shown_time};
+use super::{CronJobs, shown_time};
 use crate::{
     cli::CronListArgs,
     failure::Failure,
     output::{Table, Tone},
 };
 
-pub(super) fn run(jobs: &Jobs<'_>, args: &CronListArgs) -> Result<(), Failure> {
+pub(super) fn run(jobs: &CronJobs<'_>, args: &CronListArgs) -> Result<(), Failure> {
     let file = jobs.load()?;
     let takes_part = |job: &&Job| job.is_enabled() && job.state() == JobState::Scheduled;
     let listed: Vec<&Job> = file
@@ -36,7 +36,7 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &CronListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(jobs: &Jobs<'_>, listed: &[&Job]) -> Table {
+fn table(jobs: &CronJobs<'_>, listed: &[&Job]) -> Table {
     let mut table = Table::new(&[
         "ID", "NAME", "SCHEDULE", "NEXT RUN", "LAST RUN", "DELIVER", "STATE",
     ]);

@@ -3,11 +3,11 @@
 use hermes_agent::cron::locate_script;
 use hermes_store::{cron::Repeat, skills::Skills};
 
-use super::Jobs;
+use super::CronJobs;
 use crate::{cli::JobOptions, failure::Failure};
 
 /// Makes sure that what a job needs is there.
-pub(super) fn check(jobs: &Jobs<'_>, options: &JobOptions) -> Result<(), Failure> {
+pub(super) fn check_options(jobs: &CronJobs<'_>, options: &JobOptions) -> Result<(), Failure> {
     if let Some(script) = options
         .script
         .as_deref()
@@ -24,7 +24,10 @@ pub(super) fn check(jobs: &Jobs<'_>, options: &JobOptions) -> Result<(), Failure
 }
 
 /// The ids of the jobs whose output is wanted.
-pub(super) fn context_from(jobs: &Jobs<'_>, options: &JobOptions) -> Result<Vec<String>, Failure> {
+pub(super) fn resolve_context_jobs(
+    jobs: &CronJobs<'_>,
+    options: &JobOptions,
+) -> Result<Vec<String>, Failure> {
     let file = jobs.load()?;
     let given = options.context_from.iter().filter(|job| !job.is_empty());
     given
@@ -39,7 +42,7 @@ pub(super) fn context_from(jobs: &Jobs<'_>, options: &JobOptions) -> Result<Vec<
 }
 
 /// The whole path of the working directory.
-pub(super) fn workdir(given: &str) -> Result<String, Failure> {
+pub(super) fn resolve_workdir(given: &str) -> Result<String, Failure> {
     let found = std::path::absolute(given).ok().filter(|path| path.is_dir());
     let path = found.and_then(|path| path.to_str().map(str::to_owned));
     path.ok_or_else(|| Failure::usage(format!("`{given}` is not a directory")))

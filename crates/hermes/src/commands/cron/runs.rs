@@ -3,14 +3,14 @@
 use hermes_store::cron::{CronError, Execution, ExecutionStatus, Executions};
 use serde_json::{Value, json};
 
-use super::Jobs;
+use super::CronJobs;
 use crate::{
-    cli::RunsArgs,
+    cli::CronRunsArgs,
     failure::Failure,
     output::{Table, Tone},
 };
 
-pub(super) fn run(jobs: &Jobs<'_>, args: &RunsArgs) -> Result<(), Failure> {
+pub(super) fn run(jobs: &CronJobs<'_>, args: &CronRunsArgs) -> Result<(), Failure> {
     let file = jobs.load()?;
     let job = args.job.as_deref().map(|job| match file.find(job) {
         Ok(found) => Ok(found.id().to_owned()),
@@ -33,7 +33,7 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &RunsArgs) -> Result<(), Failure> {
         for run in &runs {
             let job = file.jobs.iter().find(|job| job.id() == run.job_id);
             table.row([
-                (minutes(&run.claimed_at), Tone::Plain),
+                (format_minutes(&run.claimed_at), Tone::Plain),
                 (
                     job.map_or(&*run.job_id, |job| job.name()).to_owned(),
                     Tone::Strong,
@@ -50,7 +50,7 @@ pub(super) fn run(jobs: &Jobs<'_>, args: &RunsArgs) -> Result<(), Failure> {
 }
 
 /// `2026-03-04 05:06` of an ISO time.
-fn minutes(iso: &str) -> String {
+fn format_minutes(iso: &str) -> String {
     iso.chars().take(16).collect::<String>().replace('T', " ")
 }
 

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use hermes_store::cron::{Job, JobState, ticker_age};
+use hermes_store::cron::{Job, JobState, heartbeat_age};
 use serde_json::json;
 
-use super::{Jobs, shown_time};
+use super::{CronJobs, shown_time};
 use crate::{commands::state, failure::Failure, output::printable};
 
 /// A ticker writes a heartbeat every minute; without one for this long it is gone.
-const TICKER_SILENCE: Duration = Duration::from_mins(3);
+const TICKER_TIMEOUT: Duration = Duration::from_mins(3);
 
 const WITHOUT_TICKER: &str = "No ticker is running, so jobs do not start by themselves: start `hermes gateway`, or run what is due once with `hermes cron tick`.";
 
-pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
+pub(super) fn run(jobs: &CronJobs<'_>) -> Result<(), Failure> {
     let file = jobs.load()?;
     let active: Vec<&Job> = file
         .jobs
@@ -33,7 +33,7 @@ pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     });
     output.line(format!(
         "{}, {} waiting",
-        state::count(file.jobs.len(), "job"),
+        state::pluralize(file.jobs.len(), "job"),
         active.len()
     ));
     if let Some((at, job)) = &next {
@@ -54,12 +54,12 @@ pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn has_ticker(jobs: &Jobs<'_>) -> bool {
-    ticker_age(&jobs.context.home).is_some_and(|age| age < TICKER_SILENCE)
+pub(super) fn has_ticker(jobs: &CronJobs<'_>) -> bool {
+    heartbeat_age(&jobs.context.home).is_some_and(|age| age < TICKER_TIMEOUT)
 }
 
 /// Says so where a job would wait forever.
-pub(super) fn warn_without_ticker(jobs: &Jobs<'_>) {
+pub(super) fn warn_without_ticker(jobs: &CronJobs<'_>) {
     if !has_ticker(jobs) {
         jobs.context.output.note(WITHOUT_TICKER);
     }

@@ -2,7 +2,7 @@
 
 use hermes_agent::{
     conversation::{Agent, AgentParts},
-    cron::{Claimed, KeptLocally, Ran, Runner, TickError},
+    cron::{ClaimedRun, FinishedRun, JobRunner, LocalDelivery, TickError},
 };
 use hermes_config::Settings;
 use hermes_mcp::{Host, HostOptions};
@@ -10,20 +10,20 @@ use hermes_store::{Access, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::Jobs;
+use super::CronJobs;
 use crate::{
-    answers::Answers,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Tone, printable},
+    server_requests::ServerRequests,
 };
 
-pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
+pub(super) fn run(jobs: &CronJobs<'_>) -> Result<(), Failure> {
     // Where there is no job, nothing is made.
     let ran = if jobs.load()?.jobs.is_empty() {
         Some(Vec::new())
     } else {
-        jobs.context.block_on(tick(jobs))?
+        jobs.context.block_on(run_due_jobs(jobs))?
     };
     let output = jobs.context.output;
     match &ran {
@@ -34,7 +34,7 @@ pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     let is_busy = ran.is_none();
     let ran = ran.unwrap_or_default();
     for run in &ran {
-        tell(jobs.context, run);
+        print_run(jobs.context, run);
     }
     let failed = ran.iter().filter(|run| run.error.is_some()).count();
     let members = json!({"busy": is_busy, "runs": ran.iter().map(ran_json).collect::<Vec<_>>()});
@@ -44,19 +44,19 @@ pub(super) fn run(jobs: &Jobs<'_>) -> Result<(), Failure> {
     }
     let message = format!("{failed} of {} runs failed", ran.len());
     output.json_failure(&message, members);
-    Err(Failure::new(Kind::Told, message))
+    Err(Failure::new(FailureKind::AlreadyPrinted, message))
 }
 
-async fn tick(jobs: &Jobs<'_>) -> Result<Option<Vec<Ran>>, Failure> {
+async fn run_due_jobs(jobs: &CronJobs<'_>) -> Result<Option<Vec<FinishedRun>>, Failure> {
     let context = jobs.context;
-    let runner = Runner::open(context.home.clone(), "manual").await?;
-    let Some(claimed) = runner.claim_due(&jobs.now).await.map_err(failure)? else {
+    let runner = JobRunner::open(context.home.clone(), "manual").await?;
+    let Some(claimed) = runner.claim_due(&jobs.now).await.map_err(tick_failure)? else {
         return Ok(None);
     };
     let settings = context.settings()?;
     // A job must be finished whatever happens now, or it stays claimed.
-    let agent = if claimed.iter().any(Claimed::needs_agent) {
-        agent(context, &settings, &claimed).await
+    let agent = if claimed.iter().any(ClaimedRun::needs_agent) {
+        start_agent(context, &settings, &claimed).await
     } else {
         Err("no agent is needed".to_owned())
     };
@@ -65,7 +65,7 @@ async fn tick(jobs: &Jobs<'_>) -> Result<Option<Vec<Ran>>, Failure> {
             claimed,
             agent.as_ref().map_err(String::as_str),
             &settings,
-            &KeptLocally,
+            &LocalDelivery,
             &CancellationToken::new(),
         )
         .await;
@@ -80,10 +80,10 @@ async fn tick(jobs: &Jobs<'_>) -> Result<Option<Vec<Ran>>, Failure> {
 }
 
 /// What the jobs need: the store, and their servers.
-async fn agent(
+async fn start_agent(
     context: &Context,
     settings: &Settings,
-    claimed: &[Claimed],
+    claimed: &[ClaimedRun],
 ) -> Result<Agent, String> {
     let store = Store::open(&context.home, Access::ReadWrite).await;
     let mut parts = AgentParts::new(
@@ -97,9 +97,9 @@ async fn agent(
         claimed.iter().any(|run| run.needs_server(settings, name))
     });
     if !needed.servers.is_empty() {
-        let guard = context.guard().map_err(|failure| failure.message)?;
+        let guard = context.guard_program().map_err(|failure| failure.message)?;
         let options = HostOptions {
-            inquiries: Answers::without_person(context, settings).inquiries(),
+            request_handler: ServerRequests::without_person(context, settings).handler(),
             reserved_names: Agent::reserved_names(),
             ..HostOptions::new(context.home.clone(), guard)
         };
@@ -108,7 +108,7 @@ async fn agent(
     Ok(Agent::new(parts, settings.clone()))
 }
 
-fn tell(context: &Context, run: &Ran) {
+fn print_run(context: &Context, run: &FinishedRun) {
     let output = context.output;
     let (word, tone) = match &run.error {
         None => ("done", Tone::Good),
@@ -131,7 +131,7 @@ fn tell(context: &Context, run: &Ran) {
     }
 }
 
-fn ran_json(run: &Ran) -> Value {
+fn ran_json(run: &FinishedRun) -> Value {
     json!({
         "job_id": run.job,
         "name": run.name,
@@ -144,7 +144,7 @@ fn ran_json(run: &Ran) -> Value {
     })
 }
 
-fn failure(error: TickError) -> Failure {
+fn tick_failure(error: TickError) -> Failure {
     match error {
         TickError::Jobs(error) => error.into(),
         TickError::Record(error) => error.into(),

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use hermes_gateway::gateway::Gateway;
-use hermes_mcp::{Host, watch::ConfigWatch};
+use hermes_mcp::{Host, config_watch::ConfigWatch};
 
-use crate::answers::Answers;
+use crate::server_requests::ServerRequests;
 
 /// Applies changes of the file for as long as it is polled.
-pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>, mut watch: ConfigWatch) {
+pub(super) async fn follow_config(
+    gateway: &Gateway,
+    answers: &Arc<ServerRequests>,
+    mut watch: ConfigWatch,
+) {
     loop {
-        watch.changed().await;
-        let settings = match gateway.load() {
+        watch.wait_for_change().await;
+        let settings = match gateway.load_settings() {
             Ok(settings) => settings,
             Err(error) => {
                 tracing::warn!(%error, "invalid configuration, keeping the previous one");
@@ -25,13 +29,16 @@ pub(super) async fn follow(gateway: &Gateway, answers: &Arc<Answers>, mut watch:
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        answers.use_settings(&settings);
+        answers.apply_settings(&settings);
         match gateway.reload(settings).await {
-            Some(report) if !report.is_quiet() => tracing::info!(?report, "configuration reloaded"),
+            Some(report) if !report.is_noop() => tracing::info!(?report, "configuration reloaded"),
             _ => {
                 let host = gateway.agent().host();
-                let connecting = host.map(Host::awaited).unwrap_or_default();
-                tracing::info!(?connecting, "configuration reloaded, no server started or stopped");
+                let connecting = host.map(Host::servers_without_tools).unwrap_or_default();
+                tracing::info!(
+                    ?connecting,
+                    "configuration reloaded, no server started or stopped"
+                );
             }
         }
     }

@@ -16,11 +16,11 @@ use std::{
 };
 
 use hermes_agent::{
-    ceiling::Directives,
+    policy::Directives,
     tools::terminal::{CommandBounds, CommandSandbox},
 };
 use hermes_config::{Secret, Variables};
-use hermes_gateway::gateway::Direction;
+use hermes_gateway::gateway::ControlMode;
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde_json::json;
 
@@ -28,17 +28,17 @@ use crate::{
     failure::Failure,
     runtime::{
         COMMAND_SANDBOX, READ_PATHS,
-        handover::Keys,
+        handover::AgentKeys,
         launcher::{KEYS_VARIABLE as KEYS, SOCKET_VARIABLE as LISTENER},
     },
 };
 
-const TENANT: &str = "HERMES_TENANT_ID";
-const WORKSPACE: &str = "HERMES_WORKSPACE";
+const TENANT_VARIABLE: &str = "HERMES_TENANT_ID";
+const WORKSPACE_VARIABLE: &str = "HERMES_WORKSPACE";
 
 /// What was passed down.
-pub(super) struct Inherited {
-    pub(super) direction: Direction,
+pub(super) struct HubHandover {
+    pub(super) direction: ControlMode,
     pub(super) directives: Directives,
     /// What clients present, if that is not the home's own key.
     pub(super) key: Option<Secret<String>>,
@@ -49,12 +49,12 @@ pub(super) struct Inherited {
     pub(super) bounds: CommandBounds,
 }
 
-impl Inherited {
+impl HubHandover {
     pub(super) fn read() -> Result<Self, Failure> {
-        let listener = listener()?;
-        let Some(tenant) = variable(TENANT) else {
+        let listener = take_listener()?;
+        let Some(tenant) = read_variable(TENANT_VARIABLE) else {
             return Ok(Self {
-                direction: Direction::Own,
+                direction: ControlMode::Own,
                 directives: Directives::default(),
                 key: None,
                 variables: Variables::default(),
@@ -62,35 +62,35 @@ impl Inherited {
                 bounds: CommandBounds::default(),
             });
         };
-        let (Some(keys), true) = (keys()?, listener.is_some()) else {
+        let (Some(keys), true) = (read_keys()?, listener.is_some()) else {
             return Err(Failure::usage(format!(
-                "`{TENANT}` is set, so `{KEYS}` and `{LISTENER}` must be, too"
+                "`{TENANT_VARIABLE}` is set, so `{KEYS}` and `{LISTENER}` must be, too"
             ))
             .hint("a Hub sets all three; without one, unset it"));
         };
         Ok(Self {
-            direction: Direction::Hub { tenant },
-            directives: directives()?,
+            direction: ControlMode::Hub { tenant },
+            directives: read_directives()?,
             key: Some(Secret::new(keys.runtime_key)),
             variables: Variables::from_pairs(keys.env),
             listener,
-            bounds: bounds(),
+            bounds: read_command_bounds(),
         })
     }
 }
 
-fn variable(name: &str) -> Option<String> {
+fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// What the Hub leaves the commands of this agent.
-fn bounds() -> CommandBounds {
+fn read_command_bounds() -> CommandBounds {
     let readable = std::env::var_os(READ_PATHS).unwrap_or_default();
-    match variable(COMMAND_SANDBOX) {
+    match read_variable(COMMAND_SANDBOX) {
         None => CommandBounds::default(),
         Some(_) => CommandBounds {
-            least: CommandSandbox::Workspace,
-            workspace: std::env::var_os(WORKSPACE).map(PathBuf::from),
+            min_level: CommandSandbox::Workspace,
+            workspace: std::env::var_os(WORKSPACE_VARIABLE).map(PathBuf::from),
             readable: std::env::split_paths(&readable)
                 .filter(|path| path.is_absolute())
                 .collect(),
@@ -99,7 +99,7 @@ fn bounds() -> CommandBounds {
 }
 
 /// The directives on stdin. Nothing there leaves every optional feature off: what a Hub may forbid must not begin.
-fn directives() -> Result<Directives, Failure> {
+fn read_directives() -> Result<Directives, Failure> {
     let mut text = String::new();
     let mut stdin = std::io::stdin();
     if !stdin.is_terminal() {
@@ -116,8 +116,9 @@ fn directives() -> Result<Directives, Failure> {
 }
 
 /// The socket behind a number. Processes that the agent starts do not get it.
-fn listener() -> Result<Option<UnixListener>, Failure> {
-    let Some((number, descriptor)) = descriptor(LISTENER, "listening Unix socket")? else {
+fn take_listener() -> Result<Option<UnixListener>, Failure> {
+    let Some((number, descriptor)) = descriptor_from_variable(LISTENER, "listening Unix socket")?
+    else {
         return Ok(None);
     };
     let listener = UnixListener::from(descriptor);
@@ -132,11 +133,11 @@ fn listener() -> Result<Option<UnixListener>, Failure> {
 }
 
 /// The keys behind a number. They are read once, and the descriptor is closed.
-fn keys() -> Result<Option<Keys>, Failure> {
-    let Some((number, descriptor)) = descriptor(KEYS, "file with keys")? else {
+fn read_keys() -> Result<Option<AgentKeys>, Failure> {
+    let Some((number, descriptor)) = descriptor_from_variable(KEYS, "file with keys")? else {
         return Ok(None);
     };
-    match Keys::from_file(File::from(descriptor)) {
+    match AgentKeys::from_file(File::from(descriptor)) {
         Ok(keys) if !keys.runtime_key.is_empty() => Ok(Some(keys)),
         // The error might quote what it could not read.
         _ => Err(Failure::usage(format!(
@@ -146,8 +147,8 @@ fn keys() -> Result<Option<Keys>, Failure> {
 }
 
 /// The open file whose number a variable holds.
-fn descriptor(name: &str, what: &str) -> Result<Option<(String, OwnedFd)>, Failure> {
-    let Some(number) = variable(name) else {
+fn descriptor_from_variable(name: &str, what: &str) -> Result<Option<(String, OwnedFd)>, Failure> {
+    let Some(number) = read_variable(name) else {
         return Ok(None);
     };
     let unusable =
@@ -156,7 +157,7 @@ fn descriptor(name: &str, what: &str) -> Result<Option<(String, OwnedFd)>, Failu
         Ok(descriptor) if descriptor > 2 => descriptor,
         _ => return Err(unusable("not the number of a descriptor".into())),
     };
-    let owned = take(descriptor).map_err(|error| unusable(error.to_string()))?;
+    let owned = take_descriptor(descriptor).map_err(|error| unusable(error.to_string()))?;
     Ok(Some((number, owned)))
 }
 
@@ -165,7 +166,7 @@ fn descriptor(name: &str, what: &str) -> Result<Option<(String, OwnedFd)>, Failu
     unsafe_code,
     reason = "whoever starts us hands the descriptor over; nothing else of this process knows it"
 )]
-fn take(descriptor: RawFd) -> io::Result<OwnedFd> {
+fn take_descriptor(descriptor: RawFd) -> io::Result<OwnedFd> {
     // Looked at first: only an open one may be owned.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
     fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;

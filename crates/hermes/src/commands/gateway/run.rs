@@ -3,18 +3,18 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_agent::{
-    ceiling::{Ceiling, InForce},
     conversation::{Agent, AgentParts},
+    policy::{AgentPolicy, PolicyHandle},
     tools::{teams::Teams, terminal::CommandBounds},
 };
 use hermes_config::Settings;
 use hermes_gateway::{
-    gateway::{self, Direction, Gateway, GatewayParts},
-    instance::{self, GatewayState, Instance, NotTaken},
+    gateway::{self, ControlMode, Gateway, GatewayParts},
+    instance::{self, GatewayState, Instance, InstanceError},
     messenger::HomeMessenger,
     ticker,
 };
-use hermes_mcp::{Host, HostOptions, control::ControlSocket, watch::ConfigWatch};
+use hermes_mcp::{Host, HostOptions, config_watch::ConfigWatch, control::ControlSocket};
 use hermes_store::{Access, Store};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -23,132 +23,140 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{configuration, door::Plan, hub::Inherited, stop};
+use super::{configuration, hub::HubHandover, stop};
 use crate::{
-    answers::Answers,
     cli::GatewayRunArgs,
+    commands::gateway::api_server::ApiServerPlan,
     context::Context,
-    failure::{Failure, Kind},
-    logging, teams,
+    failure::{Failure, FailureKind},
+    logging,
+    server_requests::ServerRequests,
+    teams,
 };
 
 /// Messages that wait to be shown; they are few, and senders may wait.
-const MESSAGES: usize = 8;
+const MESSAGE_QUEUE: usize = 8;
 /// Minimum time between two writes of the state.
-const STATE_PAUSE: Duration = Duration::from_millis(200);
+const STATE_WRITE_INTERVAL: Duration = Duration::from_millis(200);
 /// How long blocking work may take at shutdown.
-const LAST_WORK: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failure> {
     match args.verbose {
-        0 => logging::to_file(&context.home)?,
-        1 => logging::to_stderr_or_else("info")?,
-        _ => logging::to_stderr_or_else("debug")?,
+        0 => logging::log_to_file(&context.home)?,
+        1 => logging::log_to_stderr_with_default("info")?,
+        _ => logging::log_to_stderr_with_default("debug")?,
     }
-    let inherited = Inherited::read()?;
+    let inherited = HubHandover::read()?;
     // It looks before the file is read, so that no edit is missed.
     let watch = ConfigWatch::new(&context.home);
-    let settings = settings(context, &inherited)?;
-    let instance = Arc::new(take(context, args, &settings)?);
+    let settings = gateway_settings(context, &inherited)?;
+    let instance = Arc::new(claim_instance(context, args, &settings)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
-    let outcome = runtime.block_on(stay(context, args, inherited, settings, watch, &instance));
-    runtime.shutdown_timeout(LAST_WORK);
+    let outcome = runtime.block_on(run_until_stopped(
+        context, args, inherited, settings, watch, &instance,
+    ));
+    runtime.shutdown_timeout(SHUTDOWN_GRACE);
     if let Err(failure) = &outcome
         && instance.state().gateway_state == GatewayState::Starting
     {
-        instance.end(GatewayState::StartupFailed, Some(failure.message.clone()));
+        instance.mark_stopped(GatewayState::StartupFailed, Some(failure.message.clone()));
     }
     outcome
 }
 
 /// Becomes the home's gateway, in the place of another one if that is wanted.
-fn take(
+fn claim_instance(
     context: &Context,
     args: &GatewayRunArgs,
     settings: &Settings,
 ) -> Result<Instance, Failure> {
     let home = &context.home;
     if args.replace
-        && let Some(process) = instance::running(home)?
+        && let Some(process) = instance::find_running(home)?
     {
-        stop::end(home, &process, settings.agent.restart_drain_timeout)?;
+        stop::stop_gateway(home, &process, settings.agent.restart_drain_timeout)?;
     }
-    Instance::take(home).map_err(|error| {
+    Instance::acquire(home).map_err(|error| {
         let failure = Failure::failed(error.to_string());
         match error {
-            NotTaken::Held { .. } => failure.hint(
+            InstanceError::AlreadyRunning { .. } => failure.hint(
                 "`hermes gateway status` shows it; `hermes gateway run --replace` takes its place",
             ),
-            NotTaken::Io { .. } => failure,
+            InstanceError::Io { .. } => failure,
         }
     })
 }
 
-async fn stay(
+async fn run_until_stopped(
     context: &Context,
     args: &GatewayRunArgs,
-    inherited: Inherited,
+    inherited: HubHandover,
     settings: Settings,
     watch: ConfigWatch,
     instance: &Arc<Instance>,
 ) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
+    let mut signals = GatewaySignals::new()?;
     let directory = working_directory(context);
-    let teams = teams::of_hub(inherited.key.as_ref(), &directory);
-    let plan = Plan::new(
+    let teams = teams::from_environment(inherited.key.as_ref(), &directory);
+    let plan = ApiServerPlan::new(
         &settings.gateway.api_server,
         inherited.key,
         inherited.listener,
     );
     let drain = settings.agent.restart_drain_timeout;
-    let in_force = InForce::default();
+    let in_force = PolicyHandle::default();
     in_force.set(inherited.directives);
-    let answers = Arc::new(Answers::for_gateway(context, &settings, in_force.clone()));
+    let answers = Arc::new(ServerRequests::for_gateway(
+        context,
+        &settings,
+        in_force.clone(),
+    ));
     answers.expect_model();
     let bounds = inherited.bounds;
-    let agent = agent(context, settings, &answers, in_force, teams, bounds).await?;
-    agent.give(inherited.variables);
+    let agent = start_agent(context, settings, &answers, in_force, teams, bounds).await?;
+    agent.set_operator_variables(inherited.variables);
     let gateway = Gateway::open(GatewayParts {
         agent: agent.clone(),
         instance: instance.clone(),
-        direction: inherited.direction,
+        control_mode: inherited.direction,
         directory,
-        people: answers.people(),
+        elicitation: answers.people(),
     })
     .await?;
 
     let stop = CancellationToken::new();
-    let (say, mut said) = mpsc::channel(MESSAGES);
+    let (say, mut said) = mpsc::channel(MESSAGE_QUEUE);
     let mut tasks = JoinSet::new();
-    serve_questions(&mut tasks, &gateway, &stop);
+    serve_control_requests(&mut tasks, &gateway, &stop);
     tasks.spawn({
         let (gateway, stop) = (gateway.clone(), stop.clone());
-        async move { ticker::run(&gateway, &stop).await }
+        async move { ticker::run_ticker(&gateway, &stop).await }
     });
     tasks.spawn({
         let (gateway, answers) = (gateway.clone(), answers.clone());
         let stop = stop.clone();
         async move {
-            let following = Box::pin(configuration::follow(&gateway, &answers, watch));
+            let following = Box::pin(configuration::follow_config(&gateway, &answers, watch));
             let _ = stop.run_until_cancelled(following).await;
         }
     });
     tasks.spawn({
         let (gateway, stop) = (gateway.clone(), stop.clone());
         async move {
-            let _ = stop.run_until_cancelled(tell_state(&gateway)).await;
+            let _ = stop.run_until_cancelled(write_state(&gateway)).await;
         }
     });
-    let is_off = matches!(plan, Plan::Off);
+    let is_off = matches!(plan, ApiServerPlan::Off);
     tasks.spawn({
         let (gateway, stop, say) = (gateway.clone(), stop.clone(), say.clone());
         async move { plan.serve(&gateway, &say, &stop).await }
     });
-    written(instance.started());
+    log_state_error(instance.mark_started());
     let note = |text: &str| {
         tracing::info!("{text}");
         if !args.quiet {
@@ -169,9 +177,9 @@ async fn stay(
         }
     };
 
-    gateway.runs().refuse_new();
+    gateway.runs().stop_accepting();
     note(&format!("{reason}: stopping."));
-    written(instance.change(|file| file.gateway_state = GatewayState::Draining));
+    log_state_error(instance.update_state(|file| file.gateway_state = GatewayState::Draining));
     let ending = async {
         gateway.drain(drain).await;
         // The API tells its clients how their runs ended; everything else is done.
@@ -190,40 +198,40 @@ async fn stay(
     let outcome = tokio::select! {
         () = ending => Ok(()),
         _ = signals.next() => Err(Failure::new(
-            Kind::Interrupted,
+            FailureKind::Interrupted,
             "interrupted while stopping; the remaining processes are killed",
         )),
     };
-    instance.end(GatewayState::Stopped, Some(reason.to_owned()));
+    instance.mark_stopped(GatewayState::Stopped, Some(reason.to_owned()));
     outcome
 }
 
 /// The settings, under a Hub without what its operator forbids.
-fn settings(context: &Context, inherited: &Inherited) -> Result<Settings, Failure> {
+fn gateway_settings(context: &Context, inherited: &HubHandover) -> Result<Settings, Failure> {
     match inherited.direction {
-        Direction::Own => context.settings(),
-        Direction::Hub { .. } => {
-            let ceiling = Ceiling::new(&inherited.directives);
+        ControlMode::Own => context.settings(),
+        ControlMode::Hub { .. } => {
+            let ceiling = AgentPolicy::new(&inherited.directives);
             let given = &inherited.variables;
-            Ok(gateway::load(&context.home, given, &ceiling)?)
+            Ok(gateway::load_settings(&context.home, given, &ceiling)?)
         }
     }
 }
 
 /// The agent: the store is open, the servers are being connected.
-async fn agent(
+async fn start_agent(
     context: &Context,
     settings: Settings,
-    answers: &Answers,
-    in_force: InForce,
+    answers: &ServerRequests,
+    in_force: PolicyHandle,
     teams: Option<Arc<Teams>>,
     bounds: CommandBounds,
 ) -> Result<Agent, Failure> {
     let store = Store::open(&context.home, Access::ReadWrite).await?;
     let options = HostOptions {
-        inquiries: answers.inquiries(),
+        request_handler: answers.handler(),
         reserved_names: Agent::reserved_names(),
-        ..HostOptions::new(context.home.clone(), context.guard()?)
+        ..HostOptions::new(context.home.clone(), context.guard_program()?)
     };
     let host = if context.is_safe_mode() {
         None
@@ -233,7 +241,7 @@ async fn agent(
     let parts = AgentParts {
         host,
         environment: std::env::vars_os().collect(),
-        in_force,
+        policy: in_force,
         teams,
         messenger: Some(HomeMessenger::new(&context.home)),
         bounds,
@@ -252,11 +260,11 @@ pub(in crate::commands) fn working_directory(context: &Context) -> PathBuf {
 }
 
 /// Answers `hermes mcp status` and the like. Not under a Hub: a reload that the tenant asks for knows no policy.
-fn serve_questions(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &CancellationToken) {
+fn serve_control_requests(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &CancellationToken) {
     let Some(host) = gateway.agent().host().cloned() else {
         return;
     };
-    if *gateway.direction() != Direction::Own {
+    if *gateway.control_mode() != ControlMode::Own {
         return;
     }
     match ControlSocket::open(gateway.home()) {
@@ -266,35 +274,37 @@ fn serve_questions(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &Cancellati
                 let _ = stop.run_until_cancelled(socket.serve(&host)).await;
             });
         }
-        Err(error) => tracing::warn!(%error, "control socket failed, `hermes mcp status` cannot reach this process"),
+        Err(error) => {
+            tracing::warn!(%error, "control socket failed, `hermes mcp status` cannot reach this process")
+        }
     }
 }
 
 /// Failing to write the state does not stop the gateway.
-fn written(changed: Result<(), NotTaken>) {
+fn log_state_error(changed: Result<(), InstanceError>) {
     if let Err(error) = changed {
         tracing::warn!(%error, "cannot write the gateway state");
     }
 }
 
 /// Writes down how many runs are under way.
-async fn tell_state(gateway: &Gateway) {
-    let mut active = gateway.runs().active();
+async fn write_state(gateway: &Gateway) {
+    let mut active = gateway.runs().active_count();
     while active.changed().await.is_ok() {
         let count = *active.borrow_and_update();
         let instance = gateway.instance();
-        written(instance.change(|file| file.active_agents = count));
-        tokio::time::sleep(STATE_PAUSE).await;
+        log_state_error(instance.update_state(|file| file.active_agents = count));
+        tokio::time::sleep(STATE_WRITE_INTERVAL).await;
     }
 }
 
 /// The signals that end a gateway.
-struct Signals {
+struct GatewaySignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Signals {
+impl GatewaySignals {
     fn new() -> Result<Self, Failure> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

@@ -3,11 +3,11 @@
 use hermes_gateway::instance::{self, StateFile};
 use serde_json::{Value, json};
 
-use crate::{commands::state::count, context::Context, failure::Failure, output::printable};
+use crate::{commands::state::pluralize, context::Context, failure::Failure, output::printable};
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
-    let running = instance::running(&context.home)?;
-    let state = instance::last_state(&context.home);
+    let running = instance::find_running(&context.home)?;
+    let state = instance::read_last_state(&context.home);
     let output = context.output;
     match &running {
         None => {
@@ -23,7 +23,7 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
             let word = own.map_or("running", |state| state.gateway_state.as_str());
             output.line(format!("The gateway is {word} (process {}).", process.pid));
             if let Some(state) = own {
-                tell(context, state);
+                print_state(context, state);
             }
         }
     }
@@ -38,9 +38,12 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(context: &Context, state: &StateFile) {
+fn print_state(context: &Context, state: &StateFile) {
     let output = context.output;
-    output.line(format!("{} under way", count(state.active_agents, "run")));
+    output.line(format!(
+        "{} under way",
+        pluralize(state.active_agents, "run")
+    ));
     for (name, platform) in &state.platforms {
         let trouble = platform.error_message.as_deref();
         let trouble = trouble.map_or_else(String::new, |it| format!(": {}", printable(it)));

@@ -12,22 +12,22 @@ use serde_json::json;
 
 use crate::{
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 /// Extra time for servers and stores to close after runs have ended.
-const MARGIN: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(50);
+const STOP_MARGIN: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
-    let Some(process) = instance::running(&context.home)? else {
+    let Some(process) = instance::find_running(&context.home)? else {
         return Err(Failure::new(
-            Kind::NotFound,
+            FailureKind::NotFound,
             "no gateway of this home is running",
         ));
     };
     let drain = context.written_settings()?.agent.restart_drain_timeout;
-    end(&context.home, &process, drain)?;
+    stop_gateway(&context.home, &process, drain)?;
     context.output.note(format!(
         "The gateway (process {}) has stopped.",
         process.pid
@@ -37,7 +37,11 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
 }
 
 /// Tells a gateway to stop and waits until it has.
-pub(super) fn end(home: &Home, process: &PidRecord, drain: Duration) -> Result<(), Failure> {
+pub(super) fn stop_gateway(
+    home: &Home,
+    process: &PidRecord,
+    drain: Duration,
+) -> Result<(), Failure> {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     let Some(pid) = pid.filter(|_| process.is_running()) else {
         return Err(Failure::failed(
@@ -51,8 +55,8 @@ pub(super) fn end(home: &Home, process: &PidRecord, drain: Duration) -> Result<(
             process.pid
         ))
     })?;
-    let deadline = Instant::now() + drain + MARGIN;
-    while instance::running(home)?.is_some() {
+    let deadline = Instant::now() + drain + STOP_MARGIN;
+    while instance::find_running(home)?.is_some() {
         if Instant::now() >= deadline {
             return Err(Failure::failed(format!(
                 "the gateway (process {}) has not stopped in time",
@@ -60,7 +64,7 @@ pub(super) fn end(home: &Home, process: &PidRecord, drain: Duration) -> Result<(
             ))
             .hint(format!("`kill -9 {}` ends it at once", process.pid)));
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }

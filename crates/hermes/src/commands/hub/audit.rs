@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::super::tenant::files::save;
+use super::super::tenant::files::save_file;
 use crate::{
     cli::{AuditFilter, HubAuditArgs, HubAuditCommand},
     context::Context,
     failure::Failure,
-    hub::{Call, Column, HubClient, plain},
+    hub::{Column, HubCall, HubClient, plain_text},
 };
 
 const COLUMNS: &[Column] = &[
@@ -28,7 +28,7 @@ pub(super) fn run(context: &Context, args: HubAuditArgs) -> Result<(), Failure> 
     let hub = &HubClient::new(context, &args.hub)?;
     match args.command {
         HubAuditCommand::Tail { filter, limit } => {
-            let answer = hub.ask(&filtered(filter).with("limit", limit))?;
+            let answer = hub.call(&audit_call(filter).with("limit", limit))?;
             let mut entries = answer.value["entries"]
                 .as_array()
                 .cloned()
@@ -39,24 +39,24 @@ pub(super) fn run(context: &Context, args: HubAuditArgs) -> Result<(), Failure> 
             Ok(())
         }
         HubAuditCommand::Export { file, filter } => {
-            save(hub, &filtered(filter).with("format", "ndjson"), &file)
+            save_file(hub, &audit_call(filter).with("format", "ndjson"), &file)
         }
-        HubAuditCommand::Verify => verify(hub),
+        HubAuditCommand::Verify => verify_log(hub),
     }
 }
 
-fn filtered(filter: AuditFilter) -> Call {
-    Call::to("list_audit")
-        .maybe("tenant", filter.tenant)
-        .maybe("actor", filter.actor)
-        .maybe("action", filter.action)
-        .maybe("decision", filter.decision)
-        .maybe("since", filter.since)
-        .maybe("until", filter.until)
+fn audit_call(filter: AuditFilter) -> HubCall {
+    HubCall::new("list_audit")
+        .with_optional("tenant", filter.tenant)
+        .with_optional("actor", filter.actor)
+        .with_optional("action", filter.action)
+        .with_optional("decision", filter.decision)
+        .with_optional("since", filter.since)
+        .with_optional("until", filter.until)
 }
 
-fn verify(hub: &HubClient<'_>) -> Result<(), Failure> {
-    let answer = hub.ask(&Call::to("verify_audit"))?.value;
+fn verify_log(hub: &HubClient<'_>) -> Result<(), Failure> {
+    let answer = hub.call(&HubCall::new("verify_audit"))?.value;
     let chains = answer["chains"].as_array().cloned().unwrap_or_default();
     let broken = chains
         .iter()
@@ -64,12 +64,16 @@ fn verify(hub: &HubClient<'_>) -> Result<(), Failure> {
     if let Some(chain) = broken {
         let failure = Failure::failed(format!(
             "entry {} of chain `{}` is not as it was written: {}",
-            plain(&chain["firstBrokenSeq"]),
-            plain(&chain["chain"]),
-            plain(&chain["reason"]),
+            plain_text(&chain["firstBrokenSeq"]),
+            plain_text(&chain["chain"]),
+            plain_text(&chain["reason"]),
         ));
         let is_told = hub.output().is_json();
-        return Err(if is_told { failure.told() } else { failure });
+        return Err(if is_told {
+            failure.mark_printed()
+        } else {
+            failure
+        });
     }
     let entries: u64 = chains
         .iter()

@@ -11,22 +11,23 @@ use serde_json::json;
 use super::serve::local_sources;
 use crate::{
     cli::{BackupArgs, RestoreArgs},
-    commands::state::count,
+    commands::state::pluralize,
     context::Context,
+    embedded_hub,
+    embedded_hub::{database_path, open_data_dir},
     failure::Failure,
-    hosting::{self, data_dir, database},
 };
 
 pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
-    let settings = hosting::settings(&local_sources(&args.data))?;
-    let path = database(&settings)?;
+    let settings = embedded_hub::load_settings(&local_sources(&args.data))?;
+    let path = database_path(&settings)?;
     if !path.exists() {
         let shown = settings.data_dir.display();
         return Err(
             Failure::usage(format!("`{shown}` holds no Hub")).hint("`--data-dir` says where it is")
         );
     }
-    let directory = data_dir(&settings)?;
+    let directory = open_data_dir(&settings)?;
     let key = if args.with_key {
         if settings.secret_key_file != directory.secret_key() {
             let path = settings.secret_key_file.display();
@@ -58,7 +59,7 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     let manifest = context.block_on(async {
         let node = directory.node_id()?;
         let state = SqliteState::open(&path, &node).await?;
-        let written = backup::write(&directory, &state, key, out).await;
+        let written = backup::write_backup(&directory, &state, key, out).await;
         State::close(&state).await;
         Ok(written?)
     })?;
@@ -74,7 +75,7 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     if let Some(first) = manifest.left_out.first() {
         context.output.warning(format!(
             "{} cannot be read and {} left out, the first of them `{first}`; see who may read it, or whether it lies very deep",
-            count(manifest.left_out.len(), "path"),
+            pluralize(manifest.left_out.len(), "path"),
             if manifest.left_out.len() == 1 { "is" } else { "are" },
         ));
     }
@@ -85,7 +86,7 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
             json!({"file": file, "paths": paths, "withKey": with_key, "leftOut": manifest.left_out}),
         );
     }
-    let files = count(manifest.files.len(), "path");
+    let files = pluralize(manifest.files.len(), "path");
     context.output.note(match key {
         KeyInBackup::With => format!(
             "Backed up {files}, with the key of its secrets: keep it where only you can read it."
@@ -98,16 +99,13 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failure> {
-    let settings = hosting::settings(&local_sources(&args.data))?;
+    let settings = embedded_hub::load_settings(&local_sources(&args.data))?;
     let root = &settings.data_dir;
     let file = File::open(&args.file).map_err(|error| {
-        Failure::usage(format!(
-            "`{}` cannot be read: {error}",
-            args.file.display()
-        ))
+        Failure::usage(format!("`{}` cannot be read: {error}", args.file.display()))
     })?;
     let restored = context.block_on(async {
-        let mut restored = backup::restore(file, root).await?;
+        let mut restored = backup::restore_backup(file, root).await?;
         restored.is_key_missing &= !settings.secret_key_file.exists();
         if restored.is_key_missing && args.forget_secrets {
             backup::forget_secrets(root).await?;
@@ -122,7 +120,7 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
         "keyMissing": restored.is_key_missing,
         "commands": restored.commands,
     }));
-    let files = count(restored.manifest.files.len(), "path");
+    let files = pluralize(restored.manifest.files.len(), "path");
     output.note(format!("Restored {files} to `{}`.", root.display()));
     if !restored.commands.is_empty() {
         let listed = restored

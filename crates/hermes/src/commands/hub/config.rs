@@ -1,11 +1,11 @@
 //! `hermes hub config …`: the settings whose change alters running tenants.
 
-use super::super::policy::{pretty, restore, revisions};
+use super::super::policy::{list_revisions, pretty_json, restore_revision};
 use crate::{
     cli::{HubConfigArgs, HubConfigCommand},
     context::Context,
     failure::Failure,
-    hub::{Call, HubClient, input, plain},
+    hub::{HubCall, HubClient, input, plain_text},
 };
 
 pub(super) fn run(context: &Context, args: HubConfigArgs) -> Result<(), Failure> {
@@ -13,26 +13,26 @@ pub(super) fn run(context: &Context, args: HubConfigArgs) -> Result<(), Failure>
     let output = hub.output();
     match args.command {
         HubConfigCommand::Get => {
-            let answer = hub.ask(&Call::to("get_tenant_impact_config"))?;
-            output.line(pretty(&answer.value["config"]));
+            let answer = hub.call(&HubCall::new("get_tenant_impact_config"))?;
+            output.line(pretty_json(&answer.value["config"]));
         }
         HubConfigCommand::Revisions(page) => {
-            revisions(hub, "list_impact_revisions", &page.into())?;
+            list_revisions(hub, "list_impact_revisions", &page.into())?;
         }
-        HubConfigCommand::Restore(args) => restore(hub, "restore_impact", args)?,
+        HubConfigCommand::Restore(args) => restore_revision(hub, "restore_impact", args)?,
         HubConfigCommand::Patch {
             file,
             version,
             sure,
         } => {
-            let patch = input::object(&file)?;
+            let patch = input::read_object(&file)?;
             hub.confirm(sure.yes, "Change the settings of all tenants?")?;
-            let call = Call::to("patch_tenant_impact_config").with("patch", patch);
-            let answer = hub.ask(&call.if_match(version.if_match))?.value;
-            let revision = plain(&answer["revision"]);
+            let call = HubCall::new("patch_tenant_impact_config").with("patch", patch);
+            let answer = hub.call(&call.if_match(version.if_match))?.value;
+            let revision = plain_text(&answer["revision"]);
             output.note(format!(
                 "Changed, revision {revision}: {}.",
-                plain(&answer["changed"])
+                plain_text(&answer["changed"])
             ));
             if answer["restartTenants"]
                 .as_array()
@@ -40,7 +40,7 @@ pub(super) fn run(context: &Context, args: HubConfigArgs) -> Result<(), Failure>
             {
                 output.note(format!(
                     "Restarting when idle: {}.",
-                    plain(&answer["restartTenants"])
+                    plain_text(&answer["restartTenants"])
                 ));
             }
         }

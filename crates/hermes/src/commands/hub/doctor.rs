@@ -4,9 +4,9 @@ use std::{borrow::Cow, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use hermes_hub::{
     data_dir::{DataDir, DataDirError},
-    seal::SecretKey,
+    encryption::SecretKey,
     settings::{IsolationMode, Settings},
-    state::{AuditLog as _, SqliteState, State},
+    state::{AuditStore as _, SqliteState, State},
 };
 use hermes_store::db::copy_database;
 use serde_json::{Value, json};
@@ -16,14 +16,17 @@ use super::serve::local_sources;
 use crate::{
     cli::HubDoctorArgs,
     context::Context,
-    failure::{Failure, Kind},
-    hosting::{self, database, describe_isolation},
+    embedded_hub,
+    embedded_hub::{database_path, describe_isolation},
+    failure::{Failure, FailureKind},
     output::Tone,
-    runtime::{Attempt, Means, Outcome, closed_to_users, try_isolation},
+    runtime::{
+        AttemptOutcome, IsolationSupport, SelftestAttempt, directory_closed_to_users, run_selftest,
+    },
 };
 
 /// Free bytes below which the Hub says that it is not ready.
-const LEAST_ROOM: u64 = 16 << 20;
+const MIN_FREE_BYTES: u64 = 16 << 20;
 
 /// One thing that was looked at.
 struct Finding {
@@ -33,7 +36,7 @@ struct Finding {
 }
 
 pub(super) fn run(context: &Context, args: &HubDoctorArgs) -> Result<(), Failure> {
-    let settings = hosting::settings(&local_sources(&args.data))?;
+    let settings = embedded_hub::load_settings(&local_sources(&args.data))?;
     let mut findings = vec![
         Finding {
             what: "settings".into(),
@@ -41,24 +44,27 @@ pub(super) fn run(context: &Context, args: &HubDoctorArgs) -> Result<(), Failure
         },
         Finding {
             what: "directory".into(),
-            result: directory(&settings),
+            result: check_directory(&settings),
         },
         Finding {
             what: "disk".into(),
-            result: room(&settings.data_dir),
+            result: check_free_space(&settings.data_dir),
         },
         Finding {
             what: "token".into(),
-            result: secret_file(&settings.admin_token_file),
+            result: check_secret_file(&settings.admin_token_file),
         },
         Finding {
             what: "isolation".into(),
-            result: Ok(describe_isolation(&settings, &Means::without_groups())),
+            result: Ok(describe_isolation(
+                &settings,
+                &IsolationSupport::detect_without_cgroups(),
+            )),
         },
     ];
-    findings.extend(context.block_on(async { Ok(data(&settings).await) })?);
+    findings.extend(context.block_on(async { Ok(check_data(&settings).await) })?);
     if args.isolation {
-        findings.extend(trial(&settings));
+        findings.extend(run_isolation_selftest(&settings));
     }
     let output = context.output;
     for Finding { what, result } in &findings {
@@ -84,15 +90,16 @@ pub(super) fn run(context: &Context, args: &HubDoctorArgs) -> Result<(), Failure
     }
     let message = format!("{bad} of {} checks failed", findings.len());
     output.json_failure(&message, json!({"findings": shown}));
-    Err(Failure::new(Kind::Told, message))
+    Err(Failure::new(FailureKind::AlreadyPrinted, message))
 }
 
 /// One tenant tries to get at another and at the Hub.
-fn trial(settings: &Settings) -> Vec<Finding> {
+fn run_isolation_selftest(settings: &Settings) -> Vec<Finding> {
     let attempts = DataDir::create(&settings.data_dir)
         .map_err(|error| error.to_string())
         .and_then(|_| {
-            let setup = hosting::setup_of_trial(settings).map_err(|failure| failure.message)?;
+            let setup =
+                embedded_hub::selftest_setup(settings).map_err(|failure| failure.message)?;
             // Tenants' users have to get through it, as through the Hub's own directory.
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
             let ground = tempfile::Builder::new()
@@ -100,13 +107,13 @@ fn trial(settings: &Settings) -> Vec<Finding> {
                 .permissions(open)
                 .tempdir_in(&setup.data_dir)
                 .map_err(|error| error.to_string())?;
-            try_isolation(&setup, ground.path()).map_err(|error| error.to_string())
+            run_selftest(&setup, ground.path()).map_err(|error| error.to_string())
         });
-    let remedy = remedy(settings, &Means::without_groups());
+    let remedy = isolation_remedy(settings, &IsolationSupport::detect_without_cgroups());
     match attempts {
         Ok(attempts) => attempts
             .into_iter()
-            .map(|attempt| shown_attempt(attempt, &remedy))
+            .map(|attempt| attempt_finding(attempt, &remedy))
             .collect(),
         Err(reason) => vec![Finding {
             what: "isolation trial".into(),
@@ -116,14 +123,14 @@ fn trial(settings: &Settings) -> Vec<Finding> {
 }
 
 /// What to change where a tenant gets through to what is not its own.
-fn remedy(settings: &Settings, means: &Means) -> String {
+fn isolation_remedy(settings: &Settings, means: &IsolationSupport) -> String {
     let isolation = &settings.isolation;
     if isolation.mode == IsolationMode::Off {
         return "set `isolation.mode: auto` in hub.yaml".into();
     }
     if means.landlock.is_none() {
         let landlock = "use Linux 5.13 or later with Landlock turned on (`lsm=landlock,…` among the kernel's parameters)";
-        return match closed_to_users(&settings.data_dir) {
+        return match directory_closed_to_users(&settings.data_dir) {
             Some(directory) if means.is_root => format!(
                 "{landlock}, or `chmod o+x {}`, for each tenant to have a user of its own",
                 directory.display()
@@ -140,16 +147,16 @@ fn remedy(settings: &Settings, means: &Means) -> String {
     "this is a bug in hermes; please report it with the lines above".into()
 }
 
-fn shown_attempt(attempt: Attempt, remedy: &str) -> Finding {
+fn attempt_finding(attempt: SelftestAttempt, remedy: &str) -> Finding {
     let result = match attempt.outcome {
-        Outcome::Allowed => Ok("can be done".to_owned()),
-        Outcome::KeptOut => Ok("cannot be done".to_owned()),
-        Outcome::KeyAlone => Ok(
+        AttemptOutcome::Allowed => Ok("can be done".to_owned()),
+        AttemptOutcome::Denied => Ok("cannot be done".to_owned()),
+        AttemptOutcome::ProtectedByKey => Ok(
             "can be done, since Landlock covers sockets only from Linux 7.1 on; without its key an agent says nothing"
                 .to_owned(),
         ),
-        Outcome::GotThrough => Err(format!("a tenant can do that: {remedy}")),
-        Outcome::Unusable => Err("a tenant cannot do that; see `logs/agents.log`".to_owned()),
+        AttemptOutcome::Breached => Err(format!("a tenant can do that: {remedy}")),
+        AttemptOutcome::Unusable => Err("a tenant cannot do that; see `logs/agents.log`".to_owned()),
     };
     Finding {
         what: attempt.what.into(),
@@ -157,7 +164,7 @@ fn shown_attempt(attempt: Attempt, remedy: &str) -> Finding {
     }
 }
 
-fn directory(settings: &Settings) -> Result<String, String> {
+fn check_directory(settings: &Settings) -> Result<String, String> {
     let path = &settings.data_dir;
     let shown = path.display();
     match fs::metadata(path) {
@@ -178,20 +185,20 @@ fn directory(settings: &Settings) -> Result<String, String> {
     }
 }
 
-fn room(path: &Path) -> Result<String, String> {
+fn check_free_space(path: &Path) -> Result<String, String> {
     // Before the first start there is room where it will be.
     let existing = path.ancestors().find(|path| path.exists()).unwrap_or(path);
     let disk = rustix::fs::statvfs(existing).map_err(|error| error.to_string())?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let shown = format!("{} MiB are free", free >> 20);
-    if free < LEAST_ROOM {
+    if free < MIN_FREE_BYTES {
         Err(format!("{shown}; make room"))
     } else {
         Ok(shown)
     }
 }
 
-fn secret_file(path: &Path) -> Result<String, String> {
+fn check_secret_file(path: &Path) -> Result<String, String> {
     match fs::metadata(path) {
         Err(_) => Ok("none in a file here".into()),
         Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => Err(format!(
@@ -202,7 +209,7 @@ fn secret_file(path: &Path) -> Result<String, String> {
     }
 }
 
-async fn copy(settings: &Settings, path: &Path) -> Result<TempDir, String> {
+async fn copy_database_aside(settings: &Settings, path: &Path) -> Result<TempDir, String> {
     let directory = TempDir::with_prefix_in("doctor-", &settings.data_dir)
         .map_err(|error| error.to_string())?;
     let copied = copy_database(path, &directory.path().join("hub.db")).await;
@@ -211,9 +218,9 @@ async fn copy(settings: &Settings, path: &Path) -> Result<TempDir, String> {
         .map_err(|error| error.to_string())
 }
 
-async fn key(settings: &Settings, state: &SqliteState) -> Result<String, String> {
+async fn check_secret_key(settings: &Settings, state: &SqliteState) -> Result<String, String> {
     let has_secrets = state
-        .has_sealed()
+        .has_encrypted()
         .await
         .map_err(|error| error.to_string())?;
     if !has_secrets && !settings.secret_key_file.exists() {
@@ -225,8 +232,8 @@ async fn key(settings: &Settings, state: &SqliteState) -> Result<String, String>
 }
 
 /// The database and the key of its secrets, if there are any yet.
-async fn data(settings: &Settings) -> Vec<Finding> {
-    let path = match database(settings) {
+async fn check_data(settings: &Settings) -> Vec<Finding> {
+    let path = match database_path(settings) {
         Ok(path) if path.exists() => path,
         Ok(_) => return Vec::new(),
         Err(failure) => {
@@ -237,7 +244,7 @@ async fn data(settings: &Settings) -> Vec<Finding> {
         }
     };
     // A copy: looking must change nothing, and an old database would be brought to this version.
-    let copy = match copy(settings, &path).await {
+    let copy = match copy_database_aside(settings, &path).await {
         Ok(copy) => copy,
         Err(reason) => {
             return vec![Finding {
@@ -256,7 +263,7 @@ async fn data(settings: &Settings) -> Vec<Finding> {
         }
     };
     let works = state.ping().await;
-    let key = key(settings, &state).await;
+    let key = check_secret_key(settings, &state).await;
     let audit = state.verify_audit().await;
     State::close(&state).await;
     let audit = match audit {

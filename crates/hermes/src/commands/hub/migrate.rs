@@ -7,18 +7,19 @@ use super::serve::local_sources;
 use crate::{
     cli::DataDirArgs,
     context::Context,
+    embedded_hub,
+    embedded_hub::{database_path, open_data_dir},
     failure::Failure,
-    hosting::{self, data_dir, database},
 };
 
 pub(super) fn run(context: &Context, args: &DataDirArgs) -> Result<(), Failure> {
-    let settings = hosting::settings(&local_sources(args))?;
-    let path = database(&settings)?;
+    let settings = embedded_hub::load_settings(&local_sources(args))?;
+    let path = database_path(&settings)?;
     if !path.exists() {
         return Err(Failure::usage(format!("`{}` is not there", path.display()))
             .hint("`hermes hub serve` makes a new one; `--data-dir` says where the Hub is"));
     }
-    let directory = data_dir(&settings)?;
+    let directory = open_data_dir(&settings)?;
     let _lock = directory.lock()?;
     let node = directory.node_id()?;
     context.block_on(async {

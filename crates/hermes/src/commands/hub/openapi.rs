@@ -4,12 +4,12 @@ use crate::{
     cli::HubArgs,
     context::Context,
     failure::Failure,
-    hub::{Call, HubClient},
+    hub::{HubCall, HubClient},
 };
 
 pub(super) fn run(context: &Context, args: &HubArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, args)?;
-    let document = hub.text(&Call::to("openapi"))?;
+    let document = hub.call_text(&HubCall::new("openapi"))?;
     hub.output().raw(&format!("{}\n", document.trim_end()));
     Ok(())
 }

@@ -2,29 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use hermes_hub::settings::Sources;
+use hermes_hub::settings::SettingsSources;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     cli::{DataDirArgs, HubServeArgs},
     context::Context,
-    failure::{Failure, Kind},
-    hosting::{self, Figures, Hosted, Prepared},
-    hub::environment,
+    embedded_hub,
+    embedded_hub::{MetricsPort, PreparedHub, RunningHub},
+    failure::{Failure, FailureKind},
+    hub::environment_variables,
     logging,
 };
 
 /// How long blocking work may take at shutdown.
-const LAST_WORK: std::time::Duration = std::time::Duration::from_secs(1);
+const SHUTDOWN_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure> {
     let sources = sources(args)?;
-    let settings = hosting::settings(&sources)?;
+    let settings = embedded_hub::load_settings(&sources)?;
     match args.verbose {
-        0 => logging::json_to_path(settings.data_dir.join("logs").join("hub.log"))?,
-        1 => logging::to_terminal_or_json("info")?,
-        _ => logging::to_terminal_or_json("debug")?,
+        0 => logging::log_json_to_file(settings.data_dir.join("logs").join("hub.log"))?,
+        1 => logging::log_to_terminal_or_json("info")?,
+        _ => logging::log_to_terminal_or_json("debug")?,
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -32,8 +33,8 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
         .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
     let outcome = runtime.block_on(async {
         // Before anybody is told that it runs, and so may want it to stop.
-        let signals = Signals::new()?;
-        let prepared = Prepared::open(settings, Figures::Needed).await?;
+        let signals = HubSignals::new()?;
+        let prepared = PreparedHub::open(settings, MetricsPort::Required).await?;
         let token = prepared.settings.admin_token_file.clone();
         let is_new = prepared.new_token.is_some();
         let isolation = prepared.isolation.clone();
@@ -50,28 +51,28 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
         output.json(json!({
             "url": hosted.url(), "pid": std::process::id(), "admin_token_file": token, "isolation": isolation,
         }));
-        stay(context, hosted, &sources, signals).await
+        run_until_stopped(context, hosted, &sources, signals).await
     });
-    runtime.shutdown_timeout(LAST_WORK);
+    runtime.shutdown_timeout(SHUTDOWN_GRACE);
     outcome
 }
 
 /// Serves until a signal, then lets what is under way end.
-async fn stay(
+async fn run_until_stopped(
     context: &Context,
-    mut hosted: Hosted,
-    sources: &Sources,
-    mut signals: Signals,
+    mut hosted: RunningHub,
+    sources: &SettingsSources,
+    mut signals: HubSignals,
 ) -> Result<(), Failure> {
     let ended = loop {
         tokio::select! {
-            failure = hosted.failed() => break Err(failure),
+            failure = hosted.wait_for_failure() => break Err(failure),
             sign = signals.next() => match sign {
-                Sign::Stop(name) => {
+                HubSignal::Stop(name) => {
                     context.output.note(format!("{name}: stopping."));
                     break Ok(());
                 }
-                Sign::Reload => reload(context, &hosted, sources),
+                HubSignal::Reload => reload_settings(context, &hosted, sources),
             },
         }
     };
@@ -80,16 +81,16 @@ async fn stay(
     loop {
         tokio::select! {
             () = &mut closing => return ended,
-            sign = signals.next() => if matches!(sign, Sign::Stop(_)) {
-                return Err(Failure::new(Kind::Interrupted, "interrupted while stopping; the remaining processes are killed"));
+            sign = signals.next() => if matches!(sign, HubSignal::Stop(_)) {
+                return Err(Failure::new(FailureKind::Interrupted, "interrupted while stopping; the remaining processes are killed"));
             }
         }
     }
 }
 
 /// Takes up what of the settings can change while the Hub runs.
-fn reload(context: &Context, hosted: &Hosted, sources: &Sources) {
-    match hosting::settings(sources) {
+fn reload_settings(context: &Context, hosted: &RunningHub, sources: &SettingsSources) {
+    match embedded_hub::load_settings(sources) {
         Ok(settings) => {
             hosted.hub.reload(&settings);
             context.output.note("SIGHUP: the settings are read again.");
@@ -104,7 +105,7 @@ fn reload(context: &Context, hosted: &Hosted, sources: &Sources) {
 }
 
 /// Where the settings come from.
-pub(super) fn sources(args: &HubServeArgs) -> Result<Sources, Failure> {
+pub(super) fn sources(args: &HubServeArgs) -> Result<SettingsSources, Failure> {
     let mut sources = local_sources(&args.data);
     for text in &args.settings {
         let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
@@ -122,31 +123,31 @@ pub(super) fn sources(args: &HubServeArgs) -> Result<Sources, Failure> {
 }
 
 /// The same without what only a running Hub needs.
-pub(super) fn local_sources(args: &DataDirArgs) -> Sources {
+pub(super) fn local_sources(args: &DataDirArgs) -> SettingsSources {
     let data_dir = args.data_dir.as_ref();
     let flags: BTreeMap<String, String> = data_dir
         .map(|path| ("data_dir".to_owned(), path.to_string_lossy().into_owned()))
         .into_iter()
         .collect();
-    Sources {
+    SettingsSources {
         file: args.config.clone(),
         flags,
-        environment: environment(),
+        environment: environment_variables(),
     }
 }
 
-enum Sign {
+enum HubSignal {
     Stop(&'static str),
     Reload,
 }
 
-struct Signals {
+struct HubSignals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
 }
 
-impl Signals {
+impl HubSignals {
     fn new() -> Result<Self, Failure> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -155,11 +156,11 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Sign {
+    async fn next(&mut self) -> HubSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Sign::Stop("SIGINT"),
-            _ = self.terminate.recv() => Sign::Stop("SIGTERM"),
-            _ = self.hang_up.recv() => Sign::Reload,
+            _ = self.interrupt.recv() => HubSignal::Stop("SIGINT"),
+            _ = self.terminate.recv() => HubSignal::Stop("SIGTERM"),
+            _ = self.hang_up.recv() => HubSignal::Reload,
         }
     }
 }

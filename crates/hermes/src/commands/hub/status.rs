@@ -4,12 +4,12 @@ use crate::{
     cli::HubArgs,
     context::Context,
     failure::Failure,
-    hub::{Call, HubClient, plain},
+    hub::{HubCall, HubClient, plain_text},
 };
 
 pub(super) fn run(context: &Context, args: &HubArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, args)?;
-    let answer = hub.ask(&Call::to("readyz"))?;
+    let answer = hub.call(&HubCall::new("readyz"))?;
     let output = hub.output();
     if output.is_json() {
         return Ok(());
@@ -20,14 +20,14 @@ pub(super) fn run(context: &Context, args: &HubArgs) -> Result<(), Failure> {
         answer.text("/status")
     ));
     // Who has no token may know that it is ready, and no more.
-    if let Ok(version) = hub.ask_quietly(&Call::to("version")) {
+    if let Ok(version) = hub.call_quietly(&HubCall::new("version")) {
         for (name, member) in [
             ("version", "version"),
             ("node", "node"),
             ("since", "startedAt"),
             ("features", "features"),
         ] {
-            output.line(format!("{name}: {}", plain(&version.value[member])));
+            output.line(format!("{name}: {}", plain_text(&version.value[member])));
         }
     }
     Ok(())

@@ -5,11 +5,11 @@ use std::io::{IsTerminal, Read};
 use hermes_config::Secret;
 use serde_json::{Map, Number, Value, json};
 
-use super::save::{self, Probe, State, Wishes};
+use super::save::{self, AddOptions, InitialState, ProbeMode};
 use crate::{
     cli::AddArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     import::{Imported, Variable, VariableKind, move_secrets, variable_name},
     presets::{self, PRESETS},
     question::Questions,
@@ -17,7 +17,7 @@ use crate::{
 
 pub(super) fn run(context: &Context, args: &AddArgs) -> Result<(), Failure> {
     let questions = Questions::new(args.yes);
-    let entry = entry(args)?;
+    let entry = build_entry(args)?;
     let settings = context.written_settings()?;
     save::claim_name(questions, &settings, &args.name, args.force)?;
     let mut server = Imported {
@@ -27,36 +27,36 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<(), Failure> {
         notes: Vec::new(),
     };
     match args.auth.as_deref() {
-        Some("header") => add_token(&mut server, &token(questions)?),
+        Some("header") => add_token(&mut server, &read_token(questions)?),
         Some(auth) => server.entry["auth"] = auth.into(),
         None => {}
     }
     move_secrets(&mut server);
-    let wishes = Wishes {
+    let wishes = AddOptions {
         probe: if args.no_test {
-            Probe::Skip
+            ProbeMode::Skip
         } else {
-            Probe::Run
+            ProbeMode::Run
         },
         state: if args.disabled {
-            State::Disabled
+            InitialState::Disabled
         } else {
-            State::Enabled
+            InitialState::Enabled
         },
         is_forced: args.force,
     };
-    save::add(context, questions, &settings, server, wishes)
+    save::add_server(context, questions, &settings, server, wishes)
 }
 
 /// The entry as far as the flags say it, in the order it will be written.
-fn entry(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
+fn build_entry(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
     let mut entry = match args.url.as_ref().or(args.target.as_ref()) {
-        Some(url) => remote(args, url)?,
-        None => local(args)?,
+        Some(url) => build_remote_entry(args, url)?,
+        None => build_local_entry(args)?,
     };
     let mut seconds = |key: &str, flag: &str, value: Option<f64>| {
         if let Some(value) = value {
-            entry.insert(key.to_owned(), number(value, flag)?.into());
+            entry.insert(key.to_owned(), seconds_number(value, flag)?.into());
         }
         Ok::<_, Failure>(())
     };
@@ -77,7 +77,7 @@ fn entry(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
     Ok(entry)
 }
 
-fn remote(args: &AddArgs, url: &str) -> Result<Map<String, Value>, Failure> {
+fn build_remote_entry(args: &AddArgs, url: &str) -> Result<Map<String, Value>, Failure> {
     if !args.env.is_empty() {
         return Err(Failure::usage(
             "`--env` is for local servers; a remote one takes `--header K=V`",
@@ -93,7 +93,7 @@ fn remote(args: &AddArgs, url: &str) -> Result<Map<String, Value>, Failure> {
     if !args.args.is_empty() || args.cwd.is_some() {
         return Err(Failure::usage("`--args` and `--cwd` are for local servers"));
     }
-    let headers = pairs(&args.header, &['=', ':'], "--header")?;
+    let headers = parse_pairs(&args.header, &['=', ':'], "--header")?;
     let sets_authorization = headers
         .keys()
         .any(|name| name.eq_ignore_ascii_case("authorization"));
@@ -109,14 +109,14 @@ fn remote(args: &AddArgs, url: &str) -> Result<Map<String, Value>, Failure> {
     Ok(entry)
 }
 
-fn local(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
+fn build_local_entry(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
     if !args.header.is_empty() || args.auth.is_some() {
         return Err(Failure::usage(
             "`--header` and `--auth` are for remote servers; a local one takes `--env K=V`",
         ));
     }
     let mut entry = match &args.preset {
-        Some(preset) => from_preset(preset)?,
+        Some(preset) => build_preset_entry(preset)?,
         None => Map::new(),
     };
     let (program, after) = match args.program.split_first() {
@@ -135,7 +135,7 @@ fn local(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
     if !after.is_empty() {
         entry.insert("args".to_owned(), json!(after));
     }
-    let env = pairs(&args.env, &['='], "--env")?;
+    let env = parse_pairs(&args.env, &['='], "--env")?;
     if !env.is_empty() {
         entry.insert("env".to_owned(), env.into());
     }
@@ -145,14 +145,14 @@ fn local(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
     Ok(entry)
 }
 
-fn from_preset(name: &str) -> Result<Map<String, Value>, Failure> {
-    let preset = presets::find(name).ok_or_else(|| {
+fn build_preset_entry(name: &str) -> Result<Map<String, Value>, Failure> {
+    let preset = presets::find_preset(name).ok_or_else(|| {
         let known = PRESETS.iter().map(|preset| preset.name.to_owned());
-        Failure::new(Kind::NotFound, format!("there is no preset `{name}`")).near(
-            name,
-            "presets",
-            &known.collect::<Vec<_>>(),
+        Failure::new(
+            FailureKind::NotFound,
+            format!("there is no preset `{name}`"),
         )
+        .suggest_name(name, "presets", &known.collect::<Vec<_>>())
     })?;
     match preset.entry() {
         Value::Object(entry) => Ok(entry),
@@ -161,7 +161,11 @@ fn from_preset(name: &str) -> Result<Map<String, Value>, Failure> {
 }
 
 /// `K=V` pairs in order. The message does not quote one that is wrong: it may be a secret.
-fn pairs(given: &[String], marks: &[char], flag: &str) -> Result<Map<String, Value>, Failure> {
+fn parse_pairs(
+    given: &[String],
+    marks: &[char],
+    flag: &str,
+) -> Result<Map<String, Value>, Failure> {
     let mut pairs = Map::new();
     for pair in given {
         let split = pair.split_once(|character| marks.contains(&character));
@@ -175,7 +179,7 @@ fn pairs(given: &[String], marks: &[char], flag: &str) -> Result<Map<String, Val
 }
 
 /// Whole seconds are written without a fraction.
-fn number(seconds: f64, flag: &str) -> Result<Number, Failure> {
+fn seconds_number(seconds: f64, flag: &str) -> Result<Number, Failure> {
     let wrong = || Failure::usage(format!("`{flag}` takes a number of seconds above 0"));
     if !(seconds.is_finite() && seconds > 0.0) {
         return Err(wrong());
@@ -188,7 +192,7 @@ fn number(seconds: f64, flag: &str) -> Result<Number, Failure> {
 }
 
 /// The token for `--auth header`: typed unseen, or read from stdin.
-fn token(questions: Questions) -> Result<Secret<String>, Failure> {
+fn read_token(questions: Questions) -> Result<Secret<String>, Failure> {
     let instead = "send it on stdin: `printf %s \"$TOKEN\" | hermes mcp add …`";
     let token = if std::io::stdin().is_terminal() {
         questions.hidden("Token (it is not shown)", instead)?
@@ -197,10 +201,10 @@ fn token(questions: Questions) -> Result<Secret<String>, Failure> {
         std::io::stdin().read_to_string(&mut text)?;
         Secret::new(text)
     };
-    let token = without_scheme(token.expose().trim()).to_owned();
+    let token = strip_scheme(token.expose().trim()).to_owned();
     if token.is_empty() {
         let message = "`--auth header` needs a token";
-        return Err(Failure::new(Kind::AnswerNeeded, message).hint(instead));
+        return Err(Failure::new(FailureKind::AnswerNeeded, message).hint(instead));
     }
     if token.contains(char::is_whitespace) {
         return Err(Failure::usage(
@@ -211,7 +215,7 @@ fn token(questions: Questions) -> Result<Secret<String>, Failure> {
 }
 
 /// People paste the whole header.
-fn without_scheme(token: &str) -> &str {
+fn strip_scheme(token: &str) -> &str {
     match token.split_at_checked("Bearer ".len()) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer ") => rest.trim(),
         _ => token,
@@ -241,25 +245,25 @@ mod tests {
 
     #[test]
     fn whole_seconds_have_no_fraction() {
-        let written = |seconds| number(seconds, "--timeout").unwrap().to_string();
+        let written = |seconds| seconds_number(seconds, "--timeout").unwrap().to_string();
         assert_eq!(written(30.0), "30");
         assert_eq!(written(2.5), "2.5");
         for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(number(wrong, "--timeout").is_err(), "{wrong}");
+            assert!(seconds_number(wrong, "--timeout").is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn a_header_is_split_at_its_first_mark() {
         let given = ["A=b=c".to_owned(), "D: e:f".to_owned()];
-        let pairs = pairs(&given, &['=', ':'], "--header").unwrap();
+        let pairs = parse_pairs(&given, &['=', ':'], "--header").unwrap();
         assert_eq!(Value::Object(pairs), json!({"A": "b=c", "D": "e:f"}));
     }
 
     #[test]
     fn a_pasted_scheme_is_taken_off() {
-        assert_eq!(without_scheme("bearer  abc"), "abc");
-        assert_eq!(without_scheme("Bearerabc"), "Bearerabc");
-        assert_eq!(without_scheme("ab"), "ab");
+        assert_eq!(strip_scheme("bearer  abc"), "abc");
+        assert_eq!(strip_scheme("Bearerabc"), "Bearerabc");
+        assert_eq!(strip_scheme("ab"), "ab");
     }
 }

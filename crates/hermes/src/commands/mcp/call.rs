@@ -1,156 +1,165 @@
 //! `hermes mcp call`: one call of one tool, by a running process of this home if one has the server.
 
+mod parse;
+
 use std::{sync::Arc, time::Duration};
 
 use hermes_config::{PinTools, Redactor, Server, ServerName, Settings};
 use hermes_mcp::{
-    CallOptions, Host, RequestReport, ServerRequest,
+    CallOptions, Host, HostRequest, RequestOutcome,
     catalog::Catalog,
-    inquiry::{Conversation, NobodyToAsk},
     pins::Pins,
+    server_request::{ConversationId, NoHandler},
 };
 use serde_json::{Value, json};
 
-use super::{
-    offer,
-    probe::{self, Need},
-    running::{self, CONVERSATION, CallScreen, Wanted},
-    signature,
-};
+use super::{offer, probe, probe::ListNeed, signature};
 use crate::{
     cli::CallArgs,
+    commands::mcp::{
+        running_process,
+        running_process::{CONVERSATION, CallScreen, RoutedRequest},
+    },
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
-mod words;
-
-pub(super) use words::split;
-pub(in crate::commands) use words::{insert_pairs, named};
+pub(super) use crate::commands::mcp::call::parse::split_server_and_tool;
+pub(in crate::commands) use crate::commands::mcp::call::parse::{insert_pairs, parse_tool_name};
 
 pub(super) fn run(context: &Context, args: &CallArgs) -> Result<(), Failure> {
     let mut settings = context.settings()?;
     context.add_built_in(&mut settings);
-    let (target, rest) = words::target(&settings, args)?;
-    let arguments = words::arguments(args, rest)?;
-    let timeout = args.timeout.map(|seconds| seconds_of(seconds, "--timeout"));
+    let (target, rest) = crate::commands::mcp::call::parse::parse_target(&settings, args)?;
+    let arguments = crate::commands::mcp::call::parse::parse_arguments(args, rest)?;
+    let timeout = args
+        .timeout
+        .map(|seconds| parse_seconds(seconds, "--timeout"));
     let timeout = timeout.transpose()?;
-    let request = ServerRequest::CallTool {
+    let request = HostRequest::CallTool {
         tool: target.tool.clone(),
         arguments,
         is_raw: args.raw,
     };
-    let by = By::new(args.fresh);
+    let by = RequestRoute::new(args.fresh);
     let mut servers = target.servers.iter().peekable();
     while let Some(server) = servers.next() {
         probe::warn_of_unset_variables(
             context,
-            probe::entry(&settings, server.as_str())?,
+            probe::find_entry(&settings, server.as_str())?,
             &settings,
         );
-        let wanted = Wanted {
+        let wanted = RoutedRequest {
             server,
             request: request.clone(),
             timeout,
         };
-        let report = match context.block_on(ask(context, &settings, wanted, by)) {
+        let report = match context.block_on(send_request(context, &settings, wanted, by)) {
             Ok(report) => report,
-            Err(failure) => return Err(without_connection(context, failure)),
+            Err(failure) => return Err(unreachable_failure(context, failure)),
         };
         // Two servers may have names that begin alike, and then only one of them has the tool.
-        if matches!(report, RequestReport::UnknownName { .. }) && servers.peek().is_some() {
+        if matches!(report, RequestOutcome::UnknownName { .. }) && servers.peek().is_some() {
             continue;
         }
-        return print(context, server, &target.tool, args.raw, report);
+        return print_result(context, server, &target.tool, args.raw, report);
     }
     Ok(())
 }
 
 /// Who makes a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum RequestRoute {
     /// A process that has the server, and if there is none, this one.
     Running,
     /// This process, with a connection of its own.
-    Own,
+    OwnConnection,
 }
 
-impl By {
+impl RequestRoute {
     pub(super) fn new(is_fresh: bool) -> Self {
-        if is_fresh { Self::Own } else { Self::Running }
+        if is_fresh {
+            Self::OwnConnection
+        } else {
+            Self::Running
+        }
     }
 }
 
 /// Has a request made.
-pub(super) async fn ask(
+pub(super) async fn send_request(
     context: &Context,
     settings: &Settings,
-    wanted: Wanted<'_>,
-    by: By,
-) -> Result<RequestReport, Failure> {
-    if by == By::Running {
-        let same = Wanted {
+    wanted: RoutedRequest<'_>,
+    by: RequestRoute,
+) -> Result<RequestOutcome, Failure> {
+    if by == RequestRoute::Running {
+        let same = RoutedRequest {
             request: wanted.request.clone(),
             ..wanted
         };
-        if let Some(report) = running::request(context, settings, same).await? {
+        if let Some(report) =
+            running_process::request_running_process(context, settings, same).await?
+        {
             return Ok(report);
         }
     }
-    by_own_connection(context, settings, wanted).await
+    send_by_own_connection(context, settings, wanted).await
 }
 
-async fn by_own_connection(
+async fn send_by_own_connection(
     context: &Context,
     settings: &Settings,
-    wanted: Wanted<'_>,
-) -> Result<RequestReport, Failure> {
+    wanted: RoutedRequest<'_>,
+) -> Result<RequestOutcome, Failure> {
     let server = wanted.server;
     let screen = CallScreen::new(context.output);
-    let answers = screen.answers(context, settings);
+    let answers = screen.server_requests(context, settings);
     let inquiries = match &answers {
-        Some(answers) => answers.inquiries(),
-        None => Arc::new(NobodyToAsk),
+        Some(answers) => answers.handler(),
+        None => Arc::new(NoHandler),
     };
     let _present = answers
         .as_ref()
-        .and_then(|answers| answers.present(CONVERSATION));
-    let entry = probe::entry(settings, server.as_str())?;
+        .and_then(|answers| answers.register_presence(CONVERSATION));
+    let entry = probe::find_entry(settings, server.as_str())?;
     // A host would write to its log that a tool has changed; here somebody is there to be told.
     let pinned = entry.server.as_ref().ok();
     let pinned = pinned.filter(|server| server.pin_tools == PinTools::Warn);
     let unpinned = pinned.map(|_| offer::without_pins(settings));
     let settings = unpinned.as_ref().unwrap_or(settings);
-    let host = probe::host_answering(context, settings, &[server], inquiries).await?;
+    let host = probe::start_host_with_handler(context, settings, &[server], inquiries).await?;
     let options = CallOptions {
         timeout: wanted.timeout,
-        conversation: Some(Conversation(CONVERSATION.into())),
+        conversation: Some(ConversationId(CONVERSATION.into())),
         on_progress: Some(screen.progress()),
         ..CallOptions::default()
     };
-    let report = request_on(context, &host, pinned, wanted, &options).await;
+    let report = send_on_host(context, &host, pinned, wanted, &options).await;
     context.output.end_progress();
     host.shutdown().await;
     report
 }
 
-async fn request_on(
+async fn send_on_host(
     context: &Context,
     host: &Host,
     pinned: Option<&Server>,
-    wanted: Wanted<'_>,
+    wanted: RoutedRequest<'_>,
     options: &CallOptions,
-) -> Result<RequestReport, Failure> {
-    let answered = probe::answer(context, host, wanted.server, Need::Tools).await?;
+) -> Result<RequestOutcome, Failure> {
+    let answered = probe::wait_for_server(context, host, wanted.server, ListNeed::Tools).await?;
     if let Some(server) = pinned {
-        tell_changes(context, server, &answered.catalog);
+        report_changed_tools(context, server, &answered.catalog);
     }
-    Ok(host.carry_out(wanted.server, wanted.request, options).await)
+    Ok(host
+        .execute_request(wanted.server, wanted.request, options)
+        .await)
 }
 
 /// Tells of tools that are not what they were, and pins them anew.
-fn tell_changes(context: &Context, server: &Server, catalog: &Catalog) {
-    let pinned = offer::compare(context, server, catalog).and_then(|comparison| {
+fn report_changed_tools(context: &Context, server: &Server, catalog: &Catalog) {
+    let pinned = offer::compare_pins(context, server, catalog).and_then(|comparison| {
         for tool in &comparison.changed {
             let difference = tool.difference.to_string();
             let difference = Redactor::default().redact(&difference).into_owned();
@@ -160,7 +169,7 @@ fn tell_changes(context: &Context, server: &Server, catalog: &Catalog) {
             ));
         }
         if !comparison.changed.is_empty() || !comparison.new.is_empty() {
-            Pins::of(&context.home).accept(&server.name, &catalog.tools)?;
+            Pins::for_home(&context.home).accept(&server.name, &catalog.tools)?;
         }
         Ok(())
     });
@@ -170,43 +179,50 @@ fn tell_changes(context: &Context, server: &Server, catalog: &Catalog) {
 }
 
 /// A server that could not be reached: programs get the members they get of a call that failed.
-fn without_connection(context: &Context, failure: Failure) -> Failure {
+fn unreachable_failure(context: &Context, failure: Failure) -> Failure {
     let is_about_server = failure.server.is_some()
-        && matches!(failure.kind, Kind::Failed | Kind::NeedsLogin | Kind::Usage);
+        && matches!(
+            failure.kind,
+            FailureKind::Failed | FailureKind::NeedsLogin | FailureKind::Usage
+        );
     if !context.output.is_json() || !is_about_server {
         return failure;
     }
     let mut members = json!({"error": Redactor::default().redact(&failure.message)});
-    if failure.kind == Kind::NeedsLogin {
+    if failure.kind == FailureKind::NeedsLogin {
         members["needs_reauth"] = true.into();
         members["server"] = json!(failure.server);
     }
     print_failed(context, members);
-    failure.told()
+    failure.mark_printed()
 }
 
-fn print(
+fn print_result(
     context: &Context,
     server: &ServerName,
     tool: &str,
     is_raw: bool,
-    report: RequestReport,
+    report: RequestOutcome,
 ) -> Result<(), Failure> {
     let output = context.output;
-    if let RequestReport::Answered {
+    if let RequestOutcome::Answered {
         members, is_error, ..
     } = &report
     {
         if is_raw {
             output.raw(&format!("{members:#}\n"));
-            return if *is_error { Err(told()) } else { Ok(()) };
+            return if *is_error {
+                Err(already_printed())
+            } else {
+                Ok(())
+            };
         }
         if *is_error && !output.is_json() {
             return Err(Failure::failed(report.text()).about(server.clone()));
         }
         if *is_error {
             print_failed(context, members.clone());
-            return Err(told());
+            return Err(already_printed());
         }
         if output.is_json() {
             output.json(members.clone());
@@ -217,74 +233,74 @@ fn print(
         output.raw(&format!("{text}{end}"));
         return Ok(());
     }
-    Err(told_failure(context, server, tool, report))
+    Err(printed_failure(context, server, tool, report))
 }
 
 /// What a request came to that has no answer, with what programs get of a call that failed printed already.
-pub(super) fn told_failure(
+pub(super) fn printed_failure(
     context: &Context,
     server: &ServerName,
     name: &str,
-    report: RequestReport,
+    report: RequestOutcome,
 ) -> Failure {
     let members = match &report {
-        RequestReport::Failed { members, .. } if context.output.is_json() => Some(members.clone()),
+        RequestOutcome::Failed { members, .. } if context.output.is_json() => Some(members.clone()),
         _ => None,
     };
-    let failure = failure(context, server, name, report);
+    let failure = request_failure(context, server, name, report);
     match members {
         Some(members) => {
             print_failed(context, members);
-            failure.told()
+            failure.mark_printed()
         }
         None => failure,
     }
 }
 
 /// What a request came to that has no answer.
-pub(in crate::commands) fn failure(
+pub(in crate::commands) fn request_failure(
     context: &Context,
     server: &ServerName,
     name: &str,
-    report: RequestReport,
+    report: RequestOutcome,
 ) -> Failure {
     let text = report.text().to_owned();
     let title = format!("{server}.{name}");
     match report {
-        RequestReport::UnknownName {
+        RequestOutcome::UnknownName {
             is_withheld: true, ..
-        } => withheld(server, name),
-        RequestReport::UnknownName { offers, .. } => {
+        } => withheld_failure(server, name),
+        RequestOutcome::UnknownName { offers, .. } => {
             let message = format!("server `{server}` offers no tool `{name}`");
-            Failure::new(Kind::NotFound, message)
+            Failure::new(FailureKind::NotFound, message)
                 .about(server.clone())
-                .near(name, "it offers", &offers)
+                .suggest_name(name, "it offers", &offers)
         }
-        RequestReport::WrongArguments { definition, .. } => {
-            let shown = signature::render(context.output, &title, &definition);
+        RequestOutcome::WrongArguments { definition, .. } => {
+            let shown = signature::render_signature(context.output, &title, &definition);
             Failure::usage(format!("wrong arguments for `{title}`: {text}"))
                 .about(server.clone())
                 .finding("signature", definition)
                 .hint(shown.trim_end())
         }
-        RequestReport::Failed {
+        RequestOutcome::Failed {
             members,
             definition,
         } => {
             let needs_login = members["needs_reauth"] == true;
             let kind = if needs_login {
-                Kind::NeedsLogin
+                FailureKind::NeedsLogin
             } else {
-                Kind::Failed
+                FailureKind::Failed
             };
             let mut failure = Failure::new(kind, text).about(server.clone());
             if let Some(definition) = definition {
-                let shown = signature::render(context.output, &title, &definition);
+                let shown = signature::render_signature(context.output, &title, &definition);
                 failure = failure.hint(shown.trim_end());
             }
             failure
         }
-        RequestReport::Answered { .. } => Failure::failed(text).about(server.clone()),
+        RequestOutcome::Answered { .. } => Failure::failed(text).about(server.clone()),
     }
 }
 
@@ -298,11 +314,11 @@ fn print_failed(context: &Context, members: Value) {
 }
 
 /// A failure that has been printed in full already.
-fn told() -> Failure {
-    Failure::new(Kind::Told, "")
+fn already_printed() -> Failure {
+    Failure::new(FailureKind::AlreadyPrinted, "")
 }
 
-pub(super) fn seconds_of(seconds: f64, flag: &str) -> Result<Duration, Failure> {
+pub(super) fn parse_seconds(seconds: f64, flag: &str) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|limit| !limit.is_zero())
@@ -310,7 +326,7 @@ pub(super) fn seconds_of(seconds: f64, flag: &str) -> Result<Duration, Failure> 
 }
 
 /// Under `pin_tools: block`.
-fn withheld(server: &ServerName, tool: &str) -> Failure {
+fn withheld_failure(server: &ServerName, tool: &str) -> Failure {
     let message = format!("`{tool}` is withheld, as it is not what was accepted");
     Failure::failed(message).about(server.clone()).hint(format!(
         "`hermes mcp tools {server} --diff` shows the difference, `--approve {tool}` accepts it"

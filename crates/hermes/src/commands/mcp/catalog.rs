@@ -10,12 +10,12 @@ use crate::{
 };
 
 pub(super) fn run(context: &Context, args: &CatalogArgs) {
-    let catalog = load(context);
+    let catalog = load_catalog(context);
     let entries = catalog.entries().iter();
     let entries: Vec<&Manifest> = entries
         .filter(|manifest| {
             let word = args.word.as_deref();
-            word.is_none_or(|word| speaks_of(manifest, word))
+            word.is_none_or(|word| matches_word(manifest, word))
         })
         .collect();
     let mut table = Table::new(&["ID", "TRANSPORT", "ASKS FOR", "DESCRIPTION"]);
@@ -33,9 +33,7 @@ pub(super) fn run(context: &Context, args: &CatalogArgs) {
         ]);
     }
     if entries.is_empty() {
-        context
-            .output
-            .note("No catalog entry matches.");
+        context.output.note("No catalog entry matches.");
     } else {
         context.output.table(&table);
         if context.output.is_interactive() {
@@ -49,7 +47,7 @@ pub(super) fn run(context: &Context, args: &CatalogArgs) {
 }
 
 /// The catalog, with manifests that cannot be used named.
-pub(super) fn load(context: &Context) -> Catalog {
+pub(super) fn load_catalog(context: &Context) -> Catalog {
     let catalog = Catalog::load(context.home.path());
     for problem in catalog.problems() {
         context.output.warning(format!("{problem}; it is left out"));
@@ -57,7 +55,7 @@ pub(super) fn load(context: &Context) -> Catalog {
     catalog
 }
 
-fn speaks_of(manifest: &Manifest, word: &str) -> bool {
+fn matches_word(manifest: &Manifest, word: &str) -> bool {
     let word = word.to_lowercase();
     [&manifest.id, &manifest.title, &manifest.description]
         .iter()

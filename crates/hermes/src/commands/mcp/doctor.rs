@@ -4,11 +4,11 @@ use hermes_config::{ServerName, Settings};
 use serde::Serialize;
 use serde_json::json;
 
-use super::remembered::Remembered;
 use crate::{
     cli::DoctorArgs,
+    commands::mcp::cached_servers::CachedServers,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Output, Tone},
 };
 
@@ -27,7 +27,7 @@ mod tools;
 struct Check {
     id: &'static str,
     server: Option<ServerName>,
-    level: Level,
+    level: CheckLevel,
     message: String,
     fix: Option<String>,
 }
@@ -35,14 +35,14 @@ struct Check {
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Level {
+enum CheckLevel {
     Ok,
     Warn,
     Fail,
 }
 
 impl Check {
-    fn new(id: &'static str, level: Level, message: impl Into<String>) -> Self {
+    fn new(id: &'static str, level: CheckLevel, message: impl Into<String>) -> Self {
         Self {
             id,
             server: None,
@@ -53,19 +53,19 @@ impl Check {
     }
 
     fn ok(id: &'static str, message: impl Into<String>) -> Self {
-        Self::new(id, Level::Ok, message)
+        Self::new(id, CheckLevel::Ok, message)
     }
 
     fn warn(id: &'static str, message: impl Into<String>) -> Self {
-        Self::new(id, Level::Warn, message)
+        Self::new(id, CheckLevel::Warn, message)
     }
 
     fn fail(id: &'static str, message: impl Into<String>) -> Self {
-        Self::new(id, Level::Fail, message)
+        Self::new(id, CheckLevel::Fail, message)
     }
 
     /// Takes the advice out of a message of the form "what is wrong; what to do".
-    fn with_advice_apart(mut self) -> Self {
+    fn split_advice(mut self) -> Self {
         if self.fix.is_none()
             && let Some((message, advice)) = self.message.split_once("; ")
         {
@@ -87,19 +87,22 @@ impl Check {
 }
 
 pub(super) fn run(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
-    report(context.output, &checks(context, args.probe)?)
+    print_checks(context.output, &run_checks(context, args.probe)?)
 }
 
 /// The worst of what was found.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct Trouble {
+pub(in crate::commands) struct DoctorSummary {
     pub(in crate::commands) first_failure: Option<String>,
     pub(in crate::commands) first_warning: Option<String>,
 }
 
 /// What is wrong with the servers, in short.
-pub(in crate::commands) fn trouble(context: &Context, probe: bool) -> Result<Trouble, Failure> {
-    let checks = checks(context, probe)?;
+pub(in crate::commands) fn summarize_checks(
+    context: &Context,
+    probe: bool,
+) -> Result<DoctorSummary, Failure> {
+    let checks = run_checks(context, probe)?;
     let first = |level| {
         let mut found = checks
             .iter()
@@ -112,13 +115,13 @@ pub(in crate::commands) fn trouble(context: &Context, probe: bool) -> Result<Tro
         };
         Some(format!("`{server}`: {}{others}", first.message))
     };
-    Ok(Trouble {
-        first_failure: first(Level::Fail),
-        first_warning: first(Level::Warn),
+    Ok(DoctorSummary {
+        first_failure: first(CheckLevel::Fail),
+        first_warning: first(CheckLevel::Warn),
     })
 }
 
-fn checks(context: &Context, probe: bool) -> Result<Vec<Check>, Failure> {
+fn run_checks(context: &Context, probe: bool) -> Result<Vec<Check>, Failure> {
     let mut checks = Vec::new();
     // What was written before anybody asks for it: a question clears dead sockets away.
     checks.extend(processes::check(&context.home));
@@ -131,7 +134,7 @@ fn checks(context: &Context, probe: bool) -> Result<Vec<Check>, Failure> {
             checks.extend(programs::check(&context.home, &settings));
             checks.extend(sandboxes::check(&context.home, &settings));
             checks.extend(logins::check(&context.home, &settings));
-            let remembered = Remembered::new(&context.home, &settings);
+            let remembered = CachedServers::new(&context.home, &settings);
             checks.extend(tools::check(&remembered));
             checks.extend(safety::check_tools(&context.home, &remembered));
             if probe {
@@ -142,14 +145,14 @@ fn checks(context: &Context, probe: bool) -> Result<Vec<Check>, Failure> {
     Ok(checks)
 }
 
-fn report(output: Output, checks: &[Check]) -> Result<(), Failure> {
+fn print_checks(output: Output, checks: &[Check]) -> Result<(), Failure> {
     let number = |level| checks.iter().filter(|check| check.level == level).count();
-    let (warned, failed) = (number(Level::Warn), number(Level::Fail));
+    let (warned, failed) = (number(CheckLevel::Warn), number(CheckLevel::Fail));
     for check in checks {
         let (word, tone) = match check.level {
-            Level::Ok => ("ok  ", Tone::Good),
-            Level::Warn => ("warn", Tone::Warning),
-            Level::Fail => ("fail", Tone::Bad),
+            CheckLevel::Ok => ("ok  ", Tone::Good),
+            CheckLevel::Warn => ("warn", Tone::Warning),
+            CheckLevel::Fail => ("fail", Tone::Bad),
         };
         let server = check
             .server
@@ -177,5 +180,5 @@ fn report(output: Output, checks: &[Check]) -> Result<(), Failure> {
         return Ok(());
     }
     output.json_failure(&summary, json!({"checks": checks}));
-    Err(Failure::new(Kind::Told, summary))
+    Err(Failure::new(FailureKind::AlreadyPrinted, summary))
 }

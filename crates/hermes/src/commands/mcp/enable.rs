@@ -8,15 +8,15 @@ use crate::{cli::NameArgs, context::Context, failure::Failure};
 
 /// What the key is to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Switch {
+pub(super) enum EnableState {
     On,
     Off,
 }
 
-pub(super) fn run(context: &Context, args: &NameArgs, switch: Switch) -> Result<(), Failure> {
+pub(super) fn run(context: &Context, args: &NameArgs, switch: EnableState) -> Result<(), Failure> {
     let settings = context.written_settings()?;
-    let entry = probe::entry(&settings, &args.name)?;
-    let is_on = switch == Switch::On;
+    let entry = probe::find_entry(&settings, &args.name)?;
+    let is_on = switch == EnableState::On;
     let word = if is_on { "enabled" } else { "disabled" };
     // An entry that cannot be used can still be switched off.
     let is_done = entry
@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context, args: &NameArgs, switch: Switch) -> Result<
     } else {
         let mut file = ConfigFile::open(&context.home)?;
         file.set_server_key(entry.name.as_str(), &["enabled"], is_on.into());
-        save::file(context, &file)?;
+        save::save_file(context, &file)?;
         context
             .output
             .note(format!("`{}` is now {word}.", entry.name));

@@ -8,7 +8,7 @@ use super::save;
 use crate::{context::Context, failure::Failure};
 
 /// Writes the filter into the configuration; `resources`, `prompts` and the like stay as they are.
-pub(super) fn write(
+pub(super) fn write_filter(
     context: &Context,
     entry: &ServerEntry,
     filter: &ToolFilter,
@@ -35,5 +35,5 @@ pub(super) fn write(
             file.unset_server_key(name, &["tools", key]);
         }
     }
-    save::file(context, &file)
+    save::save_file(context, &file)
 }

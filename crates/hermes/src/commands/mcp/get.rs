@@ -9,18 +9,18 @@ use crate::{cli::NameArgs, context::Context, failure::Failure, output::Tone};
 pub(super) fn run(context: &Context, args: &NameArgs) -> Result<(), Failure> {
     let mut settings = context.settings()?;
     context.add_built_in(&mut settings);
-    let entry = probe::entry(&settings, &args.name)?;
-    let written = redacted(&entry.template);
-    let state = list::state(context, &settings, entry);
+    let entry = probe::find_entry(&settings, &args.name)?;
+    let written = redact_template(&entry.template);
+    let state = list::server_state(context, &settings, entry);
     let warnings = probe::unset_variables(context, entry, &settings);
     let output = context.output;
     output.line(format!(
         "{}: {}",
         output.tint(Tone::Strong, entry.name.as_str()),
-        output.tint(list::tone(state.status), state.word())
+        output.tint(list::tone(state.status), state.as_str())
     ));
-    let lines = lines(&written);
-    let effect = in_effect(entry);
+    let lines = flatten_lines(&written);
+    let effect = effective_defaults(entry);
     for (key, value) in lines.iter().chain(&effect) {
         output.line(format!("  {key:<24} {value}"));
     }
@@ -38,7 +38,7 @@ pub(super) fn run(context: &Context, args: &NameArgs) -> Result<(), Failure> {
         "server": entry.name,
         "entry": written,
         "effect": effect,
-        "status": state.word(),
+        "status": state.as_str(),
         "error": state.error,
         "warnings": warnings,
     }));
@@ -46,10 +46,10 @@ pub(super) fn run(context: &Context, args: &NameArgs) -> Result<(), Failure> {
 }
 
 /// The entry with its references, and without what may be a secret all the same.
-fn redacted(template: &Value) -> Value {
+fn redact_template(template: &Value) -> Value {
     match template {
         Value::String(text) => Redactor::default().redact(text).into(),
-        Value::Array(items) => items.iter().map(redacted).collect(),
+        Value::Array(items) => items.iter().map(redact_template).collect(),
         Value::Object(members) => members
             .iter()
             .map(|(key, value)| {
@@ -58,7 +58,7 @@ fn redacted(template: &Value) -> Value {
                     .filter(|text| names_a_secret(key) && !text.contains("${"));
                 (
                     key.clone(),
-                    secret.map_or_else(|| redacted(value), |text| mask(text).into()),
+                    secret.map_or_else(|| redact_template(value), |text| mask(text).into()),
                 )
             })
             .collect::<Map<String, Value>>()
@@ -76,7 +76,7 @@ fn names_a_secret(name: &str) -> bool {
 }
 
 /// One line for each value, with dotted keys.
-fn lines(value: &Value) -> Vec<(String, String)> {
+fn flatten_lines(value: &Value) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     add_lines("", value, &mut lines);
     lines
@@ -104,7 +104,7 @@ fn add_lines(key: &str, value: &Value, lines: &mut Vec<(String, String)>) {
 }
 
 /// What counts although the entry does not say it.
-fn in_effect(entry: &ServerEntry) -> Vec<(String, String)> {
+fn effective_defaults(entry: &ServerEntry) -> Vec<(String, String)> {
     let Ok(server) = &entry.server else {
         return Vec::new();
     };

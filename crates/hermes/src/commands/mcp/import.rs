@@ -12,16 +12,16 @@ use super::{list, save, secrets};
 use crate::{
     cli::ImportArgs,
     context::Context,
-    failure::{Failure, Kind},
-    import::{self, Candidate, Environment, Found, Imported, Source},
+    failure::{Failure, FailureKind},
+    import::{self, Candidate, ImportSource, Imported, SearchDirectories, SourceFile},
     output::{Table, Tone},
-    question::{Item, Questions},
+    question::{ChecklistItem, Questions},
 };
 
 /// A server that can be imported, and the file it is from.
-struct Wanted {
+struct SelectedServer {
     server: Imported,
-    file: Found,
+    file: SourceFile,
 }
 
 /// A server that is not imported, and why.
@@ -32,17 +32,17 @@ struct Skipped {
 
 /// What the files hold.
 #[derive(Default)]
-struct Finds {
-    wanted: Vec<Wanted>,
+struct ImportPlan {
+    wanted: Vec<SelectedServer>,
     skipped: Vec<Skipped>,
 }
 
 pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<(), Failure> {
     let questions = Questions::new(args.yes);
     let settings = context.written_settings()?;
-    let mut finds = Finds::default();
-    for file in files(context, args)? {
-        match read(&file) {
+    let mut finds = ImportPlan::default();
+    for file in find_files(context, args)? {
+        match read_candidates(&file) {
             Ok(candidates) => finds.add(&file, candidates),
             Err(failure) if args.file.is_some() => return Err(failure),
             Err(failure) => context.output.warning(failure.message),
@@ -53,31 +53,31 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<(), Failure> {
         finds.skip_present(&settings);
     }
     finds.skip_unusable(&settings);
-    show(context, &finds);
+    print_plan(context, &finds);
     if !args.dry_run {
-        finds.wanted = choose(questions, args, finds.wanted)?;
+        finds.wanted = choose_servers(questions, args, finds.wanted)?;
     }
     let mut servers: Vec<Imported> = finds.wanted.into_iter().map(|w| w.server).collect();
-    secrets::settle(&settings, &mut servers);
+    secrets::assign_variables(&settings, &mut servers);
     for server in &servers {
         for note in &server.notes {
             context.output.note(format!("{}: {note}", server.name));
         }
     }
     if !args.dry_run {
-        write(context, &servers)?;
+        write_servers(context, &servers)?;
     }
-    report(context, args, &servers, &finds.skipped);
+    print_report(context, args, &servers, &finds.skipped);
     Ok(())
 }
 
 /// The files to read: the one that is named, or those in the usual places.
-fn files(context: &Context, args: &ImportArgs) -> Result<Vec<Found>, Failure> {
-    let source = args.source.as_deref().and_then(Source::parse);
+fn find_files(context: &Context, args: &ImportArgs) -> Result<Vec<SourceFile>, Failure> {
+    let source = args.source.as_deref().and_then(ImportSource::parse);
     if let Some(path) = &args.file {
         let path = std::path::absolute(path)?;
-        let text = text_of(&path)?;
-        let source = source.or_else(|| import::detect(&path, &text));
+        let text = read_text(&path)?;
+        let source = source.or_else(|| import::detect_source(&path, &text));
         // Nothing can be told of a file that is broken.
         if source.is_none()
             && let Some(problem) = import::syntax_problem(&text, &path)
@@ -88,17 +88,17 @@ fn files(context: &Context, args: &ImportArgs) -> Result<Vec<Found>, Failure> {
             Failure::usage(format!("whose file is {}?", path.display()))
                 .hint("name the source, for example `hermes mcp import cursor --file …`")
         })?;
-        return Ok(vec![Found { source, path }]);
+        return Ok(vec![SourceFile { source, path }]);
     }
-    let environment = environment()?;
-    let mut files = import::find(&environment);
+    let environment = search_directories()?;
+    let mut files = import::find_source_files(&environment);
     files.retain(|file| source.is_none_or(|source| file.source == source));
     if files.is_empty() {
         let looked_at = match source {
-            Some(source) => source.usual_places(&environment),
+            Some(source) => source.standard_paths(&environment),
             None => Vec::new(),
         };
-        let who = source.map_or("any program known here", Source::title);
+        let who = source.map_or("any program known here", ImportSource::title);
         let mut failure = Failure::failed(format!("no file of {who} was found"));
         for place in looked_at {
             failure = failure.hint(format!("looked at {}", place.display()));
@@ -114,14 +114,14 @@ fn files(context: &Context, args: &ImportArgs) -> Result<Vec<Found>, Failure> {
 }
 
 /// Where the files of this user are looked for.
-pub(super) fn environment() -> Result<Environment, Failure> {
+pub(super) fn search_directories() -> Result<SearchDirectories, Failure> {
     let home_dir = std::env::home_dir()
         .ok_or_else(|| Failure::failed("your home directory is unknown; set `HOME`"))?;
     let directory = |name: &str| {
         let value = std::env::var_os(name).filter(|value| !value.is_empty());
         value.map(PathBuf::from)
     };
-    Ok(Environment {
+    Ok(SearchDirectories {
         config_dir: directory("XDG_CONFIG_HOME").unwrap_or_else(|| home_dir.join(".config")),
         appdata: directory("APPDATA"),
         cwd: std::env::current_dir()?,
@@ -129,19 +129,20 @@ pub(super) fn environment() -> Result<Environment, Failure> {
     })
 }
 
-fn text_of(path: &Path) -> Result<String, Failure> {
+fn read_text(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path)
         .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
-fn read(file: &Found) -> Result<Vec<Candidate>, Failure> {
-    let text = text_of(&file.path)?;
-    import::read(file.source, &text, &file.path).map_err(|error| Failure::usage(error.to_string()))
+fn read_candidates(file: &SourceFile) -> Result<Vec<Candidate>, Failure> {
+    let text = read_text(&file.path)?;
+    import::read_servers(file.source, &text, &file.path)
+        .map_err(|error| Failure::usage(error.to_string()))
 }
 
-impl Finds {
+impl ImportPlan {
     /// Takes what a file holds. Of two servers of one name the first stays: a project's before the user's.
-    fn add(&mut self, file: &Found, candidates: Vec<Candidate>) {
+    fn add(&mut self, file: &SourceFile, candidates: Vec<Candidate>) {
         for candidate in candidates {
             match candidate {
                 Candidate::Skipped { name, reason } => self.skip(name, reason),
@@ -157,7 +158,7 @@ impl Finds {
                             );
                             self.skip(server.name, reason);
                         }
-                        None => self.wanted.push(Wanted {
+                        None => self.wanted.push(SelectedServer {
                             server,
                             file: file.clone(),
                         }),
@@ -181,10 +182,11 @@ impl Finds {
             let is_known = is_skipped || self.wanted.iter().any(|w| w.server.name == *name);
             if !is_known {
                 let known: Vec<&str> = self.wanted.iter().map(|w| w.server.name.as_str()).collect();
-                return Err(
-                    Failure::new(Kind::NotFound, format!("no server `{name}` was found"))
-                        .hint(format!("found: {}", known.join(", "))),
-                );
+                return Err(Failure::new(
+                    FailureKind::NotFound,
+                    format!("no server `{name}` was found"),
+                )
+                .hint(format!("found: {}", known.join(", "))));
             }
         }
         self.wanted.retain(|w| names.contains(&w.server.name));
@@ -201,7 +203,7 @@ impl Finds {
 
     fn skip_unusable(&mut self, settings: &Settings) {
         self.skip_where(|server| {
-            let variables = secrets::with(settings, &server.variables);
+            let variables = secrets::with_variables(settings, &server.variables);
             let (entry, _) = ServerEntry::parse(&server.name, server.entry.clone(), &variables);
             Some(entry.server.err()?.to_string())
         });
@@ -217,10 +219,10 @@ impl Finds {
     }
 }
 
-fn show(context: &Context, finds: &Finds) {
+fn print_plan(context: &Context, finds: &ImportPlan) {
     if !finds.wanted.is_empty() {
         let mut table = Table::new(&["NAME", "FROM", "TARGET"]);
-        for Wanted { server, file } in &finds.wanted {
+        for SelectedServer { server, file } in &finds.wanted {
             table.row([
                 (server.name.clone(), Tone::Strong),
                 (file.source.title().to_owned(), Tone::Plain),
@@ -243,23 +245,23 @@ fn target(server: &Imported) -> String {
     );
     entry.server.map_or_else(
         |problem| problem.to_string(),
-        |server| list::target(&server),
+        |server| list::describe_target(&server),
     )
 }
 
 /// Lets the person choose. Where nobody is there, naming a source, a file or servers says enough.
-fn choose(
+fn choose_servers(
     questions: Questions,
     args: &ImportArgs,
-    wanted: Vec<Wanted>,
-) -> Result<Vec<Wanted>, Failure> {
+    wanted: Vec<SelectedServer>,
+) -> Result<Vec<SelectedServer>, Failure> {
     let says_enough = args.source.is_some() || args.file.is_some();
     if wanted.is_empty() || !args.select.is_empty() || (says_enough && !questions.can_ask()) {
         return Ok(wanted);
     }
-    let items: Vec<Item> = wanted
+    let items: Vec<ChecklistItem> = wanted
         .iter()
-        .map(|Wanted { server, file }| Item {
+        .map(|SelectedServer { server, file }| ChecklistItem {
             name: server.name.clone(),
             description: format!("{}: {}", file.source.title(), target(server)),
         })
@@ -272,7 +274,7 @@ fn choose(
     Ok(kept.map(|(_, wanted)| wanted).collect())
 }
 
-fn write(context: &Context, servers: &[Imported]) -> Result<(), Failure> {
+fn write_servers(context: &Context, servers: &[Imported]) -> Result<(), Failure> {
     if servers.is_empty() {
         return Ok(());
     }
@@ -282,12 +284,12 @@ fn write(context: &Context, servers: &[Imported]) -> Result<(), Failure> {
         file.set_server(&server.name, &server.entry);
     }
     for server in servers {
-        secrets::write(context, &server.variables)?;
+        secrets::write_variables(context, &server.variables)?;
     }
-    save::file(context, &file)
+    save::save_file(context, &file)
 }
 
-fn report(context: &Context, args: &ImportArgs, servers: &[Imported], skipped: &[Skipped]) {
+fn print_report(context: &Context, args: &ImportArgs, servers: &[Imported], skipped: &[Skipped]) {
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     let note = match (names.as_slice(), args.dry_run) {
         ([], _) => "Nothing to import.".to_owned(),

@@ -12,15 +12,15 @@ use tokio::process::Command;
 
 use super::{
     catalog as catalog_command,
-    save::{self, Probe, State, Wishes},
+    save::{self, AddOptions, InitialState, ProbeMode},
 };
 use crate::{
-    catalog::{self, CatalogError, Manifest, Prompt, Step},
+    catalog::{self, CatalogError, InstallStep, Manifest, ManifestPrompt},
     cli::InstallArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     import::Imported,
-    question::{Questions, Usual},
+    question::{DefaultAnswer, Questions},
 };
 
 /// How much of a failed step's output is shown.
@@ -28,13 +28,13 @@ const LAST_LINES: usize = 20;
 
 pub(super) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> {
     let questions = Questions::new(args.yes);
-    let catalog = catalog_command::load(context);
+    let catalog = catalog_command::load_catalog(context);
     let manifest = catalog.find(&args.id).ok_or_else(|| {
         Failure::new(
-            Kind::NotFound,
+            FailureKind::NotFound,
             format!("the catalog has no entry `{}`", args.id),
         )
-        .near(
+        .suggest_name(
             &args.id,
             "its entries",
             &catalog
@@ -45,11 +45,11 @@ pub(super) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> 
         )
         .hint("`hermes mcp catalog` lists them")
     })?;
-    let given = given(manifest, &args.set)?;
+    let given = parse_answers(manifest, &args.set)?;
     let name = args.name.as_ref().unwrap_or(&manifest.id);
     let settings = context.written_settings()?;
     save::claim_name(questions, &settings, name, args.force)?;
-    let answers = answers(questions, &settings, manifest, given)?;
+    let answers = collect_answers(questions, &settings, manifest, given)?;
 
     let directory = manifest.install.as_ref().map(|_| {
         context
@@ -58,13 +58,13 @@ pub(super) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> 
             .join("mcp-servers")
             .join(directory_name(name))
     });
-    let prepared = catalog::prepare(manifest, &answers, directory.as_deref());
+    let prepared = catalog::prepare_entry(manifest, &answers, directory.as_deref());
     let prepared = prepared.map_err(|error| match error {
-        CatalogError::Unanswered { variable, .. } => unanswered(manifest, &variable),
+        CatalogError::Unanswered { variable, .. } => unanswered_failure(manifest, &variable),
         other => Failure::failed(other.to_string()),
     })?;
     let installed = match &directory {
-        Some(directory) => Some(install(
+        Some(directory) => Some(install_server(
             context, questions, manifest, directory, args.force,
         )?),
         None => None,
@@ -75,16 +75,16 @@ pub(super) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> 
         variables: prepared.variables,
         notes: Vec::new(),
     };
-    let wishes = Wishes {
+    let wishes = AddOptions {
         probe: if args.no_test {
-            Probe::Skip
+            ProbeMode::Skip
         } else {
-            Probe::Run
+            ProbeMode::Run
         },
-        state: State::Enabled,
+        state: InitialState::Enabled,
         is_forced: args.force,
     };
-    save::add(context, questions, &settings, server, wishes)?;
+    save::add_server(context, questions, &settings, server, wishes)?;
     if let Some(installed) = installed {
         installed.keep();
     }
@@ -92,7 +92,7 @@ pub(super) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> 
 }
 
 /// The answers of `--set`.
-fn given(manifest: &Manifest, set: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+fn parse_answers(manifest: &Manifest, set: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     let mut given = BTreeMap::new();
     for pair in set {
         let Some((variable, value)) = pair.split_once('=') else {
@@ -123,7 +123,7 @@ fn given(manifest: &Manifest, set: &[String]) -> Result<BTreeMap<String, String>
 }
 
 /// The answers to all questions: given by `--set`, asked for, or known already.
-fn answers(
+fn collect_answers(
     questions: Questions,
     settings: &Settings,
     manifest: &Manifest,
@@ -136,11 +136,11 @@ fn answers(
         let present = settings.variables.get(&prompt.variable);
         let present = present.filter(|value| prompt.secret && !value.is_empty());
         let answer = if questions.can_ask() {
-            ask(questions, prompt, present)?
+            ask_prompt(questions, prompt, present)?
         } else if let Some(value) = present.or(prompt.default.as_deref()) {
             value.to_owned()
         } else if prompt.required {
-            return Err(unanswered(manifest, &prompt.variable));
+            return Err(unanswered_failure(manifest, &prompt.variable));
         } else {
             continue;
         };
@@ -149,7 +149,11 @@ fn answers(
     Ok(answers)
 }
 
-fn ask(questions: Questions, prompt: &Prompt, present: Option<&str>) -> Result<String, Failure> {
+fn ask_prompt(
+    questions: Questions,
+    prompt: &ManifestPrompt,
+    present: Option<&str>,
+) -> Result<String, Failure> {
     loop {
         let answer = if prompt.secret {
             let keep = present.map(|value| format!(" [empty keeps {}]", mask(value)));
@@ -168,26 +172,26 @@ fn ask(questions: Questions, prompt: &Prompt, present: Option<&str>) -> Result<S
     }
 }
 
-fn unanswered(manifest: &Manifest, variable: &str) -> Failure {
+fn unanswered_failure(manifest: &Manifest, variable: &str) -> Failure {
     let prompt = manifest.prompts.iter().find(|p| p.variable == variable);
     let question = prompt.map_or("", |prompt| prompt.question.as_str());
     Failure::new(
-        Kind::AnswerNeeded,
+        FailureKind::AnswerNeeded,
         format!("`{variable}` is needed: {question}"),
     )
     .hint(format!("`--set {variable}=VALUE` answers it"))
 }
 
 /// A directory that goes again unless it is kept: a server that was not saved leaves nothing behind.
-struct Installed(Option<PathBuf>);
+struct InstallGuard(Option<PathBuf>);
 
-impl Installed {
+impl InstallGuard {
     fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Installed {
+impl Drop for InstallGuard {
     fn drop(&mut self) {
         if let Some(directory) = &self.0 {
             let _ = fs::remove_dir_all(directory);
@@ -196,17 +200,17 @@ impl Drop for Installed {
 }
 
 /// Fetches and builds the server in its directory.
-fn install(
+fn install_server(
     context: &Context,
     questions: Questions,
     manifest: &Manifest,
     directory: &Path,
     is_forced: bool,
-) -> Result<Installed, Failure> {
+) -> Result<InstallGuard, Failure> {
     if directory.exists() {
         let shown = directory.display();
         let question = format!("{shown} exists. Delete it and install anew?");
-        if !is_forced && !questions.confirm(&question, Usual::No, "`--force` deletes it")? {
+        if !is_forced && !questions.confirm(&question, DefaultAnswer::No, "`--force` deletes it")? {
             return Err(Failure::failed(format!("{shown} exists already"))
                 .hint("`--force` deletes it and installs anew"));
         }
@@ -216,11 +220,11 @@ fn install(
         context.home.create()?;
         fs::create_dir_all(parent)?;
     }
-    let installed = Installed(Some(directory.to_owned()));
+    let installed = InstallGuard(Some(directory.to_owned()));
     let steps = catalog::install_steps(manifest, directory);
     for (index, step) in steps.iter().enumerate() {
         let line = format!("{} {}", step.program, step.args.join(" "));
-        let line = redact(&line);
+        let line = redact_output(&line);
         context
             .output
             .note(format!("[{}/{}] {line}", index + 1, steps.len()));
@@ -229,7 +233,7 @@ fn install(
     Ok(installed)
 }
 
-async fn run_step(step: &Step) -> Result<(), Failure> {
+async fn run_step(step: &InstallStep) -> Result<(), Failure> {
     let mut command = Command::new(&step.program);
     command
         .args(&step.args)
@@ -247,7 +251,7 @@ async fn run_step(step: &Step) -> Result<(), Failure> {
     }
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    let text = redact(&text);
+    let text = redact_output(&text);
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
     Err(Failure::failed(format!(
@@ -258,7 +262,7 @@ async fn run_step(step: &Step) -> Result<(), Failure> {
     )))
 }
 
-fn redact(text: &str) -> String {
+fn redact_output(text: &str) -> String {
     Redactor::default().redact(text).into_owned()
 }
 

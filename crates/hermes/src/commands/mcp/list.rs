@@ -4,8 +4,8 @@ use std::{collections::HashMap, mem::ManuallyDrop, time::Duration};
 
 use hermes_config::{Server, ServerEntry, Settings, TransportSettings};
 use hermes_mcp::{
-    control::{self, Answer, Question},
-    link::Status,
+    control::{self, ControlRequest, ControlResponse},
+    link::LinkStatus,
 };
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Timeout for a running process to answer.
-const PATIENCE: Duration = Duration::from_millis(500);
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
     // The process ends when the list is out: what it read goes with it.
@@ -29,8 +29,8 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     let mut odd = Vec::new();
     for entry in &settings.servers {
         let known = live.get(entry.name.as_str()).cloned();
-        let known = known.unwrap_or_else(|| configured(context, &settings, entry));
-        let (state, status) = (known.status, known.word());
+        let known = known.unwrap_or_else(|| configured_state(context, &settings, entry));
+        let (state, status) = (known.status, known.as_str());
         let error = known.error;
         let warnings = probe::unset_variables(context, entry, &settings);
         odd.extend(
@@ -41,8 +41,8 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
         let (transport, target, tools, is_enabled) = match &entry.server {
             Ok(server) => (
                 server.transport.kind(),
-                target(server),
-                tools(server),
+                describe_target(server),
+                describe_filter(server),
                 server.enabled,
             ),
             Err(problem) => ("-", problem.to_string(), "-".to_owned(), true),
@@ -65,7 +65,7 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
         });
         if let Some(error) = error {
             server["error"] = json!(error);
-            if state == Some(Status::NeedsAuth) {
+            if state == Some(LinkStatus::NeedsAuth) {
                 logins.push(format!("`{}`: {error}", entry.name));
             }
         }
@@ -87,32 +87,36 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
 
 /// How a server is, and why.
 #[derive(Clone, Default)]
-pub(super) struct State {
+pub(super) struct ListedState {
     /// None of one that no process runs, and that is to be connected and may be.
-    pub(super) status: Option<Status>,
+    pub(super) status: Option<LinkStatus>,
     pub(super) error: Option<String>,
 }
 
-impl State {
-    pub(super) fn word(&self) -> &'static str {
-        self.status.map_or("enabled", Status::as_str)
+impl ListedState {
+    pub(super) fn as_str(&self) -> &'static str {
+        self.status.map_or("enabled", LinkStatus::as_str)
     }
 }
 
 /// How one server is: in a running process, or by what the files tell.
-pub(super) fn state(context: &Context, settings: &Settings, entry: &ServerEntry) -> State {
+pub(super) fn server_state(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+) -> ListedState {
     let mut live = live_states(context);
     let live = live.remove(entry.name.as_str());
-    live.unwrap_or_else(|| configured(context, settings, entry))
+    live.unwrap_or_else(|| configured_state(context, settings, entry))
 }
 
 /// The states in running processes of this home; with several processes the first one counts.
-fn live_states(context: &Context) -> HashMap<String, State> {
+fn live_states(context: &Context) -> HashMap<String, ListedState> {
     let mut states = HashMap::new();
-    for reply in control::ask(&context.home, &Question::Status, PATIENCE) {
-        if let Answer::Status { servers } = reply.answer {
+    for reply in control::query_processes(&context.home, &ControlRequest::Status, STATUS_TIMEOUT) {
+        if let ControlResponse::Status { servers } = reply.response {
             for server in servers {
-                let state = State {
+                let state = ListedState {
                     status: Some(server.status),
                     error: server.error,
                 };
@@ -124,33 +128,34 @@ fn live_states(context: &Context) -> HashMap<String, State> {
 }
 
 /// What the files tell of a server that no process runs.
-fn configured(context: &Context, settings: &Settings, entry: &ServerEntry) -> State {
+fn configured_state(context: &Context, settings: &Settings, entry: &ServerEntry) -> ListedState {
     let (status, error) = match &entry.server {
-        Ok(server) if server.enabled => match login::missing(&context.home, settings, server) {
-            Some(missing) => (Status::NeedsAuth, Some(missing)),
-            None => return State::default(),
+        Ok(server) if server.enabled => match login::missing_login(&context.home, settings, server)
+        {
+            Some(missing) => (LinkStatus::NeedsAuth, Some(missing)),
+            None => return ListedState::default(),
         },
-        Ok(_) => (Status::Disabled, None),
-        Err(problem) => (Status::Invalid, Some(problem.to_string())),
+        Ok(_) => (LinkStatus::Disabled, None),
+        Err(problem) => (LinkStatus::Invalid, Some(problem.to_string())),
     };
-    State {
+    ListedState {
         status: Some(status),
         error,
     }
 }
 
-pub(in crate::commands) fn tone(state: Option<Status>) -> Tone {
+pub(in crate::commands) fn tone(state: Option<LinkStatus>) -> Tone {
     match state {
-        Some(Status::Ready | Status::Lazy) => Tone::Good,
-        Some(Status::Reconnecting | Status::Connecting) => Tone::Warning,
-        Some(Status::Parked | Status::NeedsAuth | Status::Invalid) => Tone::Bad,
-        Some(Status::Disabled | Status::Stopped) => Tone::Faint,
+        Some(LinkStatus::Ready | LinkStatus::Lazy) => Tone::Good,
+        Some(LinkStatus::Reconnecting | LinkStatus::Connecting) => Tone::Warning,
+        Some(LinkStatus::Parked | LinkStatus::NeedsAuth | LinkStatus::Invalid) => Tone::Bad,
+        Some(LinkStatus::Disabled | LinkStatus::Stopped) => Tone::Faint,
         None => Tone::Plain,
     }
 }
 
 /// The command line or the address, without what may be a secret.
-pub(super) fn target(server: &Server) -> String {
+pub(super) fn describe_target(server: &Server) -> String {
     let text = match &server.transport {
         TransportSettings::Stdio(stdio) => std::iter::once(&stdio.command)
             .chain(&stdio.args)
@@ -165,7 +170,7 @@ pub(super) fn target(server: &Server) -> String {
 }
 
 /// `all`, `2 selected` or `-3 excluded`.
-fn tools(server: &Server) -> String {
+fn describe_filter(server: &Server) -> String {
     match (&server.tools.include, &server.tools.exclude) {
         (Some(include), _) => format!("{} selected", include.len()),
         (None, Some(exclude)) if !exclude.is_empty() => format!("-{} excluded", exclude.len()),

@@ -1,56 +1,56 @@
 //! `hermes mcp login`: gets tokens for a remote server, in whichever way a person can take part here.
 
+mod login_ui;
+
 use std::time::Duration;
 
 use hermes_config::{
     ConfigFile, Home, ReferencePolicy, Server, ServerEntry, ServerName, Settings, TransportSettings,
 };
 use hermes_mcp::{
-    control::{self, Question},
-    link::Advice,
-    oauth::{self, Flow, LoggedIn, Login, OAuthError, TokenFiles},
+    control::{self, ControlRequest},
+    link::LoginAdvice,
+    oauth::{self, Login, LoginFlow, LoginSummary, OAuthError, TokenFiles},
 };
 use serde_json::{Value, json};
 
-pub(super) use self::person::Browser;
-use self::person::LoginPerson;
 use super::{probe, save};
+pub(super) use crate::commands::mcp::login::login_ui::BrowserMode;
 use crate::{
     cli::LoginArgs,
+    commands::mcp::login::login_ui::TerminalLoginUi,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::printable,
 };
 
-mod person;
-
 /// Timeout for running processes to reload after a login. They notice the file by themselves a little later.
-const NEWS_LIMIT: Duration = Duration::from_secs(2);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(context: &Context, args: &LoginArgs) -> Result<(), Failure> {
     let settings = context.written_settings()?;
-    let entry = probe::entry(&settings, &args.name)?;
+    let entry = probe::find_entry(&settings, &args.name)?;
     let logged_in = if let Some(answer) = &args.code {
-        let login = login(context, &settings, entry)?;
+        let login = login_for(context, &settings, entry)?;
         let finished = context.block_on(async {
             let finished = login.finish_pending(answer).await;
-            finished.map_err(|error| failure(&entry.name, &error))
+            finished.map_err(|error| login_failure(&entry.name, &error))
         })?;
-        tell(context, &settings, entry)?;
+        save_and_reload(context, &settings, entry)?;
         finished
     } else {
-        let flow = args.flow.as_deref().and_then(flow);
+        let flow = args.flow.as_deref().and_then(parse_flow);
         let browser = if args.no_browser {
-            Browser::StaysClosed
+            BrowserMode::KeepClosed
         } else {
-            Browser::Opens
+            BrowserMode::Open
         };
         log_in(context, &settings, entry, flow, browser)?
     };
     context.output.note(format!(
         "Logged in to `{}`{}.",
         entry.name,
-        described(&logged_in)
+        describe_login(&logged_in)
     ));
     if entry.server.as_ref().is_ok_and(|server| !server.enabled) {
         let name = &entry.name;
@@ -58,7 +58,7 @@ pub(super) fn run(context: &Context, args: &LoginArgs) -> Result<(), Failure> {
             "`{name}` is disabled; `hermes mcp enable {name}` switches it on."
         ));
     }
-    context.output.json(as_json(&entry.name, &logged_in));
+    context.output.json(login_json(&entry.name, &logged_in));
     Ok(())
 }
 
@@ -67,11 +67,11 @@ pub(super) fn log_in(
     context: &Context,
     settings: &Settings,
     entry: &ServerEntry,
-    flow: Option<Flow>,
-    browser: Browser,
-) -> Result<LoggedIn, Failure> {
+    flow: Option<LoginFlow>,
+    browser: BrowserMode,
+) -> Result<LoginSummary, Failure> {
     let logged_in = log_in_quietly(context, settings, entry, flow, browser)?;
-    tell(context, settings, entry)?;
+    save_and_reload(context, settings, entry)?;
     Ok(logged_in)
 }
 
@@ -80,22 +80,22 @@ pub(super) fn log_in_quietly(
     context: &Context,
     settings: &Settings,
     entry: &ServerEntry,
-    flow: Option<Flow>,
-    browser: Browser,
-) -> Result<LoggedIn, Failure> {
-    let login = login(context, settings, entry)?;
-    let person = LoginPerson::new(context.output, entry.name.clone(), browser, flow);
+    flow: Option<LoginFlow>,
+    browser: BrowserMode,
+) -> Result<LoginSummary, Failure> {
+    let login = login_for(context, settings, entry)?;
+    let person = TerminalLoginUi::new(context.output, entry.name.clone(), browser, flow);
     context.block_on(async {
         let logged_in = login.run(&person, flow).await;
         logged_in.map_err(|error| match error {
-            OAuthError::Skipped if person.is_interrupted() => Failure::interrupted(),
-            error => failure(&entry.name, &error),
+            OAuthError::Cancelled if person.is_interrupted() => Failure::interrupted(),
+            error => login_failure(&entry.name, &error),
         })
     })
 }
 
 /// The login of an entry, its references filled in.
-pub(super) fn login(
+pub(super) fn login_for(
     context: &Context,
     settings: &Settings,
     entry: &ServerEntry,
@@ -125,28 +125,32 @@ pub(super) fn login(
         name.clone(),
         http,
         resolved.oauth,
-        files(context, settings, name),
+        token_files(context, settings, name),
     ))
 }
 
 /// Where a server's login is kept.
-pub(super) fn files(context: &Context, settings: &Settings, name: &ServerName) -> TokenFiles {
+pub(super) fn token_files(context: &Context, settings: &Settings, name: &ServerName) -> TokenFiles {
     TokenFiles::new(&context.home, &settings.server_names(), name)
 }
 
 /// Why somebody has to log in to a server, and how, as far as its files tell.
-pub(super) fn missing(home: &Home, settings: &Settings, server: &Server) -> Option<String> {
+pub(super) fn missing_login(home: &Home, settings: &Settings, server: &Server) -> Option<String> {
     if !server.enabled || server.auth.is_none() {
         return None;
     }
     let files = TokenFiles::new(home, &settings.server_names(), &server.name);
     let missing = oauth::missing_login(server, &files)?;
-    let advice = Advice::LogIn(server.name.clone());
+    let advice = LoginAdvice::LogIn(server.name.clone());
     Some(format!("{missing}; {advice}"))
 }
 
 /// Writes `auth: oauth` where it is missing, and has running processes try the server again.
-fn tell(context: &Context, settings: &Settings, entry: &ServerEntry) -> Result<(), Failure> {
+fn save_and_reload(
+    context: &Context,
+    settings: &Settings,
+    entry: &ServerEntry,
+) -> Result<(), Failure> {
     let name = &entry.name;
     let is_saved = settings.server(name.as_str()).is_some();
     if is_saved
@@ -157,28 +161,32 @@ fn tell(context: &Context, settings: &Settings, entry: &ServerEntry) -> Result<(
     {
         let mut file = ConfigFile::open(&context.home)?;
         file.set_server_key(name.as_str(), &["auth"], "oauth".into());
-        save::file(context, &file)?;
+        save::save_file(context, &file)?;
         context
             .output
             .note(format!("`auth: oauth` is set for `{name}`."));
     }
     let server = name.clone();
-    control::ask(&context.home, &Question::Wake { server }, NEWS_LIMIT);
+    control::query_processes(
+        &context.home,
+        &ControlRequest::Wake { server },
+        RELOAD_TIMEOUT,
+    );
     Ok(())
 }
 
-fn flow(word: &str) -> Option<Flow> {
+fn parse_flow(word: &str) -> Option<LoginFlow> {
     match word {
-        "browser" => Some(Flow::Browser),
-        "paste" => Some(Flow::Paste),
-        "device" => Some(Flow::Device),
-        "client_credentials" => Some(Flow::ClientCredentials),
+        "browser" => Some(LoginFlow::Browser),
+        "paste" => Some(LoginFlow::Paste),
+        "device" => Some(LoginFlow::Device),
+        "client_credentials" => Some(LoginFlow::ClientCredentials),
         _ => None,
     }
 }
 
 /// What a login brought, as `--json` shows it.
-pub(super) fn as_json(server: &ServerName, logged_in: &LoggedIn) -> Value {
+pub(super) fn login_json(server: &ServerName, logged_in: &LoginSummary) -> Value {
     json!({
         "server": server,
         "expires_at": logged_in.expires_at,
@@ -186,7 +194,7 @@ pub(super) fn as_json(server: &ServerName, logged_in: &LoggedIn) -> Value {
     })
 }
 
-fn described(logged_in: &LoggedIn) -> String {
+fn describe_login(logged_in: &LoginSummary) -> String {
     match (&logged_in.scope, logged_in.is_renewable) {
         (Some(scope), true) => format!(", for `{scope}`"),
         (Some(scope), false) => format!(", for `{scope}`; it is not renewed by itself"),
@@ -195,17 +203,17 @@ fn described(logged_in: &LoggedIn) -> String {
 }
 
 /// How a login that failed ends the command.
-pub(super) fn failure(server: &ServerName, error: &OAuthError) -> Failure {
+pub(super) fn login_failure(server: &ServerName, error: &OAuthError) -> Failure {
     let kind = match error {
-        OAuthError::Setting { .. } | OAuthError::NothingPending { .. } => Kind::Usage,
-        OAuthError::AnswerPending { .. } => Kind::AnswerNeeded,
-        _ => Kind::Failed,
+        OAuthError::Setting { .. } | OAuthError::NoPendingLogin { .. } => FailureKind::Usage,
+        OAuthError::RedirectPending { .. } => FailureKind::AnswerNeeded,
+        _ => FailureKind::Failed,
     };
     let failure = Failure::new(kind, error.to_string()).about(server.clone());
     let again =
         |failure: Failure| failure.hint(format!("`hermes mcp login {server}` begins again"));
     match error {
-        OAuthError::AnswerPending { url, .. } => Failure {
+        OAuthError::RedirectPending { url, .. } => Failure {
             message: format!("there is no terminal, so the login to `{server}` takes a second command"),
             ..failure
         }
@@ -222,7 +230,7 @@ pub(super) fn failure(server: &ServerName, error: &OAuthError) -> Failure {
             "on a terminal `hermes mcp login {server}` asks for a client"
         )),
         OAuthError::TimedOut(_)
-        | OAuthError::Skipped
+        | OAuthError::Cancelled
         | OAuthError::NoIssuer { .. }
         | OAuthError::WrongState
         | OAuthError::WrongIssuer { .. }

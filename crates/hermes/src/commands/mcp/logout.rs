@@ -1,6 +1,6 @@
 //! `hermes mcp logout`: forgets a login, and gives its tokens back where the authorization server takes them.
 
-use hermes_mcp::oauth::Forgotten;
+use hermes_mcp::oauth::ForgetScope;
 use serde_json::json;
 
 use super::{login, probe};
@@ -8,23 +8,23 @@ use crate::{cli::LogoutArgs, context::Context, failure::Failure};
 
 pub(super) fn run(context: &Context, args: &LogoutArgs) -> Result<(), Failure> {
     let settings = context.written_settings()?;
-    let entry = probe::entry(&settings, &args.name)?;
+    let entry = probe::find_entry(&settings, &args.name)?;
     let name = &entry.name;
     // An entry that cannot be used any more must not keep its tokens for that.
-    if let Ok(login) = login::login(context, &settings, entry) {
+    if let Ok(login) = login::login_for(context, &settings, entry) {
         context.block_on(async {
             login.revoke().await;
             Ok(())
         })?;
     }
     let what = if args.client {
-        Forgotten::Everything
+        ForgetScope::Everything
     } else {
-        Forgotten::Login
+        ForgetScope::Login
     };
-    let files = login::files(context, &settings, name);
+    let files = login::token_files(context, &settings, name);
     let was_logged_in = files.has_tokens();
-    let removed = files.forget(what)?;
+    let removed = files.delete(what)?;
     context.output.note(if was_logged_in {
         format!("Logged out of `{name}`.")
     } else {

@@ -8,56 +8,60 @@ use std::{
 
 use hermes_config::{PinTools, ReferencePolicy, Server, ServerName, Settings, ToolNaming};
 use hermes_mcp::{
-    RegisteredTool, Registry, RequestReport, ServerRequest,
+    HostRequest, RegisteredTool, Registry, RequestOutcome,
     catalog::{Catalog, NativeTool},
     manifest,
     names::Naming,
-    pins::{Comparison, PinState, Pins},
+    pins::{PinComparison, PinState, Pins},
     protocol::{ServerCapabilities, Tool},
-    registry::{Contribution, Origin},
+    registry::{RegistryInput, ToolOrigin},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    call::By,
-    probe::{self, Need, Unanswered},
-    running::{self, Wanted},
+    call::RequestRoute,
+    probe,
+    probe::{ListNeed, ProbeFailure},
 };
-use crate::{context::Context, failure::Failure};
+use crate::{
+    commands::mcp::{running_process, running_process::RoutedRequest},
+    context::Context,
+    failure::Failure,
+};
 
 /// One server's tools.
-pub(super) struct Offer {
+pub(super) struct ServerOffer {
     pub(super) server: Arc<Server>,
     pub(super) catalog: Arc<Catalog>,
-    pub(super) knowledge: Knowledge,
+    pub(super) source: OfferSource,
     /// What is odd about the server or its lists.
     pub(super) warnings: Vec<String>,
 }
 
 /// Where the tools are known from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Knowledge {
+pub(super) enum OfferSource {
     /// The server said so, after this time.
-    Asked(Duration),
+    Live(Duration),
     /// It said so when it was last connected.
-    Remembered,
+    Cached,
 }
 
-impl Offer {
+impl ServerOffer {
     /// How many tools come with it that only read its resources and prompts.
-    pub(super) fn utilities(&self, settings: &Settings) -> usize {
-        let registry = registry(settings, std::slice::from_ref(self));
+    pub(super) fn count_utilities(&self, settings: &Settings) -> usize {
+        let registry = build_registry(settings, std::slice::from_ref(self));
         let tools = registry.tools();
         tools
-            .filter(|tool| matches!(tool.origin, Origin::Utility(_)))
+            .filter(|tool| matches!(tool.origin, ToolOrigin::Utility(_)))
             .count()
     }
 }
 
 /// How many tools a server has, in the one way all commands count: those the model is offered, and apart from that how
 /// many of them are the server's own.
-pub(super) fn counted(own: usize, utilities: usize) -> String {
+pub(super) fn describe_tool_count(own: usize, utilities: usize) -> String {
     let all = match own + utilities {
         1 => "1 tool".to_owned(),
         many => format!("{many} tools"),
@@ -73,10 +77,10 @@ pub(super) async fn ask_by(
     context: &Context,
     settings: &Settings,
     names: &[&ServerName],
-    by: By,
-) -> Result<Vec<Result<Offer, Unanswered>>, Failure> {
-    if by == By::Own {
-        return ask(context, settings, names).await;
+    by: RequestRoute,
+) -> Result<Vec<Result<ServerOffer, ProbeFailure>>, Failure> {
+    if by == RequestRoute::OwnConnection {
+        return query_servers(context, settings, names).await;
     }
     let known = names
         .iter()
@@ -89,7 +93,7 @@ pub(super) async fn ask_by(
     let asked = if unknown.is_empty() {
         Vec::new()
     } else {
-        ask(context, settings, &unknown).await?
+        query_servers(context, settings, &unknown).await?
     };
     let mut asked = asked.into_iter();
     let offers = known.into_iter();
@@ -99,16 +103,22 @@ pub(super) async fn ask_by(
 }
 
 /// What a running process has of a server; `None` if it has none, or cannot tell.
-async fn ask_running(context: &Context, settings: &Settings, name: &ServerName) -> Option<Offer> {
+async fn ask_running(
+    context: &Context,
+    settings: &Settings,
+    name: &ServerName,
+) -> Option<ServerOffer> {
     let began = Instant::now();
     let server = settings.server(name.as_str())?.server.clone().ok()?;
-    let wanted = Wanted {
+    let wanted = RoutedRequest {
         server: name,
-        request: ServerRequest::ListTools,
+        request: HostRequest::ListTools,
         timeout: None,
     };
-    let report = running::request(context, settings, wanted).await.ok()??;
-    let RequestReport::Answered { members, .. } = report else {
+    let report = running_process::request_running_process(context, settings, wanted)
+        .await
+        .ok()??;
+    let RequestOutcome::Answered { members, .. } = report else {
         return None;
     };
     let RunningTools {
@@ -117,14 +127,14 @@ async fn ask_running(context: &Context, settings: &Settings, name: &ServerName) 
         warnings,
     } = serde_json::from_value(members).ok()?;
     let tools = tools.into_iter().map(NativeTool::new);
-    Some(Offer {
+    Some(ServerOffer {
         server: Arc::new(server),
         catalog: Arc::new(Catalog {
             tools: tools.map(Arc::new).collect(),
             capabilities,
             ..Catalog::default()
         }),
-        knowledge: Knowledge::Asked(began.elapsed()),
+        source: OfferSource::Live(began.elapsed()),
         warnings,
     })
 }
@@ -139,25 +149,25 @@ struct RunningTools {
 
 /// Asks servers, all at once, on connections of this command. Each gets its own answer, in the same order. Everything is listed, not just the tools,
 /// since only complete lists are remembered.
-pub(super) async fn ask(
+pub(super) async fn query_servers(
     context: &Context,
     settings: &Settings,
     names: &[&ServerName],
-) -> Result<Vec<Result<Offer, Unanswered>>, Failure> {
-    let host = probe::host(context, &without_pins(settings), names).await?;
+) -> Result<Vec<Result<ServerOffer, ProbeFailure>>, Failure> {
+    let host = probe::start_host(context, &without_pins(settings), names).await?;
     let mut offers = Vec::new();
     let answers = names
         .iter()
-        .map(|name| probe::answer(context, &host, name, Need::Everything));
+        .map(|name| probe::wait_for_server(context, &host, name, ListNeed::Everything));
     let answers = futures::future::join_all(answers).await;
     for (name, answered) in std::iter::zip(names, answers) {
         let server = settings.server(name.as_str());
         let server = server.and_then(|entry| entry.server.clone().ok());
         offers.push(match (answered, server) {
-            (Ok(answered), Some(server)) => Ok(Offer {
+            (Ok(answered), Some(server)) => Ok(ServerOffer {
                 server: Arc::new(server),
-                knowledge: Knowledge::Asked(answered.elapsed),
-                warnings: warnings(&host, name),
+                source: OfferSource::Live(answered.elapsed),
+                warnings: server_warnings(&host, name),
                 catalog: answered.catalog,
             }),
             (Err(unanswered), _) => Err(unanswered),
@@ -179,12 +189,12 @@ pub(super) fn without_pins(settings: &Settings) -> Settings {
 }
 
 /// What was accepted of a server's tools, beside what it says now.
-pub(super) fn compare(
+pub(super) fn compare_pins(
     context: &Context,
     server: &Server,
     catalog: &Catalog,
-) -> Result<Comparison, Failure> {
-    let pins = Pins::of(&context.home);
+) -> Result<PinComparison, Failure> {
+    let pins = Pins::for_home(&context.home);
     let compared = pins.compare(&server.name, &catalog.tools);
     compared.map_err(|error| {
         Failure::failed(error.to_string())
@@ -193,31 +203,35 @@ pub(super) fn compare(
     })
 }
 
-fn warnings(host: &hermes_mcp::Host, name: &ServerName) -> Vec<String> {
+fn server_warnings(host: &hermes_mcp::Host, name: &ServerName) -> Vec<String> {
     let mut all = host.status().into_iter();
     let status = all.find(|status| status.name == name.as_str());
     status.map(|status| status.warnings).unwrap_or_default()
 }
 
 /// What a server said when it was last connected, if that is known.
-pub(super) fn remembered(context: &Context, settings: &Settings, server: &Server) -> Option<Offer> {
+pub(super) fn cached_offer(
+    context: &Context,
+    settings: &Settings,
+    server: &Server,
+) -> Option<ServerOffer> {
     // It was remembered when it was enabled.
     let server = Server {
         enabled: true,
         ..server.clone()
     };
     let resolved = server.resolve(&context.home, &settings.variables, ReferencePolicy::owner());
-    let path = manifest::path(&context.home, &resolved.ok()?.fingerprint);
-    let manifest = manifest::read(&path)?;
+    let path = manifest::manifest_path(&context.home, &resolved.ok()?.fingerprint);
+    let manifest = manifest::read_manifest(&path)?;
     let tools = manifest.tools.into_iter().map(NativeTool::new);
-    Some(Offer {
+    Some(ServerOffer {
         server: Arc::new(server),
         catalog: Arc::new(Catalog {
             tools: tools.map(Arc::new).collect(),
             capabilities: manifest.capabilities,
             ..Catalog::default()
         }),
-        knowledge: Knowledge::Remembered,
+        source: OfferSource::Cached,
         warnings: Vec::new(),
     })
 }
@@ -233,8 +247,11 @@ pub(super) struct OfferedTool<'a> {
 }
 
 /// The tools of several servers with the names they get together.
-pub(super) fn tools<'a>(settings: &Settings, offers: &'a [Offer]) -> Vec<OfferedTool<'a>> {
-    let registry = registry(settings, offers);
+pub(super) fn offered_tools<'a>(
+    settings: &Settings,
+    offers: &'a [ServerOffer],
+) -> Vec<OfferedTool<'a>> {
+    let registry = build_registry(settings, offers);
     let all = offers.iter().flat_map(|offer| {
         let tools = offer.catalog.tools.iter();
         tools.map(|tool| (&offer.server.name, &**tool))
@@ -248,14 +265,14 @@ pub(super) fn tools<'a>(settings: &Settings, offers: &'a [Offer]) -> Vec<Offered
     .collect()
 }
 
-fn registry(settings: &Settings, offers: &[Offer]) -> Registry {
+fn build_registry(settings: &Settings, offers: &[ServerOffer]) -> Registry {
     let naming = match settings.mcp.naming {
         ToolNaming::Single => Naming::Single,
         ToolNaming::Double => Naming::Double,
     };
-    let contributions: Vec<Contribution> = offers
+    let contributions: Vec<RegistryInput> = offers
         .iter()
-        .map(|offer| Contribution {
+        .map(|offer| RegistryInput {
             server: offer.server.clone(),
             catalog: Some(offer.catalog.clone()),
             is_offered: true,
@@ -268,14 +285,14 @@ fn registry(settings: &Settings, offers: &[Offer]) -> Registry {
 pub(super) fn pinned_tools<'a>(
     context: &Context,
     settings: &Settings,
-    offers: &'a [Offer],
+    offers: &'a [ServerOffer],
 ) -> Vec<OfferedTool<'a>> {
-    let mut tools = tools(settings, offers);
+    let mut tools = offered_tools(settings, offers);
     for offer in offers {
         if offer.server.pin_tools == PinTools::Off {
             continue;
         }
-        match compare(context, &offer.server, &offer.catalog) {
+        match compare_pins(context, &offer.server, &offer.catalog) {
             Ok(comparison) => {
                 let of_it = tools.iter_mut();
                 for tool in of_it.filter(|tool| *tool.server == offer.server.name) {
@@ -311,7 +328,7 @@ impl OfferedTool<'_> {
     }
 
     /// With its description, as `add` shows it.
-    pub(super) fn described(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({
             "name": self.tool.name,
             "registered_name": self.registered_name(),

@@ -10,25 +10,25 @@ use hermes_mcp::{
 use serde_json::{Value, json};
 
 use super::{
-    call::By,
-    offer::{self, Offer},
+    call::RequestRoute,
+    offer::{self, ServerOffer},
     save, tools,
 };
 use crate::{
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::Tone,
 };
 
 /// Shows what has changed.
-pub(super) fn show(
+pub(super) fn show_changes(
     context: &Context,
     settings: &Settings,
     entry: &ServerEntry,
 ) -> Result<(), Failure> {
-    let offer = tools::of(context, settings, entry, By::Running)?;
-    let changed = offer::compare(context, &offer.server, &offer.catalog)?.changed;
-    print(context, &changed);
+    let offer = tools::server_offer(context, settings, entry, RequestRoute::Running)?;
+    let changed = offer::compare_pins(context, &offer.server, &offer.catalog)?.changed;
+    print_changes(context, &changed);
     if changed.is_empty() {
         context.output.note(format!(
             "The tools of `{}` are what was accepted.",
@@ -46,18 +46,18 @@ pub(super) fn show(
         .collect();
     context
         .output
-        .json(json!({"changed": described, "tools": listed(context, settings, &[offer])}));
+        .json(json!({"changed": described, "tools": tools_json(context, settings, &[offer])}));
     Ok(())
 }
 
 /// Accepts one tool, or all, as they are now; shows once more what that means.
-pub(super) fn approve(
+pub(super) fn approve_tools(
     context: &Context,
     settings: &Settings,
     entry: &ServerEntry,
     tool: Option<&str>,
 ) -> Result<(), Failure> {
-    let offer = tools::of(context, settings, entry, By::Running)?;
+    let offer = tools::server_offer(context, settings, entry, RequestRoute::Running)?;
     let is_meant = |name: &str| tool.is_none_or(|tool| tool == name);
     let meant: Vec<&Arc<NativeTool>> = offer
         .catalog
@@ -67,16 +67,16 @@ pub(super) fn approve(
         .collect();
     if let (Some(tool), true) = (tool, meant.is_empty()) {
         let message = format!("`{}` has no tool `{tool}`", entry.name);
-        return Err(Failure::new(Kind::NotFound, message).about(entry.name.clone()));
+        return Err(Failure::new(FailureKind::NotFound, message).about(entry.name.clone()));
     }
-    let comparison = offer::compare(context, &offer.server, &offer.catalog)?;
+    let comparison = offer::compare_pins(context, &offer.server, &offer.catalog)?;
     let changed: Vec<ChangedTool> = comparison
         .changed
         .into_iter()
         .filter(|tool| is_meant(tool.name.as_str()))
         .collect();
-    print(context, &changed);
-    Pins::of(&context.home).accept(&entry.name, meant)?;
+    print_changes(context, &changed);
+    Pins::for_home(&context.home).accept(&entry.name, meant)?;
     let names: Vec<&str> = changed.iter().map(|tool| tool.name.as_str()).collect();
     context.output.note(match names.as_slice() {
         [] => format!("The tools of `{}` are what was accepted.", entry.name),
@@ -85,11 +85,11 @@ pub(super) fn approve(
     save::reload_running(context);
     context
         .output
-        .json(json!({"approved": names, "tools": listed(context, settings, &[offer])}));
+        .json(json!({"approved": names, "tools": tools_json(context, settings, &[offer])}));
     Ok(())
 }
 
-fn print(context: &Context, changed: &[ChangedTool]) {
+fn print_changes(context: &Context, changed: &[ChangedTool]) {
     for tool in changed {
         let name = context.output.tint(Tone::Strong, tool.name.as_str());
         context.output.line(name);
@@ -106,7 +106,7 @@ fn print(context: &Context, changed: &[ChangedTool]) {
     }
 }
 
-fn listed(context: &Context, settings: &Settings, offers: &[Offer]) -> Vec<Value> {
+fn tools_json(context: &Context, settings: &Settings, offers: &[ServerOffer]) -> Vec<Value> {
     let tools = offer::pinned_tools(context, settings, offers);
     tools.iter().map(offer::OfferedTool::with_schema).collect()
 }

@@ -7,68 +7,68 @@ use std::{
 
 use hermes_config::{ServerEntry, ServerName, Settings};
 use hermes_mcp::{
-    Host, HostOptions, Inquiries,
+    Host, HostOptions, ServerRequestHandler,
     catalog::Catalog,
-    link::{Advice, Link, Status},
-    session::Session,
+    link::{Link, LinkStatus, LoginAdvice},
+    session::McpSession,
 };
 
 use super::login;
 use crate::{
     built_in,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 /// For commands that look at all servers.
 pub(super) const NOTHING_CONFIGURED: &str = "No MCP server is configured; add one with `hermes mcp add`, or name the \
                                              built-in one, `demo`.";
 /// How long a probe takes where nothing else is said.
-pub(super) const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout for a package runner to fetch its server.
-const FETCH_LIMIT: Duration = Duration::from_mins(5);
+const FETCH_TIMEOUT: Duration = Duration::from_mins(5);
 /// After this time a silent package runner is assumed to be fetching.
-const FETCHING_AFTER: Duration = Duration::from_secs(3);
+const FETCH_NOTICE_DELAY: Duration = Duration::from_secs(3);
 /// Waits shorter than this show no progress line.
-const PROGRESS_AFTER: Duration = Duration::from_millis(300);
+const PROGRESS_DELAY: Duration = Duration::from_millis(300);
 
 /// A host with the wanted servers only, and nobody whom they could ask. Package runners may take their time.
-pub(super) async fn host(
+pub(super) async fn start_host(
     context: &Context,
     settings: &Settings,
     wanted: &[&ServerName],
 ) -> Result<Host, Failure> {
-    start(context, settings, wanted, |options| HostOptions {
-        fetch_limit: Some(FETCH_LIMIT),
+    start_selected(context, settings, wanted, |options| HostOptions {
+        fetch_limit: Some(FETCH_TIMEOUT),
         ..options
     })
     .await
 }
 
 /// The same with limits that hold for package runners, too.
-pub(super) async fn host_within_limits(
+pub(super) async fn start_host_within_timeouts(
     context: &Context,
     settings: &Settings,
     wanted: &[&ServerName],
 ) -> Result<Host, Failure> {
-    start(context, settings, wanted, |options| options).await
+    start_selected(context, settings, wanted, |options| options).await
 }
 
 /// The same with somebody who answers their questions.
-pub(super) async fn host_answering(
+pub(super) async fn start_host_with_handler(
     context: &Context,
     settings: &Settings,
     wanted: &[&ServerName],
-    inquiries: Arc<dyn Inquiries>,
+    inquiries: Arc<dyn ServerRequestHandler>,
 ) -> Result<Host, Failure> {
-    start(context, settings, wanted, |options| HostOptions {
-        inquiries,
+    start_selected(context, settings, wanted, |options| HostOptions {
+        request_handler: inquiries,
         ..options
     })
     .await
 }
 
-async fn start(
+async fn start_selected(
     context: &Context,
     settings: &Settings,
     wanted: &[&ServerName],
@@ -79,7 +79,7 @@ async fn start(
         .servers
         .retain(|entry| wanted.contains(&&entry.name));
     for name in wanted {
-        for warning in login::files(context, &settings, name).close_to_others() {
+        for warning in login::token_files(context, &settings, name).restrict_permissions() {
             context.output.warning(warning);
         }
     }
@@ -91,26 +91,29 @@ async fn start(
             .output
             .note(format!("`{name}` is built in and runs for this command."));
     }
-    let options = change(HostOptions::new(context.home.clone(), context.guard()?));
+    let options = change(HostOptions::new(
+        context.home.clone(),
+        context.guard_program()?,
+    ));
     Ok(Host::start(options, &settings).await)
 }
 
 /// A server that answered.
-pub(super) struct Answered {
-    pub(super) session: Arc<Session>,
+pub(super) struct ProbeResult {
+    pub(super) session: Arc<McpSession>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) elapsed: Duration,
 }
 
 /// Why a server did not answer, and apart from that what to do about it.
 #[derive(Debug)]
-pub(super) struct Unanswered {
+pub(super) struct ProbeFailure {
     /// In a box, so that results stay small.
     pub(super) failure: Box<Failure>,
-    pub(super) advice: Option<Advice>,
+    pub(super) advice: Option<LoginAdvice>,
 }
 
-impl From<Failure> for Unanswered {
+impl From<Failure> for ProbeFailure {
     fn from(failure: Failure) -> Self {
         Self {
             failure: Box::new(failure),
@@ -119,9 +122,9 @@ impl From<Failure> for Unanswered {
     }
 }
 
-impl From<Unanswered> for Failure {
-    fn from(unanswered: Unanswered) -> Self {
-        let Unanswered { failure, advice } = unanswered;
+impl From<ProbeFailure> for Failure {
+    fn from(unanswered: ProbeFailure) -> Self {
+        let ProbeFailure { failure, advice } = unanswered;
         match advice {
             Some(advice) => Self {
                 message: format!("{}; {advice}", failure.message),
@@ -134,26 +137,26 @@ impl From<Unanswered> for Failure {
 
 /// What a command needs of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum ListNeed {
     Tools,
     Everything,
 }
 
 /// Waits until a server is ready or has failed.
-pub(super) async fn answer(
+pub(super) async fn wait_for_server(
     context: &Context,
     host: &Host,
     server: &ServerName,
-    need: Need,
-) -> Result<Answered, Unanswered> {
+    need: ListNeed,
+) -> Result<ProbeResult, ProbeFailure> {
     let began = Instant::now();
     let Some(mut link) = host.link(server) else {
-        let failure = Failure::usage(reason_of_idle(host, server));
+        let failure = Failure::usage(idle_reason(host, server));
         return Err(failure.about(server.clone()).into());
     };
     let done = |link: &Link| match link.status {
-        Status::Ready => {
-            need == Need::Tools
+        LinkStatus::Ready => {
+            need == ListNeed::Tools
                 || link
                     .catalog
                     .as_ref()
@@ -171,10 +174,10 @@ pub(super) async fn answer(
         loop {
             tokio::select! {
                 settled = &mut wait => break settled.map(|link| link.clone()),
-                () = tokio::time::sleep(PROGRESS_AFTER) => {
+                () = tokio::time::sleep(PROGRESS_DELAY) => {
                     let elapsed = began.elapsed();
                     let seconds = elapsed.as_secs_f32();
-                    match fetch.as_ref().filter(|_| elapsed > FETCHING_AFTER) {
+                    match fetch.as_ref().filter(|_| elapsed > FETCH_NOTICE_DELAY) {
                         Some(fetch) => {
                             let waiting = format!("{server}: waiting for {fetch}");
                             if !is_told && !context.output.shows_progress() {
@@ -194,7 +197,7 @@ pub(super) async fn answer(
         settled.map_err(|_| Failure::failed("the connection ended").about(server.clone()))?;
     if let (Some(session), Some(catalog)) = (link.session, link.catalog) {
         let elapsed = began.elapsed();
-        return Ok(Answered {
+        return Ok(ProbeResult {
             session,
             catalog,
             elapsed,
@@ -205,24 +208,24 @@ pub(super) async fn answer(
         None => ("it did not answer".to_owned(), None),
     };
     let kind = match link.status {
-        Status::NeedsAuth => Kind::NeedsLogin,
-        Status::Invalid => Kind::Usage,
-        _ => Kind::Failed,
+        LinkStatus::NeedsAuth => FailureKind::NeedsLogin,
+        LinkStatus::Invalid => FailureKind::Usage,
+        _ => FailureKind::Failed,
     };
     let failure = Failure::new(kind, format!("server `{server}` cannot be used: {text}"));
-    Err(Unanswered {
+    Err(ProbeFailure {
         failure: Box::new(failure.about(server.clone())),
         advice,
     })
 }
 
-fn reason_of_idle(host: &Host, server: &ServerName) -> String {
+fn idle_reason(host: &Host, server: &ServerName) -> String {
     let status = host
         .status()
         .into_iter()
         .find(|status| status.name == server.as_str());
     match status {
-        Some(status) if status.status == Status::Disabled => {
+        Some(status) if status.status == LinkStatus::Disabled => {
             format!("server `{server}` is disabled; enable it with `hermes mcp enable {server}`")
         }
         Some(status) => format!(
@@ -259,7 +262,10 @@ pub(super) fn warn_of_unset_variables(context: &Context, entry: &ServerEntry, se
 }
 
 /// Finds an entry, or says which there are.
-pub(super) fn entry<'a>(settings: &'a Settings, name: &str) -> Result<&'a ServerEntry, Failure> {
+pub(super) fn find_entry<'a>(
+    settings: &'a Settings,
+    name: &str,
+) -> Result<&'a ServerEntry, Failure> {
     let found = settings.server(name);
     found.ok_or_else(|| no_such_server(settings, name))
 }
@@ -268,20 +274,20 @@ pub(super) fn entry<'a>(settings: &'a Settings, name: &str) -> Result<&'a Server
 pub(super) fn no_such_server(settings: &Settings, name: &str) -> Failure {
     if settings.servers.is_empty() && name == built_in::NAME {
         let message = format!("server `{name}` is built in and has no entry in the configuration");
-        return Failure::new(Kind::NotFound, message)
+        return Failure::new(FailureKind::NotFound, message)
             .about(ServerName::new(name))
             .hint("it runs only while no server is configured; add one with `hermes mcp add`");
     }
     if built_in::is_alone(settings) {
         let failure = Failure::no_such_server(name, []);
-        return failure.near_only(name, std::iter::once(built_in::NAME.to_owned()));
+        return failure.suggest_nearest(name, std::iter::once(built_in::NAME.to_owned()));
     }
     let known = settings.servers.iter().map(|entry| entry.name.to_string());
     Failure::no_such_server(name, known)
 }
 
 /// The settings with another limit for connecting to one server.
-pub(super) fn with_limit(
+pub(super) fn with_connect_timeout(
     settings: &Settings,
     name: &ServerName,
     seconds: Option<f64>,
@@ -303,7 +309,7 @@ pub(super) fn with_limit(
         {
             match given {
                 Some(limit) => server.connect_timeout = limit,
-                None if !server.connect_timeout_is_set => server.connect_timeout = DEFAULT_LIMIT,
+                None if !server.connect_timeout_is_set => server.connect_timeout = DEFAULT_TIMEOUT,
                 None => {}
             }
         }

@@ -7,35 +7,35 @@ use super::super::state;
 use crate::{
     cli::PsArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Table, Tone},
 };
 
 pub(super) fn run(context: &Context, args: &PsArgs) -> Result<(), Failure> {
-    let processes = records::list(&context.home.run_dir());
+    let processes = records::list_processes(&context.home.run_dir());
     if let Some(name) = &args.kill {
-        return kill(context, name, &processes);
+        return kill_server(context, name, &processes);
     }
-    list(context, &processes);
+    print_processes(context, &processes);
     Ok(())
 }
 
-fn list(context: &Context, processes: &[ProcessRecord]) {
+fn print_processes(context: &Context, processes: &[ProcessRecord]) {
     let output = context.output;
     let mut table = Table::new(&["SERVER", "PID", "STATE", "MEMORY", "AGE", "HOST"]);
-    let now = state::now();
+    let now = state::unix_now();
     for process in processes {
         let (word, tone) = match process.state {
             ProcessState::Running => ("running", Tone::Good),
             ProcessState::Orphaned => ("orphaned", Tone::Bad),
         };
-        let age = unix_seconds(&process.started_at)
-            .map(|started| state::span(now.saturating_sub(started)));
+        let age = parse_unix_seconds(&process.started_at)
+            .map(|started| state::format_span(now.saturating_sub(started)));
         table.row([
             (process.server.to_string(), Tone::Strong),
             (process.pid.to_string(), Tone::Plain),
             (word.to_owned(), tone),
-            (mebibytes(process.rss_bytes), Tone::Plain),
+            (format_mebibytes(process.rss_bytes), Tone::Plain),
             (age.unwrap_or_default(), Tone::Plain),
             (process.host_pid.to_string(), Tone::Plain),
         ]);
@@ -48,21 +48,22 @@ fn list(context: &Context, processes: &[ProcessRecord]) {
     output.json(json!({"processes": processes}));
 }
 
-fn kill(context: &Context, name: &str, processes: &[ProcessRecord]) -> Result<(), Failure> {
+fn kill_server(context: &Context, name: &str, processes: &[ProcessRecord]) -> Result<(), Failure> {
     let targets: Vec<&ProcessRecord> = processes
         .iter()
         .filter(|process| process.server.as_str() == name)
         .collect();
     if targets.is_empty() {
-        return Err(
-            Failure::new(Kind::NotFound, format!("no process of `{name}` runs"))
-                .about(hermes_config::ServerName::new(name))
-                .hint("`hermes mcp ps` lists what runs"),
-        );
+        return Err(Failure::new(
+            FailureKind::NotFound,
+            format!("no process of `{name}` runs"),
+        )
+        .about(hermes_config::ServerName::new(name))
+        .hint("`hermes mcp ps` lists what runs"));
     }
     context.block_on(async {
         for target in &targets {
-            records::kill(target)
+            records::stop_recorded_process(target)
                 .await
                 .map_err(|error| Failure::failed(error.to_string()).about(target.server.clone()))?;
         }
@@ -86,12 +87,12 @@ fn kill(context: &Context, name: &str, processes: &[ProcessRecord]) -> Result<()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
-fn mebibytes(bytes: u64) -> String {
+fn format_mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / (1024.0 * 1024.0))
 }
 
 /// Seconds since 1970 of a time like `2026-11-15T04:03:12.345Z`.
-fn unix_seconds(text: &str) -> Option<u64> {
+fn parse_unix_seconds(text: &str) -> Option<u64> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
@@ -120,13 +121,13 @@ mod tests {
             ("2023-12-31T23:59:59.000Z", 1_704_067_199),
             ("2100-03-01T00:00:00.000Z", 4_107_542_400),
         ] {
-            assert_eq!(unix_seconds(text), Some(seconds), "{text}");
+            assert_eq!(parse_unix_seconds(text), Some(seconds), "{text}");
         }
-        assert_eq!(unix_seconds("yesterday"), None);
+        assert_eq!(parse_unix_seconds("yesterday"), None);
     }
 
     #[test]
     fn memory_is_shown_in_mebibytes() {
-        assert_eq!(mebibytes(1_572_864), "1.5 MiB");
+        assert_eq!(format_mebibytes(1_572_864), "1.5 MiB");
     }
 }

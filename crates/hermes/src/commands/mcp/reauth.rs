@@ -4,44 +4,44 @@ use hermes_config::{ServerEntry, Settings};
 use serde_json::{Value, json};
 
 use super::{
-    login::{self, Browser},
+    login::{self, BrowserMode},
     probe,
 };
 use crate::{
     cli::ReauthArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 pub(super) fn run(context: &Context, args: &ReauthArgs) -> Result<(), Failure> {
     let settings = context.written_settings()?;
     let entries = match &args.name {
-        Some(name) => vec![probe::entry(&settings, name)?],
+        Some(name) => vec![probe::find_entry(&settings, name)?],
         None => with_logins(&settings),
     };
     let browser = if args.no_browser {
-        Browser::StaysClosed
+        BrowserMode::KeepClosed
     } else {
-        Browser::Opens
+        BrowserMode::Open
     };
     let mut results: Vec<Value> = Vec::new();
     let mut failed = 0;
-    let mut kind = Kind::AnswerNeeded;
+    let mut kind = FailureKind::AnswerNeeded;
     for (index, entry) in entries.iter().enumerate() {
         context
             .output
             .note(format!("{}/{} {}", index + 1, entries.len(), entry.name));
         match login::log_in(context, &settings, entry, None, browser) {
             Ok(logged_in) => {
-                let mut result = login::as_json(&entry.name, &logged_in);
+                let mut result = login::login_json(&entry.name, &logged_in);
                 result["ok"] = true.into();
                 results.push(result);
             }
-            Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+            Err(failure) if failure.kind == FailureKind::Interrupted => return Err(failure),
             Err(failure) => {
                 failed += 1;
-                if failure.kind != Kind::AnswerNeeded {
-                    kind = Kind::Failed;
+                if failure.kind != FailureKind::AnswerNeeded {
+                    kind = FailureKind::Failed;
                 }
                 context.output.warning(&failure.message);
                 for hint in &failure.hints {

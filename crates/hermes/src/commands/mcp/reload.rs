@@ -5,34 +5,34 @@ use std::time::Duration;
 use hermes_config::ServerName;
 use hermes_mcp::{
     ReloadReport,
-    control::{self, Answer, Question},
+    control::{self, ControlRequest, ControlResponse},
 };
 use serde_json::json;
 
 use crate::{
     cli::ReloadArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
 };
 
 /// Stopping one server may take ten seconds, all of them fifteen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn run(context: &Context, args: &ReloadArgs) -> Result<(), Failure> {
     // A broken file is told from here, with its line, and reaches nobody.
     let mut settings = context.settings()?;
     context.add_built_in(&mut settings);
     if let Some(name) = &args.name {
-        super::probe::entry(&settings, name)?;
+        super::probe::find_entry(&settings, name)?;
     }
     let mut processes = Vec::new();
     let mut total = ReloadReport::default();
-    for reply in control::ask(&context.home, &Question::Reload, PATIENCE) {
-        match reply.answer {
-            Answer::Reloaded { report } => add(&mut total, report),
-            Answer::Refused { reason } => {
+    for reply in control::query_processes(&context.home, &ControlRequest::Reload, RELOAD_TIMEOUT) {
+        match reply.response {
+            ControlResponse::Reloaded { report } => merge_report(&mut total, report),
+            ControlResponse::Refused { reason } => {
                 return Err(Failure::new(
-                    Kind::Failed,
+                    FailureKind::Failed,
                     format!("process {} refused: {reason}", reply.pid),
                 ));
             }
@@ -42,7 +42,11 @@ pub(super) fn run(context: &Context, args: &ReloadArgs) -> Result<(), Failure> {
     }
     if let Some(name) = &args.name {
         let server = ServerName::new(name);
-        control::ask(&context.home, &Question::Wake { server }, PATIENCE);
+        control::query_processes(
+            &context.home,
+            &ControlRequest::Wake { server },
+            RELOAD_TIMEOUT,
+        );
     }
     let output = context.output;
     if processes.is_empty() {
@@ -73,7 +77,7 @@ pub(super) fn run(context: &Context, args: &ReloadArgs) -> Result<(), Failure> {
 }
 
 /// What any of the processes did counts.
-fn add(total: &mut ReloadReport, report: ReloadReport) {
+fn merge_report(total: &mut ReloadReport, report: ReloadReport) {
     let merge = |all: &mut Vec<String>, more: Vec<String>| {
         for name in more {
             if !all.contains(&name) {

@@ -3,27 +3,28 @@
 use hermes_config::ConfigFile;
 use serde_json::json;
 
-use super::{leftovers, probe, save};
+use super::{probe, save};
 use crate::{
     cli::RemoveArgs,
+    commands::mcp::server_files,
     context::Context,
     failure::Failure,
-    question::{Questions, Usual},
+    question::{DefaultAnswer, Questions},
 };
 
 pub(super) fn run(context: &Context, args: &RemoveArgs) -> Result<(), Failure> {
     let settings = context.written_settings()?;
-    let name = &probe::entry(&settings, &args.name)?.name;
+    let name = &probe::find_entry(&settings, &args.name)?.name;
     let question = format!("Remove `{name}` with its logins and caches?");
     let questions = Questions::new(args.yes);
-    if !questions.confirm(&question, Usual::Yes, "`--yes` removes it")? {
+    if !questions.confirm(&question, DefaultAnswer::Yes, "`--yes` removes it")? {
         return Err(Failure::failed(format!("`{name}` stays")).about(name.clone()));
     }
     let mut file = ConfigFile::open(&context.home)?;
     file.remove_server(name.as_str());
-    save::file(context, &file)?;
+    save::save_file(context, &file)?;
     // The running processes have let go of it by now.
-    leftovers::delete(&context.home, &settings, name).map_err(|error| {
+    server_files::delete_server_files(&context.home, &settings, name).map_err(|error| {
         Failure::failed(format!(
             "`{name}` is removed, but not all of its files are: {error}"
         ))

@@ -1,37 +1,34 @@
 //! `hermes mcp resources` and `hermes mcp prompts`: what servers offer beside tools, and one of it.
 
 use hermes_config::{ServerName, Settings};
-use hermes_mcp::{RequestReport, ServerRequest};
+use hermes_mcp::{HostRequest, RequestOutcome};
 use serde_json::{Map, Value, json};
 
-use super::{
-    call::{self, By},
-    probe,
-    running::Wanted,
-};
+use super::{call, call::RequestRoute, probe};
 use crate::{
     cli::{PromptsArgs, ResourcesArgs},
+    commands::mcp::running_process::RoutedRequest,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Table, Tone},
 };
 
 pub(super) fn resources(context: &Context, args: &ResourcesArgs) -> Result<(), Failure> {
     let settings = settings_for(context, args.name.as_deref())?;
-    let by = By::new(args.fresh);
+    let by = RequestRoute::new(args.fresh);
     let (Some(name), Some(uri)) = (&args.name, &args.uri) else {
-        let lists = list(
+        let lists = request_lists(
             context,
             &settings,
             args.name.as_deref(),
-            ServerRequest::ListResources,
+            HostRequest::ListResources,
             by,
         )?;
         return show_resources(context, lists);
     };
-    let server = &probe::entry(&settings, name)?.name;
-    let request = ServerRequest::ReadResource { uri: uri.clone() };
-    let members = ask(context, &settings, server, uri, request, by)?;
+    let server = &probe::find_entry(&settings, name)?.name;
+    let request = HostRequest::ReadResource { uri: uri.clone() };
+    let members = request_item(context, &settings, server, uri, request, by)?;
     for content in members["contents"].as_array().into_iter().flatten() {
         match content["text"].as_str() {
             Some(text) if !context.output.is_json() => {
@@ -54,25 +51,25 @@ pub(super) fn resources(context: &Context, args: &ResourcesArgs) -> Result<(), F
 
 pub(super) fn prompts(context: &Context, args: &PromptsArgs) -> Result<(), Failure> {
     let settings = settings_for(context, args.name.as_deref())?;
-    let by = By::new(args.fresh);
+    let by = RequestRoute::new(args.fresh);
     let (Some(name), Some(prompt)) = (&args.name, &args.prompt) else {
-        let lists = list(
+        let lists = request_lists(
             context,
             &settings,
             args.name.as_deref(),
-            ServerRequest::ListPrompts,
+            HostRequest::ListPrompts,
             by,
         )?;
         return show_prompts(context, lists);
     };
-    let server = &probe::entry(&settings, name)?.name;
+    let server = &probe::find_entry(&settings, name)?.name;
     let mut arguments = Map::new();
     call::insert_pairs(&mut arguments, args.arguments.iter().map(String::as_str))?;
-    let request = ServerRequest::GetPrompt {
+    let request = HostRequest::GetPrompt {
         prompt: prompt.clone(),
         arguments,
     };
-    let members = ask(context, &settings, server, prompt, request, by)?;
+    let members = request_item(context, &settings, server, prompt, request, by)?;
     for message in members["messages"].as_array().into_iter().flatten() {
         let role = message["role"].as_str().unwrap_or_default();
         let block = &message["content"];
@@ -96,45 +93,45 @@ fn settings_for(context: &Context, name: Option<&str>) -> Result<Settings, Failu
     Ok(settings)
 }
 
-fn ask(
+fn request_item(
     context: &Context,
     settings: &Settings,
     server: &ServerName,
     name: &str,
-    request: ServerRequest,
-    by: By,
+    request: HostRequest,
+    by: RequestRoute,
 ) -> Result<Value, Failure> {
-    let wanted = Wanted {
+    let wanted = RoutedRequest {
         server,
         request,
         timeout: None,
     };
-    match context.block_on(call::ask(context, settings, wanted, by))? {
-        RequestReport::Answered { members, .. } => Ok(members),
-        RequestReport::UnknownName { offers, .. } => {
+    match context.block_on(call::send_request(context, settings, wanted, by))? {
+        RequestOutcome::Answered { members, .. } => Ok(members),
+        RequestOutcome::UnknownName { offers, .. } => {
             let message = format!("server `{server}` has no prompt `{name}`");
-            Err(Failure::new(Kind::NotFound, message)
+            Err(Failure::new(FailureKind::NotFound, message)
                 .about(server.clone())
-                .near(name, "it has", &offers))
+                .suggest_name(name, "it has", &offers))
         }
-        report => Err(call::told_failure(context, server, name, report)),
+        report => Err(call::printed_failure(context, server, name, report)),
     }
 }
 
 /// What servers list, each with its name.
-type Lists = Vec<(ServerName, Result<Value, Failure>)>;
+type ServerLists = Vec<(ServerName, Result<Value, Failure>)>;
 
 /// The lists of one server, or of all that are enabled.
-fn list(
+fn request_lists(
     context: &Context,
     settings: &Settings,
     name: Option<&str>,
-    request: ServerRequest,
-    by: By,
-) -> Result<Lists, Failure> {
+    request: HostRequest,
+    by: RequestRoute,
+) -> Result<ServerLists, Failure> {
     if let Some(name) = name {
-        let server = probe::entry(settings, name)?.name.clone();
-        let members = ask(context, settings, &server, name, request, by)?;
+        let server = probe::find_entry(settings, name)?.name.clone();
+        let members = request_item(context, settings, &server, name, request, by)?;
         return Ok(vec![(server, Ok(members))]);
     }
     let enabled = settings
@@ -147,14 +144,14 @@ fn list(
     }
     context.block_on(async {
         let asked = names.iter().map(async |server| {
-            let wanted = Wanted {
+            let wanted = RoutedRequest {
                 server,
                 request: request.clone(),
                 timeout: None,
             };
-            let asked = call::ask(context, settings, wanted, by).await;
+            let asked = call::send_request(context, settings, wanted, by).await;
             asked.and_then(|report| match report {
-                RequestReport::Answered { members, .. } => Ok(members),
+                RequestOutcome::Answered { members, .. } => Ok(members),
                 report => Err(Failure::failed(report.text()).about(server.clone())),
             })
         });
@@ -163,9 +160,9 @@ fn list(
     })
 }
 
-fn show_resources(context: &Context, lists: Lists) -> Result<(), Failure> {
+fn show_resources(context: &Context, lists: ServerLists) -> Result<(), Failure> {
     let mut table = Table::new(&["SERVER", "URI", "NAME", "TYPE", "DESCRIPTION"]);
-    show(
+    print_lists(
         context,
         lists,
         &["resources", "resourceTemplates"],
@@ -187,9 +184,9 @@ fn show_resources(context: &Context, lists: Lists) -> Result<(), Failure> {
     )
 }
 
-fn show_prompts(context: &Context, lists: Lists) -> Result<(), Failure> {
+fn show_prompts(context: &Context, lists: ServerLists) -> Result<(), Failure> {
     let mut table = Table::new(&["SERVER", "PROMPT", "ARGUMENTS", "DESCRIPTION"]);
-    show(context, lists, &["prompts"], &mut table, |server, item| {
+    print_lists(context, lists, &["prompts"], &mut table, |server, item| {
         let arguments = item["arguments"].as_array().into_iter().flatten();
         let arguments: Vec<String> = arguments
             .map(|argument| {
@@ -217,9 +214,9 @@ fn show_prompts(context: &Context, lists: Lists) -> Result<(), Failure> {
 }
 
 /// Shows lists of all servers together; in `--json` output each item says whose it is.
-fn show(
+fn print_lists(
     context: &Context,
-    lists: Lists,
+    lists: ServerLists,
     keys: &[&str],
     table: &mut Table,
     row: impl Fn(&ServerName, &Value) -> Vec<(String, Tone)>,
@@ -229,7 +226,7 @@ fn show(
     for (server, list) in lists {
         let members = match list {
             Ok(members) => members,
-            Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+            Err(failure) if failure.kind == FailureKind::Interrupted => return Err(failure),
             Err(failure) => {
                 context.output.warning(&failure.message);
                 failed.push(server.to_string());

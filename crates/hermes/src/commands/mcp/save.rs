@@ -4,48 +4,48 @@ use std::time::Duration;
 
 use hermes_config::{ConfigFile, PinTools, Server, ServerEntry, ServerName, Settings};
 use hermes_mcp::{
-    control::{self, Answer, Question},
-    link::Advice,
+    control::{self, ControlRequest, ControlResponse},
+    link::LoginAdvice,
     pins::Pins,
 };
 use serde_json::{Value, json};
 
 use super::{
-    login::{self, Browser},
-    offer::{self, Knowledge, Offer, OfferedTool},
-    probe::{self, Unanswered},
+    login::{self, BrowserMode},
+    offer::{self, OfferSource, OfferedTool, ServerOffer},
+    probe::{self, ProbeFailure},
     secrets,
 };
 use crate::{
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     import::Imported,
     output::{Table, Tone},
-    question::{Item, Questions, Usual},
+    question::{ChecklistItem, DefaultAnswer, Questions},
 };
 
 /// Timeout for a running process to reload: it stops and starts servers before it answers.
-const RELOAD_LIMIT: Duration = Duration::from_secs(15);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How a server is added.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wishes {
-    pub(super) probe: Probe,
-    pub(super) state: State,
+pub(super) struct AddOptions {
+    pub(super) probe: ProbeMode,
+    pub(super) state: InitialState,
     /// `--force`: what fails or is in the way does not matter.
     pub(super) is_forced: bool,
 }
 
 /// Whether the server is connected before it is saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Probe {
+pub(super) enum ProbeMode {
     Run,
     Skip,
 }
 
 /// Whether the server is to be connected from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum InitialState {
     Enabled,
     Disabled,
 }
@@ -64,7 +64,7 @@ pub(super) fn claim_name(
         return Ok(());
     }
     let question = format!("There is a server `{name}` already. Replace it?");
-    if questions.confirm(&question, Usual::No, "`--force` replaces it")? {
+    if questions.confirm(&question, DefaultAnswer::No, "`--force` replaces it")? {
         return Ok(());
     }
     Err(
@@ -75,15 +75,15 @@ pub(super) fn claim_name(
 }
 
 /// Probes a new server and writes it, or says why not.
-pub(super) fn add(
+pub(super) fn add_server(
     context: &Context,
     questions: Questions,
     settings: &Settings,
     server: Imported,
-    wishes: Wishes,
+    wishes: AddOptions,
 ) -> Result<(), Failure> {
     let mut servers = [server];
-    secrets::settle(settings, &mut servers);
+    secrets::assign_variables(settings, &mut servers);
     let [mut server] = servers;
     let name = ServerName::new(&server.name);
     let mut warnings = std::mem::take(&mut server.notes);
@@ -113,36 +113,38 @@ pub(super) fn add(
             None
         }
         Err(unanswered) => {
-            warnings.push(consent_to_broken(context, questions, wishes, unanswered)?);
-            state = State::Disabled;
+            warnings.push(confirm_failed_probe(
+                context, questions, wishes, unanswered,
+            )?);
+            state = InitialState::Disabled;
             None
         }
     };
     let tools = match &offer {
         Some(offer) => {
             warnings.extend(offer.warnings.iter().cloned());
-            show(context, &settings, offer);
-            choose(questions, &settings, offer, &mut server.entry)?;
-            described(&settings, offer, &server)
+            print_offer(context, &settings, offer);
+            choose_tools(questions, &settings, offer, &mut server.entry)?;
+            offered_tools_json(&settings, offer, &server)
         }
         None => Vec::new(),
     };
-    if state == State::Disabled {
+    if state == InitialState::Disabled {
         server.entry["enabled"] = false.into();
     }
 
     context.home.create()?;
     let mut file = ConfigFile::open(&context.home)?;
     file.set_server(name.as_str(), &server.entry);
-    secrets::write(context, &server.variables)?;
-    pin(context, &name, offer.as_ref())?;
-    self::file(context, &file)?;
+    secrets::write_variables(context, &server.variables)?;
+    pin_tools(context, &name, offer.as_ref())?;
+    self::save_file(context, &file)?;
     for warning in &warnings {
         context.output.warning(warning);
     }
     let note = match state {
-        State::Enabled => format!("Saved `{name}`."),
-        State::Disabled => {
+        InitialState::Enabled => format!("Saved `{name}`."),
+        InitialState::Disabled => {
             format!("Saved `{name}`, disabled. `hermes mcp enable {name}` switches it on.")
         }
     };
@@ -154,8 +156,12 @@ pub(super) fn add(
 }
 
 /// What was shown is what was accepted. Pins of an earlier server of that name say nothing about this one.
-fn pin(context: &Context, name: &ServerName, offer: Option<&Offer>) -> Result<(), Failure> {
-    let pins = Pins::of(&context.home);
+fn pin_tools(
+    context: &Context,
+    name: &ServerName,
+    offer: Option<&ServerOffer>,
+) -> Result<(), Failure> {
+    let pins = Pins::for_home(&context.home);
     pins.forget(name)?;
     match offer {
         Some(offer) if offer.server.pin_tools != PinTools::Off => {
@@ -167,7 +173,7 @@ fn pin(context: &Context, name: &ServerName, offer: Option<&Offer>) -> Result<()
 }
 
 /// Saves an edited file and has running processes read it.
-pub(super) fn file(context: &Context, file: &ConfigFile) -> Result<(), Failure> {
+pub(super) fn save_file(context: &Context, file: &ConfigFile) -> Result<(), Failure> {
     context.home.create()?;
     file.save()?;
     reload_running(context);
@@ -176,10 +182,10 @@ pub(super) fn file(context: &Context, file: &ConfigFile) -> Result<(), Failure> 
 
 /// Has running processes of this home look at its files again.
 pub(in crate::commands) fn reload_running(context: &Context) {
-    let replies = control::ask(&context.home, &Question::Reload, RELOAD_LIMIT);
+    let replies = control::query_processes(&context.home, &ControlRequest::Reload, RELOAD_TIMEOUT);
     let reloaded = replies
         .iter()
-        .filter(|reply| matches!(reply.answer, Answer::Reloaded { .. }))
+        .filter(|reply| matches!(reply.response, ControlResponse::Reloaded { .. }))
         .count();
     match reloaded {
         0 => {}
@@ -198,7 +204,7 @@ fn with_server(
     server: &Imported,
     warnings: &mut Vec<String>,
 ) -> Result<Settings, Failure> {
-    let variables = secrets::with(settings, &server.variables);
+    let variables = secrets::with_variables(settings, &server.variables);
     let (entry, odd) = ServerEntry::parse(&server.name, server.entry.clone(), &variables);
     warnings.extend(odd.iter().map(ToString::to_string));
     if let Err(problem) = &entry.server {
@@ -212,11 +218,16 @@ fn with_server(
 }
 
 /// Whether the person at the terminal wants to log in to a server that turned out to want it.
-fn agrees_to_log_in(questions: Questions, unanswered: &Unanswered) -> Result<bool, Failure> {
-    if !questions.can_ask() || !matches!(unanswered.advice, Some(Advice::LogInOrSetHeaders(_))) {
+fn agrees_to_log_in(questions: Questions, unanswered: &ProbeFailure) -> Result<bool, Failure> {
+    if !questions.can_ask() || !matches!(unanswered.advice, Some(LoginAdvice::LogInOrSetHeaders(_)))
+    {
         return Ok(false);
     }
-    questions.confirm("The server wants a login. Log in now?", Usual::Yes, "")
+    questions.confirm(
+        "The server wants a login. Log in now?",
+        DefaultAnswer::Yes,
+        "",
+    )
 }
 
 /// Logs in, and then asks the server what it offers.
@@ -224,15 +235,15 @@ fn probe_logged_in(
     context: &Context,
     settings: &Settings,
     name: &ServerName,
-    wish: Probe,
-) -> Result<Option<Offer>, Unanswered> {
-    let entry = probe::entry(settings, name.as_str())?;
-    match login::log_in_quietly(context, settings, entry, None, Browser::Opens) {
+    wish: ProbeMode,
+) -> Result<Option<ServerOffer>, ProbeFailure> {
+    let entry = probe::find_entry(settings, name.as_str())?;
+    match login::log_in_quietly(context, settings, entry, None, BrowserMode::Open) {
         Ok(_) => probe(context, settings, name, wish),
-        Err(failure) if failure.kind == Kind::Interrupted => Err(failure.into()),
+        Err(failure) if failure.kind == FailureKind::Interrupted => Err(failure.into()),
         Err(failure) => {
             context.output.warning(&failure.message);
-            Err(Failure::new(Kind::NeedsLogin, failure.message).into())
+            Err(Failure::new(FailureKind::NeedsLogin, failure.message).into())
         }
     }
 }
@@ -242,45 +253,45 @@ fn probe(
     context: &Context,
     settings: &Settings,
     name: &ServerName,
-    probe: Probe,
-) -> Result<Option<Offer>, Unanswered> {
-    if probe == Probe::Skip || context.is_safe_mode() {
+    probe: ProbeMode,
+) -> Result<Option<ServerOffer>, ProbeFailure> {
+    if probe == ProbeMode::Skip || context.is_safe_mode() {
         return Ok(None);
     }
-    usable(settings, name)?;
+    usable_server(settings, name)?;
     // What is found is remembered, and what the server prints is kept: there has to be a place for it.
     context.home.create().map_err(Failure::from)?;
-    let offers = context.block_on(offer::ask(context, settings, &[name]))?;
+    let offers = context.block_on(offer::query_servers(context, settings, &[name]))?;
     let offer = offers.into_iter().next().transpose();
     if offer.is_err() {
         // References that stay as they are usually explain why a server fails.
-        let entry = probe::entry(settings, name.as_str())?;
+        let entry = probe::find_entry(settings, name.as_str())?;
         probe::warn_of_unset_variables(context, entry, settings);
     }
     offer
 }
 
-fn usable<'a>(settings: &'a Settings, name: &ServerName) -> Result<&'a Server, Failure> {
+fn usable_server<'a>(settings: &'a Settings, name: &ServerName) -> Result<&'a Server, Failure> {
     let entry = settings.server(name.as_str());
     let server = entry.and_then(|entry| entry.server.as_ref().ok());
     server.ok_or_else(|| Failure::usage(format!("server `{name}` cannot be used")))
 }
 
 /// A server that has its users log in is not broken before they did.
-fn wants_login(settings: &Settings, name: &ServerName, unanswered: &Unanswered) -> bool {
-    unanswered.failure.kind == Kind::NeedsLogin
-        && usable(settings, name).is_ok_and(|server| server.auth.is_some())
+fn wants_login(settings: &Settings, name: &ServerName, unanswered: &ProbeFailure) -> bool {
+    unanswered.failure.kind == FailureKind::NeedsLogin
+        && usable_server(settings, name).is_ok_and(|server| server.auth.is_some())
 }
 
 /// A server that failed is saved only if somebody says so.
-fn consent_to_broken(
+fn confirm_failed_probe(
     context: &Context,
     questions: Questions,
-    wishes: Wishes,
-    unanswered: Unanswered,
+    wishes: AddOptions,
+    unanswered: ProbeFailure,
 ) -> Result<String, Failure> {
     let kind = unanswered.failure.kind;
-    if kind == Kind::Interrupted {
+    if kind == FailureKind::Interrupted {
         return Err(*unanswered.failure);
     }
     let is_agreed = wishes.is_forced
@@ -288,7 +299,7 @@ fn consent_to_broken(
             // The advice is for servers that are saved.
             context.output.warning(&unanswered.failure.message);
             let question = "Save it all the same, disabled?";
-            questions.confirm(question, Usual::No, "`--force` saves it")?
+            questions.confirm(question, DefaultAnswer::No, "`--force` saves it")?
         };
     if is_agreed {
         return Ok(Failure::from(unanswered).message);
@@ -301,21 +312,21 @@ fn consent_to_broken(
             .hint("nothing was saved; `--force` saves it disabled, `--no-test` without connecting")
     };
     Err(match kind {
-        Kind::NeedsLogin => {
+        FailureKind::NeedsLogin => {
             refusal.hint("add `--auth oauth` to log in, or `--auth header` to give a token")
         }
         _ => refusal,
     })
 }
 
-fn show(context: &Context, settings: &Settings, offer: &Offer) {
-    let tools = offer::tools(settings, std::slice::from_ref(offer));
-    if let Knowledge::Asked(elapsed) = offer.knowledge {
+fn print_offer(context: &Context, settings: &Settings, offer: &ServerOffer) {
+    let tools = offer::offered_tools(settings, std::slice::from_ref(offer));
+    if let OfferSource::Live(elapsed) = offer.source {
         context.output.note(format!(
             "`{}` answered within {} ms and has {}.",
             offer.server.name,
             elapsed.as_millis(),
-            offer::counted(tools.len(), offer.utilities(settings))
+            offer::describe_tool_count(tools.len(), offer.count_utilities(settings))
         ));
     }
     if tools.is_empty() {
@@ -337,21 +348,25 @@ fn show(context: &Context, settings: &Settings, offer: &Offer) {
 }
 
 /// Lets the person choose among the tools, unless the entry says already which are wanted.
-fn choose(
+fn choose_tools(
     questions: Questions,
     settings: &Settings,
-    offer: &Offer,
+    offer: &ServerOffer,
     entry: &mut Value,
 ) -> Result<(), Failure> {
-    let tools = offer::tools(settings, std::slice::from_ref(offer));
+    let tools = offer::offered_tools(settings, std::slice::from_ref(offer));
     if entry.get("tools").is_some() || tools.is_empty() || !questions.can_ask() {
         return Ok(());
     }
-    let question = format!("Offer all of its {}?", count(tools.len()));
-    if questions.confirm(&format!("{question} `n` lets you choose."), Usual::Yes, "")? {
+    let question = format!("Offer all of its {}?", count_tools(tools.len()));
+    if questions.confirm(
+        &format!("{question} `n` lets you choose."),
+        DefaultAnswer::Yes,
+        "",
+    )? {
         return Ok(());
     }
-    let items: Vec<Item> = tools.iter().map(item).collect();
+    let items: Vec<ChecklistItem> = tools.iter().map(checklist_item).collect();
     let all: Vec<usize> = (0..items.len()).collect();
     let chosen = questions.select("Offer these tools:", &items, &all, "")?;
     if chosen != all {
@@ -362,30 +377,30 @@ fn choose(
 }
 
 /// A tool as a line of a checklist.
-pub(super) fn item(tool: &OfferedTool<'_>) -> Item {
-    Item {
+pub(super) fn checklist_item(tool: &OfferedTool<'_>) -> ChecklistItem {
+    ChecklistItem {
         name: tool.tool.name.to_string(),
         description: tool.description().to_owned(),
     }
 }
 
 /// The tools as they are offered by the entry that is saved.
-fn described(settings: &Settings, offer: &Offer, server: &Imported) -> Vec<Value> {
+fn offered_tools_json(settings: &Settings, offer: &ServerOffer, server: &Imported) -> Vec<Value> {
     let (entry, _) = ServerEntry::parse(&server.name, server.entry.clone(), &settings.variables);
-    let saved = Offer {
+    let saved = ServerOffer {
         server: entry
             .server
             .map_or_else(|_| offer.server.clone(), std::sync::Arc::new),
         catalog: offer.catalog.clone(),
-        knowledge: offer.knowledge,
+        source: offer.source,
         warnings: Vec::new(),
     };
-    let tools = offer::tools(settings, std::slice::from_ref(&saved));
-    tools.iter().map(OfferedTool::described).collect()
+    let tools = offer::offered_tools(settings, std::slice::from_ref(&saved));
+    tools.iter().map(OfferedTool::to_json).collect()
 }
 
 /// `1 tool`, `2 tools`.
-pub(super) fn count(tools: usize) -> String {
+pub(super) fn count_tools(tools: usize) -> String {
     match tools {
         1 => "1 tool".to_owned(),
         many => format!("{many} tools"),

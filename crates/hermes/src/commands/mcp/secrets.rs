@@ -5,22 +5,22 @@ use hermes_config::{ServerEntry, Settings, Variables, write_variable};
 use crate::{
     context::Context,
     failure::Failure,
-    import::{Imported, Variable, VariableKind, separate_variables},
+    import::{Imported, Variable, VariableKind, resolve_name_conflicts},
 };
 
 /// Gives the variables of new servers names that nothing else uses, and drops defaults that are not needed.
-pub(super) fn settle(settings: &Settings, servers: &mut [Imported]) {
+pub(super) fn assign_variables(settings: &Settings, servers: &mut [Imported]) {
     for server in &mut *servers {
         server.variables.retain(|variable| {
             variable.kind == VariableKind::Value || !is_set(&settings.variables, &variable.name)
         });
     }
     let new: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
-    separate_variables(servers, |name| {
+    resolve_name_conflicts(servers, |name| {
         let others = settings.servers.iter();
         let mut others = others.filter(|entry| !new.iter().any(|new| new == entry.name.as_str()));
         // A name of our own making that no other server uses is left from an earlier entry.
-        let is_free = name.starts_with("MCP_") && !others.any(|entry| mentions(entry, name));
+        let is_free = name.starts_with("MCP_") && !others.any(|entry| refers_to(entry, name));
         let value = settings.variables.get(name).filter(|_| !is_free);
         value.filter(|value| !value.is_empty()).map(str::to_owned)
     });
@@ -30,19 +30,19 @@ fn is_set(variables: &Variables, name: &str) -> bool {
     variables.get(name).is_some_and(|value| !value.is_empty())
 }
 
-fn mentions(entry: &ServerEntry, name: &str) -> bool {
+fn refers_to(entry: &ServerEntry, name: &str) -> bool {
     let text = entry.template.to_string();
     text.contains(&format!("${{{name}}}")) || text.contains(&format!("${{env:{name}}}"))
 }
 
 /// The home's variables with the new ones among them.
-pub(super) fn with(settings: &Settings, new: &[Variable]) -> Variables {
+pub(super) fn with_variables(settings: &Settings, new: &[Variable]) -> Variables {
     let new = new.iter().map(|v| (v.name.as_str(), v.value.as_str()));
     Variables::from_pairs(settings.variables.iter().chain(new))
 }
 
 /// Writes the variables to `.env` and says so, values masked.
-pub(super) fn write(context: &Context, variables: &[Variable]) -> Result<(), Failure> {
+pub(super) fn write_variables(context: &Context, variables: &[Variable]) -> Result<(), Failure> {
     for Variable { name, value, .. } in variables {
         write_variable(&context.home, name, value)?;
         let shown = hermes_config::mask(value);
@@ -80,7 +80,7 @@ mod tests {
             }],
             notes: Vec::new(),
         }];
-        settle(&settings(), &mut servers);
+        assign_variables(&settings(), &mut servers);
         let [server] = servers;
         server
     }

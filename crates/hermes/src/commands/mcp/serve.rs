@@ -17,28 +17,28 @@ mod http;
 mod install;
 mod token;
 
-use http::Endpoint;
+use http::HttpEndpoint;
 
 /// How long the databases may take to close.
-const CLOSING: Duration = Duration::from_millis(300);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     if let Some(client) = &args.install {
-        platforms(args, &[])?;
+        shown_platforms(args, &[])?;
         return install::run(context, args, client);
     }
-    logging::to_stderr_or_else(if args.verbose { "debug" } else { "warn" })?;
+    logging::log_to_stderr_with_default(if args.verbose { "debug" } else { "warn" })?;
     let settings = context.written_settings()?;
-    let platforms = platforms(args, &settings.bridge.platforms)?;
+    let platforms = shown_platforms(args, &settings.bridge.platforms)?;
     let endpoint = match &args.http {
-        Some(address) => Some(Endpoint::prepare(context, args, address, &settings)?),
+        Some(address) => Some(HttpEndpoint::prepare(context, args, address, &settings)?),
         None => None,
     };
     let options = BridgeOptions {
         access: if args.read_only {
             ToolAccess::ReadOnly
         } else {
-            ToolAccess::Everything
+            ToolAccess::All
         },
         push: match args.claude_channel.as_str() {
             "off" => ChannelPush::Off,
@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
         let serving = async {
             let outcome = match endpoint {
                 Some(endpoint) => endpoint.serve(context, &bridge, &stop).await,
-                None => stdio::serve(bridge.connection(), stop.clone())
+                None => stdio::serve(bridge.new_connection(), stop.clone())
                     .await
                     .map_err(|error| Failure::failed(error.to_string())),
             };
@@ -62,21 +62,21 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
             outcome
         };
         let opening = stop.run_until_cancelled(bridge.open_log());
-        let (outcome, signals, _) = tokio::join!(serving, end_at_signal(&stop), opening);
-        let _ = tokio::time::timeout(CLOSING, bridge.close()).await;
+        let (outcome, signals, _) = tokio::join!(serving, stop_on_signal(&stop), opening);
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, bridge.close()).await;
         outcome.and(signals)
     })
 }
 
 /// Whose conversations are shown: what the arguments say, else the configuration.
-fn platforms(args: &ServeArgs, configured: &[String]) -> Result<ShownPlatforms, Failure> {
+fn shown_platforms(args: &ServeArgs, configured: &[String]) -> Result<ShownPlatforms, Failure> {
     let (names, place) = if args.platforms.is_empty() {
         (configured, "config.yaml: bridge.platforms")
     } else {
         (&*args.platforms, "--platforms")
     };
     let names: Vec<&str> = names.iter().flat_map(|name| name.split(',')).collect();
-    ShownPlatforms::named(&names).map_err(|unknown| {
+    ShownPlatforms::from_names(&names).map_err(|unknown| {
         let words = ShownPlatforms::WORDS.join(", ");
         Failure::usage(format!("{place}: {unknown}")).hint(format!(
             "name messaging platforms such as telegram, or {words}"
@@ -85,7 +85,7 @@ fn platforms(args: &ServeArgs, configured: &[String]) -> Result<ShownPlatforms, 
 }
 
 /// Ends everything when the process is told to.
-async fn end_at_signal(stop: &CancellationToken) -> Result<(), Failure> {
+async fn stop_on_signal(stop: &CancellationToken) -> Result<(), Failure> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

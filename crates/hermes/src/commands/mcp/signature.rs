@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::output::{Output, wrap};
 
 /// How deep members of members are listed.
-const DEEPEST: usize = 3;
+const MAX_DEPTH: usize = 3;
 /// Where no terminal says how long a line may be.
-const USUAL_COLUMNS: usize = 100;
+const DEFAULT_COLUMNS: usize = 100;
 
-struct Argument {
+struct SignatureArgument {
     name: String,
     kind: String,
     is_required: bool,
@@ -19,8 +19,8 @@ struct Argument {
 }
 
 /// The signature of a tool (`inputSchema`) or a prompt (`arguments`), in lines.
-pub(super) fn render(output: Output, title: &str, definition: &Value) -> String {
-    let columns = output.columns().unwrap_or(USUAL_COLUMNS);
+pub(super) fn render_signature(output: Output, title: &str, definition: &Value) -> String {
+    let columns = output.columns().unwrap_or(DEFAULT_COLUMNS);
     let mut text = format!("{title}\n");
     let description = definition["description"].as_str().unwrap_or_default();
     for line in description.trim().lines() {
@@ -34,7 +34,7 @@ pub(super) fn render(output: Output, title: &str, definition: &Value) -> String 
         return text;
     }
     text.push_str("\nArguments:\n");
-    let width = |of: fn(&Argument) -> &str| {
+    let width = |of: fn(&SignatureArgument) -> &str| {
         let widths = arguments
             .iter()
             .map(|argument| of(argument).chars().count());
@@ -42,7 +42,7 @@ pub(super) fn render(output: Output, title: &str, definition: &Value) -> String 
     };
     let (names, kinds) = (width(|a| &a.name), width(|a| &a.kind).min(24));
     for argument in &arguments {
-        let Argument { name, kind, .. } = argument;
+        let SignatureArgument { name, kind, .. } = argument;
         let need = if argument.is_required {
             "required"
         } else {
@@ -69,41 +69,47 @@ pub(super) fn render(output: Output, title: &str, definition: &Value) -> String 
     text
 }
 
-fn arguments(definition: &Value) -> Vec<Argument> {
+fn arguments(definition: &Value) -> Vec<SignatureArgument> {
     let mut arguments = Vec::new();
     let schema = &definition["inputSchema"];
     members(schema, schema, "", 1, &mut arguments);
     let list = definition["arguments"].as_array().into_iter().flatten();
-    arguments.extend(list.map(|argument| Argument {
+    arguments.extend(list.map(|argument| SignatureArgument {
         name: argument["name"].as_str().unwrap_or_default().to_owned(),
         kind: "string".to_owned(),
         is_required: argument["required"].as_bool().unwrap_or(false),
-        notes: notes(argument),
+        notes: describe_constraints(argument),
     }));
     arguments
 }
 
 /// The members of an object's schema, with those of objects in it as `outer.inner`.
-fn members(root: &Value, schema: &Value, outer: &str, depth: usize, found: &mut Vec<Argument>) {
+fn members(
+    root: &Value,
+    schema: &Value,
+    outer: &str,
+    depth: usize,
+    found: &mut Vec<SignatureArgument>,
+) {
     let required = schema["required"].as_array();
     let is_required =
         |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
     let properties = schema["properties"].as_object();
     for (name, member) in properties.into_iter().flatten() {
-        let member = resolved(root, member);
+        let member = resolve_reference(root, member);
         let path = format!("{outer}{name}");
-        found.push(Argument {
-            kind: kind(root, member),
+        found.push(SignatureArgument {
+            kind: describe_type(root, member),
             is_required: is_required(name),
-            notes: notes(member),
+            notes: describe_constraints(member),
             name: path.clone(),
         });
         let inner = if member["items"].is_object() {
-            (resolved(root, &member["items"]), "[].")
+            (resolve_reference(root, &member["items"]), "[].")
         } else {
             (member, ".")
         };
-        if depth < DEEPEST {
+        if depth < MAX_DEPTH {
             members(
                 root,
                 inner.0,
@@ -116,7 +122,7 @@ fn members(root: &Value, schema: &Value, outer: &str, depth: usize, found: &mut 
 }
 
 /// What a reference inside the same schema leads to.
-fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+fn resolve_reference<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema["$ref"]
         .as_str()
         .and_then(|text| text.strip_prefix('#'));
@@ -126,8 +132,8 @@ fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 }
 
 /// The type in a word or two.
-fn kind(root: &Value, schema: &Value) -> String {
-    let schema = resolved(root, schema);
+fn describe_type(root: &Value, schema: &Value) -> String {
+    let schema = resolve_reference(root, schema);
     if let Some(choices) = schema["enum"].as_array() {
         let choices: Vec<String> = choices.iter().map(ToString::to_string).collect();
         return choices.join(" | ");
@@ -137,7 +143,10 @@ fn kind(root: &Value, schema: &Value) -> String {
     }
     for key in ["anyOf", "oneOf"] {
         if let Some(branches) = schema[key].as_array() {
-            let mut kinds: Vec<String> = branches.iter().map(|branch| kind(root, branch)).collect();
+            let mut kinds: Vec<String> = branches
+                .iter()
+                .map(|branch| describe_type(root, branch))
+                .collect();
             kinds.dedup();
             return kinds.join(" | ");
         }
@@ -145,7 +154,7 @@ fn kind(root: &Value, schema: &Value) -> String {
     match &schema["type"] {
         Value::String(name) if name == "array" => match &schema["items"] {
             Value::Object(_) => {
-                let item = kind(root, &schema["items"]);
+                let item = describe_type(root, &schema["items"]);
                 if item.contains(' ') {
                     format!("({item})[]")
                 } else {
@@ -165,7 +174,7 @@ fn kind(root: &Value, schema: &Value) -> String {
 }
 
 /// The description, and what else a value has to keep to.
-fn notes(schema: &Value) -> String {
+fn describe_constraints(schema: &Value) -> String {
     let description = schema["description"].as_str().unwrap_or_default();
     let words: Vec<&str> = description.split_whitespace().collect();
     let mut notes = Vec::new();
@@ -216,7 +225,7 @@ mod tests {
                 "$defs": {"Place": {"type": "object", "properties": {"path": {"type": ["string", "null"]}}, "required": ["path"]}},
             },
         });
-        insta::assert_snapshot!(render(Output::new(true), "s.search", &definition));
+        insta::assert_snapshot!(render_signature(Output::new(true), "s.search", &definition));
     }
 
     #[test]
@@ -225,8 +234,8 @@ mod tests {
             "name": "greet",
             "arguments": [{"name": "name", "description": "Whom", "required": true}, {"name": "tone"}],
         });
-        insta::assert_snapshot!(render(Output::new(true), "s greet", &definition));
-        let nothing = render(
+        insta::assert_snapshot!(render_signature(Output::new(true), "s greet", &definition));
+        let nothing = render_signature(
             Output::new(true),
             "s.t",
             &json!({"inputSchema": {"type": "object"}}),

@@ -5,42 +5,43 @@ use std::time::Duration;
 use clap::Subcommand;
 use hermes_config::{ServerName, Settings};
 use hermes_mcp::{
-    control::{self, Answer, Question},
-    link::Status,
+    control::{self, ControlRequest, ControlResponse},
+    link::LinkStatus,
     status::ServerStatus,
     toolset,
 };
 use serde_json::json;
 
-use super::{super::state, list::tone, remembered::Remembered};
+use super::{super::state, list::tone};
 use crate::{
     cli::{McpCommand, StatusArgs},
+    commands::mcp::cached_servers::CachedServers,
     context::Context,
     failure::Failure,
     output::{Table, Tone},
 };
 
 /// Timeout for a running process to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The servers' states, and the processes that reported them.
-struct Known {
+struct StatusReport {
     servers: Vec<ServerStatus>,
     /// The running processes that were asked.
     processes: Vec<u32>,
 }
 
 pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<(), Failure> {
-    let mut known = ask(context)?;
+    let mut known = query_status(context)?;
     if let Some(name) = &args.name {
         let names: Vec<String> = known.servers.iter().map(|s| s.name.clone()).collect();
         known.servers.retain(|server| server.name == *name);
         let Some(server) = known.servers.first() else {
             return Err(Failure::no_such_server(name, names));
         };
-        details(context, server);
+        print_details(context, server);
     } else {
-        table(context, &known);
+        print_table(context, &known);
     }
     context
         .output
@@ -50,8 +51,8 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<(), Failure> {
 
 /// `hermes mcp` alone: the states, then the verbs.
 pub(super) fn overview(context: &Context) -> Result<(), Failure> {
-    let known = ask(context)?;
-    table(context, &known);
+    let known = query_status(context)?;
+    print_table(context, &known);
     context
         .output
         .json(json!({"processes": known.processes, "servers": known.servers}));
@@ -69,26 +70,28 @@ pub(super) fn overview(context: &Context) -> Result<(), Failure> {
 }
 
 /// How many servers the running processes of this home have ready; none if there is no such process.
-pub(in crate::commands) fn ready_servers(context: &Context) -> Option<usize> {
-    let replies = control::ask(&context.home, &Question::Status, PATIENCE);
-    let told = replies.into_iter().filter_map(|reply| match reply.answer {
-        Answer::Status { servers } => Some(servers),
-        _ => None,
-    });
+pub(in crate::commands) fn count_ready_servers(context: &Context) -> Option<usize> {
+    let replies = control::query_processes(&context.home, &ControlRequest::Status, STATUS_TIMEOUT);
+    let told = replies
+        .into_iter()
+        .filter_map(|reply| match reply.response {
+            ControlResponse::Status { servers } => Some(servers),
+            _ => None,
+        });
     let ready = |servers: Vec<ServerStatus>| {
         let ready = servers
             .iter()
-            .filter(|server| server.status == Status::Ready);
+            .filter(|server| server.status == LinkStatus::Ready);
         ready.count()
     };
     told.map(ready).max()
 }
 
-fn ask(context: &Context) -> Result<Known, Failure> {
+fn query_status(context: &Context) -> Result<StatusReport, Failure> {
     let mut processes = Vec::new();
     let mut servers: Vec<ServerStatus> = Vec::new();
-    for reply in control::ask(&context.home, &Question::Status, PATIENCE) {
-        if let Answer::Status { servers: told } = reply.answer {
+    for reply in control::query_processes(&context.home, &ControlRequest::Status, STATUS_TIMEOUT) {
+        if let ControlResponse::Status { servers: told } = reply.response {
             processes.push(reply.pid);
             for server in told {
                 // With several processes the first one counts.
@@ -103,19 +106,19 @@ fn ask(context: &Context) -> Result<Known, Failure> {
         // A running process keeps its last good configuration.
         Err(error) if !processes.is_empty() => {
             context.output.warning(error.to_string());
-            return Ok(Known { servers, processes });
+            return Ok(StatusReport { servers, processes });
         }
         Err(error) => return Err(error.into()),
     };
-    let remembered = Remembered::new(&context.home, &settings).status();
+    let remembered = CachedServers::new(&context.home, &settings).status();
     let unknown = remembered
         .into_iter()
         .filter(|server| !servers.iter().any(|known| known.name == server.name));
     servers.extend(unknown.collect::<Vec<_>>());
-    Ok(Known { servers, processes })
+    Ok(StatusReport { servers, processes })
 }
 
-fn table(context: &Context, known: &Known) {
+fn print_table(context: &Context, known: &StatusReport) {
     let output = context.output;
     if known.servers.is_empty() {
         output.note("No MCP server is configured; `hermes mcp add` adds one.");
@@ -133,7 +136,7 @@ fn table(context: &Context, known: &Known) {
         "SINCE",
         "NOTE",
     ]);
-    let now = state::now();
+    let now = state::unix_now();
     for server in &known.servers {
         table.row([
             (server.name.clone(), Tone::Strong),
@@ -145,7 +148,7 @@ fn table(context: &Context, known: &Known) {
                 Tone::Plain,
             ),
             (since(server, now).unwrap_or_default(), Tone::Plain),
-            (state::note(server, now), Tone::Plain),
+            (state::status_note(server, now), Tone::Plain),
         ]);
     }
     output.table(&table);
@@ -160,13 +163,13 @@ fn table(context: &Context, known: &Known) {
 }
 
 fn since(server: &ServerStatus, now: u64) -> Option<String> {
-    (server.since > 0).then(|| state::span(now.saturating_sub(server.since)))
+    (server.since > 0).then(|| state::format_span(now.saturating_sub(server.since)))
 }
 
 /// Everything about one server, a line each.
-fn details(context: &Context, server: &ServerStatus) {
+fn print_details(context: &Context, server: &ServerStatus) {
     let output = context.output;
-    let now = state::now();
+    let now = state::unix_now();
     let text = |value: &dyn std::fmt::Display| Some(value.to_string());
     let calls = server.calls;
     let facts = [
@@ -178,7 +181,7 @@ fn details(context: &Context, server: &ServerStatus) {
         ("tools", text(&server.tools)),
         (
             "toolset",
-            (server.tools > 0).then(|| toolset::toolset(&ServerName::new(&server.name))),
+            (server.tools > 0).then(|| toolset::toolset_name(&ServerName::new(&server.name))),
         ),
         ("era", server.era.map(|era| era.as_str().to_owned())),
         ("protocol", server.protocol_version.clone()),
@@ -199,7 +202,7 @@ fn details(context: &Context, server: &ServerStatus) {
                 )
             }),
         ),
-        ("sampling", state::sampling(server)),
+        ("sampling", state::sampling_summary(server)),
         (
             "in flight",
             (server.in_flight > 0).then(|| server.in_flight.to_string()),

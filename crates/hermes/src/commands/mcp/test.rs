@@ -7,15 +7,15 @@ use hermes_config::{PinTools, Server, ServerName, Settings};
 use hermes_mcp::{
     Host,
     catalog::Catalog,
-    control::{self, Question},
-    registry::Origin,
-    sandbox::Confined,
+    control::{self, ControlRequest},
+    registry::ToolOrigin,
+    sandbox::AppliedSandbox,
 };
 use serde_json::{Value, json};
 
 use super::{
     offer,
-    probe::{self, Answered, Need},
+    probe::{self, ListNeed, ProbeResult},
 };
 use crate::{
     cli::TestArgs,
@@ -30,10 +30,16 @@ pub(super) fn run(context: &Context, args: &TestArgs) -> Result<(), Failure> {
         return test_all(context, &settings, args);
     };
     context.add_built_in(&mut settings);
-    let name = probe::entry(&settings, name)?.name.clone();
+    let name = probe::find_entry(&settings, name)?.name.clone();
     let mut results = Vec::new();
     let collect = |_: &ServerName, result| results.push(result);
-    context.block_on(test(context, &settings, &[name], args.timeout, collect))?;
+    context.block_on(test_servers(
+        context,
+        &settings,
+        &[name],
+        args.timeout,
+        collect,
+    ))?;
     for result in results {
         context.output.json(result?);
     }
@@ -57,7 +63,13 @@ fn test_all(context: &Context, settings: &Settings, args: &TestArgs) -> Result<(
             failed.push(name.to_string());
         }
     };
-    context.block_on(test(context, settings, &names, args.timeout, collect))?;
+    context.block_on(test_servers(
+        context,
+        settings,
+        &names,
+        args.timeout,
+        collect,
+    ))?;
     if !failed.is_empty() {
         return Err(Failure::failed(format!(
             "{} of {} servers failed: {}",
@@ -72,7 +84,7 @@ fn test_all(context: &Context, settings: &Settings, args: &TestArgs) -> Result<(
 }
 
 /// Tests servers, all at once. What came of each is told in order, as soon as nothing before it is missing.
-async fn test(
+async fn test_servers(
     context: &Context,
     settings: &Settings,
     names: &[ServerName],
@@ -82,33 +94,33 @@ async fn test(
     let mut limited = settings.clone();
     for name in names {
         // A running process that has given this server up tries again, too.
-        let wake = Question::Wake {
+        let wake = ControlRequest::Wake {
             server: name.clone(),
         };
-        control::ask(&context.home, &wake, Duration::from_millis(500));
-        limited = probe::with_limit(&limited, name, seconds)?;
+        control::query_processes(&context.home, &wake, Duration::from_millis(500));
+        limited = probe::with_connect_timeout(&limited, name, seconds)?;
     }
     let all: Vec<&ServerName> = names.iter().collect();
     let looked_at = offer::without_pins(&limited);
     // Who gives a limit means it.
     let host = match seconds {
-        None => probe::host(context, &looked_at, &all).await?,
-        Some(_) => probe::host_within_limits(context, &looked_at, &all).await?,
+        None => probe::start_host(context, &looked_at, &all).await?,
+        Some(_) => probe::start_host_within_timeouts(context, &looked_at, &all).await?,
     };
     let mut answers: FuturesOrdered<_> = names
         .iter()
-        .map(|name| probe::answer(context, &host, name, Need::Everything))
+        .map(|name| probe::wait_for_server(context, &host, name, ListNeed::Everything))
         .collect();
     for name in names {
         let Some(outcome) = answers.next().await else {
             break;
         };
-        let entry = probe::entry(settings, name.as_str())?;
+        let entry = probe::find_entry(settings, name.as_str())?;
         let report = match outcome {
             Ok(answered) => {
                 let pins = entry.server.as_ref().ok();
-                let changes = pins.map(|server| changes(context, server, &answered));
-                Ok(report(
+                let changes = pins.map(|server| compare_pins(context, server, &answered));
+                Ok(report_server(
                     context,
                     &host,
                     name,
@@ -131,23 +143,23 @@ async fn test(
 
 /// Tools that are not what they were when they were accepted.
 #[derive(Default)]
-struct Changes {
+struct PinChanges {
     warnings: Vec<String>,
     /// Those that are not offered for it.
     withheld: Vec<String>,
 }
 
-fn changes(context: &Context, server: &Server, answered: &Answered) -> Changes {
+fn compare_pins(context: &Context, server: &Server, answered: &ProbeResult) -> PinChanges {
     let catalog = &answered.catalog;
     let names = |withheld: Vec<String>| match server.pin_tools {
         PinTools::Block => withheld,
         PinTools::Off | PinTools::Warn => Vec::new(),
     };
     if server.pin_tools == PinTools::Off {
-        return Changes::default();
+        return PinChanges::default();
     }
     let name = &server.name;
-    match offer::compare(context, server, catalog) {
+    match offer::compare_pins(context, server, catalog) {
         Ok(comparison) => {
             let changed = comparison.changed.iter().map(|tool| tool.name.to_string());
             let changed: Vec<String> = changed.collect();
@@ -156,13 +168,13 @@ fn changes(context: &Context, server: &Server, answered: &Answered) -> Changes {
                     "`{tool}` has changed since it was accepted; `hermes mcp tools {name} --diff` shows how"
                 )
             };
-            Changes {
+            PinChanges {
                 warnings: changed.iter().map(warning).collect(),
                 withheld: names(changed),
             }
         }
         // Without pins nothing is known to be what was accepted.
-        Err(failure) => Changes {
+        Err(failure) => PinChanges {
             warnings: vec![failure.message],
             withheld: names(
                 catalog
@@ -175,12 +187,12 @@ fn changes(context: &Context, server: &Server, answered: &Answered) -> Changes {
     }
 }
 
-fn report(
+fn report_server(
     context: &Context,
     host: &Host,
     name: &ServerName,
-    answered: &Answered,
-    changes: Changes,
+    answered: &ProbeResult,
+    changes: PinChanges,
 ) -> Value {
     let registry = host.registry();
     let status = host
@@ -217,7 +229,7 @@ fn report(
     let catalog = &answered.catalog;
     let of_it = registry.tools().filter(|tool| tool.server == *name);
     let utilities: Vec<&str> = of_it
-        .filter(|tool| matches!(tool.origin, Origin::Utility(_)))
+        .filter(|tool| matches!(tool.origin, ToolOrigin::Utility(_)))
         .map(|tool| tool.name.as_str())
         .collect();
     let left_out = tools
@@ -226,7 +238,7 @@ fn report(
         .count();
     output.line(format!(
         "\n{}{}, {} resources, {} prompts",
-        offer::counted(catalog.tools.len() - left_out, utilities.len()),
+        offer::describe_tool_count(catalog.tools.len() - left_out, utilities.len()),
         match left_out {
             0 => String::new(),
             left_out => format!(" offered, {left_out} left out"),
@@ -310,7 +322,7 @@ fn show_tools(
 }
 
 /// What keeps the server in, and what it may reach.
-fn show_sandbox(output: Output, sandbox: &Confined) {
+fn show_sandbox(output: Output, sandbox: &AppliedSandbox) {
     output.line(format!("sandbox: {sandbox}"));
     if let Some(note) = sandbox.open_sockets_note() {
         output.line(format!("  {note}"));

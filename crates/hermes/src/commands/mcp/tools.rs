@@ -5,52 +5,52 @@ use hermes_mcp::filter::ToolFilter;
 use serde_json::{Value, json};
 
 use super::{
-    call::{self, By},
+    call::{self, RequestRoute},
     filters,
-    offer::{self, Knowledge, Offer, OfferedTool},
+    offer::{self, OfferSource, OfferedTool, ServerOffer},
     pins, probe, signature,
 };
 use crate::{
     cli::ToolsArgs,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Table, Tone},
 };
 
 pub(super) fn run(context: &Context, args: &ToolsArgs) -> Result<(), Failure> {
     let mut settings = context.written_settings()?;
-    let by = By::new(args.fresh);
+    let by = RequestRoute::new(args.fresh);
     let Some(name) = &args.name else {
         return list_all(context, &settings, by);
     };
-    let filter = filter(args);
+    let filter = filter_from_args(args);
     // What is to be changed has to be written somewhere.
     if filter.is_none() && args.approve.is_none() {
         context.add_built_in(&mut settings);
     }
     if settings.server(name).is_none()
-        && let Some((server, tool)) = call::split(&settings, name)
+        && let Some((server, tool)) = call::split_server_and_tool(&settings, name)
     {
         return show_one(
             context,
             &settings,
-            probe::entry(&settings, server.as_str())?,
+            probe::find_entry(&settings, server.as_str())?,
             tool,
             by,
         );
     }
-    let entry = probe::entry(&settings, name)?;
+    let entry = probe::find_entry(&settings, name)?;
     if let Some(filter) = filter {
-        return change(context, &settings, entry, &filter);
+        return write_filter(context, &settings, entry, &filter);
     }
     if let Some(tool) = &args.approve {
-        return pins::approve(context, &settings, entry, tool.as_deref());
+        return pins::approve_tools(context, &settings, entry, tool.as_deref());
     }
     if args.diff {
-        return pins::show(context, &settings, entry);
+        return pins::show_changes(context, &settings, entry);
     }
-    let offer = of(context, &settings, entry, by)?;
-    print(context, &settings, &[offer]);
+    let offer = server_offer(context, &settings, entry, by)?;
+    print_tools(context, &settings, &[offer]);
     Ok(())
 }
 
@@ -60,9 +60,9 @@ fn show_one(
     settings: &Settings,
     entry: &ServerEntry,
     name: &str,
-    by: By,
+    by: RequestRoute,
 ) -> Result<(), Failure> {
-    let offer = of(context, settings, entry, by)?;
+    let offer = server_offer(context, settings, entry, by)?;
     let offers = [offer];
     let tools = offer::pinned_tools(context, settings, &offers);
     let Some(tool) = tools.iter().find(|tool| tool.tool.name.as_str() == name) else {
@@ -71,14 +71,14 @@ fn show_one(
             .map(|tool| tool.tool.name.to_string())
             .collect();
         let message = format!("server `{}` offers no tool `{name}`", entry.name);
-        return Err(Failure::new(Kind::NotFound, message)
+        return Err(Failure::new(FailureKind::NotFound, message)
             .about(entry.name.clone())
-            .near(name, "it offers", &names));
+            .suggest_name(name, "it offers", &names));
     };
     let output = context.output;
     let definition = serde_json::to_value(&tool.tool.definition).unwrap_or_default();
     let title = format!("{}.{name}", entry.name);
-    let shown = signature::render(output, &title, &definition);
+    let shown = signature::render_signature(output, &title, &definition);
     output.line(shown.trim_end());
     output.line(match tool.registered_name() {
         Some(registered) => format!("\nThe model calls it `{registered}`."),
@@ -90,7 +90,7 @@ fn show_one(
 }
 
 /// The filter the flags ask for, if they ask for any.
-fn filter(args: &ToolsArgs) -> Option<ToolFilter> {
+fn filter_from_args(args: &ToolsArgs) -> Option<ToolFilter> {
     if args.all {
         Some(ToolFilter::All)
     } else if !args.include.is_empty() {
@@ -102,13 +102,13 @@ fn filter(args: &ToolsArgs) -> Option<ToolFilter> {
     }
 }
 
-fn change(
+fn write_filter(
     context: &Context,
     settings: &Settings,
     entry: &ServerEntry,
     filter: &ToolFilter,
 ) -> Result<(), Failure> {
-    filters::write(context, entry, filter)?;
+    filters::write_filter(context, entry, filter)?;
     context
         .output
         .note(format!("Saved the tools of `{}`.", entry.name));
@@ -122,22 +122,22 @@ pub(super) fn show_changed(
     entry: &ServerEntry,
 ) -> Result<(), Failure> {
     let changed = hermes_config::Settings::load(&context.home)?;
-    let entry = probe::entry(&changed, entry.name.as_str())?;
+    let entry = probe::find_entry(&changed, entry.name.as_str())?;
     let known = entry.server.as_ref().ok();
-    let known = known.and_then(|server| offer::remembered(context, settings, server));
+    let known = known.and_then(|server| offer::cached_offer(context, settings, server));
     let offer = match known {
         Some(offer) => Ok(offer),
-        None => of(context, &changed, entry, By::Running),
+        None => server_offer(context, &changed, entry, RequestRoute::Running),
     };
     match offer {
         Ok(offer) => {
             let names = offer.catalog.tools.iter().map(|tool| &tool.name);
-            for pattern in ToolFilter::new(&offer.server.tools).dead_patterns(names) {
+            for pattern in ToolFilter::new(&offer.server.tools).unmatched_patterns(names) {
                 context
                     .output
                     .warning(format!("`{pattern}` matches none of its tools"));
             }
-            print(context, &changed, &[offer]);
+            print_tools(context, &changed, &[offer]);
         }
         Err(failure) => {
             context.output.warning(failure.message);
@@ -148,21 +148,18 @@ pub(super) fn show_changed(
 }
 
 /// What one server offers. One that is not to be started now is known from last time.
-pub(super) fn of(
+pub(super) fn server_offer(
     context: &Context,
     settings: &Settings,
     entry: &ServerEntry,
-    by: By,
-) -> Result<Offer, Failure> {
+    by: RequestRoute,
+) -> Result<ServerOffer, Failure> {
     let server = entry.server.as_ref().map_err(|problem| {
-        Failure::usage(format!(
-            "server `{}` cannot be used: {problem}",
-            entry.name
-        ))
-        .about(entry.name.clone())
+        Failure::usage(format!("server `{}` cannot be used: {problem}", entry.name))
+            .about(entry.name.clone())
     })?;
     if (!server.enabled || server.lazy || context.is_safe_mode())
-        && let Some(offer) = offer::remembered(context, settings, server)
+        && let Some(offer) = offer::cached_offer(context, settings, server)
     {
         let why = match (server.enabled, server.lazy) {
             (false, _) => "it is disabled",
@@ -190,13 +187,13 @@ pub(super) fn of(
     }
 }
 
-fn list_all(context: &Context, settings: &Settings, by: By) -> Result<(), Failure> {
+fn list_all(context: &Context, settings: &Settings, by: RequestRoute) -> Result<(), Failure> {
     if settings.servers.is_empty() {
         context.output.note(probe::NOTHING_CONFIGURED);
     }
-    let (offers, failures) = gather(context, settings, by)?;
+    let (offers, failures) = gather_offers(context, settings, by)?;
     let tools = offer::pinned_tools(context, settings, &offers);
-    table(context, &tools);
+    print_table(context, &tools);
     let tools: Vec<Value> = tools.iter().map(OfferedTool::with_schema).collect();
     if failures.is_empty() {
         context.output.json(json!({"tools": tools}));
@@ -210,14 +207,14 @@ fn list_all(context: &Context, settings: &Settings, by: By) -> Result<(), Failur
     Err(Failure::failed(message).finding("tools", json!(tools)))
 }
 
-type Failures = Vec<(ServerName, Failure)>;
+type ServerFailures = Vec<(ServerName, Failure)>;
 
 /// The offers of all servers, in order; those that are to be asked are so at once.
-fn gather(
+fn gather_offers(
     context: &Context,
     settings: &Settings,
-    by: By,
-) -> Result<(Vec<Offer>, Failures), Failure> {
+    by: RequestRoute,
+) -> Result<(Vec<ServerOffer>, ServerFailures), Failure> {
     let is_asked = |entry: &ServerEntry| {
         let server = entry.server.as_ref();
         server.is_ok_and(|server| server.enabled && !server.lazy && !context.is_safe_mode())
@@ -226,13 +223,14 @@ fn gather(
         settings.servers.iter().partition(|entry| is_asked(entry));
     let names: Vec<&ServerName> = asked.iter().map(|entry| &entry.name).collect();
     let answers = context.block_on(offer::ask_by(context, settings, &names, by))?;
-    let mut outcomes: Vec<(&ServerName, Result<Offer, Failure>)> = std::iter::zip(names, answers)
-        .map(|(name, answer)| (name, answer.map_err(Failure::from)))
-        .collect();
+    let mut outcomes: Vec<(&ServerName, Result<ServerOffer, Failure>)> =
+        std::iter::zip(names, answers)
+            .map(|(name, answer)| (name, answer.map_err(Failure::from)))
+            .collect();
     for entry in others {
         let is_disabled = entry.server.as_ref().is_ok_and(|server| !server.enabled);
-        match of(context, settings, entry, by) {
-            Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+        match server_offer(context, settings, entry, by) {
+            Err(failure) if failure.kind == FailureKind::Interrupted => return Err(failure),
             // Nobody expects the tools of a disabled server.
             Err(failure) if is_disabled => context.output.note(&failure.message),
             outcome => outcomes.push((&entry.name, outcome)),
@@ -252,18 +250,18 @@ fn gather(
 }
 
 /// The tools as a table, or as `tools` in `--json` output.
-pub(super) fn print(context: &Context, settings: &Settings, offers: &[Offer]) {
+pub(super) fn print_tools(context: &Context, settings: &Settings, offers: &[ServerOffer]) {
     let tools = offer::pinned_tools(context, settings, offers);
-    table(context, &tools);
+    print_table(context, &tools);
     for offer in offers {
         for warning in &offer.warnings {
             context.output.warning(warning);
         }
-        if let Knowledge::Asked(_) = offer.knowledge {
+        if let OfferSource::Live(_) = offer.source {
             let of_it = tools.iter().filter(|t| *t.server == offer.server.name);
             let included = of_it.clone().filter(|tool| tool.is_included()).count();
             let own = of_it.count();
-            let counted = offer::counted(included, offer.utilities(settings));
+            let counted = offer::describe_tool_count(included, offer.count_utilities(settings));
             context.output.note(if included == own {
                 format!("{counted} offered")
             } else {
@@ -275,7 +273,7 @@ pub(super) fn print(context: &Context, settings: &Settings, offers: &[Offer]) {
     context.output.json(json!({"tools": tools}));
 }
 
-fn table(context: &Context, tools: &[OfferedTool<'_>]) {
+fn print_table(context: &Context, tools: &[OfferedTool<'_>]) {
     if tools.is_empty() {
         return;
     }

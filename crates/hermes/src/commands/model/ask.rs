@@ -1,36 +1,36 @@
 //! `hermes model` with somebody at the terminal: provider, key, model.
 
 use hermes_agent::model::{
-    KeyState, ListError, Provider, ResolveError, Selection, Surroundings, Wanted, is_address,
-    list_models, providers, resolve,
+    KeyState, ListError, ModelOverrides, Provider, ResolveContext, ResolveError, Selection,
+    is_provider_url, list_models, list_providers, resolve_model,
 };
 use hermes_config::{Secret, Settings, mask, write_variable};
 
 use super::{
-    choose::{self, Choice, Place},
-    offers::{Offer, find_offers, of_address, of_provider},
+    choose::{self, ModelLocation, ModelToWrite},
+    offers::{ProviderOffer, address_offer, find_offers, provider_offer},
     pick,
-    show::reason,
+    show::describe_origin,
 };
 use crate::{
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::{Output, Tone},
     question::Questions,
 };
 
-const INSTEAD: &str = "`hermes model NAME --provider PROVIDER` asks nothing, `hermes model --list` shows what there is, `hermes model --show` changes nothing";
+const NONINTERACTIVE_HINT: &str = "`hermes model NAME --provider PROVIDER` asks nothing, `hermes model --list` shows what there is, `hermes model --show` changes nothing";
 
 /// Holds the key of an address that the user typed.
-const ADDRESS_KEY: &str = "HERMES_MODEL_API_KEY";
+const ADDRESS_KEY_VARIABLE: &str = "HERMES_MODEL_API_KEY";
 
 /// How often a refused key may be typed again.
-const ATTEMPTS: usize = 3;
+const MAX_KEY_ATTEMPTS: usize = 3;
 
 /// One line of the list of providers.
-enum Entry {
+enum ProviderEntry {
     /// Can be used right now, and its models are known.
-    Ready(Box<Offer>),
+    Ready(Box<ProviderOffer>),
     /// Has an entry in the configuration, but no key.
     Keyless(Provider),
     /// One of those that need a key.
@@ -40,45 +40,51 @@ enum Entry {
 }
 
 /// What there is to choose from, and what is used now.
-struct Survey {
+struct ModelSurvey {
     present: Result<Selection, ResolveError>,
     providers: Vec<Provider>,
-    offers: Vec<Offer>,
+    offers: Vec<ProviderOffer>,
 }
 
 pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
     let questions = Questions::new(false);
     if !questions.can_ask() {
         let message = "there is no terminal to ask on: which model?";
-        return Err(Failure::new(Kind::AnswerNeeded, message).hint(INSTEAD));
+        return Err(Failure::new(FailureKind::AnswerNeeded, message).hint(NONINTERACTIVE_HINT));
     }
     let settings = context.written_settings()?;
     let output = context.output;
     output.progress("Looking for models…");
-    let survey = context.block_on(async { Ok(take_survey(context, &settings).await) });
+    let survey = context.block_on(async { Ok(survey_models(context, &settings).await) });
     output.end_progress();
     let survey = survey?;
     output.note(format!("{}\n", present_line(&survey.present)));
     let present = survey.present.ok().map(|found| found.endpoint);
-    let (entries, others) = entries(survey.providers, survey.offers);
-    let usual = usual(
+    let (entries, others) = provider_entries(survey.providers, survey.offers);
+    let usual = default_entry(
         &entries,
         present.as_ref().map(|endpoint| &*endpoint.provider),
     );
     let (mut offer, mut typed) = match pick_entry(output, questions, &entries, &others, usual)? {
-        Picked::Offer(offer) => (*offer, None),
-        Picked::Address => ask_address(questions)?,
+        PickedProvider::Offer(offer) => (*offer, None),
+        PickedProvider::Address => ask_address(questions)?,
     };
-    let names = models(context, questions, &settings, &mut offer, &mut typed)?;
+    let names = list_provider_models(context, questions, &settings, &mut offer, &mut typed)?;
     let is_same = present
         .as_ref()
         .is_some_and(|endpoint| endpoint.provider == offer.name);
     let usual = present.filter(|_| is_same).map(|endpoint| endpoint.model);
-    let usual = usual.or_else(|| offer.usual.clone());
-    let name = pick::name(output, questions, &names, usual.as_deref(), INSTEAD)?;
+    let usual = usual.or_else(|| offer.default_model.clone());
+    let name = pick::pick_name(
+        output,
+        questions,
+        &names,
+        usual.as_deref(),
+        NONINTERACTIVE_HINT,
+    )?;
 
-    let place = match (offer.place, &typed) {
-        (Place::Address { url, .. }, Some((variable, _))) => Place::Address {
+    let place = match (offer.location, &typed) {
+        (ModelLocation::Address { url, .. }, Some((variable, _))) => ModelLocation::Address {
             url,
             key_env: Some(variable.clone()),
         },
@@ -90,18 +96,24 @@ pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
         let shown = mask(key.expose());
         output.note(format!("`{variable}` ({shown}) is kept in `.env`"));
     }
-    choose::write(context, &Choice { name, place })
+    choose::write_choice(
+        context,
+        &ModelToWrite {
+            name,
+            location: place,
+        },
+    )
 }
 
-async fn take_survey(context: &Context, settings: &Settings) -> Survey {
-    let around = Surroundings::new(&context.home, settings);
-    let wanted = Wanted::default();
+async fn survey_models(context: &Context, settings: &Settings) -> ModelSurvey {
+    let around = ResolveContext::new(&context.home, settings);
+    let wanted = ModelOverrides::default();
     let (present, providers, offers) = tokio::join!(
-        resolve(&around, &wanted),
-        providers(&around),
+        resolve_model(&around, &wanted),
+        list_providers(&around),
         find_offers(context, settings),
     );
-    Survey {
+    ModelSurvey {
         present,
         providers,
         offers,
@@ -116,7 +128,7 @@ fn present_line(present: &Result<Selection, ResolveError>) -> String {
             found.endpoint.model,
             found.endpoint.provider,
             found.endpoint.address(),
-            reason(found.origin),
+            describe_origin(found.origin),
         ),
         Err(ResolveError::NoModel(_)) => "No model is chosen yet.".to_owned(),
         Err(error) => format!("Now: {error}"),
@@ -124,68 +136,77 @@ fn present_line(present: &Result<Selection, ResolveError>) -> String {
 }
 
 /// The lines of the list, and the providers behind “another provider”.
-fn entries(known: Vec<Provider>, offers: Vec<Offer>) -> (Vec<Entry>, Vec<Provider>) {
+fn provider_entries(
+    known: Vec<Provider>,
+    offers: Vec<ProviderOffer>,
+) -> (Vec<ProviderEntry>, Vec<Provider>) {
     let missing = known
         .into_iter()
         .filter(|provider| matches!(provider.key, KeyState::Missing { .. }));
     let (keyless, others): (Vec<_>, Vec<_>) = missing.partition(|provider| provider.is_configured);
-    let mut entries: Vec<Entry> = offers.into_iter().map(Box::new).map(Entry::Ready).collect();
-    entries.extend(keyless.into_iter().map(Entry::Keyless));
-    entries.extend([Entry::Others, Entry::Address]);
+    let mut entries: Vec<ProviderEntry> = offers
+        .into_iter()
+        .map(Box::new)
+        .map(ProviderEntry::Ready)
+        .collect();
+    entries.extend(keyless.into_iter().map(ProviderEntry::Keyless));
+    entries.extend([ProviderEntry::Others, ProviderEntry::Address]);
     (entries, others)
 }
 
 /// The present provider, else the first that could be used right now.
-fn usual(entries: &[Entry], present: Option<&str>) -> usize {
-    let is_present = |entry: &Entry| match entry {
-        Entry::Ready(offer) => Some(&*offer.name) == present,
-        Entry::Keyless(provider) => Some(&*provider.name) == present,
-        Entry::Others | Entry::Address => false,
+fn default_entry(entries: &[ProviderEntry], present: Option<&str>) -> usize {
+    let is_present = |entry: &ProviderEntry| match entry {
+        ProviderEntry::Ready(offer) => Some(&*offer.name) == present,
+        ProviderEntry::Keyless(provider) => Some(&*provider.name) == present,
+        ProviderEntry::Others | ProviderEntry::Address => false,
     };
     entries.iter().position(is_present).unwrap_or(0)
 }
 
-enum Picked {
-    Offer(Box<Offer>),
+enum PickedProvider {
+    Offer(Box<ProviderOffer>),
     Address,
 }
 
 fn pick_entry(
     output: Output,
     questions: Questions,
-    entries: &[Entry],
+    entries: &[ProviderEntry],
     others: &[Provider],
     usual: usize,
-) -> Result<Picked, Failure> {
-    let width = entries.iter().map(|entry| label(entry).len()).max();
+) -> Result<PickedProvider, Failure> {
+    let width = entries.iter().map(|entry| entry_label(entry).len()).max();
     for (index, entry) in entries.iter().enumerate() {
-        let (text, tone) = remark(entry);
+        let (text, tone) = entry_remark(entry);
         output.note(format!(
             "{:>4}  {:width$}  {}",
             index + 1,
-            label(entry),
+            entry_label(entry),
             output.tint(tone, &text),
             width = width.unwrap_or(0),
         ));
     }
     loop {
         let default = (usual + 1).to_string();
-        let answer = questions.text("Provider", Some(&default), INSTEAD)?;
+        let answer = questions.text("Provider", Some(&default), NONINTERACTIVE_HINT)?;
         let number = answer.parse::<usize>().ok();
         let numbered = number.and_then(|number| entries.get(number.checked_sub(1)?));
-        let named = entries.iter().find(|entry| label(entry) == answer);
+        let named = entries.iter().find(|entry| entry_label(entry) == answer);
         match numbered.or(named) {
-            Some(Entry::Ready(offer)) => return Ok(Picked::Offer(offer.clone())),
-            Some(Entry::Keyless(provider)) => {
-                return Ok(Picked::Offer(Box::new(of_provider(provider))));
+            Some(ProviderEntry::Ready(offer)) => return Ok(PickedProvider::Offer(offer.clone())),
+            Some(ProviderEntry::Keyless(provider)) => {
+                return Ok(PickedProvider::Offer(Box::new(provider_offer(provider))));
             }
-            Some(Entry::Address) => return Ok(Picked::Address),
-            Some(Entry::Others) => {
+            Some(ProviderEntry::Address) => return Ok(PickedProvider::Address),
+            Some(ProviderEntry::Others) => {
                 let choices: Vec<_> = others.iter().map(|provider| &*provider.name).collect();
                 output.note(format!("Type one of: {}", choices.join(", ")));
             }
             None => match others.iter().find(|provider| provider.name == answer) {
-                Some(provider) => return Ok(Picked::Offer(Box::new(of_provider(provider)))),
+                Some(provider) => {
+                    return Ok(PickedProvider::Offer(Box::new(provider_offer(provider))));
+                }
                 None => output.note(format!(
                     "Please answer with a number from 1 to {}, or the name of a provider.",
                     entries.len()
@@ -195,22 +216,22 @@ fn pick_entry(
     }
 }
 
-fn label(entry: &Entry) -> &str {
+fn entry_label(entry: &ProviderEntry) -> &str {
     match entry {
-        Entry::Ready(offer) => &offer.name,
-        Entry::Keyless(provider) => &provider.name,
-        Entry::Others => "another provider",
-        Entry::Address => "another address",
+        ProviderEntry::Ready(offer) => &offer.name,
+        ProviderEntry::Keyless(provider) => &provider.name,
+        ProviderEntry::Others => "another provider",
+        ProviderEntry::Address => "another address",
     }
 }
 
-fn remark(entry: &Entry) -> (String, Tone) {
+fn entry_remark(entry: &ProviderEntry) -> (String, Tone) {
     match entry {
-        Entry::Ready(offer) => {
+        ProviderEntry::Ready(offer) => {
             let place = match &offer.key {
                 _ if offer.is_local => format!("runs on this machine, {}", offer.address),
                 KeyState::Set { place } => format!("key set: {place}"),
-                KeyState::Missing { .. } | KeyState::Unneeded => offer.address.clone(),
+                KeyState::Missing { .. } | KeyState::NotNeeded => offer.address.clone(),
             };
             match &offer.models {
                 Ok(models) if models.len() == 1 => {
@@ -221,36 +242,43 @@ fn remark(entry: &Entry) -> (String, Tone) {
                 Err(error) => (format!("{place}; {error}"), Tone::Plain),
             }
         }
-        Entry::Keyless(_) => ("no key yet".into(), Tone::Faint),
-        Entry::Others => (
+        ProviderEntry::Keyless(_) => ("no key yet".into(), Tone::Faint),
+        ProviderEntry::Others => (
             "one of those that need no more than a key: asks for it".into(),
             Tone::Faint,
         ),
-        Entry::Address => ("a server that speaks OpenAI's protocol".into(), Tone::Faint),
+        ProviderEntry::Address => ("a server that speaks OpenAI's protocol".into(), Tone::Faint),
     }
 }
 
 /// A key that was typed, and its variable.
 type TypedKey = Option<(String, Secret<String>)>;
 
-fn ask_address(questions: Questions) -> Result<(Offer, TypedKey), Failure> {
-    let url = questions.text("Address (such as http://127.0.0.1:8080/v1)", None, INSTEAD)?;
-    if !is_address(&url) {
+fn ask_address(questions: Questions) -> Result<(ProviderOffer, TypedKey), Failure> {
+    let url = questions.text(
+        "Address (such as http://127.0.0.1:8080/v1)",
+        None,
+        NONINTERACTIVE_HINT,
+    )?;
+    if !is_provider_url(&url) {
         return Err(Failure::usage(format!(
             "`{url}` is not an address; it has to begin with `http://` or `https://`"
         )));
     }
-    let key = questions.hidden("Key (not shown; empty if it needs none)", INSTEAD)?;
-    let typed = (!key.expose().is_empty()).then(|| (ADDRESS_KEY.to_owned(), key));
-    Ok((of_address(url), typed))
+    let key = questions.hidden(
+        "Key (not shown; empty if it needs none)",
+        NONINTERACTIVE_HINT,
+    )?;
+    let typed = (!key.expose().is_empty()).then(|| (ADDRESS_KEY_VARIABLE.to_owned(), key));
+    Ok((address_offer(url), typed))
 }
 
 /// The models that the provider lists; none where it does not say. Asks for a key that is missing or refused.
-fn models(
+fn list_provider_models(
     context: &Context,
     questions: Questions,
     settings: &Settings,
-    offer: &mut Offer,
+    offer: &mut ProviderOffer,
     typed: &mut TypedKey,
 ) -> Result<Vec<String>, Failure> {
     let output = context.output;
@@ -260,15 +288,15 @@ fn models(
     }
     if let KeyState::Missing { variable, place } = &offer.key {
         match variable {
-            Some(variable) => *typed = Some(type_key(questions, &offer.name, variable)?),
+            Some(variable) => *typed = Some(ask_key(questions, &offer.name, variable)?),
             None => output.warning(format!("`{}` has no key: {place}", offer.name)),
         }
     }
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_KEY_ATTEMPTS {
         output.progress(&format!("Asking {} for its models…", offer.name));
         let key = typed.as_ref().map(|(_, key)| key.clone());
         let listed = context.block_on(async {
-            let around = Surroundings::new(&context.home, settings);
+            let around = ResolveContext::new(&context.home, settings);
             Ok(list_models(&around, &offer.choice, key).await)
         });
         output.end_progress();
@@ -292,7 +320,7 @@ fn models(
             }
             _ => return Ok(Vec::new()),
         };
-        *typed = Some(type_key(questions, &offer.name, &variable)?);
+        *typed = Some(ask_key(questions, &offer.name, &variable)?);
     }
     Err(Failure::failed(format!(
         "{} rejected every key; nothing was changed",
@@ -300,7 +328,7 @@ fn models(
     )))
 }
 
-fn type_key(
+fn ask_key(
     questions: Questions,
     provider: &str,
     variable: &str,

@@ -1,6 +1,6 @@
 //! Writing a choice: the `model` of `config.yaml`, with everything else in the file as it was.
 
-use hermes_agent::model::{ResolveError, Surroundings, Wanted, resolve};
+use hermes_agent::model::{ModelOverrides, ResolveContext, ResolveError, resolve_model};
 use hermes_config::{ConfigFile, Settings};
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::show;
 use crate::{cli::ModelArgs, context::Context, failure::Failure};
 
 /// Keys that belong to one provider or address.
-const OF_THE_PLACE: [&str; 7] = [
+const LOCATION_KEYS: [&str; 7] = [
     "base_url",
     "api",
     "url",
@@ -20,16 +20,16 @@ const OF_THE_PLACE: [&str; 7] = [
 
 /// A model and where it is.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
+pub(super) struct ModelToWrite {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) location: ModelLocation,
 }
 
 /// Where a chosen model is.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum ModelLocation {
     /// Where the present one is, or wherever its name points to.
-    AsBefore,
+    Unchanged,
     /// At a provider.
     Provider(String),
     /// At an address.
@@ -42,30 +42,36 @@ pub(super) enum Place {
 
 pub(super) fn run(context: &Context, name: &str, args: &ModelArgs) -> Result<(), Failure> {
     let place = match (&args.provider, &args.base_url) {
-        (Some(provider), _) => Place::Provider(provider.clone()),
-        (None, Some(url)) => Place::Address {
+        (Some(provider), _) => ModelLocation::Provider(provider.clone()),
+        (None, Some(url)) => ModelLocation::Address {
             url: url.clone(),
             key_env: None,
         },
-        (None, None) => Place::AsBefore,
+        (None, None) => ModelLocation::Unchanged,
     };
     let name = name.trim().to_owned();
     if name.is_empty() {
         return Err(Failure::usage("a model needs a name"));
     }
-    write(context, &Choice { name, place })
+    write_choice(
+        context,
+        &ModelToWrite {
+            name,
+            location: place,
+        },
+    )
 }
 
 /// Writes the choice and says what it leads to. One that leads nowhere is not written.
-pub(super) fn write(context: &Context, choice: &Choice) -> Result<(), Failure> {
+pub(super) fn write_choice(context: &Context, choice: &ModelToWrite) -> Result<(), Failure> {
     let mut file = ConfigFile::open(&context.home)?;
-    let value = changed(file.get(&["model"]), choice);
+    let value = changed_section(file.get(&["model"]), choice);
     file.change(&["model"], &value);
     let variables = context.written_settings()?.variables;
     let settings = Settings::parse(&file.text(), variables)?;
     let found = context.block_on(async {
-        let around = Surroundings::new(&context.home, &settings);
-        Ok(resolve(&around, &Wanted::default()).await)
+        let around = ResolveContext::new(&context.home, &settings);
+        Ok(resolve_model(&around, &ModelOverrides::default()).await)
     })?;
     let output = context.output;
     let problem = match &found {
@@ -97,10 +103,10 @@ pub(super) fn write(context: &Context, choice: &Choice) -> Result<(), Failure> {
 }
 
 /// What `model` is to say.
-fn changed(present: Option<&Value>, choice: &Choice) -> Value {
-    let mut map = match (present, &choice.place) {
+fn changed_section(present: Option<&Value>, choice: &ModelToWrite) -> Value {
+    let mut map = match (present, &choice.location) {
         (Some(Value::Object(map)), _) => map.clone(),
-        (_, Place::AsBefore) => return Value::String(choice.name.clone()),
+        (_, ModelLocation::Unchanged) => return Value::String(choice.name.clone()),
         _ => Map::new(),
     };
     let name_key = if map.contains_key("model") && !map.contains_key("default") {
@@ -113,18 +119,18 @@ fn changed(present: Option<&Value>, choice: &Choice) -> Value {
         map.remove("context_length");
     }
     map.insert(name_key.into(), choice.name.clone().into());
-    match &choice.place {
-        Place::AsBefore => {}
-        Place::Provider(provider) => {
+    match &choice.location {
+        ModelLocation::Unchanged => {}
+        ModelLocation::Provider(provider) => {
             let present = map.get("provider").and_then(Value::as_str);
             if !present.is_some_and(|present| present.eq_ignore_ascii_case(provider)) {
-                clear_place(&mut map);
+                clear_location(&mut map);
             }
             map.insert("provider".into(), provider.clone().into());
         }
-        Place::Address { url, key_env } => {
+        ModelLocation::Address { url, key_env } => {
             if map.get("base_url").and_then(Value::as_str) != Some(url) || key_env.is_some() {
-                clear_place(&mut map);
+                clear_location(&mut map);
             }
             map.insert("provider".into(), "custom".into());
             map.insert("base_url".into(), url.clone().into());
@@ -136,31 +142,31 @@ fn changed(present: Option<&Value>, choice: &Choice) -> Value {
     Value::Object(map)
 }
 
-fn clear_place(map: &mut Map<String, Value>) {
+fn clear_location(map: &mut Map<String, Value>) {
     // Not `swap_remove`: the order is the user's.
-    map.retain(|key, _| !OF_THE_PLACE.contains(&key.as_str()));
+    map.retain(|key, _| !LOCATION_KEYS.contains(&key.as_str()));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn choice(name: &str, place: Place) -> Choice {
-        Choice {
+    fn choice(name: &str, place: ModelLocation) -> ModelToWrite {
+        ModelToWrite {
             name: name.into(),
-            place,
+            location: place,
         }
     }
 
     #[test]
     fn a_name_alone_stays_a_name_and_a_mapping_keeps_its_provider() {
-        let new = choice("new", Place::AsBefore);
-        assert_eq!(changed(None, &new), json!("new"));
-        assert_eq!(changed(Some(&json!("old")), &new), json!("new"));
+        let new = choice("new", ModelLocation::Unchanged);
+        assert_eq!(changed_section(None, &new), json!("new"));
+        assert_eq!(changed_section(Some(&json!("old")), &new), json!("new"));
         let before =
             json!({"provider": "team", "model": "old", "context_length": 5, "autodetect": false});
         assert_eq!(
-            changed(Some(&before), &new),
+            changed_section(Some(&before), &new),
             json!({"provider": "team", "model": "new", "autodetect": false})
         );
     }
@@ -172,18 +178,18 @@ mod tests {
             "api_mode": "chat_completions", "extra_body": {"x": 1},
         });
         assert_eq!(
-            changed(
+            changed_section(
                 Some(&before),
-                &choice("new", Place::Provider("openai".into()))
+                &choice("new", ModelLocation::Provider("openai".into()))
             ),
             json!({"default": "new", "provider": "openai", "extra_body": {"x": 1}})
         );
-        let address = Place::Address {
+        let address = ModelLocation::Address {
             url: "http://b".into(),
             key_env: None,
         };
         assert_eq!(
-            changed(Some(&before), &choice("old", address)),
+            changed_section(Some(&before), &choice("old", address)),
             json!({"default": "old", "provider": "custom", "extra_body": {"x": 1}, "base_url": "http://b"})
         );
     }
@@ -192,9 +198,9 @@ mod tests {
     fn the_same_provider_keeps_its_address_and_key() {
         let before = json!({"default": "old", "provider": "openai", "api_key": "${K}"});
         assert_eq!(
-            changed(
+            changed_section(
                 Some(&before),
-                &choice("new", Place::Provider("OpenAI".into()))
+                &choice("new", ModelLocation::Provider("OpenAI".into()))
             ),
             json!({"default": "new", "provider": "OpenAI", "api_key": "${K}"})
         );

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::offers::{Offer, find_offers};
+use super::offers::{ProviderOffer, find_offers};
 use crate::{
     context::Context,
     failure::Failure,
@@ -39,7 +39,7 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn offer_json(offer: &Offer) -> Value {
+fn offer_json(offer: &ProviderOffer) -> Value {
     json!({
         "provider": offer.name,
         "address": offer.address,

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use hermes_agent::model::{
-    KeyState, ListError, Provider, Surroundings, list_models, local_servers, providers,
+    KeyState, ListError, Provider, ResolveContext, list_local_servers, list_models, list_providers,
 };
 use hermes_config::{ModelChoice, Settings};
 
-use super::choose::Place;
+use super::choose::ModelLocation;
 use crate::context::Context;
 
 /// How long a list is waited for before anything is shown.
-const TIMEOUT: Duration = Duration::from_secs(4);
+const LIST_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A provider that could be asked right now.
 #[derive(Debug, Clone)]
-pub(super) struct Offer {
+pub(super) struct ProviderOffer {
     /// For people.
     pub(super) name: String,
     /// Host and port.
@@ -27,37 +27,37 @@ pub(super) struct Offer {
     /// How it is asked.
     pub(super) choice: ModelChoice,
     /// How it is written down.
-    pub(super) place: Place,
+    pub(super) location: ModelLocation,
     /// The model to use if nothing else is said.
-    pub(super) usual: Option<String>,
+    pub(super) default_model: Option<String>,
     pub(super) models: Result<Vec<String>, ListError>,
 }
 
 /// Everything that could be used right now.
-pub(super) async fn find_offers(context: &Context, settings: &Settings) -> Vec<Offer> {
-    let around = Surroundings::new(&context.home, settings);
-    let (known, local) = tokio::join!(providers(&around), local_servers(&around));
+pub(super) async fn find_offers(context: &Context, settings: &Settings) -> Vec<ProviderOffer> {
+    let around = ResolveContext::new(&context.home, settings);
+    let (known, local) = tokio::join!(list_providers(&around), list_local_servers(&around));
     let usable = known
         .into_iter()
         .filter(|provider| !matches!(provider.key, KeyState::Missing { .. }))
-        .map(|provider| of_provider(&provider));
+        .map(|provider| provider_offer(&provider));
     let local = local.into_iter().map(|server| {
         let url = server.base_url.to_string();
-        Offer {
+        ProviderOffer {
             name: server.server.to_owned(),
-            address: address_of(&server.base_url),
+            address: host_and_port(&server.base_url),
             is_local: true,
-            usual: Some(server.model),
-            ..of_address(url)
+            default_model: Some(server.model),
+            ..address_offer(url)
         }
     });
-    let mut offers: Vec<Offer> = usable.chain(local).collect();
+    let mut offers: Vec<ProviderOffer> = usable.chain(local).collect();
     let lists = offers.iter().map(|offer| async {
         let listed = list_models(&around, &offer.choice, None);
         let silent = || ListError::Unreachable {
-            reason: format!("timed out after {} s", TIMEOUT.as_secs()),
+            reason: format!("timed out after {} s", LIST_TIMEOUT.as_secs()),
         };
-        let listed = tokio::time::timeout(TIMEOUT, listed).await;
+        let listed = tokio::time::timeout(LIST_TIMEOUT, listed).await;
         listed.unwrap_or_else(|_| Err(silent()))
     });
     let lists = join_all(lists).await;
@@ -67,7 +67,7 @@ pub(super) async fn find_offers(context: &Context, settings: &Settings) -> Vec<O
     offers
 }
 
-fn address_of(url: &url::Url) -> String {
+fn host_and_port(url: &url::Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
         Some(port) => format!("{host}:{port}"),
@@ -76,8 +76,8 @@ fn address_of(url: &url::Url) -> String {
 }
 
 /// A provider by its name; its models are not known yet.
-pub(super) fn of_provider(provider: &Provider) -> Offer {
-    Offer {
+pub(super) fn provider_offer(provider: &Provider) -> ProviderOffer {
+    ProviderOffer {
         name: provider.name.clone(),
         address: provider.address.clone(),
         is_local: false,
@@ -86,26 +86,26 @@ pub(super) fn of_provider(provider: &Provider) -> Offer {
             provider: Some(provider.name.clone()),
             ..ModelChoice::default()
         },
-        place: Place::Provider(provider.name.clone()),
-        usual: None,
+        location: ModelLocation::Provider(provider.name.clone()),
+        default_model: None,
         models: Ok(Vec::new()),
     }
 }
 
 /// A server by its address; its models are not known yet.
-pub(super) fn of_address(url: String) -> Offer {
-    Offer {
+pub(super) fn address_offer(url: String) -> ProviderOffer {
+    ProviderOffer {
         name: url.clone(),
         address: url.clone(),
         is_local: false,
-        key: KeyState::Unneeded,
+        key: KeyState::NotNeeded,
         choice: ModelChoice {
             provider: Some("custom".into()),
             base_url: Some(url.clone()),
             ..ModelChoice::default()
         },
-        place: Place::Address { url, key_env: None },
-        usual: None,
+        location: ModelLocation::Address { url, key_env: None },
+        default_model: None,
         models: Ok(Vec::new()),
     }
 }

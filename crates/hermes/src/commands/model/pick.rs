@@ -1,12 +1,16 @@
 //! Picking one line of a list by its number, its name, or a part of it.
 
-use crate::{failure::Failure, output::Output, output::printable, question::Questions};
+use crate::{
+    failure::Failure,
+    output::{Output, printable},
+    question::Questions,
+};
 
 /// More lines than this push the question's beginning off a usual screen.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 
 /// Lets the person pick one of the names, or another one where that is allowed.
-pub(super) fn name(
+pub(super) fn pick_name(
     output: Output,
     questions: Questions,
     names: &[String],
@@ -16,11 +20,11 @@ pub(super) fn name(
     let mut shown: Vec<&String> = names.iter().collect();
     let mut confirmed: Option<String> = None;
     loop {
-        for (index, name) in shown.iter().enumerate().take(MOST_SHOWN) {
+        for (index, name) in shown.iter().enumerate().take(MAX_SHOWN) {
             output.note(format!("{:>4}  {}", index + 1, printable(name)));
         }
-        if shown.len() > MOST_SHOWN {
-            let more = shown.len() - MOST_SHOWN;
+        if shown.len() > MAX_SHOWN {
+            let more = shown.len() - MAX_SHOWN;
             output.note(format!("      … and {more} more; type a part of a name"));
         }
         let usual = usual.or(names.first().map(String::as_str));

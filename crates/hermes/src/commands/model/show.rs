@@ -1,8 +1,9 @@
 //! `hermes model --show`: the model that a conversation would begin with, who says so, and what else there is.
 
 use hermes_agent::model::{
-    Explained, Explanation, KeyState, LocalModel, Origin, Provider, ResolveError, Selection,
-    Surroundings, Wanted, explain, local_servers, providers, resolve,
+    ExplainedValue, Explanation, KeyState, LocalModel, ModelOverrides, Provider, ResolveContext,
+    ResolveError, Selection, SelectionOrigin, explain_model, list_local_servers, list_providers,
+    resolve_model,
 };
 use hermes_config::Settings;
 use serde_json::{Value, json};
@@ -10,23 +11,23 @@ use serde_json::{Value, json};
 use crate::{context::Context, failure::Failure};
 
 /// What is used now, and what could be.
-struct Survey {
+struct ModelSummary {
     present: Result<Selection, ResolveError>,
     explanation: Explanation,
     providers: Vec<Provider>,
     local: Vec<LocalModel>,
 }
 
-async fn take_survey(context: &Context, settings: &Settings) -> Survey {
-    let around = Surroundings::new(&context.home, settings);
-    let wanted = Wanted::default();
+async fn summarize_models(context: &Context, settings: &Settings) -> ModelSummary {
+    let around = ResolveContext::new(&context.home, settings);
+    let wanted = ModelOverrides::default();
     let (present, explanation, providers, local) = tokio::join!(
-        resolve(&around, &wanted),
-        explain(&around, &wanted),
-        providers(&around),
-        local_servers(&around),
+        resolve_model(&around, &wanted),
+        explain_model(&around, &wanted),
+        list_providers(&around),
+        list_local_servers(&around),
     );
-    Survey {
+    ModelSummary {
         present,
         explanation,
         providers,
@@ -36,11 +37,11 @@ async fn take_survey(context: &Context, settings: &Settings) -> Survey {
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
     let settings = context.written_settings()?;
-    let survey = context.block_on(async { Ok(take_survey(context, &settings).await) })?;
+    let survey = context.block_on(async { Ok(summarize_models(context, &settings).await) })?;
     let output = context.output;
     let explanation = &survey.explanation;
     let advice = key_advice(context, explanation);
-    output.line(text(explanation, advice.as_deref()));
+    output.line(render_explanation(explanation, advice.as_deref()));
     let mut object = match &survey.present {
         Ok(found) => present_json(found),
         Err(error) => json!({
@@ -49,14 +50,14 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
             "problem": error.to_string(),
         }),
     };
-    let source = |part: &Option<Explained>| part.as_ref().map(|part| part.source.clone());
+    let source = |part: &Option<ExplainedValue>| part.as_ref().map(|part| part.source.clone());
     object["base_url"] = json!(explanation.base_url.as_ref().map(|part| &part.value));
     object["sources"] = json!({
         "model": source(&explanation.model),
         "provider": source(&explanation.provider),
         "base_url": source(&explanation.base_url),
     });
-    object["vision"] = json!(explanation.sees_images);
+    object["vision"] = json!(explanation.supports_images);
     object["key_advice"] = json!(advice);
     let providers: Vec<Value> = survey.providers.iter().map(provider_json).collect();
     object["providers"] = json!(providers);
@@ -68,8 +69,8 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text(explanation: &Explanation, advice: Option<&str>) -> String {
-    let part = |part: &Option<Explained>| match part {
+fn render_explanation(explanation: &Explanation, advice: Option<&str>) -> String {
+    let part = |part: &Option<ExplainedValue>| match part {
         Some(part) => format!("{} ({})", part.value, part.source),
         None => "none".to_owned(),
     };
@@ -77,7 +78,7 @@ fn text(explanation: &Explanation, advice: Option<&str>) -> String {
         (_, Some(advice)) => format!("missing: {advice}"),
         (Some(KeyState::Set { place }), None) => place.clone(),
         (Some(KeyState::Missing { place, .. }), None) => format!("missing: set {place}"),
-        (Some(KeyState::Unneeded), None) => "none is needed".to_owned(),
+        (Some(KeyState::NotNeeded), None) => "none is needed".to_owned(),
         (None, None) => "none".to_owned(),
     };
     let mut lines = vec![
@@ -90,7 +91,7 @@ fn text(explanation: &Explanation, advice: Option<&str>) -> String {
         lines.push(format!("context   {length} tokens"));
     }
     if explanation.problem.is_none() {
-        let images = if explanation.sees_images {
+        let images = if explanation.supports_images {
             "sent to it"
         } else {
             "not sent: it gets their paths (`model.vision: true` if it can see)"
@@ -136,16 +137,16 @@ fn key_advice(context: &Context, explanation: &Explanation) -> Option<String> {
 pub(super) fn present_json(found: &Selection) -> Value {
     let endpoint = &found.endpoint;
     let origin = match found.origin {
-        Origin::Flag => "flag",
-        Origin::Session => "session",
-        Origin::Configuration => "configuration",
-        Origin::Detection => "detection",
+        SelectionOrigin::Flag => "flag",
+        SelectionOrigin::Session => "session",
+        SelectionOrigin::Configuration => "configuration",
+        SelectionOrigin::Detection => "detection",
     };
     let key = endpoint
         .key
         .value
         .as_ref()
-        .map(|_| endpoint.key.place.trim_matches('`'));
+        .map(|_| endpoint.key.source.trim_matches('`'));
     json!({
         "model": endpoint.model,
         "provider": endpoint.provider,
@@ -160,16 +161,16 @@ fn provider_json(provider: &Provider) -> Value {
     let key = match &provider.key {
         KeyState::Set { .. } => "set",
         KeyState::Missing { .. } => "missing",
-        KeyState::Unneeded => "unneeded",
+        KeyState::NotNeeded => "unneeded",
     };
     json!({"name": provider.name, "address": provider.address, "key": key})
 }
 
-pub(super) fn reason(origin: Origin) -> &'static str {
+pub(super) fn describe_origin(origin: SelectionOrigin) -> &'static str {
     match origin {
-        Origin::Flag => "as asked for",
-        Origin::Session => "as in its session",
-        Origin::Configuration => "as config.yaml says",
-        Origin::Detection => "found on this machine",
+        SelectionOrigin::Flag => "as asked for",
+        SelectionOrigin::Session => "as in its session",
+        SelectionOrigin::Configuration => "as config.yaml says",
+        SelectionOrigin::Detection => "found on this machine",
     }
 }

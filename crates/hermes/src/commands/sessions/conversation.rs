@@ -3,17 +3,18 @@
 use std::collections::HashSet;
 
 use hermes_store::{
-    Content, MessageQuery, MessageState, Rows, Session, Store, StoreError, StoredMessage, local_iso,
+    Content, MessageQuery, MessageRows, MessageState, Session, Store, StoreError, StoredMessage,
+    local_iso,
 };
 use serde_json::{Value, json};
 
 /// Everything that was said and not taken back, in order. What compaction wrote down again is there once.
-pub(super) async fn read(
+pub(super) async fn read_messages(
     store: &Store,
     session: &Session,
 ) -> Result<Vec<StoredMessage>, StoreError> {
     let query = MessageQuery {
-        rows: Rows::Kept,
+        rows: MessageRows::NotRewound,
         limit: u32::MAX,
         ..MessageQuery::default()
     };
@@ -45,7 +46,7 @@ pub(super) fn shown_time(epoch: f64) -> String {
 }
 
 /// A call as `name` and its arguments in one line.
-pub(super) fn calls(message: &StoredMessage) -> Vec<(String, String)> {
+pub(super) fn tool_calls(message: &StoredMessage) -> Vec<(String, String)> {
     let calls = message.body.tool_calls.as_ref().and_then(Value::as_array);
     calls
         .into_iter()
@@ -65,7 +66,7 @@ pub(super) fn calls(message: &StoredMessage) -> Vec<(String, String)> {
 }
 
 /// The words of a message.
-pub(super) fn text(message: &StoredMessage) -> String {
+pub(super) fn message_text(message: &StoredMessage) -> String {
     let content = message.body.content.as_ref();
     content
         .map(|content| content.text().into_owned())

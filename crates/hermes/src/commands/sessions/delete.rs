@@ -5,15 +5,15 @@ use serde_json::json;
 
 use crate::{
     cli::DeleteArgs,
-    commands::state::count,
+    commands::state::pluralize,
     context::Context,
-    failure::{Failure, Kind},
+    failure::{Failure, FailureKind},
     output::printable,
-    question::{Questions, Usual},
+    question::{DefaultAnswer, Questions},
 };
 
 pub(super) fn run(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
-    let (_, session) = context.block_on(super::find(context, &args.id))?;
+    let (_, session) = context.block_on(super::find_session(context, &args.id))?;
     let id = &session.id;
     if !args.yes {
         let messages = usize::try_from(session.message_count).unwrap_or_default();
@@ -21,10 +21,10 @@ pub(super) fn run(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
         let title = title.map_or_else(String::new, |title| format!(" ({title})"));
         let question = format!(
             "Delete `{id}`{title} with {}? There is no way back.",
-            count(messages, "message")
+            pluralize(messages, "message")
         );
         let questions = Questions::new(false);
-        if !questions.confirm(&question, Usual::No, "`--yes` deletes it")? {
+        if !questions.confirm(&question, DefaultAnswer::No, "`--yes` deletes it")? {
             return Err(Failure::failed(format!("`{id}` stays")));
         }
     }
@@ -36,7 +36,7 @@ pub(super) fn run(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
     })?;
     if !is_deleted {
         return Err(Failure::new(
-            Kind::NotFound,
+            FailureKind::NotFound,
             format!("`{id}` was deleted by another process"),
         ));
     }

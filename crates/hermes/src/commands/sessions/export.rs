@@ -20,11 +20,11 @@ use crate::{
 };
 
 pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
-    let (store, session) = super::find(context, &args.id).await?;
-    let messages = conversation::read(&store, &session).await?;
+    let (store, session) = super::find_session(context, &args.id).await?;
+    let messages = conversation::read_messages(&store, &session).await?;
     let text = match args.format {
         ExportFormat::Jsonl => json_lines(&session, &messages),
-        ExportFormat::Markdown => markdown(&session, &messages),
+        ExportFormat::Markdown => render_markdown(&session, &messages),
     };
     let output = context.output;
     let file = args
@@ -32,9 +32,9 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Fail
         .as_deref()
         .filter(|path| *path != Path::new("-"));
     if let Some(path) = file {
-        write(path, &text)
+        write_private(path, &text)
             .map_err(|error| Failure::failed(format!("`{}`: {error}", path.display())))?;
-        let count = crate::commands::state::count(messages.len(), "message");
+        let count = crate::commands::state::pluralize(messages.len(), "message");
         output.note(format!("{count} written to `{}`", path.display()));
         output.json(json!({
             "session": session.id.as_str(),
@@ -43,7 +43,7 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Fail
         }));
     } else if output.is_json() {
         let messages: Vec<Value> = messages.iter().map(message_json).collect();
-        output.json(json!({"session": whole_session(&session), "messages": messages}));
+        output.json(json!({"session": session_with_prompt(&session), "messages": messages}));
     } else {
         output.raw(&text);
     }
@@ -51,14 +51,14 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Fail
 }
 
 /// With what the model was told first.
-fn whole_session(session: &Session) -> Value {
+fn session_with_prompt(session: &Session) -> Value {
     let mut object = session_json(session);
     object["system_prompt"] = json!(session.system_prompt);
     object
 }
 
 fn json_lines(session: &Session, messages: &[StoredMessage]) -> String {
-    let mut text = format!("{}\n", json!({"session": whole_session(session)}));
+    let mut text = format!("{}\n", json!({"session": session_with_prompt(session)}));
     for message in messages {
         // Writing to a text does not fail.
         let _ = writeln!(text, "{}", message_json(message));
@@ -66,7 +66,7 @@ fn json_lines(session: &Session, messages: &[StoredMessage]) -> String {
     text
 }
 
-fn markdown(session: &Session, messages: &[StoredMessage]) -> String {
+fn render_markdown(session: &Session, messages: &[StoredMessage]) -> String {
     let title = session.title.as_deref().unwrap_or(session.id.as_str());
     let model = session.model.as_deref().unwrap_or("no model");
     let mut text = format!(
@@ -79,7 +79,7 @@ fn markdown(session: &Session, messages: &[StoredMessage]) -> String {
     );
     for message in messages {
         let body = &message.body;
-        let words = conversation::text(message);
+        let words = conversation::message_text(message);
         let words = printable(&words);
         let name = body.tool_name.as_deref().unwrap_or("tool");
         let heading = match &body.role {
@@ -95,7 +95,7 @@ fn markdown(session: &Session, messages: &[StoredMessage]) -> String {
         } else if !words.trim().is_empty() {
             let _ = writeln!(text, "\n{}", words.trim_end());
         }
-        for (name, arguments) in conversation::calls(message) {
+        for (name, arguments) in conversation::tool_calls(message) {
             let _ = write!(
                 text,
                 "\nCalls `{}`:\n\n{}",
@@ -115,7 +115,7 @@ fn fenced(text: &str, language: &str) -> String {
 }
 
 /// Conversations are private, so a new file is, too.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)?.write_all(text.as_bytes())

@@ -1,6 +1,6 @@
 //! `hermes sessions list`.
 
-use hermes_store::{Listing, SessionOrder, SessionQuery, SessionSummary};
+use hermes_store::{SessionListing, SessionOrder, SessionQuery, SessionSummary};
 use serde_json::{Value, json};
 
 use super::conversation::{session_json, shown_time};
@@ -12,14 +12,14 @@ use crate::{
 };
 
 pub(super) async fn run(context: &Context, args: &SessionsListArgs) -> Result<(), Failure> {
-    let sessions = match super::stored(context).await? {
+    let sessions = match super::open_store(context).await? {
         Some(store) => {
             let query = SessionQuery {
                 sources: args.source.clone(),
                 listing: if args.all {
-                    Listing::All
+                    SessionListing::All
                 } else {
-                    Listing::Conversations
+                    SessionListing::Conversations
                 },
                 order: SessionOrder::Active,
                 limit: args.limit,

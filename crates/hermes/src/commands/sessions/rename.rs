@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{cli::RenameArgs, context::Context, failure::Failure};
 
 pub(super) async fn run(context: &Context, args: &RenameArgs) -> Result<(), Failure> {
-    let (_, session) = super::find(context, &args.id).await?;
+    let (_, session) = super::find_session(context, &args.id).await?;
     let store = Store::open(&context.home, Access::ReadWrite).await?;
     let title = store.set_title(&session.id, &args.title).await;
     store.close().await;

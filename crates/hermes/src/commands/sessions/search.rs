@@ -1,6 +1,6 @@
 //! `hermes sessions search`.
 
-use hermes_store::{Hit, Search};
+use hermes_store::{SearchHit, SearchQuery};
 use serde_json::{Value, json};
 
 use super::conversation::shown_time;
@@ -12,19 +12,19 @@ use crate::{
 };
 
 /// What the store puts around a match.
-const MARKS: (&str, &str) = (">>>", "<<<");
+const MATCH_MARKERS: (&str, &str) = (">>>", "<<<");
 
 /// A picture inside a message is one very long word.
-const LONGEST_SNIPPET: usize = 300;
+const MAX_SNIPPET_LENGTH: usize = 300;
 
 pub(super) async fn run(context: &Context, args: &SearchArgs) -> Result<(), Failure> {
     let text = args.text.join(" ");
-    let hits = match super::stored(context).await? {
+    let hits = match super::open_store(context).await? {
         Some(store) => {
-            let search = Search {
+            let search = SearchQuery {
                 sources: args.source.clone(),
                 limit: args.limit,
-                ..Search::new(text.clone())
+                ..SearchQuery::new(text.clone())
             };
             store.search(&search).await?
         }
@@ -35,13 +35,13 @@ pub(super) async fn run(context: &Context, args: &SearchArgs) -> Result<(), Fail
         output.note(format!("No message has `{}` in it.", printable(&text)));
     }
     for hit in &hits {
-        output.line(shown(output, hit));
+        output.line(render_hit(output, hit));
     }
     output.json(json!({"hits": hits.iter().map(hit_json).collect::<Vec<_>>()}));
     Ok(())
 }
 
-fn shown(output: Output, hit: &Hit) -> String {
+fn render_hit(output: Output, hit: &SearchHit) -> String {
     let who = hit.tool_name.as_deref().unwrap_or(hit.role.as_str());
     let title = hit.title.as_deref().unwrap_or_default();
     let head = format!(
@@ -54,19 +54,23 @@ fn shown(output: Output, hit: &Hit) -> String {
     let words: Vec<&str> = hit.snippet.split_whitespace().collect();
     let snippet: String = printable(&words.join(" "))
         .chars()
-        .take(LONGEST_SNIPPET)
+        .take(MAX_SNIPPET_LENGTH)
         .collect();
-    format!("{}\n  {}", head.trim_end(), marked(output, &snippet))
+    format!(
+        "{}\n  {}",
+        head.trim_end(),
+        highlight_matches(output, &snippet)
+    )
 }
 
 /// Matches stand out by colour, or keep their marks.
-fn marked(output: Output, snippet: &str) -> String {
+fn highlight_matches(output: Output, snippet: &str) -> String {
     if output.tint(Tone::Strong, "x") == "x" {
         return snippet.to_owned();
     }
     let mut text = String::new();
-    for (index, part) in snippet.split(MARKS.0).enumerate() {
-        match part.split_once(MARKS.1) {
+    for (index, part) in snippet.split(MATCH_MARKERS.0).enumerate() {
+        match part.split_once(MATCH_MARKERS.1) {
             Some((found, rest)) if index > 0 => {
                 text.push_str(&output.tint(Tone::Strong, found));
                 text.push_str(rest);
@@ -77,7 +81,7 @@ fn marked(output: Output, snippet: &str) -> String {
     text
 }
 
-fn hit_json(hit: &Hit) -> Value {
+fn hit_json(hit: &SearchHit) -> Value {
     json!({
         "session_id": hit.session.as_str(),
         "message_id": hit.message.0,

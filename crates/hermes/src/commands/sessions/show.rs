@@ -12,16 +12,16 @@ use crate::{
 };
 
 /// Results of tools are often long and seldom read.
-const MOST_RESULT_LINES: usize = 10;
-const LONGEST_ARGUMENTS: usize = 120;
+const MAX_RESULT_LINES: usize = 10;
+const MAX_ARGUMENTS_LENGTH: usize = 120;
 
 pub(super) async fn run(context: &Context, args: &SessionArgs) -> Result<(), Failure> {
-    let (store, session) = super::find(context, &args.id).await?;
-    let messages = conversation::read(&store, &session).await?;
+    let (store, session) = super::find_session(context, &args.id).await?;
+    let messages = conversation::read_messages(&store, &session).await?;
     let output = context.output;
-    output.line(head(output, &session));
+    output.line(render_header(output, &session));
     for message in &messages {
-        output.line(format!("\n{}", shown(output, message)));
+        output.line(format!("\n{}", render_message(output, message)));
     }
     if !output.is_json() && session.ended_at.is_none() && session.session_key.is_none() {
         output.note(format!(
@@ -34,13 +34,13 @@ pub(super) async fn run(context: &Context, args: &SessionArgs) -> Result<(), Fai
     Ok(())
 }
 
-fn head(output: Output, session: &Session) -> String {
+fn render_header(output: Output, session: &Session) -> String {
     let title = session.title.as_deref().unwrap_or("(no title)");
     let mut facts = vec![session.source.clone()];
     facts.extend(session.display_name.clone());
     facts.extend(session.model.clone());
     facts.push(shown_time(session.started_at));
-    facts.push(crate::commands::state::count(
+    facts.push(crate::commands::state::pluralize(
         usize::try_from(session.message_count).unwrap_or_default(),
         "message",
     ));
@@ -56,7 +56,7 @@ fn head(output: Output, session: &Session) -> String {
     )
 }
 
-fn shown(output: Output, message: &StoredMessage) -> String {
+fn render_message(output: Output, message: &StoredMessage) -> String {
     let body = &message.body;
     let mut who = body.role.as_str().to_owned();
     if let Some(tool) = &body.tool_name {
@@ -65,12 +65,12 @@ fn shown(output: Output, message: &StoredMessage) -> String {
     let mut lines = vec![format!(
         "{}  {}",
         output.tint(Tone::Strong, &printable(&who)),
-        output.tint(Tone::Faint, &when(message)),
+        output.tint(Tone::Faint, &describe_time(message)),
     )];
-    let text = conversation::text(message);
+    let text = conversation::message_text(message);
     let text = printable(&text);
     let most = if body.role == Role::Tool {
-        MOST_RESULT_LINES
+        MAX_RESULT_LINES
     } else {
         usize::MAX
     };
@@ -83,18 +83,18 @@ fn shown(output: Output, message: &StoredMessage) -> String {
             &format!("  … {left} more lines; `hermes sessions export` has all"),
         ));
     }
-    for (name, arguments) in conversation::calls(message) {
+    for (name, arguments) in conversation::tool_calls(message) {
         let arguments: String = printable(&arguments)
             .replace('\n', " ")
             .chars()
-            .take(LONGEST_ARGUMENTS)
+            .take(MAX_ARGUMENTS_LENGTH)
             .collect();
         lines.push(format!("  → {} {arguments}", printable(&name)));
     }
     lines.join("\n")
 }
 
-fn when(message: &StoredMessage) -> String {
+fn describe_time(message: &StoredMessage) -> String {
     let time = shown_time(message.timestamp);
     match message.state {
         MessageState::Compacted => format!("{time}, summed up since"),

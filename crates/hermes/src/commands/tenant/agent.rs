@@ -1,6 +1,6 @@
 //! `hermes tenant start`, `stop` and `restart`.
 
-use super::of;
+use super::tenant_call;
 use crate::{failure::Failure, hub::HubClient};
 
 pub(super) fn change(
@@ -8,7 +8,7 @@ pub(super) fn change(
     operation: &'static str,
     tenant: &str,
 ) -> Result<(), Failure> {
-    let answer = hub.ask(&of(operation, tenant))?;
+    let answer = hub.call(&tenant_call(operation, tenant))?;
     let state = answer.text("/state");
     hub.output()
         .note(format!("The agent of `{tenant}` is {state}."));

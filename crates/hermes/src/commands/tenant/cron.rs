@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{of, runs};
+use super::{runs, tenant_call};
 use crate::{
     cli::{JobMembers, TenantCronCommand},
     failure::Failure,
-    hub::{Call, Column, HubClient, Watch, input},
+    hub::{Column, HubCall, HubClient, RunWatcher, input},
     output::printable,
 };
 
@@ -26,10 +26,11 @@ const EXECUTIONS: &[Column] = &[
 ];
 
 pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(), Failure> {
-    let job_of = |operation, tenant: &str, job: &str| of(operation, tenant).with("job_id", job);
+    let job_of =
+        |operation, tenant: &str, job: &str| tenant_call(operation, tenant).with("job_id", job);
     match command {
         TenantCronCommand::List { tenant } => {
-            let answer = hub.ask(&of("list_tenant_crons", &tenant))?;
+            let answer = hub.call(&tenant_call("list_tenant_crons", &tenant))?;
             hub.show_list(
                 &answer,
                 "jobs",
@@ -39,7 +40,7 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
             Ok(())
         }
         TenantCronCommand::Get(args) => {
-            let answer = hub.ask(&job_of("get_tenant_cron", &args.tenant, &args.job))?;
+            let answer = hub.call(&job_of("get_tenant_cron", &args.tenant, &args.job))?;
             hub.show_members(&answer.value["job"]);
             let executions = answer.value["executions"]
                 .as_array()
@@ -52,7 +53,7 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
             Ok(())
         }
         TenantCronCommand::Create(args) => {
-            let mut job = members(args.members)?;
+            let mut job = job_members(args.members)?;
             for (name, value) in [
                 ("schedule", args.schedule),
                 ("prompt", args.prompt),
@@ -60,33 +61,33 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
             ] {
                 job.extend(value.map(|value| (name.to_owned(), value.into())));
             }
-            tell(
+            print_job(
                 hub,
-                &of("create_tenant_cron", &args.tenant).with("job", job),
+                &tenant_call("create_tenant_cron", &args.tenant).with("job", job),
                 "is made",
             )
         }
         TenantCronCommand::Update(args) => {
-            let mut patch = members(args.members)?;
+            let mut patch = job_members(args.members)?;
             for (name, value) in [("schedule", args.schedule), ("prompt", args.prompt)] {
                 patch.extend(value.map(|value| (name.to_owned(), value.into())));
             }
             let call = job_of("update_tenant_cron", &args.job.tenant, &args.job.job);
             let call = call.with("patch", patch).if_match(args.version.if_match);
-            tell(hub, &call, "is changed")
+            print_job(hub, &call, "is changed")
         }
         TenantCronCommand::Delete(args) => {
             let job = &args.job;
             hub.confirm(args.sure.yes, &format!("Delete the job `{}`?", job.job))?;
-            hub.ask(&job_of("delete_tenant_cron", &job.tenant, &job.job))?;
+            hub.call(&job_of("delete_tenant_cron", &job.tenant, &job.job))?;
             hub.output().note(format!("Deleted `{}`.", job.job));
             Ok(())
         }
         TenantCronCommand::Pause(args) => {
             let call = job_of("pause_tenant_cron", &args.job.tenant, &args.job.job);
-            tell(hub, &call.maybe("reason", args.reason), "is paused")
+            print_job(hub, &call.with_optional("reason", args.reason), "is paused")
         }
-        TenantCronCommand::Resume(args) => tell(
+        TenantCronCommand::Resume(args) => print_job(
             hub,
             &job_of("resume_tenant_cron", &args.tenant, &args.job),
             "goes on",
@@ -95,19 +96,19 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantCronCommand) -> Result<(),
             let (tenant, job) = (&args.job.tenant, &args.job.job);
             let call = job_of("run_tenant_cron", tenant, job);
             if args.watch {
-                let answer = hub.ask_quietly(&call)?;
-                return Watch::new(hub, tenant, answer.text("/runId"), 0).follow();
+                let answer = hub.call_quietly(&call)?;
+                return RunWatcher::new(hub, tenant, answer.text("/runId"), 0).follow();
             }
-            let answer = hub.ask(&call)?;
-            runs::begun(hub, tenant, answer.text("/runId"));
+            let answer = hub.call(&call)?;
+            runs::print_started(hub, tenant, answer.text("/runId"));
             Ok(())
         }
     }
 }
 
 /// Does something with a job and says what it is now.
-fn tell(hub: &HubClient<'_>, call: &Call, what: &str) -> Result<(), Failure> {
-    let answer = hub.ask(call)?;
+fn print_job(hub: &HubClient<'_>, call: &HubCall, what: &str) -> Result<(), Failure> {
+    let answer = hub.call(call)?;
     let (name, id) = (
         printable(answer.text("/job/name")),
         printable(answer.text("/job/id")),
@@ -132,8 +133,8 @@ fn tell(hub: &HubClient<'_>, call: &Call, what: &str) -> Result<(), Failure> {
 }
 
 /// The members that the arguments name, over those of a file.
-fn members(args: JobMembers) -> Result<Map<String, Value>, Failure> {
-    let mut members = input::maybe_object(args.from.as_deref())?;
+fn job_members(args: JobMembers) -> Result<Map<String, Value>, Failure> {
+    let mut members = input::read_optional_object(args.from.as_deref())?;
     for (name, value) in [
         ("name", args.name),
         ("deliver", args.deliver),

@@ -2,40 +2,40 @@
 
 use serde_json::{Map, Value, json};
 
-use super::of;
+use super::tenant_call;
 use crate::{
     cli::{TenantCreateArgs, TenantMembers, TenantUpdateArgs},
     failure::Failure,
-    hub::{Call, HubClient, input},
+    hub::{HubCall, HubClient, input},
     output::printable,
 };
 
-pub(super) fn create(hub: &HubClient<'_>, args: TenantCreateArgs) -> Result<(), Failure> {
-    let call = Call::to("create_tenant")
-        .all(members(args.members)?)
-        .maybe("id", args.tenant);
-    let answer = hub.ask(&call.maybe("start", args.no_start.then_some(false)))?;
+pub(super) fn create_tenant(hub: &HubClient<'_>, args: TenantCreateArgs) -> Result<(), Failure> {
+    let call = HubCall::new("create_tenant")
+        .with_all(tenant_members(args.members)?)
+        .with_optional("id", args.tenant);
+    let answer = hub.call(&call.with_optional("start", args.no_start.then_some(false)))?;
     // The answer also has the runtime key. Only the tenant's agent needs it, and the Hub gives it to that one.
     hub.output()
         .note(format!("Created `{}`.", printable(answer.text("/id"))));
     Ok(())
 }
 
-pub(super) fn update(hub: &HubClient<'_>, args: TenantUpdateArgs) -> Result<(), Failure> {
-    let members = members(args.members)?;
+pub(super) fn update_tenant(hub: &HubClient<'_>, args: TenantUpdateArgs) -> Result<(), Failure> {
+    let members = tenant_members(args.members)?;
     if members.is_empty() {
         return Err(Failure::usage("nothing is to be changed")
             .hint("name what changes, such as `--name` or `--flavor`"));
     }
-    let call = of("update_tenant", &args.tenant).all(members);
-    hub.ask(&call.if_match(args.version.if_match))?;
+    let call = tenant_call("update_tenant", &args.tenant).with_all(members);
+    hub.call(&call.if_match(args.version.if_match))?;
     hub.output().note(format!("Updated `{}`.", args.tenant));
     Ok(())
 }
 
 /// The members that the arguments name, over those of a file.
-fn members(args: TenantMembers) -> Result<Map<String, Value>, Failure> {
-    let mut members = input::maybe_object(args.from.as_deref())?;
+fn tenant_members(args: TenantMembers) -> Result<Map<String, Value>, Failure> {
+    let mut members = input::read_optional_object(args.from.as_deref())?;
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
             members.insert(name.to_owned(), value);
@@ -44,11 +44,11 @@ fn members(args: TenantMembers) -> Result<Map<String, Value>, Failure> {
     set("displayName", args.name.map(Value::from));
     set("flavor", args.flavor.map(Value::from));
     if !args.groups.is_empty() {
-        let groups = args.groups.iter().map(|text| group(text)).collect();
+        let groups = args.groups.iter().map(|text| parse_group(text)).collect();
         set("groups", Some(Value::Array(groups)));
     }
     if !args.labels.is_empty() {
-        let labels = input::pairs("--label", &args.labels)?;
+        let labels = input::parse_pairs("--label", &args.labels)?;
         set("labels", Some(Value::Object(labels)));
     }
     for (name, value) in [("model", args.model), ("timezone", args.timezone)] {
@@ -63,7 +63,7 @@ fn members(args: TenantMembers) -> Result<Map<String, Value>, Failure> {
 }
 
 /// `division1` or `division1:write`.
-fn group(text: &str) -> Value {
+fn parse_group(text: &str) -> Value {
     let (id, access) = text.split_once(':').unwrap_or((text, "read"));
     json!({"id": id, "access": access})
 }
@@ -80,7 +80,7 @@ mod tests {
             r#"{"displayName": "A", "agent": {"model": "m", "autoStart": false}}"#,
         )
         .unwrap();
-        let members = members(TenantMembers {
+        let members = tenant_members(TenantMembers {
             name: Some("B".into()),
             model: Some("n".into()),
             groups: vec!["one".into(), "two:write".into()],

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 
 use hermes_config::Secret;
 
-use super::of;
+use super::tenant_call;
 use crate::{
     cli::TenantEnvCommand,
     failure::Failure,
@@ -21,18 +21,18 @@ const COLUMNS: &[Column] = &[
 pub(super) fn run(hub: &HubClient<'_>, command: TenantEnvCommand) -> Result<(), Failure> {
     match command {
         TenantEnvCommand::List { tenant } => {
-            let answer = hub.ask(&of("list_env", &tenant))?;
+            let answer = hub.call(&tenant_call("list_env", &tenant))?;
             hub.show_list(&answer, "env", COLUMNS, "There are no variables.");
         }
         TenantEnvCommand::Set { tenant, name } => {
-            let value = value(&name)?;
-            let call = of("set_env", &tenant).with("name", name.clone());
-            hub.ask(&call.with("value", value.expose().as_str()))?;
+            let value = read_value(&name)?;
+            let call = tenant_call("set_env", &tenant).with("name", name.clone());
+            hub.call(&call.with("value", value.expose().as_str()))?;
             hub.output().note(format!("Set `{name}`."));
         }
         TenantEnvCommand::Unset { tenant, name, sure } => {
             hub.confirm(sure.yes, &format!("Remove `{name}` from `{tenant}`?"))?;
-            hub.ask(&of("unset_env", &tenant).with("name", name.clone()))?;
+            hub.call(&tenant_call("unset_env", &tenant).with("name", name.clone()))?;
             hub.output().note(format!("Removed `{name}`."));
         }
     }
@@ -40,11 +40,11 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantEnvCommand) -> Result<(), 
 }
 
 /// The value: what stdin has, or what a person types unseen.
-fn value(name: &str) -> Result<Secret<String>, Failure> {
+fn read_value(name: &str) -> Result<Secret<String>, Failure> {
     if io::stdin().is_terminal() {
         return Questions::new(false).hidden(&format!("Value of {name}"), "give it on stdin");
     }
-    let mut text = input::stdin()?;
+    let mut text = input::read_stdin()?;
     if text.ends_with('\n') {
         text.pop();
     }

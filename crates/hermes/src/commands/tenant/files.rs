@@ -6,11 +6,11 @@ use std::{
     path::Path,
 };
 
-use super::of;
+use super::tenant_call;
 use crate::{
-    cli::FilesArgs,
+    cli::TenantFilesArgs,
     failure::Failure,
-    hub::{Call, Column, HubClient},
+    hub::{Column, HubCall, HubClient},
 };
 
 /// How files are listed, here and in shares.
@@ -21,22 +21,23 @@ pub(in crate::commands) const COLUMNS: &[Column] = &[
     ("PATH", "/path"),
 ];
 
-pub(super) fn run(hub: &HubClient<'_>, args: &FilesArgs) -> Result<(), Failure> {
-    let call = |operation| of(operation, &args.tenant).maybe("path", args.path.clone());
+pub(super) fn run(hub: &HubClient<'_>, args: &TenantFilesArgs) -> Result<(), Failure> {
+    let call =
+        |operation| tenant_call(operation, &args.tenant).with_optional("path", args.path.clone());
     if let Some(file) = &args.output {
-        return save(hub, &download(args)?, file);
+        return save_file(hub, &download_call(args)?, file);
     }
     if args.cat {
-        return cat(hub, &call("read_file"));
+        return print_file(hub, &call("read_file"));
     }
-    let answer = hub.ask(&call("list_files"))?;
+    let answer = hub.call(&call("list_files"))?;
     hub.show_list(&answer, "entries", COLUMNS, "There are no files.");
     Ok(())
 }
 
 /// A file as it is, or a directory as an archive.
-fn download(args: &FilesArgs) -> Result<Call, Failure> {
-    let call = of("download_file", &args.tenant);
+fn download_call(args: &TenantFilesArgs) -> Result<HubCall, Failure> {
+    let call = tenant_call("download_file", &args.tenant);
     if args.archive {
         let path = args.path.clone().unwrap_or_default();
         return Ok(call.with("path", path).with("format", "tar.zst"));
@@ -49,8 +50,8 @@ fn download(args: &FilesArgs) -> Result<Call, Failure> {
 }
 
 /// Prints the text of a file, page by page; with `--json` the page that was asked for.
-pub(in crate::commands) fn cat(hub: &HubClient<'_>, call: &Call) -> Result<(), Failure> {
-    let mut answer = hub.ask(call)?;
+pub(in crate::commands) fn print_file(hub: &HubClient<'_>, call: &HubCall) -> Result<(), Failure> {
+    let mut answer = hub.call(call)?;
     if hub.output().is_json() {
         return Ok(());
     }
@@ -58,16 +59,16 @@ pub(in crate::commands) fn cat(hub: &HubClient<'_>, call: &Call) -> Result<(), F
     loop {
         hub.output().raw(answer.text("/content"));
         match answer.value["nextOffset"].as_u64() {
-            Some(next) if wants_all => answer = hub.ask(&call.clone().with("offset", next))?,
+            Some(next) if wants_all => answer = hub.call(&call.clone().with("offset", next))?,
             _ => return Ok(()),
         }
     }
 }
 
 /// Writes what an operation gives to a file; `-` is stdout.
-pub(in crate::commands) fn save(
+pub(in crate::commands) fn save_file(
     hub: &HubClient<'_>,
-    call: &Call,
+    call: &HubCall,
     path: &Path,
 ) -> Result<(), Failure> {
     if path.as_os_str() == "-" {

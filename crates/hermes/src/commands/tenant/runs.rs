@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::of;
+use super::tenant_call;
 use crate::{
-    cli::{ApproveArgs, RunArgs, TenantRunsArgs},
+    cli::{TenantApproveArgs, TenantRunArgs, TenantRunsArgs},
     failure::Failure,
-    hub::{Call, Column, HubClient, Page, Watch, input},
+    hub::{Column, HubCall, HubClient, PageRequest, RunWatcher, input},
     output::printable,
 };
 
@@ -25,29 +25,29 @@ const WAITING: &[Column] = &[
     ("WHAT", "/command"),
 ];
 
-pub(super) fn start(hub: &HubClient<'_>, args: RunArgs) -> Result<(), Failure> {
+pub(super) fn start(hub: &HubClient<'_>, args: TenantRunArgs) -> Result<(), Failure> {
     let text = match args.text.as_str() {
-        "-" => input::stdin()?,
+        "-" => input::read_stdin()?,
         _ => args.text,
     };
-    let call = of("create_run", &args.tenant)
+    let call = tenant_call("create_run", &args.tenant)
         .with("input", text)
-        .maybe("session_id", args.session)
-        .maybe("instructions", args.instructions)
-        .maybe("timeout_seconds", args.timeout)
-        .flag("retry_interrupted", args.retry_interrupted);
+        .with_optional("session_id", args.session)
+        .with_optional("instructions", args.instructions)
+        .with_optional("timeout_seconds", args.timeout)
+        .with_flag("retry_interrupted", args.retry_interrupted);
     if !args.watch {
-        let answer = hub.ask(&call)?;
-        begun(hub, &args.tenant, answer.text("/runId"));
+        let answer = hub.call(&call)?;
+        print_started(hub, &args.tenant, answer.text("/runId"));
         return Ok(());
     }
     // With `--json` the events are the output; one of them has all that the first answer says.
-    let answer = hub.ask_quietly(&call)?;
-    Watch::new(hub, &args.tenant, answer.text("/runId"), 0).follow()
+    let answer = hub.call_quietly(&call)?;
+    RunWatcher::new(hub, &args.tenant, answer.text("/runId"), 0).follow()
 }
 
 /// Says which run began, and how to see what becomes of it.
-pub(super) fn begun(hub: &HubClient<'_>, tenant: &str, run: &str) {
+pub(super) fn print_started(hub: &HubClient<'_>, tenant: &str, run: &str) {
     let run = printable(run);
     hub.output().line(&run);
     hub.output()
@@ -55,10 +55,10 @@ pub(super) fn begun(hub: &HubClient<'_>, tenant: &str, run: &str) {
 }
 
 pub(super) fn list(hub: &HubClient<'_>, args: TenantRunsArgs) -> Result<(), Failure> {
-    let call = of("list_runs", &args.tenant)
-        .maybe("status", args.status)
-        .maybe("trigger", args.trigger);
-    let answer = hub.ask_list(call, "runs", &args.page.into())?;
+    let call = tenant_call("list_runs", &args.tenant)
+        .with_optional("status", args.status)
+        .with_optional("trigger", args.trigger);
+    let answer = hub.call_list(call, "runs", &args.page.into())?;
     hub.show_list(
         &answer,
         "runs",
@@ -69,18 +69,18 @@ pub(super) fn list(hub: &HubClient<'_>, args: TenantRunsArgs) -> Result<(), Fail
 }
 
 pub(super) fn get(hub: &HubClient<'_>, tenant: &str, run: &str) -> Result<(), Failure> {
-    let answer = hub.ask(&of("get_run", tenant).with("run_id", run))?;
+    let answer = hub.call(&tenant_call("get_run", tenant).with("run_id", run))?;
     hub.show_members(&answer.value);
     Ok(())
 }
 
 pub(super) fn stop(hub: &HubClient<'_>, tenant: &str, run: &str) -> Result<(), Failure> {
-    hub.ask(&of("stop_run", tenant).with("run_id", run))?;
+    hub.call(&tenant_call("stop_run", tenant).with("run_id", run))?;
     hub.output().note(format!("Stopping `{run}`."));
     Ok(())
 }
 
-pub(super) fn approve(hub: &HubClient<'_>, args: ApproveArgs) -> Result<(), Failure> {
+pub(super) fn approve(hub: &HubClient<'_>, args: TenantApproveArgs) -> Result<(), Failure> {
     let choice = if args.deny {
         "deny"
     } else {
@@ -88,20 +88,20 @@ pub(super) fn approve(hub: &HubClient<'_>, args: ApproveArgs) -> Result<(), Fail
     };
     match (&args.tenant, &args.run, &args.approval) {
         (Some(tenant), Some(run), approval) => {
-            let call = of("decide_run", tenant)
+            let call = tenant_call("decide_run", tenant)
                 .with("run_id", run.clone())
                 .with("choice", choice)
-                .maybe("approval_id", approval.clone())
-                .flag("all", args.all);
-            hub.ask(&call.maybe("reason", args.reason))?;
+                .with_optional("approval_id", approval.clone())
+                .with_flag("all", args.all);
+            hub.call(&call.with_optional("reason", args.reason))?;
         }
         (None, _, Some(approval)) => {
-            let call = Call::to("respond_approval")
+            let call = HubCall::new("respond_approval")
                 .with("approval_id", approval.clone())
                 .with("choice", choice);
-            hub.ask(&call.maybe("reason", args.reason))?;
+            hub.call(&call.with_optional("reason", args.reason))?;
         }
-        (tenant, _, _) => return waiting(hub, tenant.as_deref()),
+        (tenant, _, _) => return list_pending_approvals(hub, tenant.as_deref()),
     }
     let said = if args.deny { "Denied." } else { "Allowed." };
     hub.output().note(said);
@@ -109,8 +109,12 @@ pub(super) fn approve(hub: &HubClient<'_>, args: ApproveArgs) -> Result<(), Fail
 }
 
 /// Everything that waits for a decision.
-fn waiting(hub: &HubClient<'_>, tenant: Option<&str>) -> Result<(), Failure> {
-    let answer = hub.ask_list(Call::to("list_approvals"), "approvals", &Page::default())?;
+fn list_pending_approvals(hub: &HubClient<'_>, tenant: Option<&str>) -> Result<(), Failure> {
+    let answer = hub.call_list(
+        HubCall::new("list_approvals"),
+        "approvals",
+        &PageRequest::default(),
+    )?;
     let all = answer
         .value
         .get("approvals")

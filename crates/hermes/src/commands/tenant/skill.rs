@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::of;
+use super::tenant_call;
 use crate::{
     cli::TenantSkillCommand,
     failure::Failure,
@@ -26,44 +26,49 @@ const FILES: &[Column] = &[
 pub(super) fn run(hub: &HubClient<'_>, command: TenantSkillCommand) -> Result<(), Failure> {
     match command {
         TenantSkillCommand::List { tenant } => {
-            let answer = hub.ask(&of("list_tenant_skills", &tenant))?;
-            hub.show_items(&skills(&answer.value), COLUMNS, "There are no skills.");
+            let answer = hub.call(&tenant_call("list_tenant_skills", &tenant))?;
+            hub.show_items(
+                &flatten_skills(&answer.value),
+                COLUMNS,
+                "There are no skills.",
+            );
         }
         TenantSkillCommand::Files(args) => {
-            let call = of("list_tenant_skill_files", &args.tenant)
+            let call = tenant_call("list_tenant_skill_files", &args.tenant)
                 .with("category", args.category)
                 .with("skill", args.skill);
-            let answer = hub.ask(&call)?;
+            let answer = hub.call(&call)?;
             hub.show_list(&answer, "files", FILES, "It has no files.");
         }
         TenantSkillCommand::Show { tenant, path } => {
-            let answer = hub.ask(&of("get_tenant_skill_file", &tenant).with("path", path))?;
+            let answer =
+                hub.call(&tenant_call("get_tenant_skill_file", &tenant).with("path", path))?;
             if !hub.output().is_json() {
                 hub.output().raw(answer.text("/content"));
             }
         }
         TenantSkillCommand::Enable(args) => {
-            set(hub, &args.tenant, &args.skill, true, args.pinned)?;
+            set_skill_state(hub, &args.tenant, &args.skill, true, args.pinned)?;
         }
         TenantSkillCommand::Disable(args) => {
-            set(hub, &args.tenant, &args.skill, false, args.pinned)?;
+            set_skill_state(hub, &args.tenant, &args.skill, false, args.pinned)?;
         }
     }
     Ok(())
 }
 
-fn set(
+fn set_skill_state(
     hub: &HubClient<'_>,
     tenant: &str,
     skill: &str,
     enabled: bool,
     pinned: Option<bool>,
 ) -> Result<(), Failure> {
-    let call = of("set_skill_state", tenant)
+    let call = tenant_call("set_skill_state", tenant)
         .with("skill", skill)
         .with("enabled", enabled)
-        .maybe("pinned", pinned);
-    hub.ask(&call)?;
+        .with_optional("pinned", pinned);
+    hub.call(&call)?;
     let what = if enabled {
         "is offered"
     } else {
@@ -74,7 +79,7 @@ fn set(
 }
 
 /// All skills, each with its category.
-fn skills(list: &Value) -> Vec<Value> {
+fn flatten_skills(list: &Value) -> Vec<Value> {
     let categories = list["categories"].as_array().into_iter().flatten();
     categories
         .flat_map(|category| {

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::of;
+use super::tenant_call;
 use crate::{
-    cli::SyncArgs,
+    cli::TenantSyncArgs,
     failure::Failure,
-    hub::{HubClient, plain},
+    hub::{HubClient, plain_text},
 };
 
-pub(super) fn run(hub: &HubClient<'_>, args: &SyncArgs) -> Result<(), Failure> {
+pub(super) fn run(hub: &HubClient<'_>, args: &TenantSyncArgs) -> Result<(), Failure> {
     let (tenant, destination) = (&args.tenant, &args.destination);
     if args.delete && !args.dry_run {
         let question = format!(
@@ -17,11 +17,11 @@ pub(super) fn run(hub: &HubClient<'_>, args: &SyncArgs) -> Result<(), Failure> {
         );
         hub.confirm(args.sure.yes, &question)?;
     }
-    let call = of("sync_context", tenant)
+    let call = tenant_call("sync_context", tenant)
         .with("destination", destination.clone())
-        .flag("dry_run", args.dry_run)
-        .flag("delete", args.delete);
-    let answer = hub.ask(&call)?;
+        .with_flag("dry_run", args.dry_run)
+        .with_flag("delete", args.delete);
+    let answer = hub.call(&call)?;
     let output = hub.output();
     for (list, sign) in [
         ("copied", '+'),
@@ -36,7 +36,7 @@ pub(super) fn run(hub: &HubClient<'_>, args: &SyncArgs) -> Result<(), Failure> {
             .into_iter()
             .flatten()
         {
-            output.line(format!("{sign} {}", plain(path)));
+            output.line(format!("{sign} {}", plain_text(path)));
         }
     }
     for skipped in answer
@@ -46,8 +46,8 @@ pub(super) fn run(hub: &HubClient<'_>, args: &SyncArgs) -> Result<(), Failure> {
         .into_iter()
         .flatten()
     {
-        let reason = plain(&skipped["reason"]);
-        output.line(format!("! {} ({reason})", plain(&skipped["path"])));
+        let reason = plain_text(&skipped["reason"]);
+        output.line(format!("! {} ({reason})", plain_text(&skipped["path"])));
     }
     let count = |name: &str| answer.value["counts"][name].as_u64().unwrap_or(0);
     let did = if args.dry_run { "Would copy" } else { "Copied" };
@@ -56,7 +56,7 @@ pub(super) fn run(hub: &HubClient<'_>, args: &SyncArgs) -> Result<(), Failure> {
         count("copied"),
         count("updated"),
         count("deleted"),
-        plain(&answer.value["unchanged"]),
+        plain_text(&answer.value["unchanged"]),
     ));
     Ok(())
 }

@@ -5,34 +5,32 @@ use std::sync::Arc;
 
 use hermes_config::{Home, ServerName, Settings, SettingsError, Variables};
 use hermes_gateway::gateway::Gateway;
-use hermes_mcp::{Host, ReloadReport, watch::ConfigWatch};
+use hermes_mcp::{Host, ReloadReport, config_watch::ConfigWatch};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    answers::Answers,
-    built_in::{self, BuiltIn},
-    context::Context,
-    failure::Failure,
+    built_in, built_in::BuiltIn, context::Context, failure::Failure,
+    server_requests::ServerRequests,
 };
 
 /// Who works with the settings.
 #[derive(Clone)]
-pub(super) struct Users {
+pub(super) struct SettingsConsumers {
     pub(super) host: Host,
-    pub(super) answers: Arc<Answers>,
+    pub(super) server_requests: Arc<ServerRequests>,
     /// The gateway of the home, if it is in this process.
     pub(super) gateway: Option<Gateway>,
 }
 
 /// Where the configuration comes from.
-pub(super) struct Configuration {
+pub(super) struct UpConfiguration {
     home: Home,
     /// As the program was at the start: its file may be replaced meanwhile.
     built_in: Option<BuiltIn>,
     is_safe_mode: bool,
 }
 
-impl Configuration {
+impl UpConfiguration {
     pub(super) fn new(context: &Context) -> Self {
         Self {
             home: context.home.clone(),
@@ -46,7 +44,7 @@ impl Configuration {
     }
 
     /// What to start with; tells about warnings and about the built-in server.
-    pub(super) fn at_start(&self, context: &Context) -> Result<Settings, Failure> {
+    pub(super) fn load_at_start(&self, context: &Context) -> Result<Settings, Failure> {
         let mut settings = context.settings()?;
         if self.add_built_in(&mut settings) {
             context
@@ -63,10 +61,10 @@ impl Configuration {
     }
 
     /// Applies changes of the file for as long as the tasks live, and says so.
-    pub(super) fn follow(
+    pub(super) fn follow_file(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
-        users: Users,
+        users: SettingsConsumers,
         settings: &Settings,
         watch: ConfigWatch,
         say: mpsc::Sender<String>,
@@ -79,19 +77,22 @@ impl Configuration {
             let (this, users) = (this.clone(), users.clone());
             async move { Box::pin(this.apply_edits(&users, settings, watch, &say)).await }
         });
-        tasks.spawn(async move { this.keep_something_running(&users).await });
+        tasks.spawn(async move { this.ensure_demo_server(&users).await });
     }
 
     /// Reads everything again and lets all who work with it take it up.
-    pub(super) async fn reload(&self, users: &Users) -> Result<ReloadReport, SettingsError> {
+    pub(super) async fn reload(
+        &self,
+        users: &SettingsConsumers,
+    ) -> Result<ReloadReport, SettingsError> {
         let settings = self.load(users)?;
-        Ok(apply(users, settings).await)
+        Ok(apply_settings(users, settings).await)
     }
 
     /// Works with the variables that the Hub has for the home, from now on.
-    pub(super) async fn take_variables(&self, users: &Users, variables: Variables) {
+    pub(super) async fn apply_variables(&self, users: &SettingsConsumers, variables: Variables) {
         let agent = users.gateway.as_ref().map(Gateway::agent);
-        if !agent.is_some_and(|agent| agent.give(variables)) {
+        if !agent.is_some_and(|agent| agent.set_operator_variables(variables)) {
             return;
         }
         if let Err(error) = self.reload(users).await {
@@ -100,8 +101,8 @@ impl Configuration {
     }
 
     /// The settings as they are to be used.
-    fn load(&self, users: &Users) -> Result<Settings, SettingsError> {
-        let mut settings = self.written(users)?;
+    fn load(&self, users: &SettingsConsumers) -> Result<Settings, SettingsError> {
+        let mut settings = self.load_written(users)?;
         if self.is_safe_mode {
             settings.servers.clear();
         }
@@ -110,22 +111,22 @@ impl Configuration {
     }
 
     /// The settings as they are written, with the variables that hold here.
-    fn written(&self, users: &Users) -> Result<Settings, SettingsError> {
+    fn load_written(&self, users: &SettingsConsumers) -> Result<Settings, SettingsError> {
         match &users.gateway {
-            Some(gateway) => gateway.load(),
+            Some(gateway) => gateway.load_settings(),
             None => Settings::load(&self.home),
         }
     }
 
     async fn apply_edits(
         &self,
-        users: &Users,
+        users: &SettingsConsumers,
         mut current: Settings,
         mut watch: ConfigWatch,
         say: &mpsc::Sender<String>,
     ) {
         loop {
-            watch.changed().await;
+            watch.wait_for_change().await;
             for message in self.apply_edit(users, &mut current).await {
                 tracing::info!("{message}");
                 let _ = say.send(message).await;
@@ -133,7 +134,7 @@ impl Configuration {
         }
     }
 
-    async fn apply_edit(&self, users: &Users, current: &mut Settings) -> Vec<String> {
+    async fn apply_edit(&self, users: &SettingsConsumers, current: &mut Settings) -> Vec<String> {
         let settings = match self.load(users) {
             Ok(settings) => settings,
             Err(error) => {
@@ -153,8 +154,11 @@ impl Configuration {
             .filter(|warning| !current.warnings.contains(warning))
             .map(|warning| format!("warning: {warning}"))
             .collect();
-        let report = apply(users, settings.clone()).await;
-        messages.push(describe(&report, &users.host.awaited()));
+        let report = apply_settings(users, settings.clone()).await;
+        messages.push(describe_reload(
+            &report,
+            &users.host.servers_without_tools(),
+        ));
         // Whoever asked for a reload may have been faster, and then the report says nothing of it.
         if built_in::is_alone(current) && !built_in::is_alone(&settings) {
             messages.push(format!(
@@ -167,26 +171,26 @@ impl Configuration {
     }
 
     /// A gateway that takes up a policy knows nothing of the built-in server.
-    async fn keep_something_running(&self, users: &Users) {
-        let mut changes = users.host.changes();
+    async fn ensure_demo_server(&self, users: &SettingsConsumers) {
+        let mut changes = users.host.subscribe_changes();
         while changes.changed().await.is_ok() {
             let agent = users.gateway.as_ref().map(Gateway::agent);
-            let is_forbidden = agent.is_some_and(|agent| !agent.ceiling().has_feature("mcp"));
+            let is_forbidden = agent.is_some_and(|agent| !agent.policy().has_feature("mcp"));
             if is_forbidden || !users.host.status().is_empty() {
                 continue;
             }
-            if let Ok(mut settings) = self.written(users)
+            if let Ok(mut settings) = self.load_written(users)
                 && self.add_built_in(&mut settings)
             {
-                apply(users, settings).await;
+                apply_settings(users, settings).await;
             }
         }
     }
 }
 
 /// Lets everybody work with other settings. A gateway leaves out what the Hub's policy forbids.
-async fn apply(users: &Users, settings: Settings) -> ReloadReport {
-    users.answers.use_settings(&settings);
+async fn apply_settings(users: &SettingsConsumers, settings: Settings) -> ReloadReport {
+    users.server_requests.apply_settings(&settings);
     match &users.gateway {
         Some(gateway) => gateway.reload(settings).await.unwrap_or_default(),
         None => users.host.reload(&settings).await,
@@ -194,7 +198,7 @@ async fn apply(users: &Users, settings: Settings) -> ReloadReport {
 }
 
 /// `Reloaded: added a, b; restarted c; 3 unchanged.`
-fn describe(report: &ReloadReport, awaited: &[ServerName]) -> String {
+fn describe_reload(report: &ReloadReport, awaited: &[ServerName]) -> String {
     let is_new = |name: &&ServerName| {
         let started = report.added.iter().chain(&report.restarted);
         !started
@@ -206,7 +210,7 @@ fn describe(report: &ReloadReport, awaited: &[ServerName]) -> String {
         .filter(is_new)
         .map(ServerName::as_str)
         .collect();
-    if report.is_quiet() && on_their_way.is_empty() {
+    if report.is_noop() && on_their_way.is_empty() {
         return "Reloaded: nothing to start or stop.".to_owned();
     }
     let named = [
@@ -243,16 +247,19 @@ mod tests {
             ..ReloadReport::default()
         };
         assert_eq!(
-            describe(&report, &[ServerName::new("a")]),
+            describe_reload(&report, &[ServerName::new("a")]),
             "Reloaded: added a, b; restarted c; 1 unchanged."
         );
         let quiet = ReloadReport {
             unchanged: vec!["d".into()],
             ..ReloadReport::default()
         };
-        assert_eq!(describe(&quiet, &[]), "Reloaded: nothing to start or stop.");
         assert_eq!(
-            describe(&quiet, &[ServerName::new("d")]),
+            describe_reload(&quiet, &[]),
+            "Reloaded: nothing to start or stop."
+        );
+        assert_eq!(
+            describe_reload(&quiet, &[ServerName::new("d")]),
             "Reloaded: still connecting: d."
         );
     }

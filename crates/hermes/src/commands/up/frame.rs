@@ -7,7 +7,7 @@ use super::super::{mcp::tone, state};
 use crate::output::{Output, Tone};
 
 /// Narrower than this, the columns that matter least are left out.
-const ROOMY: usize = 72;
+const WIDE_COLUMNS: usize = 72;
 /// Title, header and summary.
 const FIXED_LINES: usize = 3;
 const GAP: usize = 2;
@@ -16,52 +16,52 @@ const GAP: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Frame {
     pub(super) title: String,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ServerRow>,
     pub(super) summary: String,
 }
 
 /// One server.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct ServerRow {
     cells: [String; COLUMNS.len()],
     tone: Tone,
 }
 
 /// One line, with the space it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct FrameLine {
     pub(super) text: String,
     pub(super) width: usize,
 }
 
 /// How many characters a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct TerminalSize {
     pub(super) columns: usize,
     pub(super) lines: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keep {
+enum ColumnRule {
     Always,
-    IfRoomy,
+    IfWide,
 }
 
-const COLUMNS: [(&str, Keep); 6] = [
-    ("NAME", Keep::Always),
-    ("TRANSPORT", Keep::IfRoomy),
-    ("STATUS", Keep::Always),
-    ("TOOLS", Keep::Always),
-    ("ERA", Keep::IfRoomy),
-    ("NOTE", Keep::Always),
+const COLUMNS: [(&str, ColumnRule); 6] = [
+    ("NAME", ColumnRule::Always),
+    ("TRANSPORT", ColumnRule::IfWide),
+    ("STATUS", ColumnRule::Always),
+    ("TOOLS", ColumnRule::Always),
+    ("ERA", ColumnRule::IfWide),
+    ("NOTE", ColumnRule::Always),
 ];
 const STATUS: usize = 2;
 const TOOLS: usize = 3;
 
-impl Row {
+impl ServerRow {
     /// A server without anything to note shows the names of its tools instead.
     pub(super) fn new(server: &ServerStatus, tools: &[&str], now: u64) -> Self {
-        let mut note = state::note(server, now);
+        let mut note = state::status_note(server, now);
         if note.is_empty() {
             note = tools.join(", ");
         }
@@ -82,7 +82,7 @@ impl Row {
 
 impl Frame {
     /// The lines to draw: none is wider than the terminal, and together they leave its last line free.
-    pub(super) fn lines(&self, output: Output, size: Size) -> Vec<Line> {
+    pub(super) fn lines(&self, output: Output, size: TerminalSize) -> Vec<FrameLine> {
         // A text that fills the last column makes some terminals wrap.
         let width = size.columns.saturating_sub(1).max(1);
         let room = size.lines.saturating_sub(1 + FIXED_LINES);
@@ -92,14 +92,16 @@ impl Frame {
             room.saturating_sub(1)
         };
         let kept: Vec<usize> = (0..COLUMNS.len())
-            .filter(|column| size.columns >= ROOMY || COLUMNS[*column].1 == Keep::Always)
+            .filter(|column| {
+                size.columns >= WIDE_COLUMNS || COLUMNS[*column].1 == ColumnRule::Always
+            })
             .collect();
         let widths: Vec<usize> = kept.iter().map(|column| self.width(*column)).collect();
 
-        let mut lines = vec![plain(output, &self.title, Tone::Strong, width)];
+        let mut lines = vec![plain_line(output, &self.title, Tone::Strong, width)];
         if size.lines > FIXED_LINES + 1 {
             let header = kept.iter().map(|column| (COLUMNS[*column].0, Tone::Faint));
-            lines.push(aligned(output, header, &kept, &widths, width));
+            lines.push(aligned_line(output, header, &kept, &widths, width));
         }
         for row in &self.rows[..shown] {
             let cells = kept.iter().map(|column| {
@@ -110,16 +112,16 @@ impl Frame {
                 };
                 (row.cells[*column].as_str(), tone)
             });
-            lines.push(aligned(output, cells, &kept, &widths, width));
+            lines.push(aligned_line(output, cells, &kept, &widths, width));
         }
         if shown < self.rows.len() && room > 0 {
             let text = format!(
                 "… and {} more: `hermes mcp status`",
                 self.rows.len() - shown
             );
-            lines.push(plain(output, &text, Tone::Faint, width));
+            lines.push(plain_line(output, &text, Tone::Faint, width));
         }
-        lines.push(plain(output, &self.summary, Tone::Faint, width));
+        lines.push(plain_line(output, &self.summary, Tone::Faint, width));
         lines.truncate(size.lines.saturating_sub(1).max(1));
         lines
     }
@@ -130,22 +132,22 @@ impl Frame {
     }
 }
 
-fn plain(output: Output, text: &str, tone: Tone, width: usize) -> Line {
-    let text = cut(text, width);
-    Line {
+fn plain_line(output: Output, text: &str, tone: Tone, width: usize) -> FrameLine {
+    let text = truncate(text, width);
+    FrameLine {
         width: text.width(),
         text: output.tint(tone, &text),
     }
 }
 
-fn aligned<'a>(
+fn aligned_line<'a>(
     output: Output,
     cells: impl Iterator<Item = (&'a str, Tone)>,
     columns: &[usize],
     widths: &[usize],
     width: usize,
-) -> Line {
-    let mut line = Line {
+) -> FrameLine {
+    let mut line = FrameLine {
         text: String::new(),
         width: 0,
     };
@@ -158,7 +160,7 @@ fn aligned<'a>(
         if begins >= width || cell.is_empty() {
             continue;
         }
-        let cell = cut(cell, width - begins);
+        let cell = truncate(cell, width - begins);
         line.text
             .extend(std::iter::repeat_n(' ', begins - line.width));
         line.text.push_str(&output.tint(tone, &cell));
@@ -168,7 +170,7 @@ fn aligned<'a>(
 }
 
 /// A text of at most this width; what is cut ends in an ellipsis.
-fn cut(text: &str, width: usize) -> String {
+fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -189,7 +191,7 @@ fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use hermes_config::ServerName;
-    use hermes_mcp::link::Status;
+    use hermes_mcp::link::LinkStatus;
 
     use super::*;
 
@@ -197,9 +199,9 @@ mod tests {
         let rows = names.iter().map(|name| {
             let status = ServerStatus {
                 tools: 2,
-                ..ServerStatus::unconnected(&ServerName::new(*name), "stdio", Status::Ready)
+                ..ServerStatus::unconnected(&ServerName::new(*name), "stdio", LinkStatus::Ready)
             };
-            Row::new(&status, &["first_tool", "second_tool"], 0)
+            ServerRow::new(&status, &["first_tool", "second_tool"], 0)
         });
         Frame {
             title: "title".into(),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     fn texts(frame: &Frame, columns: usize, lines: usize) -> Vec<String> {
-        let size = Size { columns, lines };
+        let size = TerminalSize { columns, lines };
         let lines = frame.lines(Output::new(true), size);
         for line in &lines {
             assert_eq!(line.text.width(), line.width, "{line:?}");
@@ -261,12 +263,12 @@ mod tests {
     }
 
     #[test]
-    fn text_from_servers_can_not_move_the_cursor() {
+    fn text_from_servers_cannot_move_the_cursor() {
         let status = ServerStatus {
             error: Some("\u{1b}[2Jgone".into()),
-            ..ServerStatus::unconnected(&ServerName::new("a\nb"), "stdio", Status::Parked)
+            ..ServerStatus::unconnected(&ServerName::new("a\nb"), "stdio", LinkStatus::Parked)
         };
-        let row = Row::new(&status, &[], 0);
+        let row = ServerRow::new(&status, &[], 0);
         assert!(
             row.cells
                 .iter()

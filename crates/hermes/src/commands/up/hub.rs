@@ -6,64 +6,65 @@ use hermes_config::Home;
 use hermes_gateway::instance;
 use hermes_hub::{
     TenantId,
-    audit::NewEntry,
+    api_types::TenantStatus,
+    audit::NewAuditEntry,
     auth::{KeyKind, NewKey, new_uid},
     data_dir::DataDirError,
-    settings::{Settings, Sources},
-    shapes::TenantStatus,
-    state::{NewRuntimeKey, NewTenant, State as _, Tenants as _},
+    settings::{Settings, SettingsSources},
+    state::{NewRuntimeKey, NewTenant, State as _, TenantStore as _},
 };
 
 use crate::{
     cli::UpArgs,
+    embedded_hub,
+    embedded_hub::{MetricsPort, PreparedHub, RunningHub},
     failure::Failure,
-    hosting::{self, Figures, Hosted, Prepared},
-    hub::environment,
+    hub::environment_variables,
     runtime::{LinkedAgent, LinkedRuntime},
 };
 
 /// The tenant that is the user.
-const MAIN: &str = "main";
+const MAIN_TENANT: &str = "main";
 /// Extra seconds for a Hub under `up` to shut down after the home's runs were drained.
-const LAST_REQUESTS: u64 = 2;
+const SHUTDOWN_GRACE_SECONDS: u64 = 2;
 
 /// The tenant that is the user.
 pub(super) fn main_tenant() -> Result<TenantId, Failure> {
-    TenantId::parse(MAIN).map_err(|error| Failure::failed(error.to_string()))
+    TenantId::parse(MAIN_TENANT).map_err(|error| Failure::failed(error.to_string()))
 }
 
 /// What a home is run in.
-pub(super) enum Preparation {
+pub(super) enum HubPreparation {
     /// A Hub of its own.
-    Hub(Box<Prepared>),
+    Hub(Box<PreparedHub>),
     /// No Hub: the one there is belongs to another home. With a sentence that says so.
     Without(String),
 }
 
 /// Opens the data and takes the port, before anything else is started. A Hub's directory that belongs to another home is
 /// left to it.
-pub(super) async fn prepare(
+pub(super) async fn prepare_hub(
     args: &UpArgs,
     drain: std::time::Duration,
     home: &Home,
-) -> Result<Preparation, Failure> {
-    let settings = settings(args, drain)?;
-    let directory = hosting::data_dir(&settings)?;
-    let failure = match Prepared::open(settings, Figures::Optional).await {
-        Ok(prepared) => return ours_or_none(prepared, home.path()).await,
+) -> Result<HubPreparation, Failure> {
+    let settings = hub_settings(args, drain)?;
+    let directory = embedded_hub::open_data_dir(&settings)?;
+    let failure = match PreparedHub::open(settings, MetricsPort::Optional).await {
+        Ok(prepared) => return check_hub_owner(prepared, home.path()).await,
         Err(failure) => failure,
     };
     let Err(DataDirError::InUse { holder, .. }) = directory.lock() else {
         return Err(with_hint(failure));
     };
-    let own = instance::running(home)?;
+    let own = instance::find_running(home)?;
     if own.is_some_and(|own| holder.starts_with(&format!("process {},", own.pid))) {
         return Err(
             Failure::failed(format!("`hermes up` runs for this home already ({holder})"))
                 .hint("`hermes mcp status` asks it; stop it to start another one"),
         );
     }
-    Ok(Preparation::Without(format!(
+    Ok(HubPreparation::Without(format!(
         "The Hub of this machine belongs to another `hermes up` or `hermes hub serve` ({holder}), so this home runs \
          without a Hub. HERMES_HUB_DATA_DIR and `--port` give it one of its own."
     )))
@@ -74,32 +75,32 @@ fn with_hint(failure: Failure) -> Failure {
 }
 
 /// A Hub whose tenant `main` is another home is that home's.
-async fn ours_or_none(prepared: Prepared, home: &Path) -> Result<Preparation, Failure> {
+async fn check_hub_owner(prepared: PreparedHub, home: &Path) -> Result<HubPreparation, Failure> {
     let main = main_tenant()?;
     let known = prepared.state.tenant(&main).await;
     let known = known.map_err(|error| Failure::failed(error.to_string()))?;
     let home = home.canonicalize()?;
     let whose = match known.map(|tenant| tenant.linked_home) {
-        None => return Ok(Preparation::Hub(Box::new(prepared))),
+        None => return Ok(HubPreparation::Hub(Box::new(prepared))),
         Some(Some(linked)) if linked == home => {
-            return Ok(Preparation::Hub(Box::new(prepared)));
+            return Ok(HubPreparation::Hub(Box::new(prepared)));
         }
         Some(Some(linked)) => format!("the home `{}`", linked.display()),
         Some(None) => "a tenant of its own".to_owned(),
     };
     let directory = prepared.settings.data_dir.display().to_string();
     prepared.state.close().await;
-    Ok(Preparation::Without(format!(
+    Ok(HubPreparation::Without(format!(
         "The tenant `{main}` of the Hub in `{directory}` is {whose}, so this home runs without a Hub. \
          HERMES_HUB_DATA_DIR and `--port` give it one of its own."
     )))
 }
 
 /// The settings, with what `up` is sure of: nobody off this machine is served.
-fn settings(args: &UpArgs, drain: std::time::Duration) -> Result<Settings, Failure> {
-    let mut settings = hosting::settings(&Sources {
-        environment: environment(),
-        ..Sources::default()
+fn hub_settings(args: &UpArgs, drain: std::time::Duration) -> Result<Settings, Failure> {
+    let mut settings = embedded_hub::load_settings(&SettingsSources {
+        environment: environment_variables(),
+        ..SettingsSources::default()
     })?;
     let usual = format!("http://{}", settings.listen);
     let port = args.port.unwrap_or_else(|| settings.listen.port());
@@ -111,16 +112,16 @@ fn settings(args: &UpArgs, drain: std::time::Duration) -> Result<Settings, Failu
         .metrics
         .listen
         .filter(|address| address.ip().is_loopback());
-    settings.drain_seconds = drain.as_secs() + LAST_REQUESTS;
+    settings.drain_seconds = drain.as_secs() + SHUTDOWN_GRACE_SECONDS;
     Ok(settings)
 }
 
 /// Starts a Hub that has the home as a tenant.
-pub(super) async fn start(
-    prepared: Prepared,
+pub(super) async fn start_hub(
+    prepared: PreparedHub,
     main: TenantId,
     agent: LinkedAgent,
-) -> Result<Hosted, Failure> {
+) -> Result<RunningHub, Failure> {
     let others = prepared.tenants.runtime();
     let runtime = LinkedRuntime::new(main.clone(), agent, others);
     let hosted = prepared.start(Arc::new(runtime)).await?;
@@ -130,7 +131,11 @@ pub(super) async fn start(
 }
 
 /// Makes the home a tenant, if it is not one.
-pub(super) async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> Result<(), Failure> {
+pub(super) async fn link_home(
+    prepared: &PreparedHub,
+    home: &Path,
+    main: &TenantId,
+) -> Result<(), Failure> {
     let home = home.canonicalize()?;
     if prepared
         .settings
@@ -144,16 +149,14 @@ pub(super) async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> R
         .hint("HERMES_HUB_DATA_DIR names another directory for the Hub"));
     }
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::failed(format!(
-            "cannot make the home the tenant `{main}`: {error}"
-        ))
+        Failure::failed(format!("cannot make the home the tenant `{main}`: {error}"))
     };
     let state = &prepared.state;
     let known = state.tenant(main).await.map_err(|error| failed(&error))?;
     let Some(known) = known else {
         let uid = new_uid().map_err(|error| failed(&error))?;
         let key = NewKey::random(KeyKind::Runtime).map_err(|error| failed(&error))?;
-        let runtime_key = NewRuntimeKey::seal(&prepared.key, &uid, &key, None);
+        let runtime_key = NewRuntimeKey::encrypt(&prepared.key, &uid, &key, None);
         let tenant = NewTenant {
             id: main.clone(),
             display_name: "My own home".into(),
@@ -169,7 +172,9 @@ pub(super) async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> R
             env: Vec::new(),
             uid,
         };
-        let entry = NewEntry::by_hub("create_tenant").of(main).to(main.as_str());
+        let entry = NewAuditEntry::by_hub("create_tenant")
+            .for_tenant(main)
+            .with_target(main.as_str());
         return state
             .create_tenant(tenant, entry)
             .await
@@ -178,9 +183,9 @@ pub(super) async fn link(prepared: &Prepared, home: &Path, main: &TenantId) -> R
     };
     // Deleting it took it off the Hub, no more; now it is wanted again.
     if known.deleted_at.is_some() {
-        let entry = NewEntry::by_hub("restore_tenant")
-            .of(main)
-            .to(main.as_str());
+        let entry = NewAuditEntry::by_hub("restore_tenant")
+            .for_tenant(main)
+            .with_target(main.as_str());
         state
             .restore_tenant(main, entry)
             .await

@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 
-use super::frame::{Frame, Line, Size};
+use super::frame::{Frame, FrameLine, TerminalSize};
 use crate::output::Output;
 
 /// Begins a frame: terminals that can hold back the picture until the end do so.
-const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
-const END: &str = "\x1b[?25h\x1b[?2026l";
+const BEGIN_FRAME: &str = "\x1b[?2026h\x1b[?25l";
+const END_FRAME: &str = "\x1b[?25h\x1b[?2026l";
 const CLEAR_TO_END_OF_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
@@ -19,7 +19,7 @@ const CLEAR_BELOW: &str = "\x1b[J";
 pub(super) struct LiveTable {
     frame: Frame,
     /// What is on the terminal now; the cursor is on the line after it.
-    drawn: Vec<Line>,
+    drawn: Vec<FrameLine>,
     is_outdated: bool,
 }
 
@@ -35,18 +35,24 @@ impl LiveTable {
     }
 
     /// Puts a message above the table, where it stays.
-    pub(super) fn say(&mut self, output: Output, text: &str) {
+    pub(super) fn print_message(&mut self, output: Output, text: &str) {
         let size = terminal_size();
         let lines = self.frame.lines(output, size);
         self.replace(text, lines, output, size);
     }
 
     /// The next frame is drawn whether or not it looks like the last.
-    pub(super) fn forget_content(&mut self) {
+    pub(super) fn invalidate(&mut self) {
         self.is_outdated = true;
     }
 
-    fn replace(&mut self, message: &str, lines: Vec<Line>, output: Output, size: Size) {
+    fn replace(
+        &mut self,
+        message: &str,
+        lines: Vec<FrameLine>,
+        output: Output,
+        size: TerminalSize,
+    ) {
         output.draw(&transition(&self.drawn, message, &lines, size));
         self.drawn = lines;
         self.is_outdated = false;
@@ -54,14 +60,19 @@ impl LiveTable {
 }
 
 /// What leads from one picture to the next.
-fn transition(drawn: &[Line], message: &str, lines: &[Line], size: Size) -> String {
+fn transition(
+    drawn: &[FrameLine],
+    message: &str,
+    lines: &[FrameLine],
+    size: TerminalSize,
+) -> String {
     // A terminal that has become narrower has wrapped what was wider.
     let columns = size.columns.max(1);
     let height: usize = drawn
         .iter()
         .map(|line| line.width.div_ceil(columns).max(1))
         .sum();
-    let mut text = BEGIN.to_owned();
+    let mut text = BEGIN_FRAME.to_owned();
     text.push('\r');
     if height > 0 {
         let _ = write!(text, "\x1b[{height}A");
@@ -75,18 +86,18 @@ fn transition(drawn: &[Line], message: &str, lines: &[Line], size: Size) -> Stri
         text.push_str("\r\n");
     }
     text.push_str(CLEAR_BELOW);
-    text.push_str(END);
+    text.push_str(END_FRAME);
     text
 }
 
-fn terminal_size() -> Size {
+fn terminal_size() -> TerminalSize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     match size {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => TerminalSize {
             columns: usize::from(size.ws_col),
             lines: usize::from(size.ws_row),
         },
-        _ => Size {
+        _ => TerminalSize {
             columns: 80,
             lines: 24,
         },
@@ -97,13 +108,13 @@ fn terminal_size() -> Size {
 mod tests {
     use super::*;
 
-    const SIZE: Size = Size {
+    const SIZE: TerminalSize = TerminalSize {
         columns: 20,
         lines: 24,
     };
 
-    fn line(text: &str) -> Line {
-        Line {
+    fn line(text: &str) -> FrameLine {
+        FrameLine {
             text: text.into(),
             width: text.len(),
         }
@@ -112,13 +123,16 @@ mod tests {
     #[test]
     fn the_first_frame_leaves_alone_what_is_above() {
         let text = transition(&[], "", &[line("a")], SIZE);
-        assert_eq!(text, format!("{BEGIN}\ra\x1b[K\r\n\x1b[J{END}"));
+        assert_eq!(text, format!("{BEGIN_FRAME}\ra\x1b[K\r\n\x1b[J{END_FRAME}"));
     }
 
     #[test]
     fn the_next_one_goes_back_to_where_the_last_began() {
         let text = transition(&[line("a"), line("b")], "", &[line("c")], SIZE);
-        assert_eq!(text, format!("{BEGIN}\r\x1b[2Ac\x1b[K\r\n\x1b[J{END}"));
+        assert_eq!(
+            text,
+            format!("{BEGIN_FRAME}\r\x1b[2Ac\x1b[K\r\n\x1b[J{END_FRAME}")
+        );
     }
 
     #[test]

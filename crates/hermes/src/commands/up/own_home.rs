@@ -5,32 +5,33 @@ use std::{sync::Arc, time::Duration};
 use hermes_agent::conversation::{Agent, AgentParts};
 use hermes_config::{Home, Settings};
 use hermes_gateway::{
-    api::{self, Door, HostCheck},
-    gateway::{Direction, Gateway, GatewayParts},
-    instance::{self, GatewayState, Instance, NotTaken},
+    api::{self, AllowedHosts, ApiListener},
+    gateway::{ControlMode, Gateway, GatewayParts},
+    instance::{self, GatewayState, Instance, InstanceError},
     messenger::HomeMessenger,
     ticker,
 };
 use hermes_hub::TenantId;
-use hermes_store::{Access, Store, cron::forget_beat};
+use hermes_store::{Access, Store, cron::remove_heartbeat};
 use tokio::{net::UnixListener, sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::gateway::{Plan, working_directory},
-    configuration::Users,
-    system::Around,
+    super::gateway::{ApiServerPlan, working_directory},
+    configuration::SettingsConsumers,
+    system::UpContext,
 };
 use crate::{
     context::Context,
+    embedded_hub::PreparedHub,
     failure::Failure,
-    hosting::Prepared,
-    runtime::{LinkedAgent, TakeVariables},
-    teams::{self, RuntimeKey},
+    runtime::{ApplyVariables, LinkedAgent},
+    teams,
+    teams::RuntimeKey,
 };
 
 /// Who is the gateway of the home.
-pub(super) enum Standing {
+pub(super) enum GatewayOwner {
     /// This process.
     Ours(Instance),
     /// Another process; what is to be said about it.
@@ -38,10 +39,12 @@ pub(super) enum Standing {
 }
 
 /// Becomes the gateway of the home, unless there is one.
-pub(super) fn stand(home: &Home) -> Result<Standing, Failure> {
-    match Instance::take(home) {
-        Ok(instance) => Ok(Standing::Ours(instance)),
-        Err(error @ NotTaken::Held { .. }) => Ok(Standing::Others(error.to_string())),
+pub(super) fn claim_gateway(home: &Home) -> Result<GatewayOwner, Failure> {
+    match Instance::acquire(home) {
+        Ok(instance) => Ok(GatewayOwner::Ours(instance)),
+        Err(error @ InstanceError::AlreadyRunning { .. }) => {
+            Ok(GatewayOwner::Others(error.to_string()))
+        }
         Err(error) => Err(Failure::failed(error.to_string())),
     }
 }
@@ -59,18 +62,18 @@ impl OwnHome {
     pub(super) async fn open(
         context: &Context,
         settings: &Settings,
-        around: Around,
-        prepared: &Prepared,
+        around: UpContext,
+        prepared: &PreparedHub,
         instance: Instance,
         tenant: &TenantId,
     ) -> Result<(Self, LinkedAgent), Failure> {
-        let Around {
+        let UpContext {
             configuration,
             host,
-            answers,
+            server_requests: answers,
         } = around;
         // The lock of the home's gateway is ours, so nobody else lets its jobs run.
-        forget_beat(&context.home);
+        remove_heartbeat(&context.home);
         let store = Store::open(&context.home, Access::ReadWrite).await?;
         let directory = working_directory(context);
         // The Hub gives it the real one when it takes the home up.
@@ -80,8 +83,8 @@ impl OwnHome {
             // A policy that changes would start what safe mode leaves alone.
             host: (!context.is_safe_mode()).then(|| host.clone()),
             environment: std::env::vars_os().collect(),
-            in_force: answers.in_force().clone(),
-            teams: socket.and_then(|socket| teams::at(socket, key.clone(), &directory)),
+            policy: answers.policy().clone(),
+            teams: socket.and_then(|socket| teams::connect(socket, key.clone(), &directory)),
             messenger: Some(HomeMessenger::new(&context.home)),
             ..AgentParts::new(context.home.clone(), store)
         };
@@ -89,26 +92,27 @@ impl OwnHome {
             agent: Agent::new(parts, settings.clone()),
             instance: Arc::new(instance),
             // The Hub keeps the clock.
-            direction: Direction::Hub {
+            control_mode: ControlMode::Hub {
                 tenant: tenant.to_string(),
             },
             directory,
-            people: answers.people(),
+            elicitation: answers.people(),
         })
         .await?;
         let data_dir = &prepared.settings.data_dir;
-        let users = Users {
+        let users = SettingsConsumers {
             host,
-            answers,
+            server_requests: answers,
             gateway: Some(gateway.clone()),
         };
-        let take_variables: TakeVariables = Box::new(move |variables| {
+        let take_variables: ApplyVariables = Box::new(move |variables| {
             let (configuration, users) = (configuration.clone(), users.clone());
-            Box::pin(async move { configuration.take_variables(&users, variables).await })
+            Box::pin(async move { configuration.apply_variables(&users, variables).await })
         });
-        let (agent, listener, for_hub) = LinkedAgent::here(data_dir, tenant, key, take_variables)?;
-        let door = Door::Unix(UnixListener::from_std(listener)?);
-        let router = api::router(gateway.clone(), &for_hub, HostCheck::Any);
+        let (agent, listener, for_hub) =
+            LinkedAgent::in_process(data_dir, tenant, key, take_variables)?;
+        let door = ApiListener::Unix(UnixListener::from_std(listener)?);
+        let router = api::router(gateway.clone(), &for_hub, AllowedHosts::Any);
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn({
@@ -130,37 +134,41 @@ impl OwnHome {
     }
 
     /// Opens it without a Hub: it keeps its own clock, and offers the API that its settings name.
-    pub(super) async fn alone(
+    pub(super) async fn open_without_hub(
         context: &Context,
         settings: &Settings,
-        around: Around,
+        around: UpContext,
         instance: Instance,
         say: mpsc::Sender<String>,
     ) -> Result<Self, Failure> {
         let store = Store::open(&context.home, Access::ReadWrite).await?;
-        let Around { host, answers, .. } = around;
+        let UpContext {
+            host,
+            server_requests: answers,
+            ..
+        } = around;
         let parts = AgentParts {
             host: (!context.is_safe_mode()).then(|| host.clone()),
             environment: std::env::vars_os().collect(),
-            in_force: answers.in_force().clone(),
+            policy: answers.policy().clone(),
             messenger: Some(HomeMessenger::new(&context.home)),
             ..AgentParts::new(context.home.clone(), store)
         };
         let gateway = Gateway::open(GatewayParts {
             agent: Agent::new(parts, settings.clone()),
             instance: Arc::new(instance),
-            direction: Direction::Own,
+            control_mode: ControlMode::Own,
             directory: working_directory(context),
-            people: answers.people(),
+            elicitation: answers.people(),
         })
         .await?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn({
             let (gateway, stop) = (gateway.clone(), stop.clone());
-            async move { ticker::run(&gateway, &stop).await }
+            async move { ticker::run_ticker(&gateway, &stop).await }
         });
-        let plan = Plan::new(&settings.gateway.api_server, None, None);
+        let plan = ApiServerPlan::new(&settings.gateway.api_server, None, None);
         tasks.spawn({
             let (gateway, stop) = (gateway.clone(), stop.clone());
             async move { plan.serve(&gateway, &say, &stop).await }
@@ -192,21 +200,25 @@ impl OwnHome {
         self.gateway.close().await;
         self.gateway.agent().store().close().await;
         let reason = Some("`hermes up` ended".to_owned());
-        self.gateway.instance().end(GatewayState::Stopped, reason);
+        self.gateway
+            .instance()
+            .mark_stopped(GatewayState::Stopped, reason);
     }
 }
 
 fn set_state(gateway: &Gateway, state: GatewayState) {
-    let changed = gateway.instance().change(|file| file.gateway_state = state);
+    let changed = gateway
+        .instance()
+        .update_state(|file| file.gateway_state = state);
     if let Err(error) = changed {
         tracing::warn!(%error, "cannot write the gateway state");
     }
 }
 
 /// The agent of a gateway that runs in another process, by its local API if it has one.
-pub(super) fn elsewhere(home: &Home, settings: &Settings) -> LinkedAgent {
+pub(super) fn agent_in_other_process(home: &Home, settings: &Settings) -> LinkedAgent {
     let api = &settings.gateway.api_server;
-    let serves = instance::last_state(home)
+    let serves = instance::read_last_state(home)
         .and_then(|state| {
             state
                 .platforms
@@ -215,7 +227,7 @@ pub(super) fn elsewhere(home: &Home, settings: &Settings) -> LinkedAgent {
         })
         .unwrap_or(false);
     let Some(key) = api.key.clone().filter(|_| serves && api.port != 0) else {
-        return LinkedAgent::unreached(
+        return LinkedAgent::unreachable(
             "another gateway of this home is running and offers no HTTP API; set API_SERVER_KEY there, or stop it",
         );
     };
@@ -223,8 +235,8 @@ pub(super) fn elsewhere(home: &Home, settings: &Settings) -> LinkedAgent {
         "0.0.0.0" | "::" => "127.0.0.1",
         host => host,
     };
-    match LinkedAgent::elsewhere(&format!("http://{host}:{}", api.port), key) {
+    match LinkedAgent::in_other_process(&format!("http://{host}:{}", api.port), key) {
         Ok(agent) => agent,
-        Err(error) => LinkedAgent::unreached(error.to_string()),
+        Err(error) => LinkedAgent::unreachable(error.to_string()),
     }
 }

@@ -8,58 +8,58 @@ use hermes_mcp::Host;
 use tokio::sync::mpsc;
 
 use super::{
-    configuration::Configuration,
-    hub::{self, Preparation},
-    own_home::{self, OwnHome, Standing},
-    view::View,
+    configuration::UpConfiguration,
+    hub::{self, HubPreparation},
+    own_home::{self, GatewayOwner, OwnHome},
+    view::UpView,
 };
 use crate::{
-    answers::Answers,
     built_in,
     context::Context,
+    embedded_hub::{PreparedHub, RunningHub},
     failure::Failure,
-    hosting::{Hosted, Prepared},
+    server_requests::ServerRequests,
 };
 
 /// What somebody does next, in another terminal.
-const NEXT: &str = "Next, in another terminal: `hermes mcp add --help` adds a server, `hermes chat` talks to the agent.";
+const NEXT_STEPS: &str = "Next, in another terminal: `hermes mcp add --help` adds a server, `hermes chat` talks to the agent.";
 /// The same while only the built-in server runs.
 const FIRST: &str = "Next, in another terminal: `hermes mcp call demo.add a=1 b=2` calls a tool, `hermes mcp add --help` adds a server of \
                      your own, `hermes chat` talks to the agent.";
 
 /// What the home works with besides its own.
-pub(super) struct Around {
-    pub(super) configuration: Arc<Configuration>,
+pub(super) struct UpContext {
+    pub(super) configuration: Arc<UpConfiguration>,
     pub(super) host: Host,
-    pub(super) answers: Arc<Answers>,
+    pub(super) server_requests: Arc<ServerRequests>,
 }
 
 /// The home, and the Hub it is in.
-pub(super) struct System {
-    hosted: Option<Hosted>,
+pub(super) struct UpSystem {
+    hosted: Option<RunningHub>,
     home: Option<OwnHome>,
 }
 
-impl System {
+impl UpSystem {
     /// Opens the home, or finds the process that has it, and starts the Hub if there is one.
     pub(super) async fn start(
         context: &Context,
-        preparation: Preparation,
+        preparation: HubPreparation,
         settings: &Settings,
-        around: Around,
-        (view, say): (&mut View, &mpsc::Sender<String>),
+        around: UpContext,
+        (view, say): (&mut UpView, &mpsc::Sender<String>),
     ) -> Result<Self, Failure> {
-        view.say(if built_in::is_alone(settings) {
+        view.print_message(if built_in::is_alone(settings) {
             FIRST
         } else {
-            NEXT
+            NEXT_STEPS
         });
         match preparation {
-            Preparation::Hub(prepared) => {
+            HubPreparation::Hub(prepared) => {
                 Self::with_hub(context, *prepared, settings, around, view).await
             }
-            Preparation::Without(why) => {
-                view.say(&why);
+            HubPreparation::Without(why) => {
+                view.print_message(&why);
                 Self::without_hub(context, settings, around, view, say).await
             }
         }
@@ -67,30 +67,33 @@ impl System {
 
     async fn with_hub(
         context: &Context,
-        prepared: Prepared,
+        prepared: PreparedHub,
         settings: &Settings,
-        around: Around,
-        view: &mut View,
+        around: UpContext,
+        view: &mut UpView,
     ) -> Result<Self, Failure> {
         let main = hub::main_tenant()?;
-        hub::link(&prepared, context.home.path(), &main).await?;
+        hub::link_home(&prepared, context.home.path(), &main).await?;
         let new_token = prepared.new_token.clone();
-        let (home, agent) = match own_home::stand(&context.home)? {
-            Standing::Ours(instance) => {
+        let (home, agent) = match own_home::claim_gateway(&context.home)? {
+            GatewayOwner::Ours(instance) => {
                 let (home, agent) =
                     OwnHome::open(context, settings, around, &prepared, instance, &main).await?;
                 (Some(home), agent)
             }
-            Standing::Others(who) => {
-                view.say(&format!("{who}: the tenant `{main}` is that one"));
-                (None, own_home::elsewhere(&context.home, settings))
+            GatewayOwner::Others(who) => {
+                view.print_message(&format!("{who}: the tenant `{main}` is that one"));
+                (
+                    None,
+                    own_home::agent_in_other_process(&context.home, settings),
+                )
             }
         };
-        let hosted = hub::start(prepared, main, agent).await?;
+        let hosted = hub::start_hub(prepared, main, agent).await?;
         if let Some(path) = new_token {
-            view.say(&format!("Its token: in `{}`", path.display()));
+            view.print_message(&format!("Its token: in `{}`", path.display()));
         }
-        view.say(&format!("Hub: {}", hosted.url()));
+        view.print_message(&format!("Hub: {}", hosted.url()));
         Ok(Self {
             hosted: Some(hosted),
             home,
@@ -100,16 +103,16 @@ impl System {
     async fn without_hub(
         context: &Context,
         settings: &Settings,
-        around: Around,
-        view: &mut View,
+        around: UpContext,
+        view: &mut UpView,
         say: &mpsc::Sender<String>,
     ) -> Result<Self, Failure> {
-        let home = match own_home::stand(&context.home)? {
-            Standing::Ours(instance) => {
-                Some(OwnHome::alone(context, settings, around, instance, say.clone()).await?)
-            }
-            Standing::Others(who) => {
-                view.say(&format!("{who}: it lets the jobs of this home run"));
+        let home = match own_home::claim_gateway(&context.home)? {
+            GatewayOwner::Ours(instance) => Some(
+                OwnHome::open_without_hub(context, settings, around, instance, say.clone()).await?,
+            ),
+            GatewayOwner::Others(who) => {
+                view.print_message(&format!("{who}: it lets the jobs of this home run"));
                 None
             }
         };
@@ -123,7 +126,7 @@ impl System {
 
     /// Where the Hub is, if there is one.
     pub(super) fn url(&self) -> Option<String> {
-        self.hosted.as_ref().map(Hosted::url)
+        self.hosted.as_ref().map(RunningHub::url)
     }
 
     /// Lets requests and runs end.

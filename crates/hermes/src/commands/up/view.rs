@@ -2,42 +2,42 @@
 
 use std::{collections::HashMap, path::Path};
 
-use hermes_mcp::{Host, link::Status, status::ServerStatus};
+use hermes_mcp::{Host, link::LinkStatus, status::ServerStatus};
 
 use super::{
-    super::state::{self, count},
-    frame::{Frame, Row},
+    super::state::{self, pluralize},
+    frame::{Frame, ServerRow},
     live_table::LiveTable,
 };
 use crate::{context::Context, output::Output};
 
 /// Where the servers' states are shown.
-pub(super) struct View {
+pub(super) struct UpView {
     output: Output,
     title: String,
-    kind: Kind,
+    kind: ViewKind,
     counts_down: bool,
 }
 
-enum Kind {
+enum ViewKind {
     Table(LiveTable),
     /// What was last said of each server.
     Lines(HashMap<String, String>),
     Nothing,
 }
 
-impl View {
+impl UpView {
     pub(super) fn new(context: &Context) -> Self {
         let output = context.output;
         let kind = match () {
-            () if output.is_json() => Kind::Nothing,
-            () if output.is_interactive() => Kind::Table(LiveTable::default()),
-            () => Kind::Lines(HashMap::new()),
+            () if output.is_json() => ViewKind::Nothing,
+            () if output.is_interactive() => ViewKind::Table(LiveTable::default()),
+            () => ViewKind::Lines(HashMap::new()),
         };
         Self {
             title: format!(
                 "hermes up: home {}, Ctrl-C stops everything",
-                shortened(context.home.path())
+                shorten_path(context.home.path())
             ),
             output,
             kind,
@@ -47,23 +47,23 @@ impl View {
 
     /// Shows the present states; what is shown already stays as it is.
     pub(super) fn show(&mut self, host: &Host) {
-        if !matches!(self.kind, Kind::Nothing) {
+        if !matches!(self.kind, ViewKind::Nothing) {
             self.show_servers(host, &host.status());
         }
     }
 
     /// The same, where their states are known.
     pub(super) fn show_servers(&mut self, host: &Host, servers: &[ServerStatus]) {
-        let now = state::now();
+        let now = state::unix_now();
         self.counts_down = servers
             .iter()
             .any(|server| server.next_attempt_at.is_some());
         match &mut self.kind {
-            Kind::Nothing => {}
-            Kind::Lines(last) => {
+            ViewKind::Nothing => {}
+            ViewKind::Lines(last) => {
                 for server in servers {
-                    let line = line(server, now);
-                    let said = identity(server);
+                    let line = server_line(server, now);
+                    let said = change_key(server);
                     if last.get(&server.name) != Some(&said) {
                         self.output.line(line);
                         last.insert(server.name.clone(), said);
@@ -77,19 +77,19 @@ impl View {
                     is_there
                 });
             }
-            Kind::Table(table) => {
+            ViewKind::Table(table) => {
                 let registry = host.registry();
                 let rows = servers.iter().map(|server| {
                     let tools = registry
                         .tools()
                         .filter(|tool| tool.server.as_str() == server.name)
-                        .map(|tool| tool.original());
-                    Row::new(server, &tools.collect::<Vec<_>>(), now)
+                        .map(|tool| tool.original_name());
+                    ServerRow::new(server, &tools.collect::<Vec<_>>(), now)
                 });
                 let frame = Frame {
                     title: self.title.clone(),
                     rows: rows.collect(),
-                    summary: summary(servers),
+                    summary: summarize_servers(servers),
                 };
                 table.draw(self.output, frame);
             }
@@ -98,20 +98,20 @@ impl View {
 
     /// Whether a span of time is on display that gets shorter by itself.
     pub(super) fn counts_down(&self) -> bool {
-        self.counts_down && matches!(self.kind, Kind::Table(_))
+        self.counts_down && matches!(self.kind, ViewKind::Table(_))
     }
 
     /// A message beside the states.
-    pub(super) fn say(&mut self, text: &str) {
+    pub(super) fn print_message(&mut self, text: &str) {
         match &mut self.kind {
-            Kind::Table(table) => table.say(self.output, text),
-            Kind::Lines(_) | Kind::Nothing => self.output.note(text),
+            ViewKind::Table(table) => table.print_message(self.output, text),
+            ViewKind::Lines(_) | ViewKind::Nothing => self.output.note(text),
         }
     }
 
-    pub(super) fn resized(&mut self) {
-        if let Kind::Table(table) = &mut self.kind {
-            table.forget_content();
+    pub(super) fn handle_resize(&mut self) {
+        if let ViewKind::Table(table) = &mut self.kind {
+            table.invalidate();
         }
     }
 
@@ -119,9 +119,9 @@ impl View {
         let running = host
             .status()
             .iter()
-            .filter(|server| !is_at_rest(server.status))
+            .filter(|server| !is_settled(server.status))
             .count();
-        self.announce(format!("Stopping {} …", count(running, "server")));
+        self.announce(format!("Stopping {} …", pluralize(running, "server")));
         self.show(host);
     }
 
@@ -132,27 +132,27 @@ impl View {
 
     fn announce(&mut self, text: String) {
         match &mut self.kind {
-            Kind::Table(_) => self.title = text,
-            Kind::Lines(_) | Kind::Nothing => self.output.note(text),
+            ViewKind::Table(_) => self.title = text,
+            ViewKind::Lines(_) | ViewKind::Nothing => self.output.note(text),
         }
     }
 }
 
-fn is_at_rest(status: Status) -> bool {
+fn is_settled(status: LinkStatus) -> bool {
     matches!(
         status,
-        Status::Disabled | Status::Invalid | Status::Stopped | Status::Lazy
+        LinkStatus::Disabled | LinkStatus::Invalid | LinkStatus::Stopped | LinkStatus::Lazy
     )
 }
 
 /// One server as a line of its own.
-fn line(server: &ServerStatus, now: u64) -> String {
+fn server_line(server: &ServerStatus, now: u64) -> String {
     let name = &server.name;
-    let note = state::note(server, now);
+    let note = state::status_note(server, now);
     match (server.status, note.as_str()) {
-        (Status::Ready | Status::Lazy, _) => {
+        (LinkStatus::Ready | LinkStatus::Lazy, _) => {
             let era = server.era.map_or("", |era| era.as_str());
-            let tools = count(server.tools, "tool");
+            let tools = pluralize(server.tools, "tool");
             format!("{name}: {}, {tools}, {era}", server.status)
                 .trim_end_matches([',', ' '])
                 .to_owned()
@@ -163,17 +163,17 @@ fn line(server: &ServerStatus, now: u64) -> String {
 }
 
 /// What has to change before a server gets another line: spans of time do not count.
-fn identity(server: &ServerStatus) -> String {
+fn change_key(server: &ServerStatus) -> String {
     let timeless = ServerStatus {
         next_attempt_at: None,
         ..server.clone()
     };
-    format!("{} {}", server.attempt, line(&timeless, 0))
+    format!("{} {}", server.attempt, server_line(&timeless, 0))
 }
 
 /// `3 servers: 2 ready, 1 parked; 12 tools`
-fn summary(servers: &[ServerStatus]) -> String {
-    let mut states: Vec<(Status, usize)> = Vec::new();
+fn summarize_servers(servers: &[ServerStatus]) -> String {
+    let mut states: Vec<(LinkStatus, usize)> = Vec::new();
     for server in servers {
         match states
             .iter_mut()
@@ -188,12 +188,17 @@ fn summary(servers: &[ServerStatus]) -> String {
         .map(|(status, number)| format!("{number} {status}"))
         .collect();
     let tools = servers.iter().map(|server| server.tools).sum();
-    let servers = count(servers.len(), "server");
-    format!("{servers}: {}; {}", states.join(", "), count(tools, "tool")).replace(": ;", ";")
+    let servers = pluralize(servers.len(), "server");
+    format!(
+        "{servers}: {}; {}",
+        states.join(", "),
+        pluralize(tools, "tool")
+    )
+    .replace(": ;", ";")
 }
 
 /// A path below the user's directory begins with `~`.
-fn shortened(path: &Path) -> String {
+fn shorten_path(path: &Path) -> String {
     match std::env::home_dir().and_then(|user| path.strip_prefix(user).ok().map(Path::to_owned)) {
         Some(rest) => format!("~/{}", rest.display()),
         None => path.display().to_string(),
@@ -206,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    fn server(name: &str, status: Status) -> ServerStatus {
+    fn server(name: &str, status: LinkStatus) -> ServerStatus {
         ServerStatus::unconnected(&ServerName::new(name), "stdio", status)
     }
 
@@ -214,9 +219,9 @@ mod tests {
     fn a_ready_server_is_told_with_its_tools() {
         let ready = ServerStatus {
             tools: 1,
-            ..server("time", Status::Ready)
+            ..server("time", LinkStatus::Ready)
         };
-        assert_eq!(line(&ready, 0), "time: ready, 1 tool");
+        assert_eq!(server_line(&ready, 0), "time: ready, 1 tool");
     }
 
     #[test]
@@ -224,10 +229,10 @@ mod tests {
         let failing = ServerStatus {
             error: Some("it ended\nmore".into()),
             next_attempt_at: Some(4),
-            ..server("time", Status::Reconnecting)
+            ..server("time", LinkStatus::Reconnecting)
         };
         assert_eq!(
-            line(&failing, 2),
+            server_line(&failing, 2),
             "time: reconnecting; next attempt in 2 s; it ended"
         );
     }
@@ -238,24 +243,27 @@ mod tests {
             error: Some("it ended".into()),
             next_attempt_at: Some(4),
             attempt: 1,
-            ..server("time", Status::Reconnecting)
+            ..server("time", LinkStatus::Reconnecting)
         };
-        let before = identity(&failing);
+        let before = change_key(&failing);
         failing.next_attempt_at = None;
-        assert_eq!(identity(&failing), before);
+        assert_eq!(change_key(&failing), before);
         failing.attempt = 2;
-        assert_ne!(identity(&failing), before);
+        assert_ne!(change_key(&failing), before);
     }
 
     #[test]
     fn the_summary_counts_states_and_tools() {
         let mut servers = vec![
-            server("a", Status::Ready),
-            server("b", Status::Parked),
-            server("c", Status::Ready),
+            server("a", LinkStatus::Ready),
+            server("b", LinkStatus::Parked),
+            server("c", LinkStatus::Ready),
         ];
         servers[0].tools = 3;
-        assert_eq!(summary(&servers), "3 servers: 2 ready, 1 parked; 3 tools");
-        assert_eq!(summary(&[]), "0 servers; 0 tools");
+        assert_eq!(
+            summarize_servers(&servers),
+            "3 servers: 2 ready, 1 parked; 3 tools"
+        );
+        assert_eq!(summarize_servers(&[]), "0 servers; 0 tools");
     }
 }

@@ -4,14 +4,17 @@ use std::{fs, path::PathBuf};
 
 use hermes_testkit::TemporaryHome;
 
-use super::{attacks, failures, honest, kept, outputs, plant, script, successes, tenant::as_user};
-use crate::{talk::Place, tenants::has_landlock};
+use super::{
+    attacks, failures, honest_commands, outputs, plant_secrets, script, snapshot_files, successes,
+    tenant::as_user,
+};
+use crate::{chat_terminal::ChatHome, tenants::has_landlock};
 
 /// Runs all commands in a chat whose working directory is beside its home. Tells what they printed.
-fn talk(sandbox: &str, commands: &[String]) -> (Place, TemporaryHome, Vec<String>) {
+fn run_commands(sandbox: &str, commands: &[String]) -> (ChatHome, TemporaryHome, Vec<String>) {
     let more = format!("approvals: {{mode: 'off'}}\nterminal: {{sandbox: {sandbox}}}\n");
-    let place = Place::new(Some(script(commands)), &[], &more);
-    plant(place.home.path());
+    let place = ChatHome::new(Some(script(commands)), &[], &more);
+    plant_secrets(place.home.path());
     let work = TemporaryHome::new();
     let mut command = place.command(&["-q", "begin"], &[]);
     command
@@ -29,8 +32,8 @@ fn no_command_of_a_chat_gets_out_of_its_workspace() {
         return;
     }
     let attacks = attacks();
-    let commands: Vec<String> = attacks.iter().cloned().chain(honest()).collect();
-    let (place, _work, outputs) = talk("workspace", &commands);
+    let commands: Vec<String> = attacks.iter().cloned().chain(honest_commands()).collect();
+    let (place, _work, outputs) = run_commands("workspace", &commands);
     let (attacked, worked) = outputs.split_at(attacks.len());
     let successes = successes(&attacks, attacked);
     println!("{} attacks, {} successes", attacks.len(), successes.len());
@@ -39,7 +42,7 @@ fn no_command_of_a_chat_gets_out_of_its_workspace() {
     assert!(failures.is_empty(), "{failures:#?}");
     let config = fs::read_to_string(place.home.path().join("config.yaml")).unwrap();
     assert!(config.contains("sandbox: workspace") && !config.contains("x: 1"));
-    for (path, text) in kept(place.home.path()) {
+    for (path, text) in snapshot_files(place.home.path()) {
         let is_sown = path.to_string_lossy().contains("sown") || path.ends_with("SOUL.md");
         assert!(!is_sown || text.is_none(), "{}", path.display());
     }
@@ -61,7 +64,7 @@ fn a_strict_sandbox_leaves_no_network() {
     }
     let connect = "/usr/bin/python3 -c 'import socket; socket.socket()'";
     let commands = [connect.to_owned(), "echo hi > made && cat made".to_owned()];
-    let (_place, work, outputs) = talk("strict", &commands);
+    let (_place, work, outputs) = run_commands("strict", &commands);
     assert!(
         outputs[0].contains("Operation not permitted"),
         "{outputs:?}"
@@ -81,6 +84,6 @@ fn without_a_sandbox_many_of_the_same_commands_work_but_keys_of_the_process_stay
         "/usr/bin/python3 -c 'import socket; socket.socket(socket.AF_UNIX); print(\"GOT-%d-IN\" % 7)'",
     ];
     let commands = commands.map(str::to_owned);
-    let (_place, _work, outputs) = talk("off", &commands);
+    let (_place, _work, outputs) = run_commands("off", &commands);
     assert_eq!(successes(&commands, &outputs).len(), 4, "{outputs:?}");
 }

@@ -3,15 +3,17 @@
 use std::{process::Command, time::Duration};
 
 use hermes::runtime::Isolation;
-use hermes_hub::runtime::{Confinement, Launch, Runtime as _};
-use hermes_testkit::model::{Answer, Script};
+use hermes_hub::runtime::{AgentLaunch, Confinement, Runtime as _};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use serde_json::json;
 
-use super::{attacks, failures, honest, kept, outputs, plant, script, successes};
-use crate::tenants::{Ground, Tenant, has_landlock, run, runtime};
+use super::{
+    attacks, failures, honest_commands, outputs, plant_secrets, script, snapshot_files, successes,
+};
+use crate::tenants::{HubDir, TestTenant, has_landlock, run, runtime};
 
 /// A tenant with keys of its own.
-fn launch(tenant: &Tenant) -> Launch {
+fn launch(tenant: &TestTenant) -> AgentLaunch {
     let mut launch = tenant.launch();
     launch.runtime_key = "hub_rt_planted-runtime-key".to_owned().into();
     let key = "sk-planted-provider-key".to_owned().into();
@@ -23,11 +25,11 @@ async fn attack() {
     if !has_landlock() {
         return;
     }
-    let ground = Ground::new();
-    let commands: Vec<String> = attacks().into_iter().chain(honest()).collect();
-    let tenant = Tenant::new(&ground, "a", script(&commands));
-    plant(&tenant.home);
-    let before = kept(&tenant.home);
+    let ground = HubDir::new();
+    let commands: Vec<String> = attacks().into_iter().chain(honest_commands()).collect();
+    let tenant = TestTenant::new(&ground, "a", script(&commands));
+    plant_secrets(&tenant.home);
+    let before = snapshot_files(&tenant.home);
     let runtime = runtime(&ground, Isolation::default());
     let confinement = runtime.start(launch(&tenant)).await.unwrap();
     let is_confined = |means: &Confinement| means.means == "CommandsConfined" && means.in_force;
@@ -42,7 +44,7 @@ async fn attack() {
     assert!(successes.is_empty(), "{successes:#?}");
     let failures = failures(worked);
     assert!(failures.is_empty(), "{failures:#?}");
-    assert_eq!(kept(&tenant.home), before);
+    assert_eq!(snapshot_files(&tenant.home), before);
     runtime.close(Duration::from_secs(5)).await;
 }
 
@@ -51,7 +53,7 @@ async fn decide_own_approvals() {
     if !has_landlock() {
         return;
     }
-    let ground = Ground::new();
+    let ground = HubDir::new();
     let decide = "import glob,json,os,socket,sqlite3,time\n\
         home=os.environ['HERMES_HOME']\n\
         end=time.time()+30\n\
@@ -67,12 +69,12 @@ async fn decide_own_approvals() {
                     s=socket.socket(socket.AF_UNIX); s.connect(p); s.sendall(b'{}\\n')\n        \
                 except Exception: pass\n";
     let command = format!("/usr/bin/python3 - <<'END'\n{decide}\nEND");
-    let script = Script::new([
-        Answer::call("terminal", &json!({"command": command, "background": true})),
-        Answer::call("write_file", &json!({"path": "made.txt", "content": "x"})),
-        Answer::text("done"),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("terminal", &json!({"command": command, "background": true})),
+        ScriptedAnswer::call("write_file", &json!({"path": "made.txt", "content": "x"})),
+        ScriptedAnswer::text("done"),
     ]);
-    let tenant = Tenant::new(&ground, "a", script);
+    let tenant = TestTenant::new(&ground, "a", script);
     let runtime = runtime(&ground, Isolation::default());
     let mut launch = launch(&tenant);
     launch.directives.policy = json!({"tools": {"requireApproval": ["write_file"]}});

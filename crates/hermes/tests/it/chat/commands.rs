@@ -4,23 +4,23 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use hermes_testkit::{
     Behaviour,
-    model::{Answer, Script},
+    model::{ModelScript, ScriptedAnswer},
 };
 use serde_json::json;
 
-use super::{Chat, assert_said};
+use super::{Chat, assert_messages};
 use crate::program::{entry, run};
 
 const PICTURE: &[u8] = b"\x89PNG and so on";
 
-fn lines(chat: &Chat, lines: &[&str]) -> crate::program::Ran {
+fn lines(chat: &Chat, lines: &[&str]) -> crate::program::CommandOutput {
     let input = lines.join("\n") + "\n";
     chat.hermes.run_with_input(&[], &input)
 }
 
 #[test]
 fn a_server_is_switched_off_and_on_for_good() {
-    let chat = Chat::with_servers(Script::echo(), &[("kit", entry(&Behaviour::new()))]);
+    let chat = Chat::with_servers(ModelScript::echo(), &[("kit", entry(&Behaviour::new()))]);
     let has_tools = |request: usize| {
         let tools = chat.tools(request);
         tools.iter().any(|name| name.starts_with("mcp_kit_"))
@@ -34,13 +34,13 @@ fn a_server_is_switched_off_and_on_for_good() {
     assert!(ran.stdout.contains("`kit` is now enabled."), "{ran:?}");
     assert_eq!(chat.hermes.entry("kit")["enabled"], true);
     assert!(has_tools(1));
-    let ran = lines(&chat, &["/mcp disable nobody"]).ended(1);
+    let ran = lines(&chat, &["/mcp disable nobody"]).exits_with(1);
     assert!(ran.stderr.contains("nobody"), "{ran:?}");
 }
 
 #[test]
 fn jobs_are_listed_and_steered() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let ran = lines(&chat, &["/cron"]).ok();
     assert!(ran.stdout.contains("There is no scheduled job"), "{ran:?}");
     let job = [
@@ -64,30 +64,33 @@ fn jobs_are_listed_and_steered() {
     assert_eq!(state(), "paused");
     lines(&chat, &["/cron resume Look"]).ok();
     assert_eq!(state(), "scheduled");
-    let ran = lines(&chat, &["/cron pause nothing"]).ended(1);
+    let ran = lines(&chat, &["/cron pause nothing"]).exits_with(1);
     assert!(ran.stderr.contains("`/cron` lists the jobs"), "{ran:?}");
 }
 
 #[test]
 fn an_image_goes_with_the_next_message_only() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     std::fs::write(chat.hermes.user().join("a.png"), PICTURE).unwrap();
     let ran = lines(&chat, &["/image a.png", "what is it?", "and now?"]).ok();
     assert!(
         ran.stdout.contains("a.png goes with your next message."),
         "{ran:?}"
     );
-    let content = chat.asked(0)[0]["content"].clone();
+    let content = chat.request_messages(0)[0]["content"].clone();
     assert_eq!(content[0]["text"], "what is it?");
     let url = content[1]["image_url"]["url"].as_str().unwrap();
     assert!(url.starts_with("data:image/png;base64,"), "{url}");
-    assert_eq!(chat.asked(1).last().unwrap()["content"], "and now?");
-    lines(&chat, &["/image missing.png"]).ended(2);
+    assert_eq!(
+        chat.request_messages(1).last().unwrap()["content"],
+        "and now?"
+    );
+    lines(&chat, &["/image missing.png"]).exits_with(2);
 }
 
 #[test]
 fn what_is_in_the_clipboard_goes_with_the_next_message() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     // A clipboard with text and no image.
     let programs = chat.hermes.user().join("programs");
     std::fs::create_dir(&programs).unwrap();
@@ -110,16 +113,19 @@ fn what_is_in_the_clipboard_goes_with_the_next_message() {
             .contains("\"copied words\" goes with your next message."),
         "{ran:?}"
     );
-    assert_eq!(chat.asked(0)[0]["content"], "copied words\n\nlook at this");
+    assert_eq!(
+        chat.request_messages(0)[0]["content"],
+        "copied words\n\nlook at this"
+    );
     let nowhere = chat.hermes.user().join("nowhere").display().to_string();
-    let ran = with_path(&nowhere, "/paste\n").ended(1);
+    let ran = with_path(&nowhere, "/paste\n").exits_with(1);
     assert!(ran.stderr.contains("wl-clipboard"), "{ran:?}");
 }
 
 #[test]
 fn the_configuration_is_told_without_its_secrets() {
     let chat = Chat::with_config(
-        Script::echo(),
+        ModelScript::echo(),
         json!({"mcp_servers": {"kit": entry(&Behaviour::new())}, "compression": {"threshold": 7}}),
     );
     let ran = lines(&chat, &["hi", "/config"]).ok();
@@ -131,14 +137,14 @@ fn the_configuration_is_told_without_its_secrets() {
 
 #[test]
 fn several_turns_are_taken_back_at_once() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let ran = lines(&chat, &["one", "two", "three", "/undo 2", "four"]).ok();
     assert!(
         ran.stdout.contains("Took back 2 turns, from \"two\" on."),
         "{ran:?}"
     );
-    assert_said(
-        &chat.said(),
+    assert_messages(
+        &chat.stored_texts(),
         &[
             ("user", "one"),
             ("assistant", "one"),
@@ -146,14 +152,14 @@ fn several_turns_are_taken_back_at_once() {
             ("assistant", "four"),
         ],
     );
-    let ran = lines(&chat, &["/undo many"]).ended(2);
+    let ran = lines(&chat, &["/undo many"]).exits_with(2);
     assert!(ran.stderr.contains("no number of turns"), "{ran:?}");
 }
 
 #[test]
 fn a_conversation_is_summed_up_when_the_person_wants_it() {
     let chat = Chat::with_config(
-        Script::echo().rule("question 3", Answer::text("They asked questions.")),
+        ModelScript::echo().rule("question 3", ScriptedAnswer::text("They asked questions.")),
         json!({"compression": {"protect_first_n": 1, "protect_last_n": 2}}),
     );
     // The summary is asked for with all questions in one message; each question alone is echoed.
@@ -167,7 +173,7 @@ fn a_conversation_is_summed_up_when_the_person_wants_it() {
         (ran.stdout.clone() + &ran.stderr).contains("its middle was summed up"),
         "{ran:?}"
     );
-    let said = chat.said();
+    let said = chat.stored_texts();
     assert!(said.len() < 12, "{said:?}");
     let summary = said
         .iter()

@@ -2,27 +2,27 @@
 
 use hermes_testkit::{
     Behaviour, Era,
-    model::{Answer, Script},
+    model::{ModelScript, ScriptedAnswer},
 };
 use serde_json::{Value, json};
 
 use super::Chat;
 use crate::program::entry;
 
-fn chat(script: Script, era: Era) -> Chat {
+fn chat(script: ModelScript, era: Era) -> Chat {
     Chat::with_servers(script, &[("kit", entry(&Behaviour::new().era(era)))])
 }
 
 /// What the user said in a request, as the model got it.
 fn said(chat: &Chat, request: usize) -> String {
-    let last = chat.asked(request).pop().unwrap();
+    let last = chat.request_messages(request).pop().unwrap();
     last["content"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn a_prompt_is_sent_as_the_users_message() {
     for era in [Era::Legacy, Era::Stateless] {
-        let chat = chat(Script::echo(), era);
+        let chat = chat(ModelScript::echo(), era);
         for (number, line) in [
             "/mcp_kit_greet \"Ada Lovelace\" warmly",
             "/mcp__kit__greet style=warmly name='Ada Lovelace'",
@@ -39,23 +39,25 @@ fn a_prompt_is_sent_as_the_users_message() {
 
 #[test]
 fn a_prompt_without_what_it_needs_is_refused_with_its_usage() {
-    let chat = chat(Script::echo(), Era::Both);
-    let ran = chat.run(&["-z", "/mcp_kit_greet style=warmly"]).ended(5);
+    let chat = chat(ModelScript::echo(), Era::Both);
+    let ran = chat
+        .run(&["-z", "/mcp_kit_greet style=warmly"])
+        .exits_with(5);
     assert!(ran.stderr.contains("the prompt needs `name`"), "{ran:?}");
     assert!(
         ran.stderr.contains("/mcp_kit_greet name=… [style=…]"),
         "{ran:?}"
     );
-    let ran = chat.run(&["-z", "/mcp_kit_greet a b c"]).ended(2);
+    let ran = chat.run(&["-z", "/mcp_kit_greet a b c"]).exits_with(2);
     assert!(ran.stderr.contains("no argument left for `c`"), "{ran:?}");
-    let ran = chat.run(&["-z", "/mcp_kit_nothing"]).ended(3);
+    let ran = chat.run(&["-z", "/mcp_kit_nothing"]).exits_with(3);
     assert!(ran.stderr.contains("/mcp_kit_picture"), "{ran:?}");
     assert!(chat.model.requests().is_empty());
 }
 
 #[test]
 fn a_mentioned_resource_goes_with_the_message() {
-    let chat = chat(Script::echo(), Era::Both);
+    let chat = chat(ModelScript::echo(), Era::Both);
     let note = "a-note-with-a-name-long-enough-to-be-wrapped";
     let message = format!("What is in @kit:test://note/{note}, and in @other:file:///x?");
     let ran = chat.run(&["-q", &message]).ok();
@@ -77,7 +79,7 @@ fn a_mentioned_resource_goes_with_the_message() {
 
 #[test]
 fn a_mentioned_resource_that_changes_is_told_with_the_next_message() {
-    let chat = chat(Script::echo(), Era::Legacy);
+    let chat = chat(ModelScript::echo(), Era::Legacy);
     let change = json!({"uri": "test://text", "text": "quite another text"});
     let lines = format!("look at @kit:test://text\n/call kit.touch_resource {change}\nand now?\n");
     let ran = chat.hermes.run_with_input(&["chat"], &lines).ok();
@@ -89,10 +91,10 @@ fn a_mentioned_resource_that_changes_is_told_with_the_next_message() {
 #[test]
 fn a_tool_that_asks_the_model_is_answered_by_it() {
     for era in [Era::Legacy, Era::Stateless] {
-        let script = Script::new([
-            Answer::call("mcp_kit_sample", &json!({"prompt": "What is the word?"})),
-            Answer::text("Swordfish."),
-            Answer::text("Done."),
+        let script = ModelScript::new([
+            ScriptedAnswer::call("mcp_kit_sample", &json!({"prompt": "What is the word?"})),
+            ScriptedAnswer::text("Swordfish."),
+            ScriptedAnswer::text("Done."),
         ]);
         let chat = chat(script, era);
         let ran = chat.run(&["-z", "use the tool"]).ok();
@@ -102,7 +104,7 @@ fn a_tool_that_asks_the_model_is_answered_by_it() {
             asked["messages"],
             json!([{"role": "user", "content": "What is the word?"}])
         );
-        let result = chat.asked(2).pop().unwrap();
+        let result = chat.request_messages(2).pop().unwrap();
         assert!(
             result["content"].as_str().unwrap().contains("Swordfish."),
             "{result}"
@@ -112,13 +114,13 @@ fn a_tool_that_asks_the_model_is_answered_by_it() {
 
 #[test]
 fn without_a_terminal_no_server_may_ask_a_person() {
-    let script = Script::new([
-        Answer::call("mcp_kit_protocol", &json!({})),
-        Answer::text("Done."),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("mcp_kit_protocol", &json!({})),
+        ScriptedAnswer::text("Done."),
     ]);
     let chat = chat(script, Era::Legacy);
     chat.run(&["-z", "look"]).ok();
-    let result = chat.asked(1).pop().unwrap();
+    let result = chat.request_messages(1).pop().unwrap();
     let text = result["content"].as_str().unwrap();
     let start = text.find("{\"result\"").unwrap();
     let told: Value = serde_json::Deserializer::from_str(&text[start..])

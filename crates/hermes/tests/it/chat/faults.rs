@@ -6,23 +6,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_testkit::model::{Answer, Ending, ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer, ReplyEnding, ScriptedAnswer};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{Chat, assert_said, finish};
-use crate::{program::run, running::signal_process};
+use super::{Chat, assert_messages, finish};
+use crate::{program::run, test_home::signal_process};
 
 #[test]
 fn without_a_model_one_text_says_what_to_do() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     chat.hermes
         .home
         .write_config("model: {autodetect: false}\n");
     for args in [["-q", "hi"], ["-z", "hi"]] {
         let ran = chat
             .run_with(&args, &[("OPENAI_API_KEY", "key-0123456789")])
-            .ended(1);
+            .exits_with(1);
         assert_eq!(ran.stdout, "");
         for part in [
             "No model is chosen",
@@ -39,13 +39,13 @@ fn without_a_model_one_text_says_what_to_do() {
 
 #[test]
 fn a_local_server_is_found_and_told() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     chat.hermes.home.write_config("");
-    let ollama = ModelServer::start(Script {
+    let ollama = ModelServer::start(ModelScript {
         ollama: true,
         models: vec!["nomic-embed-text".into(), "qwen3:8b".into()],
         loaded: vec!["qwen3:8b".into()],
-        ..Script::echo()
+        ..ModelScript::echo()
     });
     let origin = ollama.origin();
     let ran = chat
@@ -65,8 +65,8 @@ fn a_local_server_is_found_and_told() {
 
 #[test]
 fn a_refused_key_and_an_unknown_model_name_what_to_check() {
-    let chat = Chat::new(Script::echo().with_key("another"));
-    let ran = chat.run(&["-q", "hi", "-Q"]).ended(1);
+    let chat = Chat::new(ModelScript::echo().with_key("another"));
+    let ran = chat.run(&["-q", "hi", "-Q"]).exits_with(1);
     assert!(ran.stderr.contains("`api_key`"), "{ran:?}");
     assert!(!ran.stderr.contains("key-main"), "{ran:?}");
     // What was said is there, and so is the way back to it.
@@ -78,31 +78,31 @@ fn a_refused_key_and_an_unknown_model_name_what_to_check() {
             .starts_with("session_id: "),
         "{ran:?}"
     );
-    assert_said(&chat.said(), &[("user", "hi")]);
+    assert_messages(&chat.stored_texts(), &[("user", "hi")]);
 
-    let chat = Chat::new(Script {
+    let chat = Chat::new(ModelScript {
         refuse_others: true,
-        ..Script::echo().with_models(["known"])
+        ..ModelScript::echo().with_models(["known"])
     });
-    let ran = chat.run(&["-z", "hi"]).ended(1);
+    let ran = chat.run(&["-z", "hi"]).exits_with(1);
     assert!(ran.stderr.contains("`scripted`"), "{ran:?}");
 }
 
 #[test]
 fn ctrl_c_ends_the_turn_and_keeps_the_session() {
-    let sleep = Answer::call("terminal", &json!({"command": "sleep 600"}));
-    for (answer, messages) in [(Answer::Silence, 1), (sleep, 3)] {
-        let chat = Chat::new(Script::new([answer]));
+    let sleep = ScriptedAnswer::call("terminal", &json!({"command": "sleep 600"}));
+    for (answer, messages) in [(ScriptedAnswer::Silence, 1), (sleep, 3)] {
+        let chat = Chat::new(ModelScript::new([answer]));
         let child = chat.start_until_asked(&["-q", "wait for it", "-Q"], 1);
         if messages > 1 {
-            crate::running::wait_until("the command runs", || {
+            crate::test_home::wait_until("the command runs", || {
                 hermes_testkit::children_named(child.id(), "sleep").len() == 1
                     || !hermes_testkit::descendants(child.id()).is_empty()
             });
         }
         let began = Instant::now();
         signal_process(child.id(), Signal::INT);
-        let ran = finish(child).ended(130);
+        let ran = finish(child).exits_with(130);
         assert!(began.elapsed() < Duration::from_secs(20));
         assert_eq!(ran.stdout, "");
         assert!(
@@ -114,7 +114,7 @@ fn ctrl_c_ends_the_turn_and_keeps_the_session() {
             "{ran:?}"
         );
         let stored = chat.stored();
-        assert_eq!(stored[0].1.len(), messages, "{:?}", chat.said());
+        assert_eq!(stored[0].1.len(), messages, "{:?}", chat.stored_texts());
         assert_eq!(stored[0].0.end_reason.as_deref(), Some("cli_close"));
         chat.run(&["-c", "-z", "go on"]).ok();
     }
@@ -122,13 +122,13 @@ fn ctrl_c_ends_the_turn_and_keeps_the_session() {
 
 #[test]
 fn a_killed_process_loses_nothing_that_was_finished() {
-    let calls = Answer::calls([
+    let calls = ScriptedAnswer::calls([
         ("todo", json!({})),
         ("terminal", json!({"command": "sleep 600"})),
     ]);
-    let chat = Chat::new(Script::new([calls]));
+    let chat = Chat::new(ModelScript::new([calls]));
     let mut child = chat.start_until_asked(&["-q", "do it"], 1);
-    crate::running::wait_until("the calls are stored", || {
+    crate::test_home::wait_until("the calls are stored", || {
         let stored = chat.stored();
         stored
             .first()
@@ -139,24 +139,24 @@ fn a_killed_process_loses_nothing_that_was_finished() {
 
     let ran = chat.run(&["-c", "-q", "go on", "-Q"]).ok();
     assert_eq!(ran.stdout, "go on\n");
-    let asked = chat.asked(1);
+    let asked = chat.request_messages(1);
     let roles: Vec<&str> = asked
         .iter()
         .map(|message| message["role"].as_str().unwrap())
         .collect();
     assert_eq!(roles, ["user", "assistant", "tool", "tool", "user"]);
     assert_eq!(asked[0]["content"], "do it");
-    let texts = chat.said();
+    let texts = chat.stored_texts();
     assert!(texts[3].1.contains("interrupted"), "{texts:?}");
 }
 
 #[test]
 fn a_damaged_database_is_told_and_left_alone() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let file = chat.hermes.home.path().join("state.db");
     let damaged = vec![b'x'; 20_000];
     fs::write(&file, &damaged).unwrap();
-    let ran = chat.run(&["-z", "hi"]).ended(1);
+    let ran = chat.run(&["-z", "hi"]).exits_with(1);
     assert!(ran.stderr.contains("damaged or no database"), "{ran:?}");
     assert_eq!(fs::read(&file).unwrap(), damaged);
     assert_eq!(chat.model.requests().len(), 0);
@@ -164,7 +164,7 @@ fn a_damaged_database_is_told_and_left_alone() {
 
 #[test]
 fn a_newer_database_is_used_if_it_has_what_is_needed_and_left_alone_else() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     chat.run(&["-z", "hi"]).ok();
     let file = chat.hermes.home.path().join("state.db");
     let sql = |statement: &str| {
@@ -183,14 +183,16 @@ fn a_newer_database_is_used_if_it_has_what_is_needed_and_left_alone_else() {
     chat.run(&["-z", "still fine"]).ok();
     sql("ALTER TABLE messages RENAME COLUMN finish_reason TO why");
     let before = fs::read(&file).unwrap();
-    let ran = chat.run(&["-z", "hi"]).ended(1);
+    let ran = chat.run(&["-z", "hi"]).exits_with(1);
     assert!(ran.stderr.contains("newer than this program"), "{ran:?}");
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
 #[test]
 fn a_full_disk_ends_the_turn_with_its_reason() {
-    let chat = Chat::new(Script::new([Answer::text(&"long answer ".repeat(100_000))]));
+    let chat = Chat::new(ModelScript::new([ScriptedAnswer::text(
+        &"long answer ".repeat(100_000),
+    )]));
     // No file may grow beyond 600 blocks of 512 bytes, and the signal that says so is ignored.
     let program = env!("CARGO_BIN_EXE_hermes");
     let mut command = chat.hermes.command(&[]);
@@ -208,37 +210,37 @@ fn a_full_disk_ends_the_turn_with_its_reason() {
         .env_clear()
         .envs(variables)
         .current_dir(chat.hermes.user());
-    let ran = run(command, "").ended(1);
+    let ran = run(command, "").exits_with(1);
     assert!(ran.stderr.contains("could not be stored"), "{ran:?}");
     // What was there before can be read and goes on.
-    let said = chat.said();
-    assert_said(&said, &[("user", "hi")]);
+    let said = chat.stored_texts();
+    assert_messages(&said, &[("user", "hi")]);
     chat.run(&["-c", "-z", "again"]).ok();
 }
 
 #[test]
-fn a_database_that_can_not_be_written_is_told() {
-    let chat = Chat::new(Script::echo());
+fn a_database_that_cannot_be_written_is_told() {
+    let chat = Chat::new(ModelScript::echo());
     fs::create_dir(chat.hermes.home.path().join("state.db")).unwrap();
-    let ran = chat.run(&["-z", "hi"]).ended(1);
+    let ran = chat.run(&["-z", "hi"]).exits_with(1);
     assert!(ran.stderr.contains("state.db"), "{ran:?}");
 }
 
-fn cut(text: &str) -> Answer {
-    Answer::text(text).with(|reply| reply.ending = Ending::Cut)
+fn cut(text: &str) -> ScriptedAnswer {
+    ScriptedAnswer::text(text).with(|reply| reply.ending = ReplyEnding::Cut)
 }
 
 #[test]
 fn an_answer_that_breaks_off_is_begun_again_only_where_none_of_it_was_printed() {
-    let script = || Script::new([cut("Half an "), Answer::text("A whole answer.")]);
+    let script = || ModelScript::new([cut("Half an "), ScriptedAnswer::text("A whole answer.")]);
     let chat = Chat::new(script());
-    let ran = chat.run(&["-q", "hi"]).ended(1);
+    let ran = chat.run(&["-q", "hi"]).exits_with(1);
     assert_eq!(ran.stdout, "Half an \n");
     assert!(ran.stderr.contains("cut off"), "{ran:?}");
     assert_eq!(chat.model.requests().len(), 1);
 
     let chat = Chat::new(script());
-    let ran = chat.hermes.run_with_input(&[], "hi\n").ended(1);
+    let ran = chat.hermes.run_with_input(&[], "hi\n").exits_with(1);
     assert_eq!(ran.stdout, "Half an \n");
     assert_eq!(chat.model.requests().len(), 1);
 
@@ -251,26 +253,26 @@ fn an_answer_that_breaks_off_is_begun_again_only_where_none_of_it_was_printed() 
 
 #[test]
 fn a_request_that_failed_before_any_text_is_made_again_and_then_by_the_next_provider() {
-    let chat = Chat::new(Script::new([
-        Answer::too_many_requests("0"),
-        Answer::text("Now."),
+    let chat = Chat::new(ModelScript::new([
+        ScriptedAnswer::too_many_requests("0"),
+        ScriptedAnswer::text("Now."),
     ]));
     let ran = chat.run(&["-q", "hi"]).ok();
     assert_eq!(ran.stdout, "Now.\n");
     assert!(ran.stderr.contains("attempt 1 of 3"), "{ran:?}");
 
-    let second = ModelServer::start(Script::new([Answer::text("From the second.")]));
+    let second = ModelServer::start(ModelScript::new([ScriptedAnswer::text("From the second.")]));
     let others = json!({
         "agent": {"api_max_retries": 0},
         "providers": {"spare": {"base_url": second.base_url(), "model": "other"}},
         "fallback_providers": ["spare"],
     });
     for (first, stdout, code) in [
-        (Answer::status(500, "oops"), "From the second.\n", 0),
+        (ScriptedAnswer::status(500, "oops"), "From the second.\n", 0),
         (cut("Half an "), "Half an \n", 1),
     ] {
-        let chat = Chat::with_config(Script::new([first]), others.clone());
-        let ran = chat.run(&["-q", "hi"]).ended(code);
+        let chat = Chat::with_config(ModelScript::new([first]), others.clone());
+        let ran = chat.run(&["-q", "hi"]).exits_with(code);
         assert_eq!(ran.stdout, stdout);
         assert_eq!(ran.stderr.contains("`other` from spare"), code == 0);
     }

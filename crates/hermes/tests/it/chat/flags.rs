@@ -1,15 +1,15 @@
 //! What flags and variables change for one run.
 
-use hermes_testkit::model::{Answer, ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 use serde_json::json;
 
 use super::Chat;
 use crate::program::Hermes;
 
-fn clean_up() -> Script {
-    Script::new([
-        Answer::call("terminal", &json!({"command": "rm -r build"})),
-        Answer::text("Done."),
+fn clean_up() -> ModelScript {
+    ModelScript::new([
+        ScriptedAnswer::call("terminal", &json!({"command": "rm -r build"})),
+        ScriptedAnswer::text("Done."),
     ])
 }
 
@@ -19,7 +19,7 @@ fn cleaned(args: &[&str]) -> (String, bool) {
     let build = chat.hermes.user().join("build");
     std::fs::create_dir(&build).unwrap();
     chat.run(args).ok();
-    let result = chat.asked(1).pop().unwrap();
+    let result = chat.request_messages(1).pop().unwrap();
     (result["content"].to_string(), build.exists())
 }
 
@@ -36,21 +36,21 @@ fn without_a_terminal_approvals_are_refused_unless_nobody_is_to_be_asked() {
 
 #[test]
 fn what_never_runs_does_not_run_with_yolo_either() {
-    let chat = Chat::new(Script::new([
-        Answer::call("terminal", &json!({"command": "rm -rf /"})),
-        Answer::text("Done."),
+    let chat = Chat::new(ModelScript::new([
+        ScriptedAnswer::call("terminal", &json!({"command": "rm -rf /"})),
+        ScriptedAnswer::text("Done."),
     ]));
     chat.run(&["-z", "clean up", "--yolo"]).ok();
-    let result = chat.asked(1).pop().unwrap()["content"].to_string();
+    let result = chat.request_messages(1).pop().unwrap()["content"].to_string();
     assert!(result.contains("blocked"), "{result}");
 }
 
 #[test]
 fn verbose_shows_what_tools_returned() {
     let script = || {
-        Script::new([
-            Answer::call("terminal", &json!({"command": "echo heron-$((20+3))"})),
-            Answer::text("Done."),
+        ModelScript::new([
+            ScriptedAnswer::call("terminal", &json!({"command": "echo heron-$((20+3))"})),
+            ScriptedAnswer::text("Done."),
         ])
     };
     let ran = Chat::new(script()).run(&["-q", "go"]).ok();
@@ -62,9 +62,9 @@ fn verbose_shows_what_tools_returned() {
 
 #[test]
 fn another_provider_answers_for_one_run() {
-    let other = ModelServer::start(Script::new([Answer::text("From the other.")]));
+    let other = ModelServer::start(ModelScript::new([ScriptedAnswer::text("From the other.")]));
     let chat = Chat::with_config(
-        Script::echo(),
+        ModelScript::echo(),
         json!({"providers": {"other": {"base_url": other.base_url(), "model": "theirs"}}}),
     );
     let ran = chat.run(&["--provider", "other", "-z", "hi"]).ok();
@@ -77,7 +77,7 @@ fn another_provider_answers_for_one_run() {
 
 #[test]
 fn a_profile_is_a_home_of_its_own() {
-    let model = ModelServer::start(Script::echo());
+    let model = ModelServer::start(ModelScript::echo());
     let hermes = Hermes::with_config("model: {autodetect: false}\n");
     let config = json!({"model": {"default": "of-the-profile", "base_url": model.base_url()}});
     hermes
@@ -88,15 +88,15 @@ fn a_profile_is_a_home_of_its_own() {
     assert_eq!(model.requests()[0].body["model"], "of-the-profile");
     assert!(hermes.home.path().join("profiles/work/state.db").exists());
     assert!(!hermes.home.path().join("state.db").exists());
-    hermes.run(&["-p", "../work", "-z", "hi"]).ended(2);
+    hermes.run(&["-p", "../work", "-z", "hi"]).exits_with(2);
 }
 
 #[test]
 fn safe_mode_can_be_a_variable() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let ran = chat
         .run_with(&["-z", "hi"], &[("HERMES_SAFE_MODE", "1")])
-        .ended(1);
+        .exits_with(1);
     assert!(ran.stderr.contains("safe mode: config.yaml"), "{ran:?}");
     assert!(ran.stderr.contains("No model is chosen"), "{ran:?}");
     assert_eq!(chat.model.requests().len(), 0);

@@ -1,14 +1,14 @@
 //! -q, -Q, -z, --json: what is printed where.
 
-use hermes_testkit::model::{Answer, Script, Usage};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer, ScriptedUsage};
 use serde_json::{Value, json};
 
-use super::{Chat, assert_said};
+use super::{Chat, assert_messages};
 use crate::program::run;
 
-fn counted(text: &str) -> Answer {
-    Answer::text(text).with(|reply| {
-        reply.usage = Some(Usage {
+fn counted(text: &str) -> ScriptedAnswer {
+    ScriptedAnswer::text(text).with(|reply| {
+        reply.usage = Some(ScriptedUsage {
             prompt: 30,
             cached: 0,
             completion: 5,
@@ -19,11 +19,12 @@ fn counted(text: &str) -> Answer {
 #[test]
 fn quiet_prints_the_answer_alone_and_the_id_last() {
     let answers = [
-        Answer::call("todo", &json!({})).with(|reply| reply.text = vec!["Let me see.".into()]),
-        Answer::text("Rain."),
-        Answer::text("Sun."),
+        ScriptedAnswer::call("todo", &json!({}))
+            .with(|reply| reply.text = vec!["Let me see.".into()]),
+        ScriptedAnswer::text("Rain."),
+        ScriptedAnswer::text("Sun."),
     ];
-    let chat = Chat::new(Script::new(answers));
+    let chat = Chat::new(ModelScript::new(answers));
     let ran = chat.run(&["chat", "-q", "weather?", "-Q"]).ok();
     assert_eq!(ran.stdout, "Rain.\n");
     let last = ran.stderr.lines().last().unwrap();
@@ -37,9 +38,9 @@ fn quiet_prints_the_answer_alone_and_the_id_last() {
         ran.stderr.ends_with(&format!("session_id: {id}\n")),
         "{ran:?}"
     );
-    let said = chat.said();
+    let said = chat.stored_texts();
     assert_eq!(said.len(), 6, "{said:?}");
-    assert_said(
+    assert_messages(
         &said[3..],
         &[
             ("assistant", "Rain."),
@@ -47,7 +48,7 @@ fn quiet_prints_the_answer_alone_and_the_id_last() {
             ("assistant", "Sun."),
         ],
     );
-    assert_eq!(chat.asked(2).len(), 5);
+    assert_eq!(chat.request_messages(2).len(), 5);
     let session = &chat.stored()[0].0;
     assert_eq!(session.end_reason.as_deref(), Some("cli_close"));
     assert_eq!(session.source, "cli");
@@ -55,8 +56,8 @@ fn quiet_prints_the_answer_alone_and_the_id_last() {
 
 #[test]
 fn a_query_shows_calls_and_how_to_go_on_beside_the_answer() {
-    let chat = Chat::new(Script::new([
-        Answer::call("read_file", &json!({"path": "missing.txt"})),
+    let chat = Chat::new(ModelScript::new([
+        ScriptedAnswer::call("read_file", &json!({"path": "missing.txt"})),
         counted("It is not there."),
     ]));
     let ran = chat.run(&["-q", "read it"]).ok();
@@ -74,7 +75,7 @@ fn a_query_shows_calls_and_how_to_go_on_beside_the_answer() {
 
 #[test]
 fn oneshot_prints_the_final_text_and_writes_the_usage() {
-    let chat = Chat::new(Script::new([counted("Forty-two.")]));
+    let chat = Chat::new(ModelScript::new([counted("Forty-two.")]));
     let file = chat.hermes.user().join("usage.json");
     let path = file.to_str().unwrap();
     let ran = chat.run(&["-z", "what?", "--usage-file", path]).ok();
@@ -88,10 +89,10 @@ fn oneshot_prints_the_final_text_and_writes_the_usage() {
 
 #[test]
 fn json_is_one_object_whatever_happens() {
-    let chat = Chat::new(Script::new([
-        Answer::call("todo", &json!({})),
+    let chat = Chat::new(ModelScript::new([
+        ScriptedAnswer::call("todo", &json!({})),
         counted("Done."),
-        Answer::status(400, "no"),
+        ScriptedAnswer::status(400, "no"),
     ]));
     let object = chat.run(&["--json", "-q", "go"]).ok().json();
     let keys: Vec<&String> = object.as_object().unwrap().keys().collect();
@@ -105,13 +106,13 @@ fn json_is_one_object_whatever_happens() {
     assert_eq!(object["tool_calls"][0]["ok"], true);
     assert_eq!(object["error"], Value::Null);
 
-    let object = chat.run(&["-q", "go", "--json"]).ended(1).json();
+    let object = chat.run(&["-q", "go", "--json"]).exits_with(1).json();
     assert_eq!(object["output"], Value::Null);
     assert_eq!(object["error"]["code"], "failed");
     assert!(object["session_id"].is_string(), "{object}");
     let object = chat
         .run(&["-q", "go", "--json", "-r", "nobody"])
-        .ended(3)
+        .exits_with(3)
         .json();
     assert!(
         object["error"]["message"]
@@ -121,14 +122,14 @@ fn json_is_one_object_whatever_happens() {
     );
     let object = chat
         .run(&["-q", "go", "--json", "-t", "fly"])
-        .ended(2)
+        .exits_with(2)
         .json();
     assert_eq!(object["error"]["code"], "usage");
 }
 
 #[test]
 fn flags_work_before_and_after_the_command() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     for args in [
         ["-m", "other", "-z", "hi"].as_slice(),
         &["chat", "-m", "other", "-z", "hi"],
@@ -140,13 +141,13 @@ fn flags_work_before_and_after_the_command() {
     for request in chat.model.requests() {
         assert_eq!(request.body["model"], "other");
     }
-    let ran = chat.run(&["-z", "hi", "mcp", "list"]).ended(2);
+    let ran = chat.run(&["-z", "hi", "mcp", "list"]).exits_with(2);
     assert!(ran.stderr.contains("hermes chat"), "{ran:?}");
 }
 
 #[test]
 fn wrong_usage_is_told_apart() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     for args in [
         ["-q", "a", "-z", "b"].as_slice(),
         &["-Q"],
@@ -159,7 +160,7 @@ fn wrong_usage_is_told_apart() {
         &["-q", "a", "--image", "missing.png"],
         &["-q", "/dance"],
     ] {
-        let ran = chat.run(args).ended(2);
+        let ran = chat.run(args).exits_with(2);
         assert_eq!(ran.stdout.contains("\"ok\":false"), args == ["--json"]);
     }
     assert_eq!(chat.model.requests().len(), 0);
@@ -167,7 +168,7 @@ fn wrong_usage_is_told_apart() {
 
 #[test]
 fn the_question_can_come_from_stdin_and_be_about_an_image() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let ran = chat
         .hermes
         .run_with_input(&["-z", "-"], "two\nlines\n")
@@ -177,7 +178,7 @@ fn the_question_can_come_from_stdin_and_be_about_an_image() {
     std::fs::write(&picture, b"\x89PNG and so on").unwrap();
     let path = picture.to_str().unwrap();
     chat.run(&["-z", "what is it", "--image", path]).ok();
-    let content = &chat.asked(1)[0]["content"];
+    let content = &chat.request_messages(1)[0]["content"];
     assert_eq!(content[0]["text"], "what is it");
     let url = content[1]["image_url"]["url"].as_str().unwrap();
     assert!(url.starts_with("data:image/png;base64,"), "{url}");
@@ -185,9 +186,9 @@ fn the_question_can_come_from_stdin_and_be_about_an_image() {
 
 #[test]
 fn the_limit_of_model_calls_ends_a_turn_that_would_not_end() {
-    let endless = Answer::call("todo", &json!({}));
+    let endless = ScriptedAnswer::call("todo", &json!({}));
     let chat = Chat::new(
-        Script::echo()
+        ModelScript::echo()
             .rule("summary", endless.clone())
             .rule("go", endless),
     );
@@ -199,7 +200,7 @@ fn the_limit_of_model_calls_ends_a_turn_that_would_not_end() {
 
 #[test]
 fn instructions_toolsets_and_skills_reach_the_model_as_asked() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let home = &chat.hermes.home;
     home.write("SOUL.md", "You are a heron.");
     home.write(
@@ -231,12 +232,12 @@ fn instructions_toolsets_and_skills_reach_the_model_as_asked() {
     assert!(ids.iter().any(|id| chat.prompt(1).contains(id.as_str())));
     assert!(!chat.prompt(2).contains("heron"));
     assert!(!chat.prompt(2).contains("fish"));
-    chat.run(&["-z", "d", "-s", "flying"]).ended(1);
+    chat.run(&["-z", "d", "-s", "flying"]).exits_with(1);
 }
 
 #[test]
 fn the_rules_of_a_project_reach_the_model_and_are_named_in_one_line() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let project = chat.hermes.home.path().join("project");
     std::fs::create_dir_all(project.join(".git")).unwrap();
     std::fs::create_dir_all(project.join("src")).unwrap();
@@ -266,18 +267,18 @@ fn the_rules_of_a_project_reach_the_model_and_are_named_in_one_line() {
 
 #[test]
 fn safe_mode_and_an_ignored_configuration_leave_the_users_own_aside() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     chat.hermes.home.write("SOUL.md", "You are a heron.");
     for flag in ["--safe-mode", "--ignore-user-config"] {
-        let ran = chat.run(&[flag, "-z", "hi"]).ended(1);
+        let ran = chat.run(&[flag, "-z", "hi"]).exits_with(1);
         assert!(ran.stderr.contains("No model is chosen"), "{ran:?}");
     }
     assert_eq!(chat.model.requests().len(), 0);
     // Keys and what local servers say still count.
-    let ollama = Chat::new(Script {
+    let ollama = Chat::new(ModelScript {
         ollama: true,
         models: vec!["qwen3".into()],
-        ..Script::echo()
+        ..ModelScript::echo()
     });
     ollama.hermes.home.write("SOUL.md", "You are a heron.");
     let origin = ollama.model.origin();
@@ -291,21 +292,21 @@ fn safe_mode_and_an_ignored_configuration_leave_the_users_own_aside() {
 
 #[test]
 fn what_a_failed_turn_took_is_told() {
-    let paid = |reply: &mut hermes_testkit::model::Reply| {
-        reply.usage = Some(Usage {
+    let paid = |reply: &mut hermes_testkit::model::ScriptedReply| {
+        reply.usage = Some(ScriptedUsage {
             prompt: 30,
             cached: 0,
             completion: 5,
         });
     };
     let script = || {
-        Script::new([
-            Answer::call("todo", &json!({})).with(paid),
-            Answer::status(400, "no"),
+        ModelScript::new([
+            ScriptedAnswer::call("todo", &json!({})).with(paid),
+            ScriptedAnswer::status(400, "no"),
         ])
     };
     let chat = Chat::new(script());
-    let object = chat.run(&["-q", "go", "--json"]).ended(1).json();
+    let object = chat.run(&["-q", "go", "--json"]).exits_with(1).json();
     assert_eq!(object["error"]["code"], "failed");
     assert_eq!(object["usage"]["total_tokens"], 35, "{object}");
     assert_eq!(object["tool_calls"][0]["name"], "todo");
@@ -313,7 +314,7 @@ fn what_a_failed_turn_took_is_told() {
     let chat = Chat::new(script());
     let file = chat.hermes.user().join("usage.json");
     let path = file.to_str().unwrap();
-    chat.run(&["-z", "go", "--usage-file", path]).ended(1);
+    chat.run(&["-z", "go", "--usage-file", path]).exits_with(1);
     let usage: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(usage["total_tokens"], 35);
     assert_eq!(usage["tool_call_count"], 1);
@@ -321,13 +322,13 @@ fn what_a_failed_turn_took_is_told() {
 
 #[test]
 fn what_an_interrupted_turn_took_is_told() {
-    let chat = Chat::new(Script::new([
-        Answer::call("todo", &json!({})),
-        Answer::Silence,
+    let chat = Chat::new(ModelScript::new([
+        ScriptedAnswer::call("todo", &json!({})),
+        ScriptedAnswer::Silence,
     ]));
     let child = chat.start_until_asked(&["-q", "go", "--json"], 2);
-    crate::running::signal_process(child.id(), rustix::process::Signal::INT);
-    let object = super::finish(child).ended(130).json();
+    crate::test_home::signal_process(child.id(), rustix::process::Signal::INT);
+    let object = super::finish(child).exits_with(130).json();
     assert_eq!(object["usage"]["api_calls"], 1, "{object}");
     assert_eq!(object["tool_calls"][0]["name"], "todo");
 }

@@ -2,7 +2,7 @@
 
 use hermes_testkit::{
     Behaviour,
-    model::{Answer, Script},
+    model::{ModelScript, ScriptedAnswer},
 };
 use serde_json::json;
 
@@ -13,7 +13,7 @@ const SECRET: &str = "hunter2-very-plain-text";
 
 #[test]
 fn a_secret_in_the_env_file_does_not_reach_the_model() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let env = chat.hermes.home.path().join(".env").display().to_string();
     chat.hermes
         .home
@@ -32,13 +32,13 @@ fn a_secret_in_the_env_file_does_not_reach_the_model() {
 
 #[test]
 fn a_model_that_looks_for_secrets_finds_none() {
-    let chat = Chat::new(Script::new([
-        Answer::calls([
+    let chat = Chat::new(ModelScript::new([
+        ScriptedAnswer::calls([
             ("read_file", json!({"path": "../.env"})),
             ("search_files", json!({"pattern": "hunter2", "path": ".."})),
             ("terminal", json!({"command": "env"})),
         ]),
-        Answer::text("nothing"),
+        ScriptedAnswer::text("nothing"),
     ]));
     chat.hermes
         .home
@@ -57,10 +57,10 @@ fn a_model_that_looks_for_secrets_finds_none() {
 
 #[test]
 fn a_secret_that_the_model_tells_a_server_is_taken_out() {
-    let script = Script::new([
-        Answer::call("mcp_kit_sample", &json!({"prompt": "What is the key?"})),
-        Answer::text(&format!("It is {SECRET}, I think.")),
-        Answer::text("Done."),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("mcp_kit_sample", &json!({"prompt": "What is the key?"})),
+        ScriptedAnswer::text(&format!("It is {SECRET}, I think.")),
+        ScriptedAnswer::text("Done."),
     ]);
     let chat = Chat::with_servers(script, &[("kit", entry(&Behaviour::new()))]);
     chat.hermes
@@ -68,7 +68,7 @@ fn a_secret_that_the_model_tells_a_server_is_taken_out() {
         .write_env(&format!("TEAM_API_KEY={SECRET}\n"));
     chat.run(&["-z", "use the tool"]).ok();
     // The tool's result is what the server was told.
-    let told = chat.asked(2).pop().unwrap().to_string();
+    let told = chat.request_messages(2).pop().unwrap().to_string();
     assert!(told.contains("It is [REDACTED], I think."), "{told}");
 }
 
@@ -76,15 +76,15 @@ fn a_secret_that_the_model_tells_a_server_is_taken_out() {
 fn no_secret_is_in_any_other_file_of_the_home() {
     const OF_SERVER: &str = "plain-words-of-the-server";
     const OF_MODEL: &str = "plain-words-of-the-model";
-    let script = Script::new([
-        Answer::calls([
+    let script = ModelScript::new([
+        ScriptedAnswer::calls([
             ("mcp_kit_echo", json!({"text": "hello"})),
             ("terminal", json!({"command": "env"})),
             ("read_file", json!({"path": "../.env"})),
             ("read_file", json!({"path": "../config.yaml"})),
         ]),
-        Answer::text("Done."),
-        Answer::status(401, "no such key"),
+        ScriptedAnswer::text("Done."),
+        ScriptedAnswer::status(401, "no such key"),
     ])
     .with_key(OF_MODEL);
     let mut kit = entry(&Behaviour::new());
@@ -97,7 +97,8 @@ fn no_secret_is_in_any_other_file_of_the_home() {
         .write_env(&format!("TEAM_API_KEY={SECRET}\n"));
     let variables = [("TEAM_API_KEY", SECRET)];
     chat.run_with(&["-q", "look"], &variables).ok();
-    chat.run_with(&["-c", "-q", "again"], &variables).ended(1);
+    chat.run_with(&["-c", "-q", "again"], &variables)
+        .exits_with(1);
 
     let mut looked_at = 0;
     let mut directories = vec![chat.hermes.home.path().to_owned()];

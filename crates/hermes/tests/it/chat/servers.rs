@@ -2,7 +2,7 @@
 
 use hermes_testkit::{
     Behaviour, ExitAtStart, Grandchild, binary,
-    model::{Answer, Script},
+    model::{ModelScript, ScriptedAnswer},
     process_exists,
 };
 use serde_json::{Value, json};
@@ -19,16 +19,19 @@ fn parallel() -> Value {
 #[test]
 fn a_model_uses_the_tools_of_a_server() {
     let chat = Chat::with_servers(
-        Script::new([
-            Answer::call("mcp_kit_add", &json!({"a": 2, "b": 40})),
-            Answer::text("Forty-two."),
+        ModelScript::new([
+            ScriptedAnswer::call("mcp_kit_add", &json!({"a": 2, "b": 40})),
+            ScriptedAnswer::text("Forty-two."),
         ]),
         &[("kit", entry(&Behaviour::new()))],
     );
     let ran = chat.run(&["-q", "add them"]).ok();
     assert!(ran.stderr.contains("[mcp_kit_add"), "{ran:?}");
     assert!(chat.tools(0).contains(&"mcp_kit_add".to_owned()));
-    let result = chat.asked(1)[2]["content"].as_str().unwrap().to_owned();
+    let result = chat.request_messages(1)[2]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(result.contains("42"), "{result}");
 }
 
@@ -41,7 +44,7 @@ fn ten_calls_at_once_return_in_their_order() {
         })
         .collect();
     let chat = Chat::with_servers(
-        Script::new([Answer::calls(calls), Answer::text("done")]),
+        ModelScript::new([ScriptedAnswer::calls(calls), ScriptedAnswer::text("done")]),
         &[("kit", parallel())],
     );
     let object = chat.run(&["-q", "go", "--json"]).ok().json();
@@ -52,7 +55,7 @@ fn ten_calls_at_once_return_in_their_order() {
         .map(|call| call["seconds"].as_f64().unwrap())
         .sum();
     assert!(slept > 2.6, "{object}");
-    let results = chat.asked(1);
+    let results = chat.request_messages(1);
     for (number, result) in results[2..].iter().enumerate() {
         assert_eq!(result["tool_call_id"], format!("call_{number}"));
     }
@@ -69,7 +72,7 @@ fn ten_calls_at_once_return_in_their_order() {
 fn the_model_is_told_which_servers_are_missing() {
     let broken = json!({"command": "/does/not/exist"});
     let chat = Chat::with_servers(
-        Script::echo(),
+        ModelScript::echo(),
         &[("gone", broken), ("kit", entry(&Behaviour::new()))],
     );
     let ran = chat.run(&["-z", "hi"]).ok();
@@ -91,7 +94,7 @@ fn the_last_words_of_a_server_that_died_are_told_whole() {
             stderr: "Traceback:\nboom: there is no index".into(),
         });
     });
-    let chat = Chat::with_servers(Script::echo(), &[("dying", entry(&dying))]);
+    let chat = Chat::with_servers(ModelScript::echo(), &[("dying", entry(&dying))]);
     let ran = chat.run(&["-z", "hi"]).ok();
     let told = "its last stderr lines:\n  Traceback:\n  boom: there is no index\n";
     assert!(ran.stderr.contains(told), "{ran:?}");
@@ -103,7 +106,7 @@ fn the_last_words_of_a_server_that_died_are_told_whole() {
 fn a_question_waits_no_longer_than_the_discovery_timeout_or_a_servers_own() {
     let never = Behaviour::new().process(|process| process.start_delay_ms = 600_000);
     let slow = json!({"mcp_servers": {"slow": entry(&never)}, "mcp_discovery_timeout": 0.2});
-    let chat = Chat::with_config(Script::echo(), slow);
+    let chat = Chat::with_config(ModelScript::echo(), slow);
     chat.run(&["-z", "hi"]).ok();
     let prompt = chat.prompt(0);
     let told = "- slow: it is still connecting, after ";
@@ -111,7 +114,7 @@ fn a_question_waits_no_longer_than_the_discovery_timeout_or_a_servers_own() {
 
     let mut slow = entry(&never);
     slow["connect_timeout"] = json!(1);
-    let chat = Chat::with_servers(Script::echo(), &[("slow", slow)]);
+    let chat = Chat::with_servers(ModelScript::echo(), &[("slow", slow)]);
     chat.run(&["-z", "hi"]).ok();
     let prompt = chat.prompt(0);
     assert!(prompt.contains("- slow: no answer within 1 s"), "{prompt}");
@@ -127,10 +130,10 @@ fn a_server_known_from_an_earlier_run_is_not_waited_for_but_its_call_is() {
     };
     let argument = format!("@{}", file.display());
     let kit = json!({"command": binary("testkit-stdio"), "args": [argument]});
-    let script = Script::new([
-        Answer::text("Hello."),
-        Answer::call("mcp_kit_add", &json!({"a": 2, "b": 40})),
-        Answer::text("Forty-two."),
+    let script = ModelScript::new([
+        ScriptedAnswer::text("Hello."),
+        ScriptedAnswer::call("mcp_kit_add", &json!({"a": 2, "b": 40})),
+        ScriptedAnswer::text("Forty-two."),
     ]);
     let chat = Chat::with_servers(script, &[("kit", kit)]);
     behave(0);
@@ -147,7 +150,10 @@ fn a_server_known_from_an_earlier_run_is_not_waited_for_but_its_call_is() {
     let ran = chat.run(&["-q", "add them"]).ok();
     assert!(!ran.stderr.contains("is missing"), "{ran:?}");
     assert!(chat.tools(1).contains(&"mcp_kit_add".to_owned()));
-    let result = chat.asked(2)[2]["content"].as_str().unwrap().to_owned();
+    let result = chat.request_messages(2)[2]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(result.contains("42"), "{result}");
 }
 
@@ -165,7 +171,7 @@ fn a_server_that_is_still_starting_does_not_outlive_the_question() {
         "mcp_servers": {"starting": entry(&starting)},
         "mcp_discovery_timeout": 0.5,
     });
-    let chat = Chat::with_config(Script::echo(), config);
+    let chat = Chat::with_config(ModelScript::echo(), config);
     chat.run(&["-z", "hi"]).ok();
     let pids = std::fs::read_to_string(&file).unwrap();
     assert_eq!(pids.lines().count(), 3);
@@ -179,7 +185,7 @@ fn tools_are_listed_and_called_without_a_model() {
     let mut bare = Behaviour::new().tools([]);
     (bare.resources, bare.prompts) = (false, false);
     let servers = [("kit", entry(&Behaviour::new())), ("bare", entry(&bare))];
-    let chat = Chat::with_servers(Script::echo(), &servers);
+    let chat = Chat::with_servers(ModelScript::echo(), &servers);
     let config = chat.hermes.config().replace("scripted", "");
     let mut config: Value = serde_json::from_str(&config).unwrap();
     config["model"] = json!({"autodetect": false});
@@ -207,9 +213,9 @@ fn tools_are_listed_and_called_without_a_model() {
     }
     let sum = chat.run(&["-q", "/call kit.add a=2 b=3"]).ok();
     assert_eq!(sum.stdout, "{\"sum\":5}\n");
-    let ran = chat.run(&["-q", "/call kit.fail text=oh"]).ended(1);
+    let ran = chat.run(&["-q", "/call kit.fail text=oh"]).exits_with(1);
     assert!(ran.stderr.contains("oh"), "{ran:?}");
-    let ran = chat.run(&["-q", "/call kit.fly"]).ended(1);
+    let ran = chat.run(&["-q", "/call kit.fly"]).exits_with(1);
     assert!(ran.stderr.contains("it offers: echo, add"), "{ran:?}");
     let object = chat
         .run(&["-q", "/call kit.echo text=x", "--json"])
@@ -222,7 +228,7 @@ fn tools_are_listed_and_called_without_a_model() {
 #[test]
 fn toolsets_choose_among_servers() {
     let chat = Chat::with_servers(
-        Script::echo(),
+        ModelScript::echo(),
         &[
             ("one", entry(&Behaviour::new())),
             ("two", entry(&Behaviour::new())),
@@ -257,14 +263,14 @@ fn toolsets_choose_among_servers() {
 
 #[test]
 fn a_conversation_without_the_configuration_does_not_load_it_later() {
-    let chat = Chat::with_servers(Script::echo(), &[("kit", entry(&Behaviour::new()))]);
+    let chat = Chat::with_servers(ModelScript::echo(), &[("kit", entry(&Behaviour::new()))]);
     let before = chat.hermes.config();
     for command in ["/reload-mcp", "/mcp disable kit"] {
         let input = format!("{command}\n/tools\n");
         let ran = chat
             .hermes
             .run_with_input(&["--ignore-user-config"], &input)
-            .ended(1);
+            .exits_with(1);
         assert!(
             ran.stderr.contains("config.yaml is left aside"),
             "{command}: {ran:?}"

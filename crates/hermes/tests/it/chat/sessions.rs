@@ -1,15 +1,15 @@
 //! Going on with sessions from the command line.
 
-use hermes_testkit::model::Script;
+use hermes_testkit::model::ModelScript;
 
-use super::{Chat, assert_said, role_and_text};
+use super::{Chat, assert_messages, role_and_text};
 
 #[test]
 fn continue_takes_the_newest_session_or_the_one_of_a_title() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     assert!(
         chat.run(&["-c", "-z", "hi"])
-            .ended(1)
+            .exits_with(1)
             .stderr
             .contains("no earlier session")
     );
@@ -20,7 +20,7 @@ fn continue_takes_the_newest_session_or_the_one_of_a_title() {
     let stored = chat.stored();
     assert_eq!(stored.len(), 2);
     let newest: Vec<_> = stored[0].1.iter().map(role_and_text).collect();
-    assert_said(
+    assert_messages(
         &newest,
         &[
             ("user", "second"),
@@ -33,14 +33,14 @@ fn continue_takes_the_newest_session_or_the_one_of_a_title() {
         &["-z", "hi", "-c", "no such title"][..],
         &["--resume", "no such title", "-q", "hi"],
     ] {
-        let ran = chat.run(args).ended(3);
+        let ran = chat.run(args).exits_with(3);
         assert!(ran.stderr.contains("`no such title`"), "{ran:?}");
     }
 }
 
 #[test]
 fn a_session_goes_on_where_it_was() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     let there = chat.hermes.user().join("there");
     std::fs::create_dir(&there).unwrap();
     let mut command = chat.hermes.command(&["-z", "first"]);
@@ -62,7 +62,7 @@ fn a_session_goes_on_where_it_was() {
 
 #[test]
 fn two_processes_use_one_store_at_once() {
-    let chat = Chat::new(Script::echo());
+    let chat = Chat::new(ModelScript::echo());
     std::thread::scope(|scope| {
         for process in 0..4 {
             let chat = &chat;

@@ -8,13 +8,13 @@ use std::{
 };
 
 use hermes_testkit::{
-    model::{Answer, ModelServer, Script},
+    model::{ModelScript, ModelServer, ScriptedAnswer},
     wait_until,
 };
 use serde_json::{Value, json};
 
 use super::job;
-use crate::program::{Hermes, Ran, entry, with_tools};
+use crate::program::{CommandOutput, Hermes, entry, with_tools};
 
 /// A home that uses this model, with more in its configuration.
 fn home(server: &ModelServer, more: &str) -> Hermes {
@@ -31,7 +31,7 @@ fn add_due(hermes: &Hermes, id: &str, more: &[&str]) {
     hermes.run(&["cron", "run", id]).ok();
 }
 
-fn tick(hermes: &Hermes) -> Ran {
+fn tick(hermes: &Hermes) -> CommandOutput {
     hermes.run(&["cron", "tick", "--json"])
 }
 
@@ -68,7 +68,7 @@ fn nothing_due_is_no_work() {
 
 #[test]
 fn a_due_job_runs_in_a_session_of_its_own() {
-    let server = ModelServer::start(Script::new([Answer::text("Good morning.")]));
+    let server = ModelServer::start(ModelScript::new([ScriptedAnswer::text("Good morning.")]));
     let hermes = home(&server, "");
     hermes.home.write_env("TELEGRAM_BOT_TOKEN=1:not-asked\n");
     add_due(&hermes, "hello", &["Say hello", "--name", "Greeting"]);
@@ -110,7 +110,7 @@ fn a_due_job_runs_in_a_session_of_its_own() {
 
 #[test]
 fn a_single_job_is_gone_when_it_is_done() {
-    let server = ModelServer::start(Script::echo());
+    let server = ModelServer::start(ModelScript::echo());
     let hermes = home(&server, "");
     hermes
         .run(&["cron", "create", "0m", "Once", "--id", "once"])
@@ -123,7 +123,10 @@ fn a_single_job_is_gone_when_it_is_done() {
 
 #[test]
 fn what_went_wrong_is_told_and_kept() {
-    let server = ModelServer::start(Script::new([Answer::status(400, "no such thing")]));
+    let server = ModelServer::start(ModelScript::new([ScriptedAnswer::status(
+        400,
+        "no such thing",
+    )]));
     let hermes = home(&server, "");
     add_due(&hermes, "bad", &["Try"]);
     let ran = tick(&hermes).refused(1, "failed");
@@ -139,13 +142,13 @@ fn what_went_wrong_is_told_and_kept() {
 fn without_a_model_the_job_fails_with_the_reason() {
     let hermes = Hermes::with_config("model: {autodetect: false}\n");
     add_due(&hermes, "a", &["Try"]);
-    let ran = hermes.run(&["cron", "tick"]).ended(1);
+    let ran = hermes.run(&["cron", "tick"]).exits_with(1);
     assert!(ran.stdout.contains("No model is chosen"), "{ran:?}");
 }
 
 #[test]
 fn a_script_prepares_the_prompt_or_is_the_message() {
-    let server = ModelServer::start(Script::echo());
+    let server = ModelServer::start(ModelScript::echo());
     let hermes = home(&server, "");
     hermes.home.write_env("SECRET_TOKEN=abcdefghijklmnop\n");
     hermes
@@ -182,7 +185,7 @@ fn a_script_prepares_the_prompt_or_is_the_message() {
             "telegram",
         ],
     );
-    let json = tick(&hermes).ended(1).json();
+    let json = tick(&hermes).exits_with(1).json();
     let run = |id: &str| {
         let runs = json["runs"].as_array().unwrap();
         runs.iter().find(|run| run["job_id"] == id).unwrap().clone()
@@ -216,8 +219,8 @@ fn a_script_prepares_the_prompt_or_is_the_message() {
 }
 
 #[test]
-fn what_can_not_be_delivered_is_no_failure_of_the_job() {
-    let script = Script::echo().rule("quiet", Answer::text("Looked.\n[SILENT]"));
+fn what_cannot_be_delivered_is_no_failure_of_the_job() {
+    let script = ModelScript::echo().rule("quiet", ScriptedAnswer::text("Looked.\n[SILENT]"));
     let server = ModelServer::start(script);
     let hermes = home(&server, "");
     add_due(&hermes, "loud", &["Speak", "--deliver", "local,telegram"]);
@@ -236,7 +239,7 @@ fn what_can_not_be_delivered_is_no_failure_of_the_job() {
 
 #[test]
 fn toolsets_limit_the_tools_and_servers_stay_unless_named() {
-    let server = ModelServer::start(Script::echo());
+    let server = ModelServer::start(ModelScript::echo());
     let servers = json!({
         "clock": entry(&with_tools(&["now"])),
         "shop": entry(&with_tools(&["buy"])),
@@ -270,7 +273,7 @@ fn toolsets_limit_the_tools_and_servers_stay_unless_named() {
 
 #[test]
 fn a_server_that_no_job_needs_is_neither_started_nor_waited_for() {
-    let server = ModelServer::start(Script::echo());
+    let server = ModelServer::start(ModelScript::echo());
     let directory = tempfile::tempdir().unwrap();
     let started = directory.path().join("started");
     let slow = with_tools(&["buy"]).process(|process| {
@@ -290,8 +293,8 @@ fn a_server_that_no_job_needs_is_neither_started_nor_waited_for() {
 #[test]
 fn a_job_may_have_its_model_elsewhere() {
     let (usual, other) = (
-        ModelServer::start(Script::echo()),
-        ModelServer::start(Script::echo()),
+        ModelServer::start(ModelScript::echo()),
+        ModelServer::start(ModelScript::echo()),
     );
     let hermes = home(&usual, "");
     add_due(&hermes, "a", &["x", "--model", "heron"]);
@@ -306,7 +309,7 @@ fn a_job_may_have_its_model_elsewhere() {
 
 #[test]
 fn one_job_reads_what_another_has_written() {
-    let server = ModelServer::start(Script::echo());
+    let server = ModelServer::start(ModelScript::echo());
     let hermes = home(&server, "");
     add_due(&hermes, "news", &["The news of today"]);
     tick(&hermes).ok();
@@ -321,13 +324,13 @@ fn one_job_reads_what_another_has_written() {
 
 #[test]
 fn a_run_without_a_sign_of_life_is_stopped() {
-    let server = ModelServer::start(Script::new([Answer::Silence]));
+    let server = ModelServer::start(ModelScript::new([ScriptedAnswer::Silence]));
     let hermes = home(&server, "");
     hermes.home.write_env("HERMES_CRON_TIMEOUT=1\n");
     hermes.home.write("scripts/sleep.sh", "sleep 600\n");
     add_due(&hermes, "a", &["x"]);
     add_due(&hermes, "b", &["--script", "sleep.sh", "--no-agent"]);
-    let json = tick(&hermes).ended(1).json();
+    let json = tick(&hermes).exits_with(1).json();
     for run in json["runs"].as_array().unwrap() {
         let error = run["error"].as_str().unwrap();
         assert!(error.contains("for 1 s"), "{error}");
@@ -336,7 +339,7 @@ fn a_run_without_a_sign_of_life_is_stopped() {
 
 #[test]
 fn a_time_missed_by_too_much_is_passed_over() {
-    let server = ModelServer::start(Script::echo());
+    let server = ModelServer::start(ModelScript::echo());
     let hermes = home(&server, "");
     hermes
         .run(&["cron", "create", "every 10m", "x", "--id", "late"])
@@ -384,7 +387,10 @@ fn ticks_at_the_same_time_run_a_job_once() {
 
 #[test]
 fn a_run_that_was_killed_is_not_repeated() {
-    let server = ModelServer::start(Script::new([Answer::Silence, Answer::Silence]));
+    let server = ModelServer::start(ModelScript::new([
+        ScriptedAnswer::Silence,
+        ScriptedAnswer::Silence,
+    ]));
     let hermes = home(&server, "");
     hermes
         .run(&["cron", "create", "0m", "Once", "--id", "once"])

@@ -1,11 +1,11 @@
 //! Cron jobs while a gateway runs.
 
-use hermes_testkit::model::Answer;
+use hermes_testkit::model::ScriptedAnswer;
 
 use super::*;
-use crate::running::wait_until;
+use crate::test_home::wait_until;
 
-fn job(place: &Place, id: &str) -> Value {
+fn job(place: &GatewayHome, id: &str) -> Value {
     let json = place
         .home
         .run(&["cron", "list", "--all", "--json"])
@@ -19,7 +19,7 @@ fn job(place: &Place, id: &str) -> Value {
 
 #[test]
 fn a_job_runs_at_once_under_a_gateway() {
-    let place = Place::new(Script::new([Answer::text("All is well.")]));
+    let place = GatewayHome::new(ModelScript::new([ScriptedAnswer::text("All is well.")]));
     place
         .home
         .run(&["cron", "create", "every 1h", "Look", "--id", "look"])
@@ -40,7 +40,7 @@ fn a_job_runs_at_once_under_a_gateway() {
 
 #[test]
 fn a_job_that_is_due_runs_by_itself() {
-    let place = Place::new(Script::new([Answer::text("All is well.")]));
+    let place = GatewayHome::new(ModelScript::new([ScriptedAnswer::text("All is well.")]));
     place
         .home
         .run(&["cron", "create", "every 1h", "Look", "--id", "look"])

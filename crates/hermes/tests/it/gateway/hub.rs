@@ -9,37 +9,37 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use hermes::runtime::handover::Keys;
-use hermes_testkit::model::Answer;
+use hermes::runtime::handover::AgentKeys;
+use hermes_testkit::model::ScriptedAnswer;
 
 use super::*;
 use crate::{
     program::{entry, with_tools},
-    running::wait_until,
+    test_home::wait_until,
 };
 
 const RUNTIME_KEY: &str = "hub_rt_0123456789";
 
 /// A gateway that a Hub would have started; killed when dropped.
-struct Tenant {
+struct TenantGateway {
     child: Child,
     socket: PathBuf,
 }
 
-impl Drop for Tenant {
+impl Drop for TenantGateway {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn start(place: &Place, directives: &Value) -> Tenant {
+fn start_tenant(place: &GatewayHome, directives: &Value) -> TenantGateway {
     let socket = place.home.beside("agent.sock");
     let _ = std::fs::remove_file(&socket);
     let listener = OwnedFd::from(UnixListener::bind(&socket).unwrap());
     // The copy is not closed when the program starts.
     let inherited = rustix::io::dup(&listener).unwrap();
-    let keys = Keys {
+    let keys = AgentKeys {
         runtime_key: RUNTIME_KEY.into(),
         env: [("GIVEN_BY_THE_HUB".to_owned(), "planted words".to_owned())].into(),
     };
@@ -62,32 +62,34 @@ fn start(place: &Place, directives: &Value) -> Tenant {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(directives.to_string().as_bytes()).unwrap();
     drop(stdin);
-    Tenant { child, socket }
+    TenantGateway { child, socket }
 }
 
-impl Tenant {
-    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        self.ask_as(RUNTIME_KEY, method, path, body)
+impl TenantGateway {
+    fn request(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.request_with_key(RUNTIME_KEY, method, path, body)
     }
 
-    fn ask_as(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    fn request_with_key(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let stream = UnixStream::connect(&self.socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let headers = format!("Authorization: Bearer {key}\r\n");
-        ask(stream, method, path, &headers, body)
+        send_request(stream, method, path, &headers, body)
     }
 
     fn ended(&self, run: &str) -> Value {
         let mut shown = Value::Null;
         wait_until("the end of a run", || {
-            shown = self.ask("GET", &format!("/v1/runs/{run}"), &Value::Null).1;
+            shown = self
+                .request("GET", &format!("/v1/runs/{run}"), &Value::Null)
+                .1;
             ["completed", "failed"].contains(&shown["status"].as_str().unwrap())
         });
         shown
     }
 
     fn run(&self, input: &str) -> Value {
-        let (status, started) = self.ask("POST", "/v1/runs", &json!({"input": input}));
+        let (status, started) = self.request("POST", "/v1/runs", &json!({"input": input}));
         assert_eq!(status, 202, "{started}");
         self.ended(started["run_id"].as_str().unwrap())
     }
@@ -95,12 +97,12 @@ impl Tenant {
 
 #[test]
 fn it_answers_on_the_inherited_socket_by_the_runtime_key_alone() {
-    let place = Place::new(Script::echo());
+    let place = GatewayHome::new(ModelScript::echo());
     let directives = json!({
         "policy": {"tools": {"deny": ["terminal"]}}, "specialization": "You work for Acme.",
         "feature": {}, "model": null, "approval_timeout_seconds": 900,
     });
-    let tenant = start(&place, &directives);
+    let tenant = start_tenant(&place, &directives);
     assert_eq!(tenant.run("hi")["output"], "hi");
     let request = &place.model.requests()[0].body;
     let system = request["messages"][0]["content"].as_str().unwrap();
@@ -108,11 +110,14 @@ fn it_answers_on_the_inherited_socket_by_the_runtime_key_alone() {
     let tools = request["tools"].to_string();
     assert!(tools.contains("\"read_file\"") && !tools.contains("\"terminal\""));
     for wrong in [KEY, "hub_rt_012345678", "x"] {
-        let (status, _) = tenant.ask_as(wrong, "GET", "/v1/models", &Value::Null);
+        let (status, _) = tenant.request_with_key(wrong, "GET", "/v1/models", &Value::Null);
         assert_eq!(status, 401, "{wrong}");
     }
     let changed = json!({"specialization": "You work for Umbra."});
-    assert_eq!(tenant.ask("PUT", "/internal/directives", &changed).0, 200);
+    assert_eq!(
+        tenant.request("PUT", "/internal/directives", &changed).0,
+        200
+    );
     tenant.run("ho");
     let request = &place.model.requests()[1].body;
     assert!(request["tools"].to_string().contains("\"terminal\""));
@@ -122,37 +127,44 @@ fn it_answers_on_the_inherited_socket_by_the_runtime_key_alone() {
 
 #[test]
 fn servers_come_and_go_with_the_feature() {
-    let place = Place::new(Script::echo());
+    let place = GatewayHome::new(ModelScript::echo());
     let config = std::fs::read_to_string(place.home.config()).unwrap();
     let servers = json!({"one": entry(&with_tools(&["hello"]))});
     let config = format!("{config}mcp_servers: {servers}\n");
     place.home.write_config(&config);
     let without = json!({"policy": {"features": {"enabled": []}}});
-    let tenant = start(&place, &without);
-    let servers = || tenant.ask("GET", "/health/detailed", &Value::Null).1["mcp_servers"].clone();
+    let tenant = start_tenant(&place, &without);
+    let servers =
+        || tenant.request("GET", "/health/detailed", &Value::Null).1["mcp_servers"].clone();
     assert_eq!(servers(), json!([]));
-    assert_eq!(tenant.ask("PUT", "/internal/directives", &json!({})).0, 200);
+    assert_eq!(
+        tenant.request("PUT", "/internal/directives", &json!({})).0,
+        200
+    );
     wait_until("the server", || servers()[0]["status"] == "ready");
-    assert_eq!(tenant.ask("PUT", "/internal/directives", &without).0, 200);
+    assert_eq!(
+        tenant.request("PUT", "/internal/directives", &without).0,
+        200
+    );
     assert_eq!(servers(), json!([]));
 }
 
 #[test]
 fn the_hub_keeps_the_clock_and_runs_a_job_itself() {
-    let place = Place::new(Script::new([Answer::text("All is well.")]));
+    let place = GatewayHome::new(ModelScript::new([ScriptedAnswer::text("All is well.")]));
     place
         .home
         .run(&["cron", "create", "every 1h", "Look", "--id", "look"])
         .ok();
     place.home.run(&["cron", "run", "look"]).ok();
-    let tenant = start(&place, &json!({}));
+    let tenant = start_tenant(&place, &json!({}));
     wait_until("the socket", || {
-        tenant.ask("GET", "/health", &Value::Null).0 == 200
+        tenant.request("GET", "/health", &Value::Null).0 == 200
     });
     // Longer than a ticker takes to see what is due.
     std::thread::sleep(Duration::from_secs(3));
     assert!(place.model.requests().is_empty());
-    let (status, started) = tenant.ask("POST", "/api/jobs/look/run", &json!({}));
+    let (status, started) = tenant.request("POST", "/api/jobs/look/run", &json!({}));
     assert_eq!(status, 202, "{started}");
     let shown = tenant.ended(started["run_id"].as_str().unwrap());
     assert_eq!(shown["output"], "All is well.");
@@ -160,19 +172,24 @@ fn the_hub_keeps_the_clock_and_runs_a_job_itself() {
 
 #[test]
 fn without_its_key_or_socket_it_does_not_start() {
-    let place = Place::new(Script::echo());
+    let place = GatewayHome::new(ModelScript::echo());
     let mut command = place.home.command(&["gateway", "run"]);
     command.env("HERMES_TENANT_ID", "tenant_123");
-    let ran = crate::program::run(command, "").ended(2);
+    let ran = crate::program::run(command, "").exits_with(2);
     assert!(ran.stderr.contains("HERMES_KEYS_FD"), "{}", ran.stderr);
     let mut command = place.home.command(&["gateway", "run"]);
     command.env("HERMES_API_FD", "77");
-    let ran = crate::program::run(command, "").ended(2);
+    let ran = crate::program::run(command, "").exits_with(2);
     assert!(ran.stderr.contains("HERMES_API_FD=77"), "{}", ran.stderr);
 }
 
 /// Sends a request as another process would that knows the key, and tells the status.
-fn ask_from_elsewhere(tenant: &Tenant, method: &str, path: &str, body: &Value) -> String {
+fn request_from_other_process(
+    tenant: &TenantGateway,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> String {
     let script = "import socket, sys\n\
                   s = socket.socket(socket.AF_UNIX)\n\
                   s.connect(sys.argv[1])\n\
@@ -192,11 +209,11 @@ fn ask_from_elsewhere(tenant: &Tenant, method: &str, path: &str, body: &Value) -
 
 #[test]
 fn whoever_knows_the_key_but_is_not_the_hub_is_turned_away() {
-    let place = Place::new(Script::echo());
+    let place = GatewayHome::new(ModelScript::echo());
     let denies = json!({"policy": {"tools": {"deny": ["terminal"]}}});
-    let tenant = start(&place, &denies);
+    let tenant = start_tenant(&place, &denies);
     wait_until("the socket", || {
-        tenant.ask("GET", "/health", &Value::Null).0 == 200
+        tenant.request("GET", "/health", &Value::Null).0 == 200
     });
     for (method, path, body) in [
         ("PUT", "/internal/directives", json!({"policy": {}})),
@@ -204,7 +221,7 @@ fn whoever_knows_the_key_but_is_not_the_hub_is_turned_away() {
         ("POST", "/v1/runs/run_1/approval", json!({"choice": "once"})),
         ("GET", "/v1/models", Value::Null),
     ] {
-        let status = ask_from_elsewhere(&tenant, method, path, &body);
+        let status = request_from_other_process(&tenant, method, path, &body);
         assert!(status.contains(" 403 "), "{method} {path}: {status}");
     }
     tenant.run("hi");
@@ -215,10 +232,10 @@ fn whoever_knows_the_key_but_is_not_the_hub_is_turned_away() {
 #[cfg(target_os = "linux")]
 #[test]
 fn keys_are_in_no_environment_and_no_other_process_can_look_for_them() {
-    let place = Place::new(Script::echo());
-    let tenant = start(&place, &json!({}));
+    let place = GatewayHome::new(ModelScript::echo());
+    let tenant = start_tenant(&place, &json!({}));
     wait_until("the socket", || {
-        tenant.ask("GET", "/health", &Value::Null).0 == 200
+        tenant.request("GET", "/health", &Value::Null).0 == 200
     });
     let of = |file: &str| format!("/proc/{}/{file}", tenant.child.id());
     let environment = std::fs::read(of("environ")).unwrap();

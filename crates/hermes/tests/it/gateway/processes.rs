@@ -2,28 +2,28 @@
 
 use std::fs;
 
-use hermes_testkit::model::{Answer, Ending};
+use hermes_testkit::model::{ReplyEnding, ScriptedAnswer};
 use rustix::process::Signal;
 
 use super::*;
 use crate::{
     program::{entry, with_tools},
-    running::{is_running, wait_until},
+    test_home::{is_running, wait_until},
 };
 
-fn stalled() -> Answer {
-    Answer::text("begun").with(|reply| reply.ending = Ending::Stalled)
+fn stalled() -> ScriptedAnswer {
+    ScriptedAnswer::text("begun").with(|reply| reply.ending = ReplyEnding::Stalled)
 }
 
 #[test]
 fn a_second_gateway_of_a_home_is_refused_and_the_first_can_be_replaced() {
-    let place = Place::new(Script::echo());
+    let place = GatewayHome::new(ModelScript::echo());
     let none = place.home.run(&["gateway", "status", "--json"]).ok().json();
     assert_eq!(none["running"], false);
-    place.home.run(&["gateway", "stop"]).ended(3);
+    place.home.run(&["gateway", "stop"]).exits_with(3);
     let mut first = place.start();
     let pid = first.process.pid();
-    let second = place.home.run(&["gateway", "run"]).ended(1);
+    let second = place.home.run(&["gateway", "run"]).exits_with(1);
     assert!(
         second.stderr.contains(&format!("process {pid}")),
         "{}",
@@ -56,14 +56,14 @@ fn a_second_gateway_of_a_home_is_refused_and_the_first_can_be_replaced() {
 
 #[test]
 fn a_killed_gateway_loses_no_run_and_says_what_became_of_it() {
-    let script = Script::echo().rule("stall", stalled());
-    let place = Place::new(script);
+    let script = ModelScript::echo().rule("stall", stalled());
+    let place = GatewayHome::new(script);
     let mut first = place.start();
     let done = first.run(&json!({"input": "hi"}));
     let done_events = first.events(&done);
     let headers = "Idempotency-Key: k\r\n";
     let body = json!({"input": "stall", "session_id": "s"});
-    let (_, started) = first.ask("POST", "/v1/runs", headers, &body);
+    let (_, started) = first.request("POST", "/v1/runs", headers, &body);
     let cut = started["run_id"].as_str().unwrap().to_owned();
     // A second one waits for its turn in the same session.
     let waiting = first.run(&json!({"input": "later", "session_id": "s"}));
@@ -86,7 +86,7 @@ fn a_killed_gateway_loses_no_run_and_says_what_became_of_it() {
         .collect();
     assert_eq!(names, ["run.started", "message.delta", "run.failed"]);
     assert_eq!(next.events(&done), done_events);
-    let (status, again) = next.ask("POST", "/v1/runs", headers, &body);
+    let (status, again) = next.request("POST", "/v1/runs", headers, &body);
     assert_eq!((status, &again["run_id"]), (202, &json!(cut)));
     // The session goes on.
     let more = next.run(&json!({"input": "more", "session_id": "s"}));
@@ -95,10 +95,12 @@ fn a_killed_gateway_loses_no_run_and_says_what_became_of_it() {
 
 #[test]
 fn a_run_under_way_gets_the_time_that_is_set_and_is_then_interrupted() {
-    let slow = Answer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 1500);
-    let script = Script::echo().rule("slow", slow).rule("stall", stalled());
+    let slow = ScriptedAnswer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 1500);
+    let script = ModelScript::echo()
+        .rule("slow", slow)
+        .rule("stall", stalled());
     let more = "agent: {restart_drain_timeout: 8, api_max_retries: 0}";
-    let place = Place::new(script);
+    let place = GatewayHome::new(script);
     let config = fs::read_to_string(place.home.config()).unwrap();
     place
         .home
@@ -125,7 +127,7 @@ fn a_run_under_way_gets_the_time_that_is_set_and_is_then_interrupted() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let place = Place::new(Script::echo().rule("stall", stalled()));
+    let place = GatewayHome::new(ModelScript::echo().rule("stall", stalled()));
     let config = fs::read_to_string(place.home.config()).unwrap();
     let more = "agent: {restart_drain_timeout: 600, api_max_retries: 0}";
     place
@@ -142,8 +144,9 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn servers_are_connected_once_and_their_tools_serve_every_run() {
-    let script = Script::echo().rule("please", Answer::call("mcp_one_hello", &json!({})));
-    let place = Place::new(script);
+    let script =
+        ModelScript::echo().rule("please", ScriptedAnswer::call("mcp_one_hello", &json!({})));
+    let place = GatewayHome::new(script);
     let record = place.home.beside("starts");
     let mut behaviour = with_tools(&["hello"]);
     behaviour.process.pid_file = Some(record.clone());
@@ -164,14 +167,14 @@ fn servers_are_connected_once_and_their_tools_serve_every_run() {
         );
         gateway.post(&format!("/v1/runs/{run}/stop"), &json!({}));
     }
-    assert_eq!(crate::running::pids_in(&record).len(), 1);
+    assert_eq!(crate::test_home::read_pids(&record).len(), 1);
     let health = gateway.get("/health/detailed");
     assert_eq!(health["mcp_servers"][0]["status"], "ready");
 }
 
 #[test]
 fn a_short_key_or_an_open_address_leaves_the_api_off() {
-    let place = Place::new(Script::echo());
+    let place = GatewayHome::new(ModelScript::echo());
     for (key, host, trouble) in [
         ("short", "127.0.0.1", "fewer than 16 characters"),
         (KEY, "0.0.0.0", "allow_http"),
@@ -180,7 +183,7 @@ fn a_short_key_or_an_open_address_leaves_the_api_off() {
         command
             .env("API_SERVER_KEY", key)
             .env("API_SERVER_HOST", host);
-        let mut gateway = Background::start(command);
+        let mut gateway = BackgroundProcess::start(command);
         let line = gateway.wait_for("no HTTP API");
         assert!(line.contains(trouble), "{line}");
         wait_until("the state", || {

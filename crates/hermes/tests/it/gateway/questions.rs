@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use hermes_testkit::{
     Behaviour, Era,
-    model::{Answer, Ending},
+    model::{ReplyEnding, ScriptedAnswer},
 };
 
 use super::*;
-use crate::{program::entry, running::wait_until};
+use crate::{program::entry, test_home::wait_until};
 
-fn with_server(script: Script, more: &str) -> Place {
+fn with_server(script: ModelScript, more: &str) -> GatewayHome {
     let kit = entry(&Behaviour::new().era(Era::Legacy));
     let servers = json!({"kit": kit});
-    Place::with_more(script, &format!("mcp_servers: {servers}\n{more}"))
+    GatewayHome::with_more(script, &format!("mcp_servers: {servers}\n{more}"))
 }
 
-impl Gateway {
+impl GatewayProcess {
     /// The first question of a run.
     fn question(&self, run: &str) -> Value {
         let shown = || self.get(&format!("/v1/runs/{run}"));
@@ -42,13 +42,13 @@ fn a_servers_question_waits_with_the_approvals_of_its_run() {
             "type": "object", "required": ["name"], "properties": {"name": {"type": "string"}},
         },
     });
-    let script = Script::new([
-        Answer::call("mcp_kit_elicit", &json!({"params": form})),
-        Answer::text("done"),
-        Answer::call("mcp_kit_elicit", &json!({"params": form})),
-        Answer::text("done"),
-        Answer::call("mcp_kit_elicit", &json!({"params": secret})),
-        Answer::text("done"),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("mcp_kit_elicit", &json!({"params": form})),
+        ScriptedAnswer::text("done"),
+        ScriptedAnswer::call("mcp_kit_elicit", &json!({"params": form})),
+        ScriptedAnswer::text("done"),
+        ScriptedAnswer::call("mcp_kit_elicit", &json!({"params": secret})),
+        ScriptedAnswer::text("done"),
     ]);
     let place = with_server(script, "approvals: {mode: 'off', timeout: 60}");
     let gateway = place.start();
@@ -74,20 +74,20 @@ fn a_servers_question_waits_with_the_approvals_of_its_run() {
 
 #[test]
 fn a_stopped_run_is_over_within_a_second_whatever_it_waits_for() {
-    let stalled = Answer::text("begun").with(|reply| reply.ending = Ending::Stalled);
-    let script = Script::default()
+    let stalled = ScriptedAnswer::text("begun").with(|reply| reply.ending = ReplyEnding::Stalled);
+    let script = ModelScript::default()
         .rule("model", stalled)
         .rule(
             "command",
-            Answer::call("terminal", &json!({"command": "sleep 600"})),
+            ScriptedAnswer::call("terminal", &json!({"command": "sleep 600"})),
         )
         .rule(
             "server",
-            Answer::call("mcp_kit_sleep", &json!({"ms": 600_000})),
+            ScriptedAnswer::call("mcp_kit_sleep", &json!({"ms": 600_000})),
         )
         .rule(
             "person",
-            Answer::call("terminal", &json!({"command": "rm -r /tmp/none"})),
+            ScriptedAnswer::call("terminal", &json!({"command": "rm -r /tmp/none"})),
         );
     let place = with_server(script, "approvals: {timeout: 600}");
     let gateway = place.start();

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Command};
 
-use hermes_testkit::model::{Answer, Usage};
+use hermes_testkit::model::{ScriptedAnswer, ScriptedUsage};
 
 use super::*;
 
@@ -30,16 +30,16 @@ fn openais_own_client_completes_streams_and_lists() {
     let Some(python) = python() else {
         return;
     };
-    let usage = Usage {
+    let usage = ScriptedUsage {
         prompt: 10,
         cached: 0,
         completion: 5,
     };
-    let hello = Answer::pieces(["Hel", "lo"]).with(|reply| {
+    let hello = ScriptedAnswer::pieces(["Hel", "lo"]).with(|reply| {
         reply.usage = Some(usage);
         reply.pause_ms = 200;
     });
-    let place = Place::new(Script::echo().rule("Say hello.", hello));
+    let place = GatewayHome::new(ModelScript::echo().rule("Say hello.", hello));
     let gateway = place.start();
     let script = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -70,14 +70,14 @@ fn openais_own_client_brings_tools_of_its_own() {
         return;
     };
     // The result is the last message, so the rule for it comes first.
-    let script = Script::echo()
-        .rule("22 degrees", Answer::text("It is warm."))
+    let script = ModelScript::echo()
+        .rule("22 degrees", ScriptedAnswer::text("It is warm."))
         .rule(
             "Ask the weather.",
-            Answer::call("weather", &json!({"at": "Rome"})),
+            ScriptedAnswer::call("weather", &json!({"at": "Rome"})),
         )
-        .rule("Say hello.", Answer::pieces(["Hel", "lo"]));
-    let place = Place::new(script);
+        .rule("Say hello.", ScriptedAnswer::pieces(["Hel", "lo"]));
+    let place = GatewayHome::new(script);
     let gateway = place.start();
     let script = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -2,12 +2,11 @@
 
 use std::fs;
 
-use super::served::Served;
-use crate::running::TestHome;
+use crate::{hub::hub_process::HubProcess, test_home::TestHome};
 
 #[test]
 fn a_backup_of_a_running_hub_restores_to_an_equal_one() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     hub.run_with_input(
         &["share", "write", "team", "a.md", "--tenant", "acme"],
         "text",
@@ -24,8 +23,8 @@ fn a_backup_of_a_running_hub_restores_to_an_equal_one() {
     let fresh = TestHome::fresh();
     fs::create_dir(fresh.path()).unwrap();
     fresh.run(&["hub", "restore", path]).ok();
-    fresh.run(&["hub", "restore", path]).ended(2);
-    let restored = Served::in_home(fresh);
+    fresh.run(&["hub", "restore", path]).exits_with(2);
+    let restored = HubProcess::in_home(fresh);
     let tenants = restored.json(&["tenant", "list"]);
     assert_eq!(tenants["tenants"].as_array().unwrap().len(), 1, "{tenants}");
     let text = restored
@@ -38,7 +37,7 @@ fn a_backup_of_a_running_hub_restores_to_an_equal_one() {
 
 #[test]
 fn without_the_key_that_is_told() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     hub.run_with_input(&["tenant", "env", "set", "acme", "API_KEY"], "secret-1234")
         .ok();
     let file = hub.home.beside("hub.tar.zst");
@@ -46,13 +45,13 @@ fn without_the_key_that_is_told() {
     let fresh = TestHome::fresh();
     let restored = fresh.run(&["hub", "restore", file.to_str().unwrap()]).ok();
     assert!(restored.stderr.contains("secret.key"), "{restored:?}");
-    let refused = fresh.run(&["hub", "serve"]).ended(1);
+    let refused = fresh.run(&["hub", "serve"]).exits_with(1);
     assert!(refused.stderr.contains("secret.key"), "{refused:?}");
 }
 
 #[test]
 fn a_hub_whose_key_is_lost_goes_on_without_its_secrets() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     hub.run_with_input(&["tenant", "env", "set", "acme", "API_KEY"], "secret-1234")
         .ok();
     let file = hub.home.beside("hub.tar.zst");
@@ -71,7 +70,7 @@ fn a_hub_whose_key_is_lost_goes_on_without_its_secrets() {
         "{restored:?}"
     );
     fs::write(fresh.beside(".local/share/hermes-hub/admin.token"), token).unwrap();
-    let restored = Served::in_home(fresh);
+    let restored = HubProcess::in_home(fresh);
     let env = restored.json(&["tenant", "env", "list", "acme"]);
     assert_eq!(env["env"], serde_json::json!([]), "{env}");
     restored
@@ -83,7 +82,7 @@ fn a_hub_whose_key_is_lost_goes_on_without_its_secrets() {
 
 #[test]
 fn a_damaged_backup_leaves_nothing_behind() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let file = hub.home.beside("hub.tar.zst");
     hub.run(&["hub", "backup", file.to_str().unwrap()]).ok();
     let mut bytes = fs::read(&file).unwrap();
@@ -93,7 +92,7 @@ fn a_damaged_backup_leaves_nothing_behind() {
     let fresh = TestHome::fresh();
     let refused = fresh
         .run(&["hub", "restore", file.to_str().unwrap()])
-        .ended(1);
+        .exits_with(1);
     assert!(refused.stderr.contains("damaged"), "{refused:?}");
     let left = fs::read_dir(fresh.beside(".local/share/hermes-hub"))
         .unwrap()
@@ -103,7 +102,7 @@ fn a_damaged_backup_leaves_nothing_behind() {
 
 #[test]
 fn commands_in_a_backup_are_listed_and_not_run() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let marker = hub.home.beside("ran");
     let command = format!("touch {}; echo http://a.example", marker.display());
     let settings = format!("public_url: ${{cmd:{command}}}\n");

@@ -4,11 +4,11 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::served::Served;
+use crate::hub::hub_process::HubProcess;
 
 #[test]
 fn the_policy_is_replaced_and_explained() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let put = ["policy", "put", "-", "--yes"];
     hub.run_with_input(&put, r#"{"tools": {"deny": ["terminal"]}}"#)
         .ok();
@@ -16,14 +16,15 @@ fn the_policy_is_replaced_and_explained() {
     assert_eq!(policy["tools"]["deny"], json!(["terminal"]));
     let explained = hub.run(&["policy", "explain", "acme", "terminal"]).ok();
     assert!(explained.stdout.starts_with("deny: "), "{explained:?}");
-    hub.run_with_input(&put, r#"{"tolls": {}}"#).ended(1);
-    hub.run_with_input(&put, "no json").ended(2);
-    hub.run_with_input(&["policy", "put", "-"], "{}").ended(5);
+    hub.run_with_input(&put, r#"{"tolls": {}}"#).exits_with(1);
+    hub.run_with_input(&put, "no json").exits_with(2);
+    hub.run_with_input(&["policy", "put", "-"], "{}")
+        .exits_with(5);
 }
 
 #[test]
 fn an_earlier_revision_of_a_document_is_restored() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     for tool in ["terminal", "read_file"] {
         let policy = json!({"tools": {"deny": [tool]}}).to_string();
         hub.run_with_input(&["policy", "put", "-", "--yes"], &policy)
@@ -37,11 +38,11 @@ fn an_earlier_revision_of_a_document_is_restored() {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert_eq!(numbers, ["2", "1"], "{listed:?}");
-    hub.run(&["policy", "restore", "1"]).ended(5);
+    hub.run(&["policy", "restore", "1"]).exits_with(5);
     hub.run(&["policy", "restore", "1", "--yes"]).ok();
     let policy = hub.run(&["policy", "get"]).ok().json();
     assert_eq!(policy["tools"]["deny"], json!(["terminal"]));
-    hub.run(&["policy", "restore", "99", "--yes"]).ended(3);
+    hub.run(&["policy", "restore", "99", "--yes"]).exits_with(3);
     for family in [&["specialization"][..], &["hub", "config"]] {
         let revisions = [family, &["revisions"]].concat();
         assert_eq!(hub.json(&revisions)["revisions"], json!([]));
@@ -50,7 +51,7 @@ fn an_earlier_revision_of_a_document_is_restored() {
 
 #[test]
 fn the_specialization_is_put_and_cleared() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     hub.run_with_input(
         &["specialization", "put", "-", "--yes"],
         "You work for Acme.\n",
@@ -67,7 +68,7 @@ fn the_specialization_is_put_and_cleared() {
 
 #[test]
 fn the_configuration_is_patched() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     hub.run_with_input(
         &["hub", "config", "patch", "-", "--yes"],
         r#"{"feature": {"enabled": true}}"#,
@@ -79,7 +80,7 @@ fn the_configuration_is_patched() {
 
 #[test]
 fn the_audit_log_is_shown_verified_and_exported() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let tail = hub
         .run(&["hub", "audit", "tail", "--action", "create_tenant"])
         .ok();
@@ -105,7 +106,7 @@ with connection:
 
 #[test]
 fn an_entry_of_the_audit_log_that_was_changed_is_named_and_the_exit_code_is_1() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let tail = hub.json(&["hub", "audit", "tail", "--action", "create_tenant"]);
     let seq = tail["entries"][0]["seq"].as_u64().unwrap();
     let one_byte = format!(
@@ -118,11 +119,11 @@ fn an_entry_of_the_audit_log_that_was_changed_is_named_and_the_exit_code_is_1() 
         .status();
     assert!(changed.unwrap().success());
     let verify = ["hub", "audit", "verify"];
-    let told = hub.run(&verify).ended(1);
+    let told = hub.run(&verify).exits_with(1);
     let entry = format!("entry {seq} of chain");
     assert!(told.stderr.contains(&entry), "{told:?}");
     assert!(!told.stdout.contains("as they were written"), "{told:?}");
-    let told = hub.run(&[&verify[..], &["--json"]].concat()).ended(1);
+    let told = hub.run(&[&verify[..], &["--json"]].concat()).exits_with(1);
     let chain = &told.json()["chains"][0];
     assert_eq!(chain["firstBrokenSeq"], seq, "{told:?}");
 }

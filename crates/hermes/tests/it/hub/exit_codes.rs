@@ -2,11 +2,10 @@
 
 use std::io::{Read, Write};
 
-use super::served::Served;
-use crate::running::TestHome;
+use crate::{hub::hub_process::HubProcess, test_home::TestHome};
 
 /// The body that the Hub gives to a plain request.
-fn fetch(hub: &Served, path: &str) -> String {
+fn fetch(hub: &HubProcess, path: &str) -> String {
     let token = std::fs::read_to_string(hub.data().join("admin.token")).unwrap();
     let address = hub.url.strip_prefix("http://").unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -22,7 +21,7 @@ fn fetch(hub: &Served, path: &str) -> String {
 
 #[test]
 fn json_is_the_rest_json_byte_for_byte() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     for (args, path) in [
         (&["tenant", "list"][..], "/v1/tenants"),
         (&["tenant", "get", "acme"], "/v1/tenants/acme"),
@@ -48,10 +47,10 @@ fn json_is_the_rest_json_byte_for_byte() {
 
 #[test]
 fn a_problem_is_the_json_too() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     let problem = hub
         .run(&["tenant", "get", "nobody", "--json"])
-        .ended(3)
+        .exits_with(3)
         .json();
     assert_eq!(problem["code"], "not_found");
     assert_eq!(problem["status"], 404);
@@ -59,20 +58,20 @@ fn a_problem_is_the_json_too() {
 
 #[test]
 fn every_exit_code_means_what_it_says() {
-    let hub = Served::with_acme();
-    hub.run(&["tenant", "get", "acme"]).ended(0);
+    let hub = HubProcess::with_acme();
+    hub.run(&["tenant", "get", "acme"]).exits_with(0);
     // 1: it exists already.
-    hub.run(&["tenant", "create", "acme"]).ended(1);
+    hub.run(&["tenant", "create", "acme"]).exits_with(1);
     // 2: no such option, and an id that is none.
-    hub.run(&["tenant", "get"]).ended(2);
-    hub.run(&["tenant", "create", "Not An Id"]).ended(2);
-    hub.run(&["tenant", "get", "nobody"]).ended(3);
+    hub.run(&["tenant", "get"]).exits_with(2);
+    hub.run(&["tenant", "create", "Not An Id"]).exits_with(2);
+    hub.run(&["tenant", "get", "nobody"]).exits_with(3);
     let mut command = hub.command(&["tenant", "list"]);
     command.env("HERMES_HUB_TOKEN", "hub_mgmt_wrong");
-    crate::program::run(command, "").ended(4);
+    crate::program::run(command, "").exits_with(4);
     // 5: nobody is there to answer, and nothing was changed.
-    hub.run(&["tenant", "delete", "acme"]).ended(5);
-    hub.run(&["tenant", "get", "acme"]).ended(0);
+    hub.run(&["tenant", "delete", "acme"]).exits_with(5);
+    hub.run(&["tenant", "get", "acme"]).exits_with(0);
 }
 
 #[test]
@@ -80,13 +79,13 @@ fn a_hub_that_is_not_there_is_unavailable() {
     let home = TestHome::fresh();
     let told = home
         .run(&["tenant", "list", "--hub", "http://127.0.0.1:9"])
-        .ended(6);
+        .exits_with(6);
     assert!(
         told.stderr.contains("does not answer") && told.stderr.contains("hermes up"),
         "{told:?}"
     );
     let told = home
         .run(&["tenant", "list", "--hub", "http://127.0.0.1:9", "--json"])
-        .ended(6);
+        .exits_with(6);
     assert_eq!(told.json()["error"]["code"], "unavailable");
 }

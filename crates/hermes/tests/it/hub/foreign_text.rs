@@ -4,15 +4,15 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::served::Served;
 use crate::{
-    running::wait_until,
+    hub::hub_process::HubProcess,
     steering::{NASTY, clean},
+    test_home::wait_until,
 };
 
 /// A Hub on which everything that somebody can name or write is a text that steers terminals.
-fn hub_with_nasty_texts() -> (Served, String) {
-    let hub = Served::with_examples(&[]);
+fn hub_with_nasty_texts() -> (HubProcess, String) {
+    let hub = HubProcess::with_examples(&[]);
     let label = format!("note={NASTY}");
     for arguments in [
         &[

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::served::Served;
+use crate::hub::hub_process::HubProcess;
 
 #[test]
 fn groups_and_their_members() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     hub.run(&["tenant", "create", "acme"]).ok();
     hub.run(&[
         "group",
@@ -32,7 +32,8 @@ fn groups_and_their_members() {
         members.stdout.contains("acme") && members.stdout.contains("write"),
         "{members:?}"
     );
-    hub.run(&["group", "delete", "sales", "--yes"]).ended(1);
+    hub.run(&["group", "delete", "sales", "--yes"])
+        .exits_with(1);
     hub.run(&["group", "member", "remove", "sales", "acme", "--yes"])
         .ok();
     hub.run(&["group", "delete", "sales", "--yes"]).ok();
@@ -42,7 +43,7 @@ fn groups_and_their_members() {
 
 #[test]
 fn files_of_a_share() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let share = |args: &[&str]| hub.run(&[&["share"], args, &["--tenant", "acme"]].concat());
     assert!(share(&["list"]).ok().stdout.contains("team"));
     let write = |args: &[&str], text: &str| {
@@ -77,18 +78,18 @@ fn files_of_a_share() {
     );
     share(&["mkdir", "team", "old"]).ok();
     share(&["mv", "team", "notes/a.md", "old/a.md"]).ok();
-    share(&["mv", "team", "notes/a.md", "old/b.md"]).ended(3);
-    share(&["rm", "team", "old", "--yes"]).ended(1);
+    share(&["mv", "team", "notes/a.md", "old/b.md"]).exits_with(3);
+    share(&["rm", "team", "old", "--yes"]).exits_with(1);
     share(&["rm", "team", "old", "--recursive", "--yes"]).ok();
-    share(&["cat", "team", "old/a.md"]).ended(3);
-    share(&["ls", "team", "../x"]).ended(2);
-    share(&["ls", "elsewhere"]).ended(3);
-    hub.run(&["share", "list"]).ended(2);
+    share(&["cat", "team", "old/a.md"]).exits_with(3);
+    share(&["ls", "team", "../x"]).exits_with(2);
+    share(&["ls", "elsewhere"]).exits_with(3);
+    hub.run(&["share", "list"]).exits_with(2);
 }
 
 #[test]
 fn a_version_that_is_gone_changes_nothing() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let args = ["share", "write", "team", "a.md", "--tenant", "acme"];
     let written = hub
         .run_with_input(&[&args[..], &["--json"]].concat(), "one")
@@ -96,7 +97,7 @@ fn a_version_that_is_gone_changes_nothing() {
         .json();
     assert_eq!(written["bytesWritten"], json!(3));
     let stale = hub.run_with_input(&[&args[..], &["--if-match", "\"other\""]].concat(), "two");
-    stale.ended(1);
+    stale.exits_with(1);
     let text = hub
         .run(&["share", "cat", "team", "a.md", "--tenant", "acme"])
         .ok();

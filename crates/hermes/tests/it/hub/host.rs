@@ -2,14 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    examples::{EMPTY, examples, refused},
-    served::Served,
-};
-use crate::running::TestHome;
+use super::examples::{EMPTY, examples, refused};
+use crate::{hub::hub_process::HubProcess, test_home::TestHome};
 
 /// A home whose only server is this Hub.
-fn client(hub: &Served, era: &str) -> TestHome {
+fn client(hub: &HubProcess, era: &str) -> TestHome {
     let authorization = format!("Bearer {}", hub.token());
     TestHome::with_servers(&[(
         "hub",
@@ -23,7 +20,7 @@ fn client(hub: &Served, era: &str) -> TestHome {
 #[test]
 fn every_example_works_and_what_must_not_is_told() {
     for era in ["legacy", "stateless"] {
-        let hub = Served::with_examples(&["sync.allowed_roots=/sync"]);
+        let hub = HubProcess::with_examples(&["sync.allowed_roots=/sync"]);
         let home = client(&hub, era);
         let listed = home.run(&["mcp", "tools", "hub", "--json"]).ok();
         assert_eq!(listed.json()["tools"].as_array().unwrap().len(), 34);

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::served::Served;
+use crate::hub::hub_process::HubProcess;
 
 #[test]
 fn the_two_minutes_of_the_readme_work() {
@@ -16,7 +16,7 @@ fn the_two_minutes_of_the_readme_work() {
         .split("```")
         .next()
         .unwrap();
-    let hub = Served::new();
+    let hub = HubProcess::new();
     let mut count = 0;
     for line in block
         .lines()

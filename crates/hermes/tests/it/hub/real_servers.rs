@@ -8,15 +8,12 @@ use std::process::Command;
 use hermes_hub::operations::{Toolset, table};
 use serde_json::{Value, json};
 
-use super::{
-    examples::{EMPTY, examples, refused},
-    served::Served,
-};
-use crate::equipment::installed;
+use super::examples::{EMPTY, examples, refused};
+use crate::{equipment::installed, hub::hub_process::HubProcess};
 
 /// A Hub in which the examples work.
-fn hub() -> Served {
-    Served::with_examples(&["sync.allowed_roots=/sync"])
+fn hub() -> HubProcess {
+    HubProcess::with_examples(&["sync.allowed_roots=/sync"])
 }
 
 fn script(name: &str) -> String {

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::served::Served;
+use crate::hub::hub_process::HubProcess;
 
 #[test]
 fn a_tenant_is_made_changed_blocked_deleted_and_restored() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let shown = hub.run(&["tenant", "list"]).ok();
     assert!(
         shown.stdout.contains("acme") && shown.stdout.contains("Acme"),
@@ -35,12 +35,12 @@ fn a_tenant_is_made_changed_blocked_deleted_and_restored() {
         hub.json(&["tenant", "get", "acme"])["access"]["status"],
         "blocked"
     );
-    let refused = hub.run(&["tenant", "run", "acme", "Hello"]).ended(4);
+    let refused = hub.run(&["tenant", "run", "acme", "Hello"]).exits_with(4);
     assert!(refused.stderr.contains("blocked"), "{refused:?}");
     hub.run(&["tenant", "unblock", "acme"]).ok();
 
     hub.run(&["tenant", "delete", "acme", "--yes"]).ok();
-    hub.run(&["tenant", "get", "acme"]).ended(3);
+    hub.run(&["tenant", "get", "acme"]).exits_with(3);
     let deleted = hub.json(&["tenant", "list", "--status", "deleted"]);
     assert_eq!(deleted["tenants"][0]["id"], "acme");
     hub.run(&["tenant", "restore", "acme"]).ok();
@@ -49,7 +49,7 @@ fn a_tenant_is_made_changed_blocked_deleted_and_restored() {
 
 #[test]
 fn the_runtime_key_is_not_printed_for_people() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     hub.run(&["tenant", "create", "acme"])
         .ok()
         .hides(&["hub_rt_"]);
@@ -59,7 +59,7 @@ fn the_runtime_key_is_not_printed_for_people() {
 
 #[test]
 fn a_run_is_watched_to_its_end() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let watched = hub.run(&["tenant", "run", "acme", "Hello", "--watch"]).ok();
     assert_eq!(
         watched.stdout,
@@ -84,19 +84,19 @@ fn a_run_is_watched_to_its_end() {
     );
     let waiting = hub.run(&["tenant", "approve"]).ok();
     assert!(waiting.stderr.contains("Nothing waits"), "{waiting:?}");
-    hub.run(&["tenant", "approve", "acme", id]).ended(1);
+    hub.run(&["tenant", "approve", "acme", id]).exits_with(1);
 }
 
 #[test]
 fn what_is_said_may_come_from_stdin() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let ran = hub.run_with_input(&["tenant", "run", "acme", "-", "--watch"], "Hello");
     assert!(ran.ok().stdout.contains("runs no agents"));
 }
 
 #[test]
 fn the_agent_starts_stops_and_restarts() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     for verb in ["stop", "start", "restart"] {
         let ran = hub.run(&["tenant", verb, "acme"]).ok();
         assert!(ran.stderr.contains("The agent of `acme` is"), "{ran:?}");
@@ -105,7 +105,7 @@ fn the_agent_starts_stops_and_restarts() {
 
 #[test]
 fn jobs_are_made_changed_run_and_deleted() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let cron = |args: &[&str]| hub.run(&[&["tenant", "cron"], args].concat());
     cron(&[
         "create",
@@ -132,13 +132,13 @@ fn jobs_are_made_changed_run_and_deleted() {
     let ran = cron(&["run", "acme", "job_123", "--watch"]).ok();
     assert!(ran.stdout.contains("runs no agents"), "{ran:?}");
     cron(&["delete", "acme", "job_123", "--yes"]).ok();
-    cron(&["get", "acme", "job_123"]).ended(3);
-    cron(&["create", "acme", "whenever", "x"]).ended(2);
+    cron(&["get", "acme", "job_123"]).exits_with(3);
+    cron(&["create", "acme", "whenever", "x"]).exits_with(2);
 }
 
 #[test]
 fn skills_are_listed_shown_and_switched() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let skill = hub.data().join("tenants/acme/home/skills/writing/letters");
     std::fs::create_dir_all(&skill).unwrap();
     let text = "---\nname: letters\ndescription: How letters are written\n---\nBriefly.\n";
@@ -162,12 +162,12 @@ fn skills_are_listed_shown_and_switched() {
     let skills = hub.json(&["tenant", "skill", "list", "acme"]);
     assert_eq!(skills["categories"][0]["skills"][0]["enabled"], false);
     verb(&["enable", "acme", "letters"]).ok();
-    verb(&["enable", "acme", "nothing"]).ended(3);
+    verb(&["enable", "acme", "nothing"]).exits_with(3);
 }
 
 #[test]
 fn values_of_variables_go_in_and_never_come_out() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let secret = "sk-super-secret-value-1234";
     let set = hub.run_with_input(
         &["tenant", "env", "set", "acme", "API_KEY"],
@@ -183,9 +183,9 @@ fn values_of_variables_go_in_and_never_come_out() {
         "{listed:?}"
     );
     hub.run_with_input(&["tenant", "env", "set", "acme", "PATH"], "/evil")
-        .ended(1);
+        .exits_with(1);
     hub.run_with_input(&["tenant", "env", "set", "acme", "EMPTY"], "")
-        .ended(2);
+        .exits_with(2);
     hub.run(&["tenant", "env", "unset", "acme", "API_KEY", "--yes"])
         .ok();
     assert_eq!(
@@ -196,7 +196,7 @@ fn values_of_variables_go_in_and_never_come_out() {
 
 #[test]
 fn the_workspace_is_listed_printed_and_saved() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let workspace = hub.data().join("tenants/acme/home/workspace");
     std::fs::create_dir_all(workspace.join("notes")).unwrap();
     std::fs::write(workspace.join("notes/a.txt"), "one\ntwo\n").unwrap();
@@ -211,13 +211,13 @@ fn the_workspace_is_listed_printed_and_saved() {
     files(&["notes/a.txt", "--output", copy.to_str().unwrap()]).ok();
     assert_eq!(std::fs::read_to_string(&copy).unwrap(), "one\ntwo\n");
     let gone = hub.home.beside("gone.txt");
-    files(&["notes/none.txt", "--output", gone.to_str().unwrap()]).ended(3);
+    files(&["notes/none.txt", "--output", gone.to_str().unwrap()]).exits_with(3);
     assert!(!gone.exists());
 }
 
 #[test]
 fn a_context_is_copied_after_a_dry_run_told_the_same() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let home = hub.data().join("tenants/acme/home");
     std::fs::write(home.join("SOUL.md"), "Be kind.").unwrap();
     let dry = hub
@@ -228,13 +228,14 @@ fn a_context_is_copied_after_a_dry_run_told_the_same() {
     hub.run(&["tenant", "sync", "acme", "acme"]).ok();
     let copied = std::fs::read_to_string(hub.data().join("sync/acme/SOUL.md"));
     assert_eq!(copied.unwrap(), "Be kind.");
-    hub.run(&["tenant", "sync", "acme", "/etc/hermes"]).ended(4);
+    hub.run(&["tenant", "sync", "acme", "/etc/hermes"])
+        .exits_with(4);
 }
 
 #[test]
 fn a_rotated_runtime_key_is_shown_this_once() {
-    let hub = Served::with_acme();
-    hub.run(&["tenant", "rotate-key", "acme"]).ended(5);
+    let hub = HubProcess::with_acme();
+    hub.run(&["tenant", "rotate-key", "acme"]).exits_with(5);
     let rotated = hub
         .run(&["tenant", "rotate-key", "acme", "--grace", "60", "--yes"])
         .ok();
@@ -247,7 +248,7 @@ fn a_rotated_runtime_key_is_shown_this_once() {
 
 #[test]
 fn a_workspace_is_saved_as_an_archive() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let workspace = hub.data().join("tenants/acme/home/workspace");
     std::fs::create_dir_all(workspace.join("notes")).unwrap();
     std::fs::write(workspace.join("notes/a.md"), "a note").unwrap();
@@ -261,14 +262,16 @@ fn a_workspace_is_saved_as_an_archive() {
             .unwrap()
             .starts_with(&[0x28, 0xB5, 0x2F, 0xFD])
     );
-    hub.run(&["tenant", "files", "acme", "-o", path]).ended(2);
-    hub.run(&["tenant", "files", "acme", "--archive"]).ended(2);
+    hub.run(&["tenant", "files", "acme", "-o", path])
+        .exits_with(2);
+    hub.run(&["tenant", "files", "acme", "--archive"])
+        .exits_with(2);
 }
 
 #[test]
 fn a_mistyped_tenant_gets_the_one_that_was_meant_and_names_are_completed() {
-    let hub = Served::with_acme();
-    let missed = hub.run(&["tenant", "get", "acne"]).ended(3);
+    let hub = HubProcess::with_acme();
+    let missed = hub.run(&["tenant", "get", "acne"]).exits_with(3);
     assert!(missed.stderr.contains("did you mean `acme`?"), "{missed:?}");
     let mut command = hub.command(&["--", "hermes", "tenant", "get", "ac"]);
     command.env("HERMES_COMPLETE", "fish");

@@ -2,12 +2,11 @@
 
 use std::fs;
 
-use super::served::Served;
-use crate::running::mode;
+use crate::{hub::hub_process::HubProcess, test_home::mode};
 
 #[test]
 fn a_token_is_made_used_rotated_and_revoked() {
-    let hub = Served::with_acme();
+    let hub = HubProcess::with_acme();
     let file = hub.home.beside("ci.token");
     let path = file.to_str().unwrap();
     let made = hub.run(&[
@@ -22,7 +21,7 @@ fn a_token_is_made_used_rotated_and_revoked() {
     hub.run(&["tenant", "get", "acme", "--token-file", path])
         .ok();
     hub.run(&["tenant", "stop", "acme", "--token-file", path])
-        .ended(4);
+        .exits_with(4);
     let mut command = hub.command(&["token", "whoami", "--json"]);
     command.env("HERMES_HUB_TOKEN", secret.trim());
     assert_eq!(crate::program::run(command, "").ok().json()["name"], "ci");
@@ -40,20 +39,21 @@ fn a_token_is_made_used_rotated_and_revoked() {
     assert_ne!(fs::read_to_string(&file).unwrap(), secret);
     hub.run(&["token", "whoami", "--token-file", path]).ok();
     hub.run(&["token", "revoke", id, "--yes"]).ok();
-    hub.run(&["token", "whoami", "--token-file", path]).ended(4);
+    hub.run(&["token", "whoami", "--token-file", path])
+        .exits_with(4);
 }
 
 #[test]
 fn no_token_is_told_with_what_to_do() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     fs::remove_file(hub.data().join("admin.token")).unwrap();
-    let refused = hub.run(&["tenant", "list"]).ended(4);
+    let refused = hub.run(&["tenant", "list"]).exits_with(4);
     assert!(refused.stderr.contains("HERMES_HUB_TOKEN"), "{refused:?}");
 }
 
 #[test]
 fn a_token_among_the_secrets_is_found_by_the_hubs_name() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     let secret = hub.token();
     fs::remove_file(hub.data().join("admin.token")).unwrap();
     let address = hub.url.strip_prefix("http://").unwrap();
@@ -64,16 +64,16 @@ fn a_token_among_the_secrets_is_found_by_the_hubs_name() {
     // It is that Hub's, and no other's.
     let other = hub
         .run(&["tenant", "list", "--hub", "http://hub.invalid:7878"])
-        .ended(6);
+        .exits_with(6);
     other.hides(&[&secret]);
 }
 
 #[test]
 fn the_token_of_this_machine_is_for_no_other() {
-    let hub = Served::new();
+    let hub = HubProcess::new();
     // It resolves to nowhere; what matters is that no token is presented, and that it is unavailable.
     let refused = hub
         .run(&["tenant", "list", "--hub", "http://hub.invalid:7878"])
-        .ended(6);
+        .exits_with(6);
     assert!(refused.stderr.contains("hub.invalid"), "{refused:?}");
 }

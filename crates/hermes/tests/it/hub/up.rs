@@ -7,16 +7,16 @@ use std::{
     path::Path,
 };
 
-use hermes_testkit::model::{Answer, ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
     program::run,
-    running::{Background, TestHome, signal_process, wait_until},
+    test_home::{BackgroundProcess, TestHome, signal_process, wait_until},
 };
 
-fn up(home: &TestHome) -> (Background, String) {
+fn up(home: &TestHome) -> (BackgroundProcess, String) {
     let mut up = home.start(&["up", "--no-open"]);
     let line = up.wait_for("Hub: http://");
     let url = line
@@ -103,7 +103,7 @@ fn another(home: &TestHome, name: &str, arguments: &[&str]) -> std::process::Com
 fn a_second_home_of_the_same_user_runs_without_a_hub_and_says_so() {
     let home = TestHome::fresh();
     let (mut first, url) = up(&home);
-    let mut second = Background::start(another(&home, "second", &["up", "--no-open"]));
+    let mut second = BackgroundProcess::start(another(&home, "second", &["up", "--no-open"]));
     let told = second.wait_for("so this home runs without a Hub");
     assert!(told.contains(&format!("process {}", first.pid())), "{told}");
     second.wait_for("demo: ready");
@@ -128,7 +128,7 @@ fn a_second_home_of_the_same_user_runs_without_a_hub_and_says_so() {
     assert_eq!(second.wait(), Some(0));
     signal_process(first.pid(), Signal::TERM);
     assert_eq!(first.wait(), Some(0));
-    let mut again = Background::start(another(&home, "second", &["up", "--no-open"]));
+    let mut again = BackgroundProcess::start(another(&home, "second", &["up", "--no-open"]));
     again.wait_for("is the home");
     again.wait_for("demo: ready");
     signal_process(again.pid(), Signal::TERM);
@@ -140,7 +140,7 @@ fn a_second_up_of_the_same_home_is_refused() {
     let home = TestHome::fresh();
     let (mut first, _) = up(&home);
     first.wait_for("demo: ready");
-    let refused = home.run(&["up", "--no-open"]).ended(1);
+    let refused = home.run(&["up", "--no-open"]).exits_with(1);
     assert!(
         refused.stderr.contains("runs for this home already"),
         "{refused:?}"
@@ -178,7 +178,7 @@ fn a_port_that_is_taken_is_told_with_a_way_out() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let home = TestHome::fresh();
-    let refused = home.run(&["up", "--port", &port]).ended(1);
+    let refused = home.run(&["up", "--port", &port]).exits_with(1);
     assert!(
         refused.stderr.contains("is taken by another program"),
         "{refused:?}"
@@ -206,7 +206,7 @@ fn deleting_the_home_only_takes_it_off_the_hub() {
 }
 
 /// A home whose model answers by script.
-fn with_model(script: Script) -> (TestHome, ModelServer) {
+fn with_model(script: ModelScript) -> (TestHome, ModelServer) {
     let model = ModelServer::start(script);
     let home = TestHome::with_servers(&[]);
     home.write_config(&format!(
@@ -220,9 +220,9 @@ fn with_model(script: Script) -> (TestHome, ModelServer) {
 fn the_home_has_the_files_of_its_groups_and_keeps_to_the_policy() {
     let write = |text: &str| {
         let path = "teams/division1/a.md";
-        Answer::call("write_file", &json!({"path": path, "content": text}))
+        ScriptedAnswer::call("write_file", &json!({"path": path, "content": text}))
     };
-    let script = Script::echo()
+    let script = ModelScript::echo()
         .rule("alpha-1", write("from home"))
         .rule("beta-2", write("denied"))
         .rule("gamma-3", write("with another key"));
@@ -293,9 +293,9 @@ fn wait_for_settings(home: &TestHome, url: &str) {
 
 #[test]
 fn variables_that_the_hub_has_for_the_home_reach_its_commands_and_its_configuration() {
-    let script = Script::echo().rule(
+    let script = ModelScript::echo().rule(
         "alpha-1",
-        Answer::call("terminal", &json!({"command": "echo greeting=$GREETING"})),
+        ScriptedAnswer::call("terminal", &json!({"command": "echo greeting=$GREETING"})),
     );
     let model = ModelServer::start(script);
     let home = TestHome::with_servers(&[]);

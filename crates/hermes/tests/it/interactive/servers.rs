@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use hermes_testkit::{
     Behaviour, Era, ExitAtStart,
-    model::{Answer, Script},
+    model::{ModelScript, ScriptedAnswer},
     wait_until,
 };
 use serde_json::{Value, json};
 
 use super::CTRL_C;
-use crate::talk::{Place, Talk};
+use crate::chat_terminal::{ChatHome, ChatTerminal};
 
 /// What the user or a tool said last in a request.
-fn last(place: &Place, request: usize) -> String {
+fn last(place: &ChatHome, request: usize) -> String {
     let body = &place.model.as_ref().unwrap().requests()[request].body;
     let message = body["messages"].as_array().unwrap().last().unwrap();
     message["content"].as_str().unwrap().to_owned()
 }
 
-fn asking(era: Era) -> Place {
+fn asking(era: Era) -> ChatHome {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -30,17 +30,17 @@ fn asking(era: Era) -> Place {
         "required": ["name"],
     });
     let params = json!({"mode": "form", "message": "Who are you?", "requestedSchema": schema});
-    let script = Script::new([
-        Answer::call("mcp_kit_elicit", &json!({"params": params})),
-        Answer::text("Thank you."),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("mcp_kit_elicit", &json!({"params": params})),
+        ScriptedAnswer::text("Thank you."),
     ]);
-    Place::with_model(script, &[("kit", &Behaviour::new().era(era))])
+    ChatHome::with_model(script, &[("kit", &Behaviour::new().era(era))])
 }
 
 /// A chat whose server is there.
-fn talk(place: &Place) -> Talk {
-    let talk = place.talk(&[]);
-    talk.ready("kit");
+fn talk(place: &ChatHome) -> ChatTerminal {
+    let talk = place.start_chat(&[]);
+    talk.wait_until_ready("kit");
     talk
 }
 
@@ -50,16 +50,16 @@ fn a_form_is_filled_in_in_the_chat() {
         let place = asking(era);
         let talk = talk(&place);
         talk.line("ask me");
-        talk.sees("The MCP server `kit` asks:\n  Who are you?");
-        talk.sees("Your name:");
+        talk.wait_for("The MCP server `kit` asks:\n  Who are you?");
+        talk.wait_for("Your name:");
         talk.keys("Ada\r");
-        talk.sees("Number or name (may be left empty):");
+        talk.wait_for("Number or name (may be left empty):");
         talk.keys("2\r");
-        talk.sees("> [ ] mon");
+        talk.wait_for("> [ ] mon");
         talk.keys("j \r");
-        talk.sees("Send this to `kit`?");
+        talk.wait_for("Send this to `kit`?");
         talk.keys("y\r");
-        talk.sees("Thank you.");
+        talk.wait_for("Thank you.");
         talk.prompt();
         let result = last(&place, 1);
         let content = r#"{\"action\":\"accept\",\"content\":{\"name\":\"Ada\",\"size\":\"large\",\"days\":[\"tue\"]}}"#;
@@ -72,37 +72,37 @@ fn leaving_a_form_leaves_the_turn_running() {
     let place = asking(Era::Stateless);
     let talk = talk(&place);
     talk.line("ask me");
-    talk.sees("Your name:");
+    talk.wait_for("Your name:");
     talk.keys(CTRL_C);
-    talk.sees("Thank you.");
+    talk.wait_for("Thank you.");
     let result = last(&place, 1);
     assert!(result.contains(r#"{\"action\":\"cancel\"}"#), "{result}");
 }
 
 #[test]
 fn a_call_by_hand_may_ask_too() {
-    let place = Place::without_model(&[("kit", &Behaviour::new())]);
+    let place = ChatHome::without_model(&[("kit", &Behaviour::new())]);
     let talk = talk(&place);
     talk.line("/call kit.elicit");
-    talk.sees("What is your name?");
-    talk.sees("name:");
+    talk.wait_for("What is your name?");
+    talk.wait_for("name:");
     talk.keys("Ada\r");
-    talk.sees("Send this to `kit`?");
+    talk.wait_for("Send this to `kit`?");
     talk.keys("y\r");
-    talk.sees(r#"{"action":"accept","content":{"name":"Ada"}}"#);
+    talk.wait_for(r#"{"action":"accept","content":{"name":"Ada"}}"#);
 }
 
 #[test]
 fn the_chats_own_model_answers_a_server() {
-    let script = Script::new([
-        Answer::call("mcp_kit_sample", &json!({"prompt": "What is the word?"})),
-        Answer::text("Swordfish."),
-        Answer::text("All done."),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("mcp_kit_sample", &json!({"prompt": "What is the word?"})),
+        ScriptedAnswer::text("Swordfish."),
+        ScriptedAnswer::text("All done."),
     ]);
-    let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
+    let place = ChatHome::with_model(script, &[("kit", &Behaviour::new())]);
     let talk = talk(&place);
     talk.line("find out");
-    talk.sees("All done.");
+    talk.wait_for("All done.");
     assert!(last(&place, 2).contains("Swordfish."));
     let asked: Value = place.model.as_ref().unwrap().requests()[1].body["messages"].clone();
     assert_eq!(
@@ -113,23 +113,23 @@ fn the_chats_own_model_answers_a_server() {
 
 #[test]
 fn a_prompt_asks_for_what_it_needs() {
-    let place = Place::with_model(Script::echo(), &[("kit", &Behaviour::new())]);
+    let place = ChatHome::with_model(ModelScript::echo(), &[("kit", &Behaviour::new())]);
     let talk = talk(&place);
     talk.line("/mcp_kit_greet style=warmly");
-    talk.sees("Who is greeted.");
+    talk.wait_for("Who is greeted.");
     talk.keys("\r");
     talk.keys("Ada\r");
-    talk.until("answer", |screen| {
+    talk.wait_until("answer", |screen| {
         screen.matches("Greet Ada warmly.").count() == 2
     });
     assert_eq!(last(&place, 0), "Greet Ada warmly.");
     talk.line("/mcp_kit_greets");
-    talk.sees("there is no prompt `/mcp_kit_greets`");
+    talk.wait_for("there is no prompt `/mcp_kit_greets`");
 }
 
 #[test]
 fn a_mention_is_completed_attached_and_watched() {
-    let place = Place::with_model(Script::echo(), &[("kit", &Behaviour::new())]);
+    let place = ChatHome::with_model(ModelScript::echo(), &[("kit", &Behaviour::new())]);
     let talk = talk(&place);
     talk.prompt();
     talk.keys("look at @kit:test://te\t");
@@ -141,14 +141,14 @@ fn a_mention_is_completed_attached_and_watched() {
         talk.keys("\u{7f}e\t");
     }
     talk.keys(" and @no:x://y\r");
-    talk.sees("there is no MCP server `no`");
+    talk.wait_for("there is no MCP server `no`");
     talk.prompt();
     assert!(last(&place, 0).contains("@kit:test://text:\ncontents of test://text"));
     let change = json!({"uri": "test://text", "text": "quite another text"});
     talk.line(&format!("/call kit.touch_resource {change}"));
-    talk.sees("announced");
+    talk.wait_for("announced");
     talk.line("and now?");
-    talk.until("second answer", |_| {
+    talk.wait_until("second answer", |_| {
         place.model.as_ref().unwrap().requests().len() == 2
     });
     let expected = "@kit:test://text has changed. It now is:\nquite another text\n\nand now?";
@@ -157,16 +157,16 @@ fn a_mention_is_completed_attached_and_watched() {
 
 #[test]
 fn a_change_that_touches_no_server_counts_for_servers_that_ask() {
-    let place = Place::with_model(Script::echo(), &[("kit", &Behaviour::new())]);
+    let place = ChatHome::with_model(ModelScript::echo(), &[("kit", &Behaviour::new())]);
     let talk = talk(&place);
     talk.line("hello");
-    talk.until("answer", |screen| screen.matches("hello").count() == 2);
+    talk.wait_until("answer", |screen| screen.matches("hello").count() == 2);
     let model = || {
         let requests = place.model.as_ref().unwrap().requests();
         requests.last().unwrap().body["model"].clone()
     };
     talk.line("/call kit.sample prompt=one");
-    talk.sees("endTurn");
+    talk.wait_for("endTurn");
     assert_eq!(model(), "test-model");
     let file = place.home.path().join("config.yaml");
     let config = std::fs::read_to_string(file).unwrap();
@@ -186,21 +186,21 @@ fn a_change_that_touches_no_server_counts_for_servers_that_ask() {
 
 #[test]
 fn what_servers_asked_is_counted_for_other_processes() {
-    let script = Script::new([
-        Answer::call("mcp_kit_sample", &json!({"prompt": "What is the word?"})),
-        Answer::text("Swordfish."),
-        Answer::text("All done."),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("mcp_kit_sample", &json!({"prompt": "What is the word?"})),
+        ScriptedAnswer::text("Swordfish."),
+        ScriptedAnswer::text("All done."),
     ]);
-    let place = Place::with_model(script, &[("kit", &Behaviour::new())]);
+    let place = ChatHome::with_model(script, &[("kit", &Behaviour::new())]);
     let talk = talk(&place);
     talk.line("find out");
-    talk.sees("All done.");
+    talk.wait_for("All done.");
     talk.line("/call kit.elicit");
-    talk.sees("What is your name?");
+    talk.wait_for("What is your name?");
     talk.keys("Ada\r");
-    talk.sees("Send this to `kit`?");
+    talk.wait_for("Send this to `kit`?");
     talk.keys("y\r");
-    talk.sees("accept");
+    talk.wait_for("accept");
     talk.prompt();
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_hermes"))
         .args(["mcp", "status", "--json"])
@@ -218,15 +218,15 @@ fn what_servers_asked_is_counted_for_other_processes() {
 #[test]
 fn a_mention_of_a_server_that_connects_says_whom_it_waits_for() {
     let late = Behaviour::new().process(|process| process.start_delay_ms = 2_500);
-    let place = Place::new(
-        Some(Script::echo()),
+    let place = ChatHome::new(
+        Some(ModelScript::echo()),
         &[("late", &late)],
         "mcp_discovery_timeout: 0\n",
     );
-    let talk = place.talk(&[]);
+    let talk = place.start_chat(&[]);
     talk.line("look at @late:test://text");
-    talk.sees("waiting for late");
-    talk.until("answer", |_| {
+    talk.wait_for("waiting for late");
+    talk.wait_until("answer", |_| {
         !place.model.as_ref().unwrap().requests().is_empty()
     });
     assert!(last(&place, 0).contains("contents of test://text"));
@@ -235,11 +235,11 @@ fn a_mention_of_a_server_that_connects_says_whom_it_waits_for() {
 #[test]
 fn a_single_question_at_a_terminal_says_whom_it_waits_for() {
     let late = Behaviour::new().process(|process| process.start_delay_ms = 2_500);
-    let place = Place::without_model(&[("late", &late)]);
+    let place = ChatHome::without_model(&[("late", &late)]);
     // The second time its tools are known, and it is waited for all the same.
     for _ in 0..2 {
-        let talk = place.start(&["-q", "/call late.echo text=hello"], &[]);
-        talk.sees("waiting for late");
+        let talk = place.start_chat_with(&["-q", "/call late.echo text=hello"], &[]);
+        talk.wait_for("waiting for late");
         let (code, screen) = talk.end();
         assert_eq!(code, Some(0), "{screen}");
         assert!(screen.contains("hello"), "{screen}");
@@ -254,39 +254,39 @@ fn the_last_words_of_a_server_are_shown_whole() {
             stderr: "Traceback:\nboom: there is no index".into(),
         });
     });
-    let place = Place::without_model(&[("dying", &dying)]);
-    let talk = place.talk(&[]);
-    talk.sees("its last stderr lines:\n  Traceback:\n  boom: there is no index");
+    let place = ChatHome::without_model(&[("dying", &dying)]);
+    let talk = place.start_chat(&[]);
+    talk.wait_for("its last stderr lines:\n  Traceback:\n  boom: there is no index");
 }
 
 #[test]
 fn the_first_turn_waits_so_long_for_servers_and_no_longer() {
-    let tools = |place: &Place| {
+    let tools = |place: &ChatHome| {
         let body = &place.model.as_ref().unwrap().requests()[0].body;
         body["tools"].to_string()
     };
     // It never gets ready while somebody waits.
     let never = Behaviour::new().process(|process| process.start_delay_ms = 600_000);
-    let place = Place::new(
-        Some(Script::echo()),
+    let place = ChatHome::new(
+        Some(ModelScript::echo()),
         &[("slow", &never)],
         "mcp_discovery_timeout: 0.2\n",
     );
-    let talk = place.talk(&[]);
+    let talk = place.start_chat(&[]);
     talk.line("hello");
-    talk.until("answer", |screen| screen.matches("hello").count() == 2);
+    talk.wait_until("answer", |screen| screen.matches("hello").count() == 2);
     assert!(!tools(&place).contains("mcp_slow_"));
     let prompt = place.model.as_ref().unwrap().requests()[0].body["messages"][0].to_string();
     assert!(prompt.contains("slow"), "{prompt}");
 
     let late = Behaviour::new().process(|process| process.start_delay_ms = 1_500);
-    let place = Place::new(
-        Some(Script::echo()),
+    let place = ChatHome::new(
+        Some(ModelScript::echo()),
         &[("slow", &late)],
         "mcp_discovery_timeout: 25\n",
     );
-    let talk = place.talk(&[]);
+    let talk = place.start_chat(&[]);
     talk.line("hello");
-    talk.until("answer", |screen| screen.matches("hello").count() == 2);
+    talk.wait_until("answer", |screen| screen.matches("hello").count() == 2);
     assert!(tools(&place).contains("mcp_slow_"));
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_testkit::KeptPort;
+use hermes_testkit::ReservedPort;
 use serde_json::json;
 
 use crate::program::Hermes;
@@ -56,7 +56,7 @@ impl Proxy {
         });
         let file = hermes.home.path().join("litellm.yaml");
         fs::write(&file, config.to_string()).unwrap();
-        let kept = KeptPort::take().unwrap();
+        let kept = ReservedPort::reserve().unwrap();
         let port = kept.number();
         drop(kept);
         let log = fs::File::create(hermes.home.path().join("litellm.log")).unwrap();
@@ -142,11 +142,13 @@ fn a_proxy_that_others_wrote_lists_its_models_and_answers_in_both_protocols() {
         .ok();
     let ran = hermes.run(&["-q", "Hi"]).ok();
     assert!(ran.stdout.contains("Something else."), "{ran:?}");
-    let ran = hermes.run(&["-m", "no-such-model", "-z", "Hi"]).ended(1);
+    let ran = hermes
+        .run(&["-m", "no-such-model", "-z", "Hi"])
+        .exits_with(1);
     assert!(ran.stderr.contains("no-such-model"), "{ran:?}");
     // Without a database, the proxy has its own words for a wrong key.
     hermes.home.write_env("PROXY_KEY=sk-wrong-0123456789\n");
-    let ran = hermes.run(&["-z", "Hi"]).ended(1);
+    let ran = hermes.run(&["-z", "Hi"]).exits_with(1);
     let ran = ran.hides(&["sk-wrong-0123456789"]);
     assert!(ran.stderr.starts_with("error: `proxy`: "), "{ran:?}");
 }

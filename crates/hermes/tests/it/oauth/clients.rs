@@ -1,16 +1,16 @@
 //! Whom an authorization server knows us as: a client of the user's, a document, one that registers itself, or one that
 //! somebody is asked for.
 
-use hermes_testkit::authorization::Client;
+use hermes_testkit::authorization::RegisteredClient;
 
 use super::*;
 
 const DOCUMENT: &str = "https://app.example/client.json";
 
 /// Knows clients by their documents, and registers them.
-fn with_documents() -> Place {
-    let setup = Setup::with(|setup| setup.client_documents = true);
-    let place = Place::new(setup, Resource::default());
+fn with_documents() -> OAuthHome {
+    let setup = AuthorizationSetup::with(|setup| setup.client_documents = true);
+    let place = OAuthHome::new(setup, Resource::default());
     let document = json!({
         "client_id": DOCUMENT, "redirect_uris": ["http://127.0.0.1/callback"], "token_endpoint_auth_method": "none",
     });
@@ -19,7 +19,7 @@ fn with_documents() -> Place {
 }
 
 /// The client of the last login, and how many have registered themselves.
-fn client(place: &Place) -> (String, usize) {
+fn client(place: &OAuthHome) -> (String, usize) {
     let asked = place.server.requests_to(Endpoint::Authorization);
     let client = asked.last().unwrap().parameter("client_id").unwrap();
     (
@@ -38,7 +38,7 @@ fn a_document_comes_before_a_registration_and_a_client_of_ones_own_before_both()
     place.server.expire_access_tokens();
     place.works();
 
-    place.server.register(Client::public("mine"));
+    place.server.register(RegisteredClient::public("mine"));
     place.configure(json!({ "client_metadata_url": DOCUMENT, "client_id": "mine" }));
     place.log_in().ok();
     assert_eq!(client(&place), ("mine".to_owned(), 0));
@@ -47,7 +47,7 @@ fn a_document_comes_before_a_registration_and_a_client_of_ones_own_before_both()
 
 #[test]
 fn where_documents_are_not_known_a_client_registers_itself() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.configure(json!({ "client_metadata_url": DOCUMENT }));
     place.log_in().ok();
     let (client, registered) = client(&place);
@@ -58,10 +58,12 @@ fn where_documents_are_not_known_a_client_registers_itself() {
 
 #[test]
 fn where_no_client_registers_itself_somebody_is_asked_for_one_and_it_is_kept() {
-    let setup = Setup::with(|setup| setup.dynamic_registration = false);
-    let place = Place::new(setup, Resource::default());
+    let setup = AuthorizationSetup::with(|setup| setup.dynamic_registration = false);
+    let place = OAuthHome::new(setup, Resource::default());
     let secret = "words-that-no-pattern-knows";
-    place.server.register(Client::with_secret("mine", secret));
+    place
+        .server
+        .register(RegisteredClient::with_secret("mine", secret));
     let mut terminal = Terminal::start(place.hermes.command(&["mcp", "login", "remote"]));
     terminal.wait_for("registers no clients by itself");
     let redirect = terminal.word_with("/callback");

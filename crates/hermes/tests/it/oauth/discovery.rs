@@ -1,12 +1,12 @@
 //! Metadata that lead astray are not followed.
 
-use hermes_testkit::authorization::{Challenge, Discovery, MetadataPlace};
+use hermes_testkit::authorization::{Challenge, Discovery, MetadataLocation};
 
 use super::*;
 
 /// The login ended before anybody was sent anywhere, and said why.
 #[track_caller]
-fn refused(place: &Place, words: &[&str]) {
+fn refused(place: &OAuthHome, words: &[&str]) {
     let ran = place.refused_login();
     assert_ne!(ran.code, 0, "{ran:#?}");
     for word in words {
@@ -29,15 +29,15 @@ fn an_authorization_server_is_found_in_every_place_of_the_standards() {
         Discovery::OpenIdAppended,
     ] {
         for path in ["", "/tenant"] {
-            let setup = Setup::with(|setup| {
+            let setup = AuthorizationSetup::with(|setup| {
                 setup.discovery = discovery;
                 setup.path = path.to_owned();
             });
             let resource = Resource::with(|resource| {
                 resource.challenge = Challenge::Plain;
-                resource.metadata = MetadataPlace::Root;
+                resource.metadata = MetadataLocation::Root;
             });
-            let place = Place::new(setup, resource);
+            let place = OAuthHome::new(setup, resource);
             place.log_in().ok();
             place.works();
         }
@@ -48,11 +48,12 @@ fn an_authorization_server_is_found_in_every_place_of_the_standards() {
 fn a_server_that_describes_nothing_is_its_own_authorization_server() {
     let resource = Resource::with(|resource| {
         resource.challenge = Challenge::Plain;
-        resource.metadata = MetadataPlace::None;
+        resource.metadata = MetadataLocation::None;
     });
-    let (server, mcp) = AuthorizationServer::at_the_origin_of(Setup::default(), resource);
+    let (server, mcp) =
+        AuthorizationServer::start_sharing_origin(AuthorizationSetup::default(), resource);
     let hermes = Hermes::new();
-    let place = Place {
+    let place = OAuthHome {
         hermes,
         server,
         mcp,
@@ -64,7 +65,7 @@ fn a_server_that_describes_nothing_is_its_own_authorization_server() {
 
 #[test]
 fn metadata_of_another_issuer_are_refused() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place
         .server
         .fail(Endpoint::ServerMetadata, lie("https://bank.example"));
@@ -73,7 +74,7 @@ fn metadata_of_another_issuer_are_refused() {
 
 #[test]
 fn metadata_of_another_resource_are_refused() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place
         .server
         .fail(Endpoint::Resource, lie("https://bank.example/mcp"));
@@ -82,10 +83,11 @@ fn metadata_of_another_resource_are_refused() {
 
 #[test]
 fn a_server_without_pkce_is_refused() {
-    let setup = Setup::with(|setup| setup.challenge_methods.clear());
-    refused(&Place::new(setup, Resource::default()), &["PKCE"]);
-    let setup = Setup::with(|setup| setup.challenge_methods = vec!["plain".to_owned()]);
-    refused(&Place::new(setup, Resource::default()), &["PKCE"]);
+    let setup = AuthorizationSetup::with(|setup| setup.challenge_methods.clear());
+    refused(&OAuthHome::new(setup, Resource::default()), &["PKCE"]);
+    let setup =
+        AuthorizationSetup::with(|setup| setup.challenge_methods = vec!["plain".to_owned()]);
+    refused(&OAuthHome::new(setup, Resource::default()), &["PKCE"]);
 }
 
 #[test]
@@ -95,7 +97,7 @@ fn a_server_on_the_internet_does_not_lead_into_the_network_at_home() {
         "https://10.0.0.1/",
         "https://127.0.0.1:1/",
     ] {
-        let place = Place::usual();
+        let place = OAuthHome::usual();
         place.server.fail(Endpoint::Challenge, lie(inside));
         // The server has a public address, at which a proxy answers for it.
         let config = json!({ "mcp_servers": { "remote": { "url": "http://8.8.4.4/mcp", "auth": "oauth" } } });
@@ -114,8 +116,8 @@ fn a_server_on_the_internet_does_not_lead_into_the_network_at_home() {
 #[test]
 fn metadata_are_not_fetched_from_another_origin_by_a_redirect() {
     for endpoint in [Endpoint::ResourceMetadata, Endpoint::ServerMetadata] {
-        let place = Place::usual();
-        let elsewhere = AuthorizationServer::start(Setup::default());
+        let place = OAuthHome::usual();
+        let elsewhere = AuthorizationServer::start(AuthorizationSetup::default());
         let url = format!(
             "{}/.well-known/oauth-authorization-server",
             elsewhere.issuer()
@@ -141,7 +143,7 @@ fn metadata_that_are_no_json_are_refused() {
         ),
         (Endpoint::ServerMetadata, "{}", "its issuer is ``"),
     ] {
-        let place = Place::usual();
+        let place = OAuthHome::usual();
         place
             .server
             .fail(endpoint, EndpointFault::Junk(junk.to_owned()));
@@ -151,7 +153,7 @@ fn metadata_that_are_no_json_are_refused() {
 
 #[test]
 fn metadata_that_fail_end_the_login_with_the_address() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place
         .server
         .fail(Endpoint::ServerMetadata, EndpointFault::Status(500));
@@ -160,10 +162,12 @@ fn metadata_that_fail_end_the_login_with_the_address() {
 
 #[test]
 fn nothing_of_the_old_authorization_server_goes_to_a_new_one() {
-    let old = AuthorizationServer::start(Setup::with(|setup| setup.lifetime = SHORT));
-    let new = AuthorizationServer::start(Setup::default());
+    let old = AuthorizationServer::start(AuthorizationSetup::with(|setup| {
+        setup.lifetime = SHORT_LIFETIME
+    }));
+    let new = AuthorizationServer::start(AuthorizationSetup::default());
     let mcp = old.protect(Resource::default().trusting(&new));
-    let place = Place {
+    let place = OAuthHome {
         hermes: Hermes::new(),
         server: old,
         mcp,

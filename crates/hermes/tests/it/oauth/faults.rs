@@ -10,7 +10,7 @@ use super::*;
 fn a_callback_port_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.configure(json!({ "redirect_port": port }));
     let command = place.hermes.command(&["mcp", "login", "remote"]);
     let (code, screen) = Terminal::start(command).end();
@@ -23,7 +23,7 @@ fn a_callback_port_that_is_taken_is_named() {
 
 #[test]
 fn a_token_endpoint_that_fails_ends_the_login_and_keeps_the_old_token() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let before = place.tokens();
     let endpoint = format!("{}/token", place.server.issuer());
@@ -43,13 +43,13 @@ fn a_token_endpoint_that_fails_ends_the_login_and_keeps_the_old_token() {
         assert_eq!(login.page.status, 400, "{:?}", login.page);
         assert_eq!(place.tokens(), before);
     }
-    place.server.mend(Endpoint::Token);
+    place.server.clear_fault(Endpoint::Token);
     place.works();
 }
 
 #[test]
 fn an_authorization_server_that_is_gone_when_the_code_is_turned_in_is_named() {
-    let mut place = Place::usual();
+    let mut place = OAuthHome::usual();
     let (mut terminal, address) = place.begin();
     let back = first_redirect(&address).unwrap();
     place.server.stop();
@@ -67,7 +67,7 @@ fn an_authorization_server_that_is_gone_when_the_code_is_turned_in_is_named() {
 
 #[test]
 fn a_token_endpoint_that_never_answers_does_not_hold_the_login_for_ever() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.configure(json!({ "timeout": 5 }));
     place.server.fail(Endpoint::Token, EndpointFault::Hang);
     let (mut terminal, address) = place.begin();
@@ -85,14 +85,14 @@ fn a_token_endpoint_that_never_answers_does_not_hold_the_login_for_ever() {
         assert!(page.text.contains(words), "no `{words}`: {page:?}");
     }
     assert!(!place.token_file().exists());
-    place.server.mend(Endpoint::Token);
+    place.server.clear_fault(Endpoint::Token);
     place.configure(json!({}));
     place.log_in().ok();
 }
 
 #[test]
-fn a_token_that_can_not_be_kept_is_no_login_in_the_browser_either() {
-    let place = Place::usual();
+fn a_token_that_cannot_be_kept_is_no_login_in_the_browser_either() {
+    let place = OAuthHome::usual();
     // Nothing can be put in the place of a directory.
     fs::create_dir_all(place.token_file()).unwrap();
     let login = place.log_in().failed(&["remote.json"]);
@@ -107,7 +107,7 @@ fn whatever_never_answers_a_login_ends_within_its_time() {
         Endpoint::ServerMetadata,
         Endpoint::Registration,
     ] {
-        let place = Place::usual();
+        let place = OAuthHome::usual();
         place.configure(json!({ "timeout": 2 }));
         place.server.fail(endpoint, EndpointFault::Hang);
         let ran = place.refused_login();
@@ -119,8 +119,8 @@ fn whatever_never_answers_a_login_ends_within_its_time() {
 
 #[test]
 fn a_code_does_not_follow_a_redirect_of_the_token_endpoint() {
-    let place = Place::usual();
-    let thief = AuthorizationServer::start(Setup::default());
+    let place = OAuthHome::usual();
+    let thief = AuthorizationServer::start(AuthorizationSetup::default());
     let url = format!("{}/token", thief.issuer());
     place
         .server
@@ -132,13 +132,13 @@ fn a_code_does_not_follow_a_redirect_of_the_token_endpoint() {
 
 #[test]
 fn a_token_does_not_follow_a_redirect_of_the_mcp_server() {
-    use hermes_testkit::{Behaviour, Fault, Trouble};
+    use hermes_testkit::{Behaviour, Fault, FaultKind};
     let thief = HttpServer::start(Behaviour::new());
-    let fault = Fault::on("tools/call", Trouble::Redirect(thief.url()));
+    let fault = Fault::on("tools/call", FaultKind::Redirect(thief.url()));
     let resource = Resource::with(|resource| {
         resource.behaviour = Behaviour::new().http(|http| http.faults.push(fault));
     });
-    let place = Place::new(Setup::default(), resource);
+    let place = OAuthHome::new(AuthorizationSetup::default(), resource);
     place.log_in().ok();
     place.call();
     let followed = thief.requests();
@@ -150,8 +150,8 @@ fn a_token_does_not_follow_a_redirect_of_the_mcp_server() {
 
 #[test]
 fn a_refresh_that_fails_for_now_is_no_reason_to_log_in_again() {
-    let mut place = Place::new(
-        Setup::with(|setup| setup.lifetime = SHORT),
+    let mut place = OAuthHome::new(
+        AuthorizationSetup::with(|setup| setup.lifetime = SHORT_LIFETIME),
         Resource::default(),
     );
     place.log_in().ok();
@@ -161,18 +161,18 @@ fn a_refresh_that_fails_for_now_is_no_reason_to_log_in_again() {
         .server
         .fail(Endpoint::Token, EndpointFault::Status(503));
     place.server.expire_access_tokens();
-    assert!(place.call().ended(1).json()["error"].is_string());
+    assert!(place.call().exits_with(1).json()["error"].is_string());
     place.server.stop();
-    assert!(place.call().ended(1).json()["error"].is_string());
+    assert!(place.call().exits_with(1).json()["error"].is_string());
     assert_eq!(place.tokens()["refresh_token"], before);
-    place.server.mend(Endpoint::Token);
+    place.server.clear_fault(Endpoint::Token);
     place.server.restart();
     place.works();
 }
 
 #[test]
 fn a_refresh_token_that_was_revoked_asks_for_a_login() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     place.server.revoke_everything();
     let ran = place.needs_login();
@@ -183,7 +183,7 @@ fn a_refresh_token_that_was_revoked_asks_for_a_login() {
 
 #[test]
 fn a_refusal_with_status_200_is_a_refusal() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let no = json!({ "error": "invalid_grant", "error_description": "The code is no good." });
     let no = EndpointFault::Junk(no.to_string());
@@ -198,7 +198,7 @@ fn a_refusal_with_status_200_is_a_refusal() {
 
 #[test]
 fn a_token_that_the_server_does_not_take_any_more_is_renewed_at_once() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     // By the clock here it would last for an hour.
     place.server.expire_access_tokens();
@@ -208,7 +208,7 @@ fn a_token_that_the_server_does_not_take_any_more_is_renewed_at_once() {
 
 #[test]
 fn a_clock_that_went_back_does_not_make_tokens_last_longer() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let mut tokens = place.tokens();
     tokens["expires_at"] = json!(4_000_000_000_u64);
@@ -219,8 +219,8 @@ fn a_clock_that_went_back_does_not_make_tokens_last_longer() {
 }
 
 #[test]
-fn a_clock_that_is_ahead_renews_and_goes_on() {
-    let place = Place::usual();
+fn a_clock_that_is_ahead_renews_and_should_continue() {
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let mut tokens = place.tokens();
     // As if hours had gone by here and none there.
@@ -241,11 +241,11 @@ fn a_clock_that_is_ahead_renews_and_goes_on() {
 
 #[test]
 fn a_reply_without_a_refresh_token_keeps_the_old_one() {
-    let setup = Setup::with(|setup| {
-        setup.lifetime = SHORT;
+    let setup = AuthorizationSetup::with(|setup| {
+        setup.lifetime = SHORT_LIFETIME;
         setup.refresh_tokens = hermes_testkit::authorization::RefreshTokens::Lasting;
     });
-    let place = Place::new(setup, Resource::default());
+    let place = OAuthHome::new(setup, Resource::default());
     place.log_in().ok();
     let before = place.tokens();
     place.works();

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn tokens_are_for_their_owner_alone() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let directory = place.hermes.home.path().join("mcp-tokens");
     let mode = fs::metadata(&directory).unwrap().permissions().mode();
@@ -27,13 +27,13 @@ fn tokens_are_for_their_owner_alone() {
 
 #[test]
 fn a_damaged_file_asks_for_a_login() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     for damage in ["", "{\"access_token\": \"acc", "[]", "\0\0\0"] {
         fs::write(place.token_file(), damage).unwrap();
         let ran = place.needs_login();
         assert!(ran.stdout.contains("remote.json is damaged"), "{ran:#?}");
-        let doctor = place.hermes.run(&["mcp", "doctor"]).ended(1);
+        let doctor = place.hermes.run(&["mcp", "doctor"]).exits_with(1);
         assert!(doctor.stdout.contains("fail login"), "{doctor:#?}");
     }
     place.log_in().ok();
@@ -51,7 +51,7 @@ fn a_damaged_file_asks_for_a_login() {
 
 /// What `mcp list` and `mcp status` say of the server: its state, and why if there is a reason.
 #[track_caller]
-fn listed(place: &Place) -> (String, String) {
+fn listed(place: &OAuthHome) -> (String, String) {
     let listed = place.hermes.run(&["mcp", "list", "--json"]).ok().json();
     let server = &listed["servers"][0];
     let error = server["error"].as_str().unwrap_or_default().to_owned();
@@ -69,7 +69,7 @@ fn listed(place: &Place) -> (String, String) {
 
 #[test]
 fn a_missing_login_shows_in_lists_without_a_connection() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let advice = "run `hermes mcp login remote`";
     let needs = |why: &str| ("needs_auth".to_owned(), format!("{why}; {advice}"));
     let good = ("enabled".to_owned(), String::new());
@@ -115,7 +115,7 @@ fn a_missing_login_shows_in_lists_without_a_connection() {
 
 #[test]
 fn a_login_whose_server_was_renamed_by_hand_is_found() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let entry = place.hermes.entry("remote");
     let config = json!({ "mcp_servers": { "other": entry } });
@@ -138,7 +138,7 @@ fn a_login_whose_server_was_renamed_by_hand_is_found() {
 
 #[test]
 fn looking_at_a_login_that_others_can_read_leaves_the_warning_to_whoever_uses_it() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let open = fs::Permissions::from_mode(0o644);
     fs::set_permissions(place.token_file(), open).unwrap();
@@ -150,7 +150,7 @@ fn looking_at_a_login_that_others_can_read_leaves_the_warning_to_whoever_uses_it
 
 #[test]
 fn a_file_that_others_can_read_is_closed() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let open = fs::Permissions::from_mode(0o644);
     fs::set_permissions(place.token_file(), open).unwrap();
@@ -162,7 +162,7 @@ fn a_file_that_others_can_read_is_closed() {
 
 #[test]
 fn servers_whose_names_make_one_file_name_keep_their_logins_apart() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let second = place.server.protect(Resource::default());
     let entry = |url: String| json!({ "url": url, "auth": "oauth" });
     let servers = json!({ "my.api": entry(place.mcp.url()), "my api": entry(second.url()) });
@@ -199,7 +199,7 @@ fn servers_whose_names_make_one_file_name_keep_their_logins_apart() {
 
 #[test]
 fn a_file_without_an_end_counts_from_when_it_was_written() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let mut tokens = place.tokens();
     tokens.as_object_mut().unwrap().remove("expires_at");

@@ -1,16 +1,16 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use hermes_testkit::{
-    authorization::{Client, first_redirect},
+    authorization::{RegisteredClient, first_redirect},
     wait_until,
 };
 
 use super::*;
-use crate::running::{Background, PATIENCE};
+use crate::test_home::{BackgroundProcess, TIMEOUT};
 
 #[test]
 fn a_login_at_a_terminal_opens_the_server_to_calls() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.needs_login();
     let login = place.log_in().ok();
     assert_eq!(login.page.status, 200);
@@ -23,7 +23,7 @@ fn a_login_at_a_terminal_opens_the_server_to_calls() {
 
 #[test]
 fn a_login_asks_for_the_resource_and_proves_itself_by_pkce_and_state() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let asked = &place.server.requests_to(Endpoint::Authorization)[0];
     assert_eq!(asked.parameter("code_challenge_method").unwrap(), "S256");
@@ -35,7 +35,7 @@ fn a_login_asks_for_the_resource_and_proves_itself_by_pkce_and_state() {
 
 #[test]
 fn a_browser_is_opened_where_there_is_a_screen() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     // Instead of a browser, something that writes down what it was to open.
     let programs = place.hermes.user().join("bin");
     let opened = place.hermes.user().join("opened");
@@ -49,8 +49,8 @@ fn a_browser_is_opened_where_there_is_a_screen() {
     command
         .env("PATH", format!("{}:{path}", programs.display()))
         .env("DISPLAY", ":0");
-    let mut login = Background::start(command);
-    assert!(wait_until(PATIENCE, || {
+    let mut login = BackgroundProcess::start(command);
+    assert!(wait_until(TIMEOUT, || {
         fs::read_to_string(&opened).is_ok_and(|address| address.contains("/authorize?"))
     }));
     browse(&fs::read_to_string(&opened).unwrap()).unwrap();
@@ -60,7 +60,7 @@ fn a_browser_is_opened_where_there_is_a_screen() {
 
 #[test]
 fn without_a_browser_the_address_is_pasted_back() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     // Reached from elsewhere, so that the callback is on another machine.
     let mut command = place.hermes.command(&["mcp", "login", "remote"]);
     command.env("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22");
@@ -75,7 +75,7 @@ fn without_a_browser_the_address_is_pasted_back() {
 
 #[test]
 fn who_pastes_something_else_has_another_try() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let stale = {
         let (mut left, address) = place.begin();
         left.send("skip\r");
@@ -110,7 +110,7 @@ fn who_pastes_something_else_has_another_try() {
 
 #[test]
 fn a_login_to_a_server_that_is_switched_off_says_so() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.hermes.run(&["mcp", "disable", "remote"]).ok();
     let login = place.log_in().ok();
     let told = "`remote` is disabled; `hermes mcp enable remote` switches it on.";
@@ -119,8 +119,8 @@ fn a_login_to_a_server_that_is_switched_off_says_so() {
 
 #[test]
 fn without_a_terminal_a_login_takes_two_commands() {
-    let place = Place::usual();
-    let begun = place.hermes.run(&["mcp", "login", "remote"]).ended(5);
+    let place = OAuthHome::usual();
+    let begun = place.hermes.run(&["mcp", "login", "remote"]).exits_with(5);
     let text = format!("{} {}", begun.stdout, begun.stderr);
     let address = text.split_whitespace().find(|w| w.contains("/authorize?"));
     let address = address.unwrap_or_else(|| panic!("no address: {begun:#?}"));
@@ -129,21 +129,21 @@ fn without_a_terminal_a_login_takes_two_commands() {
     // What is left of it where somebody forgets the quotes: a shell ends the word at `&`.
     let cut = back.split('&').next().unwrap();
     let cut = place.hermes.run(&["mcp", "login", "remote", "--code", cut]);
-    assert!(cut.ended(1).stderr.contains("in quotes"));
+    assert!(cut.exits_with(1).stderr.contains("in quotes"));
     let other = "http://127.0.0.1:8765/callback?code=1&state=2";
     let other = place
         .hermes
         .run(&["mcp", "login", "remote", "--code", other]);
     assert!(
         other
-            .ended(1)
+            .exits_with(1)
             .stderr
             .contains("`hermes mcp login remote` begins again")
     );
     let none = place
         .hermes
         .run(&["mcp", "login", "remote", "--code", "hello"]);
-    assert!(none.ended(1).stderr.contains("all of the address"));
+    assert!(none.exits_with(1).stderr.contains("all of the address"));
     let ended = place
         .hermes
         .run(&["mcp", "login", "remote", "--code", &back, "--json"])
@@ -154,10 +154,10 @@ fn without_a_terminal_a_login_takes_two_commands() {
 
 #[test]
 fn a_server_that_is_not_set_up_for_logins_says_what_to_do() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let config = json!({ "mcp_servers": { "remote": { "url": place.mcp.url() } } });
     place.hermes.home.write_config(&config.to_string());
-    let ran = place.call().ended(4);
+    let ran = place.call().exits_with(4);
     assert!(ran.stdout.contains("hermes mcp login remote"), "{ran:#?}");
     place.log_in().ok();
     assert_eq!(place.hermes.entry("remote")["auth"], "oauth");
@@ -166,7 +166,7 @@ fn a_server_that_is_not_set_up_for_logins_says_what_to_do() {
 
 #[test]
 fn a_token_given_by_hand_that_is_not_accepted_is_named() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let headers = json!({ "authorization": "Bearer of-another-day" });
     let entry = json!({ "url": place.mcp.url(), "headers": headers });
     let config = json!({ "mcp_servers": { "remote": entry } });
@@ -181,13 +181,13 @@ fn a_token_given_by_hand_that_is_not_accepted_is_named() {
 
 #[test]
 fn a_server_that_wants_a_login_is_not_added_without_one() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.hermes.home.write_config("{}\n");
     let url = place.mcp.url();
     let ran = place
         .hermes
         .run(&["mcp", "add", "remote", "--url", &url])
-        .ended(4);
+        .exits_with(4);
     assert!(ran.stderr.contains("nothing was saved"), "{ran:#?}");
     assert!(ran.stderr.contains("add `--auth oauth`"), "{ran:#?}");
     // The reason is for people: no header, no address of metadata.
@@ -201,7 +201,7 @@ fn a_server_that_wants_a_login_is_not_added_without_one() {
 
 #[test]
 fn a_logout_forgets_the_login() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let ran = place
         .hermes
@@ -217,7 +217,7 @@ fn a_logout_forgets_the_login() {
 
 #[test]
 fn a_logout_forgets_the_login_even_if_nobody_takes_the_tokens_back() {
-    let mut place = Place::usual();
+    let mut place = OAuthHome::usual();
     for fault in [
         EndpointFault::Status(500),
         EndpointFault::Junk("<html>".to_owned()),
@@ -244,7 +244,7 @@ fn a_tool_that_needs_more_is_asked_for_together_with_what_there_was() {
         resource.scope = Some("mcp:read".to_owned());
         resource.tool_scopes = vec![("add".to_owned(), "mcp:write".to_owned())];
     });
-    let place = Place::new(Setup::default(), resource);
+    let place = OAuthHome::new(AuthorizationSetup::default(), resource);
     place.log_in().ok();
     place.works();
     place.call_tool("add").wants_login();
@@ -267,29 +267,29 @@ fn a_server_that_is_never_content_with_its_scope_is_asked_no_more() {
         let never = "mcp:read mcp:write".to_owned();
         resource.tool_scopes = vec![("add".to_owned(), never)];
     });
-    let place = Place::new(Setup::default(), resource);
+    let place = OAuthHome::new(AuthorizationSetup::default(), resource);
     place.log_in().ok();
     // The second login asks for more; the third may be one of another account.
     for _ in 0..2 {
         place.call_tool("add").wants_login();
         place.log_in().ok();
     }
-    let ran = place.call_tool("add").ended(1);
+    let ran = place.call_tool("add").exits_with(1);
     assert!(ran.stdout.contains("keeps asking for"), "{ran:#?}");
     place.works();
 }
 
 #[test]
 fn a_configured_client_is_used_as_it_is() {
-    let setup = Setup::with(|setup| setup.dynamic_registration = false);
-    let place = Place::new(setup, Resource::default());
+    let setup = AuthorizationSetup::with(|setup| setup.dynamic_registration = false);
+    let place = OAuthHome::new(setup, Resource::default());
     // Nobody registers clients here, and none is configured.
     let ran = place.refused_login();
     assert_ne!(ran.code, 0);
     for words in ["http://127.0.0.1:8765/callback", "oauth.client_id"] {
         assert!(ran.stderr.contains(words), "{ran:#?}");
     }
-    let client = Client::with_secret("mine", "my-own-s3cret");
+    let client = RegisteredClient::with_secret("mine", "my-own-s3cret");
     place.server.register(client);
     place.configure(json!({ "client_id": "mine", "client_secret": "my-own-s3cret" }));
     place.log_in().ok();
@@ -297,16 +297,16 @@ fn a_configured_client_is_used_as_it_is() {
 }
 
 #[test]
-fn a_scope_that_can_not_be_registered_is_asked_for_all_the_same() {
+fn a_scope_that_cannot_be_registered_is_asked_for_all_the_same() {
     let resource = || Resource::with(|resource| resource.scope = Some("mcp:read".to_owned()));
     // One lists the scope and refuses to register it; the other does not even list it.
-    let listed = Setup::with(|setup| setup.registered_scopes = Some(Vec::new()));
-    let unlisted = Setup::with(|setup| {
+    let listed = AuthorizationSetup::with(|setup| setup.registered_scopes = Some(Vec::new()));
+    let unlisted = AuthorizationSetup::with(|setup| {
         setup.registered_scopes = Some(Vec::new());
         setup.scopes = vec!["openid".to_owned()];
     });
     for (setup, attempts) in [(listed, 2), (unlisted, 1)] {
-        let place = Place::new(setup, resource());
+        let place = OAuthHome::new(setup, resource());
         let (mut terminal, address) = place.begin();
         let registrations = place.server.requests_to(Endpoint::Registration);
         assert_eq!(registrations.len(), attempts);
@@ -323,8 +323,8 @@ fn a_scope_that_can_not_be_registered_is_asked_for_all_the_same() {
 }
 
 /// A home of its own for a chat that knows the same server.
-fn chat(place: &Place) -> crate::talk::Place {
-    let chat = crate::talk::Place::without_model(&[]);
+fn chat(place: &OAuthHome) -> crate::chat_terminal::ChatHome {
+    let chat = crate::chat_terminal::ChatHome::without_model(&[]);
     let servers = json!({ "remote": place.hermes.entry("remote") });
     chat.write_config(&[], &format!("mcp_servers: {servers}\n"));
     chat
@@ -332,25 +332,25 @@ fn chat(place: &Place) -> crate::talk::Place {
 
 #[test]
 fn a_login_can_be_started_from_the_prompt_of_a_chat() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let chat = chat(&place);
     // Without a screen no browser is opened.
-    let talk = chat.start(&[], &[("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")]);
-    talk.sees("needs a login: `/mcp login remote`");
+    let talk = chat.start_chat_with(&[], &[("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")]);
+    talk.wait_for("needs a login: `/mcp login remote`");
     talk.line("/mcp login remote");
-    talk.sees("paste that address here");
+    talk.wait_for("paste that address here");
     let raw = talk.raw();
     let address = raw
         .split_whitespace()
         .find(|word| word.contains("/authorize?"));
     let back = first_redirect(address.unwrap()).unwrap();
     talk.keys(&format!("{back}\r"));
-    talk.sees("`remote` is logged in");
-    talk.sees("ready: remote");
+    talk.wait_for("`remote` is logged in");
+    talk.wait_for("ready: remote");
     assert!(!talk.raw().contains("failed, retrying"));
     // Its tools can be called in the same conversation.
     talk.line("/call remote.echo {\"text\": \"hello again\"}");
-    talk.until("answer", |screen| {
+    talk.wait_until("answer", |screen| {
         screen.matches("hello again").count() >= 2
     });
     for secret in place.server.secrets() {
@@ -361,20 +361,20 @@ fn a_login_can_be_started_from_the_prompt_of_a_chat() {
 
 #[test]
 fn a_login_that_is_left_brings_the_prompt_of_the_chat_back() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let chat = chat(&place);
-    let talk = chat.start(&[], &[("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")]);
+    let talk = chat.start_chat_with(&[], &[("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")]);
     talk.line("/mcp login remote");
-    talk.sees("paste that address here");
+    talk.wait_for("paste that address here");
     talk.keys("skip\r");
-    talk.sees("`remote` is not logged in");
+    talk.wait_for("`remote` is not logged in");
     talk.line("/mcp");
-    talk.sees("needs_auth");
+    talk.wait_for("needs_auth");
 }
 
 #[test]
 fn adding_a_server_that_turns_out_to_want_a_login_offers_one() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.hermes.home.write_config("{}\n");
     let url = place.mcp.url();
     let add = || {
@@ -406,7 +406,7 @@ fn adding_a_server_that_turns_out_to_want_a_login_offers_one() {
 
 #[test]
 fn adding_a_server_at_a_terminal_logs_in_on_the_way() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.hermes.home.write_config("{}\n");
     let url = place.mcp.url();
     let add = ["mcp", "add", "remote", "--url", &url, "--auth", "oauth"];
@@ -422,7 +422,7 @@ fn adding_a_server_at_a_terminal_logs_in_on_the_way() {
 
 #[test]
 fn a_client_that_was_forgotten_registers_anew() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     place.server.forget_registrations();
     place.server.expire_access_tokens();
@@ -437,7 +437,7 @@ fn a_client_that_was_forgotten_registers_anew() {
 
 #[test]
 fn reauth_logs_in_again() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let before = place.tokens()["access_token"].clone();
     let mut terminal = Terminal::start(place.hermes.command(&["mcp", "reauth", "--all"]));
@@ -450,7 +450,7 @@ fn reauth_logs_in_again() {
 
 #[test]
 fn reauth_without_a_terminal_names_every_address_and_that_an_answer_is_needed() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let ran = place.hermes.run(&["mcp", "reauth", "--all", "--json"]);
     let result = ran.refused(5, "answer_needed").json()["results"][0].clone();
     assert_eq!(result["server"], "remote");
@@ -466,7 +466,7 @@ fn reauth_without_a_terminal_names_every_address_and_that_an_answer_is_needed() 
 
 #[test]
 fn one_login_that_fails_does_not_keep_reauth_from_the_next() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let nowhere = json!({ "url": "http://127.0.0.1:9/mcp", "auth": "oauth" });
     let servers = json!({ "first": nowhere, "remote": place.hermes.entry("remote") });
     let config = json!({ "mcp_servers": servers }).to_string();

@@ -5,9 +5,9 @@ use std::thread;
 use super::*;
 
 /// A login that every use has to renew, at a server that takes its time over it.
-fn slow() -> Place {
-    let setup = Setup::with(|setup| setup.lifetime = SHORT);
-    let place = Place::new(setup, Resource::default());
+fn slow() -> OAuthHome {
+    let setup = AuthorizationSetup::with(|setup| setup.lifetime = SHORT_LIFETIME);
+    let place = OAuthHome::new(setup, Resource::default());
     place.log_in().ok();
     place
 }
@@ -57,23 +57,23 @@ fn a_process_that_dies_while_it_renews_does_not_stop_the_next() {
     place.server.fail(Endpoint::Token, EndpointFault::Hang);
     let arguments = ["mcp", "call", "remote", "echo", r#"{"text":"hello"}"#];
     let mut first = place.hermes.command(&arguments).spawn().unwrap();
-    let asked = hermes_testkit::wait_until(crate::running::PATIENCE, || {
+    let asked = hermes_testkit::wait_until(crate::test_home::TIMEOUT, || {
         place.grants("refresh_token") == 1
     });
     assert!(asked);
     first.kill().unwrap();
     first.wait().unwrap();
-    place.server.mend(Endpoint::Token);
+    place.server.clear_fault(Endpoint::Token);
     place.works();
 }
 
 #[test]
 fn a_running_process_takes_up_a_login_of_another() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let hub = tempfile::tempdir().unwrap();
     let mut command = place.hermes.command(&["up"]);
     command.env("HERMES_HUB_DATA_DIR", hub.path());
-    let mut up = crate::running::Background::start(command);
+    let mut up = crate::test_home::BackgroundProcess::start(command);
     up.wait_for("needs_auth");
     place.log_in().ok();
     up.wait_for("remote: ready");

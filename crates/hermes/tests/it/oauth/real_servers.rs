@@ -16,14 +16,14 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// Both servers, and a home that knows the MCP server as `remote`.
-struct RealPlace {
+struct RealOAuthServers {
     servers: Child,
     issuer: String,
     hermes: Hermes,
     node: PathBuf,
 }
 
-impl RealPlace {
+impl RealOAuthServers {
     /// With access tokens that last so many seconds.
     fn start(lifetime: u32) -> Option<Self> {
         let node = installed("HERMES_TEST_OAUTH", "node/bin/node")?;
@@ -75,7 +75,7 @@ impl RealPlace {
         (code, screen, seen)
     }
 
-    fn echo(&self) -> Ran {
+    fn echo(&self) -> CommandOutput {
         let arguments = r#"{"message":"hello"}"#;
         self.hermes
             .run(&["mcp", "call", "remote", "echo", arguments, "--json"])
@@ -86,7 +86,7 @@ impl RealPlace {
     }
 }
 
-impl Drop for RealPlace {
+impl Drop for RealOAuthServers {
     fn drop(&mut self) {
         // The end of stdin ends them.
         drop(self.servers.stdin.take());
@@ -97,10 +97,10 @@ impl Drop for RealPlace {
 #[test]
 fn somebody_signs_in_and_consents_in_a_browser() {
     // Every call has to renew the token.
-    let Some(place) = RealPlace::start(45) else {
+    let Some(place) = RealOAuthServers::start(45) else {
         return;
     };
-    place.echo().ended(4);
+    place.echo().exits_with(4);
     let (code, screen, seen) = place.log_in("consent");
     assert_eq!(code, 0, "{screen}\n{seen}");
     assert_eq!(seen["pages"], json!(["Sign-in", "Authorize"]), "{seen}");
@@ -116,12 +116,12 @@ fn somebody_signs_in_and_consents_in_a_browser() {
     assert_ne!(later["refresh_token"], first["refresh_token"]);
     let gone = place.hermes.run(&["mcp", "logout", "remote"]).ok();
     gone.hides(&[later["access_token"].as_str().unwrap()]);
-    place.echo().ended(4);
+    place.echo().exits_with(4);
 }
 
 #[test]
 fn somebody_who_does_not_consent_is_told_so_in_the_browser_and_here() {
-    let Some(place) = RealPlace::start(3600) else {
+    let Some(place) = RealOAuthServers::start(3600) else {
         return;
     };
     let (code, screen, seen) = place.log_in("refuse");
@@ -136,7 +136,7 @@ fn somebody_who_does_not_consent_is_told_so_in_the_browser_and_here() {
 
 #[test]
 fn somebody_enters_the_code_of_a_device_in_a_browser() {
-    let Some(place) = RealPlace::start(3600) else {
+    let Some(place) = RealOAuthServers::start(3600) else {
         return;
     };
     let login = ["mcp", "login", "remote", "--flow", "device"];
@@ -144,15 +144,18 @@ fn somebody_enters_the_code_of_a_device_in_a_browser() {
     let address = terminal.word_with(&format!("{}/device", place.issuer));
     // Two groups of capital letters.
     let mut code = String::new();
-    assert!(hermes_testkit::wait_until(crate::running::PATIENCE, || {
-        let screen = terminal.screen();
-        let mut words = screen.split_whitespace();
-        let is_code = |word: &&str| {
-            word.contains('-') && word.chars().all(|c| c == '-' || c.is_ascii_uppercase())
-        };
-        code = words.find(is_code).unwrap_or_default().to_owned();
-        !code.is_empty()
-    }));
+    assert!(hermes_testkit::wait_until(
+        crate::test_home::TIMEOUT,
+        || {
+            let screen = terminal.screen();
+            let mut words = screen.split_whitespace();
+            let is_code = |word: &&str| {
+                word.contains('-') && word.chars().all(|c| c == '-' || c.is_ascii_uppercase())
+            };
+            code = words.find(is_code).unwrap_or_default().to_owned();
+            !code.is_empty()
+        }
+    ));
     let seen = place.person_with(&[&address, "consent", &code]);
     let (ended, screen) = terminal.end();
     assert_eq!(ended, 0, "{screen}\n{seen}");
@@ -164,7 +167,7 @@ fn somebody_enters_the_code_of_a_device_in_a_browser() {
 
 #[test]
 fn a_program_with_a_secret_needs_no_browser() {
-    let Some(place) = RealPlace::start(3600) else {
+    let Some(place) = RealOAuthServers::start(3600) else {
         return;
     };
     let mut entry = place.hermes.entry("remote");
@@ -178,7 +181,7 @@ fn a_program_with_a_secret_needs_no_browser() {
 }
 
 /// What the agent in Python makes of the files: its answer, and what it says besides.
-fn ask_python(python: &Path, place: &super::Place, arguments: [&str; 2]) -> (Value, String) {
+fn ask_python(python: &Path, place: &super::OAuthHome, arguments: [&str; 2]) -> (Value, String) {
     let output = Command::new(python)
         .arg(script("tokens.py"))
         .args(arguments)
@@ -197,8 +200,8 @@ fn hermes_agent_in_python_takes_a_token_bound_to_a_key_for_none() {
         return;
     };
     let proof = hermes_testkit::authorization::ProofOfPossession::Required;
-    let setup = Setup::with(|setup| setup.proof = proof);
-    let place = super::Place::new(setup, Resource::default());
+    let setup = AuthorizationSetup::with(|setup| setup.proof = proof);
+    let place = super::OAuthHome::new(setup, Resource::default());
     place.log_in().ok();
     let ours = place.tokens();
     let (read, said) = ask_python(&python, &place, ["read", ""]);
@@ -219,7 +222,7 @@ fn hermes_agent_in_python_reads_our_tokens_and_we_read_its() {
     let Some(python) = installed("HERMES_TEST_VENV_HERMES", "bin/python") else {
         return;
     };
-    let place = super::Place::usual();
+    let place = super::OAuthHome::usual();
     place.log_in().ok();
     let ours = place.tokens();
     let ask = |verb: &str, argument: &str| ask_python(&python, &place, [verb, argument]).0;

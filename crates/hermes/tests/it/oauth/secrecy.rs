@@ -17,7 +17,7 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[track_caller]
-fn no_secret_in(place: &Place, what: &str, text: &str) {
+fn no_secret_in(place: &OAuthHome, what: &str, text: &str) {
     for secret in place.server.secrets() {
         assert!(!text.contains(&secret), "{what} holds {secret}:\n{text}");
     }
@@ -25,11 +25,11 @@ fn no_secret_in(place: &Place, what: &str, text: &str) {
 
 #[test]
 fn neither_output_nor_logs_hold_a_secret() {
-    let setup = Setup::with(|setup| setup.lifetime = SHORT);
-    let place = Place::new(setup, Resource::default());
+    let setup = AuthorizationSetup::with(|setup| setup.lifetime = SHORT_LIFETIME);
+    let place = OAuthHome::new(setup, Resource::default());
     let mut shown = Vec::new();
     let mut show = |name: &str, text: String| shown.push((name.to_owned(), text));
-    let ran = |ran: Ran| format!("{}\n{}", ran.stdout, ran.stderr);
+    let ran = |ran: CommandOutput| format!("{}\n{}", ran.stdout, ran.stderr);
     show("login", place.log_in().ok().screen);
     for command in [
         vec!["mcp", "call", "remote", "echo", r#"{"text":"a"}"#, "--json"],
@@ -52,7 +52,7 @@ fn neither_output_nor_logs_hold_a_secret() {
         show(name, ran(place.call()));
         show(name, place.log_in().failed(&[]).screen);
     }
-    place.server.mend(Endpoint::Token);
+    place.server.clear_fault(Endpoint::Token);
     place.server.revoke_everything();
     show("revoked", ran(place.call()));
     assert!(place.server.secrets().len() > 2, "there is nothing to hide");
@@ -70,15 +70,15 @@ fn neither_output_nor_logs_hold_a_secret() {
 
 #[test]
 fn a_crash_tells_none_of_what_a_login_left() {
-    let setup = Setup::with(|setup| {
+    let setup = AuthorizationSetup::with(|setup| {
         setup.proof = hermes_testkit::authorization::ProofOfPossession::Required;
         // So that the client has a secret of its own.
         setup.authentication_methods = vec!["client_secret_basic".to_owned()];
     });
-    let place = Place::new(setup, Resource::default());
+    let place = OAuthHome::new(setup, Resource::default());
     place.log_in().ok();
     // A second login, which waits for its answer.
-    place.hermes.run(&["mcp", "login", "remote"]).ended(5);
+    place.hermes.run(&["mcp", "login", "remote"]).exits_with(5);
     let directory = place.hermes.home.path().join("mcp-tokens");
     let read = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(directory.join(name)).unwrap()).unwrap()
@@ -116,7 +116,7 @@ fn a_crash_tells_none_of_what_a_login_left() {
 }
 
 /// What was sent to the token endpoint that nobody else may know.
-fn sent(place: &Place) -> Vec<String> {
+fn sent(place: &OAuthHome) -> Vec<String> {
     let mut found = place.server.secrets();
     for request in place.server.requests_to(Endpoint::Token) {
         let secret = [
@@ -133,11 +133,11 @@ fn sent(place: &Place) -> Vec<String> {
 #[test]
 fn a_token_endpoint_that_repeats_what_it_was_sent_does_not_get_it_shown() {
     for method in ["none", "client_secret_post", "client_secret_basic"] {
-        let setup = Setup::with(|setup| {
-            setup.lifetime = SHORT;
+        let setup = AuthorizationSetup::with(|setup| {
+            setup.lifetime = SHORT_LIFETIME;
             setup.authentication_methods = vec![method.to_owned()];
         });
-        let place = Place::new(setup, Resource::default());
+        let place = OAuthHome::new(setup, Resource::default());
         place.log_in().ok();
         place.server.fail(Endpoint::Token, EndpointFault::Repeat);
         let login = place.log_in().failed(&["invalid_request", "[REDACTED]"]);
@@ -159,7 +159,7 @@ fn a_token_endpoint_that_repeats_what_it_was_sent_does_not_get_it_shown() {
 
 #[test]
 fn a_token_endpoint_that_repeats_a_programs_credentials_does_not_get_them_shown() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     let issuer = hermes_testkit::authorization::TokenIssuer::new("https://cluster.example");
     let assertion = issuer.assertion("pod", &place.server.issuer());
     let secret = "words-that-no-pattern-knows";
@@ -188,13 +188,13 @@ fn a_token_endpoint_that_repeats_a_programs_credentials_does_not_get_them_shown(
 
 #[test]
 fn a_server_that_repeats_the_token_in_its_errors_does_not_get_it_shown() {
-    let place = Place::usual();
+    let place = OAuthHome::usual();
     place.log_in().ok();
     let token = place.tokens()["access_token"].as_str().unwrap().to_owned();
     let refresh = place.tokens()["refresh_token"].as_str().unwrap().to_owned();
     let text = json!({ "text": format!("neither {token} nor {refresh} will do") }).to_string();
     let call = ["mcp", "call", "remote", "fail", &text, "--json"];
-    let ran = place.hermes.run(&call).ended(1);
+    let ran = place.hermes.run(&call).exits_with(1);
     let told = "neither [REDACTED] nor [REDACTED] will do";
     assert!(ran.stdout.contains(told), "{ran:#?}");
     ran.hides(&[&token, &refresh]);

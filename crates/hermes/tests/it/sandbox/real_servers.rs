@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::{
     equipment::installed,
-    program::{Hermes, Ran},
+    program::{CommandOutput, Hermes},
 };
 
 /// A home with directories, one server that may read `notes` and write `work`, and nothing else.
-struct Ground {
+struct SandboxHome {
     hermes: Hermes,
 }
 
-impl Ground {
+impl SandboxHome {
     #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
     fn new() -> Option<Self> {
-        let support = hermes_mcp::sandbox::Support::of_this_machine();
+        let support = hermes_mcp::sandbox::SandboxSupport::detect();
         if support.landlock.is_none() || !support.seccomp {
             println!("SKIPPED: {support:?} is not enough to confine a process");
             return None;
@@ -47,7 +47,7 @@ impl Ground {
         self.hermes.home.write_config(&config.to_string());
     }
 
-    fn call(&self, tool: &str, arguments: &Value) -> Ran {
+    fn call(&self, tool: &str, arguments: &Value) -> CommandOutput {
         let arguments = arguments.to_string();
         self.hermes.run(&["mcp", "call", "s", tool, &arguments])
     }
@@ -55,8 +55,8 @@ impl Ground {
 
 /// The server refused, and hermes says that the sandbox may be why.
 #[track_caller]
-fn blames_the_sandbox(ran: Ran) {
-    let ran = ran.ended(1);
+fn blames_the_sandbox(ran: CommandOutput) {
+    let ran = ran.exits_with(1);
     let all = format!("{}{}", ran.stdout, ran.stderr);
     assert!(all.contains("runs in a sandbox"), "{ran:#?}");
     assert!(all.contains("`sandbox.read`"), "{ran:#?}");
@@ -67,7 +67,9 @@ fn a_server_of_npx_is_confined_with_all_that_npx_needs() {
     let Some(runners) = installed("HERMES_TEST_RUNNERS", "npm") else {
         return;
     };
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = SandboxHome::new() else {
+        return;
+    };
     let directories = ["notes", "work", "private"].map(|name| ground.path(name));
     let mut arguments = vec![json!("-y"), json!(fetched("npx_server"))];
     arguments.extend(directories.iter().map(|directory| json!(directory)));
@@ -112,7 +114,9 @@ fn a_server_of_uvx_is_confined_with_all_that_uvx_needs() {
     let Some(cache) = installed("HERMES_TEST_RUNNERS", "uv") else {
         return;
     };
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = SandboxHome::new() else {
+        return;
+    };
     ground.configure(json!({
         "command": uvx,
         "args": ["--python", "/usr/bin/python3", fetched("uvx_server")],
@@ -127,7 +131,9 @@ fn a_server_in_python_is_kept_out_and_its_odd_error_is_explained() {
     let Some(git) = installed("HERMES_TEST_VENV", "bin/mcp-server-git") else {
         return;
     };
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = SandboxHome::new() else {
+        return;
+    };
     for name in ["work", "private"] {
         let made = std::process::Command::new("git")
             .args(["init", "--quiet"])

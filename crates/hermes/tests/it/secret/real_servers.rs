@@ -12,13 +12,13 @@ printf password | "$HOME/keyring" --unlock --components=secrets >/dev/null 2>&1
 exec "$@""#;
 
 /// Commands of hermes one after the other, each in a session with the same keyring.
-struct Desktop {
+struct KeyringDesktop {
     hermes: Hermes,
     keyring: PathBuf,
 }
 
-impl Desktop {
-    fn run(&self, arguments: &[&str], input: &str) -> crate::program::Ran {
+impl KeyringDesktop {
+    fn run(&self, arguments: &[&str], input: &str) -> crate::program::CommandOutput {
         let inner = self.hermes.command(arguments);
         let mut command = std::process::Command::new("dbus-run-session");
         command
@@ -47,7 +47,7 @@ fn a_secret_is_kept_by_the_keyring_over_sessions_and_reaches_its_server() {
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
     }
-    let desktop = Desktop { hermes, keyring };
+    let desktop = KeyringDesktop { hermes, keyring };
     let value = "words & signs: \"ü\" 'x' \\ $HOME";
     let set = desktop.run(&["secret", "set", "db", "--json"], value).ok();
     assert_eq!(set.json()["kept_in"], "keyring", "{set:?}");
@@ -63,9 +63,9 @@ fn a_secret_is_kept_by_the_keyring_over_sessions_and_reaches_its_server() {
 
     let text = json!({"text": format!("wrong: {value}")}).to_string();
     let failed = desktop.run(&["mcp", "call", "kit.fail", &text], "");
-    failed.ended(1).hides(&[value]);
+    failed.exits_with(1).hides(&[value]);
     desktop.run(&["secret", "remove", "db"], "").ok();
-    let missing = desktop.run(&["mcp", "call", "kit.echo"], "").ended(2);
+    let missing = desktop.run(&["mcp", "call", "kit.echo"], "").exits_with(2);
     let all = format!("{}{}", missing.stdout, missing.stderr);
     assert!(all.contains("hermes secret set db"), "{all}");
 }

@@ -1,52 +1,52 @@
 //! A chat at a terminal waits for a decision, and clients of bridges make it.
 
 use hermes_testkit::{
-    model::{Answer, Script},
+    model::{ModelScript, ScriptedAnswer},
     recorded,
 };
 
 use super::*;
-use crate::talk::{Place, Talk};
+use crate::chat_terminal::{ChatHome, ChatTerminal};
 
 /// A chat that asks whether a directory may be deleted.
-fn place() -> Place {
-    let script = Script::new([
-        Answer::call("terminal", &json!({"command": "rm -r build"})),
-        Answer::text("Done."),
+fn place() -> ChatHome {
+    let script = ModelScript::new([
+        ScriptedAnswer::call("terminal", &json!({"command": "rm -r build"})),
+        ScriptedAnswer::text("Done."),
     ]);
-    let place = Place::with_model(script, &[]);
+    let place = ChatHome::with_model(script, &[]);
     place.home.write("build/file", "x");
     place
 }
 
-fn bridge(place: &Place) -> Piped {
+fn bridge(place: &ChatHome) -> BridgeProcess {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hermes"));
     command
         .args(["mcp", "serve"])
         .env("HERMES_HOME", place.home.path());
-    let mut bridge = Piped::greet(command);
+    let mut bridge = BridgeProcess::initialize(command);
     // The log is opened in the background; cursor 0 stands for where it ended then.
-    bridge.ask("events_poll", &json!({}));
+    bridge.call_tool("events_poll", &json!({}));
     bridge
 }
 
 /// Has the chat ask.
-fn asked(place: &Place) -> Talk {
-    let talk = place.talk(&[]);
+fn asked(place: &ChatHome) -> ChatTerminal {
+    let talk = place.start_chat(&[]);
     talk.line("clean up");
-    talk.sees("[d]eny");
+    talk.wait_for("[d]eny");
     talk
 }
 
-fn is_deleted(place: &Place) -> bool {
+fn is_deleted(place: &ChatHome) -> bool {
     !place.home.path().join("build").exists()
 }
 
 /// The next event after a cursor.
 #[track_caller]
-fn next(bridge: &mut Piped, after: &Value) -> Value {
+fn next(bridge: &mut BridgeProcess, after: &Value) -> Value {
     let wait = json!({"after_cursor": after, "timeout_ms": 30_000});
-    let answer = bridge.ask("events_wait", &wait);
+    let answer = bridge.call_tool("events_wait", &wait);
     assert!(answer["event"].is_object(), "{answer}");
     answer["event"].clone()
 }
@@ -64,26 +64,26 @@ fn what_is_allowed_through_the_bridge_runs_in_the_chat() {
     assert_eq!(requested["type"], "approval_requested");
     assert_eq!(requested["kind"], "exec");
     assert_eq!(requested["command"], "rm -r build");
-    let listed = bridge.ask("permissions_list_open", &json!({}));
+    let listed = bridge.call_tool("permissions_list_open", &json!({}));
     assert_eq!(listed["count"], 1, "{listed}");
     let id = &listed["approvals"][0]["id"];
     assert_eq!(*id, requested["approval_id"]);
     assert!(!is_deleted(&place));
 
-    let response = bridge.ask("permissions_respond", &respond(id, "allow-once"));
+    let response = bridge.call_tool("permissions_respond", &respond(id, "allow-once"));
     assert_eq!(
         response,
         json!({"resolved": true, "approval_id": id, "decision": "allow-once"})
     );
-    talk.sees("allowed once");
-    talk.sees("Done.");
+    talk.wait_for("allowed once");
+    talk.wait_for("Done.");
     assert!(is_deleted(&place));
     let resolved = next(&mut bridge, &requested["cursor"]);
     assert_eq!(resolved["type"], "approval_resolved");
     assert_eq!(resolved["approval_id"], *id);
     assert_eq!(resolved["decision"], "allow-once");
     assert_eq!(
-        bridge.ask("permissions_list_open", &json!({})),
+        bridge.call_tool("permissions_list_open", &json!({})),
         json!({"count": 0, "approvals": []})
     );
 }
@@ -95,9 +95,9 @@ fn what_is_denied_through_the_bridge_does_not_run() {
     let talk = asked(&place);
     let requested = next(&mut bridge, &json!(0));
     let id = &requested["approval_id"];
-    let response = bridge.ask("permissions_respond", &respond(id, "deny"));
+    let response = bridge.call_tool("permissions_respond", &respond(id, "deny"));
     assert_eq!(response["resolved"], true, "{response}");
-    talk.sees("Done.");
+    talk.wait_for("Done.");
     assert!(!is_deleted(&place));
     let resolved = next(&mut bridge, &requested["cursor"]);
     assert_eq!(
@@ -114,8 +114,8 @@ fn of_two_clients_one_decides() {
     let requested = next(&mut one, &json!(0));
     assert_eq!(next(&mut two, &json!(0)), requested);
     let id = &requested["approval_id"];
-    one.begin("permissions_respond", &respond(id, "allow-once"));
-    two.begin("permissions_respond", &respond(id, "deny"));
+    one.send_call("permissions_respond", &respond(id, "allow-once"));
+    two.send_call("permissions_respond", &respond(id, "deny"));
     let (allowed, denied) = (one.answer(), two.answer());
     let late = json!({"error": format!("Approval already resolved: {}", id.as_str().unwrap())});
     let is_allowed = allowed["resolved"] == true;
@@ -126,7 +126,7 @@ fn of_two_clients_one_decides() {
     };
     assert_eq!(winner["resolved"], true, "{allowed} {denied}");
     assert_eq!(*loser, late);
-    talk.sees("Done.");
+    talk.wait_for("Done.");
     assert_eq!(is_deleted(&place), is_allowed);
     for bridge in [&mut one, &mut two] {
         let resolved = next(bridge, &requested["cursor"]);
@@ -142,22 +142,22 @@ fn what_is_decided_at_the_terminal_is_told() {
     let mut bridge = bridge(&place);
     let began = Instant::now();
     let id = loop {
-        let listed = bridge.ask("permissions_list_open", &json!({}));
+        let listed = bridge.call_tool("permissions_list_open", &json!({}));
         if listed["count"] == 1 {
             break listed["approvals"][0]["id"].clone();
         }
-        assert!(began.elapsed() < PATIENCE, "{listed}");
+        assert!(began.elapsed() < TIMEOUT, "{listed}");
     };
     // By now the log has begun.
-    bridge.ask("events_poll", &json!({}));
+    bridge.call_tool("events_poll", &json!({}));
     talk.keys("s\r");
-    talk.sees("Done.");
+    talk.wait_for("Done.");
     let mut resolved = next(&mut bridge, &json!(0));
     while resolved["type"] != "approval_resolved" {
         resolved = next(&mut bridge, &resolved["cursor"]);
     }
     assert_eq!(resolved["decision"], "allow-session");
-    let late = bridge.ask("permissions_respond", &respond(&id, "deny"));
+    let late = bridge.call_tool("permissions_respond", &respond(&id, "deny"));
     assert_eq!(
         late["error"],
         format!("Approval already resolved: {}", id.as_str().unwrap())
@@ -165,11 +165,11 @@ fn what_is_decided_at_the_terminal_is_told() {
 }
 
 /// Has the chat ask about the tool.
-fn asked_about_tool(place: &Place) -> Talk {
-    let talk = place.talk(&[]);
-    talk.ready("kit");
+fn asked_about_tool(place: &ChatHome) -> ChatTerminal {
+    let talk = place.start_chat(&[]);
+    talk.wait_until_ready("kit");
     talk.line("wipe it");
-    talk.sees("[d]eny");
+    talk.wait_for("[d]eny");
     talk
 }
 
@@ -180,7 +180,7 @@ fn is_called(record: &std::path::Path) -> bool {
 #[test]
 fn a_tool_that_is_asked_about_is_called_once_a_client_of_the_bridge_allows_it() {
     for approve in [json!("wi*"), json!(["@destructive"])] {
-        let (place, record) = Place::wiping(&approve, &["all of it"]);
+        let (place, record) = ChatHome::wiping(&approve, &["all of it"]);
         let mut bridge = bridge(&place);
         let talk = asked_about_tool(&place);
         let requested = next(&mut bridge, &json!(0));
@@ -188,23 +188,23 @@ fn a_tool_that_is_asked_about_is_called_once_a_client_of_the_bridge_allows_it() 
         assert_eq!(requested["command"], "kit.wipe {\"text\":\"all of it\"}");
         assert!(!is_called(&record), "{approve}");
         let id = &requested["approval_id"];
-        let response = bridge.ask("permissions_respond", &respond(id, "allow-once"));
+        let response = bridge.call_tool("permissions_respond", &respond(id, "allow-once"));
         assert_eq!(response["resolved"], true, "{response}");
-        talk.sees("Done.");
+        talk.wait_for("Done.");
         assert!(is_called(&record), "{approve}");
     }
 }
 
 #[test]
 fn a_tool_that_a_client_of_the_bridge_denies_is_never_called() {
-    let (place, record) = Place::wiping(&json!("*"), &["all of it"]);
+    let (place, record) = ChatHome::wiping(&json!("*"), &["all of it"]);
     let mut bridge = bridge(&place);
     let talk = asked_about_tool(&place);
     let requested = next(&mut bridge, &json!(0));
-    bridge.ask(
+    bridge.call_tool(
         "permissions_respond",
         &respond(&requested["approval_id"], "deny"),
     );
-    talk.sees("Done.");
+    talk.wait_for("Done.");
     assert!(!is_called(&record));
 }

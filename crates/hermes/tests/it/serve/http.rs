@@ -4,17 +4,17 @@ use super::*;
 use crate::program::assert_private;
 
 /// A bridge that listens on a free port.
-struct Listening {
-    piped: Piped,
+struct HttpBridge {
+    piped: BridgeProcess,
     url: String,
     /// What it said before.
     said: String,
 }
 
-fn listen(hermes: &Hermes, flags: &[&str], environment: &[(&str, &str)]) -> Listening {
+fn start_http_bridge(hermes: &Hermes, flags: &[&str], environment: &[(&str, &str)]) -> HttpBridge {
     let mut command = hermes.command(&[&["mcp", "serve", "--http", "127.0.0.1:0"], flags].concat());
     command.envs(environment.iter().copied());
-    let mut piped = Piped::start(command);
+    let mut piped = BridgeProcess::start(command);
     let mut stderr = BufReader::new(piped.child.stderr.take().unwrap());
     let mut said = String::new();
     loop {
@@ -22,14 +22,14 @@ fn listen(hermes: &Hermes, flags: &[&str], environment: &[(&str, &str)]) -> List
         assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "it ended: {said}");
         if let Some(url) = line.trim().strip_prefix("listening on ") {
             let url = url.to_owned();
-            return Listening { piped, url, said };
+            return HttpBridge { piped, url, said };
         }
         said.push_str(&line);
     }
 }
 
 /// Calls a tool with our own host. Returns the code and what was printed.
-fn call(hermes: &Hermes, listening: &Listening, token: &str, era: &str) -> (i32, String) {
+fn call(hermes: &Hermes, listening: &HttpBridge, token: &str, era: &str) -> (i32, String) {
     let entry = json!({"mcp_servers": {"bridge": {
         "url": listening.url, "headers": {"Authorization": format!("Bearer {token}")}, "protocol": era,
     }}});
@@ -42,7 +42,7 @@ fn call(hermes: &Hermes, listening: &Listening, token: &str, era: &str) -> (i32,
 #[test]
 fn a_token_is_made_and_kept_and_needed() {
     let hermes = with_chat();
-    let listening = listen(&hermes, &[], &[]);
+    let listening = start_http_bridge(&hermes, &[], &[]);
     let path = hermes.home.path().join("bridge/token");
     assert!(
         listening.said.contains(path.to_str().unwrap()),
@@ -62,12 +62,12 @@ fn a_token_is_made_and_kept_and_needed() {
     assert_ne!(call(&hermes, &listening, "wrong", "legacy").0, 0);
     drop(listening);
     // The next one takes the same.
-    let again = listen(&hermes, &[], &[]);
+    let again = start_http_bridge(&hermes, &[], &[]);
     assert_eq!(call(&hermes, &again, token, "stateless").0, 0);
 }
 
 /// Greets the bridge with these headers. Returns the status, and what it says about authorization.
-fn greet(listening: &Listening, headers: &[(&str, &str)]) -> (u16, Option<String>) {
+fn greet(listening: &HttpBridge, headers: &[(&str, &str)]) -> (u16, Option<String>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let greeting = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
@@ -92,7 +92,7 @@ fn a_wrong_token_host_or_origin_is_refused_and_costs_nobody_else_anything() {
     hermes.home.write_config(
         "bridge:\n  http:\n    allowed_origins: [https://app.example.com]\n    allowed_hosts: [bridge.example.com]\n",
     );
-    let listening = listen(&hermes, &[], &[("HERMES_BRIDGE_TOKEN", "t0ken")]);
+    let listening = start_http_bridge(&hermes, &[], &[("HERMES_BRIDGE_TOKEN", "t0ken")]);
     let good = ("Authorization", "Bearer t0ken");
     for headers in [
         vec![],
@@ -141,7 +141,7 @@ fn a_token_may_come_from_a_file_the_environment_or_the_configuration() {
         (vec![], vec![], "of-the-configuration"),
     ] {
         hermes.home.write_config(config);
-        let listening = listen(&hermes, &flags, &environment);
+        let listening = start_http_bridge(&hermes, &flags, &environment);
         assert_eq!(listening.said, "");
         assert_eq!(
             call(&hermes, &listening, token, "stateless").0,
@@ -159,7 +159,7 @@ fn a_token_may_come_from_a_file_the_environment_or_the_configuration() {
         "--token-file",
         empty.to_str().unwrap(),
     ]);
-    assert!(refused.ended(2).stderr.contains("holds no token"));
+    assert!(refused.exits_with(2).stderr.contains("holds no token"));
 }
 
 #[test]
@@ -167,13 +167,15 @@ fn other_machines_are_let_in_only_when_that_is_said() {
     let hermes = Hermes::new();
     let refused = hermes
         .run(&["mcp", "serve", "--http", "0.0.0.0:0"])
-        .ended(2);
+        .exits_with(2);
     assert!(refused.stderr.contains("--allow-remote"), "{refused:?}");
-    let refused = hermes.run(&["mcp", "serve", "--http", "nonsense"]).ended(2);
+    let refused = hermes
+        .run(&["mcp", "serve", "--http", "nonsense"])
+        .exits_with(2);
     assert!(refused.stderr.contains("127.0.0.1:8765"), "{refused:?}");
     let mut command = hermes.command(&["mcp", "serve", "--http", "0.0.0.0:0", "--allow-remote"]);
     command.env("HERMES_BRIDGE_TOKEN", "t");
-    let mut piped = Piped::start(command);
+    let mut piped = BridgeProcess::start(command);
     let mut line = String::new();
     let mut stderr = BufReader::new(piped.child.stderr.take().unwrap());
     stderr.read_line(&mut line).unwrap();
@@ -183,13 +185,14 @@ fn other_machines_are_let_in_only_when_that_is_said() {
 #[test]
 fn it_ends_at_a_signal_and_stdin_is_nothing_to_it() {
     let hermes = Hermes::new();
-    let mut listening = listen(&hermes, &["--read-only"], &[("HERMES_BRIDGE_TOKEN", "t")]);
+    let mut listening =
+        start_http_bridge(&hermes, &["--read-only"], &[("HERMES_BRIDGE_TOKEN", "t")]);
     drop(listening.piped.stdin.take());
     std::thread::sleep(Duration::from_millis(300));
     assert!(listening.piped.child.try_wait().unwrap().is_none());
     let pid = rustix::process::Pid::from_child(&listening.piped.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let (time, code) = listening.piped.ended();
+    let (time, code) = listening.piped.wait_for_exit();
     assert!(time < Duration::from_secs(6), "{time:?}");
     assert_eq!(code, Some(0));
 }

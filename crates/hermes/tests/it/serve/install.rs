@@ -92,7 +92,9 @@ fn a_broken_file_is_refused_and_not_touched() {
         let path = hermes.user().join(place);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
-        let refused = hermes.run(&["mcp", "serve", "--install", client]).ended(2);
+        let refused = hermes
+            .run(&["mcp", "serve", "--install", client])
+            .exits_with(2);
         assert!(refused.stderr.contains(place), "{refused:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }

@@ -20,7 +20,7 @@ fn with_both() -> Hermes {
 }
 
 fn listed(hermes: &Hermes, flags: &[&str]) -> Vec<String> {
-    let mut piped = Piped::open(hermes, flags);
+    let mut piped = BridgeProcess::open(hermes, flags);
     piped.call(1, "conversations_list", &json!({}));
     let answer = piped.receive();
     let text = answer["result"]["structuredContent"]["result"].as_str();
@@ -55,7 +55,9 @@ fn a_platform_that_is_none_is_named_with_its_place() {
         &["--platforms", "cli,telegarm"][..],
         &["--platforms", "telegarm", "--install", "cursor"],
     ] {
-        let ran = hermes.run(&[&["mcp", "serve"], flags].concat()).ended(2);
+        let ran = hermes
+            .run(&[&["mcp", "serve"], flags].concat())
+            .exits_with(2);
         assert!(
             ran.stderr
                 .contains("--platforms: `telegarm` is not a platform"),
@@ -68,7 +70,7 @@ fn a_platform_that_is_none_is_named_with_its_place() {
         assert_eq!(ran.stdout, "");
     }
     hermes.home.write_config("bridge: {platforms: telegarm}\n");
-    let ran = hermes.run(&["mcp", "serve"]).ended(2);
+    let ran = hermes.run(&["mcp", "serve"]).exits_with(2);
     assert!(
         ran.stderr
             .contains("config.yaml: bridge.platforms: `telegarm`"),

@@ -15,7 +15,7 @@ const END: Duration = Duration::from_secs(6);
 /// Somebody who owns nothing.
 const NOBODY: u32 = 65534;
 
-fn signal(piped: &Piped, signal: Signal) {
+fn signal(piped: &BridgeProcess, signal: Signal) {
     let pid = Pid::from_child(&piped.child);
     kill_process(pid, signal).unwrap();
 }
@@ -23,7 +23,7 @@ fn signal(piped: &Piped, signal: Signal) {
 #[test]
 fn it_answers_on_stdout_and_prints_nothing_else_there() {
     let hermes = with_chat();
-    let mut piped = Piped::open(&hermes, &["--verbose", "--accept-hooks"]);
+    let mut piped = BridgeProcess::open(&hermes, &["--verbose", "--accept-hooks"]);
     piped.call(1, "messages_read", &json!({"session_key": KEY}));
     let answer = piped.receive();
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
@@ -51,7 +51,7 @@ fn it_answers_on_stdout_and_prints_nothing_else_there() {
             assert_eq!(message["error"]["code"], -32601);
         }
     }
-    assert_eq!(piped.ended().1, Some(0));
+    assert_eq!(piped.wait_for_exit().1, Some(0));
     let mut debug = String::new();
     piped
         .child
@@ -73,7 +73,7 @@ fn every_revision_that_begins_with_a_greeting_is_spoken() {
         ("2025-11-25", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
     ] {
-        let mut piped = Piped::start(hermes.command(&["mcp", "serve"]));
+        let mut piped = BridgeProcess::start(hermes.command(&["mcp", "serve"]));
         piped.send(
             &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
                 "protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
@@ -89,7 +89,7 @@ fn every_revision_that_begins_with_a_greeting_is_spoken() {
         );
         assert!(greeting["instructions"].is_string(), "{greeting}");
         piped.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        let read = piped.ask("messages_read", &json!({"session_key": KEY}));
+        let read = piped.call_tool("messages_read", &json!({"session_key": KEY}));
         assert_eq!(read["count"], 1, "{asked}: {read}");
     }
 }
@@ -112,20 +112,20 @@ fn with_json_a_failure_still_goes_to_stderr() {
 #[test]
 fn it_needs_no_home_and_makes_no_database_of_conversations() {
     let hermes = Hermes::new();
-    let mut piped = Piped::open(&hermes, &[]);
+    let mut piped = BridgeProcess::open(&hermes, &[]);
     piped.call(1, "conversations_list", &json!({}));
     assert!(piped.receive().to_string().contains("\\\"count\\\": 0"));
     piped.call(2, "events_poll", &json!({}));
     piped.receive();
     drop(piped.stdin.take());
-    assert_eq!(piped.ended().1, Some(0));
+    assert_eq!(piped.wait_for_exit().1, Some(0));
     assert!(!hermes.home.path().join("state.db").exists());
     let log = hermes.home.path().join("runtime.db");
     assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
-fn in_a_home_that_can_not_be_written_it_warns_once_and_keeps_events_in_memory() {
+fn in_a_home_that_cannot_be_written_it_warns_once_and_keeps_events_in_memory() {
     let hermes = with_chat();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     // Somebody else can write: its files are there already.
@@ -149,17 +149,17 @@ fn in_a_home_that_can_not_be_written_it_warns_once_and_keeps_events_in_memory() 
         }
     }
     set_mode(hermes.home.path(), 0o555);
-    let mut piped = Piped::greet(command);
-    let polled = piped.ask("events_poll", &json!({}));
+    let mut piped = BridgeProcess::initialize(command);
+    let polled = piped.call_tool("events_poll", &json!({}));
     assert_eq!(polled["events"], json!([]), "{polled}");
     runtime.block_on(say(&store, "after"));
-    let waited = piped.ask("events_wait", &json!({"timeout_ms": 30_000}));
+    let waited = piped.call_tool("events_wait", &json!({"timeout_ms": 30_000}));
     assert_eq!(waited["event"]["content"], "after", "{waited}");
-    let open = piped.ask("permissions_list_open", &json!({}));
+    let open = piped.call_tool("permissions_list_open", &json!({}));
     let error = open["error"].as_str().unwrap();
     assert!(error.starts_with("Approvals unavailable: "), "{error}");
     drop(piped.stdin.take());
-    assert_eq!(piped.ended().1, Some(0));
+    assert_eq!(piped.wait_for_exit().1, Some(0));
     let mut warnings = String::new();
     let mut stderr = piped.child.stderr.take().unwrap();
     stderr.read_to_string(&mut warnings).unwrap();
@@ -183,14 +183,14 @@ fn set_mode(path: &Path, mode: u32) {
 #[test]
 fn it_ends_in_the_middle_of_a_wait_when_its_client_goes() {
     let hermes = with_chat();
-    let mut piped = Piped::open(&hermes, &[]);
+    let mut piped = BridgeProcess::open(&hermes, &[]);
     for id in 1..=5 {
         piped.call(id, "events_wait", &json!({"timeout_ms": 300_000}));
     }
     piped.send(&json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
     assert_eq!(piped.receive()["id"], 9);
     drop(piped.stdin.take());
-    let (time, code) = piped.ended();
+    let (time, code) = piped.wait_for_exit();
     assert!(time < END, "{time:?}");
     assert_eq!(code, Some(0));
 }
@@ -199,12 +199,12 @@ fn it_ends_in_the_middle_of_a_wait_when_its_client_goes() {
 fn it_ends_at_a_signal_whatever_is_pending() {
     let hermes = with_chat();
     for name in [Signal::TERM, Signal::INT] {
-        let mut piped = Piped::open(&hermes, &[]);
+        let mut piped = BridgeProcess::open(&hermes, &[]);
         piped.call(1, "events_wait", &json!({"timeout_ms": 300_000}));
         piped.send(&json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
         assert_eq!(piped.receive()["id"], 9);
         signal(&piped, name);
-        let (time, code) = piped.ended();
+        let (time, code) = piped.wait_for_exit();
         assert!(time < END, "{name:?}: {time:?}");
         assert_eq!(code, Some(0));
     }
@@ -213,7 +213,7 @@ fn it_ends_at_a_signal_whatever_is_pending() {
 #[test]
 fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
     let hermes = with_chat();
-    let mut piped = Piped::open(&hermes, &[]);
+    let mut piped = BridgeProcess::open(&hermes, &[]);
     let mut stdin = piped.stdin.take().unwrap();
     // Written until the pipe is full: the requests beyond that wait on our side.
     let flood = std::thread::spawn(move || {
@@ -228,7 +228,7 @@ fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
     assert!(!flood.is_finished(), "everything was taken in");
     assert_small(&piped);
     signal(&piped, Signal::TERM);
-    let (time, _) = piped.ended();
+    let (time, _) = piped.wait_for_exit();
     assert!(time < END, "{time:?}");
     flood.join().unwrap();
 }
@@ -236,7 +236,7 @@ fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
 /// It takes no more memory than without anything to do. Without optimisation the program alone has several times what
 /// it has with it.
 #[track_caller]
-fn assert_small(piped: &Piped) {
+fn assert_small(piped: &BridgeProcess) {
     let memory = std::fs::read_to_string(format!("/proc/{}/status", piped.child.id())).unwrap();
     let resident = memory
         .lines()
@@ -249,7 +249,7 @@ fn assert_small(piped: &Piped) {
 #[test]
 fn a_client_that_uses_one_id_for_everything_costs_no_memory() {
     let hermes = with_chat();
-    let mut piped = Piped::open(&hermes, &[]);
+    let mut piped = BridgeProcess::open(&hermes, &[]);
     let mut stdin = piped.stdin.take().unwrap();
     let flood = std::thread::spawn(move || {
         let mut lines = String::new();
@@ -272,7 +272,7 @@ fn a_client_that_uses_one_id_for_everything_costs_no_memory() {
     }
     assert_small(&piped);
     signal(&piped, Signal::TERM);
-    let (time, _) = piped.ended();
+    let (time, _) = piped.wait_for_exit();
     assert!(time < END, "{time:?}");
     flood.join().unwrap();
 }
@@ -280,7 +280,7 @@ fn a_client_that_uses_one_id_for_everything_costs_no_memory() {
 #[test]
 fn it_ends_when_a_client_goes_that_never_read() {
     let hermes = with_chat();
-    let mut piped = Piped::open(&hermes, &[]);
+    let mut piped = BridgeProcess::open(&hermes, &[]);
     let mut stdin = piped.stdin.take().unwrap();
     // More answers than a pipe holds, and fewer requests.
     for id in 1..300 {
@@ -289,7 +289,7 @@ fn it_ends_when_a_client_goes_that_never_read() {
     }
     std::thread::sleep(Duration::from_millis(500));
     drop(stdin);
-    let (time, _) = piped.ended();
+    let (time, _) = piped.wait_for_exit();
     assert!(time < END, "{time:?}");
 }
 

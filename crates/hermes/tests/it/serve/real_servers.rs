@@ -14,10 +14,10 @@ fn script(name: &str) -> String {
 }
 
 /// A bridge over HTTP whose token is `t0ken`, and its address.
-fn listening(hermes: &Hermes) -> (Piped, String) {
+fn listening(hermes: &Hermes) -> (BridgeProcess, String) {
     let mut command = hermes.command(&["mcp", "serve", "--http", "127.0.0.1:0"]);
     command.env("HERMES_BRIDGE_TOKEN", "t0ken");
-    let mut piped = Piped::start(command);
+    let mut piped = BridgeProcess::start(command);
     let mut line = String::new();
     let mut stderr = BufReader::new(piped.child.stderr.take().unwrap());
     stderr.read_line(&mut line).unwrap();

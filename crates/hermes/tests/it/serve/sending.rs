@@ -19,10 +19,16 @@ fn a_client_sends_to_every_platform_and_the_conversation_shows_it() {
         format!("{platform}_BOT_TOKEN={TOKEN}\n{platform}_BASE_URL={address}\n")
     });
     hermes.home.write_env(&variables.collect::<String>());
-    let (mut one, mut other) = (Piped::open(&hermes, &[]), Piped::open(&hermes, &[]));
+    let (mut one, mut other) = (
+        BridgeProcess::open(&hermes, &[]),
+        BridgeProcess::open(&hermes, &[]),
+    );
     // Both have begun before anything is sent.
     for bridge in [&mut one, &mut other] {
-        assert_eq!(bridge.ask("events_poll", &json!({}))["events"], json!([]));
+        assert_eq!(
+            bridge.call_tool("events_poll", &json!({}))["events"],
+            json!([])
+        );
     }
     for (platform, chat) in [
         ("telegram", "1"),
@@ -30,7 +36,7 @@ fn a_client_sends_to_every_platform_and_the_conversation_shows_it() {
         ("slack", "C0123456789"),
     ] {
         let message = json!({"target": format!("{platform}:{chat}"), "message": "on it"});
-        let sent = one.ask("messages_send", &message);
+        let sent = one.call_tool("messages_send", &message);
         let members: Vec<_> = sent.as_object().unwrap().keys().cloned().collect();
         let mut expected = vec!["success", "platform", "chat_id", "message_id"];
         if platform == "telegram" {
@@ -49,7 +55,8 @@ fn a_client_sends_to_every_platform_and_the_conversation_shows_it() {
         assert_eq!(posts.count(), 1, "{platform}");
     }
     for bridge in [&mut one, &mut other] {
-        let event = bridge.ask("events_wait", &json!({"timeout_ms": 30_000}))["event"].clone();
+        let event =
+            bridge.call_tool("events_wait", &json!({"timeout_ms": 30_000}))["event"].clone();
         assert_eq!(
             (&event["type"], &event["role"], &event["content"]),
             (&json!("message"), &json!("assistant"), &json!("on it")),
@@ -57,7 +64,7 @@ fn a_client_sends_to_every_platform_and_the_conversation_shows_it() {
         );
         assert_eq!(event["session_key"], KEY);
     }
-    let read = other.ask("messages_read", &json!({"session_key": KEY}));
+    let read = other.call_tool("messages_read", &json!({"session_key": KEY}));
     assert_eq!(read["messages"][1]["content"], "on it");
 }
 
@@ -70,14 +77,14 @@ fn it_ends_in_the_middle_of_a_send_when_its_client_goes() {
     hermes.home.write_env(&format!(
         "TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_BASE_URL={address}\n"
     ));
-    let mut bridge = Piped::open(&hermes, &[]);
-    bridge.begin(
+    let mut bridge = BridgeProcess::open(&hermes, &[]);
+    bridge.send_call(
         "messages_send",
         &json!({"target": "telegram:1", "message": "on it"}),
     );
-    crate::running::wait_until("the platform was asked", || !server.requests().is_empty());
+    crate::test_home::wait_until("the platform was asked", || !server.requests().is_empty());
     drop(bridge.stdin.take());
-    let (time, code) = bridge.ended();
+    let (time, code) = bridge.wait_for_exit();
     assert!(time < Duration::from_secs(6), "{time:?}");
     assert_eq!(code, Some(0));
 }

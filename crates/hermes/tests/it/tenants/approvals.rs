@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use reqwest::Method;
 use serde_json::json;
 
@@ -11,9 +11,9 @@ use super::real_hub::RealHub;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_waits_for_a_decision_goes_on_under_the_next_hub() {
     let hub = RealHub::start();
-    let script = Script::echo().rule(
+    let script = ModelScript::echo().rule(
         "clear up",
-        Answer::call("terminal", &json!({"command": "rm -r old"})),
+        ScriptedAnswer::call("terminal", &json!({"command": "rm -r old"})),
     );
     let _model = hub.tenant("acme", json!({}), script).await;
     let home = hub.tenant_home("acme");
@@ -23,12 +23,12 @@ async fn a_run_that_waits_for_a_decision_goes_on_under_the_next_hub() {
     fs::write(home.join("config.yaml"), asking).unwrap();
     let old = home.join("workspace/old");
     fs::create_dir(&old).unwrap();
-    let run = hub.begin("acme", "clear up").await;
+    let run = hub.start_run("acme", "clear up").await;
     hub.wait_for(&run, |run| run["status"] == "waiting_for_approval")
         .await;
     hub.kill();
 
-    let next = RealHub::in_home(hub.left());
+    let next = RealHub::in_home(hub.into_home());
     let shown = next.get(&run).await;
     assert_eq!(shown["status"], "waiting_for_approval", "{shown}");
     let inbox = next.get("/v1/approvals").await;
@@ -37,9 +37,13 @@ async fn a_run_that_waits_for_a_decision_goes_on_under_the_next_hub() {
     assert!(old.exists(), "it was done before anybody agreed");
     let path = format!("/v1/approvals/{}", asked[0]["approvalId"].as_str().unwrap());
     let decision = json!({"choice": "once"});
-    next.ask(Method::POST, &path, &decision).await.expect(200);
-    let ended = next.ended(&run).await;
+    next.request(Method::POST, &path, &decision)
+        .await
+        .expect(200);
+    let ended = next.wait_for_end(&run).await;
     assert_eq!(ended["status"], "completed", "{ended}");
     assert!(!old.exists());
-    next.ask(Method::POST, &path, &decision).await.expect(409);
+    next.request(Method::POST, &path, &decision)
+        .await
+        .expect(409);
 }

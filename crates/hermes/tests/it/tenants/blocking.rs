@@ -1,48 +1,48 @@
 //! A tenant that is blocked over the API: what it does ends, nothing begins, and nothing of that is made up for.
 
-use hermes_testkit::model::{Answer, Ending, Script};
+use hermes_testkit::model::{ModelScript, ReplyEnding, ScriptedAnswer};
 use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::real_hub::{PATIENCE, RealHub};
-use crate::running::assert_gone;
+use super::real_hub::{RealHub, TIMEOUT};
+use crate::test_home::assert_gone;
 
 async fn set_access(hub: &RealHub, status: &str) {
     let path = "/v1/tenants/acme/access";
-    hub.ask(Method::PUT, path, &json!({"status": status}))
+    hub.request(Method::PUT, path, &json!({"status": status}))
         .await
         .expect(200);
 }
 
 async fn is_refused(hub: &RealHub, path: &str, body: Value) {
-    let refused = hub.ask(Method::POST, path, &body).await.expect(403);
+    let refused = hub.request(Method::POST, path, &body).await.expect(403);
     assert_eq!(refused["reason"], "tenant_blocked", "{path}: {refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blocking_ends_what_a_tenant_does_and_unblocking_brings_no_burst() {
     let hub = RealHub::start();
-    let stalled = Answer::text("begun").with(|reply| reply.ending = Ending::Stalled);
-    let script = Script::default()
+    let stalled = ScriptedAnswer::text("begun").with(|reply| reply.ending = ReplyEnding::Stalled);
+    let script = ModelScript::default()
         .rule("stall", stalled)
-        .rule("water the plants", Answer::text("watered"));
+        .rule("water the plants", ScriptedAnswer::text("watered"));
     let one_at_a_time = json!({"agent": {"maxConcurrentRuns": 1}});
     let model = hub.tenant("acme", one_at_a_time, script).await;
-    let under_way = hub.begin("acme", "stall").await;
+    let under_way = hub.start_run("acme", "stall").await;
     hub.wait_for(&under_way, |run| run["lastEventId"].as_u64() > Some(1))
         .await;
-    let waiting = hub.begin("acme", "wait your turn").await;
+    let waiting = hub.start_run("acme", "wait your turn").await;
     assert_eq!(hub.get(&waiting).await["status"], "queued");
     let agent = hub.get("/v1/tenants/acme/agent").await;
     let pid = u32::try_from(agent["pid"].as_u64().unwrap()).unwrap();
 
     set_access(&hub, "blocked").await;
     for run in [&under_way, &waiting] {
-        let run = hub.ended(run).await;
+        let run = hub.wait_for_end(run).await;
         assert_eq!(run["status"], "cancelled", "{run}");
     }
-    assert_gone(&[pid], PATIENCE);
+    assert_gone(&[pid], TIMEOUT);
     is_refused(&hub, "/v1/tenants/acme/runs", json!({"input": "hello"})).await;
     let mut missed = Vec::new();
     for prompt in ["feed the cat", "feed the dog"] {

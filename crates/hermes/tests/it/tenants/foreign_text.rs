@@ -1,6 +1,6 @@
 //! What an agent says, and what its tools tell, does not steer the terminal of whoever watches its run.
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use serde_json::json;
 
 use super::real_hub::RealHub;
@@ -10,10 +10,10 @@ use crate::steering::{NASTY, clean};
 async fn the_events_and_the_output_of_a_run_do_not_steer_the_terminal() {
     let hub = RealHub::start();
     let command = json!({"command": format!("echo '{NASTY}'")});
-    let script = Script::new([
-        Answer::call("terminal", &command),
-        Answer::text(NASTY),
-        Answer::text(NASTY),
+    let script = ModelScript::new([
+        ScriptedAnswer::call("terminal", &command),
+        ScriptedAnswer::text(NASTY),
+        ScriptedAnswer::text(NASTY),
     ]);
     let _model = hub
         .tenant("acme", json!({"displayName": NASTY}), script)

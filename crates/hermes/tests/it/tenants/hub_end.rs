@@ -1,19 +1,23 @@
 //! Runs that the end of the Hub cut off say how it ended: stopped by somebody, or not.
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::real_hub::RealHub;
-use crate::running::signal_process;
+use crate::test_home::signal_process;
 
 /// A run that has called a tool, and waits for the model that never answers.
 async fn run_under_way(hub: &RealHub) -> (hermes_testkit::model::ModelServer, String) {
-    let call = Answer::call("terminal", &json!({"command": "echo done"}));
+    let call = ScriptedAnswer::call("terminal", &json!({"command": "echo done"}));
     let model = hub
-        .tenant("acme", json!({}), Script::new([call, Answer::Silence]))
+        .tenant(
+            "acme",
+            json!({}),
+            ModelScript::new([call, ScriptedAnswer::Silence]),
+        )
         .await;
-    let run = hub.begin("acme", "go").await;
+    let run = hub.start_run("acme", "go").await;
     let mut events = hub.events(&run, 0).await;
     let mut told = String::new();
     while !told.contains("tool.completed") {
@@ -25,7 +29,7 @@ async fn run_under_way(hub: &RealHub) -> (hermes_testkit::model::ModelServer, St
 
 /// The last event of a run that failed.
 async fn last_event(hub: &RealHub, run: &str) -> Value {
-    let ended = hub.ended(run).await;
+    let ended = hub.wait_for_end(run).await;
     assert_eq!(ended["status"], "failed", "{ended}");
     assert_eq!(ended["error"]["code"], "interrupted", "{ended}");
     let events = hub.get(&format!("{run}/events")).await;
@@ -39,7 +43,7 @@ async fn end_by(signal: Signal) -> Value {
     let hub = RealHub::with_arguments(RealHub::fresh_home(), &quickly);
     let (_model, run) = run_under_way(&hub).await;
     signal_process(hub.pid, signal);
-    let hub = RealHub::in_home(hub.left());
+    let hub = RealHub::in_home(hub.into_home());
     last_event(&hub, &run).await
 }
 

@@ -22,11 +22,11 @@ use tokio::task::JoinSet;
 use self::{
     document_kinds::DOCUMENT_KINDS,
     job_kinds::JOB_KINDS,
-    kinds::{KINDS, Kind, ROTATED, Record, SECOND, write_to_share},
+    kinds::{KINDS, ROTATED, SECOND, WriteKind, WriteRecord, write_to_share},
     more_kinds::MORE_KINDS,
 };
-use super::real_hub::{RealHub, Said};
-use crate::running::TestHome;
+use super::real_hub::{HubReply, RealHub};
+use crate::test_home::TestHome;
 
 /// How often the Hub is killed.
 const ROUNDS: usize = 5;
@@ -35,7 +35,7 @@ const ROUNDS: usize = 5;
 const EACH: usize = 2;
 
 /// How many writes of a kind were answered in a round.
-type Answered = Arc<AtomicUsize>;
+type AnsweredCount = Arc<AtomicUsize>;
 
 /// How many writes of a kind there are in a round; no number means that it never rests. With one under way, what comes
 /// and goes may be either, so half of the kinds rest when the Hub is killed, each after making and after taking away.
@@ -48,12 +48,12 @@ fn rests_after(place: usize, round: usize) -> Option<usize> {
 /// Writes one after the other until the Hub is gone.
 async fn write(
     hub: Arc<RealHub>,
-    kind: &'static Kind,
+    kind: &'static WriteKind,
     round: usize,
     most: Option<usize>,
-    answered: Answered,
-) -> Record {
-    let mut record = Record {
+    answered: AnsweredCount,
+) -> WriteRecord {
+    let mut record = WriteRecord {
         kind,
         done: Vec::new(),
         last: 0,
@@ -66,15 +66,15 @@ async fn write(
             (Some(then), Some((_, made))) => then(made),
             _ => (kind.write)(round, number),
         };
-        match hub.try_ask(method, &path, &body).await {
+        match hub.try_request(method, &path, &body).await {
             None => break,
             // The queue is full, or the database has too much to do: nothing was written.
-            Some(Said {
+            Some(HubReply {
                 status: 429 | 503, ..
             }) => tokio::time::sleep(Duration::from_millis(20)).await,
             // What the write before made may be over by itself: a run.
-            Some(Said { status: 409, .. }) if kind.then.is_some() => number += 1,
-            Some(Said { status, body }) => {
+            Some(HubReply { status: 409, .. }) if kind.then.is_some() => number += 1,
+            Some(HubReply { status, body }) => {
                 assert!((200..300).contains(&status), "{}: {body}", kind.name);
                 record.done.push((number, body));
                 number += 1;
@@ -94,7 +94,7 @@ impl RealHub {
     async fn gone(&self) {
         let path = "/v1/healthz";
         while self
-            .try_ask(Method::GET, path, &Value::Null)
+            .try_request(Method::GET, path, &Value::Null)
             .await
             .is_some()
         {
@@ -121,14 +121,14 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
     std::fs::create_dir(home.path()).unwrap();
     let mut hub = start(home);
     for id in ["team", "second", "left"] {
-        hub.ask(Method::POST, "/v1/groups", &json!({"id": id}))
+        hub.request(Method::POST, "/v1/groups", &json!({"id": id}))
             .await
             .expect(201);
     }
     let groups = json!([{"id": "team", "access": "write"}, {"id": "second", "access": "write"}]);
     for id in ["fixed", "coming", "gated"] {
         let tenant = json!({"id": id, "groups": groups, "start": false});
-        hub.ask(Method::POST, "/v1/tenants", &tenant)
+        hub.request(Method::POST, "/v1/tenants", &tenant)
             .await
             .expect(201);
         hub.wait_for(&format!("/v1/tenants/{id}"), |it| it["status"] == "ready")
@@ -139,27 +139,27 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
     job_kinds::prepare(&hub).await;
     let token = json!({"name": "rotated", "role": "viewer"});
     let token = hub
-        .ask(Method::POST, "/v1/tokens", &token)
+        .request(Method::POST, "/v1/tokens", &token)
         .await
         .expect(201);
     ROTATED
         .set(token["id"].as_str().unwrap().to_owned())
         .unwrap();
     let (_, path, body) = write_to_share(0);
-    hub.ask(Method::PUT, &path, &body).await.expect(201);
+    hub.request(Method::PUT, &path, &body).await.expect(201);
     for path in ["moved/here", "log"] {
         let file = json!({"path": path, "content": "begun\n"});
-        hub.ask(Method::PUT, &format!("{SECOND}/files/content"), &file)
+        hub.request(Method::PUT, &format!("{SECOND}/files/content"), &file)
             .await
             .expect(201);
     }
     for round in 0..ROUNDS {
         let shared = Arc::new(hub);
         let mut writers = JoinSet::new();
-        let mut all_answered: Vec<Answered> = Vec::new();
+        let mut all_answered: Vec<AnsweredCount> = Vec::new();
         let others = MORE_KINDS.iter().chain(&JOB_KINDS).chain(&DOCUMENT_KINDS);
         for (place, kind) in KINDS.iter().chain(others).enumerate() {
-            let answered = Answered::default();
+            let answered = AnsweredCount::default();
             all_answered.push(Arc::clone(&answered));
             let most = rests_after(place, round);
             writers.spawn(write(Arc::clone(&shared), kind, round, most, answered));
@@ -184,7 +184,7 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
         let Ok(killed) = Arc::try_unwrap(shared) else {
             panic!("a writer still has the Hub");
         };
-        hub = start(killed.left());
+        hub = start(killed.into_home());
         for record in records {
             (record.kind.check)(&hub, &record, round).await;
         }

@@ -7,18 +7,18 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use hermes::runtime::handover::{self, Keys};
+use hermes::runtime::handover::{self, AgentKeys};
 use serde_json::{Value, json};
 
-use super::{Ground, has_landlock};
+use super::{HubDir, has_landlock};
 
 /// Runs a shell script as a tenant would run, with this home.
-fn run_in(ground: &Ground, home: &Path, rights: &Value, script: &str) -> Output {
+fn run_in(ground: &HubDir, home: &Path, rights: &Value, script: &str) -> Output {
     let socket = ground.0.path().join("agent.sock");
     let _ = fs::remove_file(&socket);
     let listener = UnixListener::bind(&socket).unwrap();
-    let keys = Keys::default().into_file().unwrap();
-    let handed = handover::send(listener.as_fd(), &keys).unwrap();
+    let keys = AgentKeys::default().into_file().unwrap();
+    let handed = handover::send_files(listener.as_fd(), &keys).unwrap();
     let plan = json!({
         "program": "/bin/sh", "arguments": ["-c", script], "home": home,
         "sandbox": {"readable": [], "sockets": []}, "filters_calls": true, "rights": rights,
@@ -44,7 +44,7 @@ fn a_tenant_reaches_its_home_and_nothing_of_others() {
     if !has_landlock() {
         return;
     }
-    let ground = Ground::new();
+    let ground = HubDir::new();
     let (mine, other) = (ground.home("a"), ground.home("b"));
     // Root keeps no powers in a sandbox: some of them reach around it.
     let rights = if rustix::process::geteuid().is_root() {
@@ -106,7 +106,7 @@ fn a_launched_process_has_neither_powers_nor_core_files_nor_other_descriptors() 
         println!("!!! NOT TESTED: needs Landlock and root !!!");
         return;
     }
-    let ground = Ground::new();
+    let ground = HubDir::new();
     let home = ground.home("a");
     let script = "grep -E '^(Uid|CapEff|CapPrm|NoNewPrivs)' /proc/self/status; ulimit -c; ls /proc/self/fd | wc -l; \
                   echo fd=$HERMES_API_FD";
@@ -132,7 +132,7 @@ fn a_tenant_has_its_system_calls_filtered() {
     if !has_landlock() {
         return;
     }
-    let ground = Ground::new();
+    let ground = HubDir::new();
     let home = ground.home("a");
     let script = "grep -E '^Seccomp:' /proc/self/status; unshare --user true || echo refused";
     let filtered = text(&run_in(&ground, &home, &json!("kept"), script));

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::real_hub::{RealHub, told};
+use super::real_hub::{RealHub, tool_results};
 
 async fn put(hub: &RealHub, policy: Value) {
-    hub.ask(Method::PUT, "/v1/agent-policy", &policy)
+    hub.request(Method::PUT, "/v1/agent-policy", &policy)
         .await
         .expect(200);
 }
@@ -17,19 +17,19 @@ async fn put(hub: &RealHub, policy: Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_holds_in_a_tenants_process_from_the_next_call_on() {
     let hub = RealHub::start();
-    let script = Script::new([
-        Answer::call("terminal", &json!({"command": "env"})),
-        Answer::call("web_extract", &json!({"urls": ["http://localhost:9/"]})),
-        Answer::call(
+    let script = ModelScript::new([
+        ScriptedAnswer::call("terminal", &json!({"command": "env"})),
+        ScriptedAnswer::call("web_extract", &json!({"urls": ["http://localhost:9/"]})),
+        ScriptedAnswer::call(
             "cronjob",
             &json!({"action": "create", "prompt": "x", "schedule": "every 5m"}),
         ),
-        Answer::text("done"),
+        ScriptedAnswer::text("done"),
     ]);
     let model = hub.tenant("acme", json!({}), script).await;
     for (name, value) in [("SHOWN_ONE", "seen"), ("HIDDEN_ONE", "unseen")] {
         let path = format!("/v1/tenants/acme/env/{name}");
-        hub.ask(Method::PUT, &path, &json!({"value": value}))
+        hub.request(Method::PUT, &path, &json!({"value": value}))
             .await
             .expect(204);
     }
@@ -45,7 +45,7 @@ async fn a_policy_holds_in_a_tenants_process_from_the_next_call_on() {
     .await;
     let run = hub.run("acme", "try everything").await;
     assert_eq!(run["status"], "completed", "{run}");
-    let told = told(&model);
+    let told = tool_results(&model);
     assert!(told.contains("SHOWN_ONE=seen"), "{told}");
     assert!(!told.contains("unseen"), "{told}");
     assert!(told.contains("egress.allowHosts"), "{told}");
@@ -69,14 +69,14 @@ async fn a_policy_holds_in_a_tenants_process_from_the_next_call_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_is_denied_in_the_middle_of_a_run_is_refused_whatever_the_tenants_files_say() {
     let hub = RealHub::start();
-    let call = |command: &str| Answer::call("terminal", &json!({"command": command}));
-    let script = Script::new([
+    let call = |command: &str| ScriptedAnswer::call("terminal", &json!({"command": command}));
+    let script = ModelScript::new([
         call("until test -e go; do sleep 0.05; done; echo first=$((6*7))"),
         call("echo second=$((6*7))"),
-        Answer::text("done"),
+        ScriptedAnswer::text("done"),
     ]);
     let model = hub.tenant("acme", json!({}), script).await;
-    let run = hub.begin("acme", "go on").await;
+    let run = hub.start_run("acme", "go on").await;
     let home = hub.tenant_home("acme");
     hub.wait_for(&run, |run| run["lastEventId"].as_u64() > Some(1))
         .await;
@@ -87,9 +87,9 @@ async fn a_tool_that_is_denied_in_the_middle_of_a_run_is_refused_whatever_the_te
                 command_allowlist: ['*']\ntoolsets: [terminal]\n";
     fs::write(home.join("config.yaml"), config + wish).unwrap();
     fs::write(home.join("workspace/go"), "").unwrap();
-    let run = hub.ended(&run).await;
+    let run = hub.wait_for_end(&run).await;
     assert_eq!(run["status"], "completed", "{run}");
-    let told = told(&model);
+    let told = tool_results(&model);
     assert!(told.contains("first=42"), "{told}");
     assert!(!told.contains("second=42"), "{told}");
     assert!(told.contains("policy"), "{told}");

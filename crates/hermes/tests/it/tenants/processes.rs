@@ -11,18 +11,18 @@ use std::{
     time::Duration,
 };
 
-use hermes::runtime::{Isolation, Means, Mode, ProcessRuntime};
+use hermes::runtime::{ConfinementMode, Isolation, IsolationSupport, ProcessRuntime};
 use hermes_hub::{
     TenantId,
-    runtime::{AgentEvent, Confinement, DeathCause, Life, Runtime, RuntimeError},
+    runtime::{AgentEvent, Confinement, ExitCause, ProcessStatus, Runtime, RuntimeError},
 };
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{Ground, Tenant, has_landlock, launch, pid, run, runtime, setup};
-use crate::running::{freeze, wait_until};
+use super::{HubDir, TestTenant, has_landlock, launch, pid, run, runtime, setup};
+use crate::test_home::{stop_process, wait_until};
 
 fn last(events: &[AgentEvent]) -> &Value {
     &events.last().unwrap().body["event"]
@@ -37,30 +37,30 @@ fn is_there(pid: u32) -> bool {
         .is_some_and(|start| hermes_mcp::process::may_be_running(pid, start))
 }
 
-fn terminal(command: &str) -> Script {
-    Script::new([
-        Answer::call("terminal", &json!({"command": command})),
-        Answer::text("done"),
+fn terminal(command: &str) -> ModelScript {
+    ModelScript::new([
+        ScriptedAnswer::call("terminal", &json!({"command": command})),
+        ScriptedAnswer::text("done"),
     ])
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_terminal_reaches_its_workspace_and_not_its_neighbours() {
-    let ground = Ground::new();
-    let neighbour = Tenant::new(&ground, "b", Script::echo());
+    let ground = HubDir::new();
+    let neighbour = TestTenant::new(&ground, "b", ModelScript::echo());
     let command = format!(
         "cat own.txt; cat {}/secret.txt {data}/hub.db {data}/shares/division1/a.md; env",
         neighbour.home.display(),
         data = ground.data().display(),
     );
-    let tenant = Tenant::new(&ground, "a", terminal(&command));
+    let tenant = TestTenant::new(&ground, "a", terminal(&command));
     fs::create_dir(tenant.home.join("workspace")).unwrap();
     fs::write(tenant.home.join("workspace/own.txt"), "secret of a").unwrap();
     let runtime = runtime(&ground, Isolation::default());
     let confinement = runtime.start(tenant.launch()).await.unwrap();
     let events = run(&runtime, &tenant.id, "look around").await;
     assert_eq!(last(&events), "run.completed", "{events:?}");
-    let told = tenant.told();
+    let told = tenant.tool_results();
     assert!(told.contains("secret of a"), "{told}");
     let is_closed = confinement
         .iter()
@@ -74,29 +74,29 @@ async fn a_tenants_terminal_reaches_its_workspace_and_not_its_neighbours() {
     }
     assert!(!told.contains("hub_rt_"), "{told}");
     runtime.close(Duration::from_secs(5)).await;
-    assert_eq!(runtime.life(&tenant.id).await, Life::Stopped);
+    assert_eq!(runtime.status(&tenant.id).await, ProcessStatus::Stopped);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_starts_nobody_without_landlock() {
-    let ground = Ground::new();
-    let tenant = Tenant::new(&ground, "a", Script::echo());
+    let ground = HubDir::new();
+    let tenant = TestTenant::new(&ground, "a", ModelScript::echo());
     let isolation = |mode| Isolation {
         mode,
         ..Isolation::default()
     };
-    let mut setup = setup(&ground.data(), isolation(Mode::Strict));
-    setup.means = Means {
+    let mut setup = setup(&ground.data(), isolation(ConfinementMode::Strict));
+    setup.support = IsolationSupport {
         landlock: None,
-        ..setup.means
+        ..setup.support
     };
     let strict = ProcessRuntime::new(setup.clone()).unwrap();
     let error = strict.start(tenant.launch()).await.unwrap_err();
     assert!(
-        matches!(&error, RuntimeError::NoStart(reason) if reason.contains("isolation.mode")),
+        matches!(&error, RuntimeError::StartFailed(reason) if reason.contains("isolation.mode")),
         "{error}"
     );
-    setup.isolation = isolation(Mode::Auto);
+    setup.isolation = isolation(ConfinementMode::Auto);
     let auto = ProcessRuntime::new(setup).unwrap();
     let confinement = auto.start(tenant.launch()).await.unwrap();
     let sandboxed = confinement
@@ -109,8 +109,8 @@ async fn strict_starts_nobody_without_landlock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
-    let ground = Ground::new();
-    let tenant = Tenant::new(&ground, "a", Script::echo());
+    let ground = HubDir::new();
+    let tenant = TestTenant::new(&ground, "a", ModelScript::echo());
     let runtime = runtime(&ground, Isolation::default());
     runtime.start(tenant.launch()).await.unwrap();
     let first = pid(&runtime, &tenant.id).await;
@@ -126,7 +126,7 @@ async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
     // Who has not heard of it is told, and decides when to try again.
     let died = runtime.start(tenant.launch()).await;
     match died {
-        Err(RuntimeError::Died(death)) => assert_eq!(death.cause, DeathCause::Signal(9)),
+        Err(RuntimeError::Exited(death)) => assert_eq!(death.cause, ExitCause::Signal(9)),
         other => panic!("{other:?}"),
     }
     runtime.start(tenant.launch()).await.unwrap();
@@ -136,7 +136,7 @@ async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
         "run.completed"
     );
 
-    freeze(second);
+    stop_process(second);
     runtime.start(tenant.launch()).await.unwrap();
     let third = pid(&runtime, &tenant.id).await;
     assert!(third != second && !is_there(second));
@@ -150,15 +150,15 @@ async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_above_its_memory_is_ended_and_no_other() {
-    let ground = Ground::new();
+    let ground = HubDir::new();
     // `tail` keeps what it may have to print.
-    let mut large = Tenant::new(
+    let mut large = TestTenant::new(
         &ground,
         "large",
         terminal("head -c 900m /dev/zero | tail -c 900m | sleep 60"),
     );
     large.memory_bytes = 600 << 20;
-    let small = Tenant::new(&ground, "small", Script::echo());
+    let small = TestTenant::new(&ground, "small", ModelScript::echo());
     let runtime = runtime(&ground, Isolation::default());
     runtime.start(large.launch()).await.unwrap();
     runtime.start(small.launch()).await.unwrap();
@@ -174,21 +174,21 @@ async fn a_tenant_above_its_memory_is_ended_and_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_at_its_limit_of_processes_holds_up_no_other() {
-    let means = Means::of_this_machine();
+    let means = IsolationSupport::detect();
     if means.cgroups.is_none() && !means.is_root {
         println!("!!! NOT TESTED: needs cgroup v2, or root to give each tenant a user !!!");
         return;
     }
-    let ground = Ground::new();
+    let ground = HubDir::new();
     let many = "import subprocess\nall = []\ntry:\n  \
                 while len(all) < 500: all.append(subprocess.Popen(['sleep', '60']))\n\
                 except OSError: pass\nprint('started=%d;' % len(all))";
-    let greedy = Tenant::new(
+    let greedy = TestTenant::new(
         &ground,
         "greedy",
         terminal(&format!("python3 -c \"{many}\"")),
     );
-    let modest = Tenant::new(&ground, "modest", Script::echo());
+    let modest = TestTenant::new(&ground, "modest", ModelScript::echo());
     let runtime = runtime(&ground, Isolation::default());
     let mut launch = greedy.launch();
     launch.limits.pids = 100;
@@ -197,7 +197,7 @@ async fn a_tenant_at_its_limit_of_processes_holds_up_no_other() {
     assert!(confinement.iter().any(is_limited), "{confinement:?}");
     runtime.start(modest.launch()).await.unwrap();
     let events = run(&runtime, &greedy.id, "take them all").await;
-    let told = greedy.told();
+    let told = greedy.tool_results();
     let started = told.split("started=").last().unwrap();
     let started: u32 = started.split(';').next().unwrap().parse().unwrap();
     assert!(started < 100, "{told} {events:?}");
@@ -210,18 +210,18 @@ async fn a_tenant_at_its_limit_of_processes_holds_up_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_goes_on_where_its_commands_leave_no_process() {
-    let means = Means::of_this_machine();
+    let means = IsolationSupport::detect();
     if means.cgroups.is_some() || !means.is_root {
         println!("!!! NOT TESTED: needs root, to give each tenant a user, and no cgroup v2 !!!");
         return;
     }
-    let ground = Ground::new();
+    let ground = HubDir::new();
     // All are taken, and each that somebody leaves is taken, too.
     let take = "import subprocess, time\nall = []\nend = time.time() + 8\nwhile time.time() < end:\n  \
                 try: all.append(subprocess.Popen(['sleep', '60']))\n  \
                 except OSError: time.sleep(0.001)\n\
                 print('started=%d;' % len(all))";
-    let tenant = Tenant::new(&ground, "a", terminal(&format!("python3 -c \"{take}\"")));
+    let tenant = TestTenant::new(&ground, "a", terminal(&format!("python3 -c \"{take}\"")));
     let runtime = runtime(&ground, Isolation::default());
     let mut launch = tenant.launch();
     launch.limits.pids = 60;
@@ -239,7 +239,7 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
     let (events, ends) = tokio::join!(run(&runtime, &tenant.id, "take them all"), others);
     assert_eq!(ends, ["run.completed"; 6]);
     assert_eq!(last(&events), "run.completed", "{events:?}");
-    let told = tenant.told();
+    let told = tenant.tool_results();
     assert!(told.contains("started="), "{told}");
     assert_eq!(pid(&runtime, &tenant.id).await, agent);
     runtime.close(Duration::from_secs(5)).await;
@@ -249,7 +249,7 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
 async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
     let wait = async {
         loop {
-            if let Life::Ended(death) = runtime.life(tenant).await {
+            if let ProcessStatus::Exited(death) = runtime.status(tenant).await {
                 return death.to_string();
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -307,11 +307,11 @@ async fn hub_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
-    let ground = Ground::new();
+    let ground = HubDir::new();
     // It cuts all ties to its parent, and its name is found among all processes.
     let mark = format!("6{}", std::process::id());
     let script = terminal(&format!("setsid -f sleep {mark}; sleep 600"));
-    let tenant = Tenant::new(&ground, "a", script);
+    let tenant = TestTenant::new(&ground, "a", script);
     let mut hub = Command::new(std::env::current_exe().unwrap())
         .args([
             "tenants::processes::hub_process",
@@ -357,10 +357,10 @@ fn sleepers(mark: &str) -> Vec<u32> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_does_not_get_ahead_by_opening_sessions() {
     let session = |pid: u32| fs::read_to_string(format!("/proc/{pid}/autogroup"));
-    let ground = Ground::new();
+    let ground = HubDir::new();
     let mark = format!("7{}", std::process::id());
     let script = terminal(&format!("setsid -f sleep {mark}; sleep 600"));
-    let tenant = Tenant::new(&ground, "a", script);
+    let tenant = TestTenant::new(&ground, "a", script);
     let runtime = Arc::new(runtime(&ground, Isolation::default()));
     let confinement = runtime.start(tenant.launch()).await.unwrap();
     let limited = |means: &Confinement| means.means == "CpuLimited" && means.in_force;

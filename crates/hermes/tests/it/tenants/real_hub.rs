@@ -8,19 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_testkit::model::{ModelServer, Script};
+use hermes_testkit::model::{ModelScript, ModelServer};
 use reqwest::{Client, Method, Response};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::running::{Background, TestHome, signal_process};
+use crate::test_home::{BackgroundProcess, TestHome, signal_process};
 
 /// Timeout of anything that should happen, on a loaded machine.
-pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+pub(super) const TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(super) struct RealHub {
     home: TestHome,
-    process: Mutex<Background>,
+    process: Mutex<BackgroundProcess>,
     pub(super) pid: u32,
     pub(super) url: String,
     client: Client,
@@ -29,12 +29,12 @@ pub(super) struct RealHub {
 
 /// A status, and the document that came with it.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct HubReply {
     pub(super) status: u16,
     pub(super) body: Value,
 }
 
-impl Said {
+impl HubReply {
     #[track_caller]
     pub(super) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
@@ -64,7 +64,7 @@ impl RealHub {
     }
 
     pub(super) fn by_command(home: TestHome, command: Command) -> Self {
-        let mut process = Background::start(command);
+        let mut process = BackgroundProcess::start(command);
         let line = process.wait_for("listens on http://");
         let url = line.split_whitespace().last().unwrap().to_owned();
         // It may have a file system of its own.
@@ -75,7 +75,7 @@ impl RealHub {
         Self {
             client: Client::builder()
                 .no_proxy()
-                .timeout(PATIENCE)
+                .timeout(TIMEOUT)
                 .build()
                 .unwrap(),
             home,
@@ -92,7 +92,7 @@ impl RealHub {
     }
 
     /// What is left of one that was killed.
-    pub(super) fn left(self) -> TestHome {
+    pub(super) fn into_home(self) -> TestHome {
         self.process.into_inner().unwrap().wait();
         self.home
     }
@@ -113,7 +113,12 @@ impl RealHub {
     }
 
     /// An answer, or nothing if the Hub is gone.
-    pub(super) async fn try_ask(&self, method: Method, path: &str, body: &Value) -> Option<Said> {
+    pub(super) async fn try_request(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Option<HubReply> {
         let request = self
             .client
             .request(method, format!("{}{path}", self.url))
@@ -129,11 +134,11 @@ impl RealHub {
         let status = response.status().as_u16();
         let text = response.text().await.ok()?;
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Some(Said { status, body })
+        Some(HubReply { status, body })
     }
 
     /// What a tool answers over MCP, with the status it would have over REST; nothing if the Hub is gone.
-    pub(super) async fn try_call(&self, tool: &str, arguments: &Value) -> Option<Said> {
+    pub(super) async fn try_call(&self, tool: &str, arguments: &Value) -> Option<HubReply> {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": hermes_testkit::STATELESS,
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -162,37 +167,39 @@ impl RealHub {
         } else {
             200
         };
-        Some(Said { status, body })
+        Some(HubReply { status, body })
     }
 
-    pub(super) async fn ask(&self, method: Method, path: &str, body: &Value) -> Said {
-        let said = self.try_ask(method, path, body).await;
+    pub(super) async fn request(&self, method: Method, path: &str, body: &Value) -> HubReply {
+        let said = self.try_request(method, path, body).await;
         said.unwrap_or_else(|| panic!("the Hub is gone: {path}"))
     }
 
     /// What somebody else is told.
-    pub(super) async fn ask_as(&self, token: &str, path: &str) -> Said {
+    pub(super) async fn request_with_token(&self, token: &str, path: &str) -> HubReply {
         let request = self.client.get(format!("{}{path}", self.url));
         let response = request.bearer_auth(token).send().await.unwrap();
-        Said {
+        HubReply {
             status: response.status().as_u16(),
             body: response.text().await.unwrap().into(),
         }
     }
 
     pub(super) async fn get(&self, path: &str) -> Value {
-        self.ask(Method::GET, path, &Value::Null).await.expect(200)
+        self.request(Method::GET, path, &Value::Null)
+            .await
+            .expect(200)
     }
 
     /// A tenant that is ready and whose model answers by script.
-    pub(super) async fn tenant(&self, id: &str, more: Value, script: Script) -> ModelServer {
+    pub(super) async fn tenant(&self, id: &str, more: Value, script: ModelScript) -> ModelServer {
         let model = ModelServer::start(script);
         let mut request = json!({"id": id, "start": false});
         request
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().cloned().unwrap_or_default());
-        self.ask(Method::POST, "/v1/tenants", &request)
+        self.request(Method::POST, "/v1/tenants", &request)
             .await
             .expect(201);
         let path = format!("/v1/tenants/{id}");
@@ -209,7 +216,7 @@ impl RealHub {
 
     /// Waits until something is as it should be.
     pub(super) async fn wait_for(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let shown = self.get(path).await;
             if is_so(&shown) {
@@ -224,15 +231,15 @@ impl RealHub {
     pub(super) async fn job(&self, tenant: &str, schedule: &str, prompt: &str) -> String {
         let jobs = format!("/v1/tenants/{tenant}/agent-cron");
         let job = json!({"schedule": schedule, "prompt": prompt});
-        let made = self.ask(Method::POST, &jobs, &job).await.expect(201);
+        let made = self.request(Method::POST, &jobs, &job).await.expect(201);
         format!("{jobs}/{}", made["job"]["id"].as_str().unwrap())
     }
 
     /// Begins a run, and returns where it is.
-    pub(super) async fn begin(&self, tenant: &str, input: &str) -> String {
+    pub(super) async fn start_run(&self, tenant: &str, input: &str) -> String {
         let runs = format!("/v1/tenants/{tenant}/runs");
         let run = self
-            .ask(Method::POST, &runs, &json!({"input": input}))
+            .request(Method::POST, &runs, &json!({"input": input}))
             .await
             .expect(202);
         format!("{runs}/{}", run["runId"].as_str().unwrap())
@@ -251,12 +258,12 @@ impl RealHub {
 
     /// A run, to its end.
     pub(super) async fn run(&self, tenant: &str, input: &str) -> Value {
-        let run = self.begin(tenant, input).await;
-        self.ended(&run).await
+        let run = self.start_run(tenant, input).await;
+        self.wait_for_end(&run).await
     }
 
     /// A run after its end.
-    pub(super) async fn ended(&self, run: &str) -> Value {
+    pub(super) async fn wait_for_end(&self, run: &str) -> Value {
         let is_over = |run: &Value| {
             ["completed", "failed", "cancelled"].contains(&run["status"].as_str().unwrap())
         };
@@ -269,7 +276,7 @@ fn data(home: &TestHome) -> PathBuf {
 }
 
 /// What the model was told last, all of it.
-pub(super) fn told(model: &ModelServer) -> String {
+pub(super) fn tool_results(model: &ModelServer) -> String {
     let requests = model.requests();
     requests.last().unwrap().body["messages"].to_string()
 }

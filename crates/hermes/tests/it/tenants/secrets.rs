@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -32,17 +32,17 @@ fn logs(directory: &Path) -> Vec<(String, String)> {
 async fn planted_secrets_are_in_no_reply_event_log_or_error() {
     let hub = RealHub::start();
     let refusal = format!("the key {KEY} is not known, and {PLAIN} is no good");
-    let script = Script::new([
-        Answer::call(
+    let script = ModelScript::new([
+        ScriptedAnswer::call(
             "terminal",
             &json!({"command": format!("ls '{PLAIN}' {KEY}")}),
         ),
-        Answer::status(401, &refusal),
+        ScriptedAnswer::status(401, &refusal),
     ]);
     let model = hub.tenant("acme", json!({}), script).await;
     for (name, value) in [("MODEL_KEY", KEY), ("NOTE", PLAIN)] {
         let path = format!("/v1/tenants/acme/env/{name}");
-        hub.ask(Method::PUT, &path, &json!({"value": value}))
+        hub.request(Method::PUT, &path, &json!({"value": value}))
             .await
             .expect(204);
     }
@@ -54,8 +54,8 @@ async fn planted_secrets_are_in_no_reply_event_log_or_error() {
     );
     assert_ne!(text, with_key);
     fs::write(&config, with_key).unwrap();
-    let run = hub.begin("acme", "look around").await;
-    let ended = hub.ended(&run).await;
+    let run = hub.start_run("acme", "look around").await;
+    let ended = hub.wait_for_end(&run).await;
     assert_eq!(ended["status"], "failed", "{ended}");
     let sent = model.requests()[0]
         .header("authorization")
@@ -79,7 +79,7 @@ async fn planted_secrets_are_in_no_reply_event_log_or_error() {
         "/v1/audit?format=ndjson".into(),
         "/v1/tokens".into(),
     ] {
-        let said = hub.ask(Method::GET, &path, &Value::Null).await;
+        let said = hub.request(Method::GET, &path, &Value::Null).await;
         assert_eq!(said.status, 200, "{path}");
         told.push((path, said.body.to_string()));
     }

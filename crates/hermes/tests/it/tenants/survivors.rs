@@ -2,12 +2,12 @@
 
 use std::{fs, time::Duration};
 
-use hermes_testkit::model::Script;
+use hermes_testkit::model::ModelScript;
 use reqwest::Method;
 use serde_json::json;
 
 use super::real_hub::RealHub;
-use crate::running::{assert_gone, wait_until};
+use crate::test_home::{assert_gone, wait_until};
 
 /// Processes whose command line holds a text, and their children.
 fn processes(mark: &str) -> Vec<u32> {
@@ -32,7 +32,7 @@ fn processes(mark: &str) -> Vec<u32> {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_mcp_server_of_a_tenant_survives_a_killed_hub() {
     let hub = RealHub::start();
-    let _model = hub.tenant("acme", json!({}), Script::echo()).await;
+    let _model = hub.tenant("acme", json!({}), ModelScript::echo()).await;
     let mark = format!("survivor-{}", std::process::id());
     let config = hub.tenant_home("acme").join("config.yaml");
     let program = env!("CARGO_BIN_EXE_hermes");
@@ -41,7 +41,9 @@ async fn no_mcp_server_of_a_tenant_survives_a_killed_hub() {
     );
     fs::write(&config, fs::read_to_string(&config).unwrap() + &server).unwrap();
     let start = "/v1/tenants/acme/agent/start";
-    hub.ask(Method::POST, start, &json!({})).await.expect(202);
+    hub.request(Method::POST, start, &json!({}))
+        .await
+        .expect(202);
     // The shell and the server in it.
     wait_until("the server runs", || processes(&mark).len() >= 2);
     let agent = hub.get("/v1/tenants/acme/agent").await;
@@ -50,5 +52,5 @@ async fn no_mcp_server_of_a_tenant_survives_a_killed_hub() {
     hub.kill();
     assert_gone(&all, Duration::from_secs(20));
     assert_eq!(processes(&mark), Vec::<u32>::new());
-    hub.left();
+    hub.into_home();
 }

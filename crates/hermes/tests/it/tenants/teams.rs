@@ -1,34 +1,37 @@
 //! The files of groups, as agents reach them: `teams/<group>/…` in their file tools.
 
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::real_hub::{RealHub, told};
+use super::real_hub::{RealHub, tool_results};
 
 /// One call of a tool, and then the end.
-fn calling(tool: &str, arguments: &Value) -> Script {
-    Script::new([Answer::call(tool, arguments), Answer::text("done")])
+fn calling(tool: &str, arguments: &Value) -> ModelScript {
+    ModelScript::new([
+        ScriptedAnswer::call(tool, arguments),
+        ScriptedAnswer::text("done"),
+    ])
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_of_a_group_share_files_as_far_as_they_are_members() {
     let hub = RealHub::start();
     for group in ["division1", "secret"] {
-        hub.ask(Method::POST, "/v1/groups", &json!({"id": group}))
+        hub.request(Method::POST, "/v1/groups", &json!({"id": group}))
             .await
             .expect(201);
     }
     let member = |access: &str| json!({"groups": [{"id": "division1", "access": access}]});
     let patch =
         "*** Begin Patch\n*** Update File: teams/division1/notes/a.md\n-two\n+2\n*** End Patch";
-    let writer = Script::new([
-        Answer::call(
+    let writer = ModelScript::new([
+        ScriptedAnswer::call(
             "write_file",
             &json!({"path": "teams/division1/notes/a.md", "content": "one\ntwo\n"}),
         ),
-        Answer::call("patch", &json!({"mode": "patch", "patch": patch})),
-        Answer::text("done"),
+        ScriptedAnswer::call("patch", &json!({"mode": "patch", "patch": patch})),
+        ScriptedAnswer::text("done"),
     ]);
     let _writer = hub.tenant("writer", member("write"), writer).await;
     let run = hub.run("writer", "write").await;
@@ -37,25 +40,25 @@ async fn agents_of_a_group_share_files_as_far_as_they_are_members() {
     assert_eq!(hub.get(share).await["content"], "one\n2\n");
     assert!(!hub.tenant_home("writer").join("workspace/teams").exists());
 
-    let reader = Script::new([
-        Answer::call("search_files", &json!({"path": "teams", "pattern": "."})),
-        Answer::call(
+    let reader = ModelScript::new([
+        ScriptedAnswer::call("search_files", &json!({"path": "teams", "pattern": "."})),
+        ScriptedAnswer::call(
             "search_files",
             &json!({"path": "teams/division1", "pattern": "o.e"}),
         ),
-        Answer::call("read_file", &json!({"path": "teams/division1/notes/a.md"})),
-        Answer::call(
+        ScriptedAnswer::call("read_file", &json!({"path": "teams/division1/notes/a.md"})),
+        ScriptedAnswer::call(
             "write_file",
             &json!({"path": "teams/division1/notes/a.md", "content": "mine"}),
         ),
-        Answer::call("read_file", &json!({"path": "teams/secret/a.md"})),
-        Answer::text("done"),
+        ScriptedAnswer::call("read_file", &json!({"path": "teams/secret/a.md"})),
+        ScriptedAnswer::text("done"),
     ]);
     let reader = {
         let model = hub.tenant("reader", member("read"), reader).await;
         let run = hub.run("reader", "read").await;
         assert_eq!(run["status"], "completed", "{run}");
-        told(&model)
+        tool_results(&model)
     };
     for expected in [
         "teams/division1/ (read)",
@@ -72,7 +75,7 @@ async fn agents_of_a_group_share_files_as_far_as_they_are_members() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_leaves_a_group_reaches_its_files_no_more() {
     let hub = RealHub::start();
-    hub.ask(Method::POST, "/v1/groups", &json!({"id": "division1"}))
+    hub.request(Method::POST, "/v1/groups", &json!({"id": "division1"}))
         .await
         .expect(201);
     let read = json!({"path": "teams/division1/a.md"});
@@ -84,14 +87,14 @@ async fn whoever_leaves_a_group_reaches_its_files_no_more() {
         )
         .await;
     let members = "/v1/groups/division1/members/acme";
-    hub.ask(Method::DELETE, members, &Value::Null)
+    hub.request(Method::DELETE, members, &Value::Null)
         .await
         .expect(204);
     let run = hub.run("acme", "read").await;
     assert_eq!(run["status"], "completed", "{run}");
     assert!(
-        told(&model).contains("there is no share `division1`"),
+        tool_results(&model).contains("there is no share `division1`"),
         "{}",
-        told(&model)
+        tool_results(&model)
     );
 }

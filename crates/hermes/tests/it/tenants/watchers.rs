@@ -6,22 +6,24 @@ use std::{
 };
 
 use futures::StreamExt;
-use hermes_testkit::model::{Answer, Ending, Script};
+use hermes_testkit::model::{ModelScript, ReplyEnding, ScriptedAnswer};
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use sse_stream::SseStream;
 
-use super::real_hub::{PATIENCE, RealHub};
-use crate::running::Background;
+use super::real_hub::{RealHub, TIMEOUT};
+use crate::test_home::BackgroundProcess;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_is_interrupted_says_so_and_the_run_goes_on() {
+async fn a_watch_that_is_interrupted_says_so_and_the_run_should_continue() {
     let hub = RealHub::start();
-    let stalled = Answer::text("begun").with(|reply| reply.ending = Ending::Stalled);
-    let _model = hub.tenant("acme", json!({}), Script::new([stalled])).await;
+    let stalled = ScriptedAnswer::text("begun").with(|reply| reply.ending = ReplyEnding::Stalled);
+    let _model = hub
+        .tenant("acme", json!({}), ModelScript::new([stalled]))
+        .await;
     let interrupted = |arguments: &[&str]| {
-        let mut watch = Background::start(hub.command(arguments));
+        let mut watch = BackgroundProcess::start(hub.command(arguments));
         let line = watch.wait_for("message.delta");
         watch.signal(Signal::INT);
         assert_eq!(watch.wait(), Some(130), "{arguments:?}: {:?}", watch.seen);
@@ -34,8 +36,10 @@ async fn a_watch_that_is_interrupted_says_so_and_the_run_goes_on() {
     let run = format!("/v1/tenants/acme/runs/{run}");
     assert_eq!(hub.get(&run).await["status"], "running");
     let stop = format!("{run}/stop");
-    hub.ask(Method::POST, &stop, &json!({})).await.expect(202);
-    assert_eq!(hub.ended(&run).await["status"], "cancelled");
+    hub.request(Method::POST, &stop, &json!({}))
+        .await
+        .expect(202);
+    assert_eq!(hub.wait_for_end(&run).await["status"], "cancelled");
 }
 
 /// Another number each time.
@@ -71,13 +75,14 @@ async fn ten_watchers_over_http_with_random_drops_see_one_sequence() {
     let hub = RealHub::start();
     let round = |number: u32| {
         let command = json!({"command": format!("echo {number}")});
-        Answer::call("terminal", &command).with(|reply| reply.text = vec![format!("{number} ")])
+        ScriptedAnswer::call("terminal", &command)
+            .with(|reply| reply.text = vec![format!("{number} ")])
     };
-    let script = Script::new((0..25).map(round).chain([Answer::text("done")]));
+    let script = ModelScript::new((0..25).map(round).chain([ScriptedAnswer::text("done")]));
     let _model = hub.tenant("acme", json!({}), script).await;
-    let run = hub.begin("acme", "count").await;
+    let run = hub.start_run("acme", "count").await;
     let watchers = (0..10).map(|_| watch_with_drops(&hub, &run));
-    let all = tokio::time::timeout(PATIENCE, futures::future::join_all(watchers));
+    let all = tokio::time::timeout(TIMEOUT, futures::future::join_all(watchers));
     let watched = all.await.expect("watchers do not come to an end");
 
     let (first, _) = &watched[0];

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn read(events: &[Value]) -> (Option<Reply>, Vec<ModelEvent>) {
-    let mut reader = Reader::default();
+fn read(events: &[Value]) -> (Option<ModelReply>, Vec<ModelEvent>) {
+    let mut reader = AnthropicReplyReader::default();
     let mut seen = Vec::new();
     for event in events {
         reader
-            .event(&event.to_string(), &mut |event| seen.push(event))
+            .read_event(&event.to_string(), &mut |event| seen.push(event))
             .unwrap();
     }
     (reader.finish(), seen)
@@ -94,7 +94,7 @@ fn text_thoughts_and_calls_are_told_apart() {
     );
     assert_eq!(
         reply.usage.unwrap(),
-        Usage {
+        TokenUsage {
             input_tokens: 10,
             cache_read_tokens: 5,
             cache_write_tokens: 2,
@@ -162,12 +162,12 @@ fn unknown_events_and_blocks_are_passed_over() {
 }
 
 #[test]
-fn an_error_event_is_no_answer() {
-    let mut reader = Reader::default();
+fn an_error_event_is_not_an_answer() {
+    let mut reader = AnthropicReplyReader::default();
     let error =
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
-    let result = reader.event(&error.to_string(), &mut |_| {});
-    assert!(matches!(result, Err(Trouble::Refused(_))));
+    let result = reader.read_event(&error.to_string(), &mut |_| {});
+    assert!(matches!(result, Err(StreamError::Refused(_))));
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn a_whole_reply_is_read_like_a_streamed_one() {
         {"type": "text", "text": "hi"},
         {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}},
     ], "usage": {"input_tokens": 1, "output_tokens": 2}});
-    let mut reader = Reader::default();
+    let mut reader = AnthropicReplyReader::default();
     reader
-        .whole(whole.to_string().as_bytes(), &mut |_| {})
+        .read_whole(whole.to_string().as_bytes(), &mut |_| {})
         .unwrap();
     let reply = reader.finish().unwrap();
     assert_eq!(reply.text, "hi");

@@ -5,11 +5,13 @@ use serde_json::json;
 use super::*;
 
 /// Reads events to the end of the stream.
-fn read(events: &[&str]) -> (Option<Reply>, Vec<ModelEvent>) {
-    let mut reader = Reader::default();
+fn read(events: &[&str]) -> (Option<ModelReply>, Vec<ModelEvent>) {
+    let mut reader = ChatReplyReader::default();
     let mut seen = Vec::new();
     for event in events {
-        reader.event(event, &mut |event| seen.push(event)).unwrap();
+        reader
+            .read_event(event, &mut |event| seen.push(event))
+            .unwrap();
     }
     (reader.finish(), seen)
 }
@@ -129,7 +131,7 @@ fn usage_counts_each_token_once() {
     let usage = reply.unwrap().usage.unwrap();
     assert_eq!(
         usage,
-        Usage {
+        TokenUsage {
             input_tokens: 40,
             cache_read_tokens: 60,
             cache_write_tokens: 0,
@@ -150,13 +152,13 @@ fn nulls_and_unknown_members_do_no_harm() {
 }
 
 #[test]
-fn an_error_in_the_stream_is_no_answer() {
-    let mut reader = Reader::default();
+fn an_error_in_the_stream_is_not_an_answer() {
+    let mut reader = ChatReplyReader::default();
     let error = json!({"error": {"code": 502, "message": "gone"}, "choices": [{"delta": {"content": ""}, "finish_reason": "error"}]});
-    let result = reader.event(&error.to_string(), &mut |_| {});
-    assert!(matches!(result, Err(Trouble::Refused(_))));
-    let result = reader.event("{\"choices\": [", &mut |_| {});
-    assert!(matches!(result, Err(Trouble::Malformed(_))));
+    let result = reader.read_event(&error.to_string(), &mut |_| {});
+    assert!(matches!(result, Err(StreamError::Refused(_))));
+    let result = reader.read_event("{\"choices\": [", &mut |_| {});
+    assert!(matches!(result, Err(StreamError::Malformed(_))));
 }
 
 #[test]
@@ -165,17 +167,17 @@ fn a_whole_reply_is_read_like_a_streamed_one() {
         {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
         {"id": "b", "type": "function", "function": {"name": "f", "arguments": "{}"}},
     ]}, "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}});
-    let mut reader = Reader::default();
+    let mut reader = ChatReplyReader::default();
     let mut events = Vec::new();
     reader
-        .whole(whole.to_string().as_bytes(), &mut |event| {
+        .read_whole(whole.to_string().as_bytes(), &mut |event| {
             events.push(event);
         })
         .unwrap();
     let reply = reader.finish().unwrap();
     assert_eq!((reply.text.as_str(), reply.tool_calls.len()), ("hi", 2));
     assert_eq!(events.len(), 3);
-    let mut reader = Reader::default();
-    reader.whole(b"{}", &mut |_| {}).unwrap();
+    let mut reader = ChatReplyReader::default();
+    reader.read_whole(b"{}", &mut |_| {}).unwrap();
     assert_eq!(reader.finish(), None);
 }

@@ -4,15 +4,15 @@ use super::*;
 
 fn opened(root: &str, hermes: &str, ground: &Path) -> Vec<String> {
     let (root, hermes, user) = (ground.join(root), ground.join(hermes), ground.join("ann"));
-    let scene = CommandScene {
+    let scene = SandboxContext {
         root: &root,
         hermes_home: &hermes,
         user_home: Some(&user),
-        connection: Connection::Pipes,
-        also_read: &[],
+        io: CommandIo::Pipes,
+        extra_readable: &[],
     };
     let mut open = Vec::new();
-    open_around(&root, &scene, &mut open);
+    open_paths_around(&root, &scene, &mut open);
     let ground = ground.canonicalize().unwrap();
     let mut open: Vec<String> = open
         .iter()
@@ -66,7 +66,7 @@ fn a_directory_is_opened_without_the_home_and_the_hidden_files_around_it() {
 #[test]
 fn the_configuration_can_ask_for_more_and_never_for_less() {
     let bounds = |least| CommandBounds {
-        least,
+        min_level: least,
         ..CommandBounds::default()
     };
     let of = |word: Value| json!({"terminal": {"sandbox": word, "sandbox_write": ["/srv"]}});
@@ -84,11 +84,11 @@ fn the_configuration_can_ask_for_more_and_never_for_less() {
 
 #[test]
 fn what_is_in_force_is_told_and_what_is_not() {
-    let all = Support {
+    let all = SandboxSupport {
         landlock: Some(6),
         seccomp: true,
     };
     assert!(describe(CommandSandbox::Off, all).contains("tripwire"));
     assert!(describe(CommandSandbox::Strict, all).contains("no network"));
-    assert!(describe(CommandSandbox::Workspace, Support::NONE).contains("not in force"));
+    assert!(describe(CommandSandbox::Workspace, SandboxSupport::NONE).contains("not in force"));
 }

@@ -36,18 +36,21 @@ const NAMED: [(&str, &str); 34] = [
     ("szlig", "ß"),
     ("eacute", "é"),
 ];
-const LONGEST: usize = 12;
+const MAX_ENTITY_CHARS: usize = 12;
 
 /// Decodes all entities. Unknown ones stay unchanged.
-pub(super) fn decode(text: &str) -> String {
+pub(super) fn decode_entities(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('&') {
         decoded.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         // The limit keeps a page full of `&` fast.
-        let end = rest.bytes().take(LONGEST + 1).position(|byte| byte == b';');
-        match end.and_then(|end| meaning(&rest[..end])) {
+        let end = rest
+            .bytes()
+            .take(MAX_ENTITY_CHARS + 1)
+            .position(|byte| byte == b';');
+        match end.and_then(|end| decode_entity(&rest[..end])) {
             Some((length, text)) => {
                 decoded.push_str(&text);
                 rest = &rest[length + 1..];
@@ -60,7 +63,7 @@ pub(super) fn decode(text: &str) -> String {
 }
 
 /// The decoded entity, and the length of its name.
-fn meaning(name: &str) -> Option<(usize, String)> {
+fn decode_entity(name: &str) -> Option<(usize, String)> {
     let text = if let Some(digits) = name.strip_prefix('#') {
         let number = match digits.strip_prefix(['x', 'X']) {
             Some(digits) => u32::from_str_radix(digits, 16).ok()?,
@@ -76,13 +79,16 @@ fn meaning(name: &str) -> Option<(usize, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::decode;
+    use super::decode_entities;
 
     #[test]
     fn entities_are_decoded_and_the_rest_stays() {
-        assert_eq!(decode("a &amp;lt; b &#65;&#x42; &nbsp;c"), "a &lt; b AB  c");
         assert_eq!(
-            decode("AT&T & &unknown; &#xffffffff; &"),
+            decode_entities("a &amp;lt; b &#65;&#x42; &nbsp;c"),
+            "a &lt; b AB  c"
+        );
+        assert_eq!(
+            decode_entities("AT&T & &unknown; &#xffffffff; &"),
             "AT&T & &unknown; &#xffffffff; &"
         );
     }

@@ -1,7 +1,7 @@
 use super::*;
 
-fn page(html: &str) -> Text {
-    read(html, &Url::parse("https://example.org/dir/page").unwrap())
+fn page(html: &str) -> PageText {
+    extract_text(html, &Url::parse("https://example.org/dir/page").unwrap())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::entities;
 
 /// Elements whose content is raw text.
-const RAW: [&str; 5] = ["script", "style", "textarea", "title", "noscript"];
+const RAW_TEXT_ELEMENTS: [&str; 5] = ["script", "style", "textarea", "title", "noscript"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token<'p> {
@@ -35,14 +35,14 @@ impl Tag<'_> {
             rest = rest[name.len()..].trim_start();
             let value = match rest.strip_prefix('=') {
                 Some(after) => {
-                    let (value, after) = value(after.trim_start());
+                    let (value, after) = parse_value(after.trim_start());
                     rest = after;
                     value
                 }
                 None => "",
             };
             if name.eq_ignore_ascii_case(wanted) {
-                return Some(entities::decode(value));
+                return Some(entities::decode_entities(value));
             }
             if name.is_empty() {
                 // A stray character: skip it.
@@ -55,7 +55,7 @@ impl Tag<'_> {
 }
 
 /// A value, quoted or not, and what comes after it.
-fn value(text: &str) -> (&str, &str) {
+fn parse_value(text: &str) -> (&str, &str) {
     for quote in ['"', '\''] {
         if let Some(inside) = text.strip_prefix(quote) {
             return inside.split_once(quote).unwrap_or((inside, ""));
@@ -66,7 +66,7 @@ fn value(text: &str) -> (&str, &str) {
 }
 
 /// The tokens of a page, in order, without comments and declarations.
-pub(super) fn tokens(page: &str) -> impl Iterator<Item = Token<'_>> {
+pub(super) fn tokenize(page: &str) -> impl Iterator<Item = Token<'_>> {
     let mut rest = page;
     // The open raw text element.
     let mut raw: Option<String> = None;
@@ -93,11 +93,11 @@ pub(super) fn tokens(page: &str) -> impl Iterator<Item = Token<'_>> {
                 rest = after;
                 return Some(Token::Text(text));
             }
-            let (token, after) = markup(rest);
+            let (token, after) = parse_markup(rest);
             rest = after;
             if let Some(token) = token {
                 if let Token::Open(tag) = &token
-                    && RAW.contains(&tag.name.as_str())
+                    && RAW_TEXT_ELEMENTS.contains(&tag.name.as_str())
                     && !tag.is_closed
                 {
                     raw = Some(tag.name.clone());
@@ -118,7 +118,7 @@ fn begins_tag(text: &str) -> bool {
 }
 
 /// A tag, or `None` for what is omitted, and the rest.
-fn markup(text: &str) -> (Option<Token<'_>>, &str) {
+fn parse_markup(text: &str) -> (Option<Token<'_>>, &str) {
     if let Some(comment) = text.strip_prefix("<!--") {
         return (
             None,

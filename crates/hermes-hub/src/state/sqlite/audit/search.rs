@@ -4,42 +4,42 @@ use std::cmp::Ordering;
 
 use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
 
-use super::{super::row::list, entry};
+use super::{super::row::json_list, entry_from_row};
 use crate::{
-    shapes::{AuditEntry, Decision, Time},
+    api_types::{AuditEntry, Decision, Time},
     state::{AuditOrder, AuditQuery, Page, Paged, StateError},
 };
 
 /// Time, chain and number of an entry: the sort key.
-type Key = (i64, String, i64);
+type EntryKey = (i64, String, i64);
 
-enum Place {
+enum SearchSource {
     /// The whole log, by time.
     Log,
     /// A portion of the tenant index. It only locates entries; the entry itself says whose it is.
     Portion { chain: String, last: i64 },
     /// Entries that are not indexed yet.
-    Unfiled,
+    Unindexed,
 }
 
 /// Chain and last number of a portion, and the time of its first entry in the order.
-type Portion = (String, i64, i64);
+type PortionRef = (String, i64, i64);
 
-struct Search<'a> {
+struct AuditSearch<'a> {
     query: &'a AuditQuery,
-    after: Option<Key>,
-    most: i64,
+    after: Option<EntryKey>,
+    max_entries: i64,
 }
 
-pub(super) async fn search(
+pub(super) async fn search_entries(
     readers: &SqlitePool,
     query: &AuditQuery,
     page: &Page,
 ) -> Result<Paged<AuditEntry>, StateError> {
-    let search = Search {
+    let search = AuditSearch {
         query,
-        after: after(page)?,
-        most: page.fetch(),
+        after: page_start(page)?,
+        max_entries: page.fetch_limit(),
     };
     let entries = if query.tenant.is_some() || query.only.is_some() {
         // In one read transaction, so that an entry that is indexed meanwhile is not missed.
@@ -47,10 +47,12 @@ pub(super) async fn search(
         search.by_tenant(&mut moment).await?
     } else {
         let mut connection = readers.acquire().await?;
-        search.at(&mut connection, &Place::Log).await?
+        search
+            .search_source(&mut connection, &SearchSource::Log)
+            .await?
     };
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
-    Ok(Paged::of(entries, page, |entry: &AuditEntry| {
+    Ok(Paged::from_fetched(entries, page, |entry: &AuditEntry| {
         [
             entry.time.millis().to_string(),
             entry.chain.clone(),
@@ -59,33 +61,35 @@ pub(super) async fn search(
     }))
 }
 
-fn after(page: &Page) -> Result<Option<Key>, StateError> {
-    let Some([time, chain, seq]) = page.key::<3>()? else {
+fn page_start(page: &Page) -> Result<Option<EntryKey>, StateError> {
+    let Some([time, chain, seq]) = page.cursor_key::<3>()? else {
         return Ok(None);
     };
     let number = |text: &str| text.parse().map_err(|_| StateError::BadCursor);
     Ok(Some((number(&time)?, chain, number(&seq)?)))
 }
 
-impl Search<'_> {
+impl AuditSearch<'_> {
     /// Searches portions until the rest cannot contain an entry that comes earlier.
     async fn by_tenant(
         &self,
         connection: &mut SqliteConnection,
-    ) -> Result<Vec<(Key, AuditEntry)>, StateError> {
-        let mut found = self.at(connection, &Place::Unfiled).await?;
-        let most = usize::try_from(self.most).unwrap_or(usize::MAX);
+    ) -> Result<Vec<(EntryKey, AuditEntry)>, StateError> {
+        let mut found = self
+            .search_source(connection, &SearchSource::Unindexed)
+            .await?;
+        let most = usize::try_from(self.max_entries).unwrap_or(usize::MAX);
         for (chain, last, first) in self.portions(connection).await? {
             if let Some(((time, ..), _)) = found.get(most - 1)
-                && self.order(time, &first) == Ordering::Less
+                && self.compare(time, &first) == Ordering::Less
             {
                 break;
             }
-            let place = Place::Portion { chain, last };
-            let more = self.at(connection, &place).await?;
+            let place = SearchSource::Portion { chain, last };
+            let more = self.search_source(connection, &place).await?;
             if !more.is_empty() {
                 found.extend(more);
-                found.sort_by(|(one, _), (other, _)| self.order(one, other));
+                found.sort_by(|(one, _), (other, _)| self.compare(one, other));
                 found.truncate(most);
             }
         }
@@ -96,7 +100,7 @@ impl Search<'_> {
     async fn portions(
         &self,
         connection: &mut SqliteConnection,
-    ) -> Result<Vec<Portion>, StateError> {
+    ) -> Result<Vec<PortionRef>, StateError> {
         let mut since = self.query.since.map(Time::millis);
         let mut until = self.query.until.map(Time::millis);
         let after = self.after.as_ref().map(|(time, ..)| *time);
@@ -127,24 +131,24 @@ impl Search<'_> {
     }
 
     /// The first matches of one source.
-    async fn at(
+    async fn search_source(
         &self,
         connection: &mut SqliteConnection,
-        place: &Place,
-    ) -> Result<Vec<(Key, AuditEntry)>, StateError> {
+        place: &SearchSource,
+    ) -> Result<Vec<(EntryKey, AuditEntry)>, StateError> {
         // Columns of the portion need not be read from the entry.
         let key = match place {
-            Place::Portion { .. } => "key",
-            Place::Log | Place::Unfiled => "entry",
+            SearchSource::Portion { .. } => "key",
+            SearchSource::Log | SearchSource::Unindexed => "entry",
         };
         let mut sql = QueryBuilder::<Sqlite>::new(format!(
             "SELECT entry.text, entry.hash, {key}.time, {key}.chain, {key}.seq FROM "
         ));
         match place {
-            Place::Log => {
+            SearchSource::Log => {
                 sql.push("audit AS entry WHERE TRUE");
             }
-            Place::Portion { chain, last } => {
+            SearchSource::Portion { chain, last } => {
                 sql.push(
                     "audit_of_tenants AS key
                      CROSS JOIN audit AS entry ON entry.chain = key.chain AND entry.seq = key.seq
@@ -154,7 +158,7 @@ impl Search<'_> {
                 .push(" AND key.portion = ")
                 .push_bind(*last);
             }
-            Place::Unfiled => {
+            SearchSource::Unindexed => {
                 sql.push(
                     "audit_chains CROSS JOIN audit AS entry ON entry.chain = audit_chains.chain AND entry.seq >
                          IFNULL((SELECT MAX(last) FROM audit_portions WHERE chain = audit_chains.chain), 0)
@@ -162,7 +166,7 @@ impl Search<'_> {
                 );
             }
         }
-        self.conditions(&mut sql, key)?;
+        self.push_conditions(&mut sql, key)?;
         let direction = match self.query.order {
             AuditOrder::NewestFirst => "DESC",
             AuditOrder::OldestFirst => "ASC",
@@ -170,7 +174,7 @@ impl Search<'_> {
         sql.push(format_args!(
             " ORDER BY {key}.time {direction}, {key}.chain {direction}, {key}.seq {direction} LIMIT "
         ))
-        .push_bind(self.most);
+        .push_bind(self.max_entries);
         let rows = sql.build().fetch_all(connection).await?;
         rows.iter()
             .map(|row| {
@@ -179,12 +183,12 @@ impl Search<'_> {
                     row.try_get("chain")?,
                     row.try_get("seq")?,
                 );
-                Ok((key, entry(row)?))
+                Ok((key, entry_from_row(row)?))
             })
             .collect()
     }
 
-    fn conditions(&self, sql: &mut QueryBuilder<Sqlite>, key: &str) -> Result<(), StateError> {
+    fn push_conditions(&self, sql: &mut QueryBuilder<Sqlite>, key: &str) -> Result<(), StateError> {
         let query = self.query;
         if let Some(tenant) = &query.tenant {
             sql.push(format_args!(" AND {key}.tenant = "))
@@ -197,7 +201,7 @@ impl Search<'_> {
                     .push_bind(only.to_string());
             }
             only => {
-                if let Some(only) = list(only)? {
+                if let Some(only) = json_list(only)? {
                     sql.push(format_args!(
                         " AND {key}.tenant IN (SELECT value FROM json_each("
                     ))
@@ -209,7 +213,7 @@ impl Search<'_> {
         for (name, value) in [
             ("actor", query.actor.as_deref()),
             ("action", query.action.as_deref()),
-            ("decision", query.decision.map(Decision::word)),
+            ("decision", query.decision.map(Decision::as_str)),
             ("request_id", query.request_id.as_deref()),
         ] {
             if let Some(value) = value {
@@ -243,7 +247,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn order<T: Ord>(&self, one: &T, other: &T) -> Ordering {
+    fn compare<T: Ord>(&self, one: &T, other: &T) -> Ordering {
         match self.query.order {
             AuditOrder::NewestFirst => other.cmp(one),
             AuditOrder::OldestFirst => one.cmp(other),

@@ -4,34 +4,34 @@ use futures::TryStreamExt;
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use super::{
-    super::{column, row::Columns},
-    RECORD_HEAD, link,
+    super::{row::ColumnReader, to_column},
+    RECORD_HEAD_ACTION, position_from_row,
 };
 use crate::{
-    audit::Link,
+    api_types::AuditEntry,
+    audit::ChainPosition,
     ids::hex,
-    shapes::AuditEntry,
-    state::{ChainCheck, Fault, StateError},
+    state::{BrokenEntry, ChainCheck, StateError},
 };
 
 /// Verifies these chains, and compares the recorded heads of the others.
-pub(super) async fn verify(
+pub(super) async fn verify_chains(
     connection: &mut SqliteConnection,
     chains: Vec<String>,
 ) -> Result<Vec<ChainCheck>, StateError> {
     let mut checks = Vec::new();
     let mut recorded = Vec::new();
     for chain in chains {
-        checks.push(walk(connection, &chain, &mut recorded).await?);
+        checks.push(verify_chain(connection, &chain, &mut recorded).await?);
     }
     for known in recorded {
-        compare(connection, &mut checks, &known).await?;
+        compare_head(connection, &mut checks, &known).await?;
     }
     Ok(checks)
 }
 
 /// Verifies a chain up to the first broken entry. Collects its records of other chains' heads.
-async fn walk(
+async fn verify_chain(
     connection: &mut SqliteConnection,
     chain: &str,
     recorded: &mut Vec<String>,
@@ -40,7 +40,7 @@ async fn walk(
         .bind(chain)
         .fetch_optional(&mut *connection)
         .await?;
-    let mut link = anchor.map_or(Ok(Link::origin()), |row| link(&row))?;
+    let mut link = anchor.map_or(Ok(ChainPosition::origin()), |row| position_from_row(&row))?;
     let mut check = ChainCheck {
         chain: chain.to_owned(),
         first: link.seq + 1,
@@ -63,21 +63,21 @@ async fn walk(
     while let Some(row) = rows.try_next().await? {
         let seq = row.count("seq")?;
         let followed = link
-            .follow(chain, &row.text("text")?, &row.bytes("hash")?)
-            .and_then(|entry| same(&row, entry))
-            .and_then(|entry| listed(&row, entry));
+            .verify_next(chain, &row.text("text")?, &row.bytes("hash")?)
+            .and_then(|entry| check_columns(&row, entry))
+            .and_then(|entry| check_listed(&row, entry));
         match followed {
             Ok(entry) => {
                 check.entries += 1;
                 check.last = seq;
-                if entry.action == RECORD_HEAD {
+                if entry.action == RECORD_HEAD_ACTION {
                     recorded.extend(entry.target);
                 }
             }
             Err(reason) => {
                 // A missing entry counts as changed.
                 let seq = seq.min(check.last + 1);
-                check.broken = Some(Fault { seq, reason });
+                check.broken = Some(BrokenEntry { seq, reason });
                 break;
             }
         }
@@ -86,14 +86,14 @@ async fn walk(
 }
 
 /// Checks that the search columns match the entry.
-fn same(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
+fn check_columns(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
     let read = || -> Result<bool, StateError> {
         Ok(row.count("seq")? == entry.seq
             && row.time("time")? == entry.time
             && row.optional_text("tenant")? == entry.tenant
             && row.text("actor")? == entry.actor
             && row.text("action")? == entry.action
-            && row.text("decision")? == entry.decision.word()
+            && row.text("decision")? == entry.decision.as_str()
             && row.text("request_id")? == entry.request_id)
     };
     match read() {
@@ -103,7 +103,7 @@ fn same(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
 }
 
 /// Checks that the tenant index has the entry, if it was indexed.
-fn listed(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
+fn check_listed(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
     match row.flag("is_listed") {
         Ok(true) => Ok(entry),
         Ok(false) | Err(_) => Err("the list of its tenant's entries lacks it".into()),
@@ -111,7 +111,7 @@ fn listed(row: &SqliteRow, entry: AuditEntry) -> Result<AuditEntry, String> {
 }
 
 /// Checks that a chain still has the head that another chain recorded.
-async fn compare(
+async fn compare_head(
     connection: &mut SqliteConnection,
     checks: &mut [ChainCheck],
     known: &str,
@@ -131,11 +131,11 @@ async fn compare(
     let stored: Option<Vec<u8>> =
         sqlx::query_scalar("SELECT hash FROM audit WHERE chain = ?1 AND seq = ?2")
             .bind(chain)
-            .bind(column(seq))
+            .bind(to_column(seq))
             .fetch_optional(connection)
             .await?;
     if stored.is_none_or(|stored| hex(&stored) != known_hash) {
-        check.broken = Some(Fault {
+        check.broken = Some(BrokenEntry {
             seq,
             reason: "another chain recorded a different entry here".into(),
         });

@@ -2,17 +2,17 @@
 
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
-use super::super::{column, row::Columns};
+use super::super::{row::ColumnReader, to_column};
 use crate::{
     JobId, RunId, TenantId,
-    runtime::AgentRun,
-    shapes::{Run, RunStatus, RunTrigger, Time},
+    api_types::{Run, RunStatus, RunTrigger, Time},
+    runtime::AgentRunId,
     state::{NewRun, RunRecord, StateError},
 };
 
 pub(super) const NO_RUN: StateError = StateError::NotFound { what: "run" };
 
-pub(in super::super) fn run(row: &SqliteRow) -> Result<Run, StateError> {
+pub(in super::super) fn run_from_row(row: &SqliteRow) -> Result<Run, StateError> {
     Ok(Run {
         run_id: row.id("id", RunId::parse)?,
         tenant_id: row.id("tenant", TenantId::parse)?,
@@ -29,10 +29,10 @@ pub(in super::super) fn run(row: &SqliteRow) -> Result<Run, StateError> {
     })
 }
 
-pub(in super::super) fn record(row: &SqliteRow) -> Result<RunRecord, StateError> {
+pub(in super::super) fn record_from_row(row: &SqliteRow) -> Result<RunRecord, StateError> {
     let job = row.optional_text("job")?;
     Ok(RunRecord {
-        run: run(row)?,
+        run: run_from_row(row)?,
         request: row.json("request")?,
         job: job
             .map(|job| JobId::parse(&job).map_err(StateError::broken))
@@ -40,14 +40,14 @@ pub(in super::super) fn record(row: &SqliteRow) -> Result<RunRecord, StateError>
         timeout_seconds: row.optional_count("timeout_seconds")?,
         retry_interrupted: row.flag("retry_interrupted")?,
         called_tool: row.flag("called_tool")?,
-        agent_run: row.optional_text("agent_run")?.map(AgentRun),
+        agent_run: row.optional_text("agent_run")?.map(AgentRunId),
         agent_sequence: row.count("agent_sequence")?,
         node: row.optional_text("node")?,
         started_at: row.optional_time("started_at")?,
     })
 }
 
-pub(in super::super) async fn find(
+pub(in super::super) async fn find_run(
     connection: &mut SqliteConnection,
     tenant: &TenantId,
     id: &RunId,
@@ -58,7 +58,7 @@ pub(in super::super) async fn find(
         .fetch_optional(connection)
         .await?
         .ok_or(NO_RUN)?;
-    Ok((column(row.count("number")?), record(&row)?))
+    Ok((to_column(row.count("number")?), record_from_row(&row)?))
 }
 
 /// Adds a run to its tenant's queue.
@@ -73,11 +73,11 @@ pub(in super::super) async fn insert_run(
     )
     .bind(run.id.as_str())
     .bind(run.tenant.as_str())
-    .bind(run.trigger.word())
+    .bind(run.trigger.as_str())
     .bind(run.job.as_ref().map(JobId::as_str))
     .bind(run.request.to_string())
     .bind(serde_json::to_string(&run.metadata)?)
-    .bind(run.timeout_seconds.map(column))
+    .bind(run.timeout_seconds.map(to_column))
     .bind(run.retry_interrupted)
     .bind(Time::now().millis())
     .execute(write)

@@ -3,11 +3,11 @@
 use serde_json::Value;
 use sqlx::SqliteConnection;
 
-use super::super::column;
+use super::super::to_column;
 use crate::{
     ApprovalId,
-    runtime::AgentRun,
-    shapes::{RunEvent, RunStatus, Time},
+    api_types::{RunEvent, RunStatus, Time},
+    runtime::AgentRunId,
     state::{NewApproval, NewEvent, RunChange, RunRecord, StateError},
 };
 
@@ -54,7 +54,7 @@ pub(in super::super) async fn add_events(
             "INSERT INTO run_events (run, id, event, body, time) VALUES (?1, ?2, ?3, ?4, ?5)",
         )
         .bind(number)
-        .bind(column(record.run.last_event_id))
+        .bind(to_column(record.run.last_event_id))
         .bind(&event.event)
         .bind(serde_json::to_string(&event.body)?)
         .bind(time.millis())
@@ -71,7 +71,7 @@ pub(in super::super) async fn add_events(
     Ok(added)
 }
 
-pub(super) fn take_over(record: &mut RunRecord, change: RunChange) {
+pub(super) fn apply_change(record: &mut RunRecord, change: RunChange) {
     if let Some(status) = change.status {
         record.run.status = status;
     }
@@ -86,7 +86,7 @@ pub(super) fn take_over(record: &mut RunRecord, change: RunChange) {
     record.agent_run = change.agent_run.or(record.agent_run.take());
 }
 
-pub(in super::super) async fn store(
+pub(in super::super) async fn store_run(
     write: &mut SqliteConnection,
     number: i64,
     record: &mut RunRecord,
@@ -102,14 +102,14 @@ pub(in super::super) async fn store(
          WHERE number = ?1",
     )
     .bind(number)
-    .bind(run.status.word())
+    .bind(run.status.as_str())
     .bind(&run.output)
     .bind(json(run.usage.map(serde_json::to_value).transpose()?))
     .bind(json(run.error.as_ref().map(serde_json::to_value).transpose()?))
     .bind(record.called_tool)
-    .bind(record.agent_run.as_ref().map(|AgentRun(name)| name))
-    .bind(column(record.agent_sequence))
-    .bind(column(run.last_event_id))
+    .bind(record.agent_run.as_ref().map(|AgentRunId(name)| name))
+    .bind(to_column(record.agent_sequence))
+    .bind(to_column(run.last_event_id))
     .bind(run.updated_at.millis())
     .bind(ended_at)
     .bind(run.attempt)

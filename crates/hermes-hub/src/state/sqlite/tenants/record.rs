@@ -3,11 +3,11 @@
 use serde::Serialize;
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
-use super::super::row::Columns;
+use super::super::row::ColumnReader;
 use crate::{
     GroupId, TenantId,
-    shapes::{Access, AccessStatus, GroupMembership, RuntimeKey, TenantStatus},
-    state::{StateError, TenantRecord, Usage},
+    api_types::{AccessStatus, GroupMembership, RuntimeKeyInfo, TenantAccess, TenantStatus},
+    state::{StateError, StorageUsage, TenantRecord},
 };
 
 /// Selects tenants with usage and memberships.
@@ -26,7 +26,7 @@ pub(super) use select_tenant;
 
 pub(super) const NO_TENANT: StateError = StateError::NotFound { what: "tenant" };
 
-pub(super) fn record(row: &SqliteRow) -> Result<TenantRecord, StateError> {
+pub(super) fn tenant_from_row(row: &SqliteRow) -> Result<TenantRecord, StateError> {
     let mut groups: Vec<GroupMembership> = row.json("memberships")?;
     groups.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(TenantRecord {
@@ -34,7 +34,7 @@ pub(super) fn record(row: &SqliteRow) -> Result<TenantRecord, StateError> {
         uid: row.text("uid")?,
         display_name: row.text("display_name")?,
         status: row.word("status", TenantStatus::from_word)?,
-        access: Access {
+        access: TenantAccess {
             status: row.word("access_status", AccessStatus::from_word)?,
             message: row.optional_text("access_message")?,
             reason: row.optional_text("access_reason")?,
@@ -48,13 +48,13 @@ pub(super) fn record(row: &SqliteRow) -> Result<TenantRecord, StateError> {
         groups,
         labels: row.json("labels")?,
         linked_home: row.optional_text("linked_home")?.map(Into::into),
-        runtime_key: RuntimeKey {
+        runtime_key: RuntimeKeyInfo {
             present: row.optional_bytes("key_hash")?.is_some(),
             last4: row.optional_text("key_last4")?,
             rotated_at: row.optional_time("key_rotated_at")?,
         },
         conditions: row.json("conditions")?,
-        used: Usage {
+        used: StorageUsage {
             bytes: row.optional_count("used_bytes")?.unwrap_or_default(),
             files: row.optional_count("used_files")?.unwrap_or_default(),
         },
@@ -68,7 +68,7 @@ pub(super) fn record(row: &SqliteRow) -> Result<TenantRecord, StateError> {
 }
 
 /// Finds a tenant, deleted or not.
-pub(super) async fn find(
+pub(super) async fn find_tenant(
     connection: &mut SqliteConnection,
     id: &TenantId,
 ) -> Result<Option<TenantRecord>, StateError> {
@@ -76,16 +76,16 @@ pub(super) async fn find(
         .bind(id.as_str())
         .fetch_optional(connection)
         .await?;
-    row.map(|row| record(&row)).transpose()
+    row.map(|row| tenant_from_row(&row)).transpose()
 }
 
 /// Finds a tenant that is not deleted, at the expected revision.
-pub(super) async fn present(
+pub(super) async fn find_present(
     connection: &mut SqliteConnection,
     id: &TenantId,
     expected: Option<u64>,
 ) -> Result<TenantRecord, StateError> {
-    let tenant = find(connection, id)
+    let tenant = find_tenant(connection, id)
         .await?
         .filter(|tenant| tenant.status != TenantStatus::Deleted)
         .ok_or(NO_TENANT)?;
@@ -95,11 +95,11 @@ pub(super) async fn present(
     Ok(tenant)
 }
 
-pub(super) async fn again(
+pub(super) async fn reload_tenant(
     connection: &mut SqliteConnection,
     id: &TenantId,
 ) -> Result<TenantRecord, StateError> {
-    find(connection, id).await?.ok_or(NO_TENANT)
+    find_tenant(connection, id).await?.ok_or(NO_TENANT)
 }
 
 pub(super) async fn set_groups(
@@ -122,7 +122,7 @@ pub(super) async fn set_groups(
         )
         .bind(id.as_str())
         .bind(group.id.as_str())
-        .bind(group.access.word())
+        .bind(group.access.as_str())
         .execute(&mut *write)
         .await?;
     }
@@ -136,11 +136,11 @@ fn no_group(id: &GroupId) -> StateError {
     }
 }
 
-pub(super) fn json(value: &impl Serialize) -> Result<String, StateError> {
+pub(super) fn to_json(value: &impl Serialize) -> Result<String, StateError> {
     Ok(serde_json::to_string(value)?)
 }
 
 /// A column of JSON, or nothing.
 pub(super) fn optional_json<T: Serialize>(value: Option<&T>) -> Result<Option<String>, StateError> {
-    value.map(json).transpose()
+    value.map(to_json).transpose()
 }

@@ -4,27 +4,27 @@ use std::process::Stdio;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
-use super::{Done, Room};
-use crate::{chat::strip, commands::chat::image, failure::Failure};
+use super::{ChatContext, CommandOutcome};
+use crate::{chat::truncate, commands::chat::image, failure::Failure};
 
 /// Terminals refuse more.
-const MOST_COPIED: usize = 74_000;
+const MAX_COPIED_BYTES: usize = 74_000;
 
-pub(super) fn image(room: &mut Room<'_>, path: &str) -> Result<Done, Failure> {
+pub(super) fn image(room: &mut ChatContext<'_>, path: &str) -> Result<CommandOutcome, Failure> {
     if path.is_empty() {
         return Err(Failure::usage("which image?").hint("`/image screenshot.png`"));
     }
     let path = room.conversation.cwd().join(path.trim_matches(['"', '\'']));
-    room.desk.parts.push(image::part(&path)?);
-    Ok(Done::text(format!(
+    room.pending.parts.push(image::read_image(&path)?);
+    Ok(CommandOutcome::text(format!(
         "{} goes with your next message.",
         path.display()
     )))
 }
 
 /// Through the terminal itself, which works on another machine too.
-pub(super) fn copy(room: &Room<'_>) -> Result<Done, Failure> {
-    let answer = &room.desk.last_answer;
+pub(super) fn copy_answer(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+    let answer = &room.pending.last_answer;
     if answer.is_empty() {
         return Err(Failure::failed("there is no answer to copy yet"));
     }
@@ -37,19 +37,19 @@ pub(super) fn copy(room: &Room<'_>) -> Result<Done, Failure> {
         Failure::failed("the answer is too long for a terminal's clipboard")
             .hint("`/save` writes the conversation to a file")
     })?;
-    room.screen.sequence(&sequence);
-    Ok(Done::text(
+    room.screen.write_sequence(&sequence);
+    Ok(CommandOutcome::text(
         "The last answer is in the clipboard, if your terminal allows it.",
     ))
 }
 
 fn clipboard_sequence(text: &str) -> Option<String> {
     let encoded = BASE64_STANDARD.encode(text);
-    (encoded.len() <= MOST_COPIED).then(|| format!("\x1b]52;c;{encoded}\x07"))
+    (encoded.len() <= MAX_COPIED_BYTES).then(|| format!("\x1b]52;c;{encoded}\x07"))
 }
 
 /// The programs that read a clipboard: an image first, then text.
-const READERS: [(&str, &[&str]); 6] = [
+const CLIPBOARD_READERS: [(&str, &[&str]); 6] = [
     ("wl-paste", &["--type", "image/png"]),
     (
         "xclip",
@@ -61,9 +61,9 @@ const READERS: [(&str, &[&str]); 6] = [
     ("pbpaste", &[]),
 ];
 
-pub(super) async fn paste(room: &mut Room<'_>) -> Result<Done, Failure> {
+pub(super) async fn paste_clipboard(room: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
     let mut is_there = false;
-    for (program, arguments) in READERS {
+    for (program, arguments) in CLIPBOARD_READERS {
         let output = tokio::process::Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -79,14 +79,16 @@ pub(super) async fn paste(room: &mut Room<'_>) -> Result<Done, Failure> {
         if !output.status.success() || output.stdout.is_empty() {
             continue;
         }
-        if let Some(part) = image::from_bytes(&output.stdout) {
-            room.desk.parts.push(part);
-            return Ok(Done::text("The image goes with your next message."));
+        if let Some(part) = image::image_from_bytes(&output.stdout) {
+            room.pending.parts.push(part);
+            return Ok(CommandOutcome::text(
+                "The image goes with your next message.",
+            ));
         }
         if let Ok(text) = String::from_utf8(output.stdout) {
-            let shown = strip::one_line(&text, 60);
-            room.desk.notes.push(text);
-            return Ok(Done::text(format!(
+            let shown = truncate::first_line(&text, 60);
+            room.pending.notes.push(text);
+            return Ok(CommandOutcome::text(format!(
                 "\"{shown}\" goes with your next message."
             )));
         }

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use hermes_agent::{message::ToolCall, printable::printable};
 
-use super::{Done, Room};
+use super::{ChatContext, CommandOutcome};
 use crate::{commands::chat::call, failure::Failure};
 
 /// The one call that the user makes at a time.
-const ID: &str = "call";
+const CALL_ID: &str = "call";
 
-pub(super) async fn run(room: &mut Room<'_>, rest: &str) -> Result<Done, Failure> {
+pub(super) async fn run(room: &mut ChatContext<'_>, rest: &str) -> Result<CommandOutcome, Failure> {
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    room.screen.begin_call(&ToolCall::new(ID, name, arguments));
+    room.screen
+        .begin_call(&ToolCall::new(CALL_ID, name, arguments));
     let screen = room.screen.clone();
-    let progress = Arc::new(move |line: &str| screen.call_progress(ID, line));
+    let progress = Arc::new(move |line: &str| screen.call_progress(CALL_ID, line));
     let called = call::run(room.conversation, rest, progress, room.cancel.clone()).await;
-    room.screen.end_call(ID);
+    room.screen.end_call(CALL_ID);
     let text = called?;
-    Ok(Done::text(printable(text.trim_end())))
+    Ok(CommandOutcome::text(printable(text.trim_end())))
 }

@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use super::{COMMANDS, Room};
+use super::{COMMANDS, ChatContext};
 use crate::chat::{
-    strip,
-    style::{Paint, Style},
+    style::{ColourMode, Style},
+    truncate,
 };
 
-pub(super) fn text(room: &Room<'_>) -> String {
+pub(super) fn help_text(room: &ChatContext<'_>) -> String {
     let skills = room.conversation.agent().skills().list().len();
     render(room.screen.paint(), room.screen.width(), skills)
 }
 
-fn render(paint: Paint, width: usize, skills: usize) -> String {
+fn render(paint: ColourMode, width: usize, skills: usize) -> String {
     let usage = |index: usize| {
         let command = &COMMANDS[index];
         format!("/{} {}", command.name, command.arguments)
@@ -26,7 +26,7 @@ fn render(paint: Paint, width: usize, skills: usize) -> String {
     for (index, command) in COMMANDS.iter().enumerate() {
         let usage = usage(index);
         let shown = paint.paint(Style::bold(), &usage);
-        let about = strip::cut(command.about, width.saturating_sub(column + 4));
+        let about = truncate::truncate_line(command.about, width.saturating_sub(column + 4));
         if usage.chars().count() <= column {
             let gap = column - usage.chars().count();
             let _ = writeln!(text, "  {shown}{} {about}", " ".repeat(gap));
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn every_command_is_explained() {
-        insta::assert_snapshot!(render(Paint::Plain, 100, 2), @r"
+        insta::assert_snapshot!(render(ColourMode::Plain, 100, 2), @r"
         /help                        show these commands
         /new [TITLE]                 start a new session
         /sessions                    list earlier sessions

@@ -6,21 +6,21 @@ use hermes_agent::tools::cronjob::{CronJobs, HomeJobs};
 use hermes_store::skills::Skill;
 use serde_json::Value;
 
-use super::{Done, Room};
-use crate::{chat::strip, failure::Failure};
+use super::{ChatContext, CommandOutcome};
+use crate::{chat::truncate, failure::Failure};
 
 #[expect(clippy::unnecessary_wraps, reason = "all commands end alike")]
-pub(super) fn skills(room: &Room<'_>) -> Result<Done, Failure> {
+pub(super) fn skills(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
     let kept = room.conversation.agent().skills();
     let skills = kept.list();
     if skills.is_empty() {
         let directory = room.context.home.path().join("skills");
-        return Ok(Done::text(format!(
+        return Ok(CommandOutcome::text(format!(
             "There is no skill. One is a directory with a `SKILL.md` below `{}`.",
             directory.display()
         )));
     }
-    Ok(Done::text(skill_list(
+    Ok(CommandOutcome::text(skill_list(
         &skills,
         &kept.categories(&skills),
         room.screen.width(),
@@ -34,30 +34,30 @@ fn skill_list(skills: &[Skill], about: &BTreeMap<String, String>, width: usize) 
         if skill.category != category {
             let name = skill.category.as_deref().unwrap_or("others");
             let line = match about.get(name) {
-                Some(about) => format!("{name}: {}", strip::one_line(about, width)),
+                Some(about) => format!("{name}: {}", truncate::first_line(about, width)),
                 None => name.to_owned(),
             };
-            let _ = writeln!(text, "{}", strip::cut(&line, width));
+            let _ = writeln!(text, "{}", truncate::truncate_line(&line, width));
             category.clone_from(&skill.category);
         }
         let line = format!(
             "  /{:<24} {}",
             skill.name,
-            strip::one_line(&skill.description, width)
+            truncate::first_line(&skill.description, width)
         );
-        let _ = writeln!(text, "{}", strip::cut(&line, width));
+        let _ = writeln!(text, "{}", truncate::truncate_line(&line, width));
     }
     text.trim_end().to_owned()
 }
 
-pub(super) fn cron(room: &Room<'_>, rest: &str) -> Result<Done, Failure> {
+pub(super) fn cron(room: &ChatContext<'_>, rest: &str) -> Result<CommandOutcome, Failure> {
     let settings = room.conversation.agent().settings();
     let jobs = HomeJobs::new(room.context.home.clone(), &settings, None);
     let words: Vec<&str> = rest.split_whitespace().collect();
     let changed = match words.as_slice() {
         [] | ["list"] => {
             let jobs = jobs.list().map_err(Failure::failed)?;
-            return Ok(Done::text(job_list(&jobs, room.screen.width())));
+            return Ok(CommandOutcome::text(job_list(&jobs, room.screen.width())));
         }
         ["pause", job] => jobs.pause(job),
         ["resume", job] => jobs.resume(job),
@@ -69,7 +69,7 @@ pub(super) fn cron(room: &Room<'_>, rest: &str) -> Result<Done, Failure> {
         }
     };
     let job = changed.map_err(|error| Failure::failed(error).hint("`/cron` lists the jobs"))?;
-    Ok(Done::text(job_line(&job, room.screen.width())))
+    Ok(CommandOutcome::text(job_line(&job, room.screen.width())))
 }
 
 fn job_list(jobs: &[Value], width: usize) -> String {
@@ -81,7 +81,7 @@ fn job_list(jobs: &[Value], width: usize) -> String {
 }
 
 fn job_line(job: &Value, width: usize) -> String {
-    let text = |key: &str| strip::one_line(job[key].as_str().unwrap_or_default(), 80);
+    let text = |key: &str| truncate::first_line(job[key].as_str().unwrap_or_default(), 80);
     let next = match text("next_run_at").as_str() {
         "" => String::new(),
         next => format!(", next at {next}"),
@@ -93,7 +93,7 @@ fn job_line(job: &Value, width: usize) -> String {
         text("schedule_display"),
         text("state")
     );
-    strip::cut(&line, width)
+    truncate::truncate_line(&line, width)
 }
 
 #[cfg(test)]

@@ -2,27 +2,30 @@
 
 use hermes_agent::message::Content;
 
-use super::{Done, Next, Room};
+use super::{ChatContext, CommandOutcome, NextStep};
 use crate::{
-    chat::strip,
-    commands::chat::{mentions, prompt::Prompt, slash::Slash},
+    chat::truncate,
+    commands::chat::{mentions, prompt::TypedPrompt, slash::SlashCommand},
     failure::Failure,
 };
 
-pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, Failure> {
-    let mut prompt = Prompt::find(room.conversation, slash).await?;
-    if room.floor.has_person() {
+pub(super) async fn run(
+    room: &mut ChatContext<'_>,
+    slash: SlashCommand<'_>,
+) -> Result<CommandOutcome, Failure> {
+    let mut prompt = TypedPrompt::find(room.conversation, slash).await?;
+    if room.prompts.has_person() {
         for missing in prompt.arguments.missing.clone() {
-            let name = strip::one_line(&missing.name, 60);
+            let name = truncate::first_line(&missing.name, 60);
             let about = missing.description.as_deref().unwrap_or_default();
-            let question = match strip::one_line(about, 80).as_str() {
+            let question = match truncate::first_line(about, 80).as_str() {
                 "" => name,
                 about => format!("{name} ({about})"),
             };
-            let value = room.floor.ask(move |asking| {
+            let value = room.prompts.prompt(move |asking| {
                 loop {
                     // It is required: an empty line is not an answer.
-                    let value = asking.line(&question)?;
+                    let value = asking.read_line(&question)?;
                     if !value.is_empty() {
                         return Ok(value);
                     }
@@ -33,18 +36,18 @@ pub(super) async fn run(room: &mut Room<'_>, slash: Slash<'_>) -> Result<Done, F
             prompt.arguments.add(&missing.name, value);
         }
     }
-    let options = mentions::options(room.conversation, &room.cancel);
+    let options = mentions::call_options(room.conversation, &room.cancel);
     let content = prompt.message(room.conversation, &options).await?;
-    Ok(Done {
-        text: shown(room, &content),
-        next: Next::Say(content),
+    Ok(CommandOutcome {
+        text: describe_message(room, &content),
+        next: NextStep::SendMessage(content),
     })
 }
 
 /// What the person is told of what is said in their name.
-fn shown(room: &Room<'_>, content: &Content) -> String {
-    if room.floor.has_person() {
-        format!("> {}", strip::one_line(&content.text(), 100))
+fn describe_message(room: &ChatContext<'_>, content: &Content) -> String {
+    if room.prompts.has_person() {
+        format!("> {}", truncate::first_line(&content.text(), 100))
     } else {
         String::new()
     }

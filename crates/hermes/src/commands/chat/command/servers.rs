@@ -1,43 +1,43 @@
 //! `/mcp`: the servers and their states, logging in, switching one on or off.
 
 use hermes_config::{ConfigFile, ServerName, Settings};
-use hermes_mcp::{Host, link::Status, status::ServerStatus};
+use hermes_mcp::{Host, link::LinkStatus, status::ServerStatus};
 
-use super::{Done, Room, reload};
+use super::{ChatContext, CommandOutcome, reload};
 use crate::{
-    commands::state::{note, now, sampling_lines},
+    commands::state::{sampling_lines, status_note, unix_now},
     failure::Failure,
     output::{Output, Table, Tone},
 };
 
-pub(super) async fn run(room: &mut Room<'_>, rest: &str) -> Result<Done, Failure> {
+pub(super) async fn run(room: &mut ChatContext<'_>, rest: &str) -> Result<CommandOutcome, Failure> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     match words.as_slice() {
         [] => {
             let servers = room.conversation.agent().host().map(Host::status);
-            let table = table(&servers.unwrap_or_default(), room.context.output);
-            Ok(Done::text(table))
+            let table = render_table(&servers.unwrap_or_default(), room.context.output);
+            Ok(CommandOutcome::text(table))
         }
         ["login", name] => login(room, name).await,
-        ["enable", name] => switch(room, name, true).await,
-        ["disable", name] => switch(room, name, false).await,
+        ["enable", name] => set_enabled(room, name, true).await,
+        ["disable", name] => set_enabled(room, name, false).await,
         _ => Err(Failure::usage(
             "`/mcp` takes nothing, `login NAME`, `enable NAME` or `disable NAME`",
         )),
     }
 }
 
-fn table(servers: &[ServerStatus], output: Output) -> String {
+fn render_table(servers: &[ServerStatus], output: Output) -> String {
     if servers.is_empty() {
         return "No MCP server is configured; `hermes mcp add` adds one.".to_owned();
     }
-    let now = now();
+    let now = unix_now();
     let mut table = Table::new(&["SERVER", "TRANSPORT", "STATE", "TOOLS", "NOTE"]);
     for server in servers {
         let tone = match server.status {
-            Status::Ready => Tone::Good,
-            Status::Disabled | Status::Lazy => Tone::Faint,
-            Status::Connecting | Status::Reconnecting => Tone::Warning,
+            LinkStatus::Ready => Tone::Good,
+            LinkStatus::Disabled | LinkStatus::Lazy => Tone::Faint,
+            LinkStatus::Connecting | LinkStatus::Reconnecting => Tone::Warning,
             _ => Tone::Bad,
         };
         table.row([
@@ -45,7 +45,7 @@ fn table(servers: &[ServerStatus], output: Output) -> String {
             (server.transport.clone(), Tone::Plain),
             (server.status.to_string(), tone),
             (server.tools.to_string(), Tone::Plain),
-            (note(server, now), Tone::Plain),
+            (status_note(server, now), Tone::Plain),
         ]);
     }
     let mut text = table.render(output);
@@ -56,7 +56,7 @@ fn table(servers: &[ServerStatus], output: Output) -> String {
     text.trim_end().to_owned()
 }
 
-fn known(room: &Room<'_>, name: &str) -> Result<ServerName, Failure> {
+fn find_server(room: &ChatContext<'_>, name: &str) -> Result<ServerName, Failure> {
     let settings = room.conversation.agent().settings();
     match settings.server(name) {
         Some(entry) => Ok(entry.name.clone()),
@@ -67,28 +67,34 @@ fn known(room: &Room<'_>, name: &str) -> Result<ServerName, Failure> {
     }
 }
 
-async fn switch(room: &mut Room<'_>, name: &str, is_on: bool) -> Result<Done, Failure> {
-    reload::needs_config(room)?;
-    let server = known(room, name)?;
+async fn set_enabled(
+    room: &mut ChatContext<'_>,
+    name: &str,
+    is_on: bool,
+) -> Result<CommandOutcome, Failure> {
+    reload::check_config_in_use(room)?;
+    let server = find_server(room, name)?;
     let mut file = ConfigFile::open(&room.context.home)?;
     file.set_server_key(server.as_str(), &["enabled"], is_on.into());
     file.save()?;
     let settings = Settings::load(&room.context.home)?;
-    let report = reload::apply(room, settings).await;
+    let report = reload::apply_settings(room, settings).await;
     let word = if is_on { "enabled" } else { "disabled" };
-    Ok(Done::text(format!("`{server}` is now {word}.\n{report}")))
+    Ok(CommandOutcome::text(format!(
+        "`{server}` is now {word}.\n{report}"
+    )))
 }
 
 /// Logs in through the command of its own, which has the terminal meanwhile.
-async fn login(room: &mut Room<'_>, name: &str) -> Result<Done, Failure> {
-    let server = known(room, name)?;
-    if !room.floor.has_person() {
+async fn login(room: &mut ChatContext<'_>, name: &str) -> Result<CommandOutcome, Failure> {
+    let server = find_server(room, name)?;
+    if !room.prompts.has_person() {
         return Err(Failure::failed("there is no terminal to log in on")
             .hint(format!("`hermes mcp login {server}` does it")));
     }
     let program = std::env::current_exe()?;
     let home = room.context.home.path().to_owned();
-    let held = room.screen.hold();
+    let held = room.screen.lock_output();
     let status = tokio::process::Command::new(program)
         .args(["mcp", "login", server.as_str()])
         .env("HERMES_HOME", home)
@@ -98,12 +104,14 @@ async fn login(room: &mut Room<'_>, name: &str) -> Result<Done, Failure> {
     drop(held);
     if !status?.success() {
         // The command has said why.
-        return Ok(Done::text(format!("`{server}` is not logged in.")));
+        return Ok(CommandOutcome::text(format!(
+            "`{server}` is not logged in."
+        )));
     }
     if let Some(host) = room.conversation.agent().host() {
         host.wake(&server);
     }
-    Ok(Done::text(format!(
+    Ok(CommandOutcome::text(format!(
         "`{server}` is logged in; it is being connected."
     )))
 }
@@ -118,14 +126,14 @@ mod tests {
     fn states_are_shown_with_what_to_know() {
         let parked = ServerStatus {
             error: Some("no such program: `nope`".into()),
-            ..ServerStatus::unconnected(&ServerName::new("files"), "stdio", Status::Parked)
+            ..ServerStatus::unconnected(&ServerName::new("files"), "stdio", LinkStatus::Parked)
         };
-        let text = table(&[parked], Output::new(true));
+        let text = render_table(&[parked], Output::new(true));
         assert!(
             text.contains("files") && text.contains("parked") && text.contains("`nope`"),
             "{text}"
         );
-        assert!(table(&[], Output::new(true)).contains("hermes mcp add"));
+        assert!(render_table(&[], Output::new(true)).contains("hermes mcp add"));
     }
 
     #[test]
@@ -136,9 +144,9 @@ mod tests {
                 tokens_used: 30,
                 ..SamplingCounts::default()
             }),
-            ..ServerStatus::unconnected(&ServerName::new("files"), "stdio", Status::Ready)
+            ..ServerStatus::unconnected(&ServerName::new("files"), "stdio", LinkStatus::Ready)
         };
-        let text = table(&[asking], Output::new(true));
+        let text = render_table(&[asking], Output::new(true));
         assert!(text.contains("sampling of files: 2 answered"), "{text}");
     }
 }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use hermes_agent::message::Content;
 use hermes_store::skills::SkillView;
 
-use super::Desk;
+use super::PendingMessage;
 
 /// The skill's instructions and what the user says to them.
-pub(super) fn message(desk: &mut Desk, view: &SkillView, request: &str) -> Content {
+pub(super) fn skill_message(desk: &mut PendingMessage, view: &SkillView, request: &str) -> Content {
     let name = &view.skill.name;
     let mut text = format!(
         "[Use the skill `{name}`. Its instructions:]\n\n{}",
@@ -24,7 +24,7 @@ pub(super) fn message(desk: &mut Desk, view: &SkillView, request: &str) -> Conte
     if !request.is_empty() {
         let _ = write!(text, "\n\n{request}");
     }
-    desk.message(&text)
+    desk.take_message(&text)
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
             body: "Look twice.\n".into(),
             files: vec!["references/list.md".into()],
         };
-        let text = message(&mut Desk::default(), &view, "src/main.rs");
+        let text = skill_message(&mut PendingMessage::default(), &view, "src/main.rs");
         let text = text.text();
         assert!(
             text.contains("`review`") && text.contains("Look twice.\n\n[Files"),

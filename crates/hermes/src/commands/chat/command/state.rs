@@ -4,38 +4,38 @@ use std::fmt::Write as _;
 
 use hermes_agent::{approval::ApprovalSettings, conversation::Conversation};
 use hermes_config::ConfigFile;
-use hermes_mcp::{Host, link::Status, status::ServerStatus};
-use hermes_store::{ModelUsage, Usage};
+use hermes_mcp::{Host, link::LinkStatus, status::ServerStatus};
+use hermes_store::{ModelUsage, SessionUsage};
 use serde_json::{Value, json};
 
-use super::{Done, Room};
+use super::{ChatContext, CommandOutcome};
 use crate::{
-    chat::{screen::Detail, strip},
+    chat::{screen::CallDetail, truncate},
     commands::{
         chat::{call, start},
-        state::count,
+        state::pluralize,
     },
     failure::Failure,
 };
 
 /// A line of two columns.
-fn line(text: &mut String, name: &str, value: &str) {
+fn push_line(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:<10} {value}");
 }
 
-pub(super) async fn status(room: &mut Room<'_>) -> Result<Done, Failure> {
+pub(super) async fn status(room: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
     let conversation = &room.conversation;
     let session = conversation
         .session()
         .await
-        .map_err(|error| start::failure(&error))?;
+        .map_err(|error| start::conversation_failure(&error))?;
     let mut text = String::new();
     let title = session
         .as_ref()
         .and_then(|session| session.title.as_deref());
-    let title = title.map(|title| format!(" \"{}\"", strip::one_line(title, 80)));
-    let messages = count(conversation.messages().len(), "message");
-    line(
+    let title = title.map(|title| format!(" \"{}\"", truncate::first_line(title, 80)));
+    let messages = pluralize(conversation.messages().len(), "message");
+    push_line(
         &mut text,
         "session",
         &format!(
@@ -44,23 +44,23 @@ pub(super) async fn status(room: &mut Room<'_>) -> Result<Done, Failure> {
             title.unwrap_or_default()
         ),
     );
-    line(&mut text, "model", &model_line(conversation));
+    push_line(&mut text, "model", &model_line(conversation));
     let usage = session.map(|session| session.usage).unwrap_or_default();
-    line(&mut text, "tokens", &tokens(&usage));
-    line(
+    push_line(&mut text, "tokens", &describe_tokens(&usage));
+    push_line(
         &mut text,
         "directory",
         &conversation.cwd().display().to_string(),
     );
     let confinement = conversation.agent().confinement();
-    line(&mut text, "commands", &confinement.describe());
+    push_line(&mut text, "commands", &confinement.describe());
     let servers = conversation.agent().host().map(Host::status);
-    line(
+    push_line(
         &mut text,
         "servers",
         &by_state(&servers.unwrap_or_default()),
     );
-    Ok(Done::text(text.trim_end()))
+    Ok(CommandOutcome::text(text.trim_end()))
 }
 
 /// The model in use, or what is known of it.
@@ -74,7 +74,7 @@ pub(in crate::commands::chat) fn model_line(conversation: &Conversation) -> Stri
     }
 }
 
-fn tokens(usage: &Usage) -> String {
+fn describe_tokens(usage: &SessionUsage) -> String {
     let cached = match usage.cache_read_tokens {
         0 => String::new(),
         cached => format!(" ({cached} of them cached)"),
@@ -90,16 +90,16 @@ pub(in crate::commands::chat) fn by_state(servers: &[ServerStatus]) -> String {
     if servers.is_empty() {
         return "none; `hermes mcp add` adds one".to_owned();
     }
-    let mut states: Vec<Status> = Vec::new();
+    let mut states: Vec<LinkStatus> = Vec::new();
     for server in servers {
         if !states.contains(&server.status) {
             states.push(server.status);
         }
     }
-    let part = |state: &Status| {
+    let part = |state: &LinkStatus| {
         let these: Vec<&ServerStatus> = servers.iter().filter(|one| one.status == *state).collect();
-        let detail = if *state == Status::Ready {
-            count(these.iter().map(|one| one.tools).sum(), "tool")
+        let detail = if *state == LinkStatus::Ready {
+            pluralize(these.iter().map(|one| one.tools).sum(), "tool")
         } else {
             let names: Vec<&str> = these.iter().map(|one| one.name.as_str()).collect();
             names.join(", ")
@@ -109,16 +109,16 @@ pub(in crate::commands::chat) fn by_state(servers: &[ServerStatus]) -> String {
     states.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) async fn usage(room: &Room<'_>) -> Result<Done, Failure> {
+pub(super) async fn usage(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
     let used = room.conversation.usage().await;
-    let (session, models) = used.map_err(|error| start::failure(&error))?;
+    let (session, models) = used.map_err(|error| start::conversation_failure(&error))?;
     let Some(session) = session else {
-        return Ok(Done::text("Nothing has been used yet."));
+        return Ok(CommandOutcome::text("Nothing has been used yet."));
     };
-    Ok(Done::text(usage_text(&session.usage, &models)))
+    Ok(CommandOutcome::text(usage_text(&session.usage, &models)))
 }
 
-fn usage_text(total: &Usage, models: &[ModelUsage]) -> String {
+fn usage_text(total: &SessionUsage, models: &[ModelUsage]) -> String {
     let mut text = String::new();
     for used in models {
         let task = match used.task.as_str() {
@@ -129,19 +129,24 @@ fn usage_text(total: &Usage, models: &[ModelUsage]) -> String {
             text,
             "{}{task}: {}, {}{}",
             used.model,
-            count(usize::try_from(used.usage.api_calls).unwrap_or(0), "call"),
-            tokens(&used.usage),
-            cost(&used.usage)
+            pluralize(usize::try_from(used.usage.api_calls).unwrap_or(0), "call"),
+            describe_tokens(&used.usage),
+            describe_cost(&used.usage)
         );
     }
-    let total = sum(total, models);
-    let calls = count(usize::try_from(total.api_calls).unwrap_or(0), "call");
-    let _ = write!(text, "in all: {calls}, {}{}", tokens(&total), cost(&total));
+    let total = total_usage(total, models);
+    let calls = pluralize(usize::try_from(total.api_calls).unwrap_or(0), "call");
+    let _ = write!(
+        text,
+        "in all: {calls}, {}{}",
+        describe_tokens(&total),
+        describe_cost(&total)
+    );
     text
 }
 
 /// What the conversation took and what was done beside it, which its own count leaves out.
-fn sum(conversation: &Usage, models: &[ModelUsage]) -> Usage {
+fn total_usage(conversation: &SessionUsage, models: &[ModelUsage]) -> SessionUsage {
     let add = |one: Option<f64>, two: Option<f64>| match (one, two) {
         (Some(one), Some(two)) => Some(one + two),
         (one, two) => one.or(two),
@@ -156,7 +161,7 @@ fn sum(conversation: &Usage, models: &[ModelUsage]) -> Usage {
         sum.cache_write_tokens += usage.cache_write_tokens;
         sum.reasoning_tokens += usage.reasoning_tokens;
         // Where only one of the two is known to be exact, the sum is a guess.
-        let costs = |usage: &Usage| usage.actual_cost_usd.or(usage.estimated_cost_usd);
+        let costs = |usage: &SessionUsage| usage.actual_cost_usd.or(usage.estimated_cost_usd);
         let is_exact = sum.actual_cost_usd.is_some() && usage.actual_cost_usd.is_some();
         let cost = add(costs(&sum), costs(usage));
         sum.actual_cost_usd = cost.filter(|_| is_exact);
@@ -165,7 +170,7 @@ fn sum(conversation: &Usage, models: &[ModelUsage]) -> Usage {
     sum
 }
 
-fn cost(usage: &Usage) -> String {
+fn describe_cost(usage: &SessionUsage) -> String {
     match (usage.actual_cost_usd, usage.estimated_cost_usd) {
         (Some(cost), _) => format!(", ${cost:.4}"),
         (None, Some(cost)) if cost > 0.0 => format!(", about ${cost:.4}"),
@@ -173,76 +178,76 @@ fn cost(usage: &Usage) -> String {
     }
 }
 
-pub(super) fn whoami(room: &Room<'_>) -> Done {
+pub(super) fn whoami(room: &ChatContext<'_>) -> CommandOutcome {
     let settings = room.conversation.agent().settings();
     let user = settings.variables.get("USER").map(ToString::to_string);
     let approvals = ApprovalSettings::from_document(&settings.document);
     let mut text = String::new();
-    line(&mut text, "user", user.as_deref().unwrap_or("unknown"));
-    line(&mut text, "platform", "cli, on this terminal");
-    line(&mut text, "session", room.conversation.id().as_str());
-    line(
+    push_line(&mut text, "user", user.as_deref().unwrap_or("unknown"));
+    push_line(&mut text, "platform", "cli, on this terminal");
+    push_line(&mut text, "session", room.conversation.id().as_str());
+    push_line(
         &mut text,
         "home",
         &room.context.home.path().display().to_string(),
     );
-    line(
+    push_line(
         &mut text,
         "directory",
         &room.conversation.cwd().display().to_string(),
     );
-    line(
+    push_line(
         &mut text,
         "approvals",
         &format!("{:?}", approvals.mode).to_lowercase(),
     );
-    Done::text(text.trim_end())
+    CommandOutcome::text(text.trim_end())
 }
 
-pub(super) fn config(room: &Room<'_>) -> Done {
+pub(super) fn config(room: &ChatContext<'_>) -> CommandOutcome {
     let settings = room.conversation.agent().settings();
     let home = &room.context.home;
     let mut text = String::new();
-    line(&mut text, "file", &home.config_file().display().to_string());
-    line(&mut text, "secrets", &home.env_file().display().to_string());
-    line(&mut text, "model", &model_line(room.conversation));
-    line(&mut text, "servers", &settings.servers.len().to_string());
+    push_line(&mut text, "file", &home.config_file().display().to_string());
+    push_line(&mut text, "secrets", &home.env_file().display().to_string());
+    push_line(&mut text, "model", &model_line(room.conversation));
+    push_line(&mut text, "servers", &settings.servers.len().to_string());
     let auto = if settings.mcp.auto_reload {
         "as it is saved"
     } else {
         "with /reload-mcp"
     };
-    line(&mut text, "applied", auto);
+    push_line(&mut text, "applied", auto);
     for warning in &settings.warnings {
-        line(&mut text, "warning", &warning.to_string());
+        push_line(&mut text, "warning", &warning.to_string());
     }
-    Done::text(text.trim_end())
+    CommandOutcome::text(text.trim_end())
 }
 
-pub(super) fn verbose(room: &Room<'_>) -> Done {
+pub(super) fn verbose(room: &ChatContext<'_>) -> CommandOutcome {
     let (detail, text) = match room.screen.detail() {
-        Detail::Brief => (
-            Detail::Full,
+        CallDetail::Brief => (
+            CallDetail::Full,
             "Arguments and results of tools are shown from now on.",
         ),
-        Detail::Full => (Detail::Brief, "Each tool call is one line from now on."),
+        CallDetail::Full => (CallDetail::Brief, "Each tool call is one line from now on."),
     };
     room.screen.set_detail(detail);
-    Done::text(text)
+    CommandOutcome::text(text)
 }
 
 /// What `/model` was asked to do.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wish {
+struct ModelSwitch {
     model: Option<String>,
     provider: Option<String>,
     is_global: bool,
 }
 
-fn read_wish(rest: &str) -> Result<Wish, Failure> {
+fn parse_model_switch(rest: &str) -> Result<ModelSwitch, Failure> {
     const USAGE: &str = "`/model NAME [--provider P] [--global]`";
-    let mut wish = Wish::default();
-    let mut words = call::words(rest)?.into_iter();
+    let mut wish = ModelSwitch::default();
+    let mut words = call::split_words(rest)?.into_iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--global" => wish.is_global = true,
@@ -264,12 +269,15 @@ fn read_wish(rest: &str) -> Result<Wish, Failure> {
     Ok(wish)
 }
 
-pub(super) async fn model(room: &mut Room<'_>, rest: &str) -> Result<Done, Failure> {
-    let wish = read_wish(rest)?;
-    if wish == Wish::default() {
+pub(super) async fn model(
+    room: &mut ChatContext<'_>,
+    rest: &str,
+) -> Result<CommandOutcome, Failure> {
+    let wish = parse_model_switch(rest)?;
+    if wish == ModelSwitch::default() {
         let found = room.conversation.find_model().await;
-        found.map_err(|error| start::failure(&error))?;
-        return Ok(Done::text(model_line(room.conversation)));
+        found.map_err(|error| start::conversation_failure(&error))?;
+        return Ok(CommandOutcome::text(model_line(room.conversation)));
     }
     if wish.model.is_none() && wish.provider.is_none() {
         return Err(Failure::usage("which model?").hint("`/model NAME --global`"));
@@ -277,7 +285,8 @@ pub(super) async fn model(room: &mut Room<'_>, rest: &str) -> Result<Done, Failu
     let set = room
         .conversation
         .set_model(wish.model.clone(), wish.provider.clone());
-    set.await.map_err(|error| start::failure(&error))?;
+    set.await
+        .map_err(|error| start::conversation_failure(&error))?;
     let mut text = format!("From now on: {}", model_line(room.conversation));
     if wish.is_global {
         write_model(room, &wish)?;
@@ -285,11 +294,11 @@ pub(super) async fn model(room: &mut Room<'_>, rest: &str) -> Result<Done, Failu
     } else {
         text.push_str(" in this session; `--global` writes it to the configuration.");
     }
-    Ok(Done::text(text))
+    Ok(CommandOutcome::text(text))
 }
 
 /// Writes the choice to `config.yaml`, leaving everything else as it is.
-fn write_model(room: &Room<'_>, wish: &Wish) -> Result<(), Failure> {
+fn write_model(room: &ChatContext<'_>, wish: &ModelSwitch) -> Result<(), Failure> {
     let mut file = ConfigFile::open(&room.context.home)?;
     let is_mapping = file.get(&["model"]).is_some_and(Value::is_object);
     match (is_mapping, &wish.model, &wish.provider) {
@@ -333,10 +342,10 @@ mod tests {
             ..ServerStatus::unconnected(&ServerName::new(name), "stdio", status)
         };
         let servers = [
-            server("a", Status::Ready, 3),
-            server("b", Status::Parked, 0),
-            server("c", Status::Ready, 1),
-            server("d", Status::Parked, 0),
+            server("a", LinkStatus::Ready, 3),
+            server("b", LinkStatus::Parked, 0),
+            server("c", LinkStatus::Ready, 1),
+            server("d", LinkStatus::Parked, 0),
         ];
         assert_eq!(by_state(&servers), "2 ready (4 tools), 2 parked (b, d)");
         assert!(by_state(&[]).starts_with("none"));
@@ -344,26 +353,26 @@ mod tests {
 
     #[test]
     fn a_wish_for_a_model_is_read() {
-        let wish = |rest| read_wish(rest).unwrap();
-        assert_eq!(wish(""), Wish::default());
+        let wish = |rest| parse_model_switch(rest).unwrap();
+        assert_eq!(wish(""), ModelSwitch::default());
         let full = wish("gpt-5 --provider openai --global");
         assert_eq!(full.model.as_deref(), Some("gpt-5"));
         assert_eq!(full.provider.as_deref(), Some("openai"));
         assert!(full.is_global);
         for wrong in ["a b", "--provider", "a --what"] {
-            assert!(read_wish(wrong).is_err(), "{wrong}");
+            assert!(parse_model_switch(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn usage_is_told_by_model_and_in_all() {
-        let usage = Usage {
+        let usage = SessionUsage {
             api_calls: 1,
             input_tokens: 10,
             cache_read_tokens: 4,
             output_tokens: 2,
             estimated_cost_usd: Some(0.5),
-            ..Usage::default()
+            ..SessionUsage::default()
         };
         let of = |model: &str, task: &str| ModelUsage {
             model: model.into(),

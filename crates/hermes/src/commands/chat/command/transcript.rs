@@ -4,37 +4,43 @@ use std::{fmt::Write as _, io::Write as _};
 
 use hermes_agent::{message::Message, printable::printable};
 
-use super::{Done, Room};
+use super::{ChatContext, CommandOutcome};
 use crate::{
     chat::{
-        calls, strip,
-        style::{Colour, Paint, Style},
+        calls,
+        style::{Colour, ColourMode, Style},
+        truncate,
     },
     failure::Failure,
 };
 
 /// How many messages are shown if no number is given.
-const USUAL: usize = 20;
+const DEFAULT_MESSAGES: usize = 20;
 /// The longest a message is shown.
-const LONGEST: usize = 4000;
+const MAX_MESSAGE_LENGTH: usize = 4000;
 
-pub(super) fn history(room: &Room<'_>, number: &str) -> Result<Done, Failure> {
+pub(super) fn history(room: &ChatContext<'_>, number: &str) -> Result<CommandOutcome, Failure> {
     let number = match number {
-        "" => USUAL,
-        text => text
-            .parse()
-            .map_err(|_| Failure::usage(format!("`{text}` is not a number")).hint("`/history 50`"))?,
+        "" => DEFAULT_MESSAGES,
+        text => text.parse().map_err(|_| {
+            Failure::usage(format!("`{text}` is not a number")).hint("`/history 50`")
+        })?,
     };
     let messages = room.conversation.messages();
     if messages.is_empty() {
-        return Ok(Done::text("Nothing has been said yet."));
+        return Ok(CommandOutcome::text("Nothing has been said yet."));
     }
-    let text = last(messages, number, room.screen.paint(), room.screen.width());
-    Ok(Done::text(text.trim_end()))
+    let text = render_last(messages, number, room.screen.paint(), room.screen.width());
+    Ok(CommandOutcome::text(text.trim_end()))
 }
 
 /// The last messages, one below the other.
-pub(super) fn last(messages: &[Message], number: usize, paint: Paint, width: usize) -> String {
+pub(super) fn render_last(
+    messages: &[Message],
+    number: usize,
+    paint: ColourMode,
+    width: usize,
+) -> String {
     let mut text = String::new();
     for message in &messages[messages.len().saturating_sub(number)..] {
         let content = message.content().text();
@@ -51,21 +57,21 @@ pub(super) fn last(messages: &[Message], number: usize, paint: Paint, width: usi
                     let _ = writeln!(text, "{}", shorten(&content));
                 }
                 for call in &answer.tool_calls {
-                    let arguments = calls::arguments(&call.arguments);
-                    let line = format!("  {} {arguments}", strip::one_line(&call.name, 60));
+                    let arguments = calls::render_arguments(&call.arguments);
+                    let line = format!("  {} {arguments}", truncate::first_line(&call.name, 60));
                     let _ = writeln!(
                         text,
                         "{}",
-                        paint.paint(Style::faint(), &strip::cut(&line, width))
+                        paint.paint(Style::faint(), &truncate::truncate_line(&line, width))
                     );
                 }
             }
             Message::Tool(_) => {
-                let line = format!("  → {}", strip::one_line(&content, 200));
+                let line = format!("  → {}", truncate::first_line(&content, 200));
                 let _ = writeln!(
                     text,
                     "{}",
-                    paint.paint(Style::faint(), &strip::cut(&line, width))
+                    paint.paint(Style::faint(), &truncate::truncate_line(&line, width))
                 );
             }
         }
@@ -74,13 +80,13 @@ pub(super) fn last(messages: &[Message], number: usize, paint: Paint, width: usi
 }
 
 fn shorten(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_MESSAGE_LENGTH) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-pub(super) fn save(room: &Room<'_>, path: &str) -> Result<Done, Failure> {
+pub(super) fn save(room: &ChatContext<'_>, path: &str) -> Result<CommandOutcome, Failure> {
     let messages = room.conversation.messages();
     if messages.is_empty() {
         return Err(Failure::failed("nothing has been said yet"));
@@ -96,9 +102,12 @@ pub(super) fn save(room: &Room<'_>, path: &str) -> Result<Done, Failure> {
         .write(true)
         .create_new(true)
         .open(&path)
-        .and_then(|mut file| file.write_all(document(id.as_str(), messages).as_bytes()));
+        .and_then(|mut file| file.write_all(render_document(id.as_str(), messages).as_bytes()));
     match written {
-        Ok(()) => Ok(Done::text(format!("Written to {}.", path.display()))),
+        Ok(()) => Ok(CommandOutcome::text(format!(
+            "Written to {}.",
+            path.display()
+        ))),
         Err(error) => Err(Failure::failed(format!(
             "`{}` cannot be written: {error}",
             path.display()
@@ -107,7 +116,7 @@ pub(super) fn save(room: &Room<'_>, path: &str) -> Result<Done, Failure> {
 }
 
 /// The conversation in Markdown.
-fn document(id: &str, messages: &[Message]) -> String {
+fn render_document(id: &str, messages: &[Message]) -> String {
     let mut text = format!("# Session {id}\n");
     for message in messages {
         let content = message.content().text();
@@ -154,18 +163,18 @@ mod tests {
     #[test]
     fn the_last_messages_are_shown_in_order() {
         assert_eq!(
-            last(&messages(), 10, Paint::Plain, 80),
+            render_last(&messages(), 10, ColourMode::Plain, 80),
             "> first\n  read_file path=a\n  → content of a\nIt says **content**.\n"
         );
         assert_eq!(
-            last(&messages(), 1, Paint::Plain, 80),
+            render_last(&messages(), 1, ColourMode::Plain, 80),
             "It says **content**.\n"
         );
     }
 
     #[test]
     fn a_document_holds_everything_that_was_said() {
-        let text = document("abc", &messages());
+        let text = render_document("abc", &messages());
         for part in [
             "# Session abc",
             "## You\n\nfirst",

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use hermes_agent::{
-    approval::NobodyDecides,
-    conversation::{Agent, Answer, Consent, Conversation, ConversationError, Setup, Titles},
-    model::{ResolveError, Selection, Wanted},
+    approval::DenyAllApprover,
+    conversation::{
+        Agent, Consent, Conversation, ConversationError, ConversationSetup, TitleSource,
+        TurnOutcome,
+    },
+    model::{ModelOverrides, ResolveError, Selection},
     printable::printable,
     turn::TurnEvent,
 };
@@ -16,24 +19,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::banner;
 use crate::{
-    chat::{screen::Screen, strip},
-    commands::{chat::start, state::count},
+    chat::{screen::Screen, truncate},
+    commands::{chat::start, state::pluralize},
 };
 
 /// What runs in the background.
 #[derive(Default)]
-pub(super) struct Background {
-    tasks: JoinSet<Finished>,
+pub(super) struct BackgroundWork {
+    tasks: JoinSet<BackgroundResult>,
     running: usize,
     stop: CancellationToken,
 }
 
 /// Something that has come to its end.
-pub(super) enum Finished {
+pub(super) enum BackgroundResult {
     Turn {
         id: SessionId,
         request: String,
-        answer: Result<Answer, ConversationError>,
+        answer: Result<TurnOutcome, ConversationError>,
     },
     Model(Result<Box<Selection>, ResolveError>),
     /// It was ended without a result.
@@ -43,34 +46,36 @@ pub(super) enum Finished {
 /// Where these sessions come from: none that `--continue` would take for the person's own.
 const SOURCE: &str = "background";
 /// How much of an answer is shown.
-const MOST_LINES: usize = 40;
+const MAX_LINES: usize = 40;
 
-impl Background {
+impl BackgroundWork {
     /// Works on a request in a session of its own, where nobody can be asked. Returns what to tell.
-    pub(super) fn begin(
+    pub(super) fn start_turn(
         &mut self,
         conversation: &Conversation,
-        setup: &Setup,
+        setup: &ConversationSetup,
         request: String,
     ) -> String {
         let mut setup = setup.clone();
         if matches!(setup.consent, Consent::Ask(_)) {
-            setup.consent = Consent::Ask(Arc::new(NobodyDecides));
+            setup.consent = Consent::Ask(Arc::new(DenyAllApprover));
         }
         setup.questioner = None;
-        setup.titles = Titles::ByHand;
+        setup.titles = TitleSource::Manual;
         conversation.cwd().clone_into(&mut setup.cwd);
         let id = SessionId::for_cli(&Zoned::now());
         let row = NewSession::new(id.clone(), SOURCE);
-        let mut own = Conversation::begin(conversation.agent().clone(), row, setup);
+        let mut own = Conversation::new(conversation.agent().clone(), row, setup);
         let told = format!("Working on it in session {id}; `/stop` ends it.");
         let cancel = self.stop.child_token();
         self.running += 1;
         self.tasks.spawn(async move {
             let mut silence = |_: TurnEvent| {};
-            let said = own.say(request.as_str(), &mut silence, cancel).await;
+            let said = own
+                .send_user_message(request.as_str(), &mut silence, cancel)
+                .await;
             let closed = own.close(EndReason::AgentClose).await;
-            Finished::Turn {
+            BackgroundResult::Turn {
                 id,
                 request,
                 answer: said.and_then(|answer| closed.map(|()| answer)),
@@ -80,20 +85,20 @@ impl Background {
     }
 
     /// Looks for a model while the person may already type.
-    pub(super) fn look_for_model(&mut self, agent: Agent, wanted: Wanted) {
+    pub(super) fn start_model_search(&mut self, agent: Agent, wanted: ModelOverrides) {
         self.tasks.spawn(async move {
             let found = agent.find_model(&wanted).await;
-            Finished::Model(found.map(Box::new))
+            BackgroundResult::Model(found.map(Box::new))
         });
     }
 
     /// The next thing that ends.
-    pub(super) async fn next(&mut self) -> Finished {
+    pub(super) async fn next(&mut self) -> BackgroundResult {
         let Some(finished) = self.tasks.join_next().await else {
             return std::future::pending().await;
         };
-        let finished = finished.unwrap_or(Finished::Broken);
-        if !matches!(finished, Finished::Model(_)) {
+        let finished = finished.unwrap_or(BackgroundResult::Broken);
+        if !matches!(finished, BackgroundResult::Model(_)) {
             self.running = self.running.saturating_sub(1);
         }
         finished
@@ -105,7 +110,10 @@ impl Background {
             return "Nothing runs in the background.".to_owned();
         }
         std::mem::take(&mut self.stop).cancel();
-        format!("Stopping {}.", count(self.running, "background session"))
+        format!(
+            "Stopping {}.",
+            pluralize(self.running, "background session")
+        )
     }
 
     pub(super) async fn close(&mut self) {
@@ -114,9 +122,9 @@ impl Background {
     }
 }
 
-impl Finished {
+impl BackgroundResult {
     /// What the person is told.
-    pub(super) fn tell(&self, screen: &Screen) -> String {
+    pub(super) fn render(&self, screen: &Screen) -> String {
         match self {
             Self::Model(Ok(selection)) => {
                 let endpoint = &selection.endpoint;
@@ -127,21 +135,24 @@ impl Finished {
                 lines.join("\n")
             }
             Self::Model(Err(ResolveError::NoModel(_))) => banner::NO_MODEL.to_owned(),
-            Self::Model(Err(error)) => strip::one_line(&error.to_string(), screen.width()),
+            Self::Model(Err(error)) => truncate::first_line(&error.to_string(), screen.width()),
             Self::Broken => "A background session failed.".to_owned(),
             Self::Turn {
                 id,
                 request,
                 answer,
             } => {
-                let request = strip::one_line(request, 60);
+                let request = truncate::first_line(request, 60);
                 match answer {
                     Ok(answer) => format!(
                         "\"{request}\" is done ({id}):\n{}",
                         shorten(&answer.text, id)
                     ),
                     Err(error) => {
-                        let failure = banner::failure(&start::failure(error), screen.paint());
+                        let failure = banner::render_failure(
+                            &start::conversation_failure(error),
+                            screen.paint(),
+                        );
                         format!("\"{request}\" failed ({id}):\n{failure}")
                     }
                 }
@@ -153,12 +164,12 @@ impl Finished {
 fn shorten(text: &str, id: &SessionId) -> String {
     let text = printable(text.trim());
     let lines: Vec<&str> = text.lines().collect();
-    if lines.len() <= MOST_LINES {
+    if lines.len() <= MAX_LINES {
         return text.into_owned();
     }
-    let more = lines.len() - MOST_LINES;
+    let more = lines.len() - MAX_LINES;
     format!(
         "{}\n… {more} lines more: `/resume {id}`",
-        lines[..MOST_LINES].join("\n")
+        lines[..MAX_LINES].join("\n")
     )
 }

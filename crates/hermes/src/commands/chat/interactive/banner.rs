@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use hermes_agent::{
-    conversation::{Conversation, Setup},
+    conversation::{Conversation, ConversationSetup},
     printable::printable,
 };
 
 use crate::{
     chat::{
-        strip,
-        style::{Attribute, Colour, Paint, Style},
+        style::{Attribute, Colour, ColourMode, Style},
+        truncate,
     },
     commands::chat::{command::by_state, start},
     failure::Failure,
@@ -27,12 +27,20 @@ pub(super) struct Banner {
 }
 
 impl Banner {
-    pub(super) async fn of(conversation: &Conversation, setup: &Setup) -> Self {
+    pub(super) async fn from_conversation(
+        conversation: &Conversation,
+        setup: &ConversationSetup,
+    ) -> Self {
         let settings = conversation.agent().settings();
         let session = conversation.session().await.ok().flatten();
         let configured = settings.model.choice.name.clone();
         let remembered = session.and_then(|session| session.model);
-        let model = setup.wanted.model.clone().or(remembered).or(configured);
+        let model = setup
+            .model_overrides
+            .model
+            .clone()
+            .or(remembered)
+            .or(configured);
         let servers = match conversation.agent().host() {
             Some(host) => by_state(&host.status()),
             None => "none in safe mode".to_owned(),
@@ -53,14 +61,14 @@ impl Banner {
         self.model.is_none()
     }
 
-    pub(super) fn render(&self, paint: Paint) -> String {
+    pub(super) fn render(&self, paint: ColourMode) -> String {
         let title = paint.paint(Style::bold().coloured(Colour::Cyan), "hermes");
         let version = paint.paint(Style::faint(), env!("CARGO_PKG_VERSION"));
         let mut text = format!("{title} {version}\n");
         let model = self
             .model
             .as_deref()
-            .map(|model| strip::one_line(model, 80));
+            .map(|model| truncate::first_line(model, 80));
         let model =
             model.unwrap_or_else(|| "none is configured; looking for one on this machine".into());
         let mut rows = vec![
@@ -86,7 +94,7 @@ pub(super) const NO_MODEL: &str = "There is no model yet; `/tools`, `/call` and 
     a local server, such as `ollama run qwen3`, is found by itself";
 
 /// A failure as lines of the conversation.
-pub(super) fn failure(failure: &Failure, paint: Paint) -> String {
+pub(super) fn render_failure(failure: &Failure, paint: ColourMode) -> String {
     let red = Style::bold().coloured(Colour::Red);
     let mut text = format!(
         "{} {}",
@@ -115,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_banner_names_model_session_and_servers() {
-        let text = banner(Some("qwen3")).render(Paint::Plain);
+        let text = banner(Some("qwen3")).render(ColourMode::Plain);
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
         insta::assert_snapshot!(text, @r"
         hermes VERSION
@@ -132,7 +140,7 @@ mod tests {
             rules: Some("/work/site/AGENTS.md".into()),
             ..banner(Some("qwen3"))
         };
-        let text = banner.render(Paint::Plain);
+        let text = banner.render(ColourMode::Plain);
         assert!(text.contains("\nrules    /work/site/AGENTS.md\n"), "{text}");
     }
 
@@ -140,7 +148,7 @@ mod tests {
     fn without_a_model_it_says_that_one_is_looked_for() {
         let banner = banner(None);
         assert!(banner.looks_for_model());
-        assert!(banner.render(Paint::Plain).contains("looking for one"));
+        assert!(banner.render(ColourMode::Plain).contains("looking for one"));
         assert_eq!(NO_MODEL.lines().count(), 3);
     }
 
@@ -148,7 +156,7 @@ mod tests {
     fn a_failure_is_told_with_its_hints_and_without_control_characters() {
         let told = Failure::failed("no\x1b[2J way").hint("another way");
         assert_eq!(
-            failure(&told, Paint::Plain),
+            render_failure(&told, ColourMode::Plain),
             "error: no way\nhint: another way"
         );
     }

@@ -2,20 +2,20 @@
 
 use hermes_agent::conversation::Agent;
 use hermes_config::{Home, Settings};
-use hermes_mcp::{control::ControlSocket, watch::ConfigWatch};
+use hermes_mcp::{config_watch::ConfigWatch, control::ControlSocket};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{answers::Answers, chat::screen::Screen, context::Context};
+use crate::{chat::screen::Screen, context::Context, server_requests::ServerRequests};
 
 /// Follows the file, unless it is left aside.
-pub(super) struct Configuration {
+pub(super) struct ChatConfigWatcher {
     home: Home,
     /// None if it is left aside.
     changes: Option<mpsc::Receiver<()>>,
     tasks: JoinSet<()>,
 }
 
-impl Configuration {
+impl ChatConfigWatcher {
     pub(super) fn new(context: &Context, follows: bool) -> Self {
         let mut tasks = JoinSet::new();
         let changes = follows.then(|| {
@@ -24,7 +24,7 @@ impl Configuration {
             let mut watch = ConfigWatch::new(&context.home);
             tasks.spawn(async move {
                 loop {
-                    watch.changed().await;
+                    watch.wait_for_change().await;
                     let _ = tell.try_send(());
                 }
             });
@@ -38,7 +38,7 @@ impl Configuration {
     }
 
     /// Answers `hermes mcp status` and `reload` of other processes.
-    pub(super) fn answer_others(&mut self, agent: &Agent, screen: &Screen) {
+    pub(super) fn serve_control_requests(&mut self, agent: &Agent, screen: &Screen) {
         let Some(host) = agent.host().filter(|_| self.changes.is_some()).cloned() else {
             return;
         };
@@ -53,7 +53,7 @@ impl Configuration {
     }
 
     /// Returns when the file has changed.
-    pub(super) async fn changed(&mut self) {
+    pub(super) async fn wait_for_change(&mut self) {
         let changed = match &mut self.changes {
             Some(changes) => changes.recv().await,
             None => None,
@@ -64,10 +64,10 @@ impl Configuration {
     }
 
     /// What is to be applied now. Settings that touch no server count at once, and nobody needs to know.
-    pub(super) async fn read(
+    pub(super) async fn read_settings(
         &self,
         agent: &Agent,
-        answers: &Answers,
+        answers: &ServerRequests,
         screen: &Screen,
     ) -> Option<Settings> {
         let settings = match Settings::load(&self.home) {
@@ -83,8 +83,8 @@ impl Configuration {
             Some(host) => host.plan_reload(&settings).await,
             None => return None,
         };
-        if plan.is_quiet() {
-            answers.use_settings(&settings);
+        if plan.is_noop() {
+            answers.apply_settings(&settings);
             agent.reload(settings).await;
             return None;
         }

@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What they mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum ChatSignal {
     /// Ctrl-C, where the line editor does not read it as a key.
     Interrupt,
     /// The process is to end.
@@ -14,7 +14,7 @@ pub(super) enum Sign {
 }
 
 /// The signals that mean something to a chat.
-pub(super) struct Signals {
+pub(super) struct ChatSignals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
@@ -22,7 +22,7 @@ pub(super) struct Signals {
     is_over: bool,
 }
 
-impl Signals {
+impl ChatSignals {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -33,16 +33,16 @@ impl Signals {
     }
 
     /// The next of them.
-    pub(super) async fn next(&mut self) -> Sign {
+    pub(super) async fn next(&mut self) -> ChatSignal {
         if self.is_over {
-            return Sign::End;
+            return ChatSignal::End;
         }
         tokio::select! {
-            _ = self.interrupt.recv() => return Sign::Interrupt,
+            _ = self.interrupt.recv() => return ChatSignal::Interrupt,
             _ = self.terminate.recv() => {}
             _ = self.hang_up.recv() => {}
         }
         self.is_over = true;
-        Sign::End
+        ChatSignal::End
     }
 }

@@ -2,32 +2,34 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::signals::Signals;
-use crate::chat::{ahead::Ahead, calls::SPIN, floor::Floor, screen::Screen};
+use super::signals::ChatSignals;
+use crate::chat::{
+    calls::SPINNER_INTERVAL, prompt_queue::PromptQueue, screen::Screen, type_ahead::TypeAhead,
+};
 
-pub(super) struct Watch<'a> {
-    pub(super) signals: &'a mut Signals,
+pub(super) struct WorkSupervisor<'a> {
+    pub(super) signals: &'a mut ChatSignals,
     pub(super) screen: &'a Screen,
-    pub(super) floor: &'a Floor,
+    pub(super) prompts: &'a PromptQueue,
     /// What is typed meanwhile.
-    pub(super) ahead: &'a mut Ahead,
+    pub(super) type_ahead: &'a mut TypeAhead,
     /// Asks the work to end.
     pub(super) cancel: &'a CancellationToken,
 }
 
-impl Watch<'_> {
+impl WorkSupervisor<'_> {
     /// Runs the work. The first Ctrl-C cancels it, the second does not wait for it: `None`.
-    pub(super) async fn over<T>(self, work: impl Future<Output = T>) -> Option<T> {
-        self.floor.serve(self.cancel.clone());
+    pub(super) async fn run<T>(self, work: impl Future<Output = T>) -> Option<T> {
+        self.prompts.cancel_on_interrupt(self.cancel.clone());
         let mut work = std::pin::pin!(work);
-        let mut ticks = tokio::time::interval(SPIN);
+        let mut ticks = tokio::time::interval(SPINNER_INTERVAL);
         loop {
             tokio::select! {
                 done = &mut work => return Some(done),
                 _ = ticks.tick() => {
-                    self.screen.tick();
-                    let ahead = &mut *self.ahead;
-                    if self.floor.unless_asking(|| ahead.listen()) == Some(true) {
+                    self.screen.redraw();
+                    let ahead = &mut *self.type_ahead;
+                    if self.prompts.run_unless_prompting(|| ahead.read_pending()) == Some(true) {
                         self.cancel.cancel();
                     }
                     continue;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hermes_agent::{
-    conversation::{Answer, Conversation, ConversationError},
+    conversation::{Conversation, ConversationError, TurnOutcome},
     mention::Mentions,
     message::Content,
     turn::TurnEvent,
@@ -12,13 +12,13 @@ use hermes_mcp::Host;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    answers::Answers,
     chat::screen::Screen,
-    commands::chat::{command::Desk, mentions},
+    commands::chat::{command::PendingMessage, mentions},
+    server_requests::ServerRequests,
 };
 
 /// What a turn begins with.
-pub(super) enum Said<'a> {
+pub(super) enum TurnInput<'a> {
     /// What was typed.
     Line(&'a str),
     /// What a command says in the person's name.
@@ -27,60 +27,70 @@ pub(super) enum Said<'a> {
     Again,
 }
 
-pub(super) struct Turn<'a> {
+pub(super) struct ChatTurn<'a> {
     pub(super) conversation: &'a mut Conversation,
-    pub(super) desk: &'a mut Desk,
+    pub(super) pending: &'a mut PendingMessage,
     pub(super) mentions: Option<&'a mut Mentions>,
-    pub(super) answers: &'a Answers,
+    pub(super) server_requests: &'a ServerRequests,
     pub(super) screen: &'a Screen,
     /// How long servers are waited for that are being connected.
-    pub(super) patience: Duration,
+    pub(super) server_timeout: Duration,
     pub(super) cancel: &'a CancellationToken,
 }
 
-impl Turn<'_> {
-    pub(super) async fn run(mut self, said: Said<'_>) -> Result<Answer, ConversationError> {
+impl ChatTurn<'_> {
+    pub(super) async fn run(
+        mut self,
+        said: TurnInput<'_>,
+    ) -> Result<TurnOutcome, ConversationError> {
         // Without a model, what lies ready has to stay there.
         let selection = self.conversation.find_model().await?;
-        self.answers.use_model(&selection);
+        self.server_requests.set_model(&selection);
         let agent = self.conversation.agent().clone();
-        let awaited = agent.host().map(Host::awaited).unwrap_or_default();
-        if !awaited.is_empty() && !self.patience.is_zero() {
+        let awaited = agent
+            .host()
+            .map(Host::servers_without_tools)
+            .unwrap_or_default();
+        if !awaited.is_empty() && !self.server_timeout.is_zero() {
             self.screen.wait_for_servers(&awaited);
         }
         tokio::select! {
-            missing = agent.wait_for_servers(self.patience) => {
-                self.conversation.tell_missing(&missing);
+            missing = agent.wait_for_servers(self.server_timeout) => {
+                self.conversation.set_missing_servers(&missing);
             }
             () = self.cancel.cancelled() => {}
         }
         let content = match said {
-            Said::Again => None,
-            Said::Content(content) => Some(content),
-            Said::Line(line) => Some(self.attach(line).await),
+            TurnInput::Again => None,
+            TurnInput::Content(content) => Some(content),
+            TurnInput::Line(line) => Some(self.attach(line).await),
         };
         let screen = self.screen;
         screen.begin_turn();
         let mut display = |event: TurnEvent| screen.show(&event);
         let cancel = self.cancel.clone();
         match content {
-            Some(content) => self.conversation.say(content, &mut display, cancel).await,
+            Some(content) => {
+                self.conversation
+                    .send_user_message(content, &mut display, cancel)
+                    .await
+            }
             None => self.conversation.retry(&mut display, cancel).await,
         }
     }
 
     /// The words with all that lies ready, the resources they mention, and news of those mentioned before.
     async fn attach(&mut self, line: &str) -> Content {
-        let content = self.desk.message(line);
+        let content = self.pending.take_message(line);
         let Some(mentions) = self.mentions.as_deref_mut() else {
             return content;
         };
-        let awaited = mentions.awaited(&content.text());
+        let awaited = mentions.servers_to_connect(&content.text());
         if !awaited.is_empty() {
             self.screen.wait_for_servers(&awaited);
         }
-        let options = mentions::options(self.conversation, self.cancel);
-        let (content, warnings) = mentions.complete(content, &options).await;
+        let options = mentions::call_options(self.conversation, self.cancel);
+        let (content, warnings) = mentions.expand_message(content, &options).await;
         for warning in warnings {
             self.screen.note(&warning);
         }

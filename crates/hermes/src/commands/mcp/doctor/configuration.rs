@@ -1,6 +1,6 @@
 //! Whether `config.yaml` says what can be used: its text, its keys, its entries, its references.
 
-use hermes_config::{Home, ReferencePolicy, ServerProblem, Settings, SettingsError};
+use hermes_config::{Home, ReferencePolicy, ServerEntryError, Settings, SettingsError};
 
 use super::Check;
 
@@ -10,7 +10,7 @@ const ENTRY: &str = "entry";
 const REFERENCE: &str = "reference";
 
 pub(super) fn unreadable(error: &SettingsError) -> Check {
-    Check::fail(FILE, error.to_string()).with_advice_apart()
+    Check::fail(FILE, error.to_string()).split_advice()
 }
 
 pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
@@ -30,11 +30,11 @@ pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
     for entry in &settings.servers {
         match &entry.server {
             // That is told apart from mistakes.
-            Err(ServerProblem::Suspicious(_)) => {}
+            Err(ServerEntryError::Suspicious(_)) => {}
             Err(problem) => {
                 checks.push(
                     Check::fail(ENTRY, problem.to_string())
-                        .with_advice_apart()
+                        .split_advice()
                         .about(&entry.name),
                 );
             }
@@ -47,7 +47,7 @@ pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
                     Ok(resolved) => {
                         checks.extend(resolved.warnings.iter().map(|warning| {
                             Check::warn(REFERENCE, warning.to_string())
-                                .with_advice_apart()
+                                .split_advice()
                                 .about(&entry.name)
                         }));
                     }

@@ -7,7 +7,7 @@ use std::{
 
 use hermes_config::Home;
 
-use super::{Check, Level};
+use super::{Check, CheckLevel};
 
 const ID: &str = "mode";
 
@@ -15,13 +15,13 @@ pub(super) fn check(home: &Home) -> Vec<Check> {
     let tokens = home.tokens_dir();
     let mut files = vec![
         // References keep secrets out of the configuration, but not everybody uses them.
-        (home.config_file(), Level::Warn),
-        (home.env_file(), Level::Fail),
-        (home.secrets_file(), Level::Fail),
-        (home.secret_key_file(), Level::Fail),
-        (tokens.clone(), Level::Fail),
+        (home.config_file(), CheckLevel::Warn),
+        (home.env_file(), CheckLevel::Fail),
+        (home.secrets_file(), CheckLevel::Fail),
+        (home.secret_key_file(), CheckLevel::Fail),
+        (tokens.clone(), CheckLevel::Fail),
     ];
-    files.extend(files_in(&tokens).map(|file| (file, Level::Fail)));
+    files.extend(files_in(&tokens).map(|file| (file, CheckLevel::Fail)));
     let problems: Vec<Check> = files
         .iter()
         .filter_map(|(path, level)| check_file(path, *level))
@@ -35,7 +35,7 @@ pub(super) fn check(home: &Home) -> Vec<Check> {
     problems
 }
 
-fn check_file(path: &Path, level: Level) -> Option<Check> {
+fn check_file(path: &Path, level: CheckLevel) -> Option<Check> {
     let metadata = std::fs::metadata(path).ok()?;
     let mode = metadata.permissions().mode() & 0o777;
     if mode.is_multiple_of(0o100) {

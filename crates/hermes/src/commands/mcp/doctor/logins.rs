@@ -2,7 +2,7 @@
 
 use hermes_config::{Home, Server, Settings, TransportSettings};
 use hermes_mcp::{
-    link::Advice,
+    link::LoginAdvice,
     oauth::{self, OAuthError, TokenFiles},
 };
 
@@ -12,7 +12,7 @@ const ID: &str = "login";
 
 pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
     let mut checks = check_servers(home, settings);
-    let left = TokenFiles::of_no_server(home, &settings.server_names());
+    let left = TokenFiles::list_unconfigured(home, &settings.server_names());
     checks.extend(left.iter().map(|path| {
         let message = format!("`{}` is the login of no server here", path.display());
         Check::warn(ID, message)
@@ -39,7 +39,7 @@ fn check_servers(home: &Home, settings: &Settings) -> Vec<Check> {
 /// Says nothing of a server that needs nobody and has no token yet.
 fn check_server(server: &Server, files: &TokenFiles) -> Option<Check> {
     let name = &server.name;
-    let again = |check: Check| check.fix(Advice::LogIn(name.clone()).to_string());
+    let again = |check: Check| check.fix(LoginAdvice::LogIn(name.clone()).to_string());
     let check = match oauth::missing_login(server, files) {
         Some(lost @ OAuthError::LoginDamaged { .. }) => again(Check::fail(ID, lost.to_string())),
         Some(missing) => again(Check::warn(ID, missing.to_string())),

@@ -5,7 +5,7 @@ use std::{io::ErrorKind, os::unix::net::UnixStream, path::Path};
 use hermes_config::Home;
 use hermes_mcp::process::records::{self, ProcessState};
 
-use super::{super::super::state::count, Check};
+use super::{super::super::state::pluralize, Check};
 
 const PROCESS: &str = "process";
 const SOCKET: &str = "socket";
@@ -13,7 +13,7 @@ const SOCKET: &str = "socket";
 pub(super) fn check(home: &Home) -> Vec<Check> {
     let run_dir = home.run_dir();
     let mut checks = Vec::new();
-    let processes = records::list(&run_dir);
+    let processes = records::list_processes(&run_dir);
     for orphan in processes
         .iter()
         .filter(|process| process.state == ProcessState::Orphaned)
@@ -31,7 +31,7 @@ pub(super) fn check(home: &Home) -> Vec<Check> {
     if checks.is_empty() {
         let message = match processes.len() {
             0 => "no local server runs".to_owned(),
-            number => format!("{} looked after", count(number, "local server")),
+            number => format!("{} looked after", pluralize(number, "local server")),
         };
         checks.push(Check::ok(PROCESS, message));
     }

@@ -5,7 +5,7 @@ use hermes_config::{
 };
 use hermes_mcp::environment::{self, Environment};
 
-use super::{Check, Level};
+use super::{Check, CheckLevel};
 
 const PROGRAM: &str = "program";
 const DIRECTORY: &str = "cwd";
@@ -35,22 +35,22 @@ fn stdio(home: &Home, settings: &Settings, server: &Server) -> Option<StdioSetti
 }
 
 fn check_server(home: &Home, name: &ServerName, stdio: &StdioSettings) -> Vec<Check> {
-    let environment = environment::child_environment(std::env::vars_os(), &stdio.env);
+    let environment = environment::build_environment(std::env::vars_os(), &stdio.env);
     let mut checks = vec![check_program(home, &stdio.command, &environment).about(name)];
     let needed = NEEDS
         .iter()
         .find(|(program, _)| *program == stdio.command.trim())
-        .filter(|_| checks[0].level == Level::Ok);
+        .filter(|_| checks[0].level == CheckLevel::Ok);
     if let Some((program, needed)) = needed {
         let found = environment::find_program(needed, &environment, home.path());
         checks.extend(found.err().map(|error| {
             Check::fail(PROGRAM, format!("`{program}` needs `{needed}`: {error}"))
-                .with_advice_apart()
+                .split_advice()
                 .about(name)
         }));
     }
     if let Some(cwd) = &stdio.cwd {
-        let directory = environment::expand(cwd, &environment);
+        let directory = environment::expand_home(cwd, &environment);
         if !directory.is_dir() {
             let message = format!("`cwd` is not a directory: `{}`", directory.display());
             checks.push(Check::fail(DIRECTORY, message).about(name));
@@ -61,7 +61,7 @@ fn check_server(home: &Home, name: &ServerName, stdio: &StdioSettings) -> Vec<Ch
 
 fn check_program(home: &Home, command: &str, environment: &Environment) -> Check {
     match environment::find_program(command, environment, home.path()) {
-        Err(error) => Check::fail(PROGRAM, error.to_string()).with_advice_apart(),
+        Err(error) => Check::fail(PROGRAM, error.to_string()).split_advice(),
         Ok(path) if path.is_file() || !path.is_absolute() => {
             Check::ok(PROGRAM, format!("`{}`", path.display()))
         }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use hermes_config::{Home, PinTools, Server, ServerProblem, Settings};
+use hermes_config::{Home, PinTools, Server, ServerEntryError, Settings};
 use hermes_mcp::{
     catalog::{Catalog, NativeTool},
     manifest::Manifest,
     pins::Pins,
 };
 
-use super::{super::remembered::Remembered, Check};
+use super::Check;
+use crate::commands::mcp::cached_servers::CachedServers;
 
 const SUSPICIOUS: &str = "suspicious";
 const DESCRIPTION: &str = "words";
@@ -17,11 +18,11 @@ const PIN: &str = "pin";
 
 pub(super) fn check_entries(settings: &Settings) -> Vec<Check> {
     let refused = settings.servers.iter().filter_map(|entry| {
-        let Err(problem @ ServerProblem::Suspicious(_)) = &entry.server else {
+        let Err(problem @ ServerEntryError::Suspicious(_)) = &entry.server else {
             return None;
         };
         let check = Check::fail(SUSPICIOUS, problem.to_string());
-        Some(check.with_advice_apart().about(&entry.name))
+        Some(check.split_advice().about(&entry.name))
     });
     let refused: Vec<Check> = refused.collect();
     if refused.is_empty() {
@@ -31,7 +32,7 @@ pub(super) fn check_entries(settings: &Settings) -> Vec<Check> {
 }
 
 /// Goes by what servers offered last.
-pub(super) fn check_tools(home: &Home, remembered: &Remembered) -> Vec<Check> {
+pub(super) fn check_tools(home: &Home, remembered: &CachedServers) -> Vec<Check> {
     let known = remembered.enabled();
     known
         .filter_map(|(server, manifest)| Some(check_server(home, server, manifest?)))
@@ -48,16 +49,12 @@ fn check_server(home: &Home, server: &Server, manifest: &Manifest) -> Vec<Check>
     };
     let mut checks: Vec<Check> = catalog
         .suspicious_descriptions()
-        .map(|text| {
-            Check::warn(DESCRIPTION, text)
-                .with_advice_apart()
-                .about(name)
-        })
+        .map(|text| Check::warn(DESCRIPTION, text).split_advice().about(name))
         .collect();
     if server.pin_tools == PinTools::Off {
         return checks;
     }
-    match Pins::of(home).compare(name, &catalog.tools) {
+    match Pins::for_home(home).compare(name, &catalog.tools) {
         Ok(comparison) => {
             let changed = comparison.changed.iter().map(|tool| {
                 let message = format!("`{}` is not what was accepted", tool.name);

@@ -3,7 +3,7 @@
 use hermes_config::{ServerName, Settings};
 
 use super::{
-    super::probe::{self, Need, Unanswered},
+    super::probe::{self, ListNeed, ProbeFailure},
     Check,
 };
 use crate::{context::Context, failure::Failure};
@@ -19,15 +19,15 @@ pub(super) fn probe(context: &Context, settings: &Settings) -> Result<Vec<Check>
         .collect();
     let mut settings = settings.clone();
     for name in &names {
-        settings = probe::with_limit(&settings, name, None)?;
+        settings = probe::with_connect_timeout(&settings, name, None)?;
     }
     context.block_on(async {
         let wanted: Vec<&ServerName> = names.iter().collect();
-        let host = probe::host(context, &settings, &wanted).await?;
+        let host = probe::start_host(context, &settings, &wanted).await?;
         let mut checks = Vec::new();
         // They connect side by side; only the answers are awaited one by one.
         for name in &names {
-            let check = match probe::answer(context, &host, name, Need::Tools).await {
+            let check = match probe::wait_for_server(context, &host, name, ListNeed::Tools).await {
                 Ok(answered) => Check::ok(
                     ID,
                     format!(
@@ -36,7 +36,7 @@ pub(super) fn probe(context: &Context, settings: &Settings) -> Result<Vec<Check>
                         answered.session.era.as_str()
                     ),
                 ),
-                Err(Unanswered { failure, advice }) => {
+                Err(ProbeFailure { failure, advice }) => {
                     let check = Check::fail(ID, failure.message);
                     match advice {
                         Some(advice) => check.fix(advice.to_string()),

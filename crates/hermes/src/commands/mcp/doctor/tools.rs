@@ -7,18 +7,19 @@ use hermes_mcp::{
     names::{self, Naming},
 };
 
-use super::{super::remembered::Remembered, Check};
+use super::Check;
+use crate::commands::mcp::cached_servers::CachedServers;
 
 const LISTS: &str = "lists";
 const FILTER: &str = "filter";
 const NAME: &str = "name";
 
-pub(super) fn check(remembered: &Remembered) -> Vec<Check> {
+pub(super) fn check(remembered: &CachedServers) -> Vec<Check> {
     let mut checks = Vec::new();
     for (server, manifest) in remembered.enabled() {
         let name = &server.name;
         let Some(manifest) = manifest else {
-            if remembered.is_never_known(name) {
+            if remembered.is_uncacheable(name) {
                 continue;
             }
             checks.push(
@@ -30,14 +31,14 @@ pub(super) fn check(remembered: &Remembered) -> Vec<Check> {
         };
         let filter = ToolFilter::new(&server.tools);
         let offered = tool_names(manifest);
-        for pattern in filter.dead_patterns(offered.iter()) {
+        for pattern in filter.unmatched_patterns(offered.iter()) {
             checks.push(
                 Check::warn(FILTER, format!("`{pattern}` matches none of its tools"))
                     .about(name)
                     .fix(format!("`hermes mcp tools {name}` lists the names")),
             );
         }
-        if filter.offers_nothing() {
+        if filter.excludes_all() {
             checks.push(
                 Check::warn(
                     FILTER,
@@ -60,10 +61,14 @@ fn tool_names(manifest: &Manifest) -> Vec<ToolName> {
 }
 
 /// Names that are not simply server and tool put together.
-fn odd_names(remembered: &Remembered) -> Vec<Check> {
+fn odd_names(remembered: &CachedServers) -> Vec<Check> {
     let mut checks = Vec::new();
     for tool in remembered.registry.tools() {
-        let plain = names::register(remembered.naming, tool.server.as_str(), tool.original());
+        let plain = names::registered_name(
+            remembered.naming,
+            tool.server.as_str(),
+            tool.original_name(),
+        );
         let reason = if plain != tool.name {
             "another tool has its name"
         } else if is_cut(remembered.naming, tool, &plain) {
@@ -74,7 +79,11 @@ fn odd_names(remembered: &Remembered) -> Vec<Check> {
         checks.push(
             Check::warn(
                 NAME,
-                format!("`{}` is called `{}`: {reason}", tool.original(), tool.name),
+                format!(
+                    "`{}` is called `{}`: {reason}",
+                    tool.original_name(),
+                    tool.name
+                ),
             )
             .about(&tool.server)
             .fix("a shorter or different server name changes that"),
@@ -88,7 +97,12 @@ fn is_cut(naming: Naming, tool: &RegisteredTool, name: &RegisteredName) -> bool 
         Naming::Single => "__",
         Naming::Double => "____",
     };
-    let parts = ["mcp", separators, tool.server.as_str(), tool.original()];
+    let parts = [
+        "mcp",
+        separators,
+        tool.server.as_str(),
+        tool.original_name(),
+    ];
     let whole: usize = parts.iter().map(|part| part.chars().count()).sum();
     whole > name.as_str().len()
 }

@@ -13,7 +13,7 @@ use crate::import::{ImportError, parse};
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Syntax {
+pub(super) enum FileSyntax {
     Json,
     JsonWithComments,
     Toml,
@@ -21,7 +21,7 @@ pub(super) enum Syntax {
 
 /// What is to be done with the file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Edit {
+pub(super) enum FileEdit {
     /// It says so already.
     Same,
     /// It becomes this.
@@ -29,18 +29,18 @@ pub(super) enum Edit {
 }
 
 /// Puts an entry under `key.name`. Keys of an entry that is there, and that ours does not have, stay.
-pub(super) fn enter(
+pub(super) fn put_entry(
     text: &str,
-    syntax: Syntax,
+    syntax: FileSyntax,
     key: &str,
     name: &str,
     entry: &Value,
     path: &Path,
-) -> Result<Edit, ImportError> {
+) -> Result<FileEdit, ImportError> {
     let document = match syntax {
-        Syntax::Json => parse::json(text, path)?,
-        Syntax::JsonWithComments => parse::jsonc(text, path)?,
-        Syntax::Toml => parse::toml(text, path)?,
+        FileSyntax::Json => parse::parse_json(text, path)?,
+        FileSyntax::JsonWithComments => parse::parse_jsonc(text, path)?,
+        FileSyntax::Toml => parse::parse_toml(text, path)?,
     };
     let shape = |key: &str| ImportError::Shape {
         path: path.to_owned(),
@@ -63,16 +63,18 @@ pub(super) fn enter(
         })
     });
     if is_same {
-        return Ok(Edit::Same);
+        return Ok(FileEdit::Same);
     }
     let changed = match syntax {
-        Syntax::Json | Syntax::JsonWithComments => in_json(text, key, name, entry, there),
-        Syntax::Toml => in_toml(text, key, name, entry),
+        FileSyntax::Json | FileSyntax::JsonWithComments => {
+            put_in_json(text, key, name, entry, there)
+        }
+        FileSyntax::Toml => put_in_toml(text, key, name, entry),
     };
-    changed.map(Edit::Changed).ok_or_else(|| shape(key))
+    changed.map(FileEdit::Changed).ok_or_else(|| shape(key))
 }
 
-fn in_json(
+fn put_in_json(
     text: &str,
     key: &str,
     name: &str,
@@ -82,45 +84,45 @@ fn in_json(
     let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
     let servers = root.object_value_or_create()?.object_value_or_create(key)?;
     match servers.object_value(name) {
-        Some(object) => update(&object, entry, there),
+        Some(object) => update_object(&object, entry, there),
         None => match servers.get(name) {
-            Some(strange) => strange.set_value(input(entry)),
-            None => drop(servers.append(name, input(entry))),
+            Some(strange) => strange.set_value(cst_value(entry)),
+            None => drop(servers.append(name, cst_value(entry))),
         },
     }
     let end = if text.is_empty() { "\n" } else { "" };
     Some(format!("{root}{end}"))
 }
 
-fn update(object: &CstObject, entry: &Value, there: Option<&Value>) {
+fn update_object(object: &CstObject, entry: &Value, there: Option<&Value>) {
     for (key, value) in entry.as_object().into_iter().flatten() {
         if there.and_then(|there| there.get(key)) == Some(value) {
             continue;
         }
         match object.get(key) {
-            Some(member) => member.set_value(input(value)),
-            None => drop(object.append(key, input(value))),
+            Some(member) => member.set_value(cst_value(value)),
+            None => drop(object.append(key, cst_value(value))),
         }
     }
 }
 
-fn input(value: &Value) -> CstInputValue {
+fn cst_value(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(flag) => CstInputValue::Bool(*flag),
         Value::Number(number) => CstInputValue::Number(number.to_string()),
         Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(cst_value).collect()),
         Value::Object(members) => {
             let members = members
                 .iter()
-                .map(|(key, value)| (key.clone(), input(value)));
+                .map(|(key, value)| (key.clone(), cst_value(value)));
             CstInputValue::Object(members.collect())
         }
     }
 }
 
-fn in_toml(text: &str, key: &str, name: &str, entry: &Value) -> Option<String> {
+fn put_in_toml(text: &str, key: &str, name: &str, entry: &Value) -> Option<String> {
     let mut document: DocumentMut = text.parse().ok()?;
     let servers = document.entry(key).or_insert_with(|| {
         let mut table = Table::new();

@@ -6,7 +6,7 @@ use hermes_config::{Secret, Settings};
 use hermes_gateway::bridge::Bridge;
 use hermes_mcp::serve::{
     Principal,
-    http::{self, HttpOptions},
+    http::{self, HttpServeOptions},
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -15,20 +15,20 @@ use super::token;
 use crate::{cli::ServeArgs, context::Context, failure::Failure};
 
 /// Where it will listen, and what it will ask for.
-pub(super) struct Endpoint {
+pub(super) struct HttpEndpoint {
     address: SocketAddr,
     token: Secret<String>,
-    options: HttpOptions,
+    options: HttpServeOptions,
 }
 
-impl Endpoint {
+impl HttpEndpoint {
     pub(super) fn prepare(
         context: &Context,
         args: &ServeArgs,
         address: &str,
         settings: &Settings,
     ) -> Result<Self, Failure> {
-        let address = resolve(address)?;
+        let address = resolve_address(address)?;
         let is_remote = !address.ip().is_loopback();
         if is_remote && !args.allow_remote {
             let failure = Failure::usage(format!("other machines can reach {address}"));
@@ -37,13 +37,13 @@ impl Endpoint {
             ));
         }
         let http = &settings.bridge.http;
-        let mut options = HttpOptions {
+        let mut options = HttpServeOptions {
             allowed_hosts: http.allowed_hosts.clone(),
             allowed_origins: http.allowed_origins.clone(),
-            ..HttpOptions::default()
+            ..HttpServeOptions::default()
         };
         if is_remote && !address.ip().is_unspecified() {
-            options.allowed_hosts.push(host(address));
+            options.allowed_hosts.push(host_header(address));
         }
         if address.ip().is_unspecified() && options.allowed_hosts.is_empty() {
             context.output.warning(
@@ -52,7 +52,7 @@ impl Endpoint {
         }
         Ok(Self {
             address,
-            token: token::find(context, args, settings)?,
+            token: token::find_token(context, args, settings)?,
             options,
         })
     }
@@ -69,7 +69,7 @@ impl Endpoint {
         let address = listener.local_addr()?;
         let path = self.options.path.clone();
         let handlers = bridge.clone();
-        let router = http::router(move || handlers.connection(), self.options, stop);
+        let router = http::router(move || handlers.new_connection(), self.options, stop);
         let router = http::with_bearer(router, &self.token, Principal::new("bridge"));
         context
             .output
@@ -80,10 +80,12 @@ impl Endpoint {
     }
 }
 
-fn resolve(address: &str) -> Result<SocketAddr, Failure> {
+fn resolve_address(address: &str) -> Result<SocketAddr, Failure> {
     let unusable = |reason: String| {
-        Failure::usage(format!("`{address}` is not an address to listen on: {reason}"))
-            .hint("give a host and a port, such as `127.0.0.1:8765`")
+        Failure::usage(format!(
+            "`{address}` is not an address to listen on: {reason}"
+        ))
+        .hint("give a host and a port, such as `127.0.0.1:8765`")
     };
     let mut found = address
         .to_socket_addrs()
@@ -92,7 +94,7 @@ fn resolve(address: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// An address as it stands in the header `Host`, without the port.
-fn host(address: SocketAddr) -> String {
+fn host_header(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) => address.ip().to_string(),
         SocketAddr::V6(address) => format!("[{}]", address.ip()),

@@ -4,21 +4,21 @@ use std::{env, fs, io, path::Path};
 
 use serde_json::{Value, json};
 
-use super::client_file::{self, Edit, Syntax};
+use super::client_file::{self, FileEdit, FileSyntax};
 use crate::{
-    cli::ServeArgs, commands::mcp::import, context::Context, failure::Failure, import::Source,
+    cli::ServeArgs, commands::mcp::import, context::Context, failure::Failure, import::ImportSource,
 };
 
-const NAME: &str = "hermes";
+const SERVER_NAME: &str = "hermes";
 
 pub(super) fn run(context: &Context, args: &ServeArgs, client: &str) -> Result<(), Failure> {
-    let source = Source::parse(client);
-    let environment = import::environment()?;
+    let source = ImportSource::parse(client);
+    let environment = import::search_directories()?;
     let place = source.and_then(|source| Some((source, source.user_file(&environment)?)));
     let Some((source, path)) = place else {
         return Err(Failure::usage(format!("nothing is written for `{client}`")));
     };
-    let entry = entry(context, args, source)?;
+    let entry = build_entry(context, args, source)?;
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -26,25 +26,31 @@ pub(super) fn run(context: &Context, args: &ServeArgs, client: &str) -> Result<(
     };
     let (syntax, key) = match source {
         // These two read plain JSON: a comment would be an error to them.
-        Source::ClaudeCode | Source::ClaudeDesktop => (Syntax::Json, "mcpServers"),
-        Source::VsCode => (Syntax::JsonWithComments, "servers"),
-        Source::Codex => (Syntax::Toml, "mcp_servers"),
-        _ => (Syntax::JsonWithComments, "mcpServers"),
+        ImportSource::ClaudeCode | ImportSource::ClaudeDesktop => (FileSyntax::Json, "mcpServers"),
+        ImportSource::VsCode => (FileSyntax::JsonWithComments, "servers"),
+        ImportSource::Codex => (FileSyntax::Toml, "mcp_servers"),
+        _ => (FileSyntax::JsonWithComments, "mcpServers"),
     };
-    let edit = client_file::enter(&text, syntax, key, NAME, &entry, &path).map_err(|error| {
-        Failure::usage(error.to_string())
-            .hint("correct the file and try again; nothing was changed")
-    })?;
-    if let Edit::Changed(text) = &edit {
-        write(&path, text)?;
+    let edit = client_file::put_entry(&text, syntax, key, SERVER_NAME, &entry, &path).map_err(
+        |error| {
+            Failure::usage(error.to_string())
+                .hint("correct the file and try again; nothing was changed")
+        },
+    )?;
+    if let FileEdit::Changed(text) = &edit {
+        write_file(&path, text)?;
     }
-    report(context, source, &path, &entry, &edit);
+    print_report(context, source, &path, &entry, &edit);
     Ok(())
 }
 
 /// What the client needs to know to start this program for this home.
-fn entry(context: &Context, args: &ServeArgs, source: Source) -> Result<Value, Failure> {
-    let program = context.guard()?.path;
+fn build_entry(
+    context: &Context,
+    args: &ServeArgs,
+    source: ImportSource,
+) -> Result<Value, Failure> {
+    let program = context.guard_program()?.path;
     let mut words = vec!["mcp", "serve"];
     let platforms = args.platforms.join(",");
     if !platforms.is_empty() {
@@ -61,13 +67,13 @@ fn entry(context: &Context, args: &ServeArgs, source: Source) -> Result<Value, F
     if env::home_dir().is_none_or(|directory| directory.join(".hermes") != home) {
         entry["env"] = json!({"HERMES_HOME": home.to_string_lossy()});
     }
-    if matches!(source, Source::ClaudeCode | Source::VsCode) {
+    if matches!(source, ImportSource::ClaudeCode | ImportSource::VsCode) {
         entry["type"] = "stdio".into();
     }
     Ok(entry)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(failed)?;
@@ -75,25 +81,31 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     hermes_config::replace_file(path, text.as_bytes()).map_err(failed)
 }
 
-fn report(context: &Context, source: Source, path: &Path, entry: &Value, edit: &Edit) {
+fn print_report(
+    context: &Context,
+    source: ImportSource,
+    path: &Path,
+    entry: &Value,
+    edit: &FileEdit,
+) {
     let output = context.output;
-    let is_changed = matches!(edit, Edit::Changed(_));
+    let is_changed = matches!(edit, FileEdit::Changed(_));
     output.json(json!({
         "client": source.name(),
         "path": path.to_string_lossy(),
-        "name": NAME,
+        "name": SERVER_NAME,
         "entry": entry,
         "changed": is_changed,
     }));
     if is_changed {
         output.line(format!(
-            "{}: wrote `{NAME}` to {}",
+            "{}: wrote `{SERVER_NAME}` to {}",
             source.title(),
             path.display()
         ));
     } else {
         output.line(format!(
-            "{}: `{NAME}` is already in {}",
+            "{}: `{SERVER_NAME}` is already in {}",
             source.title(),
             path.display()
         ));

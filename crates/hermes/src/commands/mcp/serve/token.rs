@@ -11,20 +11,20 @@ use hermes_config::{Secret, Settings, to_hex};
 
 use crate::{cli::ServeArgs, context::Context, failure::Failure};
 
-const VARIABLE: &str = "HERMES_BRIDGE_TOKEN";
+const TOKEN_VARIABLE: &str = "HERMES_BRIDGE_TOKEN";
 
 /// The token: from the file that is named, the environment, the configuration, or one kept in the home.
-pub(super) fn find(
+pub(super) fn find_token(
     context: &Context,
     args: &ServeArgs,
     settings: &Settings,
 ) -> Result<Secret<String>, Failure> {
     if let Some(path) = &args.token_file {
-        return read(path);
+        return read_token(path);
     }
     if let Some(token) = settings
         .variables
-        .get(VARIABLE)
+        .get(TOKEN_VARIABLE)
         .filter(|token| !token.is_empty())
     {
         return Ok(Secret::new(token.to_owned()));
@@ -34,21 +34,21 @@ pub(super) fn find(
     }
     let path = context.home.path().join("bridge/token");
     if !path.exists() {
-        make(&path).map_err(|error| {
+        create_token(&path).map_err(|error| {
             Failure::failed(format!(
                 "no token can be kept in `{}`: {error}",
                 path.display()
             ))
             .hint(format!(
-                "name a file with `--token-file`, or set `{VARIABLE}`"
+                "name a file with `--token-file`, or set `{TOKEN_VARIABLE}`"
             ))
         })?;
     }
     context.output.note(format!("token: {}", path.display()));
-    read(&path)
+    read_token(&path)
 }
 
-fn read(path: &Path) -> Result<Secret<String>, Failure> {
+fn read_token(path: &Path) -> Result<Secret<String>, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::usage(format!(
             "the token in `{}` cannot be read: {error}",
@@ -68,7 +68,7 @@ fn read(path: &Path) -> Result<Secret<String>, Failure> {
 }
 
 /// Makes a token that nobody can guess, in a file that only its owner can read.
-fn make(path: &Path) -> io::Result<()> {
+fn create_token(path: &Path) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new()
             .recursive(true)

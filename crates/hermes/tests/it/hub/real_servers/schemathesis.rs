@@ -6,7 +6,7 @@ use std::{fs, path::Path, process::Command};
 use hermes_hub::operations::table;
 use serde_json::Value;
 
-use crate::{equipment::installed, hub::served::Served};
+use crate::{equipment::installed, hub::hub_process::HubProcess};
 
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,unsupported_method,missing_required_header,ignored_auth";
@@ -38,7 +38,7 @@ parameters = { "path.job_id" = "spare" }
 "#;
 
 /// Arguments that lead to things which exist.
-fn known(hub: &Served) -> String {
+fn known(hub: &HubProcess) -> String {
     let created = hub.json(&["tenant", "run", "tenant_123", "Hello"]);
     let run = created["runId"].as_str().unwrap().to_owned();
     let spare = hub.json(&["token", "create", "spare", "--role", "viewer"]);
@@ -61,8 +61,8 @@ fn known(hub: &Served) -> String {
     )
 }
 
-fn prepared() -> Served {
-    let hub = Served::with_examples(&SETTINGS);
+fn prepared() -> HubProcess {
+    let hub = HubProcess::with_examples(&SETTINGS);
     hub.run(&["tenant", "create", "tenant_456"]).ok();
     hub.run(&["group", "create", "spare"]).ok();
     let job = ["tenant", "cron", "create", "tenant_123", "every 1h", "Look"];
@@ -74,12 +74,12 @@ fn prepared() -> Served {
     hub
 }
 
-fn jobs(hub: &Served) -> Value {
+fn jobs(hub: &HubProcess) -> Value {
     hub.json(&["tenant", "cron", "list", "tenant_123"])
 }
 
 /// Runs it with this configuration and gives back what it told.
-fn run(program: &Path, hub: &Served, name: &str, config: &str, arguments: &[&str]) -> String {
+fn run(program: &Path, hub: &HubProcess, name: &str, config: &str, arguments: &[&str]) -> String {
     let file = hub.home.beside(&format!("{name}.toml"));
     fs::write(&file, config).unwrap();
     let output = Command::new(program)
@@ -126,7 +126,10 @@ fn no_answer_is_a_fault_or_undocumented() {
         return;
     };
     let hub = prepared();
-    let offered: usize = table().rows().map(|operation| operation.verbs.len()).sum();
+    let offered: usize = table()
+        .rows()
+        .map(|operation| operation.methods.len())
+        .sum();
     // It leaves out the one that it has read the document by.
     let operations = offered - 1;
     // First requests that reach what exists, then everything that can be wrong with each argument: that also deletes

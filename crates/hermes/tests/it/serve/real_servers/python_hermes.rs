@@ -67,13 +67,13 @@ fn written(python: &Path) -> Hermes {
 }
 
 /// Both bridges on one home.
-struct Both {
-    theirs: Piped,
-    ours: Piped,
+struct BridgePair {
+    theirs: BridgeProcess,
+    ours: BridgeProcess,
     asked: u64,
 }
 
-impl Both {
+impl BridgePair {
     fn open(hermes: &Hermes, python: &Path) -> Self {
         let mut theirs = command(hermes, &python.with_file_name("hermes"));
         theirs.args(["mcp", "serve"]);
@@ -84,8 +84,8 @@ impl Both {
             command.env("SLACK_BOT_TOKEN", "xoxb-none");
         }
         Self {
-            theirs: Piped::start(theirs),
-            ours: Piped::start(ours),
+            theirs: BridgeProcess::start(theirs),
+            ours: BridgeProcess::start(ours),
             asked: 0,
         }
     }
@@ -117,7 +117,7 @@ impl Both {
     }
 
     /// Calls a tool of both.
-    fn call(&mut self, tool: &str, arguments: &Value) -> [Outcome; 2] {
+    fn call(&mut self, tool: &str, arguments: &Value) -> [CallOutcome; 2] {
         let mut params = json!({"name": tool, "arguments": arguments});
         if arguments.is_null() {
             params.as_object_mut().unwrap().remove("arguments");
@@ -139,7 +139,7 @@ impl Both {
 
 /// What a call came to, after a look at how it is wrapped.
 #[derive(Debug, PartialEq)]
-enum Outcome {
+enum CallOutcome {
     /// A document, and its text.
     Document(Value, String),
     /// A refusal by the tool.
@@ -151,9 +151,9 @@ enum Outcome {
 }
 
 #[track_caller]
-fn outcome(answer: &Value) -> Outcome {
+fn outcome(answer: &Value) -> CallOutcome {
     if let Some(error) = answer.get("error") {
-        return Outcome::Fault(error["code"].clone());
+        return CallOutcome::Fault(error["code"].clone());
     }
     let result = &answer["result"];
     let [block] = result["content"].as_array().unwrap().as_slice() else {
@@ -163,15 +163,15 @@ fn outcome(answer: &Value) -> Outcome {
     let text = block["text"].as_str().unwrap().to_owned();
     if result["isError"] == true {
         assert_eq!(result.get("structuredContent"), None, "{answer}");
-        return Outcome::Misuse(text);
+        return CallOutcome::Misuse(text);
     }
     assert_eq!(result["isError"], false, "{answer}");
     assert_eq!(result["structuredContent"], json!({"result": text}));
     let document: Value = serde_json::from_str(&text).unwrap();
     if document.get("error").is_some() {
-        Outcome::Refusal(document)
+        CallOutcome::Refusal(document)
     } else {
-        Outcome::Document(document, text)
+        CallOutcome::Document(document, text)
     }
 }
 
@@ -207,12 +207,12 @@ fn without_added(mut document: Value) -> Value {
 
 /// Calls a tool of both and compares to the letter, order of fields and indentation included.
 #[track_caller]
-fn same(both: &mut Both, tool: &str, arguments: &Value) {
+fn same(both: &mut BridgePair, tool: &str, arguments: &Value) {
     let call = format!("{tool} {arguments}");
     match both.call(tool, arguments) {
         [
-            Outcome::Document(mut theirs, their_text),
-            Outcome::Document(ours, our_text),
+            CallOutcome::Document(mut theirs, their_text),
+            CallOutcome::Document(ours, our_text),
         ] => {
             as_ours(&mut theirs);
             // Their text escapes what is not ASCII; apart from that, texts are equal if documents and layout are.
@@ -224,7 +224,7 @@ fn same(both: &mut Both, tool: &str, arguments: &Value) {
                 "{call}"
             );
         }
-        [Outcome::Misuse(theirs), Outcome::Misuse(ours)] => {
+        [CallOutcome::Misuse(theirs), CallOutcome::Misuse(ours)] => {
             if theirs.starts_with("Unknown tool") {
                 assert_eq!(ours, theirs);
                 return;

@@ -8,12 +8,12 @@ use std::{
 };
 
 use futures::future::join_all;
-use hermes_testkit::model::{Answer, Script};
+use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::super::real_hub::{PATIENCE, RealHub, Said};
-use crate::running::TestHome;
+use super::super::real_hub::{HubReply, RealHub, TIMEOUT};
+use crate::test_home::TestHome;
 
 /// When the Hub is killed: after so many acknowledged decisions, and so many milliseconds.
 const MOMENTS: [(usize, u64); 5] = [(0, 3), (1, 0), (2, 15), (3, 2), (4, 0)];
@@ -22,7 +22,7 @@ const MOMENTS: [(usize, u64); 5] = [(0, 3), (1, 0), (2, 15), (3, 2), (4, 0)];
 const RUNS: usize = 4;
 
 /// A run that wants to remove a directory, and what is decided about that.
-struct Question {
+struct PendingDecision {
     number: usize,
     run: String,
     approval: String,
@@ -31,13 +31,13 @@ struct Question {
 
 /// What became of a decision before the Hub was killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sent {
+enum DecisionState {
     Acknowledged,
     UnderWay,
     Never,
 }
 
-impl Question {
+impl PendingDecision {
     /// Every second one is denied.
     fn choice(&self) -> &'static str {
         ["once", "deny"][self.number % 2]
@@ -48,17 +48,17 @@ impl Question {
     }
 
     /// Decides by one of the ways there are.
-    async fn decide(&self, hub: &RealHub, way: usize, choice: &str) -> Option<Said> {
+    async fn decide(&self, hub: &RealHub, way: usize, choice: &str) -> Option<HubReply> {
         let Self { run, approval, .. } = self;
         let decision = json!({"choice": choice});
         match way % 3 {
             0 => {
                 let path = format!("/v1/approvals/{approval}");
-                hub.try_ask(Method::POST, &path, &decision).await
+                hub.try_request(Method::POST, &path, &decision).await
             }
             1 => {
                 let path = format!("{run}/approval");
-                hub.try_ask(Method::POST, &path, &decision).await
+                hub.try_request(Method::POST, &path, &decision).await
             }
             _ => {
                 let arguments = json!({"approval_id": approval, "choice": choice});
@@ -76,12 +76,12 @@ impl Question {
     }
 
     /// Makes sure that what was decided holds, and is not turned round, until the run has ended.
-    async fn check(&self, hub: &RealHub, sent: Sent) {
+    async fn check(&self, hub: &RealHub, sent: DecisionState) {
         let is_open = self.is_open(hub).await;
         match sent {
-            Sent::Acknowledged => assert!(!is_open, "{} is asked again", self.run),
-            Sent::Never => assert!(is_open, "{} was decided by nobody", self.run),
-            Sent::UnderWay => {}
+            DecisionState::Acknowledged => assert!(!is_open, "{} is asked again", self.run),
+            DecisionState::Never => assert!(is_open, "{} was decided by nobody", self.run),
+            DecisionState::UnderWay => {}
         }
         if is_open {
             let decided = self.decide(hub, self.number, self.choice()).await.unwrap();
@@ -91,7 +91,7 @@ impl Question {
             let late = self.decide(hub, way, self.opposite()).await.unwrap();
             assert_eq!(late.status, 409, "{} turned round: {late:?}", self.run);
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let ended = loop {
             let run = hub.get(&self.run).await;
             assert!(Instant::now() < deadline, "it does not end: {run}");
@@ -132,24 +132,24 @@ fn wish(round: usize, number: usize) -> String {
     format!("clear up {round}-{number}.")
 }
 
-fn script() -> Script {
+fn script() -> ModelScript {
     let all = (0..MOMENTS.len()).flat_map(|round| (0..RUNS).map(move |number| (round, number)));
-    all.fold(Script::echo(), |script, (round, number)| {
+    all.fold(ModelScript::echo(), |script, (round, number)| {
         let command = json!({"command": format!("rm -r old-{round}-{number}")});
-        let call = Answer::call("terminal", &command);
+        let call = ScriptedAnswer::call("terminal", &command);
         script.rule(&wish(round, number), call)
     })
 }
 
 /// Runs that wait for decisions.
-async fn ask(hub: &RealHub, round: usize) -> Vec<Question> {
+async fn ask(hub: &RealHub, round: usize) -> Vec<PendingDecision> {
     let mut questions = Vec::new();
     for number in 0..RUNS {
         let directory = hub.tenant_home("acme").join("workspace");
         let directory = directory.join(format!("old-{round}-{number}"));
         fs::create_dir(&directory).unwrap();
-        let run = hub.begin("acme", &wish(round, number)).await;
-        questions.push(Question {
+        let run = hub.start_run("acme", &wish(round, number)).await;
+        questions.push(PendingDecision {
             number,
             run,
             approval: String::new(),
@@ -186,11 +186,11 @@ async fn a_decision_is_in_force_or_open_when_the_hub_is_killed_around_it() {
             for question in &questions {
                 let way = question.number + round;
                 let Some(said) = question.decide(&hub, way, question.choice()).await else {
-                    sent.push(Sent::UnderWay);
+                    sent.push(DecisionState::UnderWay);
                     break;
                 };
                 assert_eq!(said.status, 200, "{said:?}");
-                sent.push(Sent::Acknowledged);
+                sent.push(DecisionState::Acknowledged);
                 heard.update(|heard| heard + 1);
             }
             sent
@@ -203,13 +203,13 @@ async fn a_decision_is_in_force_or_open_when_the_hub_is_killed_around_it() {
             hub.kill();
         };
         let (mut sent, ()) = tokio::join!(deciding, killing);
-        sent.resize(RUNS, Sent::Never);
+        sent.resize(RUNS, DecisionState::Never);
         acknowledged += sent
             .iter()
-            .filter(|sent| **sent == Sent::Acknowledged)
+            .filter(|sent| **sent == DecisionState::Acknowledged)
             .count();
 
-        hub = start(hub.left());
+        hub = start(hub.into_home());
         let checks = questions.iter().zip(sent);
         join_all(checks.map(|(question, sent)| question.check(&hub, sent))).await;
         let verified = hub.get("/v1/audit/verify").await;

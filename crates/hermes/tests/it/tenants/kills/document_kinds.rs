@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::real_hub::RealHub,
-    kinds::{Kind, Record, Write, content, is_latest},
+    kinds::{Write, WriteKind, WriteRecord, content, is_latest},
 };
 
 const POLICY: &str = "/v1/agent-policy";
@@ -16,7 +16,7 @@ const MOST_JOBS: usize = 10_000;
 
 /// What a round begins with, and every restoration of it goes back to.
 async fn begin_with(hub: &RealHub, (method, path, body): Write) {
-    hub.ask(method, &path, &body).await.expect(200);
+    hub.request(method, &path, &body).await.expect(200);
 }
 
 pub(super) async fn prepare(hub: &RealHub) {
@@ -46,7 +46,7 @@ fn undo(document: &str, written: &Value) -> Write {
 
 /// No revision is lost, and none is made by nobody.
 #[track_caller]
-fn assert_revision(record: &Record, shown: &Value) {
+fn assert_revision(record: &WriteRecord, shown: &Value) {
     if let Some((_, last)) = record.done.last() {
         let last = last["revision"].as_u64().unwrap();
         let is_kept = (last..=last + 1).contains(&shown["revision"].as_u64().unwrap());
@@ -54,8 +54,8 @@ fn assert_revision(record: &Record, shown: &Value) {
     }
 }
 
-pub(super) static DOCUMENT_KINDS: [Kind; 3] = [
-    Kind {
+pub(super) static DOCUMENT_KINDS: [WriteKind; 3] = [
+    WriteKind {
         name: "put the policy and restore the one before",
         write: |_, number| put_policy(MOST_JOBS + 1 + number),
         then: Some(|put| undo(POLICY, put)),
@@ -74,7 +74,7 @@ pub(super) static DOCUMENT_KINDS: [Kind; 3] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "patch the configuration and restore the one before",
         write: |_, number| patch_impact(1 + number),
         then: Some(|patched| undo(IMPACT, patched)),
@@ -92,7 +92,7 @@ pub(super) static DOCUMENT_KINDS: [Kind; 3] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "put the specialization and restore it",
         write: |_, number| {
             let body = json!({"content": content(number)});

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::real_hub::RealHub,
-    kinds::{Kind, is_latest},
+    kinds::{WriteKind, is_latest},
     more_kinds::{left_alone, status, taken_away},
 };
 
@@ -19,11 +19,11 @@ fn create(id: &str) -> (Method, String, Value) {
 /// A job that is paused and resumed.
 pub(super) async fn prepare(hub: &RealHub) {
     let (method, path, body) = create("halting");
-    hub.ask(method, &path, &body).await.expect(201);
+    hub.request(method, &path, &body).await.expect(201);
 }
 
-pub(super) static JOB_KINDS: [Kind; 5] = [
-    Kind {
+pub(super) static JOB_KINDS: [WriteKind; 5] = [
+    WriteKind {
         name: "make cron jobs",
         write: |round, number| {
             let body = json!({
@@ -43,7 +43,7 @@ pub(super) static JOB_KINDS: [Kind; 5] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "change a job",
         write: |round, number| {
             let jobs = "/v1/tenants/fixed/agent-cron";
@@ -61,14 +61,14 @@ pub(super) static JOB_KINDS: [Kind; 5] = [
         check: |hub, record, round| {
             Box::pin(async move {
                 let path = format!("/v1/tenants/fixed/agent-cron/c{round}");
-                let said = hub.ask(Method::GET, &path, &Value::Null).await;
+                let said = hub.request(Method::GET, &path, &Value::Null).await;
                 let prompt = said.body["job"]["prompt"].as_str().unwrap_or_default();
                 let fits = |number: usize| prompt == format!("Prompt {number}");
                 assert!(is_latest(record, fits), "{said:?}");
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "delete jobs",
         write: |round, number| {
             let id = format!("x{round}-{}", number / 2);
@@ -91,7 +91,7 @@ pub(super) static JOB_KINDS: [Kind; 5] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "pause and resume a job",
         write: |_, number| {
             if number.is_multiple_of(2) {
@@ -118,7 +118,7 @@ pub(super) static JOB_KINDS: [Kind; 5] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "let jobs run",
         // Each job once: it does not begin again while it runs.
         write: |round, number| {
@@ -136,7 +136,9 @@ pub(super) static JOB_KINDS: [Kind; 5] = [
                     let Some(id) = said["runId"].as_str() else {
                         continue;
                     };
-                    let run = hub.ended(&format!("/v1/tenants/fixed/runs/{id}")).await;
+                    let run = hub
+                        .wait_for_end(&format!("/v1/tenants/fixed/runs/{id}"))
+                        .await;
                     assert_eq!(run["status"], "completed", "{run}");
                     let path = format!("{JOBS}/r{round}-{}", number / 2);
                     let executions = hub.get(&path).await["executions"].clone();

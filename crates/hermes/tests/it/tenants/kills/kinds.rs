@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::super::real_hub::RealHub;
 
 /// What a kind of write did before the Hub died.
-pub(super) struct Record {
-    pub(super) kind: &'static Kind,
+pub(super) struct WriteRecord {
+    pub(super) kind: &'static WriteKind,
     /// Those that were acknowledged, with what came back.
     pub(super) done: Vec<(usize, Value)>,
     /// The one under way when the Hub died, or the last one where none was.
@@ -21,12 +21,12 @@ pub(super) struct Record {
 pub(super) type Write = (Method, String, Value);
 
 /// A kind of write, numbered through, and what must be true afterwards.
-pub(super) struct Kind {
+pub(super) struct WriteKind {
     pub(super) name: &'static str,
     pub(super) write: fn(usize, usize) -> Write,
     /// Every second write, where it needs to know what came back of the one before.
     pub(super) then: Option<fn(&Value) -> Write>,
-    pub(super) check: for<'a> fn(&'a RealHub, &'a Record, usize) -> BoxFuture<'a, ()>,
+    pub(super) check: for<'a> fn(&'a RealHub, &'a WriteRecord, usize) -> BoxFuture<'a, ()>,
 }
 
 /// Every line of a file is the same, so that half a file shows.
@@ -43,8 +43,8 @@ pub(super) fn write_to_share(number: usize) -> (Method, String, Value) {
 /// A share for writes that would get in the way of others.
 pub(super) const SECOND: &str = "/v1/tenants/fixed/shares/second";
 
-pub(super) static KINDS: [Kind; 14] = [
-    Kind {
+pub(super) static KINDS: [WriteKind; 14] = [
+    WriteKind {
         name: "create tenants",
         write: |round, number| {
             let body = json!({"id": format!("t{round}-{number}"), "start": false});
@@ -63,7 +63,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "change a tenant",
         write: |_, number| {
             let body = json!({"displayName": format!("Name {number}")});
@@ -79,7 +79,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "delete and restore a tenant",
         write: |_, number| {
             if number.is_multiple_of(2) {
@@ -92,21 +92,21 @@ pub(super) static KINDS: [Kind; 14] = [
         check: |hub, record, _| {
             Box::pin(async move {
                 let said = hub
-                    .ask(Method::GET, "/v1/tenants/coming", &Value::Null)
+                    .request(Method::GET, "/v1/tenants/coming", &Value::Null)
                     .await;
                 let is_there = said.status == 200;
                 let fits = |number: usize| is_there != number.is_multiple_of(2);
                 assert!(is_latest(record, fits), "{said:?}");
                 // The next round begins with one that is there.
                 if !is_there {
-                    hub.ask(Method::POST, "/v1/tenants/coming/restore", &json!({}))
+                    hub.request(Method::POST, "/v1/tenants/coming/restore", &json!({}))
                         .await
                         .expect(200);
                 }
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "make tokens",
         write: |_, number| {
             let body = json!({"name": format!("n{number}"), "role": "viewer"});
@@ -116,12 +116,12 @@ pub(super) static KINDS: [Kind; 14] = [
         check: |hub, record, _| {
             Box::pin(async move {
                 for (_, token) in &record.done {
-                    hub.works(token["token"].as_str().unwrap()).await;
+                    hub.check_token(token["token"].as_str().unwrap()).await;
                 }
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "rotate a token",
         // The old secret lives on, or a rotation that nobody heard of would lock everybody out.
         write: |_, _| {
@@ -132,12 +132,12 @@ pub(super) static KINDS: [Kind; 14] = [
         check: |hub, record, _| {
             Box::pin(async move {
                 if let Some((_, token)) = record.done.last() {
-                    hub.works(token["token"].as_str().unwrap()).await;
+                    hub.check_token(token["token"].as_str().unwrap()).await;
                 }
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "write to a share",
         write: |_, number| write_to_share(number),
         then: None,
@@ -154,7 +154,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "append to a file",
         write: |round, number| {
             let line = format!("{round}-{number}\n");
@@ -174,7 +174,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "make directories",
         write: |round, number| {
             let body = json!({"path": format!("dirs/{round}/{number}/inside")});
@@ -190,7 +190,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "make groups and members of them",
         write: |round, number| {
             let group = format!("g{round}-{}", number / 2);
@@ -217,7 +217,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "change a group",
         write: |_, number| {
             let body = json!({"displayName": format!("Name {number}")});
@@ -232,7 +232,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "set variables",
         write: |round, number| {
             let path = format!("/v1/tenants/fixed/env/V{round}_{number}");
@@ -256,7 +256,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "block and unblock",
         write: |_, number| {
             let status = if number.is_multiple_of(2) {
@@ -280,7 +280,7 @@ pub(super) static KINDS: [Kind; 14] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "move a file to and fro",
         write: |_, number| {
             let (from, to) = if number.is_multiple_of(2) {
@@ -302,14 +302,14 @@ pub(super) static KINDS: [Kind; 14] = [
                 // The next round begins where the first did.
                 if !is_here {
                     let back = json!({"from": "moved/there", "to": "moved/here"});
-                    hub.ask(Method::POST, &format!("{SECOND}/move"), &back)
+                    hub.request(Method::POST, &format!("{SECOND}/move"), &back)
                         .await
                         .expect(200);
                 }
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "make runs",
         write: |_, number| {
             let body = json!({"input": format!("hello {number}")});
@@ -320,7 +320,9 @@ pub(super) static KINDS: [Kind; 14] = [
             Box::pin(async move {
                 for (_, run) in &record.done {
                     let id = run["runId"].as_str().unwrap();
-                    let run = hub.ended(&format!("/v1/tenants/fixed/runs/{id}")).await;
+                    let run = hub
+                        .wait_for_end(&format!("/v1/tenants/fixed/runs/{id}"))
+                        .await;
                     assert_eq!(run["status"], "completed", "{run}");
                 }
             })
@@ -332,7 +334,7 @@ pub(super) static KINDS: [Kind; 14] = [
 pub(super) static ROTATED: OnceLock<String> = OnceLock::new();
 
 /// Whether what is there is the last that was acknowledged, or the one that was under way.
-pub(super) fn is_latest(record: &Record, fits: impl Fn(usize) -> bool) -> bool {
+pub(super) fn is_latest(record: &WriteRecord, fits: impl Fn(usize) -> bool) -> bool {
     match record.done.last() {
         None => true,
         Some((number, _)) => fits(*number) || fits(record.last),
@@ -341,8 +343,8 @@ pub(super) fn is_latest(record: &Record, fits: impl Fn(usize) -> bool) -> bool {
 
 impl RealHub {
     /// Whether a token is accepted.
-    async fn works(&self, token: &str) {
-        let said = self.ask_as(token, "/v1/whoami").await;
+    async fn check_token(&self, token: &str) {
+        let said = self.request_with_token(token, "/v1/whoami").await;
         assert_eq!(said.status, 200, "a token is gone: {}", said.body);
     }
 }

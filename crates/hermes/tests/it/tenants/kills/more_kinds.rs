@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::real_hub::RealHub,
-    kinds::{Kind, Record, SECOND, is_latest},
+    kinds::{SECOND, WriteKind, WriteRecord, is_latest},
 };
 
 /// What the tenant's context and skills consist of.
@@ -25,24 +25,24 @@ const SOUL: &str = "I am fixed.\n";
 const MEMBER: &str = "/v1/groups/left/members/gated";
 
 /// Numbers of which the second of two writes, the one that takes away, was acknowledged.
-pub(super) fn taken_away(record: &Record) -> impl Iterator<Item = usize> {
+pub(super) fn taken_away(record: &WriteRecord) -> impl Iterator<Item = usize> {
     let done = record.done.iter().map(|(number, _)| *number);
     done.filter(|number| !number.is_multiple_of(2))
 }
 
 /// Numbers of which only the first was ever sent.
-pub(super) fn left_alone(record: &Record) -> impl Iterator<Item = usize> {
+pub(super) fn left_alone(record: &WriteRecord) -> impl Iterator<Item = usize> {
     let done = record.done.iter().map(|(number, _)| *number);
     let last = record.last;
     done.filter(move |number| number.is_multiple_of(2) && last <= *number)
 }
 
 pub(super) async fn status(hub: &RealHub, path: &str) -> u16 {
-    hub.ask(Method::GET, path, &Value::Null).await.status
+    hub.request(Method::GET, path, &Value::Null).await.status
 }
 
-pub(super) static MORE_KINDS: [Kind; 10] = [
-    Kind {
+pub(super) static MORE_KINDS: [WriteKind; 10] = [
+    WriteKind {
         name: "purge tenants",
         write: |round, number| {
             let id = format!("p{round}-{}", number / 2);
@@ -80,7 +80,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "remove from a share",
         write: |round, number| {
             let path = format!("gone/{round}-{}", number / 2);
@@ -106,7 +106,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "delete groups",
         write: |round, number| {
             let id = format!("d{round}-{}", number / 2);
@@ -129,7 +129,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "remove a member",
         write: |_, number| {
             if number.is_multiple_of(2) {
@@ -153,7 +153,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "unset variables",
         write: |round, number| {
             let path = format!("/v1/tenants/fixed/env/U{round}_{}", number / 2);
@@ -182,7 +182,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "turn a skill on and off",
         write: |_, number| {
             let body = json!({"enabled": number.is_multiple_of(2)});
@@ -204,7 +204,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "copy a context",
         write: |round, number| {
             let body = json!({"destination": format!("s{round}-{number}")});
@@ -220,7 +220,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
                 // The one under way is whole or not there, and can be done again.
                 let body = json!({"destination": format!("s{round}-{}", record.last)});
                 let path = "/v1/tenants/fixed/context/sync";
-                hub.ask(Method::POST, path, &body).await.expect(200);
+                hub.request(Method::POST, path, &body).await.expect(200);
                 let copy = hub
                     .data()
                     .join(format!("sync/s{round}-{}/SOUL.md", record.last));
@@ -228,7 +228,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "revoke tokens",
         write: |_, number| {
             let body = json!({"name": format!("r{number}"), "role": "viewer"});
@@ -245,17 +245,21 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
                     token["token"].as_str()
                 };
                 for number in taken_away(record) {
-                    let said = hub.ask_as(made(number - 1).unwrap(), "/v1/whoami").await;
+                    let said = hub
+                        .request_with_token(made(number - 1).unwrap(), "/v1/whoami")
+                        .await;
                     assert_eq!(said.status, 401, "a revoked token lives: {}", said.body);
                 }
                 for number in left_alone(record) {
-                    let said = hub.ask_as(made(number).unwrap(), "/v1/whoami").await;
+                    let said = hub
+                        .request_with_token(made(number).unwrap(), "/v1/whoami")
+                        .await;
                     assert_eq!(said.status, 200, "a token is gone: {}", said.body);
                 }
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "give a tenant another key",
         write: |_, _| {
             let path = "/v1/tenants/fixed/runtime-key/rotate".to_owned();
@@ -275,7 +279,7 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             })
         },
     },
-    Kind {
+    WriteKind {
         name: "stop runs",
         write: |_, _| {
             let body = json!({"input": "hello"});
@@ -290,7 +294,9 @@ pub(super) static MORE_KINDS: [Kind; 10] = [
             Box::pin(async move {
                 for (number, said) in &record.done {
                     let id = said["runId"].as_str().unwrap();
-                    let run = hub.ended(&format!("/v1/tenants/fixed/runs/{id}")).await;
+                    let run = hub
+                        .wait_for_end(&format!("/v1/tenants/fixed/runs/{id}"))
+                        .await;
                     // One that was waiting is over with the word of it; one under way may end before it is stopped.
                     let was_stopped = !number.is_multiple_of(2) && said["status"] == "cancelled";
                     if was_stopped {

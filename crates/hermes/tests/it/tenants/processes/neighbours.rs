@@ -1,13 +1,16 @@
 //! Two tenants at work side by side: the terminal of one tries every way into the other that a process could have.
 
-use std::{fmt::Write, os::linux::net::SocketAddrExt, os::unix::net::SocketAddr};
+use std::{
+    fmt::Write,
+    os::{linux::net::SocketAddrExt, unix::net::SocketAddr},
+};
 
 use super::*;
 
 /// What one tenant tries: a name, and a command that ends well if the way is open.
 fn attempts(
-    ground: &Ground,
-    neighbour: &Tenant,
+    ground: &HubDir,
+    neighbour: &TestTenant,
     pid: u32,
     name: &str,
 ) -> Vec<(&'static str, String)> {
@@ -72,29 +75,29 @@ fn script(attempts: &[(&str, String)]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_finds_no_way_into_the_neighbours_home_process_or_socket() {
-    let means = Means::of_this_machine();
+    let means = IsolationSupport::detect();
     if means.landlock.is_none_or(|level| level < 6) || !means.is_root {
         println!(
             "!!! NOT TESTED: needs Landlock 6, which scopes signals and sockets, and root !!!"
         );
         return;
     }
-    let ground = Ground::new();
+    let ground = HubDir::new();
     let name = format!("hermes-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _listening = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
-    let neighbour = Tenant::new(&ground, "b", Script::echo());
+    let neighbour = TestTenant::new(&ground, "b", ModelScript::echo());
     let runtime = runtime(&ground, Isolation::default());
     runtime.start(neighbour.launch()).await.unwrap();
     let theirs = pid(&runtime, &neighbour.id).await;
     assert!(ground.data().join("run/b.sock").exists());
     let attempts = attempts(&ground, &neighbour, theirs, &name);
 
-    let tenant = Tenant::new(&ground, "a", terminal(&script(&attempts)));
+    let tenant = TestTenant::new(&ground, "a", terminal(&script(&attempts)));
     runtime.start(tenant.launch()).await.unwrap();
     let events = run(&runtime, &tenant.id, "look around").await;
     assert_eq!(last(&events), "run.completed", "{events:?}");
-    let told = tenant.told();
+    let told = tenant.tool_results();
     for (name, command) in &attempts {
         assert!(
             told.contains(&format!("shut={name};")),
@@ -120,13 +123,13 @@ async fn a_terminal_finds_no_way_into_the_neighbours_home_process_or_socket() {
 /// Without the sandbox the same ways are open, or the test above would prove nothing.
 #[test]
 fn the_same_attempts_work_where_nothing_is_confined() {
-    let ground = Ground::new();
+    let ground = HubDir::new();
     let name = format!("hermes-open-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _listening = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
     fs::create_dir(ground.data().join("run")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(ground.data().join("run/b.sock")).unwrap();
-    let neighbour = Tenant::new(&ground, "b", Script::echo());
+    let neighbour = TestTenant::new(&ground, "b", ModelScript::echo());
     let mut theirs = Command::new("sleep").arg("600").spawn().unwrap();
     let attempts = attempts(&ground, &neighbour, theirs.id(), &name);
     // What would end the neighbour, or take its files, comes to nothing for those after it.

@@ -17,7 +17,7 @@ fn without_titles(schema: &mut Value) {
 fn both_introduce_themselves_and_their_tools_alike() {
     let Some(python) = python() else { return };
     let hermes = written(&python);
-    let mut both = Both::open(&hermes, &python);
+    let mut both = BridgePair::open(&hermes, &python);
     let [theirs, ours] = both.initialize().map(|mut answer| answer["result"].take());
     assert_eq!(ours["protocolVersion"], theirs["protocolVersion"]);
     assert_eq!(ours["serverInfo"]["name"], theirs["serverInfo"]["name"]);
@@ -51,7 +51,7 @@ fn both_introduce_themselves_and_their_tools_alike() {
 fn conversations_and_messages_are_the_same() {
     let Some(python) = python() else { return };
     let hermes = written(&python);
-    let mut both = Both::open(&hermes, &python);
+    let mut both = BridgePair::open(&hermes, &python);
     both.initialize();
     for arguments in [
         Value::Null,
@@ -69,7 +69,7 @@ fn conversations_and_messages_are_the_same() {
     ] {
         same(&mut both, "conversations_list", &arguments);
     }
-    let [Outcome::Document(listed, _), _] = both.call("conversations_list", &json!({})) else {
+    let [CallOutcome::Document(listed, _), _] = both.call("conversations_list", &json!({})) else {
         panic!("no conversations");
     };
     let listed = listed["conversations"].as_array().unwrap().clone();
@@ -118,7 +118,7 @@ fn conversations_and_messages_are_the_same() {
 fn channels_and_targets_are_the_same() {
     let Some(python) = python() else { return };
     let hermes = written(&python);
-    let mut both = Both::open(&hermes, &python);
+    let mut both = BridgePair::open(&hermes, &python);
     both.initialize();
     let filters = [
         Value::Null,
@@ -181,7 +181,7 @@ fn channels_and_targets_are_the_same() {
             &json!({"target": target, "message": "x"}),
         );
     }
-    let [Outcome::Refusal(theirs), Outcome::Refusal(ours)] =
+    let [CallOutcome::Refusal(theirs), CallOutcome::Refusal(ours)] =
         both.call("messages_send", &json!({"target": "slack", "message": "x"}))
     else {
         panic!("sent to slack without a home channel");
@@ -201,7 +201,7 @@ fn channels_and_targets_are_the_same() {
 fn empty_messages_and_unknown_approvals_are_refused_alike() {
     let Some(python) = python() else { return };
     let hermes = written(&python);
-    let mut both = Both::open(&hermes, &python);
+    let mut both = BridgePair::open(&hermes, &python);
     both.initialize();
     for (tool, arguments) in [
         (
@@ -236,7 +236,7 @@ fn empty_messages_and_unknown_approvals_are_refused_alike() {
 fn arguments_are_taken_and_refused_alike() {
     let Some(python) = python() else { return };
     let hermes = written(&python);
-    let mut both = Both::open(&hermes, &python);
+    let mut both = BridgePair::open(&hermes, &python);
     both.initialize();
     for limit in [
         json!(0),
@@ -339,12 +339,12 @@ const THEIRS_FAIL: [(&str, &str, usize); 4] = [
 fn calls_that_fail_in_python_are_answered_here() {
     let Some(python) = python() else { return };
     let hermes = written(&python);
-    let mut both = Both::open(&hermes, &python);
+    let mut both = BridgePair::open(&hermes, &python);
     both.initialize();
     for (argument, text, found) in THEIRS_FAIL {
         let [theirs, ours] = both.call("conversations_list", &json!({argument: text}));
         assert_ne!(theirs, ours, "{argument} {text}");
-        let Outcome::Document(ours, _) = ours else {
+        let CallOutcome::Document(ours, _) = ours else {
             panic!("{ours:?}");
         };
         assert_eq!(ours["count"], found, "{argument} {text}");

@@ -8,20 +8,20 @@ use super::*;
 fn new_messages_are_the_same_events() {
     let Some(python) = python() else { return };
     let hermes = written(&python);
-    let mut both = Both::open(&hermes, &python);
+    let mut both = BridgePair::open(&hermes, &python);
     both.initialize();
     // Ours begins with what comes; theirs begins with all there is.
-    let [_, Outcome::Document(nothing, _)] = both.call("events_poll", &json!({})) else {
+    let [_, CallOutcome::Document(nothing, _)] = both.call("events_poll", &json!({})) else {
         panic!("no events");
     };
     assert_eq!(nothing["events"], json!([]));
     let said = chats(&hermes, &python, &["say", KEY, &"news 😀 ".repeat(100)]);
     let began = Instant::now();
     let mut events = loop {
-        assert!(began.elapsed() < PATIENCE, "the message never came");
+        assert!(began.elapsed() < TIMEOUT, "the message never came");
         let polled = both.call("events_poll", &json!({"session_key": KEY, "limit": 200}));
         let found = polled.map(|polled| match polled {
-            Outcome::Document(page, _) => {
+            CallOutcome::Document(page, _) => {
                 let events = page["events"].as_array().unwrap().clone();
                 events.into_iter().find(|event| event["message_id"] == said)
             }
@@ -48,7 +48,7 @@ fn new_messages_are_the_same_events() {
     both.ours.send(&wait(both.asked, &cursors[1]));
     let said = chats(&hermes, &python, &["say", KEY, "and more"]);
     let [theirs, ours] = both.answers().map(|answer| match outcome(&answer) {
-        Outcome::Document(mut document, _) => {
+        CallOutcome::Document(mut document, _) => {
             let event = document["event"].as_object_mut().unwrap();
             event.shift_remove("cursor").unwrap();
             without_added(document)
@@ -75,7 +75,7 @@ fn conversations_of_an_older_home_come_from_its_json_file() {
     hermes
         .home
         .write("sessions/sessions.json", &file.to_string());
-    let mut both = Both::open(&hermes, &python);
+    let mut both = BridgePair::open(&hermes, &python);
     both.initialize();
     same(&mut both, "conversations_list", &json!({}));
     for key in [KEY, NOBODY, "_README"] {
@@ -96,7 +96,7 @@ fn our_bridge_leaves_their_database_as_it_is() {
     let hermes = written(&python);
     let database = hermes.home.path().join("state.db");
     let before = fs::read(&database).unwrap();
-    let mut ours = Piped::open(&hermes, &[]);
+    let mut ours = BridgeProcess::open(&hermes, &[]);
     for (id, (tool, arguments)) in (1..).zip([
         ("conversations_list", json!({})),
         ("conversation_get", json!({"session_key": KEY})),
@@ -113,12 +113,12 @@ fn our_bridge_leaves_their_database_as_it_is() {
         ours.call(id, tool, &arguments);
         let answer = ours.receive();
         assert!(
-            matches!(outcome(&answer), Outcome::Document(..)),
+            matches!(outcome(&answer), CallOutcome::Document(..)),
             "{answer}"
         );
     }
     assert_eq!(fs::read(&database).unwrap(), before);
     drop(ours.stdin.take());
-    ours.ended();
+    ours.wait_for_exit();
     assert_eq!(fs::read(&database).unwrap(), before);
 }

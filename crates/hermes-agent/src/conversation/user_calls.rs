@@ -1,0 +1,140 @@
+//! Tool calls that the user makes. They do not become part of the conversation.
+
+use std::{sync::Arc, time::Duration};
+
+use hermes_config::{ServerName, Settings};
+use hermes_mcp::{Host, RegisteredTool};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::Conversation;
+use crate::{
+    tool::{ProgressSink, ToolContext},
+    toolbox::{ToolTarget, Toolbox, call_mcp},
+};
+
+/// How long to wait for a server that is connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserCallResult {
+    /// The tool's result for people, without the wrapping for models.
+    pub text: String,
+    pub is_error: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UserCallError {
+    #[error("there is no tool `{name}`")]
+    NoSuchTool { name: String },
+    /// A known server without that tool, or currently without tools.
+    #[error("server `{server}` offers no tool `{tool}`")]
+    NotOffered {
+        server: String,
+        tool: String,
+        offers: Vec<String>,
+    },
+}
+
+impl Conversation {
+    /// Calls a tool by its registered name, by `server.tool`, or a built-in one. Approvals apply.
+    pub async fn call_tool(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        progress: ProgressSink,
+        cancel: CancellationToken,
+    ) -> Result<UserCallResult, UserCallError> {
+        if let Some(host) = self.agent.host() {
+            self.wait_for_server(host, name, &cancel).await;
+        }
+        let mut context = self.tool_context(cancel);
+        context.progress = progress;
+        let toolbox = self.toolbox();
+        match (toolbox.find(name), self.agent.host()) {
+            (Some(ToolTarget::BuiltIn(_)), _) => {
+                let output = toolbox.call(name, arguments, &context).await;
+                return Ok(UserCallResult {
+                    text: output.text,
+                    is_error: output.is_error,
+                });
+            }
+            (Some(ToolTarget::Mcp(tool)), Some(host)) => {
+                return Ok(call_registered_tool(&toolbox, host, tool, arguments, &context).await);
+            }
+            _ => {}
+        }
+        let settings = self.agent.settings();
+        let unknown = || UserCallError::NoSuchTool {
+            name: name.to_owned(),
+        };
+        let (server, original) = split_server_tool(&settings, name).ok_or_else(unknown)?;
+        let host = self.agent.host().ok_or_else(unknown)?;
+        let registry = host.registry();
+        match registry.find_original(&server, original) {
+            Some(tool) => Ok(call_registered_tool(&toolbox, host, tool, arguments, &context).await),
+            None => Err(UserCallError::NotOffered {
+                offers: registry
+                    .tools()
+                    .filter(|tool| tool.server == server)
+                    .map(|tool| tool.original_name().to_owned())
+                    .collect(),
+                server: server.to_string(),
+                tool: original.to_owned(),
+            }),
+        }
+    }
+
+    /// Waits for a server that is connecting.
+    async fn wait_for_server(&self, host: &Host, name: &str, cancel: &CancellationToken) {
+        let settings = self.agent.settings();
+        let Some((server, _)) = split_server_tool(&settings, name) else {
+            return;
+        };
+        let Some(mut link) = host.link(&server) else {
+            return;
+        };
+        let settled = link.wait_for(|link| link.catalog.is_some() || link.attempts_ended > 0);
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            _ = tokio::time::timeout(CONNECT_TIMEOUT, settled) => {}
+        }
+    }
+}
+
+/// Splits `server.tool`. Server names may contain dots: the longest match wins.
+fn split_server_tool<'a>(settings: &Settings, name: &'a str) -> Option<(ServerName, &'a str)> {
+    let fitting = settings.servers.iter().filter_map(|entry| {
+        let tool = name.strip_prefix(entry.name.as_str())?.strip_prefix('.')?;
+        (!tool.is_empty()).then_some((entry.name.clone(), tool))
+    });
+    fitting.min_by_key(|(_, tool)| tool.len())
+}
+
+async fn call_registered_tool(
+    toolbox: &Toolbox,
+    host: &Host,
+    tool: &Arc<RegisteredTool>,
+    arguments: Map<String, Value>,
+    context: &ToolContext,
+) -> UserCallResult {
+    let checked = toolbox
+        .check_permission(ToolTarget::Mcp(tool), &arguments, context)
+        .await;
+    if let Err(refusal) = checked {
+        return UserCallResult {
+            text: refusal.to_string(),
+            is_error: true,
+        };
+    }
+    match call_mcp(host, tool, arguments, context).await {
+        Ok(outcome) => UserCallResult {
+            text: outcome.text().into_owned(),
+            is_error: outcome.is_error(),
+        },
+        Err(refusal) => UserCallResult {
+            text: refusal.to_string(),
+            is_error: true,
+        },
+    }
+}

@@ -1,0 +1,88 @@
+//! Which hosts an operator lets the agent reach: with web tools, at models and at MCP servers. Programs
+//! that it starts are not covered.
+
+use serde_json::Value;
+use url::Url;
+
+use super::parse_strings;
+use crate::{approval::glob, tools::web::address::is_public_host};
+
+/// The hosts that may be reached. The default is all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Egress {
+    /// Patterns of names; `None` is all of them.
+    hosts: Option<Vec<String>>,
+    networks: AllowedNetworks,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum AllowedNetworks {
+    #[default]
+    All,
+    Public,
+}
+
+impl Egress {
+    pub(super) fn new(policy: &Value) -> Self {
+        let egress = &policy["egress"];
+        let hosts = parse_strings(&egress["allowHosts"]);
+        Self {
+            hosts: hosts.filter(|hosts| !hosts.iter().any(|host| host == "*")),
+            networks: match egress["denyPrivateNetworks"].as_bool() {
+                Some(true) => AllowedNetworks::Public,
+                _ => AllowedNetworks::All,
+            },
+        }
+    }
+
+    /// Which networks may be reached. Host names are checked when they are resolved.
+    pub(crate) fn networks(&self) -> AllowedNetworks {
+        self.networks
+    }
+
+    /// Denies a URL by its host, as far as that is known before it is resolved.
+    pub fn check(&self, address: &Url) -> Result<(), EgressDenied> {
+        let Some(host) = address.host() else {
+            return match self {
+                free if *free == Self::default() => Ok(()),
+                _ => Err(EgressDenied::Host(address.to_string())),
+            };
+        };
+        let name = host.to_string();
+        let name = name.trim_matches(['[', ']']).trim_end_matches('.');
+        let is_listed = self
+            .hosts
+            .as_ref()
+            .is_none_or(|hosts| hosts.iter().any(|pattern| glob::matches(pattern, name)));
+        if !is_listed {
+            return Err(EgressDenied::Host(name.to_owned()));
+        }
+        if self.networks == AllowedNetworks::Public && !is_public_host(&host) {
+            return Err(EgressDenied::Private(name.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Checks text that may not be a URL.
+    pub fn check_url(&self, address: &str) -> Result<(), EgressDenied> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        match Url::parse(address) {
+            Ok(address) => self.check(&address),
+            Err(_) => Err(EgressDenied::Host(address.to_owned())),
+        }
+    }
+}
+
+/// Why an address may not be reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EgressDenied {
+    #[error("the operator's policy does not let this agent reach `{0}` (`egress.allowHosts`)")]
+    Host(String),
+    #[error(
+        "the operator's policy keeps this agent out of private networks, and `{0}` is in one \
+         (`egress.denyPrivateNetworks`)"
+    )]
+    Private(String),
+}

@@ -1,0 +1,259 @@
+//! Handles requests of MCP servers: sampling through the [`Sampler`], elicitation through [`ElicitationRegistry`], and roots.
+
+#![expect(
+    deprecated,
+    reason = "sampling and roots are still spoken by servers of every older revision"
+)]
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::future::BoxFuture;
+use hermes_config::{Redactor, Server, ServerName, server::RootsPolicy};
+use hermes_mcp::{
+    Host, ServerRequestHandler,
+    protocol::{
+        CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
+    },
+    server_request::{
+        ElicitationError, OfferedCapabilities, RequestOrigin, SamplingError, SamplingReply,
+    },
+};
+use serde_json::Value;
+
+use crate::{
+    elicitation::{ElicitationAnswer, ElicitationRegistry, Form, FormRequest, LinkRequest},
+    printable::printable,
+    sampler::{Sampler, SamplingRefusal},
+};
+
+mod roots;
+
+/// The longest message of a server that is shown, in characters.
+const MAX_MESSAGE_CHARS: usize = 4_000;
+
+/// Handles the requests of servers for an agent.
+pub struct AgentRequestHandler {
+    sampler: Option<Sampler>,
+    elicitation: Arc<ElicitationRegistry>,
+    /// The root for servers with `roots: auto`.
+    directory: Mutex<Option<PathBuf>>,
+    servers: Mutex<HashMap<ServerName, KnownServer>>,
+}
+
+/// The relevant settings of a server.
+#[derive(Debug, Clone)]
+struct KnownServer {
+    roots: RootsPolicy,
+    allows_elicitation: bool,
+}
+
+impl AgentRequestHandler {
+    /// Without sampling.
+    pub fn new(people: Arc<ElicitationRegistry>) -> Self {
+        Self {
+            sampler: None,
+            elicitation: people,
+            directory: Mutex::default(),
+            servers: Mutex::default(),
+        }
+    }
+
+    /// Asks models too.
+    #[must_use]
+    pub fn with_sampler(mut self, sampler: Sampler) -> Self {
+        self.sampler = Some(sampler);
+        self
+    }
+
+    /// Shares the working directory as a root: for an interactive command line.
+    #[must_use]
+    pub fn with_directory(self, directory: PathBuf) -> Self {
+        *lock(&self.directory) = Some(directory);
+        self
+    }
+
+    /// Replaces the redactor for model replies to servers.
+    pub fn use_redactor(&self, redactor: Redactor) {
+        if let Some(sampler) = &self.sampler {
+            sampler.use_redactor(redactor);
+        }
+    }
+
+    /// Changes the working directory and notifies the servers that their roots have changed.
+    pub async fn change_directory(&self, directory: PathBuf, host: &Host) {
+        let before = lock(&self.directory).replace(directory.clone());
+        if before.as_ref() != Some(&directory) {
+            host.notify_roots_changed().await;
+        }
+    }
+
+    fn known_server(&self, server: &ServerName) -> Option<KnownServer> {
+        lock(&self.servers).get(server).cloned()
+    }
+
+    fn list_roots(&self, policy: &RootsPolicy) -> Vec<Root> {
+        roots::list_roots(policy, lock(&self.directory).as_deref())
+    }
+
+    async fn elicit_answer(
+        &self,
+        asker: RequestOrigin,
+        request: ElicitRequestParams,
+    ) -> Result<ElicitationAnswer<Option<Value>>, ElicitationError> {
+        let may_ask = self
+            .known_server(&asker.server)
+            .is_some_and(|known| known.allows_elicitation);
+        let seat = self.elicitation.find_slot(asker.conversation.as_ref());
+        let Some(seat) = seat.filter(|_| may_ask) else {
+            return Ok(ElicitationAnswer::Declined);
+        };
+        // The semaphore is never closed.
+        let _turn = seat.question_permit.acquire().await;
+        match request {
+            ElicitRequestParams::FormElicitationParams {
+                message,
+                requested_schema,
+                ..
+            } => {
+                let schema = serde_json::to_value(requested_schema).map_err(elicitation_failed)?;
+                let form = Form::from_schema(&schema).map_err(elicitation_failed)?;
+                let request = FormRequest {
+                    server: asker.server,
+                    message: truncate_message(&message),
+                    form: form.clone(),
+                };
+                match seat
+                    .ui
+                    .fill_form(request)
+                    .await
+                    .map_err(elicitation_failed)?
+                {
+                    ElicitationAnswer::Accepted(answers) => {
+                        let answers = form.check(answers).map_err(|(field, invalid)| {
+                            ElicitationError(format!("`{}` {invalid}", field.title))
+                        })?;
+                        Ok(ElicitationAnswer::Accepted(Some(Value::Object(answers))))
+                    }
+                    ElicitationAnswer::Declined => Ok(ElicitationAnswer::Declined),
+                    ElicitationAnswer::Cancelled => Ok(ElicitationAnswer::Cancelled),
+                }
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+                let request = link_request(asker.server, &message, &url)?;
+                Ok(
+                    match seat
+                        .ui
+                        .confirm_link(request)
+                        .await
+                        .map_err(elicitation_failed)?
+                    {
+                        ElicitationAnswer::Accepted(()) => ElicitationAnswer::Accepted(None),
+                        ElicitationAnswer::Declined => ElicitationAnswer::Declined,
+                        ElicitationAnswer::Cancelled => ElicitationAnswer::Cancelled,
+                    },
+                )
+            }
+            _ => Err(ElicitationError(
+                "an elicitation request of an unknown kind".into(),
+            )),
+        }
+    }
+}
+
+impl ServerRequestHandler for AgentRequestHandler {
+    fn offered_capabilities(&self, server: &Server) -> OfferedCapabilities {
+        let known = KnownServer {
+            roots: server.roots.clone(),
+            allows_elicitation: server.elicitation.enabled,
+        };
+        let ways = self.elicitation.modes();
+        let offers = OfferedCapabilities {
+            sampling: self
+                .sampler
+                .as_ref()
+                .and_then(|sampler| sampler.sampling_offer(server)),
+            forms: known.allows_elicitation && ways.forms,
+            urls: known.allows_elicitation && ways.links,
+            roots: !self.list_roots(&known.roots).is_empty(),
+        };
+        lock(&self.servers).insert(server.name.clone(), known);
+        offers
+    }
+
+    fn sample(
+        &self,
+        asker: RequestOrigin,
+        request: CreateMessageRequestParams,
+    ) -> BoxFuture<'_, Result<SamplingReply, SamplingError>> {
+        Box::pin(async move {
+            match &self.sampler {
+                Some(sampler) => sampler.sample(&asker, request).await,
+                None => Err(SamplingRefusal::NoModel("none is available here".into()).into()),
+            }
+        })
+    }
+
+    fn elicit(
+        &self,
+        asker: RequestOrigin,
+        request: ElicitRequestParams,
+    ) -> BoxFuture<'_, Result<ElicitResult, ElicitationError>> {
+        Box::pin(async move {
+            Ok(match self.elicit_answer(asker, request).await? {
+                ElicitationAnswer::Accepted(Some(content)) => {
+                    ElicitResult::new(ElicitationAction::Accept).with_content(content)
+                }
+                ElicitationAnswer::Accepted(None) => ElicitResult::new(ElicitationAction::Accept),
+                ElicitationAnswer::Declined => ElicitResult::new(ElicitationAction::Decline),
+                ElicitationAnswer::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
+            })
+        })
+    }
+
+    fn roots(&self, asker: RequestOrigin) -> BoxFuture<'_, Vec<Root>> {
+        let policy = self.known_server(&asker.server).map(|known| known.roots);
+        let roots = policy.map_or_else(Vec::new, |policy| self.list_roots(&policy));
+        Box::pin(std::future::ready(roots))
+    }
+}
+
+/// Only web pages: other URLs can start programs or read files.
+fn link_request(
+    server: ServerName,
+    message: &str,
+    url: &str,
+) -> Result<LinkRequest, ElicitationError> {
+    let address = url::Url::parse(url).map_err(elicitation_failed)?;
+    match (address.scheme(), address.host_str()) {
+        ("http" | "https", Some(host)) => Ok(LinkRequest {
+            server,
+            message: truncate_message(message),
+            host: host.to_owned(),
+            url: address.to_string(),
+        }),
+        _ => Err(ElicitationError(
+            "the address is neither http nor https".into(),
+        )),
+    }
+}
+
+fn truncate_message(message: &str) -> String {
+    let message = printable(message);
+    let mut characters = message.char_indices();
+    match characters.nth(MAX_MESSAGE_CHARS) {
+        Some((end, _)) => format!("{} …", &message[..end]),
+        None => message.into_owned(),
+    }
+}
+
+fn elicitation_failed(error: impl std::fmt::Display) -> ElicitationError {
+    ElicitationError(error.to_string())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,109 @@
+//! The sessions in use: one turn at a time in each, and their open conversations between turns.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hermes_agent::conversation::Conversation;
+use hermes_store::SessionId;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+
+/// How long a conversation stays open after its last turn. Its background processes end with it.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
+
+/// Idle conversations that stay open.
+const MAX_IDLE: usize = 32;
+
+/// A session's slot. Its holder may run a turn; others wait in order.
+pub(super) struct SessionSlot {
+    conversation: AsyncMutex<Option<Conversation>>,
+    last_used: Mutex<Instant>,
+}
+
+impl Default for SessionSlot {
+    fn default() -> Self {
+        Self {
+            conversation: AsyncMutex::default(),
+            last_used: Mutex::new(Instant::now()),
+        }
+    }
+}
+
+impl SessionSlot {
+    pub(super) async fn acquire(&self) -> MutexGuard<'_, Option<Conversation>> {
+        self.conversation.lock().await
+    }
+
+    pub(super) fn touch(&self) {
+        *self
+            .last_used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn last_used(&self) -> Instant {
+        *self
+            .last_used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct SessionSlots {
+    slots: Mutex<HashMap<SessionId, Arc<SessionSlot>>>,
+}
+
+impl SessionSlots {
+    pub(super) fn slot(&self, session: &SessionId) -> Arc<SessionSlot> {
+        let mut seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.entry(session.clone()).or_default().clone()
+    }
+
+    /// Closes conversations that are idle for too long, and the oldest ones above the limit.
+    pub(super) async fn clear_idle(&self) {
+        let mut last = self.idle_since();
+        last.sort_unstable_by(|one, two| two.cmp(one));
+        let oldest = last.get(MAX_IDLE).copied();
+        let is_old = |used: Instant| {
+            used.elapsed() >= IDLE_TIMEOUT || oldest.is_some_and(|oldest| used <= oldest)
+        };
+        self.clear(|seat| is_free(seat) && is_old(seat.last_used()))
+            .await;
+    }
+
+    /// The last use of each idle conversation.
+    fn idle_since(&self) -> Vec<Instant> {
+        let seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = seats.values().filter(|seat| is_free(seat));
+        free.map(|seat| seat.last_used()).collect()
+    }
+
+    /// Closes all conversations, waiting for active turns.
+    pub(super) async fn clear_all(&self) {
+        self.clear(|_| true).await;
+    }
+
+    async fn clear(&self, is_due: impl Fn(&Arc<SessionSlot>) -> bool) {
+        let due: Vec<Arc<SessionSlot>> = {
+            let mut seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            seats
+                .extract_if(|_, seat| is_due(seat))
+                .map(|(_, seat)| seat)
+                .collect()
+        };
+        for seat in due {
+            let conversation = seat.acquire().await.take();
+            if let Some(conversation) = conversation {
+                conversation.detach().await;
+            }
+        }
+    }
+}
+
+/// Whether it is neither used nor awaited.
+fn is_free(seat: &Arc<SessionSlot>) -> bool {
+    Arc::strong_count(seat) == 1
+}

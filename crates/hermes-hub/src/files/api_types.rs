@@ -1,0 +1,136 @@
+//! What file operations answer, as it is serialised.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What a path leads to. Anything else (pipes, sockets, devices) is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryType {
+    /// A directory.
+    Dir,
+    /// A regular file.
+    File,
+    /// A symbolic link; where it leads is not told.
+    Symlink,
+}
+
+/// A file, a directory or a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileEntry {
+    /// The last segment of its path; empty for the root.
+    pub name: String,
+    /// From the root; empty for the root.
+    pub path: String,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub entry_type: EntryType,
+    /// Bytes of a file; 0 otherwise.
+    pub size: u64,
+    /// RFC 3339, UTC.
+    pub modified_at: String,
+    /// The version of a file's content; only files have one.
+    pub etag: Option<String>,
+}
+
+/// One level of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Listing {
+    /// The directory.
+    pub path: String,
+    /// Directories first, each in byte order.
+    pub entries: Vec<FileEntry>,
+    /// Whether there are more than fit.
+    pub truncated: bool,
+}
+
+/// Lines of a text file, with their line ends: parts that follow each other join to the whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileText {
+    /// Which file.
+    pub path: String,
+    /// The lines.
+    pub content: String,
+    /// The number of the first line, from 0.
+    pub offset: u64,
+    /// How many lines these are.
+    pub lines: u64,
+    /// How many lines the file has.
+    pub total_lines: u64,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Whether lines follow.
+    pub truncated: bool,
+    /// The offset to go on with.
+    pub next_offset: Option<u64>,
+    /// The version that was read.
+    pub etag: String,
+}
+
+/// A line that matches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GrepMatch {
+    /// In which file.
+    pub path: String,
+    /// The line's number, from 1.
+    pub line: u64,
+    /// Where in the line the first match begins, in characters from 1.
+    pub column: u64,
+    /// The line, cut after 500 characters.
+    pub text: String,
+    /// Whether it was cut.
+    pub text_truncated: bool,
+}
+
+/// What a search found, by path and line.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GrepResult {
+    /// The lines.
+    pub matches: Vec<GrepMatch>,
+    /// Whether there may be more: a limit was reached.
+    pub truncated: bool,
+    /// Files that were searched.
+    pub files_searched: u64,
+    /// Files that were not: binary, unreadable, or with lines beyond all measure.
+    pub files_skipped: u64,
+}
+
+/// What was found by name, by path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FindResult {
+    /// The entries.
+    pub paths: Vec<FileEntry>,
+    /// Whether there may be more: a limit was reached.
+    pub truncated: bool,
+}
+
+/// A file after a write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WrittenFile {
+    /// What it is now.
+    #[serde(flatten)]
+    pub entry: FileEntry,
+    /// How much of it is new.
+    pub bytes_written: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreateOutcome {
+    Created,
+    /// The file existed and has new content, or the directory existed.
+    Replaced,
+}
+
+/// How much a tree holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TreeUsage {
+    /// Bytes in regular files.
+    pub bytes: u64,
+    /// Files, directories and links.
+    pub files: u64,
+}

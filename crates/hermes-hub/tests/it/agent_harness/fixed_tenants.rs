@@ -1,0 +1,145 @@
+//! Tenant lookups with the same values for all tenants, which a test may change.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use hermes_hub::{
+    Problem, TenantId,
+    agents::{
+        AgentSpec, CronContext, CronRunner, MissedRunPolicy, QuotaState, TenantLookup, WakePolicy,
+    },
+    api_types::AccessStatus,
+    runtime::{AgentLaunch, Directives, ResourceLimits},
+    state::TenantHome,
+};
+use hermes_store::cron::JobLimits;
+use jiff::tz::TimeZone;
+
+/// What a test may change.
+#[derive(Debug, Clone)]
+pub(crate) struct TenantRules {
+    pub(crate) access: AccessStatus,
+    pub(crate) waking: WakePolicy,
+    pub(crate) idle_stop: Duration,
+    pub(crate) max_concurrent_runs: u32,
+    pub(crate) queue_depth: u32,
+    pub(crate) longest_run: Duration,
+    pub(crate) approval_timeout_seconds: u64,
+    pub(crate) missed: MissedRunPolicy,
+    pub(crate) room: QuotaState,
+    pub(crate) ticker: CronRunner,
+    pub(crate) limits: JobLimits,
+    pub(crate) secret: Option<&'static str>,
+    pub(crate) generation: u64,
+}
+
+pub(crate) struct FixedTenants {
+    directory: PathBuf,
+    rules: Mutex<TenantRules>,
+    lookups: AtomicUsize,
+}
+
+impl FixedTenants {
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            lookups: AtomicUsize::new(0),
+            rules: Mutex::new(TenantRules {
+                access: AccessStatus::Active,
+                waking: WakePolicy::OnDemand,
+                idle_stop: Duration::from_mins(15),
+                max_concurrent_runs: 4,
+                queue_depth: 100,
+                longest_run: Duration::from_hours(1),
+                approval_timeout_seconds: 900,
+                missed: MissedRunPolicy::RunOnce,
+                room: QuotaState::Within,
+                ticker: CronRunner::Hub,
+                limits: JobLimits {
+                    max_jobs: 50,
+                    min_interval_minutes: 1,
+                },
+                secret: None,
+                generation: 1,
+            }),
+        }
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut TenantRules)) {
+        change(&mut self.rules.lock().unwrap());
+    }
+
+    /// How often the scheduler looked up a tenant.
+    pub(crate) fn lookups(&self) -> usize {
+        self.lookups.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn home(&self, tenant: &TenantId) -> PathBuf {
+        self.directory.join("tenants").join(tenant.as_str())
+    }
+}
+
+#[async_trait]
+impl TenantLookup for FixedTenants {
+    async fn agent_spec(&self, tenant: &TenantId) -> Result<AgentSpec, Problem> {
+        let rules = self.rules.lock().unwrap().clone();
+        let secret = rules.secret.map(|secret| secret.to_owned().into());
+        Ok(AgentSpec {
+            launch: AgentLaunch {
+                tenant: tenant.clone(),
+                home: self.home(tenant),
+                runtime_key: "hub_rt_test".to_owned().into(),
+                env: secret
+                    .map(|secret| ("SECRET".to_owned(), secret))
+                    .into_iter()
+                    .collect::<BTreeMap<_, _>>(),
+                teams: Vec::new(),
+                timezone: "UTC".into(),
+                limits: ResourceLimits {
+                    memory_bytes: 1 << 30,
+                    pids: 256,
+                    cpu: 1.0,
+                },
+                directives: Directives {
+                    approval_timeout_seconds: rules.approval_timeout_seconds,
+                    ..Directives::default()
+                },
+            },
+            access: rules.access,
+            wake_policy: rules.waking,
+            idle_stop: rules.idle_stop,
+            max_concurrent_runs: rules.max_concurrent_runs,
+            queue_depth: rules.queue_depth,
+            max_run_duration: rules.longest_run,
+            ignored_variables: Vec::new(),
+            generation: rules.generation,
+            revisions: Vec::new(),
+        })
+    }
+
+    fn home(&self, tenant: &TenantHome) -> PathBuf {
+        Self::home(self, &tenant.id)
+    }
+
+    async fn cron_context(&self, tenant: &TenantId) -> Result<CronContext, Problem> {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        let rules = self.rules.lock().unwrap().clone();
+        Ok(CronContext {
+            home: self.home(tenant),
+            zone: TimeZone::UTC,
+            access: rules.access,
+            missed_runs: rules.missed,
+            quota: rules.room,
+            runner: rules.ticker,
+            limits: rules.limits,
+        })
+    }
+}

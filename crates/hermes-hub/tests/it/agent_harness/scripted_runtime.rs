@@ -1,0 +1,456 @@
+//! A runtime whose agents do what the input of a run says, one word after the other, and keep a journal of it:
+//!
+//! | word | what happens |
+//! |---|---|
+//! | `say=N` | N pieces of text |
+//! | `tool` | a tool is called |
+//! | `ask=COMMAND` | a tool wants an approval for this command |
+//! | `leak=TEXT` | a tool is called with this text |
+//! | `spell=TEXT` | this text, slowly and in pieces of one letter |
+//! | `wait` | nothing, until the test releases it |
+//! | `die` | the agent's process ends, the first time |
+//!
+//! A process that ends takes its runs along: the next one finds them in the journal and calls them interrupted.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream::BoxStream};
+use hermes_hub::{
+    RunId, TenantId,
+    runtime::{
+        AgentEvent, AgentExit, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
+        ExitCause, ProcessStatus, RunInput, Runtime, RuntimeError,
+    },
+};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub(crate) struct ScriptedRuntime {
+    /// For the tasks of runs, which outlive the call that started them.
+    this: Weak<Self>,
+    state: Mutex<ScriptedState>,
+    tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct ScriptedState {
+    awake: HashMap<TenantId, CancellationToken>,
+    ended: HashSet<TenantId>,
+    starts: HashMap<TenantId, u32>,
+    failing_starts: u32,
+    /// Number of further starts that find the previous process dead.
+    unnoticed_deaths: u32,
+    start_delay: Duration,
+    runs: HashMap<String, Journal>,
+    is_released: HashSet<String>,
+    asked: HashMap<String, watch::Sender<Option<ApprovalDecision>>>,
+    has_died: HashSet<String>,
+    /// Streams end after that many events, if any.
+    breaks_after: Option<usize>,
+    directives: HashMap<TenantId, Directives>,
+    /// Tenants whose agents hang when directives are applied.
+    hanging: HashSet<TenantId>,
+}
+
+struct Journal {
+    tenant: TenantId,
+    script: String,
+    events: watch::Sender<Vec<AgentEvent>>,
+    stop: CancellationToken,
+}
+
+fn is_over(events: &[AgentEvent]) -> bool {
+    let last = events.last().and_then(|event| event.body.get("event"));
+    let last = last.and_then(Value::as_str).unwrap_or_default();
+    matches!(last, "run.completed" | "run.failed" | "run.cancelled")
+}
+
+impl Journal {
+    fn add(&self, body: Value) {
+        let Value::Object(body) = body else {
+            panic!("an event is an object");
+        };
+        self.events.send_modify(|events| {
+            if !is_over(events) {
+                let sequence = events.len() as u64 + 1;
+                events.push(AgentEvent { sequence, body });
+            }
+        });
+    }
+}
+
+impl ScriptedRuntime {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            state: Mutex::default(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, ScriptedState> {
+        self.state.lock().unwrap()
+    }
+
+    /// How often a tenant's agent was started.
+    pub(crate) fn starts(&self, tenant: &TenantId) -> u32 {
+        self.lock().starts.get(tenant).copied().unwrap_or(0)
+    }
+
+    /// How often a run was started, by the Hub's id.
+    pub(crate) fn begun(&self, run: &RunId) -> usize {
+        let held = self.lock();
+        held.runs
+            .keys()
+            .filter(|key| key.starts_with(run.as_str()))
+            .count()
+    }
+
+    /// Whether the agent has finished a run.
+    pub(crate) fn has_ended(&self, run: &RunId) -> bool {
+        let held = self.lock();
+        held.runs
+            .iter()
+            .filter(|(key, _)| key.starts_with(run.as_str()))
+            .all(|(_, journal)| is_over(&journal.events.borrow()))
+    }
+
+    pub(crate) fn all_begun(&self) -> usize {
+        self.lock().runs.len()
+    }
+
+    pub(crate) fn fail_starts(&self, count: u32) {
+        self.lock().failing_starts = count;
+    }
+
+    /// Makes the next starts find the previous process dead.
+    pub(crate) fn die_unnoticed(&self, count: u32) {
+        self.lock().unnoticed_deaths = count;
+    }
+
+    pub(crate) fn slow_starts(&self, delay: Duration) {
+        self.lock().start_delay = delay;
+    }
+
+    /// The directives of the last start or update.
+    pub(crate) fn directives(&self, tenant: &TenantId) -> Option<Directives> {
+        self.lock().directives.get(tenant).cloned()
+    }
+
+    pub(crate) fn hang_on_apply(&self, tenant: &TenantId) {
+        self.lock().hanging.insert(tenant.clone());
+    }
+
+    pub(crate) fn break_connections(&self, after: Option<usize>) {
+        self.lock().breaks_after = after;
+    }
+
+    /// Releases waiting runs with this script.
+    pub(crate) fn release(&self, script: &str) {
+        self.lock().is_released.insert(script.to_owned());
+    }
+
+    /// `kill -9` of a tenant's process.
+    pub(crate) fn kill(&self, tenant: &TenantId) {
+        let mut held = self.lock();
+        if let Some(process) = held.awake.remove(tenant) {
+            process.cancel();
+            held.ended.insert(tenant.clone());
+        }
+        // No approvals are left to be answered.
+        let ScriptedState { runs, asked, .. } = &mut *held;
+        let of_tenant = |id: &str| {
+            let mut runs = runs.iter();
+            runs.any(|(key, run)| run.tenant == *tenant && id.starts_with(key.as_str()))
+        };
+        asked.retain(|id, _| !of_tenant(id));
+    }
+
+    pub(crate) fn kill_all(&self) {
+        let awake: Vec<TenantId> = self.lock().awake.keys().cloned().collect();
+        for tenant in awake {
+            self.kill(&tenant);
+        }
+    }
+
+    async fn run_script(self_: Weak<Self>, key: String, process: CancellationToken) {
+        let get = || {
+            let this = self_.upgrade()?;
+            let held = this.lock();
+            let journal = held.runs.get(&key)?;
+            Some((
+                journal.script.clone(),
+                journal.stop.clone(),
+                journal.tenant.clone(),
+            ))
+        };
+        let add = |body: Value| {
+            if let Some(this) = self_.upgrade()
+                && let Some(journal) = this.lock().runs.get(&key)
+                && !process.is_cancelled()
+            {
+                journal.add(body);
+            }
+        };
+        let Some((script, stop, tenant)) = get() else {
+            return;
+        };
+        add(json!({"event": "run.started"}));
+        let mut said = String::new();
+        for word in script.split_whitespace() {
+            if stop.is_cancelled() || process.is_cancelled() {
+                break;
+            }
+            match word.split_once('=').unwrap_or((word, "")) {
+                (way @ ("say" | "spell"), text) => {
+                    for piece in pieces(way, text) {
+                        said.push_str(&piece);
+                        add(json!({"event": "message.delta", "delta": piece}));
+                        if way == "say" {
+                            tokio::task::yield_now().await;
+                        } else {
+                            // Longer than text is coalesced.
+                            tokio::time::sleep(Duration::from_millis(40)).await;
+                        }
+                    }
+                }
+                ("tool", _) => {
+                    add(tool_started("ls"));
+                    add(
+                        json!({"event": "tool.completed", "tool": "terminal", "call_id": "c", "error": false}),
+                    );
+                }
+                ("leak", text) => add(tool_started(text)),
+                ("ask", command) => {
+                    add(tool_started(command));
+                    let id = format!("{key}-{command}");
+                    let sender = watch::Sender::new(None);
+                    let mut decided = sender.subscribe();
+                    if let Some(this) = self_.upgrade() {
+                        this.lock().asked.insert(id.clone(), sender);
+                    }
+                    add(json!({
+                        "event": "approval.request", "approval_id": id, "command": command,
+                        "choices": ["once", "session", "always", "deny"],
+                    }));
+                    tokio::select! {
+                        Ok(decision) = decided.wait_for(Option::is_some) => {
+                            let choice = decision.clone().unwrap().choice;
+                            said.push_str(&choice);
+                            add(json!({"event": "approval.responded", "approval_id": id, "choice": choice}));
+                        }
+                        () = stop.cancelled() => {}
+                        () = process.cancelled() => {}
+                    }
+                }
+                ("wait", _) => loop {
+                    let is_released = self_
+                        .upgrade()
+                        .is_none_or(|this| this.lock().is_released.contains(&script));
+                    if is_released || stop.is_cancelled() || process.is_cancelled() {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                },
+                ("die", _) => {
+                    if let Some(this) = self_.upgrade()
+                        && this.lock().has_died.insert(script.clone())
+                    {
+                        this.kill(&tenant);
+                    }
+                }
+                (other, _) => panic!("the script says `{other}`"),
+            }
+        }
+        if stop.is_cancelled() {
+            add(json!({"event": "run.cancelled"}));
+        } else {
+            let usage = json!({"input_tokens": 1, "output_tokens": 2, "total_tokens": 3});
+            add(json!({"event": "run.completed", "output": said.trim(), "usage": usage}));
+        }
+    }
+}
+
+fn tool_started(preview: &str) -> Value {
+    json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": preview})
+}
+
+/// The text deltas: numbers, or the letters of a text.
+fn pieces(way: &str, text: &str) -> Vec<String> {
+    if way == "spell" {
+        return text.chars().map(String::from).collect();
+    }
+    let count = text.parse().unwrap_or(1);
+    (0..count).map(|number| format!("{number} ")).collect()
+}
+
+fn not_running() -> RuntimeError {
+    RuntimeError::Unreachable("it is not running".into())
+}
+
+#[async_trait]
+impl Runtime for ScriptedRuntime {
+    async fn start(&self, launch: AgentLaunch) -> Result<Vec<Confinement>, RuntimeError> {
+        let delay = self.lock().start_delay;
+        tokio::time::sleep(delay).await;
+        let mut held = self.lock();
+        if held.awake.contains_key(&launch.tenant) {
+            return Ok(Vec::new());
+        }
+        *held.starts.entry(launch.tenant.clone()).or_default() += 1;
+        if held.unnoticed_deaths > 0 {
+            held.unnoticed_deaths -= 1;
+            let death = AgentExit::from_cause(ExitCause::Signal(9));
+            return Err(RuntimeError::Exited(death));
+        }
+        if held.failing_starts > 0 {
+            held.failing_starts -= 1;
+            return Err(RuntimeError::StartFailed("it was told to fail".into()));
+        }
+        for journal in held.runs.values() {
+            if journal.tenant == launch.tenant {
+                let error = json!({"code": "interrupted", "message": "its process ended"});
+                journal.add(json!({"event": "run.failed", "error": error}));
+            }
+        }
+        held.ended.remove(&launch.tenant);
+        held.directives
+            .insert(launch.tenant.clone(), launch.directives);
+        held.awake.insert(launch.tenant, CancellationToken::new());
+        Ok(vec![Confinement {
+            means: "Sandboxed",
+            in_force: true,
+            reason: "scripted".into(),
+        }])
+    }
+
+    async fn stop(&self, tenant: &TenantId, _: Duration) {
+        self.kill(tenant);
+        self.lock().ended.remove(tenant);
+    }
+
+    async fn status(&self, tenant: &TenantId) -> ProcessStatus {
+        let held = self.lock();
+        if held.awake.contains_key(tenant) {
+            ProcessStatus::Running { pid: Some(1) }
+        } else if held.ended.contains(tenant) {
+            ProcessStatus::Exited(AgentExit::from_cause(ExitCause::Signal(9)))
+        } else {
+            ProcessStatus::Stopped
+        }
+    }
+
+    async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError> {
+        if self.lock().hanging.contains(tenant) {
+            std::future::pending::<()>().await;
+        }
+        let mut held = self.lock();
+        held.directives.insert(tenant.clone(), directives.clone());
+        Ok(())
+    }
+
+    async fn run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        attempt: u32,
+        run_input: &RunInput,
+    ) -> Result<AgentRunId, RuntimeError> {
+        let key = format!("{run}-{attempt}");
+        let script = match run_input {
+            RunInput::Prompt { input, .. } => input.as_str().unwrap_or_default().to_owned(),
+            RunInput::Job(_) => "say=1".to_owned(),
+        };
+        let process = {
+            let mut held = self.lock();
+            let process = held.awake.get(tenant).cloned().ok_or_else(not_running)?;
+            if held.runs.contains_key(&key) {
+                return Ok(AgentRunId(key));
+            }
+            held.runs.insert(
+                key.clone(),
+                Journal {
+                    tenant: tenant.clone(),
+                    script,
+                    events: watch::Sender::new(Vec::new()),
+                    stop: CancellationToken::new(),
+                },
+            );
+            process
+        };
+        self.tasks
+            .spawn(Self::run_script(self.this.clone(), key.clone(), process));
+        Ok(AgentRunId(key))
+    }
+
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        run: &AgentRunId,
+        after: u64,
+    ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError> {
+        let held = self.lock();
+        let process = held.awake.get(tenant).cloned().ok_or_else(not_running)?;
+        let journal = held.runs.get(&run.0);
+        let events = journal
+            .ok_or_else(|| RuntimeError::Unknown("no such run".into()))?
+            .events
+            .subscribe();
+        let most = held.breaks_after.unwrap_or(usize::MAX);
+        let begin = (events, usize::try_from(after).unwrap(), process);
+        let stream = futures::stream::unfold(begin, |(mut events, at, process)| async move {
+            loop {
+                let (next, is_over) = {
+                    let known = events.borrow_and_update();
+                    (known.get(at).cloned(), is_over(&known))
+                };
+                if let Some(event) = next {
+                    return Some((Ok(event), (events, at + 1, process)));
+                }
+                if is_over {
+                    return None;
+                }
+                tokio::select! {
+                    changed = events.changed() => changed.ok()?,
+                    () = process.cancelled() => return Some((Err(not_running()), (events, at, process))),
+                }
+            }
+        });
+        Ok(stream.take(most).boxed())
+    }
+
+    async fn decide(
+        &self,
+        tenant: &TenantId,
+        _: &AgentRunId,
+        decision: &ApprovalDecision,
+    ) -> Result<(), RuntimeError> {
+        let held = self.lock();
+        if !held.awake.contains_key(tenant) {
+            return Err(not_running());
+        }
+        let asked = held
+            .asked
+            .get(decision.approval_id.as_deref().unwrap_or_default());
+        let asked = asked.ok_or_else(|| RuntimeError::Unknown("nothing was asked".into()))?;
+        asked.send_replace(Some(decision.clone()));
+        Ok(())
+    }
+
+    async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError> {
+        let held = self.lock();
+        if !held.awake.contains_key(tenant) {
+            return Err(not_running());
+        }
+        if let Some(journal) = held.runs.get(&run.0) {
+            journal.stop.cancel();
+        }
+        Ok(())
+    }
+}

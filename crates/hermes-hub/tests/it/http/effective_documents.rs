@@ -1,0 +1,101 @@
+//! Precedence of the Hub's settings, its documents and a tenant's own settings.
+
+use std::time::{Duration, Instant};
+
+use hermes_hub::TenantId;
+use serde_json::json;
+
+use crate::{
+    agent_harness::{ScriptedRuntime, TIMEOUT},
+    test_hub::TestHub,
+};
+
+#[tokio::test]
+async fn documents_override_only_what_they_say() {
+    let site = TestHub::with_settings(|settings, _| {
+        settings.runs.max_concurrent = 9;
+        settings.idle_stop_seconds = 77;
+    })
+    .await;
+    site.tenant(json!({"id": "acme"})).await;
+    let agent = async || site.get("/v1/tenants/acme").await.expect(200)["agent"].clone();
+    let first = agent().await;
+    assert_eq!(
+        (&first["maxConcurrentRuns"], &first["idleStopSeconds"]),
+        (&json!(9), &json!(77))
+    );
+    let policy = site.get("/v1/agent-policy").await.expect(200);
+    assert_eq!(policy["policy"]["runs"]["maxConcurrent"], 9);
+
+    let patch = json!({"runs": {"maxConcurrent": 6}});
+    site.patch("/v1/config/tenant-impact", &patch)
+        .await
+        .expect(200);
+    let patched = agent().await;
+    assert_eq!(
+        (&patched["maxConcurrentRuns"], &patched["idleStopSeconds"]),
+        (&json!(6), &json!(77))
+    );
+
+    let policy = json!({"runs": {"maxConcurrent": 2}});
+    site.put("/v1/agent-policy", &policy).await.expect(200);
+    assert_eq!(agent().await["maxConcurrentRuns"], 2);
+    site.put(
+        "/v1/agent-policy",
+        &json!({"tools": {"deny": ["terminal"]}}),
+    )
+    .await
+    .expect(200);
+    assert_eq!(agent().await["maxConcurrentRuns"], 6);
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_blocked_without_a_word_has_the_usual_one() {
+    let site = TestHub::new().await;
+    site.tenant(json!({"id": "acme"})).await;
+    let rules = json!({"access": {"blockedMessage": "Ask accounting."}});
+    site.patch("/v1/config/tenant-impact", &rules)
+        .await
+        .expect(200);
+    let access = "/v1/tenants/acme/access";
+    let block = json!({"status": "blocked"});
+    let blocked = site.put(access, &block).await.expect(200);
+    assert_eq!(blocked["message"], "Ask accounting.");
+    let block = json!({"status": "blocked", "message": "Not today."});
+    let blocked = site.put(access, &block).await.expect(200);
+    assert_eq!(blocked["message"], "Not today.");
+    let active = site.put(access, &json!({"status": "active"})).await;
+    assert_eq!(active.expect(200)["message"], json!(null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_reaches_agents_whole_and_past_one_that_hangs() {
+    let agent = ScriptedRuntime::new();
+    let site = TestHub::with_runtime(agent.clone(), |_, _| {}).await;
+    let ids = ["a", "b", "c"].map(|id| TenantId::parse(id).unwrap());
+    for id in &ids {
+        site.tenant(json!({"id": id.as_str()})).await;
+        let state = format!("/v1/tenants/{id}/agent");
+        site.wait_until(&state, |agent| agent["state"] == "idle")
+            .await;
+    }
+    agent.hang_on_apply(&ids[0]);
+    let policy = json!({"tools": {"deny": ["terminal"]}});
+    site.put("/v1/agent-policy", &policy).await.expect(200);
+    let began = Instant::now();
+    for id in &ids[1..] {
+        let knows = || {
+            let directives = agent.directives(id).unwrap();
+            directives.policy["tools"]["deny"] == json!(["terminal"])
+        };
+        while !knows() {
+            assert!(began.elapsed() < TIMEOUT, "{id} does not know the policy");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // For an agent a missing member means no limit.
+        let policy = agent.directives(id).unwrap().policy;
+        assert_eq!(policy["cron"]["maxJobs"], 50, "{policy}");
+    }
+    let first = agent.directives(&ids[0]).unwrap();
+    assert_eq!(first.policy["tools"]["deny"], json!([]), "it does not hang");
+}

@@ -1,0 +1,204 @@
+//! The private routes: for tenants' own agents and their groups only.
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tokio::{net::UnixListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::test_hub::{HttpAnswer, TestHub};
+
+struct PrivateApiFixture {
+    site: TestHub,
+    client: Client,
+    /// Writes `division1`, reads `readers`.
+    acme: String,
+    /// Belongs to no group.
+    loner: String,
+    _server: JoinSet<()>,
+}
+
+impl PrivateApiFixture {
+    async fn new() -> Self {
+        let site = TestHub::new().await;
+        for group in ["division1", "readers", "others"] {
+            site.post("/v1/groups", &json!({"id": group}))
+                .await
+                .expect(201);
+        }
+        let groups = json!([
+            {"id": "division1", "access": "write"}, {"id": "readers", "access": "read"},
+        ]);
+        let acme = site.tenant(json!({"id": "acme", "groups": groups})).await;
+        let loner = site.tenant(json!({"id": "loner"})).await;
+        let key = |tenant: &Value| tenant["runtimeKey"].as_str().unwrap().to_owned();
+        let socket = site.directory.path().join("private.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut server = JoinSet::new();
+        let hub = site.hub.clone();
+        server.spawn(async move {
+            hub.serve_private(listener, CancellationToken::new())
+                .await
+                .unwrap();
+        });
+        Self {
+            client: Client::builder()
+                .unix_socket(socket)
+                .no_proxy()
+                .build()
+                .unwrap(),
+            acme: key(&acme),
+            loner: key(&loner),
+            _server: server,
+            site,
+        }
+    }
+
+    async fn send_request(
+        &self,
+        key: &str,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> HttpAnswer {
+        let mut request = self.client.request(method, format!("http://hub{path}"));
+        if !key.is_empty() {
+            request = request.bearer_auth(key);
+        }
+        if let Some(body) = body {
+            request = request
+                .header("content-type", "application/json")
+                .body(body.to_string());
+        }
+        self.site.send(request).await
+    }
+
+    async fn write(&self, key: &str, group: &str, path: &str) -> HttpAnswer {
+        let route = format!("/internal/v1/shares/{group}/files/content");
+        let body = json!({"path": path, "content": "from inside"});
+        self.send_request(key, Method::PUT, &route, Some(body))
+            .await
+    }
+}
+
+#[tokio::test]
+async fn an_agent_reaches_the_shares_of_its_groups_and_no_others() {
+    let inside = PrivateApiFixture::new().await;
+    let listed = inside
+        .send_request(&inside.acme, Method::GET, "/internal/v1/shares", None)
+        .await
+        .expect(200);
+    let ids: Vec<_> = listed["shares"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|share| &share["groupId"])
+        .collect();
+    assert_eq!(ids, ["division1", "readers"]);
+    inside
+        .write(&inside.acme, "division1", "notes/a.md")
+        .await
+        .expect(201);
+    // Both sides see the same file.
+    let outside = inside
+        .site
+        .get("/v1/tenants/acme/shares/division1/files/content?path=notes/a.md")
+        .await
+        .expect(200);
+    assert_eq!(outside["content"], "from inside");
+    let entries = inside.site.get("/v1/audit?tenant=acme").await.expect(200);
+    let written = entries["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["action"] == "write_share_file")
+        .unwrap_or_else(|| panic!("{entries}"))
+        .clone();
+    assert_eq!(
+        (&written["via"], &written["actor"]),
+        (&json!("agent"), &json!("tenant:acme"))
+    );
+
+    for (key, group, path, status) in [
+        (&inside.acme, "readers", "a.md", 403),
+        (&inside.acme, "others", "a.md", 404),
+        (&inside.acme, "missing", "a.md", 404),
+        (&inside.loner, "division1", "notes/a.md", 404),
+        (&inside.acme, "division1", "../others/a.md", 400),
+        (&inside.acme, "division1", "/etc/passwd", 400),
+    ] {
+        let answer = inside.write(key, group, path).await;
+        assert_eq!(answer.status, status, "{group}/{path}: {}", answer.text);
+    }
+    let access = json!({"status": "blocked"});
+    inside
+        .site
+        .put("/v1/tenants/acme/access", &access)
+        .await
+        .expect(200);
+    let blocked = inside.write(&inside.acme, "division1", "b.md").await;
+    assert_eq!(blocked.status, 403, "{}", blocked.text);
+}
+
+#[tokio::test]
+async fn each_kind_of_key_is_refused_where_the_other_belongs() {
+    let inside = PrivateApiFixture::new().await;
+    let shares = "/internal/v1/shares";
+    for (key, status) in [
+        (inside.site.admin.as_str(), 403),
+        ("", 401),
+        ("hub_rt_wrong", 401),
+        (&inside.loner, 200),
+    ] {
+        let answer = inside.send_request(key, Method::GET, shares, None).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+    // No management routes here, and no private routes on the management listener.
+    for path in ["/v1/tenants", "/mcp", "/internal/v1/tenants", "/metrics"] {
+        let answer = inside
+            .send_request(&inside.acme, Method::GET, path, None)
+            .await;
+        assert_eq!(answer.status, 404, "{path}: {}", answer.text);
+    }
+    for (key, status) in [(&inside.site.admin, 404), (&inside.acme, 403)] {
+        let request = inside.site.request(key, Method::GET, shares);
+        let answer = inside.site.send(request).await;
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+    let rotated = inside
+        .site
+        .post("/v1/tenants/acme/runtime-key/rotate", &json!({}))
+        .await
+        .expect(200);
+    let old = inside
+        .send_request(&inside.acme, Method::GET, shares, None)
+        .await;
+    assert_eq!(old.status, 401, "{}", old.text);
+    let new = rotated["runtimeKey"].as_str().unwrap();
+    let new = inside.send_request(new, Method::GET, shares, None).await;
+    assert_eq!(new.status, 200, "{}", new.text);
+}
+
+#[tokio::test]
+async fn wrong_keys_are_written_down_but_do_not_fill_the_log() {
+    let inside = PrivateApiFixture::new().await;
+    for _ in 0..100 {
+        let answer = inside.send_request("hub_rt_wrong", Method::GET, "/internal/v1/shares", None);
+        assert_eq!(answer.await.status, 401);
+    }
+    inside.site.hub.close().await;
+    let actions = async |action: &str| {
+        let query = hermes_hub::state::AuditQuery {
+            action: Some(action.to_owned()),
+            ..hermes_hub::state::AuditQuery::default()
+        };
+        let page = hermes_hub::state::Page::first(500);
+        let found = inside.site.hub.state().audit(&query, &page).await;
+        found.unwrap().items
+    };
+    let written = actions("runtime_key_refused").await.len();
+    assert!((20..40).contains(&written), "{written}");
+    let left_out = actions("refusals_left_out").await;
+    let expected = format!("{} from the private socket", 100 - written);
+    assert_eq!(left_out.len(), 1);
+    assert_eq!(left_out[0].target.as_deref(), Some(expected.as_str()));
+}

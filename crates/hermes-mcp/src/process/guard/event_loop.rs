@@ -1,0 +1,178 @@
+//! The event loop of the guard: it receives orders from the host, reaps ended processes, and stops process trees.
+
+use std::{
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    time::Instant,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, WaitOptions, kill_process, waitpid},
+};
+
+use super::{
+    super::{process_table, wire, wire::GuardReport},
+    mark::TreeMark,
+    tree::{Orphan, ServerTree},
+};
+use crate::process::guard::launch;
+
+/// Serves the host until it has closed its socket and no server is left.
+pub(super) fn run_event_loop(host: OwnedFd) -> io::Result<()> {
+    let (signals, wake) = UnixStream::pair()?;
+    signals.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(libc::SIGCHLD, wake)?;
+    let mut serving = GuardLoop {
+        host: Some(host),
+        signals,
+        trees: Vec::new(),
+        started: 0,
+    };
+    while serving.host.is_some() || !serving.trees.is_empty() {
+        serving.wait_for_event();
+        serving.advance();
+    }
+    Ok(())
+}
+
+struct GuardLoop {
+    /// Where orders come from; `None` once the host has closed it.
+    host: Option<OwnedFd>,
+    /// Readable whenever a child has ended.
+    signals: UnixStream,
+    trees: Vec<ServerTree>,
+    /// How many orders there were so far.
+    started: u32,
+}
+
+impl GuardLoop {
+    /// Waits until something happens, and deals with it.
+    fn wait_for_event(&mut self) {
+        let deadline = self.trees.iter().filter_map(ServerTree::deadline).min();
+        let limit = deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+            .and_then(|limit| Timespec::try_from(limit).ok());
+        let (children_ended, order_came, heard) = {
+            let mut waiting = vec![PollFd::new(&self.signals, PollFlags::IN)];
+            waiting.extend(
+                self.host
+                    .iter()
+                    .map(|host| PollFd::new(host, PollFlags::IN)),
+            );
+            let with_host = waiting.len();
+            let speaking = || {
+                let trees = self.trees.iter().enumerate();
+                trees.filter_map(|(index, tree)| Some((index, tree.host()?)))
+            };
+            waiting.extend(speaking().map(|(_, host)| PollFd::new(host, PollFlags::IN)));
+            if poll(&mut waiting, limit.as_ref()).is_err() {
+                return;
+            }
+            let ready = |waiting: &PollFd<'_>| !waiting.revents().is_empty();
+            let heard: Vec<usize> = speaking()
+                .zip(&waiting[with_host..])
+                .filter_map(|((index, _), waiting)| ready(waiting).then_some(index))
+                .collect();
+            (
+                ready(&waiting[0]),
+                waiting[1..with_host].iter().any(ready),
+                heard,
+            )
+        };
+        if children_ended {
+            self.reap();
+        }
+        for index in heard {
+            self.trees[index].read_host();
+        }
+        if order_came {
+            self.receive_order();
+        }
+    }
+
+    /// Takes one order: the guard's end of a socket over which the host says what to start.
+    fn receive_order(&mut self) {
+        let Some(host) = &self.host else { return };
+        let mut order = wire::NEW_SERVER_BYTE;
+        match wire::receive_with_files(host.as_fd(), &mut order) {
+            Ok((1.., sockets)) => {
+                for socket in sockets {
+                    self.start(UnixStream::from(socket));
+                }
+            }
+            Ok(_) | Err(_) => self.host = None,
+        }
+    }
+
+    fn start(&mut self, mut host: UnixStream) {
+        self.started = self.started.wrapping_add(1);
+        let mark = TreeMark::new(self.started);
+        match launch::launch_server(&mut host, mark) {
+            Ok(server) => self.trees.push(ServerTree::new(host, server, mark)),
+            Err(error) => {
+                // The host may have gone away, and then nobody needs to know.
+                let _ = host.write_all(&GuardReport::from_error(&error).to_line());
+            }
+        }
+    }
+
+    /// Takes note of ended servers and reaps all others.
+    fn reap(&mut self) {
+        while matches!((&self.signals).read(&mut [0; 64]), Ok(1..)) {}
+        for tree in &mut self.trees {
+            tree.check_server();
+        }
+        for pid in self.other_children() {
+            if matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))) {
+                for tree in &mut self.trees {
+                    tree.forget(pid);
+                }
+            }
+        }
+        self.kill_foreign_orphans();
+    }
+
+    /// Takes trees that are to end a step further.
+    fn advance(&mut self) {
+        if !self.trees.iter().any(ServerTree::is_ending) {
+            return;
+        }
+        // Read after the reaping: whoever ended has left its children to the guard before.
+        let strays = self.orphans();
+        for tree in &mut self.trees {
+            tree.advance(&strays);
+        }
+        self.trees.retain(|tree| !tree.is_gone());
+    }
+
+    /// A server may be a host with a guard of its own. If that one was killed, nobody asks for what it guarded.
+    fn kill_foreign_orphans(&self) {
+        for stray in self.orphans() {
+            if stray
+                .mark
+                .is_some_and(|mark| !mark.same_guard(TreeMark::new(0)))
+            {
+                let _ = kill_process(stray.pid, Signal::KILL);
+            }
+        }
+    }
+
+    fn orphans(&self) -> Vec<Orphan> {
+        let with_mark = |pid| Orphan {
+            pid,
+            mark: TreeMark::read_from(pid),
+        };
+        self.other_children().into_iter().map(with_mark).collect()
+    }
+
+    /// The children that are not servers.
+    fn other_children(&self) -> Vec<Pid> {
+        let mut children = process_table::own_children();
+        children.retain(|pid| self.trees.iter().all(|tree| tree.server() != *pid));
+        children
+    }
+}

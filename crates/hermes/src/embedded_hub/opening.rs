@@ -1,0 +1,182 @@
+//! From settings to a Hub that is ready to start: directory, lock, ports, database, key and first token.
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use hermes_hub::{
+    auth::create_first_token, data_dir::DataDir, encryption::SecretKey, settings::Settings,
+    state::SqliteState,
+};
+use tokio::net::TcpListener;
+
+use super::{PreparedHub, backups::BackupSchedule};
+use crate::failure::Failure;
+
+/// Whether a metrics port that is in use is an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MetricsPort {
+    /// The start fails.
+    Required,
+    /// The Hub starts without metrics.
+    Optional,
+}
+
+impl PreparedHub {
+    /// Opens everything. What can be refused without a trace is refused first.
+    pub(crate) async fn open(
+        mut settings: Settings,
+        figures: MetricsPort,
+    ) -> Result<Self, Failure> {
+        check_supported(&settings)?;
+        let backups = BackupSchedule::from_settings(&settings)?;
+        let directory = open_data_dir(&settings)?;
+        let lock = directory.lock()?;
+        let listener = bind_listener(settings.listen).await?;
+        let metrics = match settings.metrics.listen {
+            None => None,
+            Some(address) => match bind_listener(address).await {
+                Ok(listener) => Some(listener),
+                Err(_) if figures == MetricsPort::Optional => None,
+                Err(failure) => {
+                    return Err(
+                        failure.hint("`metrics.listen` moves the metrics, `off` turns them off")
+                    );
+                }
+            },
+        };
+        set_actual_port(&mut settings, listener.local_addr()?);
+        let node = match &settings.node_id {
+            Some(node) => node.clone(),
+            None => directory.node_id()?,
+        };
+        let path = database_path(&settings)?;
+        let state = SqliteState::open(&path, &node).await?;
+        let key = SecretKey::load(&settings.secret_key_file, &state)
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let is_new = create_first_token(&state, &settings.admin_token_file)
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let running = super::start_tenant_backend(&settings)?;
+        let (private, private_path) = running.private.unzip();
+        Ok(Self {
+            new_token: is_new.then(|| settings.admin_token_file.clone()),
+            tenants: running.tenants,
+            isolation: running.isolation,
+            private,
+            private_path,
+            backups,
+            settings,
+            state: Arc::new(state),
+            key,
+            node,
+            listener,
+            metrics,
+            lock,
+        })
+    }
+}
+
+/// The Hub's directory, made if it is not there.
+pub(crate) fn open_data_dir(settings: &Settings) -> Result<DataDir, Failure> {
+    Ok(DataDir::create(&settings.data_dir)?)
+}
+
+/// Refuses what is not there to be used.
+fn check_supported(settings: &Settings) -> Result<(), Failure> {
+    let usual = settings.data_dir.join("shares");
+    let named = settings.objects_url.strip_prefix("file:");
+    let named = named.map(|path| Path::new(path.strip_prefix("//").unwrap_or(path)));
+    if named == Some(&usual) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "`objects.url`: shares lie in `{}` and nowhere else",
+        usual.display()
+    ))
+    .hint("leave it out; to have them elsewhere, set `data_dir`, or mount a disk there"))
+}
+
+/// The file of the database.
+pub(crate) fn database_path(settings: &Settings) -> Result<PathBuf, Failure> {
+    match settings.database_url.strip_prefix("sqlite:") {
+        Some(path) => Ok(PathBuf::from(path.strip_prefix("//").unwrap_or(path))),
+        None => Err(Failure::usage("`database.url`: only SQLite can be used")
+            .hint("use `sqlite:` and a path, or leave it out")),
+    }
+}
+
+async fn bind_listener(address: SocketAddr) -> Result<TcpListener, Failure> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Failure::failed(format!(
+            "port {} of {} is taken by {}",
+            address.port(),
+            address.ip(),
+            describe_port_holder(address).await
+        ))),
+        Err(error) => Err(Failure::failed(format!(
+            "`{address}` cannot be used: {error}"
+        ))),
+    }
+}
+
+/// Who listens there, as far as it says so.
+async fn describe_port_holder(address: SocketAddr) -> String {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_certs_only([])
+        .timeout(PATIENCE)
+        .build();
+    let Ok(client) = client else {
+        return "another program".into();
+    };
+    let asked = client
+        .get(format!("http://{address}/v1/healthz"))
+        .send()
+        .await;
+    let version = asked.ok().and_then(|answer| {
+        let version = answer.headers().get("hub-version")?.to_str().ok()?;
+        Some(version.to_owned())
+    });
+    version.map_or_else(
+        || "another program".into(),
+        |version| format!("another Hub (version {version})"),
+    )
+}
+
+/// Where the settings leave the port to the system, they learn which it is.
+fn set_actual_port(settings: &mut Settings, address: SocketAddr) {
+    let scheme = if settings.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    if settings.public_url == format!("{scheme}://{}", settings.listen) {
+        settings.public_url = format!("{scheme}://{address}");
+    }
+    settings.listen = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_the_system_chose_is_in_the_public_address() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut settings = Settings::for_directory(directory.path()).unwrap();
+        set_actual_port(&mut settings, "127.0.0.1:4000".parse().unwrap());
+        assert_eq!(settings.public_url, "http://127.0.0.1:4000");
+
+        settings.public_url = "https://hub.example.com".into();
+        set_actual_port(&mut settings, "127.0.0.1:4001".parse().unwrap());
+        assert_eq!(settings.public_url, "https://hub.example.com");
+        assert_eq!(settings.listen.port(), 4001);
+    }
+}
