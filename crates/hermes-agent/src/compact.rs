@@ -8,8 +8,9 @@ mod policy;
 mod sections;
 mod summary;
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -240,7 +241,7 @@ impl Compactor {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, CompactorState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

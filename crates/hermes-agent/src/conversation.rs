@@ -25,11 +25,12 @@ mod title;
 mod tool_selection;
 mod user_calls;
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::BTreeMap,
     mem,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use hermes_config::LoopGuard;
@@ -116,12 +117,12 @@ struct ModelCell(Arc<Mutex<Option<Selection>>>);
 
 impl ModelCell {
     fn get(&self) -> Option<Selection> {
-        let cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cell = self.0.lock();
         cell.clone()
     }
 
     fn set(&self, selection: Option<Selection>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = selection;
+        *self.0.lock() = selection;
     }
 }
 

@@ -5,9 +5,10 @@
     reason = "sampling is spoken by servers of every older revision"
 )]
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -76,11 +77,11 @@ impl Sampler {
     }
 
     pub fn use_redactor(&self, redactor: Redactor) {
-        *self.redactor.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(redactor);
+        *self.redactor.lock() = Arc::new(redactor);
     }
 
     fn redactor(&self) -> Arc<Redactor> {
-        let redactor = self.redactor.lock().unwrap_or_else(PoisonError::into_inner);
+        let redactor = self.redactor.lock();
         redactor.clone()
     }
 
@@ -224,7 +225,7 @@ impl Sampler {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ServerName, SamplingUsage>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.servers.lock()
     }
 }
 

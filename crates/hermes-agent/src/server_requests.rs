@@ -5,11 +5,8 @@
     reason = "sampling and roots are still spoken by servers of every older revision"
 )]
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use futures::future::BoxFuture;
 use hermes_config::{Redactor, Server, ServerName, server::RootsPolicy};
@@ -255,5 +252,5 @@ fn elicitation_failed(error: impl std::fmt::Display) -> ElicitationError {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -14,6 +14,7 @@ pub mod secret;
 pub mod secret_store;
 pub mod server;
 pub mod settings;
+pub mod sync;
 pub mod variables;
 
 mod atomic;

@@ -3,12 +3,8 @@
 //! They come from the store, or from `sessions/sessions.json` if the store has none. The index is cached
 //! until one of them changes; then only the changed chats are read again.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{collections::HashMap, path::Path, sync::Arc, time::SystemTime};
 
 use hermes_config::Home;
 use hermes_store::{
@@ -274,7 +270,7 @@ impl ConversationIndex {
     }
 
     fn cache(&self) -> MutexGuard<'_, Option<CachedIndex>> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock()
     }
 }
 

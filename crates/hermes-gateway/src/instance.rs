@@ -3,12 +3,8 @@
 //! The kernel releases the lock when the process ends, in whatever way. `gateway.pid` names its holder,
 //! `gateway_state.json` its state; both may be left over from an ended process.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-};
+use hermes_config::sync::Mutex;
+use std::{collections::BTreeMap, fs, io, path::PathBuf};
 
 use hermes_config::{Home, replace_file};
 use hermes_mcp::process;
@@ -176,7 +172,7 @@ impl Instance {
 
     /// Updates the state file.
     pub fn update_state(&self, change: impl FnOnce(&mut StateFile)) -> Result<(), InstanceError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         change(&mut state);
         state.updated_at = utc_iso(epoch_seconds());
         write_json(&state_path(&self.home), &json!(*state))
@@ -210,10 +206,7 @@ impl Instance {
     }
 
     pub fn state(&self) -> StateFile {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.state.lock().clone()
     }
 
     /// Records the end and its reason. The lock is released with the process.

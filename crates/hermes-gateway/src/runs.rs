@@ -13,12 +13,13 @@ mod turn;
 mod turn_slots;
 mod watcher;
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -361,7 +362,7 @@ fn replayed_run(accepted: RunAcceptance) -> Result<StartedRun, StartError> {
 
 impl RunsInner {
     fn lock_live(&self) -> MutexGuard<'_, HashMap<String, Arc<LiveRun>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.lock()
     }
 
     /// Admits a run within the limits. The scheduler is not refused: it would not retry.

@@ -10,9 +10,10 @@ mod slot;
 mod spec;
 mod start_stop;
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -96,20 +97,20 @@ impl Agents {
 
     /// Whether a tenant's agent has a process, or is about to have one.
     pub fn is_awake(&self, tenant: &TenantId) -> bool {
-        let seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let seats = self.slots.lock();
         seats.get(tenant).is_some_and(AgentSlot::is_awake)
     }
 
     /// Tenants whose agent has a process, or is about to have one.
     pub fn awake(&self) -> Vec<TenantId> {
-        let seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let seats = self.slots.lock();
         let awake = seats.iter().filter(|(_, slot)| slot.is_awake());
         awake.map(|(tenant, _)| tenant.clone()).collect()
     }
 
     /// Number of agents in each state, of those that have ever run.
     pub fn count_by_state(&self) -> BTreeMap<AgentPhase, u64> {
-        let seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let seats = self.slots.lock();
         let mut counts = BTreeMap::new();
         for slot in seats.values() {
             *counts.entry(slot.public_phase()).or_default() += 1;
@@ -224,7 +225,7 @@ impl Agents {
     }
 
     fn with_slot<T>(&self, tenant: &TenantId, act: impl FnOnce(&mut AgentSlot) -> T) -> T {
-        let mut seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seats = self.slots.lock();
         act(seats.entry(tenant.clone()).or_default())
     }
 
@@ -259,7 +260,7 @@ impl Agents {
             }
         }
         let wanted: Vec<TenantId> = {
-            let mut seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seats = self.slots.lock();
             let seats = seats.iter_mut();
             let wanted =
                 seats.filter_map(|(tenant, slot)| slot.should_restart().then(|| tenant.clone()));

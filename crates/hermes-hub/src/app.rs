@@ -1,11 +1,12 @@
 //! The Hub as one object: its state, the agents of its tenants, and its listeners.
 
+use hermes_config::sync::Mutex;
 use std::{
     fmt,
     net::Ipv4Addr,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -280,12 +281,7 @@ impl Hub {
             tracing::warn!(%error, "failed to store when tokens were last used");
         }
         self.log_suppressed_refusals();
-        let reads = self
-            .0
-            .read_audit
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let reads = self.0.read_audit.lock().take();
         if let Some(reads) = reads {
             reads.close().await;
         }
@@ -442,11 +438,7 @@ impl Hub {
 
     /// Writes the audit entry of a request that changed nothing.
     pub(crate) fn record_read(&self, entry: NewAuditEntry) {
-        let reads = self
-            .0
-            .read_audit
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let reads = self.0.read_audit.lock();
         if let Some(reads) = &*reads {
             reads.push(entry);
         } else {

@@ -8,12 +8,12 @@ pub use markdown::reference as markdown;
 pub use openapi::build_document as openapi;
 pub(crate) use page::{CONTENT_SECURITY_POLICY, STYLESHEET, reference_html};
 
-use std::sync::{Mutex, PoisonError};
+use hermes_config::sync::Mutex;
 
 /// The OpenAPI document as text, cached per URL.
 pub(crate) fn openapi_text(public_url: &str) -> bytes::Bytes {
     static MADE: Mutex<Option<(String, bytes::Bytes)>> = Mutex::new(None);
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = MADE.lock();
     if let Some((url, text)) = &*made
         && url == public_url
     {

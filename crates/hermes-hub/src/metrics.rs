@@ -1,12 +1,11 @@
 //! Metrics of the Hub, in the Prometheus text format.
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::BTreeMap,
-    fmt::{self, Write},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    fmt,
+    fmt::Write,
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -197,8 +196,8 @@ fn format_labels(labels: &str) -> String {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> hermes_config::sync::MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 impl Histogram {

@@ -1,9 +1,9 @@
 //! Rate limits with token buckets.
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::HashMap,
     hash::Hash,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -82,7 +82,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
         rate: Rate,
         now: Instant,
     ) -> Result<RateLimitStatus, RateLimitExceeded> {
-        let mut kept = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.buckets.lock();
         let BucketMap {
             buckets,
             cleanup_threshold: most,

@@ -1,12 +1,8 @@
 //! Audit entries of refused requests, rate-limited per sender and in total, so that refused clients cannot fill the
 //! log. Suppressed entries are counted, and the count is logged instead.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    net::IpAddr,
-    sync::{Mutex, PoisonError},
-};
+use hermes_config::sync::Mutex;
+use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use percent_encoding::percent_decode_str;
 
@@ -61,10 +57,7 @@ impl RefusalLog {
         let is_wanted =
             self.by_sender.check(sender, each).is_ok() && self.global.check((), all).is_ok();
         if !is_wanted {
-            let mut left_out = self
-                .suppressed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut left_out = self.suppressed.lock();
             let is_known = left_out.contains_key(&sender) || left_out.len() < MAX_COUNTED_SENDERS;
             let sender = if is_known {
                 sender
@@ -77,12 +70,7 @@ impl RefusalLog {
     }
 
     fn take_suppressed(&self) -> BTreeMap<RefusedSender, u64> {
-        std::mem::take(
-            &mut self
-                .suppressed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        std::mem::take(&mut self.suppressed.lock())
     }
 }
 

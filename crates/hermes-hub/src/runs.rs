@@ -21,9 +21,10 @@ mod tenant_stop;
 mod translate;
 mod watcher;
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -317,8 +318,8 @@ impl Runs {
         self.lock_active().get(run).cloned()
     }
 
-    fn lock_active(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<RunHandle>>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_active(&self) -> hermes_config::sync::MutexGuard<'_, HashMap<RunId, Arc<RunHandle>>> {
+        self.active.lock()
     }
 }
 

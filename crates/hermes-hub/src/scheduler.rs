@@ -7,10 +7,11 @@
 mod due;
 pub(crate) mod job_files;
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::{HashMap, HashSet},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 

@@ -3,10 +3,8 @@
 //! It counts only what it is told. What is a failure is for the caller to say: a broken transport is, a tool's own
 //! error, a timeout or an interrupt is not.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -118,7 +116,7 @@ impl CircuitBreaker {
     }
 
     fn lock(&self) -> MutexGuard<'_, Circuit> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

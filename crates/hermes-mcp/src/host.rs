@@ -1,9 +1,10 @@
 //! The MCP host of one home: every configured server behind one object.
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -190,10 +191,7 @@ impl Host {
     pub fn registry(&self) -> Arc<Registry> {
         let inner = &self.state;
         if inner.is_stale.load(Ordering::Acquire) {
-            let _one_at_a_time = inner
-                .build_lock
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let _one_at_a_time = inner.build_lock.lock();
             if inner.is_stale.swap(false, Ordering::AcqRel) {
                 let generation = *inner.generation.borrow();
                 let contributions: Vec<RegistryInput> = inner

@@ -1,9 +1,10 @@
 //! One live MCP session: the peer to send requests to, and the handler that takes what the server sends.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
@@ -195,7 +196,7 @@ impl SessionActivity {
     }
 
     pub(crate) fn idle_since(&self) -> Instant {
-        *self.last_use.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last_use.lock()
     }
 
     /// Routes news of this request to its call until the guard is dropped.
@@ -247,7 +248,7 @@ impl SessionActivity {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, InFlightCall>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 }
 
@@ -256,11 +257,7 @@ pub(crate) struct InFlightGuard(Arc<SessionActivity>);
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        *self
-            .0
-            .last_use
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.0.last_use.lock() = Instant::now();
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }

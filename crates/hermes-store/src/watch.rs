@@ -1,9 +1,7 @@
 //! Noticing that `state.db` has changed, appeared or been replaced, for those who keep something of it in memory.
 
-use std::{
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use hermes_config::sync::Mutex;
+use std::path::Path;
 
 use hermes_config::Home;
 use sqlx::{Sqlite, pool::PoolConnection};
@@ -100,8 +98,8 @@ impl LiveStore {
         (store, held.opened)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HeldStore> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> hermes_config::sync::MutexGuard<'_, HeldStore> {
+        self.held.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The files of a tenant's groups, asked of the Hub over its private routes.
 
+use hermes_config::sync::RwLock;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -35,11 +36,11 @@ impl RuntimeKey {
 
     /// Presents another one from now on.
     pub(crate) fn replace(&self, key: Secret<String>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = key;
+        *self.0.write() = key;
     }
 
     fn get(&self) -> Secret<String> {
-        let key = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let key = self.0.read();
         key.clone()
     }
 }

@@ -1,10 +1,11 @@
 //! Checks commands and actions against rules and earlier answers, and asks an approver about the rest.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -172,9 +173,7 @@ impl Approvals {
     }
 
     fn written_files(&self) -> MutexGuard<'_, WrittenFiles> {
-        self.written_files
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.written_files.lock()
     }
 
     pub async fn check_command(
@@ -410,7 +409,7 @@ impl Approvals {
     }
 
     fn lock_allowed(&self) -> MutexGuard<'_, Allowed> {
-        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.allowed.lock()
     }
 
     /// Whether the rule is allowed, or a pattern matches the command it applies to, or the whole line.

@@ -3,10 +3,8 @@
 //! A row in `runtime.db` is only a record. A decision counts when it is submitted to the process that asks: in that
 //! process, through its API, or over its own socket, whose peer must not be a process that it has started.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 
 use hermes_config::Home;
 use hermes_store::runtime::ApprovalAnswer;
@@ -143,7 +141,7 @@ pub(super) fn submit_decision(
 }
 
 fn lock_pending(waiting: &PendingDecisions) -> MutexGuard<'_, HashMap<String, PendingDecision>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    waiting.lock()
 }
 
 impl DecisionWaiter {

@@ -1,6 +1,7 @@
 //! Notices of background processes, added to the next user message.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use hermes_config::sync::Mutex;
+use std::sync::Arc;
 
 use crate::tools::process::{ProcessNotice, ProcessTable};
 
@@ -12,14 +13,14 @@ impl ProcessNotices {
     pub(super) fn process_table(&self) -> Arc<ProcessTable> {
         let news = self.clone();
         Arc::new(ProcessTable::with_listener(move |notice| {
-            let mut notices = news.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut notices = news.0.lock();
             notices.push(notice);
         }))
     }
 
     /// Takes all notices as text; empty if there are none.
     pub(super) fn take_text(&self) -> String {
-        let mut notices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notices = self.0.lock();
         let news: Vec<String> = notices
             .drain(..)
             .map(|notice| format_notice(&notice))

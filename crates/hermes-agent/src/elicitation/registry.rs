@@ -1,9 +1,7 @@
 //! Finds the user interface of the conversation that a request belongs to.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 
 use hermes_mcp::server_request::ConversationId;
 use tokio::sync::Semaphore;
@@ -90,7 +88,7 @@ impl ElicitationRegistry {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ConversationId, ElicitationSlot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 }
 

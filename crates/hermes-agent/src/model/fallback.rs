@@ -1,9 +1,7 @@
 //! Falls back to the next provider when one fails.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use hermes_config::sync::Mutex;
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::time::Instant;
@@ -50,10 +48,8 @@ impl FallbackModel {
         order
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(usize, Instant)>> {
-        self.active_fallback
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> hermes_config::sync::MutexGuard<'_, Option<(usize, Instant)>> {
+        self.active_fallback.lock()
     }
 
     fn record_answer(&self, place: Option<usize>) {

@@ -1,9 +1,7 @@
 //! The sampling model of a home, `auxiliary.mcp`, resolved at the first request.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use hermes_config::{AuxiliaryTask, Home, ReferencePolicy, Settings};
@@ -130,7 +128,7 @@ impl AuxiliaryModels {
     }
 
     fn lock(&self) -> MutexGuard<'_, AuxiliaryState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

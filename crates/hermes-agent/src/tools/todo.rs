@@ -1,6 +1,7 @@
 //! `todo`: the task list of a session.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -79,7 +80,7 @@ impl TodoList {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<TodoItem>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

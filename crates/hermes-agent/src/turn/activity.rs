@@ -1,9 +1,7 @@
 //! Tracks how long a turn has been idle.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use hermes_config::sync::Mutex;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -19,7 +17,7 @@ impl Default for Activity {
 
 impl Activity {
     pub fn touch(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.0.lock() = Instant::now();
     }
 
     /// Resolves after this long without activity; never without a limit.
@@ -28,7 +26,7 @@ impl Activity {
             return std::future::pending().await;
         };
         loop {
-            let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = *self.0.lock();
             let end = last + patience;
             if Instant::now() >= end {
                 return;

@@ -1,9 +1,10 @@
 //! One client's connection to the bridge: the server side of the protocol, with tools, resources and
 //! prompts. Over HTTP, a request without an MCP session is a separate connection.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use hermes_mcp::serve::Principal;
@@ -90,17 +91,15 @@ impl BridgeConnection {
     }
 
     fn notifiers(&self) -> MutexGuard<'_, Notifiers> {
-        self.notifiers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.notifiers.lock()
     }
 
     fn lock_accepted(&self) -> MutexGuard<'_, VecDeque<Option<Cursor>>> {
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.accepted.lock()
     }
 
     fn lock_watched(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watched.lock()
     }
 
     /// The current end of the log.

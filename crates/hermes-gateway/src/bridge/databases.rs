@@ -1,9 +1,7 @@
 //! The home's databases: opened on demand, and reopened when the file was replaced.
 
-use std::{
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use hermes_config::sync::Mutex;
+use std::path::Path;
 
 use hermes_config::Home;
 use hermes_store::{LiveStore, Store, StoreError, runtime::RuntimeStore};
@@ -45,14 +43,14 @@ impl Databases {
         }
         let store = RuntimeStore::open(&self.home).await?;
         let identity = FileIdentity::from_path(&path);
-        let mut kept = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.runtime.lock();
         *kept = identity.map(|identity| (identity, store.clone()));
         Ok(store)
     }
 
     /// The open store, if the file is still the same.
     fn open_runtime(&self, now: Option<FileIdentity>) -> Option<RuntimeStore> {
-        let kept = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.runtime.lock();
         let (identity, store) = kept.as_ref()?;
         (Some(*identity) == now).then(|| store.clone())
     }
@@ -60,7 +58,7 @@ impl Databases {
     pub(super) async fn close(&self) {
         self.conversations.close().await;
         let runtime = {
-            let mut kept = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.runtime.lock();
             kept.take()
         };
         if let Some((_, store)) = runtime {

@@ -3,10 +3,8 @@
 //! The log is in the store and shared by all bridges of a home. Here it is kept up to date (`watcher`), its
 //! newest part is cached (`tail`), so that many waiting clients cost no more than one, and requests are answered.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
 
 use hermes_config::Home;
 use hermes_store::{StoreError, runtime::RuntimeStore};
@@ -101,11 +99,11 @@ struct FeedState {
 
 impl FeedState {
     fn lock_tail(&self) -> MutexGuard<'_, EventTail> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tail.lock()
     }
 
     fn lock_log(&self) -> MutexGuard<'_, Option<RuntimeStore>> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 }
 

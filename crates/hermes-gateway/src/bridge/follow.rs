@@ -1,10 +1,7 @@
 //! Notifies a client of events: updates of subscribed resources, and messages pushed to Claude Code.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use hermes_config::sync::Mutex;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use hermes_store::{Content, SessionId};
 use rmcp::{
@@ -96,7 +93,7 @@ pub(super) async fn notify_resources(
     while let Some(events) = follower.next().await {
         let changed = changed_resources(&events);
         let interesting: Vec<String> = {
-            let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let watched = watched.lock();
             watched.intersection(&changed).cloned().collect()
         };
         for uri in interesting {

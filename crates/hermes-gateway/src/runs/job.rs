@@ -1,6 +1,6 @@
 //! A run that executes a cron job.
 
-use std::sync::{Mutex, PoisonError};
+use hermes_config::sync::Mutex;
 
 use hermes_agent::{
     conversation::TurnDisplay as _,
@@ -34,7 +34,7 @@ impl RunsInner {
             Activity::default(),
         ));
         let observe = |event: TurnEvent| {
-            let mut display = display.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut display = display.lock();
             display.show(event);
         };
         let stop = live.stop.child_token();

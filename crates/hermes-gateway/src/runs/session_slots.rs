@@ -1,8 +1,9 @@
 //! The sessions in use: one turn at a time in each, and their open conversations between turns.
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -37,17 +38,11 @@ impl SessionSlot {
     }
 
     pub(super) fn touch(&self) {
-        *self
-            .last_used
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.last_used.lock() = Instant::now();
     }
 
     fn last_used(&self) -> Instant {
-        *self
-            .last_used
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.last_used.lock()
     }
 }
 
@@ -58,7 +53,7 @@ pub(super) struct SessionSlots {
 
 impl SessionSlots {
     pub(super) fn slot(&self, session: &SessionId) -> Arc<SessionSlot> {
-        let mut seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seats = self.slots.lock();
         seats.entry(session.clone()).or_default().clone()
     }
 
@@ -76,7 +71,7 @@ impl SessionSlots {
 
     /// The last use of each idle conversation.
     fn idle_since(&self) -> Vec<Instant> {
-        let seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let seats = self.slots.lock();
         let free = seats.values().filter(|seat| is_free(seat));
         free.map(|seat| seat.last_used()).collect()
     }
@@ -88,7 +83,7 @@ impl SessionSlots {
 
     async fn clear(&self, is_due: impl Fn(&Arc<SessionSlot>) -> bool) {
         let due: Vec<Arc<SessionSlot>> = {
-            let mut seats = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seats = self.slots.lock();
             seats
                 .extract_if(|_, seat| is_due(seat))
                 .map(|(_, seat)| seat)

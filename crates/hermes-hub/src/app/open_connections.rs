@@ -1,11 +1,12 @@
 //! Limits open connections, in total and per peer. At the limit, the connection that has been idle for longest is
 //! closed.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     time::Duration,
@@ -187,7 +188,7 @@ impl OpenConnections {
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,7 @@
 //! Tenants that were looked up before. Each is good until it changes; changes of others do not matter.
 
-use std::{
-    collections::HashMap,
-    ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{collections::HashMap, ops::Deref, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
@@ -93,6 +90,6 @@ impl TenantCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, (ChangeCount, Arc<CachedTenant>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

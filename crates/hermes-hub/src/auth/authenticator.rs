@@ -1,10 +1,11 @@
 //! Authenticates bearer keys. Lookups are cached for a second, so that a change on another node takes effect soon, and
 //! one on this node at once.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -303,6 +304,6 @@ impl Authenticator {
     }
 
     fn lock_cache(&self) -> MutexGuard<'_, AuthCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock()
     }
 }

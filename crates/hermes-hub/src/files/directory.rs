@@ -7,12 +7,13 @@ mod relocate;
 mod remove;
 mod write;
 
+use hermes_config::sync::{Mutex, MutexGuard, RwLock};
 use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     io,
     os::fd::OwnedFd,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
@@ -193,17 +194,13 @@ impl Files for DirectoryFiles {
     }
 
     fn set_limits(&self, limits: FileLimits) {
-        *self
-            .0
-            .limits
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = limits;
+        *self.0.limits.write() = limits;
     }
 }
 
 impl SharedDirectory {
     fn limits(&self) -> FileLimits {
-        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+        *self.limits.read()
     }
 
     fn problem_for(path: &SharePath) -> impl Fn(Errno) -> Problem + '_ {
@@ -225,6 +222,6 @@ impl PathLocks {
     fn lock(&self, path: &SharePath) -> MutexGuard<'_, ()> {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(path);
         let index = usize::try_from(hash % self.0.len() as u64).unwrap_or_default();
-        self.0[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.0[index].lock()
     }
 }

@@ -1,7 +1,7 @@
 //! The quota of a share. Space is reserved before a write and settled after it, so that concurrent writers do not
 //! exceed the quota together.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use hermes_config::sync::{Mutex, MutexGuard};
 
 use crate::{Problem, ProblemCode, files::TreeUsage};
 
@@ -27,7 +27,7 @@ struct QuotaAccount {
 
 impl Quota {
     fn lock(&self) -> MutexGuard<'_, QuotaAccount> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn used(&self) -> Option<TreeUsage> {

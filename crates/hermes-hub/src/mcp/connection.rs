@@ -1,9 +1,7 @@
 //! The MCP server of one client connection, backed by the operation table.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use hermes_config::sync::Mutex;
+use std::{sync::Arc, time::Duration};
 
 use ::http::request::Parts;
 use rmcp::{
@@ -116,10 +114,7 @@ impl ServerHandler for McpConnection {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let mut changes = self.hub.tools_version();
-        let mut teller = self
-            .tool_change_task
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut teller = self.tool_change_task.lock();
         if !teller.is_empty() {
             return;
         }

@@ -1,10 +1,11 @@
 //! Watchers of runs. Each gets the events in order and without gaps: from memory while it keeps up, otherwise from the
 //! database.
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -40,7 +41,7 @@ pub(super) struct Watchers(Mutex<HashMap<RunId, broadcast::Sender<Arc<RunEvent>>
 impl Watchers {
     /// Sends events to a run's watchers.
     pub(super) fn publish(&self, run: &RunId, events: &[RunEvent]) {
-        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.0.lock();
         let Some(sender) = watched.get(run) else {
             return;
         };
@@ -53,7 +54,7 @@ impl Watchers {
     }
 
     fn subscribe(&self, run: &RunId) -> broadcast::Receiver<Arc<RunEvent>> {
-        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.0.lock();
         // Channels that have no receivers left.
         watched.retain(|_, sender| sender.receiver_count() > 0);
         watched

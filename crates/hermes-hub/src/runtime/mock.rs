@@ -1,10 +1,7 @@
 //! A runtime without agents: every run has events and completes with a fixed text. For trying out the Hub's API.
 
-use std::{
-    collections::HashSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{collections::HashSet, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
@@ -25,7 +22,7 @@ pub struct MockRuntime {
 
 impl MockRuntime {
     fn awake(&self) -> MutexGuard<'_, HashSet<TenantId>> {
-        self.awake.lock().unwrap_or_else(PoisonError::into_inner)
+        self.awake.lock()
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::PoisonError,
     time::UNIX_EPOCH,
 };
 
@@ -229,18 +228,16 @@ impl Scheduler {
         }
     }
 
-    fn lock_self_ticking(&self) -> std::sync::MutexGuard<'_, std::collections::HashSet<TenantId>> {
-        self.self_ticking
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock_self_ticking(
+        &self,
+    ) -> hermes_config::sync::MutexGuard<'_, std::collections::HashSet<TenantId>> {
+        self.self_ticking.lock()
     }
 
     fn lock_seen_files(
         &self,
-    ) -> std::sync::MutexGuard<'_, std::collections::HashMap<TenantId, JobFile>> {
-        self.seen_files
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    ) -> hermes_config::sync::MutexGuard<'_, std::collections::HashMap<TenantId, JobFile>> {
+        self.seen_files.lock()
     }
 }
 

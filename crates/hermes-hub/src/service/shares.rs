@@ -21,19 +21,17 @@ use crate::{
 };
 
 #[derive(Default)]
-pub(crate) struct OpenShares(std::sync::Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
+pub(crate) struct OpenShares(hermes_config::sync::Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
 
 const MAX_SEARCHES_PER_TOKEN: usize = 2;
 
 /// Number of active searches by token.
 #[derive(Default)]
-pub(crate) struct ActiveSearches(std::sync::Mutex<HashMap<crate::TokenId, usize>>);
+pub(crate) struct ActiveSearches(hermes_config::sync::Mutex<HashMap<crate::TokenId, usize>>);
 
 impl OpenShares {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
-        self.0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> hermes_config::sync::MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
+        self.0.lock()
     }
 
     /// Closes a share whose limits have changed, or that was deleted.
@@ -57,12 +55,7 @@ struct SearchPermit<'h> {
 impl<'h> SearchPermit<'h> {
     fn acquire(call: &'h Call) -> Result<Self, Problem> {
         let token = call.principal().token.clone();
-        let mut searches = call
-            .hub
-            .searches()
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut searches = call.hub.searches().0.lock();
         let count = searches.entry(token.clone()).or_default();
         if *count >= MAX_SEARCHES_PER_TOKEN {
             let message = format!(
@@ -84,12 +77,7 @@ impl<'h> SearchPermit<'h> {
 impl Drop for SearchPermit<'_> {
     fn drop(&mut self) {
         self.cancel.cancel();
-        let mut searches = self
-            .hub
-            .searches()
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut searches = self.hub.searches().0.lock();
         if let Some(count) = searches.get_mut(&self.token) {
             *count -= 1;
             if *count == 0 {

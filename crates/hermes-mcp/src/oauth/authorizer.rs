@@ -1,8 +1,9 @@
 //! Credentials for the requests to a connected server. Nothing here is interactive: what only a person can do is an
 //! error, and the server's state says so.
 
+use hermes_config::sync::Mutex;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -449,8 +450,8 @@ impl Authorizer {
         self.redactor.store(Arc::new(Redactor::new(all)));
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, AuthorizerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> hermes_config::sync::MutexGuard<'_, AuthorizerState> {
+        self.state.lock()
     }
 }
 

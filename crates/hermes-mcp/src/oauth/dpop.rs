@@ -1,11 +1,7 @@
 //! DPoP: tokens that are of use only with a key, and the proofs that the key is held.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
-};
+use hermes_config::sync::Mutex;
+use std::{collections::HashMap, fmt, sync::Arc, time::SystemTime};
 
 use aws_lc_rs::{
     rand::SystemRandom,
@@ -107,13 +103,13 @@ pub(super) struct Nonces(Arc<Mutex<HashMap<String, String>>>);
 impl Nonces {
     /// What to put into a proof for this address.
     pub(super) fn get(&self, url: &Url) -> Option<String> {
-        let nonces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nonces = self.0.lock();
         nonces.get(&url.origin().ascii_serialization()).cloned()
     }
 
     /// Remembers one. Returns whether it is new.
     pub(super) fn store(&self, url: &Url, nonce: &str) -> bool {
-        let mut nonces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nonces = self.0.lock();
         let old = nonces.insert(url.origin().ascii_serialization(), nonce.to_owned());
         old.as_deref() != Some(nonce)
     }

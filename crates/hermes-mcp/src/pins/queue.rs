@@ -1,10 +1,8 @@
 //! The pins as a running host uses them: servers that come up together read the file once, unless it changes, and share
 //! writes.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{io, sync::Arc};
 
 use hermes_config::{Home, ServerName, server::PinTools};
 use tokio::sync::oneshot;
@@ -238,7 +236,7 @@ impl PinQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, PinQueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

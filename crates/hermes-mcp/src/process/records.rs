@@ -6,12 +6,13 @@
 //! A file is a line with all there is at first, and one for each change since: replacing a whole file for every server
 //! that starts would take longer than many servers need to start.
 
+use hermes_config::sync::Mutex;
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io,
+    io::Write,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -169,7 +170,7 @@ impl ProcessRecords {
 
     fn change(&self, change: RecordChange) -> io::Result<()> {
         // Written under the lock, so that lines follow each other in the order of the changes.
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         let line = line(&change)?;
         written.content.apply(change);
         if written.changes < MAX_APPENDED_CHANGES {

@@ -1,5 +1,6 @@
 //! The host's side of starting servers: the handle to the guard, and what comes back from it.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     ffi::OsString,
     fs::File,
@@ -10,7 +11,7 @@ use std::{
     },
     path::PathBuf,
     process::Stdio,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use hermes_config::ServerName;
@@ -205,7 +206,7 @@ impl GuardHandle {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<GuardProcess>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 

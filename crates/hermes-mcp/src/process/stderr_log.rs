@@ -5,10 +5,11 @@
 
 mod lines;
 
+use hermes_config::sync::Mutex;
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     time::{Duration, SystemTime},
@@ -145,15 +146,12 @@ pub struct ServerStderr {
 impl ServerStderr {
     /// The last lines so far, oldest first. Redact them before showing them.
     pub fn tail(&self) -> Vec<String> {
-        self.tail
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .lines()
+        self.tail.lock().lines()
     }
 
     /// Forgets the lines so far.
     pub fn clear(&self) {
-        *self.tail.lock().unwrap_or_else(PoisonError::into_inner) = LineTail::default();
+        *self.tail.lock() = LineTail::default();
     }
 
     /// Waits for the last output of a server that has ended; a descendant that keeps stderr open is not waited for.
@@ -201,7 +199,7 @@ impl StderrReader {
     fn append_lines(&mut self, splitter: &mut LineSplitter, chunk: &[u8]) -> usize {
         let prefix = self.prefix();
         let tail = Arc::clone(&self.tail);
-        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = tail.lock();
         let mut lines = 0;
         splitter.feed(chunk, |line| {
             lines += 1;

@@ -1,12 +1,8 @@
 //! MCP sessions that outlive a process: their owner and their negotiated state are stored by the server, so that another
 //! process can continue them.
 
-use std::{
-    collections::HashMap,
-    fmt, io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::{collections::HashMap, fmt, io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use rmcp::transport::streamable_http_server::session::{
@@ -74,7 +70,7 @@ pub(super) struct NegotiatedStates {
 }
 
 fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
-    map.lock().unwrap_or_else(PoisonError::into_inner)
+    map.lock()
 }
 
 impl NegotiatedStates {

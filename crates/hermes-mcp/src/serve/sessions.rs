@@ -1,10 +1,11 @@
 //! The MCP sessions of a server: whose each is, how many there may be, and ending them.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, HashSet},
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -141,7 +142,7 @@ impl Sessions {
     }
 
     fn lock_entries(&self) -> MutexGuard<'_, HashMap<Arc<str>, SessionEntry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Finds a session of this principal, which counts as used.

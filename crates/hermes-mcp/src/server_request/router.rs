@@ -1,9 +1,7 @@
 //! Routes elicitations to the process that made the call, where that is known, and to the host's own handler otherwise.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use hermes_config::sync::Mutex;
+use std::{collections::HashMap, sync::Arc};
 
 use futures::future::BoxFuture;
 use hermes_config::Server;
@@ -48,8 +46,10 @@ impl ServerRequestRouter {
         }
     }
 
-    fn lock_routes(&self) -> std::sync::MutexGuard<'_, HashMap<ConversationId, ElicitHandler>> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_routes(
+        &self,
+    ) -> hermes_config::sync::MutexGuard<'_, HashMap<ConversationId, ElicitHandler>> {
+        self.routes.lock()
     }
 }
 

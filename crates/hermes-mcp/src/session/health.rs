@@ -1,10 +1,8 @@
 //! Whether the server behind a session may be gone. A request that fails on the way reports it here, and the connection
 //! then checks the server.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
-};
+use hermes_config::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, watch};
 
@@ -23,14 +21,14 @@ pub(crate) struct ConnectionHealth {
 impl ConnectionHealth {
     /// Records why the server may be gone; the first reason stays until the server has answered.
     pub(crate) fn report_trouble(&self, trouble: impl FnOnce() -> String) {
-        let mut known = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.trouble.lock();
         known.get_or_insert_with(trouble);
         self.suspected.notify_one();
     }
 
     /// Whether the server may be gone and was not checked yet.
     pub(crate) fn is_suspect(&self) -> bool {
-        let known = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.trouble.lock();
         known.is_some()
     }
 
@@ -46,7 +44,7 @@ impl ConnectionHealth {
 
     /// The server has answered.
     pub(crate) fn mark_healthy(&self) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.trouble.lock() = None;
     }
 
     /// The standalone event stream is open.

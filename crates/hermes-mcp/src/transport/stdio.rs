@@ -3,11 +3,12 @@
 //! Lines that are not JSON-RPC are skipped. A line may have 16 MiB: what is longer is dropped while it arrives, so
 //! memory stays bounded, and the calls in flight are failed at once because one of them was just answered.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -268,7 +269,7 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
     }
 
     fn lock(&self) -> MutexGuard<'_, OutboxState<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

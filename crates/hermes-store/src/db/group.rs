@@ -5,12 +5,13 @@
 //! comes again commits for all. So a lone writer commits at once. A write that fails is rolled back alone, by a
 //! savepoint. No writer returns success before the commit.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     any::Any,
     fmt,
     ops::{Deref, DerefMut},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -48,11 +49,11 @@ impl WriteGroup {
     }
 
     fn note(&self) -> MutexGuard<'_, Option<Note>> {
-        self.note.lock().unwrap_or_else(PoisonError::into_inner)
+        self.note.lock()
     }
 
     fn lock_shared(&self) -> MutexGuard<'_, Option<SharedTransaction>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     /// Drops a transaction that nobody will commit.

@@ -3,7 +3,7 @@
 //! Approvals, the model's questions, forms of servers and the chat's own confirmations all come through here. While a
 //! question is open nothing else is written; what happens meanwhile appears afterwards.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ pub(crate) struct PromptQueue {
     /// Held while a prompt is open. Others wait in order.
     prompt_lock: Arc<Mutex<()>>,
     /// What Ctrl-C at a prompt cancels.
-    cancelled_by_interrupt: Arc<std::sync::Mutex<CancellationToken>>,
+    cancelled_by_interrupt: Arc<hermes_config::sync::Mutex<CancellationToken>>,
     presence: TerminalPresence,
 }
 
@@ -75,10 +75,7 @@ impl PromptQueue {
 
     /// Sets what Ctrl-C at a prompt cancels.
     pub(crate) fn cancel_on_interrupt(&self, work: CancellationToken) {
-        *self
-            .cancelled_by_interrupt
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = work;
+        *self.cancelled_by_interrupt.lock() = work;
     }
 
     /// Runs `act` while no prompt can open; `None` if one is open.
@@ -124,10 +121,7 @@ impl PromptQueue {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(failure)) => {
                 if failure.kind == FailureKind::Interrupted {
-                    let work = self
-                        .cancelled_by_interrupt
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner);
+                    let work = self.cancelled_by_interrupt.lock();
                     work.cancel();
                 }
                 None

@@ -3,7 +3,8 @@
 //! On a terminal, lines about what is under way stand at the bottom and are drawn over; everything else goes above
 //! them. While a question is open nothing is written at all. Elsewhere answers go to stdout and the rest to stderr.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::SyncSender};
+use hermes_config::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, mpsc::SyncSender};
 
 use hermes_agent::{
     message::ToolCall,
@@ -140,7 +141,7 @@ impl Screen {
     }
 
     fn lock(&self) -> MutexGuard<'_, ScreenState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Whether a person looks at it.

@@ -1,11 +1,13 @@
 //! The runtime that gives each tenant a process.
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::HashMap,
-    fs::{self, File},
+    fs,
+    fs::File,
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -119,13 +121,13 @@ struct TenantAgent {
 impl AgentTable {
     /// All that have not ended.
     pub(super) fn running(&self) -> Vec<RunningAgent> {
-        let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let agents = self.0.lock();
         let running = agents.values().filter_map(|agent| agent.running.clone());
         running.filter(|running| running.end().is_none()).collect()
     }
 
     fn with<T>(&self, tenant: &TenantId, act: impl FnOnce(&mut TenantAgent) -> T) -> T {
-        let mut agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut agents = self.0.lock();
         act(agents.entry(tenant.clone()).or_insert_with(|| TenantAgent {
             start_stop_permit: Arc::new(Semaphore::new(1)),
             running: None,
@@ -135,7 +137,7 @@ impl AgentTable {
     }
 
     fn get(&self, tenant: &TenantId) -> Option<TenantAgent> {
-        let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let agents = self.0.lock();
         agents.get(tenant).cloned()
     }
 }

@@ -3,13 +3,13 @@
 //!
 //! The numbers are written down, because a tenant that sleeps or is deleted for now still owns its files.
 
+use hermes_config::sync::Mutex;
 use std::{
     collections::BTreeMap,
     fs, io,
     ops::RangeInclusive,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 use hermes_hub::TenantId;
@@ -35,10 +35,7 @@ impl TenantUsers {
 
     /// The number of a tenant; the next free one if it has none yet.
     pub(super) fn assign_user(&self, tenant: &TenantId) -> io::Result<u32> {
-        let _turn = self
-            .file_lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.file_lock.lock();
         let mut known: BTreeMap<String, u32> = match fs::read(&self.file) {
             Ok(text) => serde_json::from_slice(&text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),

@@ -1,9 +1,10 @@
 //! The background processes of one session.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, hash_map::RandomState},
     hash::{BuildHasher, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -132,7 +133,7 @@ impl ProcessTable {
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<ProcessEntry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 
@@ -245,7 +246,7 @@ impl ProcessEntry {
     }
 
     fn lock_log(&self) -> MutexGuard<'_, OutputLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 }
 

@@ -4,7 +4,6 @@ use std::{
     ffi::CStr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
-    sync::PoisonError,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -34,10 +33,7 @@ impl SharedDirectory {
 
     /// Counts under the exclusive lock.
     pub(super) fn recount(&self) -> Result<TreeUsage, Problem> {
-        let _structure = self
-            .tree_lock
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _structure = self.tree_lock.write();
         let root = SharePath::root();
         let used = self
             .tree
@@ -51,10 +47,7 @@ impl SharedDirectory {
 
 impl SharedDirectory {
     pub(super) fn remove_temp_files(&self, path: &SharePath) -> Result<(), Problem> {
-        let _structure = self
-            .tree_lock
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _structure = self.tree_lock.write();
         let cleared = match self.tree.open_dir(path, SymlinkPolicy::Refuse) {
             // It was never created, or has been removed.
             Err(Errno::NOENT) => Ok(()),

@@ -1,6 +1,6 @@
 //! Moving files and directories within a share.
 
-use std::{os::fd::OwnedFd, sync::PoisonError};
+use std::os::fd::OwnedFd;
 
 use rustix::{
     fs::{AtFlags, FileType, RenameFlags, fsync, renameat_with, statat},
@@ -31,10 +31,7 @@ impl SharedDirectory {
                     .with_detail("to", "lies within `from`"),
             );
         }
-        let _structure = self
-            .tree_lock
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _structure = self.tree_lock.write();
         let source = match self.tree.open_dir(&source, SymlinkPolicy::Refuse) {
             Err(Errno::NOTDIR) => return Err(problems::path_not_found(from)),
             other => other.map_err(Self::problem_for(from))?,

@@ -1,6 +1,6 @@
 //! Removing: anything with content goes to the trash, the rest is deleted; and emptying the trash.
 
-use std::{fs, io, os::fd::OwnedFd, path::Path, sync::PoisonError};
+use std::{fs, io, os::fd::OwnedFd, path::Path};
 
 use jiff::Timestamp;
 use rustix::{
@@ -29,10 +29,7 @@ impl SharedDirectory {
             );
         };
         self.ensure_counted()?;
-        let structure = self
-            .tree_lock
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let structure = self.tree_lock.write();
         let parent = match self.tree.open_dir(&parent, SymlinkPolicy::Refuse) {
             Err(Errno::NOTDIR) => return Err(problems::path_not_found(path)),
             other => other.map_err(Self::problem_for(path))?,

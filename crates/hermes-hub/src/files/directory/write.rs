@@ -2,9 +2,9 @@
 
 use std::{
     fs::File,
-    io::{self, Write},
+    io,
+    io::Write,
     os::fd::{AsFd, OwnedFd},
-    sync::PoisonError,
 };
 
 use rustix::{
@@ -45,10 +45,7 @@ impl SharedDirectory {
             ));
         }
         self.ensure_counted()?;
-        let _structure = self
-            .tree_lock
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _structure = self.tree_lock.read();
         let _path = self.path_locks.lock(path);
 
         self.write_locked(path, content, mode, condition)
@@ -120,10 +117,7 @@ impl SharedDirectory {
 
     pub(super) fn make_dir(&self, path: &SharePath) -> Result<(CreateOutcome, FileEntry), Problem> {
         self.ensure_counted()?;
-        let _structure = self
-            .tree_lock
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _structure = self.tree_lock.read();
         let (directory, missing) = self.nearest_existing(path)?;
         let need = TreeUsage {
             bytes: 0,

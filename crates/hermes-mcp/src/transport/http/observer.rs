@@ -1,7 +1,8 @@
 //! What single requests tell about the server as a whole: that it may be gone, or has forgotten the MCP session.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -37,9 +38,7 @@ impl RequestObserver {
     }
 
     fn lock_proven_session(&self) -> MutexGuard<'_, Option<Arc<str>>> {
-        self.proven_session
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.proven_session.lock()
     }
 
     /// How much is known of the MCP session that a request names.

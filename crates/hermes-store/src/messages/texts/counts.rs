@@ -2,10 +2,10 @@
 //! counting them reads a page for each. Which rows are live stands together in an index, and a row's role and content
 //! never change: so it is enough to look at rows that were not there the last time.
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use crate::SessionId;
@@ -58,7 +58,7 @@ impl TextCounts {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, TextCount>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock()
     }
 }
 

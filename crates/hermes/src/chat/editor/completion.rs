@@ -1,6 +1,7 @@
 //! Completes what is typed: commands, names of tools and servers, prompts, resources.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use hermes_config::sync::Mutex;
+use std::sync::Arc;
 
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
@@ -55,8 +56,8 @@ impl CompletionWords {
         self.lock().mentions = words;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, CompletionLists> {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> hermes_config::sync::MutexGuard<'_, CompletionLists> {
+        self.words.lock()
     }
 
     /// What the word at the end of a text may become, and where that word begins.

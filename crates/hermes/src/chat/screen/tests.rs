@@ -12,7 +12,7 @@ fn terminal() -> (Screen, Arc<Mutex<vt100::Parser>>) {
     let drawn = terminal.clone();
     let write = Box::new(move |_: OutputStream, text: &str| {
         let bytes = text.replace('\n', "\r\n");
-        drawn.lock().unwrap().process(bytes.as_bytes());
+        drawn.lock().process(bytes.as_bytes());
     });
     let size = || (60, 24);
     let screen = Screen::with_writer(
@@ -26,7 +26,7 @@ fn terminal() -> (Screen, Arc<Mutex<vt100::Parser>>) {
 }
 
 fn seen(terminal: &Mutex<vt100::Parser>) -> String {
-    terminal.lock().unwrap().screen().contents()
+    terminal.lock().screen().contents()
 }
 
 fn text(screen: &Screen, text: &str) {
@@ -164,7 +164,7 @@ fn the_list_of_things_to_do_is_shown_when_it_changes() {
 fn written(paint: ColourMode, size: fn() -> (usize, usize)) -> (Screen, Arc<Mutex<String>>) {
     let written = Arc::new(Mutex::new(String::new()));
     let kept = written.clone();
-    let write = Box::new(move |_: OutputStream, text: &str| kept.lock().unwrap().push_str(text));
+    let write = Box::new(move |_: OutputStream, text: &str| kept.lock().push_str(text));
     let screen = Screen::with_writer(ScreenKind::Terminal, paint, CallDetail::Brief, write, size);
     (screen, written)
 }
@@ -177,7 +177,7 @@ fn without_colours_markdown_is_rendered_all_the_same() {
         "# Title\n- one **bold**\n```rust\nlet x = 1;\n```\n",
     );
     screen.end_turn();
-    let written = written.lock().unwrap();
+    let written = written.lock();
     assert!(written.contains("\x1b[0;1;4mTitle"), "{written:?}");
     assert!(
         written.contains("• ") && !written.contains("**"),
@@ -196,12 +196,12 @@ fn lines_that_a_narrower_terminal_broke_are_cleared_whole() {
     let arguments = json!({"path": "a".repeat(200)}).to_string();
     let call = ToolCall::new("a", "read_file", arguments);
     screen.show(&TurnEvent::CallStarted(call));
-    let width = written.lock().unwrap().width();
+    let width = written.lock().width();
     assert!((31..60).contains(&width), "{width}");
     COLUMNS.store(30, std::sync::atomic::Ordering::Relaxed);
-    written.lock().unwrap().clear();
+    written.lock().clear();
     screen.redraw();
-    let again = written.lock().unwrap().clone();
+    let again = written.lock().clone();
     assert!(again.starts_with("\r\x1b[1A\x1b[J"), "{again:?}");
     let line = again.trim_start_matches("\r\x1b[1A\x1b[J");
     assert!(line.width() < 30, "{line:?}");
@@ -212,7 +212,7 @@ fn elsewhere_answers_go_to_stdout_and_the_rest_to_stderr() {
     let written = Arc::new(Mutex::new(Vec::new()));
     let kept = written.clone();
     let write = Box::new(move |stream: OutputStream, text: &str| {
-        kept.lock().unwrap().push((stream, text.to_owned()));
+        kept.lock().push((stream, text.to_owned()));
     });
     let screen = Screen::with_writer(
         ScreenKind::Plain,
@@ -227,7 +227,7 @@ fn elsewhere_answers_go_to_stdout_and_the_rest_to_stderr() {
     text(&screen, "# An *answer*\x1b[2J");
     screen.end_turn();
     assert_eq!(
-        *written.lock().unwrap(),
+        *written.lock(),
         [
             (OutputStream::Err, "✓ tool_a n=1 5 ms done\n".to_owned()),
             (OutputStream::Out, "# An *answer*".to_owned()),
