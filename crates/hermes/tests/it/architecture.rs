@@ -10,13 +10,19 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Which of our crates a crate may use. Tests, benchmarks and the conformance suite may use the
 /// testkit, nobody else.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
+    ("hermes-protocol", &[]),
     ("hermes-config", &[]),
     ("hermes-store", &["hermes-config"]),
     ("hermes-mcp", &["hermes-config"]),
     (
         "hermes-agent",
-        &["hermes-config", "hermes-store", "hermes-mcp"],
+        &[
+            "hermes-config",
+            "hermes-store",
+            "hermes-mcp",
+            "hermes-protocol",
+        ],
     ),
     (
         "hermes-gateway",
@@ -24,12 +30,18 @@ const MAY_USE: [(&str, &[&str]); 10] = [
             "hermes-agent",
             "hermes-config",
             "hermes-mcp",
+            "hermes-protocol",
             "hermes-store",
         ],
     ),
     (
         "hermes-hub",
-        &["hermes-config", "hermes-mcp", "hermes-store"],
+        &[
+            "hermes-config",
+            "hermes-mcp",
+            "hermes-protocol",
+            "hermes-store",
+        ],
     ),
     (
         "hermes",
@@ -39,6 +51,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
             "hermes-gateway",
             "hermes-hub",
             "hermes-mcp",
+            "hermes-protocol",
             "hermes-store",
         ],
     ),
