@@ -1,7 +1,7 @@
 //! Calls one after the other: 1 KB and 10 MB, over stdio and HTTP, in both eras and on both runtimes.
 
 use anyhow::{Context, Result};
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use serde_json::json;
 
 use crate::{

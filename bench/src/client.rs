@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use hermes_mcp::{CallOptions, Host, era::Era, transport::stdio::LineTransport};
+use hermes_mcp::{CallOptions, Era, Host, transport::stdio::LineTransport};
 use rmcp::{
     RoleClient,
     model::{CallToolRequestParams, CallToolResult, ContentBlock, ProtocolVersion},

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use serde_json::{Map, Value, json};
 
 use crate::{

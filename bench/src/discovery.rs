@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use hermes_config::Home;
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use hermes_testkit::Behaviour;
 use serde_json::{Map, Value, json};
 

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use hermes_config::{Home, Settings};
-use hermes_mcp::{CallOptions, Host, era::Era};
+use hermes_mcp::{CallOptions, Era, Host};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

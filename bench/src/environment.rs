@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use hermes_config::{Home, Settings};
-use hermes_mcp::{Host, HostOptions, era::Era, process::GuardProgram};
+use hermes_mcp::{Era, Host, HostOptions, process::GuardProgram};
 use hermes_testkit::{Behaviour, TemporaryHome};
 use serde_json::{Value, json};
 use tokio::{runtime, task::JoinSet};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use hermes_mcp::{CallOptions, era::Era, host::BatchCall};
+use hermes_mcp::{CallOptions, Era, host::BatchCall};
 use rmcp::model::CallToolRequestParams;
 use serde_json::{Map, Value, json};
 

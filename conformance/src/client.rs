@@ -9,13 +9,12 @@ use anyhow::{Context as _, bail};
 use futures::future::BoxFuture;
 use hermes_config::{Home, Server, ServerName, Settings, Variables};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, RegisteredTool, Registry, ServerRequestHandler,
+    CallOptions, Host, HostOptions, RegisteredTool, Registry, ServerRequestHandler, ToolOrigin,
     oauth::Login,
     process::GuardProgram,
     protocol::{
         CreateMessageRequestParams, ElicitRequestParams, ElicitResult, ElicitationAction, Root,
     },
-    registry::ToolOrigin,
     server_request::{
         ElicitationError, OfferedCapabilities, RequestOrigin, SamplingError, SamplingReply,
         SamplingSupport,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use hermes_testkit::{
     Behaviour, TemporaryHome,
     model::{ModelScript, ModelServer},

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use serde_json::{Value, json};
 
 use super::{FilledHome, client::Bridge, writer::WriterProcess};

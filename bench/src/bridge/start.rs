@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use anyhow::Result;
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 
 use super::{FilledHome, client::Bridge};
 use crate::{

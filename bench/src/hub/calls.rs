@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 

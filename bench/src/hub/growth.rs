@@ -1,7 +1,7 @@
 //! What a hundred thousand calls leave in memory, after as many as it takes to warm up.
 
 use anyhow::Result;
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use hermes_testkit::TemporaryHome;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use serde_json::{Value, json};
 
 use super::{load::LoadClient, wire::RawConnection};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 

@@ -7,8 +7,7 @@ use anyhow::{Context as _, bail};
 use futures::future::BoxFuture;
 use hermes_config::{Home, ReferencePolicy, ServerName, Settings, TransportSettings};
 use hermes_mcp::{
-    CallOptions, Host, Outcome, RegisteredTool,
-    link::LinkStatus,
+    CallOptions, Host, LinkStatus, Outcome, RegisteredTool,
     oauth::{AuthorizationPrompt, Login, LoginUi, OAuthError, TokenFiles},
 };
 use hermes_testkit::authorization::ConsentingBrowser;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use hermes_config::ServerName;
-use hermes_mcp::{CallOptions, Host, host::ResourceWatch, link::LinkStatus};
+use hermes_mcp::{CallOptions, Host, LinkStatus, host::ResourceWatch};
 use tokio::sync::broadcast::{self, error::TryRecvError};
 
 use crate::{

@@ -7,8 +7,8 @@ use std::{collections::HashSet, fmt::Write as _, time::Duration};
 use hermes_config::ServerName;
 use hermes_mcp::{
     CallError, CallOptions, Host, RegisteredName,
-    names::{self, Naming},
     protocol::{Prompt, PromptArgument},
+    tools::{names, names::Naming},
 };
 
 use crate::message::Content;

@@ -23,15 +23,21 @@ use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    error_text,
-    link::LinkStatus,
-    names::ToolName,
+    connection::{
+        error_text,
+        link::LinkStatus,
+        session::{CallEvent, McpSession, Progress},
+    },
     server_request::{CallId, ConversationId},
-    session::{CallEvent, McpSession, Progress},
+    tools::names::ToolName,
     transport::http::{HttpFailure, classify},
 };
 
+pub mod arguments;
+pub mod batch;
+pub mod content;
 mod deadline;
+pub mod outcome;
 mod pinned;
 mod waiting;
 

@@ -16,28 +16,36 @@ use hermes_config::{
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use self::{
     breaker::CircuitBreaker,
-    catalog::Catalog,
     counters::Counters,
-    host::RememberedTools,
+    handle::ResourceSubscriptions,
     link::{Link, LinkError, LinkStatus, LoginAdvice, hosted_tenant},
-    manifest,
+};
+use crate::{
+    host::RememberedTools,
     oauth::{Authorizer, Challenge, TokenFiles},
-    pins::PinQueue,
     process::Processes,
-    server_handle::ResourceSubscriptions,
     server_request::ServerRequestHandler,
+    tools::{catalog::Catalog, pins::PinQueue},
 };
 
 mod attempt_processes;
 mod backoff;
+pub mod breaker;
 mod connect;
+pub mod counters;
+pub mod era;
+pub(crate) mod error_text;
 mod failure;
+pub(crate) mod handle;
 mod handshake;
 mod keepalive;
+pub mod link;
 mod liveness;
+pub mod manifest;
 mod pinning;
+pub mod session;
 mod session_loop;
 mod stdio_probe;
 mod subscriptions;

@@ -16,11 +16,9 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::{
-    host::{Host, HostRequest, ReloadReport, RequestOutcome},
-    manifest::create_private_directory,
+    connection::{manifest::create_private_directory, session::Progress},
+    host::{Host, HostRequest, ReloadReport, RequestOutcome, status::ServerStatus},
     protocol::{ElicitRequestParams, ElicitResult},
-    session::Progress,
-    status::ServerStatus,
 };
 
 mod client;

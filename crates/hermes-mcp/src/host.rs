@@ -16,27 +16,32 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    connection::HostContext,
-    content::MediaStore,
-    era::Era,
-    link::{Link, LinkStatus},
-    names::Naming,
-    package_runner,
-    pins::PinQueue,
-    process::{GuardProgram, Processes},
-    registry::{Registry, RegistryInput},
-    sandbox::SandboxSupport,
-    server_handle::ServerHandle,
+    call::content::MediaStore,
+    connection::{
+        HostContext,
+        era::Era,
+        handle::ServerHandle,
+        link::{Link, LinkStatus},
+    },
+    host::status::ServerStatus,
+    packages::fetch,
+    process::{GuardProgram, Processes, sandbox::SandboxSupport},
     server_request::{NoHandler, ServerRequestHandler, ServerRequestRouter},
-    status::ServerStatus,
+    tools::{
+        names::Naming,
+        pins::PinQueue,
+        registry::{Registry, RegistryInput},
+    },
 };
 
 mod calls;
 mod catalogs;
+pub mod config_watch;
 mod hosted_server;
 mod reload;
 mod request;
 mod resources;
+pub mod status;
 
 use crate::host::hosted_server::HostedServer;
 pub use calls::BatchCall;
@@ -279,7 +284,7 @@ impl Host {
     /// What a server's package runner has to do before the server can answer, in words for people.
     pub fn describe_fetch(&self, server: &ServerName) -> Option<String> {
         match &self.handle(server)?.settings().transport {
-            TransportSettings::Stdio(settings) => package_runner::describe_fetch(settings),
+            TransportSettings::Stdio(settings) => fetch::describe_fetch(settings),
             TransportSettings::Http(_) | TransportSettings::Sse(_) => None,
         }
     }

@@ -18,16 +18,17 @@
 
 pub mod child_limit;
 pub mod descendants;
+pub mod environment;
 pub mod guard;
 mod inspection;
 mod process_table;
 mod processes;
 pub mod records;
+pub mod sandbox;
 mod server_process;
 mod spawn;
 mod spawn_error;
 pub mod stderr_log;
-mod utc;
 mod wire;
 
 pub use self::{

@@ -1,8 +1,8 @@
 //! The transports that reach a server.
 
 mod decode;
+pub(crate) mod health;
 pub mod http;
 pub(crate) mod replay;
 pub mod sse;
 pub mod stdio;
-pub mod tls;

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use hermes_config::{
     AuxiliaryTask, Home, Redactor, ReferencePolicy, ServerName, Settings, Variables,
 };
-use hermes_mcp::{Host, ReloadReport, link::LinkStatus, status::ServerStatus};
+use hermes_mcp::{Host, LinkStatus, ReloadReport, ServerStatus};
 use hermes_store::{Store, skills::Skills};
 
 use crate::{

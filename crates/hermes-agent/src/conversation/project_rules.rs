@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_mcp::description_scan;
+use hermes_mcp::tools::description_scan;
 
 use super::repository;
 

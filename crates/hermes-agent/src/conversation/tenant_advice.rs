@@ -8,7 +8,7 @@ use crate::{
 
 /// The tenant whose agent works with these settings, if a Hub hosts it.
 pub fn hosting_tenant(settings: &hermes_config::Settings) -> Option<&str> {
-    hermes_mcp::link::hosted_tenant(&settings.variables)
+    hermes_mcp::connection::link::hosted_tenant(&settings.variables)
 }
 
 impl ConversationError {

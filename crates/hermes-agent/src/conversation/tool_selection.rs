@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_config::{AuxiliaryTask, ServerName, Settings};
-use hermes_mcp::{RegisteredTool, Registry, status::ServerStatus, toolset};
+use hermes_mcp::{RegisteredTool, Registry, ServerStatus, tools::toolset};
 
 use super::Conversation;
 use crate::{

@@ -8,7 +8,7 @@ use std::{
 };
 
 use hermes_config::{Home, Settings};
-use hermes_mcp::toolset;
+use hermes_mcp::tools::toolset;
 use hermes_store::{
     EndReason, NewSession, SessionId,
     cron::{Job, last_output},

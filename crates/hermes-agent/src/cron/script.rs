@@ -9,9 +9,8 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_mcp::{
-    process::{child_limit::limit_child_processes, descendants::mark_descendants},
-    sandbox,
+use hermes_mcp::process::{
+    child_limit::limit_child_processes, descendants::mark_descendants, sandbox,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{

@@ -2,9 +2,8 @@
 
 use hermes_config::ServerName;
 use hermes_mcp::{
-    Host,
+    Host, UtilityTool,
     protocol::{ContentBlock, PromptMessage, ResourceContents, Role},
-    registry::UtilityTool,
 };
 
 use crate::{

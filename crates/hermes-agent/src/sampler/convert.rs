@@ -7,7 +7,7 @@ use hermes_mcp::{
         ContentBlock, CreateMessageRequestParams, CreateMessageResult, Role, SamplingContent,
         SamplingMessage, SamplingMessageContentBlock as Block, ToolChoiceMode, ToolResultContent,
     },
-    schema,
+    tools::schema,
 };
 use serde_json::{Map, Value, json};
 

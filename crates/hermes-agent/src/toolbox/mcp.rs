@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hermes_mcp::{
-    CallOptions, Host, Outcome, RegisteredTool, protocol::ContentBlock, registry::ToolApproval,
-    server_request::ConversationId, session::Progress,
+    CallOptions, Host, Outcome, Progress, RegisteredTool, ToolApproval, protocol::ContentBlock,
+    server_request::ConversationId,
 };
 use serde_json::{Map, Value};
 

@@ -4,10 +4,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_config::{Home, ServerName, Settings};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, ServerRequestHandler,
+    CallOptions, Host, HostOptions, ServerRequestHandler, ServerStatus,
     process::GuardProgram,
     server_request::{ConversationId, NoHandler},
-    status::ServerStatus,
 };
 use hermes_testkit::{Behaviour, Era, HttpServer, TemporaryHome, binary, binary_of};
 use serde_json::{Map, Value, json};

@@ -11,7 +11,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use hermes_mcp::{era::Era, serve::http::InOpenSession};
+use hermes_mcp::{Era, serve::http::InOpenSession};
 use rmcp::model::{ClientCapabilities, ProtocolVersion, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

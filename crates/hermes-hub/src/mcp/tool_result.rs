@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermes_config::server::PinTools;
 
 use super::{CallError, CallRequest};
-use crate::{server_handle::ServerHandle, session::McpSession};
+use crate::connection::{handle::ServerHandle, session::McpSession};
 
 /// How long a call waits for a tool list that is being requested.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,10 +9,10 @@ use hermes_config::TransportSettings;
 use tokio::sync::watch;
 
 use super::{CallError, LoginReason};
-use crate::{
-    connection::ConnectionCommand,
+use crate::connection::{
+    ConnectionCommand,
+    handle::ServerHandle,
     link::{Link, LinkStatus},
-    server_handle::ServerHandle,
     session::McpSession,
 };
 

@@ -29,25 +29,24 @@ use super::{
     handshake::{self, ProbeTimeout},
 };
 use crate::{
-    catalog,
-    catalog::Catalog,
-    counters::Counters,
-    era,
-    era::{Era, HandshakeMode},
-    manifest,
-    manifest::ManifestSummary,
+    connection::{
+        counters::Counters,
+        era,
+        era::{Era, HandshakeMode},
+        manifest,
+        manifest::ManifestSummary,
+        session::{McpSession, SessionActivity, SessionHandler},
+    },
+    http_client,
     oauth::{Authorizer, Login, OAuthError, OAuthSource, TokenFiles},
-    osv,
-    osv::Package,
-    package_runner::PackageFetch,
+    packages::{fetch::PackageFetch, osv, osv::Package},
     process::RunningProcess,
     server_request::{OfferedCapabilities, SamplingSupport},
-    session::{McpSession, SessionActivity, SessionHandler},
+    tools::{catalog, catalog::Catalog},
     transport::{
         http,
         http::{HttpFailure, HttpPeer},
         sse::SseTransport,
-        tls,
     },
 };
 
@@ -384,7 +383,7 @@ impl Connector {
         settings: &HttpSettings,
         resolved: &ResolvedServer,
     ) -> Result<HttpPeer, AttemptFailure> {
-        let client = tls::client(settings, self.server.connect_timeout)
+        let client = http_client::client(settings, self.server.connect_timeout)
             .map_err(|error| AttemptFailure::Invalid(error.to_string()))?;
         let peer = HttpPeer::new(client, settings)
             .map_err(|error| AttemptFailure::Invalid(error.to_string()))?;

@@ -6,10 +6,9 @@ use hermes_config::ReferenceError;
 
 use super::handshake::OpenError;
 use crate::{
-    catalog::ListError,
-    error_text,
-    process::StartError,
-    sandbox::AppliedSandbox,
+    connection::error_text,
+    process::{StartError, sandbox::AppliedSandbox},
+    tools::catalog::ListError,
     transport::http::{HttpFailure, classify},
 };
 

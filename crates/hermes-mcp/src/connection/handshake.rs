@@ -18,8 +18,10 @@ use rmcp::{
 };
 
 use crate::{
-    era::{Era, HandshakeMode},
-    session::SessionHandler,
+    connection::{
+        era::{Era, HandshakeMode},
+        session::SessionHandler,
+    },
     transport::http::{HttpFailure, classify},
 };
 

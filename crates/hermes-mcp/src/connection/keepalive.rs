@@ -10,7 +10,7 @@ use hermes_config::Server;
 use tokio::time::Instant;
 
 use super::{backoff, liveness::LivenessProbe};
-use crate::{era::Era, session::McpSession};
+use crate::connection::{era::Era, session::McpSession};
 
 /// How long an answer may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(30);

@@ -7,7 +7,10 @@ use rmcp::{
     service::ServiceError,
 };
 
-use crate::{era::Era, session::McpSession, transport::http::classify};
+use crate::{
+    connection::{era::Era, session::McpSession},
+    transport::http::classify,
+};
 
 /// How long an answer may take where somebody waits to know.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hermes_config::server::PinTools;
 
 use super::ConnectionContext;
-use crate::{catalog::Catalog, pins::PinComparison};
+use crate::tools::{catalog::Catalog, pins::PinComparison};
 
 /// Longer differences are cut in the log; `hermes mcp tools NAME --diff` shows all.
 const MAX_LOGGED_CHARS: usize = 4_000;

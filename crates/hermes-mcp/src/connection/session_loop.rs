@@ -15,11 +15,17 @@ use super::{
     subscriptions,
 };
 use crate::{
-    catalog::{self, Catalog, ListError, ListedItems, ToolChanges},
-    link::LinkStatus,
-    manifest::{self, Manifest, ManifestSummary},
+    connection::{
+        link::LinkStatus,
+        manifest,
+        manifest::{Manifest, ManifestSummary},
+        session::McpSession,
+    },
     process::RunningProcess,
-    session::McpSession,
+    tools::{
+        catalog,
+        catalog::{Catalog, ListError, ListedItems, ToolChanges},
+    },
 };
 
 /// The most a refresh of the lists may take.

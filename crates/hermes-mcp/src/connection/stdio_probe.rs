@@ -20,7 +20,7 @@ use rmcp::{
 use tokio::time::{Instant, sleep_until};
 
 use super::handshake::OpenError;
-use crate::{era::HandshakeMode, transport::replay::ReplayTransport};
+use crate::{connection::era::HandshakeMode, transport::replay::ReplayTransport};
 
 /// The id that rmcp begins with: it uses it for the request that repeats ours.
 const INITIALIZE_ID: i64 = 0;

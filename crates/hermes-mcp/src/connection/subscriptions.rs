@@ -16,9 +16,8 @@ use rmcp::model::{
 use tokio::sync::watch;
 
 use super::backoff;
-use crate::{
-    connection::session_loop::REFRESH_DELAY, era::Era, server_handle::ResourceSubscriptions,
-    session::McpSession,
+use crate::connection::{
+    era::Era, handle::ResourceSubscriptions, session::McpSession, session_loop::REFRESH_DELAY,
 };
 
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);

@@ -17,9 +17,9 @@ use tokio::{
 use super::{ControlRequest, ControlResponse, ForwardedRequest, RequestLines, write_response};
 use crate::{
     CallOptions, Host,
+    connection::session::Progress,
     protocol::{ElicitRequestParams, ElicitResult},
     server_request::{ConversationId, ElicitHandler, ElicitationError},
-    session::Progress,
 };
 
 /// Events waiting to be sent; progress that finds the queue full is dropped.

@@ -9,15 +9,16 @@ use serde_json::{Map, Value};
 
 use super::Host;
 use crate::{
-    arguments, batch, call,
-    call::{CallError, CallOptions, CallRequest, LoginReason},
-    catalog::NativeTool,
-    connection::ConnectionCommand,
-    content,
-    counters::CallResultKind,
-    outcome::{CallFailure, Outcome},
-    registry::{RegisteredTool, Registry, ToolOrigin},
-    server_handle::ServerHandle,
+    call,
+    call::{
+        CallError, CallOptions, CallRequest, LoginReason, arguments, batch, content,
+        outcome::{CallFailure, Outcome},
+    },
+    connection::{ConnectionCommand, counters::CallResultKind, handle::ServerHandle},
+    tools::{
+        catalog::NativeTool,
+        registry::{RegisteredTool, Registry, ToolOrigin},
+    },
 };
 
 /// One call of a batch.

@@ -7,9 +7,8 @@ use rmcp::model::Prompt;
 
 use super::Host;
 use crate::{
-    catalog::Catalog,
-    link::{Link, LinkStatus},
-    names::Naming,
+    connection::link::{Link, LinkStatus},
+    tools::{catalog::Catalog, names::Naming},
 };
 
 impl Host {

@@ -10,14 +10,16 @@ use hermes_config::{
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 
 use crate::{
-    breaker::CircuitBreaker,
-    connection::{Connection, ConnectionContext, HostContext},
-    counters::Counters,
-    link::{Link, LinkStatus, hosted_tenant},
+    connection::{
+        Connection, ConnectionContext, HostContext,
+        breaker::CircuitBreaker,
+        counters::Counters,
+        handle::{ResourceSubscriptions, ServerHandle},
+        link::{Link, LinkStatus, hosted_tenant},
+    },
+    host::status::{ServerStatus, unix_seconds},
     oauth::TokenFiles,
-    registry::{Registry, RegistryInput},
-    server_handle::{ResourceSubscriptions, ServerHandle},
-    status::{ServerStatus, unix_seconds},
+    tools::registry::{Registry, RegistryInput},
 };
 
 /// Commands are few; senders that find the mailbox full are not needed.

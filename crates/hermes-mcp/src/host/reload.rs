@@ -8,7 +8,7 @@ use hermes_config::{
 use serde::{Deserialize, Serialize};
 
 use super::{Host, HostedServer, naming};
-use crate::{connection, link::LinkStatus, oauth::TokenFiles};
+use crate::{connection, connection::link::LinkStatus, oauth::TokenFiles};
 
 /// What a reload did, by server name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

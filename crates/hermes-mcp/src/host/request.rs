@@ -9,12 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::Host;
 use crate::{
-    arguments, call,
-    call::{CallError, CallOptions},
-    link::LinkStatus,
-    outcome::{CallFailure, Outcome},
-    registry::{RegisteredTool, ToolOrigin},
-    server_handle::ServerHandle,
+    call,
+    call::{
+        CallError, CallOptions, arguments,
+        outcome::{CallFailure, Outcome},
+    },
+    connection::{handle::ServerHandle, link::LinkStatus},
+    tools::registry::{RegisteredTool, ToolOrigin},
 };
 
 /// JSON-RPC's code for arguments that a server does not take.

@@ -12,14 +12,12 @@ use serde_json::{Map, Value};
 use super::{Host, calls::read_leniently};
 use crate::{
     call,
-    call::{CallError, CallOptions, CallRequest},
-    catalog,
-    catalog::ListError,
-    names::RegisteredName,
-    outcome::{CallFailure, Outcome},
-    registry::UtilityTool,
-    server_handle::ServerHandle,
-    session::McpSession,
+    call::{
+        CallError, CallOptions, CallRequest,
+        outcome::{CallFailure, Outcome},
+    },
+    connection::{handle::ServerHandle, session::McpSession},
+    tools::{catalog, catalog::ListError, names::RegisteredName, registry::UtilityTool},
 };
 
 impl Host {
@@ -220,7 +218,7 @@ impl Host {
     fn require_handle(&self, server: &ServerName) -> Result<Arc<ServerHandle>, CallError> {
         self.handle(server).ok_or_else(|| CallError::NotConnected {
             server: server.clone(),
-            status: crate::link::LinkStatus::Stopped,
+            status: crate::connection::link::LinkStatus::Stopped,
             detail: Some("no such server is connected".into()),
         })
     }

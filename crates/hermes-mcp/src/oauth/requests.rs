@@ -12,7 +12,7 @@ use super::{
     OAuthError,
     address::{AddressPolicy, display_url},
 };
-use crate::transport::tls;
+use crate::http_client;
 
 /// One request, from the name's resolution to the end of the body.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -71,7 +71,7 @@ impl OAuthHttpClient {
         })?;
         let reach = AddressPolicy::for_server(&url).await;
         let client =
-            tls::authorization_client(settings, REQUEST_TIMEOUT, reach.resolver().as_ref())
+            http_client::authorization_client(settings, REQUEST_TIMEOUT, reach.resolver().as_ref())
                 .map_err(|error| OAuthError::Setting {
                     key: "ssl_verify",
                     reason: error.to_string(),

@@ -23,7 +23,7 @@ use super::{
     SpawnedServer, StderrLog,
     records::{self, ProcessRecords},
 };
-use crate::{
+use crate::process::{
     environment,
     environment::ProgramError,
     sandbox::{

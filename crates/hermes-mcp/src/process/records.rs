@@ -21,11 +21,10 @@ use rustix::process::{Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ServerProcess,
-    process_table::{self, ProcessRow, is_running, may_be_running, to_pid},
-    utc,
+    ServerProcess, process_table,
+    process_table::{ProcessRow, is_running, may_be_running, to_pid},
 };
-use crate::manifest::create_private_directory;
+use crate::{clock, connection::manifest::create_private_directory};
 
 /// How long a process may take to end after SIGTERM.
 const TERM_TIMEOUT: Duration = Duration::from_secs(2);
@@ -159,7 +158,7 @@ impl ProcessRecords {
             pid: process.pid(),
             pgid: process.pgid(),
             start_time: process.start_time(),
-            started_at: utc::timestamp(SystemTime::now()),
+            started_at: clock::timestamp(SystemTime::now()),
         }))
     }
 

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{ServerProcess, SpawnError, server_process::StartReply, wire, wire::SpawnMessage};
-use crate::{process::child_limit, sandbox};
+use crate::process::{child_limit, sandbox};
 
 /// Room in the pipes of stdin and stdout, four times the default: large messages then cost fewer wake-ups. More is not
 /// faster, and a user has 64 MiB for all pipes; once they are used up, every new pipe shrinks to a page or two.

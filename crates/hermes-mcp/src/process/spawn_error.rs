@@ -8,7 +8,7 @@ use std::{
 use rustix::io::Errno;
 
 use super::SpawnRequest;
-use crate::environment::{install_advice, script_words};
+use crate::process::environment::{install_advice, script_words};
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]

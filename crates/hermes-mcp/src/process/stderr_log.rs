@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use self::lines::{LineSplitter, LineTail};
-use super::utc;
+use crate::clock;
 
 /// How much is read at once. Short lines grow by their prefix, so this also bounds a batch.
 const READ_CHUNK: usize = 16 * 1024;
@@ -79,7 +79,7 @@ impl StderrLog {
     ) -> ServerStderr {
         let tail = Arc::new(Mutex::new(LineTail::default()));
         let name = one_line(server.as_str());
-        let now = utc::timestamp(SystemTime::now());
+        let now = clock::timestamp(SystemTime::now());
         let drain = StderrReader {
             batch: format!(
                 "---- {now} [{name}] pid {pid}: {} ----\n",
@@ -211,7 +211,7 @@ impl StderrReader {
     }
 
     fn prefix(&self) -> String {
-        format!("{} [{}] ", utc::timestamp(SystemTime::now()), self.name)
+        format!("{} [{}] ", clock::timestamp(SystemTime::now()), self.name)
     }
 
     fn append(&mut self, prefix: &str, line: &str) {

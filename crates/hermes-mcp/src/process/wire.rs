@@ -23,7 +23,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::ServerExit;
-use crate::sandbox::{NetworkAccess, SandboxPlan, SandboxSupport, UnixSocketAccess};
+use crate::process::sandbox::{NetworkAccess, SandboxPlan, SandboxSupport, UnixSocketAccess};
 
 /// stdin, stdout and stderr of a server.
 pub(super) const STDIO_COUNT: usize = 3;

@@ -53,8 +53,8 @@ pub(crate) use self::{
     reply::{discard_body, expect_events, expect_success, too_large, too_large_error},
 };
 use crate::{
+    connection::session::ConnectionHealth,
     oauth::{Authorizer, RefusalAction},
-    session::ConnectionHealth,
     transport::http::observer::RequestObserver,
 };
 
@@ -85,7 +85,7 @@ pub struct HttpPeer {
 }
 
 impl HttpPeer {
-    /// Joins a client from [`tls::client`](super::tls::client) with the server's address and headers.
+    /// Joins a client from [`http_client::client`](crate::http_client::client) with the server's address and headers.
     pub fn new(
         client: reqwest::Client,
         settings: &HttpSettings,

@@ -1,8 +1,17 @@
 //! How servers start, what is published about them, and that none stands in another's way.
 
+mod breaker;
+mod changes_during_calls;
+mod era;
+mod http_reconnect;
+mod lazy;
+mod list_changes;
+mod reconnect;
+mod recycling;
+
 use std::time::{Duration, Instant};
 
-use hermes_mcp::{link::LinkStatus, process::records};
+use hermes_mcp::{LinkStatus, process::records};
 use hermes_testkit::{
     Behaviour, ExitAtStart, HttpServer, TemporaryHome, Tool, eventually, process_exists,
 };

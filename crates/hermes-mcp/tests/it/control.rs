@@ -9,9 +9,8 @@ use std::{
 
 use hermes_config::{Home, ServerName, Settings};
 use hermes_mcp::{
-    Host, HostOptions,
+    Host, HostOptions, LinkStatus,
     control::{ControlRequest, ControlResponse, ControlSocket, ProcessResponse, query_processes},
-    link::LinkStatus,
 };
 use hermes_testkit::Behaviour;
 use serde_json::json;

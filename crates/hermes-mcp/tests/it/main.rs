@@ -7,28 +7,17 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
-mod calls;
-mod config_watch;
+mod call;
 mod connection;
 mod control;
-mod era;
-mod faults;
-mod http;
-mod http_faults;
-mod http_reconnect;
-mod lazy;
-mod list_changes;
+mod host;
 mod oauth;
-mod orphans;
-mod osv;
-mod pins;
+mod packages;
 mod process;
 mod real_servers;
-mod reconnect;
-mod recycling;
-mod reload;
-mod sandbox;
+mod secrets;
 mod server_request;
 mod setup;
 mod test_host;
-mod toolset;
+mod tools;
+mod transport;

@@ -5,7 +5,7 @@ use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, sync::Mutex, time:
 use futures::future::BoxFuture;
 use hermes_config::{Home, ReferencePolicy, ServerName, Settings, TransportSettings};
 use hermes_mcp::{
-    link::LinkStatus,
+    LinkStatus,
     oauth::{AuthorizationPrompt, Login, LoginFlow, LoginSummary, LoginUi, OAuthError, TokenFiles},
 };
 use hermes_testkit::{
@@ -16,10 +16,7 @@ use hermes_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    faults::log::Log,
-    setup::{Setup, TIMEOUT},
-};
+use crate::setup::{Setup, TIMEOUT, log::Log};
 
 /// A host with one server, `s`, that wants a login.
 struct OAuthFixture {

@@ -1,8 +1,11 @@
 //! Servers as real processes: started, stopped, and never left behind.
 
+mod environment;
 mod host_death;
 mod isolation;
 mod log_and_records;
+mod orphans;
+pub(crate) mod sandbox;
 mod spawning;
 mod stopping;
 

@@ -9,7 +9,7 @@ mod sandboxed;
 
 use std::path::PathBuf;
 
-use hermes_mcp::registry::ToolOrigin;
+use hermes_mcp::ToolOrigin;
 
 use crate::setup::Setup;
 

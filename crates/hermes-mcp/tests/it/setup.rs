@@ -1,5 +1,8 @@
 //! What the tests of calls, questions and faults stand on: a host over a temporary home, and servers to put into it.
 
+pub(crate) mod log;
+pub(crate) mod memory;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -8,11 +11,8 @@ use std::{
 
 use hermes_config::{Home, ServerName, Settings};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, ServerRequestHandler,
-    link::{Link, LinkStatus},
-    process::GuardProgram,
-    server_request::NoHandler,
-    status::ServerStatus,
+    CallOptions, Host, HostOptions, Link, LinkStatus, ServerRequestHandler, ServerStatus,
+    process::GuardProgram, server_request::NoHandler,
 };
 use hermes_testkit::{Behaviour, Era, HttpServer, HttpTransport, TemporaryHome, binary};
 use serde_json::{Map, Value, json};

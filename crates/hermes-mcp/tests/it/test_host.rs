@@ -8,11 +8,8 @@ use std::{
 
 use hermes_config::{Home, ServerName, Settings};
 use hermes_mcp::{
-    CallOptions, Host, HostOptions, Outcome, ReloadReport, ServerRequestHandler,
-    link::{Link, LinkStatus},
-    process::GuardProgram,
-    session::McpSession,
-    status::ServerStatus,
+    CallOptions, Host, HostOptions, Link, LinkStatus, McpSession, Outcome, ReloadReport,
+    ServerRequestHandler, ServerStatus, process::GuardProgram,
 };
 use hermes_testkit::{Behaviour, TemporaryHome, binary, eventually};
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hermes_mcp::status::ServerStatus;
+use hermes_mcp::ServerStatus;
 
 /// What a person should know besides the state itself: the next attempt, the last error, or a warning.
 pub(super) fn status_note(status: &ServerStatus, now: u64) -> String {
@@ -84,7 +84,7 @@ pub(super) fn pluralize(number: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use hermes_config::ServerName;
-    use hermes_mcp::{counters::SamplingCounts, link::LinkStatus};
+    use hermes_mcp::{LinkStatus, connection::counters::SamplingCounts};
 
     use super::*;
 

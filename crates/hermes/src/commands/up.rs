@@ -6,8 +6,7 @@ use std::{sync::Arc, time::Duration};
 use hermes_agent::{conversation::Agent, policy::PolicyHandle};
 use hermes_config::Settings;
 use hermes_mcp::{
-    Host, HostOptions, config_watch::ConfigWatch, control::ControlSocket, link::LinkStatus,
-    status::ServerStatus,
+    ConfigWatch, Host, HostOptions, LinkStatus, ServerStatus, control::ControlSocket,
 };
 use serde_json::json;
 use tokio::{

@@ -10,7 +10,7 @@ use std::{
 };
 
 use hermes_hub::runtime::AgentLaunch;
-use hermes_mcp::sandbox;
+use hermes_mcp::process::sandbox;
 
 use super::handover::AgentKeys;
 

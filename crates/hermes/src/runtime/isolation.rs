@@ -7,7 +7,7 @@ use std::{
 };
 
 use hermes_hub::runtime::{AgentLaunch, Confinement, RuntimeError};
-use hermes_mcp::sandbox::SandboxSupport;
+use hermes_mcp::process::sandbox::SandboxSupport;
 
 use super::{
     cgroup::Cgroups,

@@ -11,7 +11,7 @@ pub(super) use self::elsewhere::prepare_sandbox;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use hermes_mcp::sandbox::{
+    use hermes_mcp::process::sandbox::{
         LandlockRules, NetworkAccess, SandboxError, SyscallFilter, UnixSocketAccess,
     };
 
@@ -63,7 +63,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
-    use hermes_mcp::sandbox::SandboxError;
+    use hermes_mcp::process::sandbox::SandboxError;
 
     use crate::runtime::plan::LaunchPlan;
 

@@ -288,7 +288,7 @@ fn the_doctor_says_what_confines_commands() {
     let found = checks(&hermes, 0)["commands"].clone();
     assert_eq!(found["level"], "ok");
     assert!(found["message"].as_str().unwrap().starts_with("off: "));
-    let support = hermes_mcp::sandbox::SandboxSupport::detect();
+    let support = hermes_mcp::process::sandbox::SandboxSupport::detect();
     let has_sandbox = support.landlock.is_some() && support.seccomp;
     let fix = found["fix"].as_str().unwrap_or_default();
     assert_eq!(fix.contains("terminal.sandbox workspace"), has_sandbox);

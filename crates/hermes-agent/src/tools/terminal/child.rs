@@ -13,9 +13,8 @@ use std::{
     time::Duration,
 };
 
-use hermes_mcp::{
-    process::{child_limit::limit_child_processes, descendants::mark_descendants},
-    sandbox,
+use hermes_mcp::process::{
+    child_limit::limit_child_processes, descendants::mark_descendants, sandbox,
     sandbox::SandboxPlan,
 };
 use rustix::{

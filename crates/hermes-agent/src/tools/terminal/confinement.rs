@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_mcp::sandbox::{
+use hermes_mcp::process::sandbox::{
     NetworkAccess, SandboxPlan, SandboxSupport, UnixSocketAccess, is_system_path,
 };
 use serde_json::Value;

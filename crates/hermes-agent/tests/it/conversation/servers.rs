@@ -9,7 +9,7 @@ use hermes_agent::{
     turn::TurnEvent,
 };
 use hermes_config::{Home, ServerName, Settings, Variables};
-use hermes_mcp::{Host, HostOptions, link::LinkStatus, process::GuardProgram};
+use hermes_mcp::{Host, HostOptions, LinkStatus, process::GuardProgram};
 use hermes_store::{Access, Store};
 use hermes_testkit::{
     Behaviour, TemporaryHome, binary, binary_of,

@@ -15,7 +15,7 @@ use hermes_agent::{
     turn::{TurnEnd, TurnEvent},
 };
 use hermes_config::{Home, Settings};
-use hermes_mcp::{Host, HostOptions, process::GuardProgram, toolset};
+use hermes_mcp::{Host, HostOptions, process::GuardProgram, tools::toolset};
 use hermes_testkit::{Behaviour, Era, HttpServer, eventually};
 use serde_json::{Value, json};
 

@@ -13,13 +13,15 @@ use super::Connector;
 use crate::{
     connection::{
         attempt_processes::AttemptProcesses,
+        era::{Era, HandshakeMode},
         failure::AttemptFailure,
-        handshake::{self, ProbeTimeout},
-        stdio_probe::{self, ProbeSchedule, Winner},
+        handshake,
+        handshake::ProbeTimeout,
+        session::SessionHandler,
+        stdio_probe,
+        stdio_probe::{ProbeSchedule, Winner},
     },
-    era::{Era, HandshakeMode},
-    package_runner::is_package_runner,
-    session::SessionHandler,
+    packages::fetch::is_package_runner,
     transport::stdio::LineTransport,
 };
 

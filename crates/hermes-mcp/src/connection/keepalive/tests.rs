@@ -12,11 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    connection::{connect::client_config, handshake, handshake::ProbeTimeout},
-    counters::Counters,
-    era::HandshakeMode,
+    connection::{
+        connect::client_config,
+        counters::Counters,
+        era::HandshakeMode,
+        handshake,
+        handshake::ProbeTimeout,
+        session::{SessionActivity, SessionHandler},
+    },
     server_request::{NoHandler, OfferedCapabilities},
-    session::{SessionActivity, SessionHandler},
     transport::stdio::LineTransport,
 };
 

@@ -15,7 +15,7 @@ use super::{
     super::wire::{self, SpawnMessage},
     mark::TreeMark,
 };
-use crate::sandbox::SandboxPlan;
+use crate::process::sandbox::SandboxPlan;
 
 /// Receives what to start and starts it.
 pub(super) fn launch_server(host: &mut UnixStream, mark: TreeMark) -> io::Result<Pid> {
@@ -73,7 +73,7 @@ fn start_server(request: SpawnMessage, files: [OwnedFd; wire::STDIO_COUNT]) -> i
     reason = "a process can only confine itself, between `fork` and `exec`"
 )]
 fn confine(command: &mut Command, plan: &SandboxPlan) -> io::Result<()> {
-    use crate::sandbox::PreparedSandbox;
+    use crate::process::sandbox::PreparedSandbox;
 
     let mut prepared = Some(PreparedSandbox::new(plan).map_err(io::Error::other)?);
     let enter = move || match prepared.take() {

@@ -24,7 +24,7 @@ fn entry(pid: u32, start_time: u64) -> ProcessEntry {
         pid,
         pgid: pid,
         start_time,
-        started_at: utc::timestamp(SystemTime::now()),
+        started_at: clock::timestamp(SystemTime::now()),
     }
 }
 

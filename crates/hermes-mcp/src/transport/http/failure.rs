@@ -11,7 +11,7 @@ use rmcp::{
 };
 
 use super::{AuthChallenge, HttpError, PeerError, PreflightError, error::root_cause, reply};
-use crate::{oauth::OAuthError, transport::tls::TlsError};
+use crate::{http_client::TlsError, oauth::OAuthError};
 
 /// Why a server could not be used. The text says the cause and, where there is one, the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -16,7 +16,7 @@ use rmcp::{
 use sse_stream::Sse;
 
 use super::{HttpError, PeerError, classify, reply};
-use crate::session::ConnectionHealth;
+use crate::connection::session::ConnectionHealth;
 
 /// Watches the requests of one connection.
 #[derive(Debug, Default)]

@@ -8,10 +8,9 @@ use std::{
 use futures::future::FutureExt;
 use hermes_config::{Home, ServerName};
 use hermes_mcp::{
-    HostRequest, RequestOutcome,
+    HostRequest, Progress, RequestOutcome,
     control::{ForwardedRequest, RequestCallbacks, request},
     protocol::{ElicitResult, ElicitationAction},
-    session::Progress,
 };
 use hermes_testkit::{Behaviour, Era, Tool};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! What a server gets from its host, and what it does not.
 
-use hermes_mcp::environment::build_environment;
+use hermes_mcp::process::environment::build_environment;
 
 use super::*;
 

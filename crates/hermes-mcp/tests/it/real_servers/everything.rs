@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use hermes_mcp::{CallOptions, era::Era, session::Progress};
+use hermes_mcp::{CallOptions, Era, Progress};
 use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};

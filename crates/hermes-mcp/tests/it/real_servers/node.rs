@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_mcp::{era::Era, protocol};
+use hermes_mcp::{Era, protocol};
 use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 

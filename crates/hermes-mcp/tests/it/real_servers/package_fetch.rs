@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hermes_mcp::link::LinkStatus;
+use hermes_mcp::LinkStatus;
 use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use hermes_mcp::era::Era;
+use hermes_mcp::Era;
 use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 

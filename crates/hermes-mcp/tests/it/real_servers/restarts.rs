@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_mcp::{era::Era, link::LinkStatus};
+use hermes_mcp::{Era, LinkStatus};
 use hermes_testkit::ReservedPort;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};

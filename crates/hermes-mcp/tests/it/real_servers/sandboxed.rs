@@ -6,7 +6,7 @@ use hermes_testkit::TemporaryHome;
 use serde_json::json;
 
 use super::{installed, node, own_tools};
-use crate::{sandbox::can_confine, setup::Setup};
+use crate::{process::sandbox::can_confine, setup::Setup};
 
 #[tokio::test]
 async fn the_filesystem_server_is_kept_to_its_lists_whatever_it_allows_itself() {

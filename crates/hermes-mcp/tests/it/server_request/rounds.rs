@@ -131,7 +131,7 @@ async fn several_questions_of_different_kinds_are_answered_in_one_round() {
 
 #[tokio::test]
 async fn resources_and_prompts_may_ask_as_well() {
-    use crate::{http::server, setup::Setup};
+    use crate::{setup::Setup, transport::http::server};
     // Answers a read with a question first, and with what it was told then.
     let asking = server::Server::answering(|request| {
         let message = request.json();

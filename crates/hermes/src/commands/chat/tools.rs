@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use hermes_agent::conversation::{Conversation, ToolsetEntry, ToolsetKind, ToolsetSwitch};
-use hermes_mcp::{Host, status::ServerStatus};
+use hermes_mcp::{Host, ServerStatus};
 
 use crate::{
     commands::state::{pluralize, status_note, unix_now},

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_gateway::gateway::Gateway;
-use hermes_mcp::{Host, config_watch::ConfigWatch};
+use hermes_mcp::{ConfigWatch, Host};
 
 use crate::server_requests::ServerRequests;
 

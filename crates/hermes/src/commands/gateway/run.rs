@@ -14,7 +14,7 @@ use hermes_gateway::{
     messenger::HomeMessenger,
     ticker,
 };
-use hermes_mcp::{Host, HostOptions, config_watch::ConfigWatch, control::ControlSocket};
+use hermes_mcp::{ConfigWatch, Host, HostOptions, control::ControlSocket};
 use hermes_store::{Access, Store};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},

@@ -4,14 +4,15 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use hermes_config::{Home, ReferencePolicy, Server, ServerEntry, ServerName, Settings, ToolNaming};
 use hermes_mcp::{
-    Registry, RequestOutcome,
-    catalog::{Catalog, NativeTool},
+    LinkStatus, Registry, RequestOutcome, ServerStatus,
+    connection::{manifest, manifest::Manifest},
     control,
-    link::LinkStatus,
-    manifest::{self, Manifest},
-    names::{self, Naming},
-    registry::RegistryInput,
-    status::ServerStatus,
+    tools::{
+        catalog::{Catalog, NativeTool},
+        names,
+        names::Naming,
+        registry::RegistryInput,
+    },
 };
 
 use super::login;

@@ -7,9 +7,8 @@ use std::{sync::Arc, time::Duration};
 use hermes_config::{PinTools, Redactor, Server, ServerName, Settings};
 use hermes_mcp::{
     CallOptions, Host, HostRequest, RequestOutcome,
-    catalog::Catalog,
-    pins::Pins,
     server_request::{ConversationId, NoHandler},
+    tools::{catalog::Catalog, pins::Pins},
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! `hermes mcp configure`: a checklist of a server's tools.
 
-use hermes_mcp::filter::ToolFilter;
+use hermes_mcp::tools::filter::ToolFilter;
 
 use super::{
     call::RequestRoute,

@@ -1,7 +1,7 @@
 //! Changes which tools of a server are offered, and nothing else of its entry.
 
 use hermes_config::{ConfigFile, ServerEntry};
-use hermes_mcp::filter::ToolFilter;
+use hermes_mcp::tools::filter::ToolFilter;
 use serde_json::{Map, Value, json};
 
 use super::save;

@@ -4,8 +4,8 @@ use std::{collections::HashMap, mem::ManuallyDrop, time::Duration};
 
 use hermes_config::{Server, ServerEntry, Settings, TransportSettings};
 use hermes_mcp::{
-    control::{self, ControlRequest, ControlResponse},
-    link::LinkStatus,
+    LinkStatus, control,
+    control::{ControlRequest, ControlResponse},
 };
 use serde_json::{Value, json};
 

@@ -8,9 +8,10 @@ use hermes_config::{
     ConfigFile, Home, ReferencePolicy, Server, ServerEntry, ServerName, Settings, TransportSettings,
 };
 use hermes_mcp::{
-    control::{self, ControlRequest},
-    link::LoginAdvice,
-    oauth::{self, Login, LoginFlow, LoginSummary, OAuthError, TokenFiles},
+    LoginAdvice, control,
+    control::ControlRequest,
+    oauth,
+    oauth::{Login, LoginFlow, LoginSummary, OAuthError, TokenFiles},
 };
 use serde_json::{Value, json};
 

@@ -8,13 +8,15 @@ use std::{
 
 use hermes_config::{PinTools, ReferencePolicy, Server, ServerName, Settings, ToolNaming};
 use hermes_mcp::{
-    HostRequest, RegisteredTool, Registry, RequestOutcome,
-    catalog::{Catalog, NativeTool},
-    manifest,
-    names::Naming,
-    pins::{PinComparison, PinState, Pins},
+    HostRequest, RegisteredTool, Registry, RequestOutcome, ToolOrigin,
+    connection::manifest,
     protocol::{ServerCapabilities, Tool},
-    registry::{RegistryInput, ToolOrigin},
+    tools::{
+        catalog::{Catalog, NativeTool},
+        names::Naming,
+        pins::{PinComparison, PinState, Pins},
+        registry::RegistryInput,
+    },
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_config::{PinTools, ServerEntry, Settings};
-use hermes_mcp::{
+use hermes_mcp::tools::{
     catalog::NativeTool,
     pins::{ChangedTool, Pins},
 };

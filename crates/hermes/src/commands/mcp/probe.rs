@@ -7,10 +7,8 @@ use std::{
 
 use hermes_config::{ServerEntry, ServerName, Settings};
 use hermes_mcp::{
-    Host, HostOptions, ServerRequestHandler,
-    catalog::Catalog,
-    link::{Link, LinkStatus, LoginAdvice},
-    session::McpSession,
+    Host, HostOptions, Link, LinkStatus, LoginAdvice, McpSession, ServerRequestHandler,
+    tools::catalog::Catalog,
 };
 
 use super::login;

@@ -10,11 +10,10 @@ use std::{
 
 use hermes_config::{ServerName, Settings};
 use hermes_mcp::{
-    HostRequest, RequestOutcome, ServerRequestHandler, control,
+    HostRequest, Progress, RequestOutcome, ServerRequestHandler, control,
     control::{ElicitCallback, ForwardedRequest, RequestCallbacks},
     protocol::{ElicitResult, ElicitationAction},
     server_request::{ConversationId, RequestOrigin},
-    session::Progress,
 };
 
 use crate::{

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hermes_config::{ConfigFile, PinTools, Server, ServerEntry, ServerName, Settings};
 use hermes_mcp::{
-    control::{self, ControlRequest, ControlResponse},
-    link::LoginAdvice,
-    pins::Pins,
+    LoginAdvice, control,
+    control::{ControlRequest, ControlResponse},
+    tools::pins::Pins,
 };
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::{fs, io};
 
 use hermes_config::{Home, ReferencePolicy, Server, ServerName, Settings};
-use hermes_mcp::{manifest, oauth::TokenFiles, pins::Pins};
+use hermes_mcp::{connection::manifest, oauth::TokenFiles, tools::pins::Pins};
 
 /// Deletes all of it. Call it while the server is still in `settings`.
 pub(super) fn delete_server_files(

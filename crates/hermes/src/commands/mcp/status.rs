@@ -5,10 +5,9 @@ use std::time::Duration;
 use clap::Subcommand;
 use hermes_config::{ServerName, Settings};
 use hermes_mcp::{
-    control::{self, ControlRequest, ControlResponse},
-    link::LinkStatus,
-    status::ServerStatus,
-    toolset,
+    LinkStatus, ServerStatus, control,
+    control::{ControlRequest, ControlResponse},
+    tools::toolset,
 };
 use serde_json::json;
 

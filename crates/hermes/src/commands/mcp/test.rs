@@ -5,11 +5,8 @@ use std::{collections::HashSet, time::Duration};
 use futures::stream::{FuturesOrdered, StreamExt};
 use hermes_config::{PinTools, Server, ServerName, Settings};
 use hermes_mcp::{
-    Host,
-    catalog::Catalog,
-    control::{self, ControlRequest},
-    registry::ToolOrigin,
-    sandbox::AppliedSandbox,
+    Host, ToolOrigin, control, control::ControlRequest, process::sandbox::AppliedSandbox,
+    tools::catalog::Catalog,
 };
 use serde_json::{Value, json};
 

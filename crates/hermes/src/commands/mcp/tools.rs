@@ -1,7 +1,7 @@
 //! `hermes mcp tools`: lists the tools of servers, or chooses which are offered.
 
 use hermes_config::{ServerEntry, ServerName, Settings};
-use hermes_mcp::filter::ToolFilter;
+use hermes_mcp::tools::filter::ToolFilter;
 use serde_json::{Value, json};
 
 use super::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hermes_config::{Home, ServerName, Settings, SettingsError, Variables};
 use hermes_gateway::gateway::Gateway;
-use hermes_mcp::{Host, ReloadReport, config_watch::ConfigWatch};
+use hermes_mcp::{ConfigWatch, Host, ReloadReport};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! One picture of the live table: the lines that fit a terminal of a given size.
 
-use hermes_mcp::status::ServerStatus;
+use hermes_mcp::ServerStatus;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::super::{mcp::tone, state};
@@ -191,7 +191,7 @@ fn truncate(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use hermes_config::ServerName;
-    use hermes_mcp::link::LinkStatus;
+    use hermes_mcp::LinkStatus;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use hermes_mcp::{Host, link::LinkStatus, status::ServerStatus};
+use hermes_mcp::{Host, LinkStatus, ServerStatus};
 
 use super::{
     super::state::{self, pluralize},

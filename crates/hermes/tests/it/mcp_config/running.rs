@@ -1,9 +1,7 @@
 //! A running process hears of an edit at once.
 
 use hermes_config::{Home, Settings};
-use hermes_mcp::{
-    Host, HostOptions, control::ControlSocket, link::LinkStatus, process::GuardProgram,
-};
+use hermes_mcp::{Host, HostOptions, LinkStatus, control::ControlSocket, process::GuardProgram};
 use serde_json::json;
 
 use crate::program::{Hermes, entry, with_tools};

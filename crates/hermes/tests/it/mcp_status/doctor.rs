@@ -188,7 +188,7 @@ fn a_server_that_does_not_answer_fails_the_probe() {
 #[cfg(target_os = "linux")]
 #[test]
 fn what_confines_a_server_is_told_by_test_and_doctor() {
-    use hermes_mcp::sandbox::SandboxSupport;
+    use hermes_mcp::process::sandbox::SandboxSupport;
 
     let support = SandboxSupport::detect();
     let Some(version) = support.landlock.filter(|_| support.seccomp) else {

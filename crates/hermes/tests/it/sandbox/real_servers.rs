@@ -17,7 +17,7 @@ struct SandboxHome {
 impl SandboxHome {
     #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
     fn new() -> Option<Self> {
-        let support = hermes_mcp::sandbox::SandboxSupport::detect();
+        let support = hermes_mcp::process::sandbox::SandboxSupport::detect();
         if support.landlock.is_none() || !support.seccomp {
             println!("SKIPPED: {support:?} is not enough to confine a process");
             return None;

@@ -1,7 +1,7 @@
 //! `/mcp`: the servers and their states, logging in, switching one on or off.
 
 use hermes_config::{ConfigFile, ServerName, Settings};
-use hermes_mcp::{Host, link::LinkStatus, status::ServerStatus};
+use hermes_mcp::{Host, LinkStatus, ServerStatus};
 
 use super::{ChatContext, CommandOutcome, reload};
 use crate::{
@@ -118,7 +118,7 @@ async fn login(room: &mut ChatContext<'_>, name: &str) -> Result<CommandOutcome,
 
 #[cfg(test)]
 mod tests {
-    use hermes_mcp::counters::SamplingCounts;
+    use hermes_mcp::connection::counters::SamplingCounts;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use hermes_agent::{approval::ApprovalSettings, conversation::Conversation};
 use hermes_config::ConfigFile;
-use hermes_mcp::{Host, link::LinkStatus, status::ServerStatus};
+use hermes_mcp::{Host, LinkStatus, ServerStatus};
 use hermes_store::{ModelUsage, SessionUsage};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use hermes_agent::conversation::Agent;
 use hermes_config::{Home, Settings};
-use hermes_mcp::{config_watch::ConfigWatch, control::ControlSocket};
+use hermes_mcp::{ConfigWatch, control::ControlSocket};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{chat::screen::Screen, context::Context, server_requests::ServerRequests};

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use hermes_agent::conversation::Conversation;
-use hermes_mcp::{Host, link::LinkStatus, status::ServerStatus};
+use hermes_mcp::{Host, LinkStatus, ServerStatus};
 use tokio::sync::watch;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use hermes_config::{ServerName, Settings};
-use hermes_mcp::names;
+use hermes_mcp::tools::names;
 use serde_json::{Map, Value};
 
 use super::super::probe;

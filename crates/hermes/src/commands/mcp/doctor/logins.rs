@@ -2,8 +2,8 @@
 
 use hermes_config::{Home, Server, Settings, TransportSettings};
 use hermes_mcp::{
-    link::LoginAdvice,
-    oauth::{self, OAuthError, TokenFiles},
+    LoginAdvice, oauth,
+    oauth::{OAuthError, TokenFiles},
 };
 
 use super::Check;

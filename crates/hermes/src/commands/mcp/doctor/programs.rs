@@ -3,7 +3,7 @@
 use hermes_config::{
     Home, ReferencePolicy, Server, ServerName, Settings, StdioSettings, TransportSettings,
 };
-use hermes_mcp::environment::{self, Environment};
+use hermes_mcp::process::{environment, environment::Environment};
 
 use super::{Check, CheckLevel};
 

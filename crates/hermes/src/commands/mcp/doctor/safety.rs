@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use hermes_config::{Home, PinTools, Server, ServerEntryError, Settings};
 use hermes_mcp::{
-    catalog::{Catalog, NativeTool},
-    manifest::Manifest,
-    pins::Pins,
+    connection::manifest::Manifest,
+    tools::{
+        catalog::{Catalog, NativeTool},
+        pins::Pins,
+    },
 };
 
 use super::Check;

@@ -1,7 +1,7 @@
 //! Whether servers that are to be confined are, and by what.
 
 use hermes_config::{Home, ReferencePolicy, Server, Settings, TransportSettings};
-use hermes_mcp::{
+use hermes_mcp::process::{
     environment,
     sandbox::{SandboxSupport, target::SandboxTarget},
 };

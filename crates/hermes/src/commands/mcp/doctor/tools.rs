@@ -2,9 +2,8 @@
 
 use hermes_mcp::{
     RegisteredName, RegisteredTool, ToolName,
-    filter::ToolFilter,
-    manifest::Manifest,
-    names::{self, Naming},
+    connection::manifest::Manifest,
+    tools::{filter::ToolFilter, names, names::Naming},
 };
 
 use super::Check;

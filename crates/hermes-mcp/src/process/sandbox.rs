@@ -1,0 +1,240 @@
+//! Confinement of processes on Linux: what they can reach, whether they have a network, which system calls they are
+//! refused.
+//!
+//! Landlock says what can be reached, and seccomp closes what Landlock leaves open. Both pass through `fork` and `exec`
+//! and cannot be taken off again, so that all that a confined process starts is confined as well.
+//!
+//! [`SandboxSupport`] is what the kernel has, [`SandboxPlan`] what is done to one process, [`AppliedSandbox`] what is told about it.
+//! [`subject`] gets from a local server's settings to its plan. [`LandlockRules`] are Landlock's part, which the tenants of a
+//! Hub use, too.
+//!
+//! **`/proc` can be read.** Runtimes look up processors and memory there, and guards find their children in it. What
+//! would give away others stays closed even so: the kernel asks Landlock before it shows memory, environment, open files
+//! or root of a process (it counts as tracing), and only processes of the same sandbox may be traced. What is left are
+//! names and arguments of processes.
+//!
+//! **Sockets in the file system** are covered by Landlock only since Linux 7.1. Before that, a process can connect to
+//! what its user can connect to, unless it is denied Unix sockets, or the network: then it can make no socket at all.
+//!
+//! **User namespaces** are closed to every confined process: inside of one it would have powers to undo the rest.
+
+mod command;
+mod note;
+#[cfg(target_os = "linux")]
+mod rules;
+mod runner;
+mod syscalls;
+mod system;
+#[cfg(target_os = "linux")]
+pub mod target;
+
+use std::{
+    fmt::{self, Display},
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{command::confine_command, rules::LandlockRules, system::is_system_path};
+#[cfg(target_os = "linux")]
+pub use crate::process::sandbox::syscalls::SyscallFilter;
+
+/// What the kernel has to confine processes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxSupport {
+    /// The version of Landlock, rounded down to one that made a difference.
+    pub landlock: Option<u32>,
+    /// Whether system calls can be refused.
+    pub seccomp: bool,
+}
+
+impl SandboxSupport {
+    /// A kernel that has nothing.
+    pub const NONE: Self = Self {
+        landlock: None,
+        seccomp: false,
+    };
+
+    /// Asks the kernel.
+    #[cfg(target_os = "linux")]
+    pub fn detect() -> Self {
+        Self {
+            landlock: rules::landlock_version(),
+            seccomp: crate::process::sandbox::syscalls::is_supported(),
+        }
+    }
+
+    /// Only Linux supports it.
+    #[cfg(not(target_os = "linux"))]
+    pub fn detect() -> Self {
+        Self::NONE
+    }
+}
+
+/// Whether a confined process has a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkAccess {
+    /// As if it were not confined.
+    #[default]
+    Allowed,
+    /// None.
+    Denied,
+}
+
+/// Whether a confined process can make Unix sockets, and so reach the services of its user that listen on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnixSocketAccess {
+    /// As if it were not confined, but for what Landlock covers.
+    #[default]
+    Allowed,
+    /// None but pairs, which reach nobody else.
+    Denied,
+}
+
+/// The first version of Landlock that covers sockets in the file system.
+const LANDLOCK_UNIX_SOCKETS: u32 = 9;
+
+/// What is done to a process before it becomes a server's program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxPlan {
+    /// Kernel support that is used.
+    #[serde(flatten)]
+    pub support: SandboxSupport,
+    /// What it may read and execute besides the system's own directories.
+    pub read: Vec<PathBuf>,
+    /// What it may change.
+    pub write: Vec<PathBuf>,
+    /// Whether it has a network.
+    pub network: NetworkAccess,
+    /// Whether it can make Unix sockets.
+    #[serde(default)]
+    pub unix_sockets: UnixSocketAccess,
+}
+
+impl SandboxPlan {
+    /// Whether the process can connect to any Unix socket that its user can connect to.
+    pub fn leaves_unix_sockets_open(&self) -> bool {
+        let is_denied =
+            self.network == NetworkAccess::Denied || self.unix_sockets == UnixSocketAccess::Denied;
+        !(is_denied && self.support.seccomp)
+            && self
+                .support
+                .landlock
+                .is_none_or(|version| version < LANDLOCK_UNIX_SOCKETS)
+    }
+}
+
+/// How a server is confined, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedSandbox {
+    /// What is in force.
+    #[serde(flatten)]
+    pub plan: SandboxPlan,
+    /// What is not in force although it was asked for, and what has no effect.
+    pub warnings: Vec<String>,
+}
+
+impl Display for AppliedSandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SandboxPlan {
+            support, network, ..
+        } = &self.plan;
+        match support.landlock {
+            Some(version) => write!(f, "files by Landlock {version}")?,
+            None => f.write_str("files not confined")?,
+        }
+        f.write_str(if support.seccomp {
+            ", system calls by seccomp"
+        } else {
+            ", system calls not filtered"
+        })?;
+        f.write_str(match (network, support) {
+            (NetworkAccess::Allowed, _) => ", network allowed",
+            (NetworkAccess::Denied, SandboxSupport { seccomp: true, .. }) => ", network denied",
+            (NetworkAccess::Denied, support) if support.closes_tcp() => ", TCP denied",
+            (NetworkAccess::Denied, _) => ", network open",
+        })?;
+        f.write_str(match (self.plan.unix_sockets, network) {
+            _ if self.plan.leaves_unix_sockets_open() => ", Unix sockets open",
+            (UnixSocketAccess::Denied, NetworkAccess::Allowed) if support.seccomp => {
+                ", Unix sockets denied"
+            }
+            (_, NetworkAccess::Allowed) => ", Unix sockets by Landlock",
+            (_, NetworkAccess::Denied) => "",
+        })
+    }
+}
+
+impl AppliedSandbox {
+    /// What a person should know of the Unix sockets that the server can reach, if it can reach them all.
+    pub fn open_sockets_note(&self) -> Option<&'static str> {
+        self.plan.leaves_unix_sockets_open().then_some(
+            "it can connect to every Unix socket that you can, those of an ssh agent, D-Bus or Docker included; \
+             `sandbox.unix_sockets: deny` closes them",
+        )
+    }
+}
+
+impl SandboxSupport {
+    /// Since its fourth version Landlock knows TCP, and nothing else of the network.
+    fn closes_tcp(self) -> bool {
+        self.landlock.is_some_and(|version| version >= 4)
+    }
+}
+
+/// Why a process could not be confined.
+#[derive(Debug, thiserror::Error)]
+#[error("sandbox: {0}")]
+pub struct SandboxError(String);
+
+impl SandboxError {
+    #[cfg(target_os = "linux")]
+    fn new(error: impl Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A plan that is ready to be entered.
+#[cfg(target_os = "linux")]
+pub(crate) struct PreparedSandbox {
+    rules: Option<LandlockRules>,
+    filter: Option<SyscallFilter>,
+}
+
+#[cfg(target_os = "linux")]
+impl PreparedSandbox {
+    /// Opens what is to be reachable. Paths that do not exist are left out.
+    pub(crate) fn new(plan: &SandboxPlan) -> Result<Self, SandboxError> {
+        let mut prepared = Self {
+            rules: None,
+            filter: None,
+        };
+        if plan.support.landlock.is_some() {
+            let mut rules = LandlockRules::new(plan.network)?;
+            for path in &plan.read {
+                rules = rules.allow_read(path)?;
+            }
+            for path in &plan.write {
+                rules = rules.allow_write(path)?;
+            }
+            prepared.rules = Some(rules);
+        }
+        if plan.support.seccomp {
+            prepared.filter = Some(SyscallFilter::new(plan.network, plan.unix_sockets)?);
+        }
+        Ok(prepared)
+    }
+
+    /// Confines this thread, for good.
+    pub(crate) fn enter(self) -> Result<(), SandboxError> {
+        if let Some(rules) = self.rules {
+            rules.enter()?;
+        }
+        if let Some(filter) = self.filter {
+            filter.enter()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! The part of a tool that its pin is about, in a form that depends on nothing but its content.
+
+use rmcp::model::Tool;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::tools::catalog::NativeTool;
+
+/// Name, title, description, schemas and annotations as JSON without spaces, keys in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolDefinition {
+    text: String,
+    sha256: String,
+}
+
+impl ToolDefinition {
+    /// That of a tool as its server listed it.
+    pub fn from_tool(tool: &NativeTool) -> Self {
+        let Tool {
+            name,
+            title,
+            description,
+            input_schema,
+            output_schema,
+            annotations,
+            ..
+        } = &tool.definition;
+        let mut text = String::from("{\"annotations\":");
+        write_any(&mut text, annotations);
+        text.push_str(",\"description\":");
+        write_any(&mut text, description);
+        text.push_str(",\"inputSchema\":");
+        write_object(&mut text, input_schema);
+        text.push_str(",\"name\":");
+        write_any(&mut text, name);
+        text.push_str(",\"outputSchema\":");
+        match output_schema {
+            Some(schema) => write_object(&mut text, schema),
+            None => text.push_str("null"),
+        }
+        text.push_str(",\"title\":");
+        write_any(&mut text, title);
+        text.push('}');
+        let digest = Sha256::digest(text.as_bytes());
+        let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
+        let sha256 = digits
+            .filter_map(|digit| char::from_digit(digit.into(), 16))
+            .collect();
+        Self { text, sha256 }
+    }
+
+    /// 64 hexadecimal digits.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// The definition itself; what the server left out is `null`.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// The hash and the text that it is of.
+    pub(super) fn into_parts(self) -> (String, String) {
+        (self.sha256, self.text)
+    }
+}
+
+fn write_any(text: &mut String, value: &impl Serialize) {
+    write_value(text, &serde_json::to_value(value).unwrap_or_default());
+}
+
+fn write_value(text: &mut String, value: &Value) {
+    match value {
+        Value::Object(members) => write_object(text, members),
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                write_value(text, item);
+            }
+            text.push(']');
+        }
+        plain => text.push_str(&plain.to_string()),
+    }
+}
+
+fn write_object(text: &mut String, members: &Map<String, Value>) {
+    let mut members: Vec<_> = members.iter().collect();
+    members.sort_by_key(|(key, _)| *key);
+    text.push('{');
+    for (index, (key, value)) in members.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        // Written as any other string is.
+        text.push_str(&serde_json::to_string(key).unwrap_or_default());
+        text.push(':');
+        write_value(text, value);
+    }
+    text.push('}');
+}

@@ -1,0 +1,9 @@
+//! Tool calls from the registered name to the JSON that the model gets.
+
+mod arguments;
+mod batches;
+mod interrupt;
+mod outcome;
+mod retry;
+mod timeout;
+mod utilities;

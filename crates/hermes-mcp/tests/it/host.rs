@@ -1,0 +1,4 @@
+//! A host while its configuration changes.
+
+mod config_watch;
+mod reload;

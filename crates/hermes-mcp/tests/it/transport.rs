@@ -1,0 +1,5 @@
+//! The transports, and servers that misbehave on them. Whatever they do, their neighbour goes on.
+
+pub(crate) mod http;
+pub(crate) mod http_faults;
+mod stdio;
