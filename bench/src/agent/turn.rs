@@ -16,8 +16,10 @@ use hermes_agent::{
     model::{
         FinishReason, Model, ModelError, ModelEventSink, ModelReply, ModelRequest, ToolDefinition,
     },
-    tool::{Tool, ToolContext, ToolOutput},
-    toolbox::Toolbox,
+    tools::{
+        tool::{Tool, ToolContext, ToolOutput},
+        toolbox::Toolbox,
+    },
     turn::{MessageDetail, PersistError, Surface, Turn, TurnEnd, TurnEvent, TurnLimits},
 };
 use hermes_config::Home;

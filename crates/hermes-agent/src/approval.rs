@@ -4,21 +4,13 @@
 //! rest.
 
 mod approvals;
-mod classify;
-mod code;
-mod command_paths;
+mod command;
 mod decisions;
-pub(crate) mod glob;
 mod judge;
-mod programs;
 pub(crate) mod protected;
 mod published;
-mod rules;
 mod settings;
-mod shell;
 mod socket;
-mod sql;
-mod written_files;
 
 use std::time::Duration;
 
@@ -27,7 +19,6 @@ use hermes_store::SessionId;
 
 pub use self::{
     approvals::{ApprovalError, Approvals, SandboxState},
-    classify::{CommandContext, Finding, Verdict, classify},
     decisions::{DecisionRegistry, DecisionWaiter, SubmitOutcome, SubmittedDecision},
     judge::{Judge, Judgement, ModelJudge},
     protected::ProtectedPaths,
@@ -35,7 +26,10 @@ pub use self::{
     settings::{ApprovalMode, ApprovalSettings},
     socket::send_decision,
 };
-pub use crate::approval::written_files::WrittenFiles;
+pub use crate::approval::command::{
+    classify::{CommandContext, Finding, Verdict, classify},
+    written_files::WrittenFiles,
+};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalRequest {

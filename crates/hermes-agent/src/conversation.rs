@@ -5,22 +5,16 @@
 //! continues. The caller shows events through a [`TurnDisplay`].
 
 mod agent;
-mod compaction;
 mod consent;
 mod error;
 mod lazy_auxiliary;
-mod message_rows;
 #[cfg(unix)]
 mod process_notices;
-mod project_rules;
 mod prompt;
-mod recorder;
 mod repository;
-mod resume;
-mod session_row;
 mod setup;
 mod steering;
-mod tenant_advice;
+mod storage;
 mod title;
 mod tool_selection;
 mod user_calls;
@@ -41,8 +35,6 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     agent::{Agent, AgentParts, MissingServer},
     error::ConversationError,
-    project_rules::{RulesFile, find_project_rules},
-    resume::SessionReference,
     setup::{
         Consent, ConversationSetup, CwdOnResume, ProjectRules, SessionIdInPrompt, TitleSource,
         UserInstructions,
@@ -51,22 +43,27 @@ pub use self::{
 };
 use self::{consent::build_approvals, title::TitleWriter};
 pub use crate::conversation::{
-    recorder::{CallReport, TurnDisplay, TurnUsage},
-    tenant_advice::hosting_tenant,
+    prompt::{
+        project_rules::{RulesFile, find_project_rules},
+        tenant_advice::hosting_tenant,
+    },
+    storage::{
+        recorder::{CallReport, TurnDisplay, TurnUsage},
+        resume::SessionReference,
+    },
     tool_selection::{
         ToolEntry, ToolsetEntry, ToolsetKind, ToolsetSwitch, needs_server, unknown_toolsets,
     },
     user_calls::{UserCallError, UserCallResult},
 };
 #[cfg(unix)]
-use crate::tools::process::ProcessTable;
+use crate::tools::terminal::process::ProcessTable;
 use crate::{
     approval::Approvals,
-    conversation::recorder::TurnRecorder,
+    conversation::storage::recorder::TurnRecorder,
     message::{Content, Message, ToolCall},
     model::{Selection, StoredModel},
-    tool::ToolContext,
-    tools::todo::TodoList,
+    tools::{todo::TodoList, tool::ToolContext},
     turn::{OnRepetition, ResultSizeLimits, Turn, TurnEnd, TurnLimits},
 };
 
@@ -95,12 +92,12 @@ pub struct Conversation {
     #[cfg(unix)]
     processes: Arc<ProcessTable>,
     #[cfg(unix)]
-    process_notices: crate::conversation::process_notices::ProcessNotices,
+    process_notices: process_notices::ProcessNotices,
     /// Toolsets and servers that the user turned on or off in this conversation.
     switches: BTreeMap<String, ToolsetSwitch>,
     titles: TitleWriter,
     /// Depends on the model and its context size.
-    compactor: Option<compaction::CachedCompactor>,
+    compactor: Option<storage::compaction::CachedCompactor>,
     /// The usage of the last turn, even if it failed.
     last_usage: Option<TurnUsage>,
 }
@@ -143,7 +140,7 @@ impl Conversation {
         let model = ModelCell::default();
         let approvals = Arc::new(build_approvals(&agent, &setup, &row.id, &model));
         #[cfg(unix)]
-        let news = crate::conversation::process_notices::ProcessNotices::default();
+        let news = process_notices::ProcessNotices::default();
         Self {
             titles: TitleWriter::default(),
             cwd: setup.cwd.clone(),

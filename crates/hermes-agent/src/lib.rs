@@ -8,17 +8,13 @@ pub mod compact;
 pub mod conversation;
 #[cfg(unix)]
 pub mod cron;
-pub mod elicitation;
+pub(crate) mod glob;
 pub mod mention;
 pub mod message;
 pub mod model;
 pub mod policy;
 pub mod printable;
 pub mod prompt_command;
-mod results;
-pub mod sampler;
 pub mod server_requests;
-pub mod tool;
-pub mod toolbox;
 pub mod tools;
 pub mod turn;

@@ -13,7 +13,7 @@ use tokio::sync::broadcast::{self, error::TryRecvError};
 
 use crate::{
     message::{Content, Part},
-    toolbox::wrap_untrusted,
+    tools::toolbox::wrap_untrusted,
 };
 
 mod completion;

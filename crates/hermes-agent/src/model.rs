@@ -4,21 +4,15 @@
 //! endpoint, [`RetryingModel`] retries transient failures, [`FallbackModel`] switches to the next provider.
 
 mod address;
-mod anthropic;
+mod api;
 mod auxiliary;
-mod calls;
-mod chat;
-mod detect;
 mod endpoint;
 mod error;
 mod fallback;
 mod http;
-mod provider_table;
 mod providers;
-mod refusal;
 mod resolve;
 mod retry;
-mod vision;
 
 use std::{ops::AddAssign, time::Duration};
 
@@ -29,7 +23,6 @@ use crate::message::{AssistantMessage, Content, Message, Reasoning, ToolCall};
 
 pub use self::{
     auxiliary::Auxiliary,
-    detect::{LocalModel, LocalServers},
     endpoint::{ApiKey, Endpoint, Protocol},
     error::{ModelError, ModelProblem},
     fallback::FallbackModel,
@@ -44,6 +37,7 @@ pub use self::{
     },
     retry::{RetryPolicy, RetryingModel},
 };
+pub use crate::model::providers::detect::{LocalModel, LocalServers};
 
 pub trait Model: Send + Sync {
     /// The name its provider knows it by.

@@ -11,9 +11,10 @@ use hermes_store::cron::JobLimits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::approval::glob;
+use crate::glob;
 
 mod egress;
+pub(crate) mod public_address;
 #[cfg(test)]
 mod tests;
 

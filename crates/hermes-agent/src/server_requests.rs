@@ -22,12 +22,16 @@ use hermes_mcp::{
 use serde_json::Value;
 
 use crate::{
-    elicitation::{ElicitationAnswer, ElicitationRegistry, Form, FormRequest, LinkRequest},
     printable::printable,
-    sampler::{Sampler, SamplingRefusal},
+    server_requests::{
+        elicitation::{ElicitationAnswer, ElicitationRegistry, Form, FormRequest, LinkRequest},
+        sampler::{Sampler, SamplingRefusal},
+    },
 };
 
+pub mod elicitation;
 mod roots;
+pub mod sampler;
 
 /// The longest message of a server that is shown, in characters.
 const MAX_MESSAGE_CHARS: usize = 4_000;

@@ -4,32 +4,23 @@
 
 mod arguments;
 pub mod clarify;
-pub mod cronjob;
-pub mod memory;
-mod patch;
-mod path_access;
-#[cfg(unix)]
-pub mod process;
-mod read_file;
-mod search_files;
+pub mod files;
+pub mod home;
 pub mod send_message;
-pub mod session_search;
-pub mod skills;
-mod store_file;
-pub mod teams;
 #[cfg(unix)]
 pub mod terminal;
 pub mod todo;
+pub mod tool;
+pub mod toolbox;
 pub mod vision_analyze;
 pub mod web;
-mod write_file;
 
 use std::sync::Arc;
 
 use hermes_config::Settings;
 use serde_json::{Map, Value, json};
 
-pub use self::{
+pub use crate::tools::files::{
     patch::PatchTool, read_file::ReadFileTool, search_files::SearchFilesTool,
     write_file::WriteFileTool,
 };
@@ -37,7 +28,7 @@ use crate::{
     approval::ApprovalError,
     model::{Model, ToolDefinition},
     policy::PolicyHandle,
-    tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    tools::tool::{Concurrency, Tool, ToolContext, ToolOutput},
 };
 
 /// The names of all built-in tools.
@@ -80,14 +71,17 @@ pub const TOOLSETS: [&str; 11] = [
 #[derive(Default)]
 pub struct ToolDeps {
     #[cfg(unix)]
-    pub terminal: Option<(terminal::TerminalSettings, Arc<process::ProcessTable>)>,
+    pub terminal: Option<(
+        terminal::TerminalSettings,
+        Arc<terminal::process::ProcessTable>,
+    )>,
     pub todo: Arc<todo::TodoList>,
-    pub memory: memory::MemoryLimits,
+    pub memory: home::memory::MemoryLimits,
     pub questioner: Option<Arc<dyn clarify::Questioner>>,
-    pub sessions: Option<Arc<dyn session_search::SessionSearch>>,
-    pub skills: Option<Arc<dyn skills::Skills>>,
+    pub sessions: Option<Arc<dyn home::session_search::SessionSearch>>,
+    pub skills: Option<Arc<dyn home::skills::Skills>>,
     /// The jobs of the home; none inside a job.
-    pub cron_jobs: Option<Arc<dyn cronjob::CronJobs>>,
+    pub cron_jobs: Option<Arc<dyn home::cronjob::CronJobs>>,
     /// Sends messages, with the current settings; none if no platform has a token.
     pub messenger: Option<(Arc<dyn send_message::Messenger>, Arc<Settings>)>,
     pub web: Option<Arc<web::WebClient>>,
@@ -95,7 +89,7 @@ pub struct ToolDeps {
     pub vision: Option<Arc<dyn Model>>,
     pub policy: PolicyHandle,
     /// The files of the home's groups.
-    pub teams: Option<Arc<teams::Teams>>,
+    pub teams: Option<Arc<files::teams::Teams>>,
 }
 
 pub fn built_in_tools(means: ToolDeps) -> Vec<Arc<dyn Tool>> {
@@ -106,20 +100,22 @@ pub fn built_in_tools(means: ToolDeps) -> Vec<Arc<dyn Tool>> {
             settings,
             table.clone(),
         )));
-        tools.push(Arc::new(process::ProcessTool::new(table)));
+        tools.push(Arc::new(terminal::process::ProcessTool::new(table)));
     }
     tools.push(Arc::new(todo::TodoTool::new(means.todo)));
-    tools.push(Arc::new(memory::MemoryTool::new(means.memory)));
+    tools.push(Arc::new(home::memory::MemoryTool::new(means.memory)));
     tools.push(Arc::new(clarify::ClarifyTool::new(means.questioner)));
     if let Some(sessions) = means.sessions {
-        tools.push(Arc::new(session_search::SessionSearchTool::new(sessions)));
+        tools.push(Arc::new(home::session_search::SessionSearchTool::new(
+            sessions,
+        )));
     }
     if let Some(skills) = means.skills {
-        tools.push(Arc::new(skills::SkillsListTool::new(skills.clone())));
-        tools.push(Arc::new(skills::SkillViewTool::new(skills)));
+        tools.push(Arc::new(home::skills::SkillsListTool::new(skills.clone())));
+        tools.push(Arc::new(home::skills::SkillViewTool::new(skills)));
     }
     if let Some(jobs) = means.cron_jobs {
-        tools.push(Arc::new(cronjob::CronjobTool::new(jobs)));
+        tools.push(Arc::new(home::cronjob::CronjobTool::new(jobs)));
     }
     if let Some((messenger, settings)) = means.messenger {
         tools.push(Arc::new(send_message::SendMessageTool::new(
@@ -143,8 +139,8 @@ pub fn built_in_tools(means: ToolDeps) -> Vec<Arc<dyn Tool>> {
 }
 
 /// The file tools, with the files of groups if there are any.
-fn file_tools(teams: Option<&Arc<teams::Teams>>) -> Vec<Arc<dyn Tool>> {
-    use teams::{FileToolKind, TeamsFileTool};
+fn file_tools(teams: Option<&Arc<files::teams::Teams>>) -> Vec<Arc<dyn Tool>> {
+    use crate::tools::files::teams::{FileToolKind, TeamsFileTool};
     let tools: [(Arc<dyn Tool>, FileToolKind); 4] = [
         (Arc::new(ReadFileTool), FileToolKind::Read),
         (Arc::new(WriteFileTool), FileToolKind::Write),
@@ -219,8 +215,7 @@ async fn run_blocking<T: Send + 'static>(
 /// A call on one file may run in parallel with calls on others.
 fn path_concurrency(arguments: &Map<String, Value>, context: &ToolContext) -> Concurrency {
     let path = arguments.get("path").and_then(Value::as_str);
-    match path.map(|path| crate::tools::path_access::PathRules::from_context(context).locate(path))
-    {
+    match path.map(|path| files::path_access::PathRules::from_context(context).locate(path)) {
         Some(Ok(path)) => Concurrency::ParallelExceptPath(path),
         _ => Concurrency::Exclusive,
     }

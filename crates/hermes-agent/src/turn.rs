@@ -4,11 +4,11 @@
 //! before the turn continues, and shows every event.
 
 use crate::{
-    compact::{self, CompactionOutcome, CompactionReason, Compactor},
+    compact,
+    compact::{CompactionOutcome, CompactionReason, Compactor},
     message::{Image, KnownPart, Message, Part, ToolCall},
     model::{Model, ModelError, ModelEvent, ModelProblem, ModelReply, ModelRequest, ToolChoice},
-    tool::ToolContext,
-    toolbox::{self, Toolbox},
+    tools::{tool::ToolContext, toolbox, toolbox::Toolbox},
 };
 
 mod activity;

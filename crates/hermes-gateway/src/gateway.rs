@@ -12,8 +12,8 @@ use std::{
 use hermes_agent::{
     conversation::Agent,
     cron::JobRunner,
-    elicitation::ElicitationRegistry,
     policy::{AgentPolicy, Directives},
+    server_requests::elicitation::ElicitationRegistry,
 };
 use hermes_config::{Home, Server, Settings, SettingsError, TransportSettings, Variables};
 use hermes_mcp::ReloadReport;

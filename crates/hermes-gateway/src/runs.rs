@@ -30,7 +30,7 @@ use hermes_agent::{
     approval::{DecisionRegistry, is_owner_gone},
     conversation::Agent,
     cron::{ClaimedRun, Delivery, JobRunner},
-    elicitation::ElicitationRegistry,
+    server_requests::elicitation::ElicitationRegistry,
 };
 use hermes_store::{
     SessionId, StoreError,

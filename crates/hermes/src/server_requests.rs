@@ -3,11 +3,15 @@
 use std::{path::Path, sync::Arc};
 
 use hermes_agent::{
-    elicitation::{ElicitationModes, ElicitationRegistration, ElicitationRegistry, ElicitationUi},
     model::{ResolveContext, Selection},
     policy::PolicyHandle,
-    sampler::{AuxiliaryModels, Sampler},
-    server_requests::AgentRequestHandler,
+    server_requests::{
+        AgentRequestHandler,
+        elicitation::{
+            ElicitationModes, ElicitationRegistration, ElicitationRegistry, ElicitationUi,
+        },
+        sampler::{AuxiliaryModels, Sampler},
+    },
 };
 use hermes_config::{Redactor, Settings};
 use hermes_mcp::{Host, ServerRequestHandler, server_request::ConversationId};

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hermes_agent::tools::teams::{
+use hermes_agent::tools::files::teams::{
     FileLines, GrepMatch, GroupPath, MemberGroup, SearchResults, Shares, SharesError, SharesFuture,
     Teams, WriteOutcome,
 };

@@ -17,10 +17,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ApprovalMode, ApprovalRequest, ApprovalSettings, Approver, CommandContext, Decision, Finding,
-    Judge, Judgement, Verdict, classify, classify::command_texts, glob,
+    Judge, Judgement, Verdict,
 };
 use crate::{
-    approval::written_files::{FileOrigin, WrittenFiles},
+    approval::command::{
+        classify,
+        classify::command_texts,
+        written_files::{FileOrigin, WrittenFiles},
+    },
+    glob,
     policy::{OnTimeout, PolicyHandle},
     printable::printable,
 };

@@ -5,7 +5,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::glob;
+use crate::glob;
 
 /// Files of a home that hold credentials. No tool may reach them.
 pub(crate) const SECRET_STORES: [&str; 10] = [

@@ -21,12 +21,12 @@ use crate::{
         Selection, resolve_model,
     },
     policy::{AgentPolicy, Directives, PolicyHandle},
-    toolbox::Toolbox,
     tools,
     tools::{
+        files::teams::Teams,
         send_message::Messenger,
-        teams::Teams,
         terminal::{CommandBounds, Confinement, TerminalSettings},
+        toolbox::Toolbox,
     },
 };
 

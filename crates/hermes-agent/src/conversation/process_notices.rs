@@ -3,7 +3,7 @@
 use hermes_config::sync::Mutex;
 use std::sync::Arc;
 
-use crate::tools::process::{ProcessNotice, ProcessTable};
+use crate::tools::terminal::process::{ProcessNotice, ProcessTable};
 
 /// Notices that the model has not received yet.
 #[derive(Clone, Default)]

@@ -3,6 +3,9 @@
 //! It is built once for a session, stored with it and reused when the session is resumed, so that providers can
 //! cache it.
 
+pub(crate) mod project_rules;
+pub(crate) mod tenant_advice;
+
 use std::{fmt::Write as _, fs, path::Path};
 
 use hermes_config::Home;
@@ -14,9 +17,10 @@ use jiff::Zoned;
 
 use super::{
     ConversationSetup, ProjectRules, SessionIdInPrompt, UserInstructions, agent::MissingServer,
-    project_rules::find_project_rules,
 };
-use crate::tools::memory::Memories;
+use crate::{
+    conversation::prompt::project_rules::find_project_rules, tools::home::memory::Memories,
+};
 
 const IDENTITY: &str = "You are Hermes, an assistant that works for one person with the tools described to you. Do \
     what is asked, check what you did, and say plainly what you found, what you changed and what did not work. Be brief.";

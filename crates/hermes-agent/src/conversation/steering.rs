@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Conversation, ConversationError, SessionReference, TurnDisplay, TurnOutcome, prompt};
 use crate::{
-    conversation::{message_rows, session_row::model_config},
+    conversation::storage::{message_rows, session_row::model_config},
     message::Content,
     model::{ModelOverrides, Selection},
 };

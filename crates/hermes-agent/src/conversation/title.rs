@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::Agent;
 use crate::{
-    conversation::recorder::stored_usage,
+    conversation::storage::recorder::stored_usage,
     message::Message,
     model::{ModelRequest, Selection},
 };

@@ -8,13 +8,13 @@ use hermes_mcp::{RegisteredTool, Registry, ServerStatus, tools::toolset};
 use super::Conversation;
 use crate::{
     conversation::lazy_auxiliary::LazyAuxiliaryModel,
-    tool::Tool,
-    toolbox::Toolbox,
+    tools,
     tools::{
-        self, ToolDeps,
-        cronjob::HomeJobs,
-        memory::MemoryLimits,
+        ToolDeps,
+        home::{cronjob::HomeJobs, memory::MemoryLimits},
         send_message::{Messenger, has_platform},
+        tool::Tool,
+        toolbox::Toolbox,
         web::{AddressScope, WebClient, search::SearchEngine},
     },
 };

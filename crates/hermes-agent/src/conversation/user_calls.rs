@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::Conversation;
-use crate::{
+use crate::tools::{
     tool::{ProgressSink, ToolContext},
     toolbox::{ToolTarget, Toolbox, call_mcp},
 };

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::{ModelError, ModelProblem, address};
-use crate::model::vision;
+use crate::model::providers::vision;
 
 #[derive(Debug, Clone)]
 pub struct Endpoint {

@@ -18,8 +18,9 @@ use tokio::time::timeout;
 pub use self::clients::HttpClients;
 use super::{
     AnsweredBy, Endpoint, Model, ModelError, ModelEventSink, ModelProblem, ModelReply,
-    ModelRequest, Protocol, address, anthropic, chat, refusal::ProviderRefusal,
+    ModelRequest, Protocol, address,
 };
+use crate::model::api::{anthropic, chat, refusal::ProviderRefusal};
 
 const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
 

@@ -1,6 +1,10 @@
 //! Lists providers (built in, configured, or local) and the models that
 //! each of them offers.
 
+pub(crate) mod detect;
+pub(crate) mod table;
+pub(crate) mod vision;
+
 use std::time::Duration;
 
 use hermes_config::{ModelChoice, Secret};
@@ -9,10 +13,12 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{
-    Endpoint, LocalModel, Protocol, ResolveContext, ResolveError, address, detect,
-    http::root_cause, provider_table::PROVIDERS,
+    Endpoint, LocalModel, Protocol, ResolveContext, ResolveError, address, http::root_cause,
 };
-use crate::model::resolve::{provider, provider::ResolvedProvider};
+use crate::model::{
+    providers::table::PROVIDERS,
+    resolve::{provider, provider::ResolvedProvider},
+};
 
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -16,14 +16,14 @@ pub use self::{
 };
 use super::{
     ApiKey, Endpoint, FallbackModel, HttpClients, HttpModel, LocalModel, LocalServers, Model,
-    Protocol, RetryPolicy, RetryingModel, address, detect,
+    Protocol, RetryPolicy, RetryingModel, address,
 };
 use crate::model::{
+    providers::{detect, vision},
     resolve::{
         lookup::{ChoiceTarget, names_other_provider, resolve_choice},
         provider::known_context_length,
     },
-    vision,
 };
 
 /// Inputs for resolving a model.
@@ -254,7 +254,7 @@ fn choose_model(settings: &Settings, wanted: &ModelOverrides) -> (ModelChoice, S
         configured
             .provider
             .as_deref()
-            .is_some_and(|known| crate::model::resolve::provider::same_provider(known, provider))
+            .is_some_and(|known| provider::same_provider(known, provider))
     };
     let is_same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
     let is_elsewhere = |address: &&String| {

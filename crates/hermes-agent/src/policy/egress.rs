@@ -5,7 +5,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::parse_strings;
-use crate::{approval::glob, tools::web::address::is_public_host};
+use crate::{glob, policy::public_address::is_public_host};
 
 /// The hosts that may be reached. The default is all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

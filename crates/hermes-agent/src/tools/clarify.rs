@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     model::ToolDefinition,
-    tool::{Tool, ToolContext, ToolOutput},
+    tools::tool::{Tool, ToolContext, ToolOutput},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]

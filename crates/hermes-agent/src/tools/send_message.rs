@@ -9,8 +9,10 @@ use serde_json::{Map, Value, json};
 use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     model::ToolDefinition,
-    tool::{Tool, ToolContext, ToolOutput},
-    tools::path_access,
+    tools::{
+        files::path_access,
+        tool::{Tool, ToolContext, ToolOutput},
+    },
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]

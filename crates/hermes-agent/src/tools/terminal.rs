@@ -7,6 +7,8 @@ pub(crate) mod child;
 pub(crate) mod confinement;
 mod environment;
 mod orphans;
+#[cfg(unix)]
+pub mod process;
 
 use std::{
     ffi::OsString,
@@ -25,18 +27,15 @@ use self::{
     child::{CommandIo, CommandStart, InputMode, StartedCommand},
     confinement::SandboxContext,
 };
-use super::{
-    ToolError,
-    arguments::ToolArguments,
-    into_output,
-    process::{ProcessTable, ProcessWatch},
-    tool_definition,
-};
+use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     approval::SandboxState,
     model::ToolDefinition,
-    tool::{Tool, ToolContext, ToolOutput},
-    tools::path_access,
+    tools::{
+        files::path_access,
+        terminal::process::{ProcessTable, ProcessWatch},
+        tool::{Tool, ToolContext, ToolOutput},
+    },
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(3);

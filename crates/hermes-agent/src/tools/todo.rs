@@ -11,7 +11,7 @@ use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     message::Message,
     model::ToolDefinition,
-    tool::{Tool, ToolContext, ToolOutput},
+    tools::tool::{Tool, ToolContext, ToolOutput},
 };
 
 const NAME: &str = "todo";

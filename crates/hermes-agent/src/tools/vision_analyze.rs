@@ -11,8 +11,10 @@ use super::{
 use crate::{
     message::{Message, Part, detect_image_type},
     model::{Model, ModelRequest, ToolChoice, ToolDefinition},
-    tool::{Concurrency, Tool, ToolContext, ToolOutput},
-    tools::{path_access, path_access::AccessPurpose},
+    tools::{
+        files::{path_access, path_access::AccessPurpose},
+        tool::{Concurrency, Tool, ToolContext, ToolOutput},
+    },
 };
 
 const NAME: &str = "vision_analyze";

@@ -1,6 +1,5 @@
 //! Shared by the web tools: which addresses they may reach, and how a page is fetched.
 
-pub(crate) mod address;
 pub mod extract;
 mod html;
 pub mod search;
@@ -16,8 +15,10 @@ use serde_json::Value;
 use url::Url;
 
 use super::ToolError;
-use crate::policy::{AllowedNetworks, PolicyHandle};
-use address::{PublicResolver, is_public_host};
+use crate::policy::{
+    AllowedNetworks, PolicyHandle,
+    public_address::{PublicResolver, is_public_host},
+};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For one URL, redirects included.

@@ -13,8 +13,10 @@ use tokio::sync::mpsc;
 use super::{Surface, Turn, TurnEvent};
 use crate::{
     message::ToolCall,
-    tool::{Concurrency, ToolContext, ToolOutput},
-    toolbox::Toolbox,
+    tools::{
+        tool::{Concurrency, ToolContext, ToolOutput},
+        toolbox::Toolbox,
+    },
 };
 
 /// How many calls run at once.

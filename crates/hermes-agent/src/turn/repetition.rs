@@ -6,7 +6,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use crate::{message::ToolCall, tool::ToolOutput};
+use crate::{message::ToolCall, tools::tool::ToolOutput};
 
 /// A note is added when the same call failed this often.
 const SAME_CALL_LIMIT: usize = 2;

@@ -10,8 +10,10 @@ use serde_json::Value;
 
 use crate::{
     message::ToolCall,
-    results,
-    tool::{ToolContext, ToolOutput},
+    tools::{
+        files::results,
+        tool::{ToolContext, ToolOutput},
+    },
 };
 
 /// Size limits of results, in characters.

@@ -8,7 +8,7 @@ use crate::{
     compact::{Compacted, CompactionMethod, CompactionReason, SummaryFailure},
     message::{Message, ToolCall},
     model::{AnsweredBy, ModelEvent, ShownText, TokenUsage},
-    tool::ToolOutput,
+    tools::tool::ToolOutput,
 };
 
 #[derive(Debug, Clone)]

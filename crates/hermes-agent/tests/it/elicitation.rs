@@ -6,12 +6,12 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use hermes_agent::{
+use hermes_agent::server_requests::{
+    AgentRequestHandler,
     elicitation::{
         ElicitationAnswer, ElicitationModes, ElicitationRegistration, ElicitationRegistry,
         ElicitationUi, ElicitationUnavailable, FormRequest, LinkRequest,
     },
-    server_requests::AgentRequestHandler,
 };
 use hermes_mcp::server_request::ConversationId;
 use hermes_testkit::{Behaviour, Era};

@@ -4,8 +4,10 @@ use std::fs;
 
 use hermes_agent::{
     approval::Decision,
-    tool::{Concurrency, Tool},
-    tools::{PatchTool, ReadFileTool, WriteFileTool},
+    tools::{
+        PatchTool, ReadFileTool, WriteFileTool,
+        tool::{Concurrency, Tool},
+    },
 };
 use serde_json::json;
 

@@ -5,7 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_agent::approval::{CommandContext, ProtectedPaths, Verdict, WrittenFiles, classify};
+use hermes_agent::approval::{
+    CommandContext, ProtectedPaths, Verdict, WrittenFiles, command::classify,
+};
 
 /// Pieces that mean something to a shell.
 const PIECES: [&str; 72] = [

@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc};
 
-use hermes_agent::tools::{
+use hermes_agent::tools::home::{
     cronjob::{CronjobTool, HomeJobs},
     session_search::SessionSearchTool,
     skills::{SkillViewTool, SkillsListTool},

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hermes_agent::tools::memory::{Memories, MemoryLimits, MemoryTool};
+use hermes_agent::tools::home::memory::{Memories, MemoryLimits, MemoryTool};
 use serde_json::{Value, json};
 
 use crate::tool_session::ToolSession;

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_agent::tools::{
+use hermes_agent::tools::terminal::{
+    TerminalSettings, TerminalTool,
     process::{ProcessNotice, ProcessTable, ProcessTool},
-    terminal::{TerminalSettings, TerminalTool},
 };
 use serde_json::{Value, json};
 

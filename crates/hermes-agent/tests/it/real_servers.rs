@@ -4,15 +4,17 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use hermes_agent::{
-    elicitation::{
-        ElicitationAnswer, ElicitationModes, ElicitationRegistry, ElicitationUi,
-        ElicitationUnavailable, FieldKind, FormField, FormRequest, LinkRequest,
-    },
     mention::{Mentions, complete_mention},
     model::ResolveContext,
     prompt_command::PromptCommand,
-    sampler::{AuxiliaryModels, Sampler},
-    server_requests::AgentRequestHandler,
+    server_requests::{
+        AgentRequestHandler,
+        elicitation::{
+            ElicitationAnswer, ElicitationModes, ElicitationRegistry, ElicitationUi,
+            ElicitationUnavailable, FieldKind, FormField, FormRequest, LinkRequest,
+        },
+        sampler::{AuxiliaryModels, Sampler},
+    },
 };
 use hermes_config::Redactor;
 use hermes_mcp::{CallOptions, server_request::ConversationId};

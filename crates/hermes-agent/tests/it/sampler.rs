@@ -3,11 +3,13 @@
 use std::{sync::Arc, time::Instant};
 
 use hermes_agent::{
-    elicitation::ElicitationRegistry,
     model::{ModelOverrides, ResolveContext, resolve_model},
     policy::{Directives, PolicyHandle},
-    sampler::{AuxiliaryModels, Sampler},
-    server_requests::AgentRequestHandler,
+    server_requests::{
+        AgentRequestHandler,
+        elicitation::ElicitationRegistry,
+        sampler::{AuxiliaryModels, Sampler},
+    },
 };
 use hermes_config::Redactor;
 use hermes_testkit::{

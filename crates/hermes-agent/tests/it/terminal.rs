@@ -9,10 +9,9 @@ use std::{
 
 use hermes_agent::{
     approval::Decision,
-    tool::Tool,
     tools::{
-        process::ProcessTable,
-        terminal::{TerminalSettings, TerminalTool},
+        terminal::{TerminalSettings, TerminalTool, process::ProcessTable},
+        tool::Tool,
     },
 };
 use serde_json::{Value, json};

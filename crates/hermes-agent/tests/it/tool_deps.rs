@@ -6,9 +6,13 @@ use futures::future::BoxFuture;
 use hermes_agent::tools::{
     ToolDeps, built_in_tools,
     clarify::{ClarifyTool, Question, Questioner},
-    cronjob::{CronJobs, CronjobTool, JobRequest},
-    session_search::{FoundMessage, FoundSession, SessionQuery, SessionSearch, SessionSearchTool},
-    skills::{SkillSummary, SkillText, SkillViewTool, Skills, SkillsListTool},
+    home::{
+        cronjob::{CronJobs, CronjobTool, JobRequest},
+        session_search::{
+            FoundMessage, FoundSession, SessionQuery, SessionSearch, SessionSearchTool,
+        },
+        skills::{SkillSummary, SkillText, SkillViewTool, Skills, SkillsListTool},
+    },
 };
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use std::{
 use futures::future::BoxFuture;
 use hermes_agent::{
     approval::{ApprovalRequest, ApprovalSettings, Approvals, Approver, Decision},
-    tool::{Tool, ToolContext, ToolOutput},
+    tools::tool::{Tool, ToolContext, ToolOutput},
 };
 use hermes_config::Home;
 use serde_json::Value;

@@ -21,8 +21,10 @@ use hermes_agent::{
         FinishReason, Model, ModelError, ModelEvent, ModelEventSink, ModelProblem, ModelReply,
         ModelRequest, TokenUsage,
     },
-    tool::{Concurrency, Tool, ToolContext, ToolOutput},
-    toolbox::Toolbox,
+    tools::{
+        tool::{Concurrency, Tool, ToolContext, ToolOutput},
+        toolbox::Toolbox,
+    },
     turn::{
         ClientTools, MessageDetail, PersistError, Surface, Turn, TurnEnd, TurnError, TurnEvent,
         TurnLimits,

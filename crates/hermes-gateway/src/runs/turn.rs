@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use hermes_agent::{
     approval::{ApprovalChange, NoLocalApprover, PublishedApprover},
+    conversation,
     conversation::{
-        self, Agent, Consent, Conversation, ConversationError, ConversationSetup, SessionReference,
+        Agent, Consent, Conversation, ConversationError, ConversationSetup, SessionReference,
         TitleSource,
     },
-    elicitation::{ApprovalElicitationUi, ElicitationRegistration},
     message::{Content, Message, ToolResult},
     model::ModelOverrides,
+    server_requests::elicitation::{ApprovalElicitationUi, ElicitationRegistration},
     turn::{Activity, ClientTools, TurnEnd},
 };
 use hermes_mcp::server_request;

@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt as _;
 use hermes_agent::{
     conversation::{Agent, AgentParts},
-    elicitation::ElicitationRegistry,
+    server_requests::elicitation::ElicitationRegistry,
 };
 use hermes_config::{Home, Secret, Settings};
 use hermes_gateway::{

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_agent::{message::ToolCall, printable::printable, tool::ToolOutput};
+use hermes_agent::{message::ToolCall, printable::printable, tools::tool::ToolOutput};
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
@@ -301,7 +301,7 @@ mod tests {
                 "{text}"
             );
         }
-        let wrapped = hermes_agent::toolbox::wrap_untrusted(
+        let wrapped = hermes_agent::tools::toolbox::wrap_untrusted(
             "s",
             json!({"result": "it is sunny today, and warm"}).to_string(),
         );

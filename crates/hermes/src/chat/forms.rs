@@ -1,7 +1,7 @@
 //! Asks the person what MCP servers want to know: forms to fill in, pages to visit.
 
 use futures::future::BoxFuture;
-use hermes_agent::elicitation::{
+use hermes_agent::server_requests::elicitation::{
     ElicitationAnswer, ElicitationUi, ElicitationUnavailable, FormRequest, LinkRequest,
 };
 use serde_json::{Map, Value};

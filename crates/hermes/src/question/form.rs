@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io};
 
-use hermes_agent::elicitation::{
+use hermes_agent::server_requests::elicitation::{
     ElicitationAnswer, FieldError, FieldKind, Form, FormChoice, FormField, FormRequest,
 };
 use serde_json::{Map, Value, json};

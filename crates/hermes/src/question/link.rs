@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io};
 
-use hermes_agent::elicitation::{ElicitationAnswer, LinkRequest};
+use hermes_agent::server_requests::elicitation::{ElicitationAnswer, LinkRequest};
 
 use super::{form::read_word, write_message};
 use crate::browser;

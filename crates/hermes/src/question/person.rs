@@ -3,7 +3,7 @@
 use std::{io, thread::JoinHandle};
 
 use futures::future::BoxFuture;
-use hermes_agent::elicitation::{
+use hermes_agent::server_requests::elicitation::{
     ElicitationAnswer, ElicitationUi, ElicitationUnavailable, FormRequest, LinkRequest,
 };
 use serde_json::{Map, Value};

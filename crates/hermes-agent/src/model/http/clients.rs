@@ -10,8 +10,7 @@ use url::Url;
 
 use crate::{
     model::address,
-    policy::{AllowedNetworks, EgressDenied, PolicyHandle},
-    tools::web::address::PublicResolver,
+    policy::{AllowedNetworks, EgressDenied, PolicyHandle, public_address::PublicResolver},
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 use hermes_config::{ModelChoice, ReferenceTemplate, Secret, SecretStore};
 
 use super::{ResolveContext, ResolveError};
-use crate::model::{ApiKey, provider_table::ProviderRow, resolve::provider::ResolvedProvider};
+use crate::model::{ApiKey, providers::table::ProviderRow, resolve::provider::ResolvedProvider};
 
 #[derive(Debug, Clone)]
 pub(super) enum KeySource {

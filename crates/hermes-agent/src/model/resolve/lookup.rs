@@ -6,7 +6,7 @@ use hermes_config::{ModelChoice, Settings};
 use super::{ResolveContext, ResolveError, no_model_error};
 use crate::model::{
     LocalModel,
-    provider_table::{self, ProviderRow},
+    providers::{table, table::ProviderRow},
     resolve::provider::{ResolvedProvider, find_entry, resolve_stated, same_provider},
 };
 
@@ -77,9 +77,9 @@ pub(super) async fn resolve_choice(
 
 /// The model's name at a configured provider: one with its own model names does not expect its prefix.
 fn model_name_at<'m>(provider: &str, settings: &Settings, name: &'m str) -> &'m str {
-    let row = provider_table::find_row(provider)
+    let row = table::find_row(provider)
         .filter(|row| !row.has_slashes && find_entry(settings, provider).is_none());
-    match (row, provider_table::split_name(name)) {
+    match (row, table::split_name(name)) {
         (Some(row), Some((prefix, rest))) if row.name == prefix.name => rest,
         _ => name,
     }
@@ -92,10 +92,10 @@ pub(super) fn names_other_provider(settings: &Settings, name: &str) -> bool {
     let Some(provider) = configured.provider.as_deref() else {
         return false;
     };
-    let has_own_names = provider_table::find_row(provider).is_some_and(|row| !row.has_slashes)
+    let has_own_names = table::find_row(provider).is_some_and(|row| !row.has_slashes)
         && find_entry(settings, provider).is_none()
         && configured.base_url.is_none();
-    let prefix = provider_table::split_name(name).map(|(row, _)| row.name);
+    let prefix = table::split_name(name).map(|(row, _)| row.name);
     has_own_names && prefix.is_some_and(|prefix| !same_provider(prefix, provider))
 }
 
@@ -121,7 +121,7 @@ fn guess_provider(
     };
     let can_be_asked = |row: &ProviderRow| around.has_key(row);
     let Some((prefix, rest)) = model.split_once('/') else {
-        return match provider_table::row_for_model(model) {
+        return match table::row_for_model(model) {
             Some(row) if among == ProviderScope::All || can_be_asked(row) => {
                 at(row.name, model, LookupReason::Model)
             }
@@ -131,27 +131,25 @@ fn guess_provider(
     if let Some(entry) = find_entry(settings, prefix).filter(|_| !rest.is_empty()) {
         return at(&entry.name, rest, LookupReason::Prefix);
     }
-    let named = provider_table::split_name(model);
+    let named = table::split_name(model);
     if let Some((row, name)) = named.filter(|(row, _)| can_be_asked(row)) {
         return at(row.name, name, LookupReason::Prefix);
     }
-    let openrouter = provider_table::find_row("openrouter");
+    let openrouter = table::find_row("openrouter");
     match openrouter.filter(|row| can_be_asked(row)) {
         Some(row) => at(row.name, model, LookupReason::OpenRouter),
         None if among == ProviderScope::WithKey => Ok(None),
-        None => Err(
-            match (named, provider_table::unsupported_provider(prefix)) {
-                (Some((row, _)), _) => ResolveError::NoKeyOfEither {
-                    model: model.to_owned(),
-                    provider: row.name.to_owned(),
-                    place: row.format_keys(),
-                },
-                (None, Some(later)) => ResolveError::Unsupported {
-                    provider: later.to_owned(),
-                },
-                (None, None) => return at("openrouter", model, LookupReason::OpenRouter),
+        None => Err(match (named, table::unsupported_provider(prefix)) {
+            (Some((row, _)), _) => ResolveError::NoKeyOfEither {
+                model: model.to_owned(),
+                provider: row.name.to_owned(),
+                place: row.format_keys(),
             },
-        ),
+            (None, Some(later)) => ResolveError::Unsupported {
+                provider: later.to_owned(),
+            },
+            (None, None) => return at("openrouter", model, LookupReason::OpenRouter),
+        }),
     }
 }
 

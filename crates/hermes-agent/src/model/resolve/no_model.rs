@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use super::ResolveContext;
-use crate::model::provider_table::PROVIDERS;
+use crate::model::providers::table::PROVIDERS;
 
 /// No model: where it was looked for, and what can be done.
 #[derive(Debug, Clone, PartialEq, Eq)]

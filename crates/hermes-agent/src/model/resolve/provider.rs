@@ -10,7 +10,10 @@ use super::{
 };
 use crate::model::{
     Protocol, address,
-    provider_table::{self, PROVIDERS, ProviderRow},
+    providers::{
+        table,
+        table::{PROVIDERS, ProviderRow},
+    },
 };
 
 #[derive(Debug)]
@@ -44,10 +47,7 @@ pub(super) fn same_provider(a: &str, b: &str) -> bool {
     let (a, b) = (strip_custom_prefix(a), strip_custom_prefix(b));
     let name = |row: Option<&ProviderRow>| row.map(|row| row.name);
     a.eq_ignore_ascii_case(b)
-        || match (
-            name(provider_table::find_row(a)),
-            name(provider_table::find_row(b)),
-        ) {
+        || match (name(table::find_row(a)), name(table::find_row(b))) {
             (Some(a), Some(b)) => a == b,
             _ => false,
         }
@@ -88,7 +88,7 @@ pub(in crate::model) fn resolve_stated(
         (None, None) => return Ok(None),
     };
     let entry = find_entry(settings, name);
-    let row = provider_table::find_row(name);
+    let row = table::find_row(name);
     // A configured entry keeps the user's own name for it.
     let name = row.filter(|_| entry.is_none()).map_or(name, |row| row.name);
     if entry.is_none() && row.is_none() && written.is_none() {
@@ -190,7 +190,7 @@ fn provider_for_url<'s>(settings: &'s Settings, url: &Url) -> &'s str {
         own.and_then(|own| Url::parse(own).ok())
             .is_some_and(|own| same_host(&own, url))
     });
-    match (configured, provider_table::row_for_url(url)) {
+    match (configured, table::row_for_url(url)) {
         (Some(entry), _) => &entry.name,
         (None, Some(row)) => row.name,
         (None, None) => "custom",
@@ -206,7 +206,7 @@ fn unknown_provider_error(settings: &Settings, name: &str) -> ResolveError {
     if name.eq_ignore_ascii_case("custom") {
         return no_base_url_error(name, None);
     }
-    if let Some(later) = provider_table::unsupported_provider(name) {
+    if let Some(later) = table::unsupported_provider(name) {
         return ResolveError::Unsupported {
             provider: later.to_owned(),
         };

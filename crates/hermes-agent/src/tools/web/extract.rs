@@ -8,8 +8,13 @@ use serde_json::{Map, Value, json};
 use super::{FetchedPage, WebClient, html};
 use crate::{
     model::ToolDefinition,
-    tool::{Concurrency, Tool, ToolContext, ToolOutput},
-    tools::{ToolError, arguments::ToolArguments, into_output, run_blocking, tool_definition},
+    tools::{
+        ToolError,
+        arguments::ToolArguments,
+        into_output, run_blocking,
+        tool::{Concurrency, Tool, ToolContext, ToolOutput},
+        tool_definition,
+    },
 };
 
 const NAME: &str = "web_extract";

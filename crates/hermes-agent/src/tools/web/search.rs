@@ -8,12 +8,17 @@ use reqwest::{Client, RequestBuilder, redirect};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::{address::PublicResolver, unreachable_error};
+use super::unreachable_error;
 use crate::{
     model::ToolDefinition,
-    policy::{AllowedNetworks, PolicyHandle},
-    tool::{Concurrency, Tool, ToolContext, ToolOutput},
-    tools::{ToolError, arguments::ToolArguments, into_output, tool_definition},
+    policy::{AllowedNetworks, PolicyHandle, public_address::PublicResolver},
+    tools::{
+        ToolError,
+        arguments::ToolArguments,
+        into_output,
+        tool::{Concurrency, Tool, ToolContext, ToolOutput},
+        tool_definition,
+    },
 };
 
 const NAME: &str = "web_search";

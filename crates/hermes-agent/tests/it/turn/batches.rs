@@ -9,8 +9,8 @@ use std::{
 use futures::future::BoxFuture;
 use hermes_agent::{
     message::ToolCall,
-    tool::{Concurrency, Tool, ToolContext, ToolOutput},
     tools,
+    tools::tool::{Concurrency, Tool, ToolContext, ToolOutput},
     turn::TurnEnd,
 };
 use serde_json::{Map, Value, json};

@@ -2,8 +2,8 @@
 
 use hermes_agent::{
     message::{Message, ToolCall},
-    tool::Concurrency,
     tools,
+    tools::tool::Concurrency,
     turn::{OnRepetition, TurnEnd, TurnError, TurnEvent},
 };
 use serde_json::json;

@@ -7,10 +7,11 @@ use std::{
 
 use futures::future::BoxFuture;
 use hermes_agent::{
-    compact::{self, CompactionMethod, CompactionReason, Compactor},
+    compact,
+    compact::{CompactionMethod, CompactionReason, Compactor},
     message::Message,
     model::{Model, ModelError, ModelEventSink, ModelProblem, ModelReply, ModelRequest},
-    tool::Concurrency,
+    tools::tool::Concurrency,
     turn::{TurnEnd, TurnError, TurnEvent},
 };
 use hermes_config::CompressionSettings;

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use hermes_agent::{
     message::Message,
     model::ModelEvent,
-    tool::{Concurrency, ToolContext, ToolOutput},
+    tools::tool::{Concurrency, ToolContext, ToolOutput},
     turn::{TurnEnd, TurnEvent},
 };
 use serde_json::{Map, Value, json};
@@ -60,7 +60,7 @@ fn slow(
     name: &'static str,
     is_deaf: bool,
     dropped: &Arc<AtomicBool>,
-) -> Arc<dyn hermes_agent::tool::Tool> {
+) -> Arc<dyn hermes_agent::tools::tool::Tool> {
     let dropped = dropped.clone();
     Arc::new(FunctionTool {
         name,
@@ -126,7 +126,8 @@ async fn commands_are_killed_with_their_children() {
     const TIMEOUT: std::time::Duration = std::time::Duration::from_mins(1);
 
     use hermes_agent::tools::{
-        ToolDeps, built_in_tools, process::ProcessTable, terminal::TerminalSettings,
+        ToolDeps, built_in_tools,
+        terminal::{TerminalSettings, process::ProcessTable},
     };
     let environment = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
     let settings = TerminalSettings::from_document(&json!({}), environment);

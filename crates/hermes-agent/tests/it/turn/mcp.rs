@@ -10,8 +10,7 @@ use std::{
 use hermes_agent::{
     approval::Decision,
     message::Content,
-    toolbox::Toolbox,
-    tools::{ReadFileTool, SearchFilesTool},
+    tools::{ReadFileTool, SearchFilesTool, toolbox::Toolbox},
     turn::{TurnEnd, TurnEvent},
 };
 use hermes_config::{Home, Settings};

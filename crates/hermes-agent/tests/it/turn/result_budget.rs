@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hermes_agent::{tool::Concurrency, tools, turn::TurnEnd};
+use hermes_agent::{tools, tools::tool::Concurrency, turn::TurnEnd};
 use serde_json::{Value, json};
 
 use super::{ScriptedModel, Step, TurnFixture, call, echo};

@@ -1,6 +1,8 @@
 //! What becomes of the events of a turn: lines that stay, and what is under way.
 
-use hermes_agent::{message::ToolCall, model::ModelEvent, tool::ToolOutput, turn::TurnEvent};
+use hermes_agent::{
+    message::ToolCall, model::ModelEvent, tools::tool::ToolOutput, turn::TurnEvent,
+};
 
 use super::{CallDetail, OutputStream, ScreenState, waiting::WaitingLine};
 use crate::chat::{

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use hermes_agent::{model::ModelEvent, tool::ToolOutput};
+use hermes_agent::{model::ModelEvent, tools::tool::ToolOutput};
 use serde_json::json;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use hermes_agent::{
     conversation::{Conversation, UserCallError},
-    tool::ProgressSink,
+    tools::tool::ProgressSink,
 };
 use hermes_config::Settings;
 use hermes_mcp::{HostRequest, RequestOutcome};

@@ -6,7 +6,7 @@ use hermes_agent::{
     conversation::TurnDisplay,
     message::ToolCall,
     model::{ModelEvent, ShownText},
-    tool::ToolOutput,
+    tools::tool::ToolOutput,
     turn::TurnEvent,
 };
 

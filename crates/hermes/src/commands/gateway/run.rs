@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use hermes_agent::{
     conversation::{Agent, AgentParts},
     policy::{AgentPolicy, PolicyHandle},
-    tools::{teams::Teams, terminal::CommandBounds},
+    tools::{files::teams::Teams, terminal::CommandBounds},
 };
 use hermes_config::Settings;
 use hermes_gateway::{

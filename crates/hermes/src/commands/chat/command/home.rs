@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use hermes_agent::tools::cronjob::{CronJobs, HomeJobs};
+use hermes_agent::tools::home::cronjob::{CronJobs, HomeJobs};
 use hermes_store::skills::Skill;
 use serde_json::Value;
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use hermes_agent::{conversation::Conversation, elicitation::ElicitationRegistration};
+use hermes_agent::{
+    conversation::Conversation, server_requests::elicitation::ElicitationRegistration,
+};
 use hermes_config::Settings;
 use hermes_store::SessionId;
 

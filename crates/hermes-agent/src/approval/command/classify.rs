@@ -1,0 +1,349 @@
+//! Classifies a command line: allowed, needs approval, or blocked.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    code, programs,
+    programs::NestedCommand,
+    rules::{RULES, SANDBOX_COVERED_RULES},
+    shell,
+    shell::{ShellCommand, ShellWord},
+};
+use crate::approval::{
+    command::{paths, written_files, written_files::WrittenFiles},
+    protected::ProtectedPaths,
+};
+
+/// Nested lines, as in `bash -c "sudo sh -c …"`.
+const MAX_LINE_NESTING: usize = 8;
+/// The rule for lines that cannot be parsed.
+const TOO_COMPLEX_RULE: &str = "command too complex to check";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandContext {
+    pub directory: PathBuf,
+    pub protected_paths: ProtectedPaths,
+    /// Files that were written earlier in the same session.
+    pub written_files: WrittenFiles,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    Ask,
+    Block,
+}
+
+/// A rule that applies to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's name, as answers and allow lists refer to it.
+    pub rule: &'static str,
+    pub reason: String,
+    /// The part of the line that the rule applies to.
+    pub command: String,
+}
+
+impl Finding {
+    /// Whether a sandbox for commands already prevents what the rule is about.
+    pub(crate) fn is_covered_by_sandbox(&self) -> bool {
+        SANDBOX_COVERED_RULES.contains(&self.rule)
+    }
+}
+
+/// The classification of a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Blocked, whatever the settings say.
+    Block(Finding),
+    /// Needs approval, for each of these reasons.
+    Ask(Vec<Finding>),
+    Allow,
+}
+
+pub fn classify(line: &str, scene: &CommandContext) -> Verdict {
+    let mut findings = Vec::new();
+    classify_line(line, scene, 0, &mut findings);
+    into_verdict(findings)
+}
+
+pub(crate) fn find_written_files(line: &str, scene: &CommandContext) -> WrittenFiles {
+    classify_line(line, scene, 0, &mut Vec::new())
+}
+
+fn into_verdict(mut findings: Findings) -> Verdict {
+    let never = findings
+        .iter()
+        .position(|(weight, _)| *weight == Severity::Block);
+    if let Some(index) = never {
+        return Verdict::Block(findings.swap_remove(index).1);
+    }
+    if findings.is_empty() {
+        return Verdict::Allow;
+    }
+    Verdict::Ask(findings.into_iter().map(|(_, finding)| finding).collect())
+}
+
+/// The text of each command in a line, also without wrappers such as `sudo`. For patterns that name commands.
+pub(crate) fn command_texts(line: &str, scene: &CommandContext) -> Vec<String> {
+    let mut texts = Vec::new();
+    let Ok(commands) = shell::parse(line) else {
+        return texts;
+    };
+    for (index, command) in commands.iter().enumerate() {
+        let mut words = command.words.clone();
+        loop {
+            texts.push(shell::join_words(&words));
+            let run = Invocation::new(&words, command, &commands[..index], &scene.directory, scene);
+            let Some(run) = run else { break };
+            let mut inner = programs::nested_commands(&run);
+            match inner.pop() {
+                Some(NestedCommand::Words(inner)) if texts.len() < 1000 => words = inner,
+                Some(NestedCommand::Line(inner)) if inner != line && inner.len() < line.len() => {
+                    texts.extend(command_texts(&inner, scene));
+                    break;
+                }
+                _ => break,
+            }
+        }
+    }
+    texts
+}
+
+pub(crate) type Findings = Vec<(Severity, Finding)>;
+
+/// One program invocation, as rules see it.
+pub(crate) struct Invocation<'a> {
+    /// The program as it is written.
+    pub(crate) program: &'a ShellWord,
+    /// The program without its directory.
+    pub(crate) name: &'a str,
+    pub(crate) arguments: &'a [ShellWord],
+    /// The command that it is in.
+    pub(crate) command: &'a ShellCommand,
+    /// The commands of the line before it.
+    pub(crate) preceding: &'a [ShellCommand],
+    pub(crate) directory: &'a Path,
+    pub(crate) protected_paths: &'a ProtectedPaths,
+    pub(crate) written_files: &'a WrittenFiles,
+}
+
+impl<'a> Invocation<'a> {
+    fn new(
+        words: &'a [ShellWord],
+        command: &'a ShellCommand,
+        before: &'a [ShellCommand],
+        directory: &'a Path,
+        scene: &'a CommandContext,
+    ) -> Option<Self> {
+        let (first, arguments) = words.split_first()?;
+        let name = first.text.rsplit('/').next().unwrap_or(&first.text);
+        let landmarks = &scene.protected_paths;
+        Some(Self {
+            program: first,
+            name,
+            arguments,
+            command,
+            preceding: before,
+            directory,
+            protected_paths: landmarks,
+            written_files: &scene.written_files,
+        })
+    }
+
+    /// The paths a word can mean, and their targets if they are links.
+    pub(crate) fn paths(&self, word: &str) -> Vec<PathBuf> {
+        let mut paths = paths::expand_paths(word, self.directory, self.protected_paths);
+        let real: Vec<PathBuf> = paths
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .collect();
+        for path in real {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
+
+    /// Its input, where the line itself contains it.
+    pub(crate) fn input(&self) -> Option<String> {
+        if let Some(input) = &self.command.input {
+            return Some(input.clone());
+        }
+        let writer = self.preceding.last().filter(|_| self.command.reads_pipe)?;
+        let (name, arguments) = writer.words.split_first()?;
+        match &*name.text {
+            "echo" | "printf" => {
+                let arguments = programs::without_options(arguments, &[]);
+                Some(shell::join_words(arguments).replace("\\n", "\n"))
+            }
+            "cat" => writer.input.clone(),
+            _ => None,
+        }
+    }
+
+    /// Whether an option is given, alone or among one-letter options.
+    pub(crate) fn has_flag(&self, letter: char, long: &str) -> bool {
+        self.arguments
+            .iter()
+            .take_while(|word| word.text != "--")
+            .any(|word| {
+                let text = word.text.as_str();
+                match text.strip_prefix("--") {
+                    Some(name) => !name.is_empty() && long.starts_with(name) && name.len() > 2,
+                    None => text.starts_with('-') && text.contains(letter),
+                }
+            })
+    }
+
+    /// The arguments that are not options.
+    pub(crate) fn operands(&self) -> impl Iterator<Item = &'a str> {
+        let mut options = true;
+        self.arguments.iter().filter_map(move |word| {
+            let text = word.text.as_str();
+            if options && text == "--" {
+                options = false;
+                return None;
+            }
+            (!options || !text.starts_with('-') || text == "-").then_some(text)
+        })
+    }
+}
+
+/// Classifies all commands of a line. Returns the files written after it.
+pub(crate) fn classify_line(
+    line: &str,
+    scene: &CommandContext,
+    depth: usize,
+    findings: &mut Findings,
+) -> WrittenFiles {
+    let commands = match shell::parse(line) {
+        Ok(commands) if depth <= MAX_LINE_NESTING => commands,
+        _ => {
+            let reason = "cannot be checked: too long or too deeply nested".to_owned();
+            let command = line.chars().take(200).collect();
+            findings.push((
+                Severity::Ask,
+                Finding {
+                    rule: TOO_COMPLEX_RULE,
+                    reason,
+                    command,
+                },
+            ));
+            return scene.written_files.clone();
+        }
+    };
+    let mut scene = scene.clone();
+    let mut directory = scene.directory.clone();
+    for (index, command) in commands.iter().enumerate() {
+        let before = &commands[..index];
+        classify_words(
+            &command.words,
+            command,
+            before,
+            &directory,
+            &scene,
+            depth,
+            findings,
+        );
+        let outputs: Vec<(PathBuf, written_files::FileOrigin)> =
+            Invocation::new(&command.words, command, before, &directory, &scene)
+                .iter()
+                .flat_map(|run| {
+                    let outputs = written_files::output_files(run).into_iter();
+                    outputs.flat_map(|(target, origin)| {
+                        let paths = run.paths(&target).into_iter();
+                        paths.map(move |path| (path, origin))
+                    })
+                })
+                .collect();
+        for (path, origin) in outputs {
+            scene.written_files.add(path, origin);
+        }
+        if let [cd, target] = command.words.as_slice()
+            && (cd.text == "cd" || cd.text == "pushd")
+            && let Some(path) =
+                paths::expand_paths(&target.text, &directory, &scene.protected_paths)
+                    .into_iter()
+                    .next()
+        {
+            directory = path;
+        }
+    }
+    scene.written_files
+}
+
+fn classify_words(
+    words: &[ShellWord],
+    command: &ShellCommand,
+    before: &[ShellCommand],
+    directory: &Path,
+    scene: &CommandContext,
+    depth: usize,
+    findings: &mut Findings,
+) {
+    // A redirection alone is a command too: `> file`.
+    let nothing = [ShellWord::default()];
+    let words = if words.is_empty() { &nothing } else { words };
+    let Some(run) = Invocation::new(words, command, before, directory, scene) else {
+        return;
+    };
+    for rule in RULES {
+        if (rule.applies)(&run) {
+            add_finding(findings, rule.severity, rule.name, rule.reason, || {
+                shell::join_words(words)
+            });
+        }
+    }
+    if depth > MAX_LINE_NESTING {
+        return;
+    }
+    let here = || CommandContext {
+        directory: directory.to_path_buf(),
+        ..scene.clone()
+    };
+    for inner in programs::nested_commands(&run) {
+        match inner {
+            NestedCommand::Words(words) => classify_words(
+                &words,
+                command,
+                before,
+                directory,
+                scene,
+                depth + 1,
+                findings,
+            ),
+            NestedCommand::Line(line) => {
+                classify_line(&line, &here(), depth + 1, findings);
+            }
+            NestedCommand::Code(text) => code::classify_code(&text, &here(), depth + 1, findings),
+        }
+    }
+}
+
+/// Adds a finding, once for each rule and command.
+pub(crate) fn add_finding(
+    findings: &mut Findings,
+    weight: Severity,
+    rule: &'static str,
+    reason: &str,
+    command: impl FnOnce() -> String,
+) {
+    let command = command();
+    if !findings
+        .iter()
+        .any(|(_, known)| known.rule == rule && known.command == command)
+    {
+        findings.push((
+            weight,
+            Finding {
+                rule,
+                reason: reason.to_owned(),
+                command,
+            },
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

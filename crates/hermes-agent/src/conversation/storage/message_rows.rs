@@ -1,0 +1,143 @@
+//! Converts messages to rows of the store and back.
+
+use hermes_store::{NewMessage, Role, StoredMessage};
+use serde_json::Value;
+
+use crate::{
+    message::{AssistantMessage, Content, Message, Reasoning, ToolCall, ToolResult},
+    turn::MessageDetail,
+};
+
+/// Stored in place of a result that never arrived.
+const INTERRUPTED_RESULT: &str =
+    r#"{"error": "interrupted: the session ended before this call did"}"#;
+
+pub(crate) fn message_to_row(message: &Message, detail: &MessageDetail) -> NewMessage {
+    match message {
+        Message::System { content } => content_row(Role::System, content),
+        Message::User { content } => content_row(Role::User, content),
+        Message::Tool(result) => NewMessage {
+            tool_call_id: Some(result.tool_call_id.clone()),
+            tool_name: result.name.clone(),
+            ..content_row(Role::Tool, &result.content)
+        },
+        Message::Assistant(answer) => assistant_row(answer, detail),
+    }
+}
+
+fn assistant_row(answer: &AssistantMessage, detail: &MessageDetail) -> NewMessage {
+    let only_calls = answer.content.is_empty() && !answer.tool_calls.is_empty();
+    let reasoning = &answer.reasoning;
+    NewMessage {
+        content: (!only_calls).then(|| stored_content(&answer.content)),
+        tool_calls: (!answer.tool_calls.is_empty()).then(|| to_json(&answer.tool_calls)),
+        finish_reason: detail.finish.clone(),
+        token_count: detail
+            .usage
+            .and_then(|usage| i64::try_from(usage.output_tokens).ok()),
+        reasoning: reasoning.text.clone(),
+        reasoning_content: reasoning.content.clone(),
+        reasoning_details: (!reasoning.details.is_empty()).then(|| to_json(&reasoning.details)),
+        ..NewMessage::without_content(Role::Assistant)
+    }
+}
+
+fn content_row(role: Role, content: &Content) -> NewMessage {
+    NewMessage::new(role, stored_content(content))
+}
+
+fn stored_content(content: &Content) -> hermes_store::Content {
+    match content {
+        Content::Text(text) => hermes_store::Content::Text(text.clone()),
+        Content::Parts(parts) => hermes_store::Content::Parts(to_json(parts)),
+    }
+}
+
+fn to_json(value: &impl serde::Serialize) -> Value {
+    // Serialising our own types cannot fail.
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// The content of a row; for user messages without what was added for the model.
+pub(crate) fn row_content(row: &NewMessage) -> Content {
+    match &row.content {
+        None => Content::default(),
+        Some(hermes_store::Content::Text(text)) => Content::Text(text.clone()),
+        Some(hermes_store::Content::Parts(parts)) => serde_json::from_value(parts.clone())
+            .unwrap_or_else(|_| Content::Text(parts.to_string())),
+    }
+}
+
+/// The message of a row; none for unknown roles.
+pub(crate) fn row_to_message(row: &NewMessage) -> Option<Message> {
+    let content = match &row.api_content {
+        Some(sent) => Content::Text(sent.clone()),
+        None => row_content(row),
+    };
+    Some(match &row.role {
+        Role::User => Message::User { content },
+        Role::System => Message::System { content },
+        Role::Assistant => Message::Assistant(AssistantMessage {
+            content,
+            tool_calls: stored_calls(row.tool_calls.as_ref()),
+            reasoning: Reasoning {
+                text: row.reasoning.clone(),
+                content: row.reasoning_content.clone(),
+                details: match &row.reasoning_details {
+                    Some(Value::Array(details)) => details.clone(),
+                    _ => Vec::new(),
+                },
+            },
+        }),
+        Role::Tool => Message::Tool(ToolResult {
+            tool_call_id: row.tool_call_id.clone()?,
+            name: row.tool_name.clone(),
+            content,
+        }),
+        Role::Other(_) => return None,
+    })
+}
+
+fn stored_calls(stored: Option<&Value>) -> Vec<ToolCall> {
+    let calls = stored.and_then(Value::as_array).into_iter().flatten();
+    calls
+        .filter_map(|call| serde_json::from_value(call.clone()).ok())
+        .collect()
+}
+
+/// A history that every provider accepts, and the messages that have to be stored for it.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct History {
+    pub(crate) messages: Vec<Message>,
+    /// Results for calls at the end that never got one. They are part of `messages`.
+    pub(crate) to_store: Vec<Message>,
+}
+
+/// Builds the history from rows. Every call gets a result, and every result has its call: another program, or a crash
+/// in the middle of a turn, may have left some out.
+pub(crate) fn build_history(rows: &[StoredMessage]) -> History {
+    let mut history = History::default();
+    let mut open: Vec<ToolCall> = Vec::new();
+    for next in rows.iter().filter_map(|row| row_to_message(&row.body)) {
+        if let Message::Tool(result) = &next {
+            let Some(at) = open.iter().position(|call| call.id == result.tool_call_id) else {
+                continue;
+            };
+            open.remove(at);
+        } else {
+            history.messages.extend(open.iter().map(interrupted_result));
+            open = next.tool_calls().to_vec();
+        }
+        history.messages.push(next);
+    }
+    history.to_store = open.iter().map(interrupted_result).collect();
+    history.messages.extend(history.to_store.iter().cloned());
+    history
+}
+
+fn interrupted_result(call: &ToolCall) -> Message {
+    Message::tool(call, INTERRUPTED_RESULT)
+}
+
+#[cfg(test)]
+mod tests;

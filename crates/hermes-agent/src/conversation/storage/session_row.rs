@@ -1,0 +1,141 @@
+//! The session's row with its prompt, and user messages.
+
+use hermes_store::{NewMessage, SessionId};
+use jiff::Zoned;
+use serde_json::{Value, json};
+
+use crate::{
+    conversation::{
+        Agent, Conversation, ConversationError, SessionRow, prompt, repository,
+        storage::message_rows,
+    },
+    message::{Content, Message, Part, ToolResult},
+    model::{Selection, StoredModel},
+    turn::MessageDetail,
+};
+
+impl Conversation {
+    /// Creates the session's row and prompt if they do not exist.
+    pub(crate) async fn ensure_row(
+        &mut self,
+        selection: Option<&Selection>,
+    ) -> Result<(), ConversationError> {
+        if self.prompt.is_none() {
+            let prompt = self.build_prompt().await?;
+            if self.is_stored() {
+                let store = self.agent.store();
+                store.set_system_prompt(&self.id, &prompt).await?;
+            }
+            self.prompt = Some(prompt);
+        }
+        let SessionRow::Pending(row) = &self.row else {
+            return Ok(());
+        };
+        let mut row = row.clone();
+        row.model = selection.map(|selection| selection.endpoint.model.clone());
+        row.model_config = selection.map(|selection| model_config(&selection.stored()));
+        row.system_prompt.clone_from(&self.prompt);
+        row.cwd = Some(self.cwd.display().to_string());
+        if let Some(repository) = repository::find_repository(&self.cwd) {
+            row.git_repo_root = Some(repository.root.display().to_string());
+            row.git_branch = repository.branch;
+        }
+        self.agent.store().create_session(&row).await?;
+        self.row = SessionRow::Stored;
+        Ok(())
+    }
+
+    async fn build_prompt(&self) -> Result<String, ConversationError> {
+        let (agent, setup) = (self.agent.clone(), self.setup.clone());
+        let (session, cwd) = (self.id.clone(), self.cwd.clone());
+        let written = tokio::task::spawn_blocking(move || {
+            prompt::PromptContext {
+                home: agent.home(),
+                skills: &agent.skills(),
+                setup: &setup,
+                session: &session,
+                cwd: &cwd,
+            }
+            .build(&Zoned::now())
+        });
+        match written.await {
+            Ok(prompt) => Ok(prompt?),
+            Err(error) => Err(ConversationError::Internal(error.to_string())),
+        }
+    }
+
+    /// Stores the imported history, once.
+    pub(crate) async fn store_history(&mut self) -> Result<(), ConversationError> {
+        let history = std::mem::take(&mut self.history);
+        if history.is_empty() {
+            return Ok(());
+        }
+        let detail = MessageDetail::default();
+        let rows: Vec<NewMessage> = history
+            .iter()
+            .map(|message| message_rows::message_to_row(message, &detail))
+            .collect();
+        self.agent.store().append_all(&self.id, &rows).await?;
+        // Imported history: reading it back gives calls without a result one.
+        self.reload_messages().await
+    }
+
+    /// Stores the results of a client's calls before the session is resumed.
+    pub async fn store_results(
+        agent: &Agent,
+        session: &SessionId,
+        results: &[ToolResult],
+    ) -> Result<(), ConversationError> {
+        let rows: Vec<NewMessage> = results
+            .iter()
+            .map(|result| {
+                message_rows::message_to_row(
+                    &Message::Tool(result.clone()),
+                    &MessageDetail::default(),
+                )
+            })
+            .collect();
+        agent.store().append_all(session, &rows).await?;
+        Ok(())
+    }
+
+    /// Stores a user message and returns what the model gets: the message with notices of background processes.
+    pub(crate) async fn store_user_message(
+        &self,
+        content: &Content,
+    ) -> Result<Content, ConversationError> {
+        let message = Message::User {
+            content: content.clone(),
+        };
+        let mut row: NewMessage = message_rows::message_to_row(&message, &MessageDetail::default());
+        #[cfg(unix)]
+        let news = self.process_notices.take_text();
+        #[cfg(not(unix))]
+        let news = String::new();
+        let sent = match (content, news.as_str()) {
+            (_, "") => content.clone(),
+            (Content::Text(text), news) => {
+                let sent = format!("{news}\n\n{text}");
+                row.api_content = Some(sent.clone());
+                sent.into()
+            }
+            (Content::Parts(parts), news) => {
+                let mut parts = parts.clone();
+                parts.insert(0, Part::from_text(news));
+                row = message_rows::message_to_row(
+                    &Message::user(parts.clone()),
+                    &MessageDetail::default(),
+                );
+                parts.into()
+            }
+        };
+        self.agent.store().append(&self.id, &row).await?;
+        Ok(sent)
+    }
+}
+
+/// The model as stored in the row. A URL with a password is not stored.
+pub(crate) fn model_config(stored: &StoredModel) -> Value {
+    let is_open = |address: &&String| !address.contains('@');
+    json!({"provider": stored.provider, "base_url": stored.base_url.as_ref().filter(is_open)})
+}

@@ -1,0 +1,286 @@
+//! The tools of one turn: the built-in tools, and a snapshot of the MCP tools.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::{Arc, OnceLock},
+};
+
+use hermes_config::{ServerName, ToolSearchSettings, server::CallOrder};
+use hermes_mcp::{Host, RegisteredName, RegisteredTool, Registry};
+use serde_json::{Map, Value};
+
+use crate::{
+    approval::{ApprovalError, ApprovalKind, ApprovalRequest},
+    message::ToolCall,
+    model::ToolDefinition,
+    policy::{AgentPolicy, PolicyHandle, ToolPermission},
+    tools::tool::{Concurrency, Tool, ToolContext, ToolOutput},
+};
+
+mod mcp;
+mod search;
+mod untrusted;
+
+pub use mcp::call_mcp;
+pub use untrusted::wrap_untrusted;
+
+/// The tools of one turn. It does not change during the turn, whatever servers do.
+#[derive(Clone)]
+pub struct Toolbox {
+    built_in: Vec<Arc<dyn Tool>>,
+    by_name: HashMap<String, usize>,
+    mcp: Option<McpTools>,
+    /// The operator's policy; it may change during the turn.
+    policy: PolicyHandle,
+    listing: McpListing,
+    definitions: OnceLock<Vec<ToolDefinition>>,
+}
+
+#[derive(Clone)]
+struct McpTools {
+    host: Host,
+    registry: Arc<Registry>,
+    /// The tools that the conversation's toolsets include.
+    offered: Vec<Arc<RegisteredTool>>,
+    names: HashSet<RegisteredName>,
+    /// Servers whose tools may be called although they are not offered now.
+    servers: HashSet<ServerName>,
+}
+
+/// How the model learns of MCP tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum McpListing {
+    /// All of them are described to it.
+    Full,
+    BySearch,
+}
+
+#[derive(Clone, Copy)]
+pub enum ToolTarget<'a> {
+    BuiltIn(&'a Arc<dyn Tool>),
+    Mcp(&'a Arc<RegisteredTool>),
+}
+
+impl ToolTarget<'_> {
+    /// The name for policies.
+    fn name(&self) -> String {
+        match self {
+            Self::BuiltIn(tool) => tool.definition().name,
+            Self::Mcp(tool) => tool.name.as_str().to_owned(),
+        }
+    }
+}
+
+/// The permission of a tool. Without the feature, MCP tools are denied.
+fn tool_permission(ceiling: &AgentPolicy, target: ToolTarget<'_>) -> ToolPermission {
+    let is_missing = matches!(target, ToolTarget::Mcp(_)) && !ceiling.has_feature("mcp");
+    if is_missing {
+        return ToolPermission::Deny;
+    }
+    ceiling.tool_permission(&target.name())
+}
+
+impl Toolbox {
+    /// The agent's own tools only.
+    pub fn new(built_in: Vec<Arc<dyn Tool>>) -> Self {
+        let mut toolbox = Self {
+            built_in: Vec::with_capacity(built_in.len()),
+            by_name: HashMap::with_capacity(built_in.len()),
+            mcp: None,
+            policy: PolicyHandle::default(),
+            listing: McpListing::Full,
+            definitions: OnceLock::new(),
+        };
+        for tool in built_in {
+            toolbox.add(tool);
+        }
+        toolbox
+    }
+
+    /// The first tool of a name wins.
+    fn add(&mut self, tool: Arc<dyn Tool>) {
+        let index = self.built_in.len();
+        self.by_name.entry(tool.definition().name).or_insert(index);
+        self.built_in.push(tool);
+    }
+
+    /// Applies the operator's policy, at every call and to what is offered.
+    #[must_use]
+    pub fn with_policy(mut self, in_force: &PolicyHandle) -> Self {
+        let ceiling = in_force.policy();
+        let mut allowed = Self::new(Vec::new());
+        for tool in self.built_in.drain(..) {
+            if ceiling.tool_permission(&tool.definition().name) != ToolPermission::Deny {
+                allowed.add(tool);
+            }
+        }
+        allowed.policy = in_force.clone();
+        allowed
+    }
+
+    /// Adds MCP tools: a snapshot, the offered tools, and the servers that the toolsets include.
+    #[must_use]
+    pub fn with_mcp(
+        mut self,
+        host: Host,
+        registry: Arc<Registry>,
+        mut offered: Vec<Arc<RegisteredTool>>,
+        servers: HashSet<ServerName>,
+    ) -> Self {
+        let ceiling = self.policy.policy();
+        offered.retain(|tool| {
+            tool_permission(&ceiling, ToolTarget::Mcp(tool)) != ToolPermission::Deny
+        });
+        let names = offered.iter().map(|tool| tool.name.clone()).collect();
+        self.mcp = Some(McpTools {
+            host,
+            registry,
+            offered,
+            names,
+            servers,
+        });
+        self.definitions = OnceLock::new();
+        self
+    }
+
+    /// Replaces the list of MCP tools by a search if it would take up too much of the model's context.
+    #[must_use]
+    pub fn with_search(
+        mut self,
+        settings: &ToolSearchSettings,
+        context_length: Option<u32>,
+    ) -> Self {
+        let offered: Vec<_> = self.offered().cloned().collect();
+        if search::should_search(&offered, settings, context_length) {
+            self.listing = McpListing::BySearch;
+            self.definitions = OnceLock::new();
+            for tool in search::search_tools(offered, settings) {
+                self.add(tool);
+            }
+        }
+        self
+    }
+
+    /// The names of the built-in tools, which no MCP tool may take.
+    pub fn reserved_names(built_in: &[Arc<dyn Tool>]) -> HashSet<String> {
+        let own = built_in.iter().map(|tool| tool.definition().name);
+        own.chain(search::SEARCH_TOOL_NAMES.map(str::to_owned))
+            .collect()
+    }
+
+    /// The definitions for the model, built-in tools first; built once.
+    pub fn definitions(&self) -> &[ToolDefinition] {
+        self.definitions.get_or_init(|| {
+            let built_in = self.built_in.iter().map(|tool| tool.definition());
+            let listed = (self.listing == McpListing::Full).then(|| self.offered());
+            let listed = listed
+                .into_iter()
+                .flatten()
+                .map(|tool| mcp::definition(tool));
+            built_in.chain(listed).collect()
+        })
+    }
+
+    /// The offered MCP tools, listed or searchable.
+    pub fn offered(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
+        self.mcp.iter().flat_map(|mcp| &mcp.offered)
+    }
+
+    pub fn built_in(&self) -> &[Arc<dyn Tool>] {
+        &self.built_in
+    }
+
+    /// Finds a tool by name. A built-in tool wins; an MCP tool is found in either spelling.
+    pub fn find(&self, name: &str) -> Option<ToolTarget<'_>> {
+        if let Some(index) = self.by_name.get(name) {
+            return self.built_in.get(*index).map(ToolTarget::BuiltIn);
+        }
+        let mcp = self.mcp.as_ref()?;
+        let found = mcp.registry.find(name)?;
+        // A tool whose toolset is off is not found, even if the model knows its name; one whose server
+        // is parked is.
+        let is_known = if found.is_offered {
+            mcp.names.contains(&found.name)
+        } else {
+            mcp.servers.contains(&found.server)
+        };
+        is_known.then_some(ToolTarget::Mcp(found))
+    }
+
+    /// Resolves `tool_call` to the call of the tool inside it.
+    pub fn resolve_call<'a>(&self, call: &'a ToolCall) -> Cow<'a, ToolCall> {
+        let inner = match self.listing {
+            McpListing::BySearch => search::inner_call(call),
+            McpListing::Full => None,
+        };
+        inner.map_or(Cow::Borrowed(call), Cow::Owned)
+    }
+
+    pub fn concurrency(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+        context: &ToolContext,
+    ) -> Concurrency {
+        match self.find(name) {
+            Some(ToolTarget::BuiltIn(tool)) => tool.concurrency(arguments, context),
+            Some(ToolTarget::Mcp(tool)) if tool.order == CallOrder::Parallel => {
+                Concurrency::Parallel
+            }
+            _ => Concurrency::Exclusive,
+        }
+    }
+
+    /// Checks the operator's policy for a call, and requests approval if needed.
+    pub async fn check_permission(
+        &self,
+        target: ToolTarget<'_>,
+        arguments: &Map<String, Value>,
+        context: &ToolContext,
+    ) -> Result<(), ApprovalError> {
+        let kind = match target {
+            ToolTarget::BuiltIn(_) => ApprovalKind::BuiltIn,
+            ToolTarget::Mcp(_) => ApprovalKind::Mcp,
+        };
+        let name = target.name();
+        match tool_permission(&self.policy.policy(), target) {
+            ToolPermission::Allow => return Ok(()),
+            ToolPermission::Deny => return Err(ApprovalError::PolicyDenied(name)),
+            ToolPermission::RequireApproval => {}
+        }
+        let arguments = serde_json::to_string(arguments).unwrap_or_default();
+        let request = ApprovalRequest {
+            kind,
+            subject: format!("{name} {arguments}"),
+            reason: "the operator's policy requires approval".into(),
+            rules: vec![format!("policy: {name}")],
+            tool: name,
+            ..ApprovalRequest::default()
+        };
+        context
+            .approvals
+            .require_approval(request, &context.cancel)
+            .await
+    }
+
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        context: &ToolContext,
+    ) -> ToolOutput {
+        if let Some(target) = self.find(name)
+            && let Err(refusal) = self.check_permission(target, &arguments, context).await
+        {
+            return ToolOutput::error(refusal.to_string());
+        }
+        match (self.find(name), &self.mcp) {
+            (Some(ToolTarget::BuiltIn(tool)), _) => tool.call(arguments, context).await,
+            (Some(ToolTarget::Mcp(tool)), Some(mcp)) => {
+                mcp::call(&mcp.host, tool, arguments, context).await
+            }
+            _ => ToolOutput::error(format!("Unknown tool: {name}")),
+        }
+    }
+}
