@@ -7,26 +7,32 @@ mod chat;
 mod cron;
 mod deferred;
 mod gateway;
-mod group;
 mod home;
 mod hub;
-mod hub_args;
 mod mcp;
 mod model;
 pub mod original;
-mod policy;
 mod secret;
 mod send;
 mod sessions;
-mod share;
 mod skills;
-mod tenant;
-mod token;
 mod unknown;
 
 use crate::failure::Failure;
 
 use crate::cli::deferred::{Deferred, SubcommandArgs};
+pub(crate) use crate::cli::hub::{
+    args::{ConfirmArgs, HubArgs, PageArgs, VersionArgs},
+    group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand},
+    policy::{PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand},
+    share::{ShareArgs, ShareCommand},
+    tenant::{
+        JobMembers, RotateKeyArgs, TenantApproveArgs, TenantArgs, TenantCommand, TenantCreateArgs,
+        TenantCronCommand, TenantEnvCommand, TenantFilesArgs, TenantMembers, TenantRunArgs,
+        TenantRunsArgs, TenantSkillCommand, TenantSyncArgs, TenantUpdateArgs,
+    },
+    token::{TokenArgs, TokenCommand},
+};
 pub(crate) use channels::{ChannelsCommand, ChannelsListArgs};
 pub(crate) use chat::ChatArgs;
 pub(crate) use cron::{
@@ -34,36 +40,24 @@ pub(crate) use cron::{
     CronRunsArgs, JobOptions,
 };
 pub(crate) use gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs};
-pub(crate) use group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand};
 pub(crate) use home::{ConfigArgs, ConfigCommand, ConfigSetArgs, HomeDoctorArgs, SetupArgs};
 pub(crate) use hub::{
     AuditFilter, BackupArgs, DataDirArgs, HubAuditArgs, HubAuditCommand, HubCommand, HubConfigArgs,
     HubConfigCommand, HubDoctorArgs, HubServeArgs, RestoreArgs,
 };
-pub(crate) use hub_args::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, LoginArgs,
     LogoutArgs, McpCommand, NameArgs, PromptsArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs,
     ResourcesArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
 pub(crate) use model::ModelArgs;
-pub(crate) use policy::{
-    PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand,
-};
 pub(crate) use secret::{SecretArgs, SecretCommand};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, RenameArgs, SearchArgs, SessionArgs, SessionsCommand,
     SessionsListArgs,
 };
-pub(crate) use share::{ShareArgs, ShareCommand};
 pub(crate) use skills::{SkillViewArgs, SkillsCommand};
-pub(crate) use tenant::{
-    JobMembers, RotateKeyArgs, TenantApproveArgs, TenantArgs, TenantCommand, TenantCreateArgs,
-    TenantCronCommand, TenantEnvCommand, TenantFilesArgs, TenantMembers, TenantRunArgs,
-    TenantRunsArgs, TenantSkillCommand, TenantSyncArgs, TenantUpdateArgs,
-};
-pub(crate) use token::{TokenArgs, TokenCommand};
 pub(crate) use unknown::{UnknownCommand, interpret_unknown};
 
 /// An AI agent whose tools come from MCP servers.

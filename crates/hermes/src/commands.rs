@@ -14,21 +14,16 @@ mod config;
 mod cron;
 mod doctor;
 mod gateway;
-mod group;
 mod hub;
 mod logs;
 mod mcp;
 mod model;
-mod policy;
 mod secret;
 mod send;
 mod sessions;
 mod setup;
-mod share;
 mod skills;
 mod state;
-mod tenant;
-mod token;
 mod up;
 mod version;
 
@@ -61,12 +56,14 @@ pub(crate) fn run(context: &Context, command: CliCommand) -> Result<(), Failure>
         CliCommand::Skills(args) => skills::run(context, args.into_inner().command),
         CliCommand::Secret(args) => secret::run(context, args.into_inner().command),
         CliCommand::Hub(args) => hub::run(context, *args.into_inner().command),
-        CliCommand::Tenant(args) => tenant::run(context, args.into_inner()),
-        CliCommand::Share(args) => share::run(context, args.into_inner()),
-        CliCommand::Group(args) => group::run(context, args.into_inner()),
-        CliCommand::Policy(args) => policy::run(context, args.into_inner()),
-        CliCommand::Specialization(args) => policy::run_specialization(context, args.into_inner()),
-        CliCommand::Token(args) => token::run(context, args.into_inner()),
+        CliCommand::Tenant(args) => hub::tenant::run(context, args.into_inner()),
+        CliCommand::Share(args) => hub::share::run(context, args.into_inner()),
+        CliCommand::Group(args) => hub::group::run(context, args.into_inner()),
+        CliCommand::Policy(args) => hub::policy::run(context, args.into_inner()),
+        CliCommand::Specialization(args) => {
+            hub::policy::run_specialization(context, args.into_inner())
+        }
+        CliCommand::Token(args) => hub::token::run(context, args.into_inner()),
         CliCommand::Logs(args) => logs::run(context, &args),
         CliCommand::Version => {
             version::run(context);

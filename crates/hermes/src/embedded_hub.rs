@@ -5,6 +5,10 @@ mod backups;
 mod isolation;
 mod open_files;
 mod opening;
+pub mod runtime;
+#[cfg(unix)]
+#[cfg(unix)]
+pub(crate) mod teams;
 
 use std::{
     net::SocketAddr, os::unix::net::UnixListener as StdUnixListener, path::PathBuf, sync::Arc,
@@ -27,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::backups::BackupSchedule;
 use crate::{
+    embedded_hub::runtime::{IsolationSupport, ProcessRuntime, listen_private_routes},
     failure::Failure,
-    runtime::{IsolationSupport, ProcessRuntime, listen_private_routes},
 };
 
 pub(crate) use self::{

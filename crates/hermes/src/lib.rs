@@ -10,17 +10,12 @@ mod context;
 mod crash;
 mod embedded_hub;
 mod failure;
-mod hub;
 pub mod import;
 mod logging;
 mod output;
 pub mod presets;
 mod question;
-#[cfg(unix)]
-pub mod runtime;
 mod server_requests;
-#[cfg(unix)]
-mod teams;
 
 use std::{ffi::OsString, io::Write, mem::ManuallyDrop, process::ExitCode};
 

@@ -16,14 +16,14 @@ fn main() -> ExitCode {
     #[cfg(unix)]
     if mode
         .as_ref()
-        .is_some_and(|mode| mode == hermes::runtime::launcher::ARGUMENT)
+        .is_some_and(|mode| mode == hermes::embedded_hub::runtime::launcher::ARGUMENT)
     {
-        return hermes::runtime::launcher::run();
+        return hermes::embedded_hub::runtime::launcher::run();
     }
     // What a trial of the isolation lets a tenant try.
     #[cfg(unix)]
-    if mode.is_some_and(|mode| mode == hermes::runtime::connect_check::ARGUMENT) {
-        return hermes::runtime::connect_check::run();
+    if mode.is_some_and(|mode| mode == hermes::embedded_hub::runtime::connect_check::ARGUMENT) {
+        return hermes::embedded_hub::runtime::connect_check::run();
     }
     hermes::run()
 }

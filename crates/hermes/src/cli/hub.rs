@@ -1,5 +1,12 @@
 //! The arguments of `hermes hub …`.
 
+pub(crate) mod args;
+pub(crate) mod group;
+pub(crate) mod policy;
+pub(crate) mod share;
+pub(crate) mod tenant;
+pub(crate) mod token;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};

@@ -4,12 +4,18 @@ use crate::{cli::HubCommand, context::Context, failure::Failure};
 
 mod audit;
 mod backup;
+pub(crate) mod client;
 mod config;
 mod doctor;
+pub(crate) mod group;
 mod migrate;
 mod openapi;
+pub(crate) mod policy;
 mod serve;
+pub(crate) mod share;
 mod status;
+pub(crate) mod tenant;
+pub(crate) mod token;
 
 pub(super) fn run(context: &Context, command: HubCommand) -> Result<(), Failure> {
     match command {

@@ -3,11 +3,11 @@
 use hermes_hub::settings::{IsolationMode, RuntimeKind, Settings};
 
 use crate::{
-    failure::Failure,
-    runtime::{
+    embedded_hub::runtime::{
         ConfinementMode, Isolation, IsolationSupport, ProcessRuntimeSetup,
         directory_closed_to_users,
     },
+    failure::Failure,
 };
 
 /// What the runtime of processes is made with.

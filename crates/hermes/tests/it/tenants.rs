@@ -25,7 +25,9 @@ use std::{
 };
 
 use futures::StreamExt;
-use hermes::runtime::{Isolation, IsolationSupport, ProcessRuntime, ProcessRuntimeSetup};
+use hermes::embedded_hub::runtime::{
+    Isolation, IsolationSupport, ProcessRuntime, ProcessRuntimeSetup,
+};
 use hermes_hub::{
     RunId, TenantId,
     runtime::{

@@ -10,9 +10,8 @@ use crate::{
     built_in::BuiltIn,
     catalog::Catalog,
     cli::HubArgs,
-    commands::{mcp::cached_tools, sessions},
+    commands::{hub::client::HubClient, mcp::cached_tools, sessions},
     context::Context,
-    hub::HubClient,
     presets::PRESETS,
 };
 

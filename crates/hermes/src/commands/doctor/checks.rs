@@ -11,10 +11,12 @@ use hermes_store::{Access, Store, StoreError, cron::CronFile};
 use super::{super::mcp, HomeCheck};
 use crate::{
     cli::HubArgs,
-    commands::state::pluralize,
+    commands::{
+        hub::client::{HubCall, HubClient},
+        state::pluralize,
+    },
     context::Context,
     failure::Failure,
-    hub::{HubCall, HubClient},
 };
 
 const CONFIG: &str = "config";

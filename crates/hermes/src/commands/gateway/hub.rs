@@ -25,12 +25,12 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use serde_json::json;
 
 use crate::{
-    failure::Failure,
-    runtime::{
+    embedded_hub::runtime::{
         COMMAND_SANDBOX, READ_PATHS,
         handover::AgentKeys,
         launcher::{KEYS_VARIABLE as KEYS, SOCKET_VARIABLE as LISTENER},
     },
+    failure::Failure,
 };
 
 const TENANT_VARIABLE: &str = "HERMES_TENANT_ID";

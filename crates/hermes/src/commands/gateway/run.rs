@@ -28,10 +28,10 @@ use crate::{
     cli::GatewayRunArgs,
     commands::gateway::api_server::ApiServerPlan,
     context::Context,
+    embedded_hub::teams,
     failure::{Failure, FailureKind},
     logging,
     server_requests::ServerRequests,
-    teams,
 };
 
 /// Messages that wait to be shown; they are few, and senders may wait.

@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
-use super::super::tenant::files::save_file;
 use crate::{
     cli::{AuditFilter, HubAuditArgs, HubAuditCommand},
+    commands::hub::{
+        client::{Column, HubCall, HubClient, plain_text},
+        tenant::files::save_file,
+    },
     context::Context,
     failure::Failure,
-    hub::{Column, HubCall, HubClient, plain_text},
 };
 
 const COLUMNS: &[Column] = &[

@@ -1,11 +1,13 @@
 //! `hermes hub config …`: the settings whose change alters running tenants.
 
-use super::super::policy::{list_revisions, pretty_json, restore_revision};
 use crate::{
     cli::{HubConfigArgs, HubConfigCommand},
+    commands::hub::{
+        client::{HubCall, HubClient, input, plain_text},
+        policy::{list_revisions, pretty_json, restore_revision},
+    },
     context::Context,
     failure::Failure,
-    hub::{HubCall, HubClient, input, plain_text},
 };
 
 pub(super) fn run(context: &Context, args: HubConfigArgs) -> Result<(), Failure> {

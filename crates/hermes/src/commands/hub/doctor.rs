@@ -17,12 +17,15 @@ use crate::{
     cli::HubDoctorArgs,
     context::Context,
     embedded_hub,
-    embedded_hub::{database_path, describe_isolation},
+    embedded_hub::{
+        database_path, describe_isolation,
+        runtime::{
+            AttemptOutcome, IsolationSupport, SelftestAttempt, directory_closed_to_users,
+            run_selftest,
+        },
+    },
     failure::{Failure, FailureKind},
     output::Tone,
-    runtime::{
-        AttemptOutcome, IsolationSupport, SelftestAttempt, directory_closed_to_users, run_selftest,
-    },
 };
 
 /// Free bytes below which the Hub says that it is not ready.

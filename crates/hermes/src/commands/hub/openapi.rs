@@ -2,9 +2,9 @@
 
 use crate::{
     cli::HubArgs,
+    commands::hub::client::{HubCall, HubClient},
     context::Context,
     failure::Failure,
-    hub::{HubCall, HubClient},
 };
 
 pub(super) fn run(context: &Context, args: &HubArgs) -> Result<(), Failure> {

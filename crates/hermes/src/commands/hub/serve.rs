@@ -8,11 +8,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     cli::{DataDirArgs, HubServeArgs},
+    commands::hub::client::environment_variables,
     context::Context,
     embedded_hub,
     embedded_hub::{MetricsPort, PreparedHub, RunningHub},
     failure::{Failure, FailureKind},
-    hub::environment_variables,
     logging,
 };
 

@@ -2,9 +2,9 @@
 
 use crate::{
     cli::HubArgs,
+    commands::hub::client::{HubCall, HubClient, plain_text},
     context::Context,
     failure::Failure,
-    hub::{HubCall, HubClient, plain_text},
 };
 
 pub(super) fn run(context: &Context, args: &HubArgs) -> Result<(), Failure> {

@@ -16,11 +16,13 @@ use hermes_hub::{
 
 use crate::{
     cli::UpArgs,
+    commands::hub::client::environment_variables,
     embedded_hub,
-    embedded_hub::{MetricsPort, PreparedHub, RunningHub},
+    embedded_hub::{
+        MetricsPort, PreparedHub, RunningHub,
+        runtime::{LinkedAgent, LinkedRuntime},
+    },
     failure::Failure,
-    hub::environment_variables,
-    runtime::{LinkedAgent, LinkedRuntime},
 };
 
 /// The tenant that is the user.

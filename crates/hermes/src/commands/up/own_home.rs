@@ -23,11 +23,13 @@ use super::{
 };
 use crate::{
     context::Context,
-    embedded_hub::PreparedHub,
+    embedded_hub::{
+        PreparedHub,
+        runtime::{ApplyVariables, LinkedAgent},
+        teams,
+        teams::RuntimeKey,
+    },
     failure::Failure,
-    runtime::{ApplyVariables, LinkedAgent},
-    teams,
-    teams::RuntimeKey,
 };
 
 /// Who is the gateway of the home.

@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use hermes::runtime::handover::AgentKeys;
+use hermes::embedded_hub::runtime::handover::AgentKeys;
 use hermes_testkit::model::ScriptedAnswer;
 
 use super::*;

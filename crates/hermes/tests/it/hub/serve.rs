@@ -115,7 +115,7 @@ fn bad(findings: &Value) -> Vec<String> {
 
 #[test]
 fn the_doctor_finds_no_hole_in_a_default_installation() {
-    if hermes::runtime::IsolationSupport::detect_without_cgroups()
+    if hermes::embedded_hub::runtime::IsolationSupport::detect_without_cgroups()
         .landlock
         .is_none()
     {
@@ -164,7 +164,7 @@ fn the_doctor_tries_the_isolation_and_finds_a_hole() {
         bad.map(|finding| finding["what"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    if hermes::runtime::IsolationSupport::detect_without_cgroups()
+    if hermes::embedded_hub::runtime::IsolationSupport::detect_without_cgroups()
         .landlock
         .is_some()
     {

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use hermes::runtime::handover::{self, AgentKeys};
+use hermes::embedded_hub::runtime::{handover, handover::AgentKeys};
 use serde_json::{Value, json};
 
 use super::{HubDir, has_landlock};

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use hermes::runtime::{ConfinementMode, Isolation, IsolationSupport, ProcessRuntime};
+use hermes::embedded_hub::runtime::{ConfinementMode, Isolation, IsolationSupport, ProcessRuntime};
 use hermes_hub::{
     TenantId,
     runtime::{AgentEvent, Confinement, ExitCause, ProcessStatus, Runtime, RuntimeError},

@@ -8,7 +8,7 @@ mod cron;
 mod env;
 mod skill;
 
-use super::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
+use crate::cli::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 
 pub(crate) use cron::{JobMembers, TenantCronCommand};
 pub(crate) use env::TenantEnvCommand;

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::tenant_call;
 use crate::{
     cli::{TenantCreateArgs, TenantMembers, TenantUpdateArgs},
+    commands::hub::client::{HubCall, HubClient, input},
     failure::Failure,
-    hub::{HubCall, HubClient, input},
     output::printable,
 };
 

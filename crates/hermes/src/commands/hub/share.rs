@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::tenant::files::{COLUMNS, print_file};
 use crate::{
     cli::{ShareArgs, ShareCommand},
+    commands::hub::client::{Column, HubCall, HubClient, input, plain_text},
     context::Context,
     failure::Failure,
-    hub::{Column, HubCall, HubClient, input, plain_text},
     output::printable,
 };
 
@@ -20,7 +20,7 @@ const SHARES: &[Column] = &[
     ("QUOTA", "/quotaBytes"),
 ];
 
-pub(super) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
+pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     let tenant = args.tenant.ok_or_else(|| {
         Failure::usage("`hermes share` needs a tenant")

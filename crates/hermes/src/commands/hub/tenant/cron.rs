@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::{runs, tenant_call};
 use crate::{
     cli::{JobMembers, TenantCronCommand},
+    commands::hub::client::{Column, HubCall, HubClient, RunWatcher, input},
     failure::Failure,
-    hub::{Column, HubCall, HubClient, RunWatcher, input},
     output::printable,
 };
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::tenant_call;
 use crate::{
     cli::{TenantApproveArgs, TenantRunArgs, TenantRunsArgs},
+    commands::hub::client::{Column, HubCall, HubClient, PageRequest, RunWatcher, input},
     failure::Failure,
-    hub::{Column, HubCall, HubClient, PageRequest, RunWatcher, input},
     output::printable,
 };
 

@@ -4,7 +4,7 @@
 //! else: route, place and spelling are the table's.
 
 mod call;
-mod client;
+mod connection;
 mod events;
 pub(crate) mod input;
 mod problem;
@@ -13,8 +13,8 @@ mod token;
 
 pub(crate) use self::{
     call::HubCall,
-    client::{HubClient, HubReply, PageRequest},
     events::RunWatcher,
     show::{Column, plain_text},
     token::environment_variables,
 };
+pub(crate) use crate::commands::hub::client::connection::{HubClient, HubReply, PageRequest};

@@ -2,16 +2,16 @@
 
 use crate::{
     cli::{RotateKeyArgs, TenantArgs, TenantCommand},
+    commands::hub::client::{Column, HubCall, HubClient},
     context::Context,
     failure::Failure,
-    hub::{Column, HubCall, HubClient},
 };
 
 mod agent;
 mod cron;
 mod describe;
 mod env;
-pub(super) mod files;
+pub(crate) mod files;
 mod runs;
 mod skill;
 mod sync;
@@ -25,7 +25,7 @@ const COLUMNS: &[Column] = &[
     ("MODEL", "/agent/model"),
 ];
 
-pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
+pub(crate) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     match args.command {
         TenantCommand::List(args) => {
@@ -93,7 +93,8 @@ pub(super) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
             None => runs::list(hub, args),
         },
         TenantCommand::Watch(args) => {
-            crate::hub::RunWatcher::new(hub, &args.tenant, &args.run, args.after).follow()
+            crate::commands::hub::client::RunWatcher::new(hub, &args.tenant, &args.run, args.after)
+                .follow()
         }
         TenantCommand::Approve(args) => runs::approve(hub, args),
         TenantCommand::RotateKey(args) => rotate_key(hub, &args),

@@ -15,7 +15,7 @@ use hermes_hub::{
 };
 
 use super::{api::AgentApi, socket::AgentSockets};
-use crate::teams::RuntimeKey;
+use crate::embedded_hub::teams::RuntimeKey;
 
 /// Timeout of its first reply.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

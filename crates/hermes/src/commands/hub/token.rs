@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::{
     cli::{TokenArgs, TokenCommand},
+    commands::hub::client::{Column, HubCall, HubClient, HubReply},
     context::Context,
     failure::Failure,
-    hub::{Column, HubCall, HubClient, HubReply},
     output::printable,
 };
 
@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
     ("LAST USED", "/lastUsedAt"),
 ];
 
-pub(super) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
+pub(crate) fn run(context: &Context, args: TokenArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     match args.command {
         TokenCommand::Create(args) => {

@@ -2,9 +2,9 @@
 
 use crate::{
     cli::{GroupArgs, GroupCommand, GroupMembers, MemberCommand},
+    commands::hub::client::{Column, HubCall, HubClient},
     context::Context,
     failure::Failure,
-    hub::{Column, HubCall, HubClient},
 };
 
 const GROUPS: &[Column] = &[
@@ -15,7 +15,7 @@ const GROUPS: &[Column] = &[
 ];
 const MEMBERS: &[Column] = &[("TENANT", "/tenantId"), ("ACCESS", "/access")];
 
-pub(super) fn run(context: &Context, args: GroupArgs) -> Result<(), Failure> {
+pub(crate) fn run(context: &Context, args: GroupArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     let output = hub.output();
     let of = |operation, group: &str| HubCall::new(operation).with("group_id", group);

@@ -39,4 +39,6 @@ pub use self::{
     process_runtime::{ProcessRuntime, ProcessRuntimeSetup},
     socket::{SocketCallers, listen_private_routes},
 };
-pub use crate::runtime::isolation_selftest::{AttemptOutcome, SelftestAttempt, run_selftest};
+pub use crate::embedded_hub::runtime::isolation_selftest::{
+    AttemptOutcome, SelftestAttempt, run_selftest,
+};

@@ -15,16 +15,16 @@ mod linux {
         LandlockRules, NetworkAccess, SandboxError, SyscallFilter, UnixSocketAccess,
     };
 
-    use crate::runtime::plan::{LaunchPlan, TenantSandboxPlan};
+    use crate::embedded_hub::runtime::plan::{LaunchPlan, TenantSandboxPlan};
 
     /// What is ready to be entered, as far as the plan has it.
-    pub(in crate::runtime) struct PreparedTenantSandbox {
+    pub(in crate::embedded_hub::runtime) struct PreparedTenantSandbox {
         rules: Option<LandlockRules>,
         filter: Option<SyscallFilter>,
     }
 
     /// Opens what is to be reachable. This comes before the change of user, who could not see some of it.
-    pub(in crate::runtime) fn prepare_sandbox(
+    pub(in crate::embedded_hub::runtime) fn prepare_sandbox(
         plan: &LaunchPlan,
     ) -> Result<PreparedTenantSandbox, SandboxError> {
         let filter = plan
@@ -54,7 +54,7 @@ mod linux {
 
     impl PreparedTenantSandbox {
         /// Puts all of it in force, for good.
-        pub(in crate::runtime) fn enter(self) -> Result<(), SandboxError> {
+        pub(in crate::embedded_hub::runtime) fn enter(self) -> Result<(), SandboxError> {
             self.rules.map_or(Ok(()), LandlockRules::enter)?;
             self.filter.map_or(Ok(()), SyscallFilter::enter)
         }
@@ -65,18 +65,18 @@ mod linux {
 mod elsewhere {
     use hermes_mcp::process::sandbox::SandboxError;
 
-    use crate::runtime::plan::LaunchPlan;
+    use crate::embedded_hub::runtime::plan::LaunchPlan;
 
-    pub(in crate::runtime) struct PreparedTenantSandbox;
+    pub(in crate::embedded_hub::runtime) struct PreparedTenantSandbox;
 
-    pub(in crate::runtime) fn prepare_sandbox(
+    pub(in crate::embedded_hub::runtime) fn prepare_sandbox(
         _: &LaunchPlan,
     ) -> Result<PreparedTenantSandbox, SandboxError> {
         Ok(PreparedTenantSandbox)
     }
 
     impl PreparedTenantSandbox {
-        pub(in crate::runtime) fn enter(self) -> Result<(), SandboxError> {
+        pub(in crate::embedded_hub::runtime) fn enter(self) -> Result<(), SandboxError> {
             Ok(())
         }
     }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::tenant_call;
 use crate::{
     cli::TenantSyncArgs,
+    commands::hub::client::{HubClient, plain_text},
     failure::Failure,
-    hub::{HubClient, plain_text},
 };
 
 pub(super) fn run(hub: &HubClient<'_>, args: &TenantSyncArgs) -> Result<(), Failure> {

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{
     cli::{PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand},
+    commands::hub::client::{Column, HubCall, HubClient, PageRequest, input, plain_text},
     context::Context,
     failure::Failure,
-    hub::{Column, HubCall, HubClient, PageRequest, input, plain_text},
 };
 
 const REVISIONS: &[Column] = &[
@@ -15,7 +15,7 @@ const REVISIONS: &[Column] = &[
     ("BY", "/updatedBy"),
 ];
 
-pub(super) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
+pub(crate) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     let output = hub.output();
     match args.command {
@@ -58,7 +58,7 @@ pub(super) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn run_specialization(
+pub(crate) fn run_specialization(
     context: &Context,
     args: SpecializationArgs,
 ) -> Result<(), Failure> {
@@ -92,7 +92,7 @@ pub(super) fn run_specialization(
 }
 
 /// Lists the revisions of a document; what each says is in `--json`.
-pub(super) fn list_revisions(
+pub(crate) fn list_revisions(
     hub: &HubClient<'_>,
     operation: &'static str,
     page: &PageRequest,
@@ -103,7 +103,7 @@ pub(super) fn list_revisions(
 }
 
 /// Writes an earlier revision of a document as a new one.
-pub(super) fn restore_revision(
+pub(crate) fn restore_revision(
     hub: &HubClient<'_>,
     operation: &'static str,
     args: RevisionArgs,
@@ -133,6 +133,6 @@ fn print_effect(hub: &HubClient<'_>, answer: &Value) {
 }
 
 /// JSON as a person edits it.
-pub(super) fn pretty_json(value: &Value) -> String {
+pub(crate) fn pretty_json(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }

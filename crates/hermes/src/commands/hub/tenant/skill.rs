@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::tenant_call;
 use crate::{
     cli::TenantSkillCommand,
+    commands::hub::client::{Column, HubClient},
     failure::Failure,
-    hub::{Column, HubClient},
 };
 
 const COLUMNS: &[Column] = &[

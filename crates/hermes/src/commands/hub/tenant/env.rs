@@ -7,8 +7,8 @@ use hermes_config::Secret;
 use super::tenant_call;
 use crate::{
     cli::TenantEnvCommand,
+    commands::hub::client::{Column, HubClient, input},
     failure::Failure,
-    hub::{Column, HubClient, input},
     question::Questions,
 };
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
+use crate::cli::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {

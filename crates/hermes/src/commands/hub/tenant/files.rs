@@ -9,8 +9,8 @@ use std::{
 use super::tenant_call;
 use crate::{
     cli::TenantFilesArgs,
+    commands::hub::client::{Column, HubCall, HubClient},
     failure::Failure,
-    hub::{Column, HubCall, HubClient},
 };
 
 /// How files are listed, here and in shares.

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
+use crate::cli::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -359,7 +359,10 @@ impl SelftestTenant {
                 vec!["-c".into(), script.clone()]
             }
             AttemptMethod::Connect(to) => {
-                vec![crate::runtime::connect_check::ARGUMENT.into(), to.clone()]
+                vec![
+                    crate::embedded_hub::runtime::connect_check::ARGUMENT.into(),
+                    to.clone(),
+                ]
             }
         };
         let mut command = Command::new(&setup.program);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, HubArgs, PageArgs};
+use crate::cli::{ConfirmArgs, HubArgs, PageArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

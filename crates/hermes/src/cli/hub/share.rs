@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, HubArgs, VersionArgs};
+use crate::cli::{ConfirmArgs, HubArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -1,7 +1,7 @@
 //! `hermes tenant start`, `stop` and `restart`.
 
 use super::tenant_call;
-use crate::{failure::Failure, hub::HubClient};
+use crate::{commands::hub::client::HubClient, failure::Failure};
 
 pub(super) fn change(
     hub: &HubClient<'_>,
