@@ -3,7 +3,6 @@
 mod browser;
 mod built_in;
 pub mod catalog;
-mod chat;
 mod cli;
 mod commands;
 mod context;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::{Failure, FailureKind};
 
 mod table;
+pub(crate) mod terminal;
 mod untrusted;
 
 pub(crate) use table::{Table, wrap};
@@ -48,8 +49,8 @@ impl OutputSink {
     /// The one place where text becomes output.
     fn sanitize(self, text: &str) -> Cow<'_, str> {
         match self {
-            Self::Terminal => crate::output::untrusted::for_terminal(text),
-            Self::File => crate::output::untrusted::for_file(text),
+            Self::Terminal => untrusted::for_terminal(text),
+            Self::File => untrusted::for_file(text),
         }
     }
 }
@@ -93,7 +94,7 @@ impl Output {
 
     /// How many columns of data a line has room for; a file has no end of them.
     pub(crate) fn columns(self) -> Option<usize> {
-        (self.data == OutputSink::Terminal).then(|| crate::chat::terminal::terminal_size().0)
+        (self.data == OutputSink::Terminal).then(|| terminal::terminal_size().0)
     }
 
     /// One line of data; in `--json` mode nothing, since [`Self::json`] says it all.
@@ -110,10 +111,7 @@ impl Output {
 
     /// A picture for the terminal: sequences of our own around text that is clean already.
     pub(crate) fn draw(self, picture: &str) {
-        write_stdout(format_args!(
-            "{}",
-            crate::output::untrusted::for_picture(picture)
-        ));
+        write_stdout(format_args!("{}", untrusted::for_picture(picture)));
     }
 
     /// A piece of a file that may be anything.
@@ -229,7 +227,7 @@ impl Output {
             Tone::Faint => "2",
             Tone::Strong => "1",
         };
-        crate::output::untrusted::mark_colour(code, text)
+        untrusted::mark_colour(code, text)
     }
 
     /// Whether there is a terminal to show progress on.

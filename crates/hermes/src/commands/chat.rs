@@ -4,9 +4,10 @@ use std::io::IsTerminal;
 
 use crate::{cli::ChatArgs, context::Context, failure::Failure, logging};
 
+mod attachments;
 mod call;
-mod command;
-mod image;
+mod commands;
+pub(crate) mod editor;
 mod interactive;
 mod interrupt;
 mod json_report;
@@ -15,9 +16,10 @@ mod mentions;
 mod once;
 mod progress;
 mod prompt;
-mod slash;
+mod prompts;
+mod rendering;
+pub(crate) mod screen;
 mod start;
-mod tools;
 
 /// How the conversation is held.
 enum ChatMode {

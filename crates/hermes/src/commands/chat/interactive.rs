@@ -12,24 +12,22 @@ use hermes_mcp::RememberedTools;
 use hermes_store::{EndReason, SessionId};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    command::{self, ChatContext, NextStep, PendingMessage},
-    image, mentions,
-    slash::SlashCommand,
-    start,
-};
+use super::{mentions, start};
 use crate::{
-    chat::{
-        approval, clarify,
-        editor::{Editor, EditorInput},
-        prompt_queue::{PromptQueue, TerminalPresence},
-        screen::{CallDetail, Screen},
-        terminal,
-        type_ahead::TypeAhead,
-    },
     cli::ChatArgs,
+    commands::chat::{
+        attachments, commands,
+        commands::{ChatContext, NextStep, PendingMessage, slash::SlashCommand},
+        editor::{Editor, EditorInput, type_ahead::TypeAhead},
+        prompts::{
+            approval, questions,
+            queue::{PromptQueue, TerminalPresence},
+        },
+        screen::{CallDetail, Screen},
+    },
     context::Context,
     failure::{Failure, FailureKind},
+    output::terminal,
 };
 
 mod background;
@@ -129,7 +127,7 @@ fn chat_setup(
     screen: &Screen,
 ) -> Result<ConversationSetup, Failure> {
     let mut setup = start::conversation_setup(context, args, Consent::Ask(approver))?;
-    let person = clarify::ClarifyPrompt::new(floor.clone(), screen.paint());
+    let person = questions::ClarifyPrompt::new(floor.clone(), screen.paint());
     setup.questioner = Some(Arc::new(person));
     Ok(setup)
 }
@@ -186,7 +184,7 @@ impl<'a> InteractiveChat<'a> {
         } = parts;
         let mut desk = PendingMessage::default();
         for path in &args.image {
-            desk.parts.push(image::read_image(path)?);
+            desk.parts.push(attachments::read_image(path)?);
         }
         let news = ServerUpdates::new(&conversation);
         let editor = Editor::start(
@@ -258,7 +256,7 @@ impl<'a> InteractiveChat<'a> {
         self.screen.say(&banner.render(self.screen.paint()));
         if !self.conversation.messages().is_empty() {
             let room = self.command_context(CancellationToken::new());
-            let recalled = command::describe_resumed(&room).await?;
+            let recalled = commands::describe_resumed(&room).await?;
             self.screen.say(&recalled);
         }
         if banner.looks_for_model() {
@@ -297,7 +295,7 @@ impl<'a> InteractiveChat<'a> {
             return;
         };
         let mut room = self.command_context(CancellationToken::new());
-        let told = command::apply_settings(&mut room, settings).await;
+        let told = commands::apply_settings(&mut room, settings).await;
         self.screen
             .note(&format!("The configuration has changed.\n{told}"));
     }
@@ -352,7 +350,7 @@ impl<'a> InteractiveChat<'a> {
                 pending: &mut self.pending,
                 cancel: cancel.clone(),
             };
-            command::run_command(&mut room, slash).await
+            commands::run_command(&mut room, slash).await
         };
         let watch = supervise::WorkSupervisor {
             signals: &mut self.signals,

@@ -14,14 +14,16 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    command::{NextStep, PendingMessage},
-    image, interrupt, mentions, once,
+    interrupt, mentions, once,
     progress::{ProgressDetail, TurnProgress},
-    slash::SlashCommand,
     start,
 };
 use crate::{
     cli::ChatArgs,
+    commands::chat::{
+        attachments,
+        commands::{NextStep, PendingMessage, slash::SlashCommand},
+    },
     context::Context,
     failure::{Failure, FailureKind},
     server_requests::ServerRequests,
@@ -69,7 +71,7 @@ async fn run_conversation(
     let mut has_failed = false;
     let mut desk = PendingMessage::default();
     for path in &args.image {
-        desk.parts.push(image::read_image(path)?);
+        desk.parts.push(attachments::read_image(path)?);
     }
     while let Some(line) = read_message(&mut lines, cancel).await? {
         if !has_waited {

@@ -17,23 +17,28 @@ use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    call, command,
-    command::{ChatContext, CommandOutcome, NextStep, PendingMessage},
-    image, interrupt, mentions,
+    call, interrupt, mentions,
     progress::{ProgressDetail, TurnProgress},
-    prompt,
-    slash::SlashCommand,
-    start,
+    prompt, start,
 };
 use crate::{
-    chat::{
-        approval,
-        prompt_queue::{PromptQueue, TerminalPresence},
-        screen,
-        screen::Screen,
-    },
     cli::ChatArgs,
-    commands::{chat::json_report, state::pluralize},
+    commands::{
+        chat::{
+            attachments, commands,
+            commands::{
+                ChatContext, CommandOutcome, NextStep, PendingMessage, slash::SlashCommand,
+            },
+            json_report,
+            prompts::{
+                approval,
+                queue::{PromptQueue, TerminalPresence},
+            },
+            screen,
+            screen::Screen,
+        },
+        state::pluralize,
+    },
     context::Context,
     failure::Failure,
     output::printable,
@@ -264,7 +269,7 @@ async fn run_question(
     cancel: &CancellationToken,
 ) -> Result<QuestionOutcome, Failure> {
     let slash = SlashCommand::parse(&question.text);
-    let mut said = image::message_with_images(&question.text, &args.image)?;
+    let mut said = attachments::message_with_images(&question.text, &args.image)?;
     let is_prompt = slash.is_some_and(|slash| prompt::is_prompt_name(slash.name));
     if slash.is_none() || is_prompt {
         let found = conversation.find_model().await;
@@ -440,7 +445,7 @@ pub(super) async fn command(
         pending: desk,
         cancel: cancel.clone(),
     };
-    let mut done = command::run_command(&mut room, slash).await?;
+    let mut done = commands::run_command(&mut room, slash).await?;
     done.next = match done.next {
         NextStep::Retry => {
             let undone = room.conversation.undo(1).await;

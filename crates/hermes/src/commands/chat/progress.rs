@@ -11,7 +11,7 @@ use hermes_agent::{
 };
 
 use crate::{
-    chat::compaction,
+    commands::chat::rendering::compaction,
     output::{Output, Tone, printable},
 };
 

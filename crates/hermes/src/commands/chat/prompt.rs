@@ -9,8 +9,10 @@ use hermes_agent::{
 };
 use hermes_mcp::CallOptions;
 
-use super::slash::SlashCommand;
-use crate::failure::{Failure, FailureKind};
+use crate::{
+    commands::chat::commands::slash::SlashCommand,
+    failure::{Failure, FailureKind},
+};
 
 /// Timeout for a server that has not listed its prompts yet.
 const LIST_TIMEOUT: Duration = Duration::from_secs(15);

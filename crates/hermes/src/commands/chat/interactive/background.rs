@@ -18,9 +18,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::banner;
-use crate::{
-    chat::{screen::Screen, truncate},
-    commands::{chat::start, state::pluralize},
+use crate::commands::{
+    chat::{rendering::truncate, screen::Screen, start},
+    state::pluralize,
 };
 
 /// What runs in the background.

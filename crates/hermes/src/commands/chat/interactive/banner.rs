@@ -8,11 +8,14 @@ use hermes_agent::{
 };
 
 use crate::{
-    chat::{
-        style::{Attribute, Colour, ColourMode, Style},
-        truncate,
+    commands::chat::{
+        commands::by_state,
+        rendering::{
+            style::{Attribute, Colour, ColourMode, Style},
+            truncate,
+        },
+        start,
     },
-    commands::chat::{command::by_state, start},
     failure::Failure,
 };
 

@@ -8,12 +8,10 @@ use hermes_agent::{
 
 use hermes_mcp::Host;
 
-use crate::{
-    chat::{
-        editor::{CompletionWord, CompletionWords},
-        truncate,
-    },
-    commands::chat::command::COMMANDS,
+use crate::commands::chat::{
+    commands::COMMANDS,
+    editor::{CompletionWord, CompletionWords},
+    rendering::truncate,
 };
 
 /// As much of a description as a menu shows.

@@ -5,7 +5,7 @@ use hermes_config::{Home, Settings};
 use hermes_mcp::{ConfigWatch, control::ControlSocket};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{chat::screen::Screen, context::Context, server_requests::ServerRequests};
+use crate::{commands::chat::screen::Screen, context::Context, server_requests::ServerRequests};
 
 /// Follows the file, unless it is left aside.
 pub(super) struct ChatConfigWatcher {

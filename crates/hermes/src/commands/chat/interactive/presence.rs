@@ -9,7 +9,7 @@ use hermes_config::Settings;
 use hermes_store::SessionId;
 
 use crate::{
-    chat::{forms, prompt_queue::PromptQueue},
+    commands::chat::prompts::{forms, queue::PromptQueue},
     context::Context,
     server_requests::ServerRequests,
 };

@@ -6,9 +6,11 @@ use hermes_agent::conversation::Conversation;
 use hermes_mcp::{Host, LinkStatus, ServerStatus};
 use tokio::sync::watch;
 
-use crate::{
-    chat::{editor::CompletionWords, screen::Screen, truncate},
-    commands::{chat::interactive::completion_words, state::pluralize},
+use crate::commands::{
+    chat::{
+        editor::CompletionWords, interactive::completion_words, rendering::truncate, screen::Screen,
+    },
+    state::pluralize,
 };
 
 /// The last state shown of each server, and the completion words.

@@ -3,8 +3,9 @@
 use tokio_util::sync::CancellationToken;
 
 use super::signals::ChatSignals;
-use crate::chat::{
-    calls::SPINNER_INTERVAL, prompt_queue::PromptQueue, screen::Screen, type_ahead::TypeAhead,
+use crate::commands::chat::{
+    editor::type_ahead::TypeAhead, prompts::queue::PromptQueue, rendering::calls::SPINNER_INTERVAL,
+    screen::Screen,
 };
 
 pub(super) struct WorkSupervisor<'a> {

@@ -12,8 +12,7 @@ use hermes_mcp::Host;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    chat::screen::Screen,
-    commands::chat::{command::PendingMessage, mentions},
+    commands::chat::{commands::PendingMessage, mentions, screen::Screen},
     server_requests::ServerRequests,
 };
 

@@ -1,0 +1,96 @@
+//! Asks the person what the model wants to know.
+
+use futures::future::BoxFuture;
+use hermes_agent::{
+    printable::printable,
+    tools::clarify::{Question, Questioner},
+};
+
+use crate::{
+    commands::chat::{
+        prompts::queue::{OpenPrompt, PromptQueue},
+        rendering::{
+            style::{ColourMode, Style},
+            truncate,
+        },
+    },
+    failure::Failure,
+};
+
+/// The person at the terminal.
+pub(crate) struct ClarifyPrompt {
+    floor: PromptQueue,
+    paint: ColourMode,
+}
+
+impl ClarifyPrompt {
+    pub(crate) fn new(floor: PromptQueue, paint: ColourMode) -> Self {
+        Self { floor, paint }
+    }
+}
+
+impl Questioner for ClarifyPrompt {
+    fn ask_question(&self, question: Question) -> BoxFuture<'_, Option<String>> {
+        let paint = self.paint;
+        Box::pin(
+            self.floor
+                .prompt(move |asking| ask_question(asking, &question, paint)),
+        )
+    }
+}
+
+fn ask_question(
+    asking: &OpenPrompt<'_>,
+    question: &Question,
+    paint: ColourMode,
+) -> Result<String, Failure> {
+    for line in printable(&question.text).lines() {
+        asking.say(&paint.paint(Style::bold(), line));
+    }
+    for (number, choice) in (1..).zip(&question.choices) {
+        asking.say(&format!(
+            "  {number}. {}",
+            truncate::first_line(choice, 200)
+        ));
+    }
+    let prompt = if question.choices.is_empty() {
+        "Your answer"
+    } else {
+        "A number, or an answer of your own"
+    };
+    loop {
+        let answer = asking.read_line(prompt)?;
+        if let Some(answer) = parse_choice(&answer, &question.choices) {
+            return Ok(answer);
+        }
+        asking.say("Ctrl-C leaves the question and the turn.");
+    }
+}
+
+/// The choice that was meant, or the answer as it was typed.
+fn parse_choice(answer: &str, choices: &[String]) -> Option<String> {
+    let answer = answer.trim();
+    let number = answer.trim_end_matches('.').parse::<usize>().ok();
+    let chosen = number.and_then(|number| choices.get(number.checked_sub(1)?));
+    match chosen {
+        Some(choice) => Some(choice.clone()),
+        None if answer.is_empty() => None,
+        None => Some(answer.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_means_a_choice_and_other_words_themselves() {
+        let choices = ["red".to_owned(), "green".to_owned()];
+        assert_eq!(parse_choice("2", &choices).as_deref(), Some("green"));
+        assert_eq!(parse_choice(" 1. ", &choices).as_deref(), Some("red"));
+        assert_eq!(parse_choice("3", &choices).as_deref(), Some("3"));
+        assert_eq!(parse_choice("0", &choices).as_deref(), Some("0"));
+        assert_eq!(parse_choice("blue", &choices).as_deref(), Some("blue"));
+        assert_eq!(parse_choice("  ", &choices), None);
+    }
+}

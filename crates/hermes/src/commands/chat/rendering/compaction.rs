@@ -1,0 +1,31 @@
+//! The messages about compaction of a conversation.
+
+use hermes_agent::{compact::CompactionMethod, turn::TurnEvent};
+
+use crate::commands::chat::rendering::truncate;
+
+/// The line for an event; none for those about something else.
+pub(crate) fn compaction_line(event: &TurnEvent) -> Option<String> {
+    Some(match event {
+        TurnEvent::Compacting(_) => "The conversation is being made shorter.".to_owned(),
+        TurnEvent::Compacted {
+            means,
+            tokens_before,
+            tokens_after,
+        } => {
+            let means = match means {
+                CompactionMethod::Shortened => "old results of tools were shortened",
+                CompactionMethod::Summary => "its middle was summed up",
+                CompactionMethod::DroppedResults => "the oldest results of tools were left out",
+            };
+            format!(
+                "The conversation is shorter: {means}, about {tokens_before} tokens became {tokens_after}."
+            )
+        }
+        TurnEvent::SummaryFailed(failure) => {
+            let error = truncate::first_line(&failure.error, 300);
+            format!("There is no summary of the conversation: {error}.")
+        }
+        _ => return None,
+    })
+}
