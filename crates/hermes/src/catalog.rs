@@ -4,9 +4,11 @@
 //! and the user's answers into an entry; [`install_steps`] says what has to run first. Running it and saving the entry
 //! is left to the caller.
 
+pub(crate) mod built_in;
 mod install;
 mod manifest;
 mod prepare;
+pub mod presets;
 
 use std::{
     fs, io,

@@ -5,7 +5,9 @@ use std::time::Duration;
 use hermes_config::{Home, ProfileName, Settings};
 use hermes_mcp::process::GuardProgram;
 
-use crate::{GUARD_ARGUMENT, built_in::BuiltIn, cli::Cli, failure::Failure, output::Output};
+use crate::{
+    GUARD_ARGUMENT, catalog::built_in::BuiltIn, cli::Cli, failure::Failure, output::Output,
+};
 
 /// How long blocking work may take at shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);

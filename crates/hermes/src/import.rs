@@ -4,20 +4,14 @@
 //! the caller saves the entries and puts the variables into `.env`. Secrets never stay in an entry; it gets `${NAME}`
 //! and the value becomes a [`Variable`].
 
-mod claude;
-mod codex;
 mod detect;
 mod draft;
-mod editors;
 mod finish;
-mod goose;
 mod locations;
-mod opencode;
 pub(crate) mod parse;
 mod references;
 mod secrets;
 mod source;
-mod standard_keys;
 #[cfg(test)]
 mod tests;
 mod variables;
@@ -123,22 +117,22 @@ pub fn read_servers(
         _ => parse::parse_jsonc(text, path)?,
     };
     let mut context = FileContext {
-        project: crate::import::locations::project_of(path),
+        project: locations::project_of(path),
         inputs: Vec::new(),
     };
     let readings = match source {
-        ImportSource::ClaudeDesktop => claude::read_desktop(&document, path)?,
-        ImportSource::ClaudeCode => claude::read_code(&document, path)?,
-        ImportSource::Cursor => editors::read_cursor(&document, path)?,
-        ImportSource::Windsurf => editors::read_windsurf(&document, path)?,
+        ImportSource::ClaudeDesktop => source::claude::read_desktop(&document, path)?,
+        ImportSource::ClaudeCode => source::claude::read_code(&document, path)?,
+        ImportSource::Cursor => source::editors::read_cursor(&document, path)?,
+        ImportSource::Windsurf => source::editors::read_windsurf(&document, path)?,
         ImportSource::VsCode => {
-            context.inputs = editors::vscode_inputs(&document);
-            editors::read_vscode(&document, path)?
+            context.inputs = source::editors::vscode_inputs(&document);
+            source::editors::read_vscode(&document, path)?
         }
-        ImportSource::Zed => editors::read_zed(&document, path)?,
-        ImportSource::Codex => codex::read_servers(&document, path)?,
-        ImportSource::OpenCode => opencode::read_servers(&document, path)?,
-        ImportSource::Goose => goose::read_servers(&document, path)?,
+        ImportSource::Zed => source::editors::read_zed(&document, path)?,
+        ImportSource::Codex => source::codex::read_servers(&document, path)?,
+        ImportSource::OpenCode => source::opencode::read_servers(&document, path)?,
+        ImportSource::Goose => source::goose::read_servers(&document, path)?,
     };
     let candidates = readings.into_iter().map(|ParsedServer { name, draft }| {
         match draft.and_then(|draft| finish::finish_server(&name, draft, &context)) {

@@ -1,7 +1,5 @@
 //! The command line of hermes: arguments, output and exit codes. What the commands do is in the other crates.
 
-mod browser;
-mod built_in;
 pub mod catalog;
 mod cli;
 mod commands;
@@ -12,7 +10,6 @@ mod failure;
 pub mod import;
 mod logging;
 mod output;
-pub mod presets;
 mod question;
 mod server_requests;
 

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, FailureKind};
 
+pub(crate) mod browser;
 mod checklist;
 pub(crate) mod form;
 mod keys;

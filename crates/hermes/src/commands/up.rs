@@ -18,11 +18,11 @@ use tokio::{
 
 use super::state::pluralize;
 use crate::{
-    browser,
     cli::UpArgs,
     context::Context,
     failure::{Failure, FailureKind},
     logging,
+    question::browser,
     server_requests::ServerRequests,
 };
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{FileContext, Imported, draft::Draft, references::ReferenceRewriter, secrets};
-use crate::import::standard_keys::set_working_directory;
+use crate::import::source::standard_keys::set_working_directory;
 
 /// The server, or why it cannot be used.
 pub(super) fn finish_server(

@@ -1,5 +1,12 @@
 //! The programs servers can be imported from.
 
+pub(crate) mod claude;
+pub(crate) mod codex;
+pub(crate) mod editors;
+pub(crate) mod goose;
+pub(crate) mod opencode;
+pub(crate) mod standard_keys;
+
 /// A program whose servers can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ImportSource {

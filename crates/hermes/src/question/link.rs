@@ -5,7 +5,7 @@ use std::{fmt::Write as _, io};
 use hermes_agent::server_requests::elicitation::{ElicitationAnswer, LinkRequest};
 
 use super::{form::read_word, write_message};
-use crate::browser;
+use crate::question::browser;
 
 /// Shows the address and asks whether to open it.
 pub(crate) fn ask_link(request: &LinkRequest) -> io::Result<ElicitationAnswer<()>> {

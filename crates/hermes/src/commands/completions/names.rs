@@ -7,12 +7,10 @@ use hermes_config::{Home, ProfileName, Settings};
 use hermes_store::{Access, Store, cron::CronFile, skills::Skills};
 
 use crate::{
-    built_in::BuiltIn,
-    catalog::Catalog,
+    catalog::{Catalog, built_in::BuiltIn, presets::PRESETS},
     cli::HubArgs,
     commands::{hub::client::HubClient, mcp::cached_tools, sessions},
     context::Context,
-    presets::PRESETS,
 };
 
 /// Timeout for a list of names.

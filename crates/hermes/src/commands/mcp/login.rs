@@ -1,6 +1,8 @@
 //! `hermes mcp login`: gets tokens for a remote server, in whichever way a person can take part here.
 
 mod login_ui;
+pub(crate) mod logout;
+pub(crate) mod reauth;
 
 use std::time::Duration;
 
@@ -15,11 +17,10 @@ use hermes_mcp::{
 };
 use serde_json::{Value, json};
 
-use super::{probe, save};
 pub(super) use crate::commands::mcp::login::login_ui::BrowserMode;
 use crate::{
     cli::LoginArgs,
-    commands::mcp::login::login_ui::TerminalLoginUi,
+    commands::mcp::{config::save, login::login_ui::TerminalLoginUi, requests::probe},
     context::Context,
     failure::{Failure, FailureKind},
     output::printable,

@@ -9,7 +9,9 @@ use hermes_mcp::{ConfigWatch, Host, ReloadReport};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    built_in, built_in::BuiltIn, context::Context, failure::Failure,
+    catalog::{built_in, built_in::BuiltIn},
+    context::Context,
+    failure::Failure,
     server_requests::ServerRequests,
 };
 

@@ -14,7 +14,7 @@ use super::{
     view::UpView,
 };
 use crate::{
-    built_in,
+    catalog::built_in,
     context::Context,
     embedded_hub::{PreparedHub, RunningHub},
     failure::Failure,

@@ -13,10 +13,10 @@ use hermes_mcp::oauth::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    browser,
     failure::{Failure, FailureKind},
     output::{Output, printable},
-    question::{self, Questions},
+    question,
+    question::{Questions, browser},
 };
 
 /// Whether a browser may be opened.

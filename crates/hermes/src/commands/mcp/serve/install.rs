@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::client_file::{self, FileEdit, FileSyntax};
 use crate::{
-    cli::ServeArgs, commands::mcp::import, context::Context, failure::Failure, import::ImportSource,
+    cli::ServeArgs, commands::mcp::config::import, context::Context, failure::Failure,
+    import::ImportSource,
 };
 
 const SERVER_NAME: &str = "hermes";

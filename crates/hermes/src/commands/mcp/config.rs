@@ -1,0 +1,16 @@
+//! Commands that change which servers are configured, and how.
+
+pub(crate) mod add;
+pub(crate) mod catalog;
+pub(crate) mod configure;
+pub(crate) mod enable;
+pub(crate) mod filters;
+pub(crate) mod import;
+pub(crate) mod install;
+pub(crate) mod pins;
+pub(crate) mod presets;
+pub(crate) mod reload;
+pub(crate) mod remove;
+pub(crate) mod save;
+pub(crate) mod secrets;
+pub(crate) mod server_files;
