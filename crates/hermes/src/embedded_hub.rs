@@ -5,8 +5,8 @@ mod backups;
 mod isolation;
 mod open_files;
 mod opening;
-pub mod runtime;
 #[cfg(unix)]
+pub mod runtime;
 #[cfg(unix)]
 pub(crate) mod teams;
 

@@ -5,7 +5,7 @@ mod cli;
 mod commands;
 mod context;
 mod crash;
-mod embedded_hub;
+pub mod embedded_hub;
 mod failure;
 pub mod import;
 mod logging;

@@ -5,9 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_agent::approval::{
-    CommandContext, ProtectedPaths, Verdict, WrittenFiles, command::classify,
-};
+use hermes_agent::approval::{CommandContext, ProtectedPaths, Verdict, WrittenFiles, classify};
 
 /// Pieces that mean something to a shell.
 const PIECES: [&str; 72] = [

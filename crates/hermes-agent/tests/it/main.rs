@@ -7,29 +7,19 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
+#[cfg(unix)]
+mod approval;
 mod conversation;
-mod elicitation;
-mod file_tools;
 mod fuzz;
-mod home_tools;
 mod mcp_host;
-mod memory;
 mod mention;
 mod model;
-#[cfg(unix)]
-mod process;
 mod prompt_command;
-#[cfg(unix)]
-mod published_approvals;
 mod real_servers;
-mod sampler;
-mod search_files;
-#[cfg(unix)]
-mod terminal;
-mod tool_deps;
+mod server_requests;
 mod tool_session;
+mod tools;
 mod turn;
-mod web;
 
 #[test]
 fn every_file_here_is_a_module() {

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod errors;
+pub(crate) mod event_log;
 mod events;
 mod http;
 mod own_platforms;

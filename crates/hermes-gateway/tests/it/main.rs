@@ -7,10 +7,10 @@
     reason = "clippy takes only the test functions themselves for tests, not what they call"
 )]
 
-#[cfg(unix)]
 mod api;
 mod bridge;
-mod events;
+#[cfg(unix)]
+pub(crate) mod conversations;
 mod send;
 
 #[test]

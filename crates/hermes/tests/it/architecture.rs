@@ -85,7 +85,7 @@ const MOST_LINES: usize = 500;
 /// Files that may be longer, and why.
 const LONGER: [(&str, &str); 2] = [
     (
-        "crates/hermes-agent/src/approval/classify/tests.rs",
+        "crates/hermes-agent/src/approval/command/classify/tests.rs",
         "the commands that are blocked, asked about and let through, best read as one list",
     ),
     (

@@ -4,6 +4,7 @@ mod commands;
 mod contributions;
 mod faults;
 mod flags;
+pub(crate) mod interactive;
 mod lines;
 mod once;
 mod secrets;
@@ -17,7 +18,7 @@ use hermes_store::{Access, Content, Session, SessionQuery, Store, StoredMessage}
 use hermes_testkit::model::{ModelScript, ModelServer};
 use serde_json::{Map, Value, json};
 
-use crate::{
+use crate::harness::{
     program::{CommandOutput, Hermes, run},
     test_home::wait_until,
 };

@@ -4,7 +4,7 @@ mod tick;
 
 use serde_json::{Value, json};
 
-use crate::program::Hermes;
+use crate::harness::program::Hermes;
 
 fn job(hermes: &Hermes, reference: &str) -> Value {
     let json = hermes.run(&["cron", "list", "--all", "--json"]).ok().json();

@@ -15,7 +15,7 @@ use std::{
 use hermes_testkit::model::{ModelScript, ModelServer};
 use serde_json::{Value, json};
 
-use crate::test_home::{BackgroundProcess, TIMEOUT, TestHome};
+use crate::harness::test_home::{BackgroundProcess, TIMEOUT, TestHome};
 
 const KEY: &str = "0123456789abcdef";
 
@@ -86,7 +86,7 @@ impl GatewayProcess {
     fn wait_for(&self, run: &str, status: &str) -> Value {
         let path = format!("/v1/runs/{run}");
         let mut shown = Value::Null;
-        crate::test_home::wait_until(status, || {
+        crate::harness::test_home::wait_until(status, || {
             shown = self.get(&path);
             shown["status"] == status
         });

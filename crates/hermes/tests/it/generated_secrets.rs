@@ -9,7 +9,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use crate::program::{Hermes, entry, run};
+use crate::harness::program::{Hermes, entry, run};
 
 /// Any characters but `$`, which would begin a reference.
 const ANY: &str = "[!-#%-~äöü€]{8,40}";

@@ -8,33 +8,19 @@
 mod architecture;
 mod attacks;
 mod chat;
-mod chat_terminal;
 mod cron;
 mod documents;
-mod equipment;
+#[cfg(target_os = "linux")]
+mod embedded_hub;
 mod gateway;
 mod generated_secrets;
+mod harness;
 mod hub;
-mod interactive;
-mod mcp_config;
-mod mcp_requests;
-mod mcp_status;
+mod mcp;
 mod model;
-mod oauth;
-mod program;
-mod pty;
-mod question;
-mod sandbox;
-mod screen_terminal;
 mod secret;
 mod send;
-mod serve;
 mod sessions;
 mod setup;
 mod skills;
-mod steering;
-#[cfg(target_os = "linux")]
-mod tenants;
-mod terminal;
-mod test_home;
 mod up;

@@ -5,7 +5,7 @@ mod real_servers;
 use hermes_testkit::model::{ModelScript, ModelServer};
 use serde_json::json;
 
-use crate::{
+use crate::harness::{
     program::{CommandOutput, Hermes, assert_private},
     terminal::Terminal,
 };

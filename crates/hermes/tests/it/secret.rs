@@ -7,7 +7,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use hermes_testkit::Behaviour;
 use serde_json::{Value, json};
 
-use crate::program::{Hermes, assert_private, entry, run};
+use crate::harness::program::{Hermes, assert_private, entry, run};
 
 const VALUE: &str = "plain words, no pattern knows them";
 

@@ -6,7 +6,7 @@ use hermes_testkit::{
 };
 use serde_json::json;
 
-use crate::program::{CommandOutput, Hermes};
+use crate::harness::program::{CommandOutput, Hermes};
 
 const TOKEN: &str = "123456:AAF-very-secret";
 

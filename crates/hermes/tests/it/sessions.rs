@@ -6,7 +6,7 @@ use hermes_config::Home;
 use hermes_store::{Access, Content, NewMessage, NewSession, Role, SessionId, Store};
 use serde_json::json;
 
-use crate::{
+use crate::harness::{
     program::{Hermes, assert_private},
     terminal::Terminal,
 };
@@ -95,7 +95,7 @@ fn reading_an_empty_home_makes_nothing() {
     let run = |args: &[&str]| {
         let mut command = hermes.command(args);
         command.env("HERMES_HOME", &home);
-        crate::program::run(command, "")
+        crate::harness::program::run(command, "")
     };
     let ran = run(&["sessions", "list"]).ok();
     assert_eq!(ran.stdout, "");
@@ -392,6 +392,6 @@ fn a_mistyped_session_gets_the_one_that_was_meant_and_ids_are_completed() {
     assert!(shown.stderr.contains(&asked), "{shown:?}");
     let mut command = hermes.command(&["--", "hermes", "sessions", "show", "20260304"]);
     command.env("HERMES_COMPLETE", "fish");
-    let offered = crate::program::run(command, "").ok();
+    let offered = crate::harness::program::run(command, "").ok();
     assert!(offered.stdout.starts_with(TRIP), "{offered:?}");
 }

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::harness::{
     program::{Hermes, assert_private, local, run, with_tools},
     terminal::Terminal,
 };

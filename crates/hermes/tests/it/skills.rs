@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::program::Hermes;
+use crate::harness::program::Hermes;
 
 fn filled() -> Hermes {
     let hermes = Hermes::new();

@@ -6,7 +6,7 @@ use hermes_testkit::{Behaviour, Grandchild};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::{
+use crate::harness::{
     program::entry,
     screen_terminal::ScreenTerminal,
     test_home::{TestHome, assert_gone, is_running, mode, read_pids, signal_process, wait_until},

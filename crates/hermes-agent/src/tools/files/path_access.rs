@@ -181,7 +181,7 @@ impl PathRules {
 }
 
 /// Resolves a path and requests approval if needed.
-pub(crate) async fn authorize_path(
+pub(in crate::tools) async fn authorize_path(
     tool: &str,
     path: &str,
     purpose: AccessPurpose,

@@ -374,7 +374,7 @@ pub(super) async fn run_command(
         ChatVerb::Reload => reload::run(room).await,
         ChatVerb::Skills => home::skills(room),
         ChatVerb::Cron => home::cron(room, rest),
-        ChatVerb::Image => crate::commands::chat::attachments(room, rest),
+        ChatVerb::Image => attach::image(room, rest),
         ChatVerb::Paste => attach::paste_clipboard(room).await,
         ChatVerb::Copy => attach::copy_answer(room),
         ChatVerb::Background if rest.is_empty() => {

@@ -8,7 +8,7 @@ use super::{
     attacks, failures, honest_commands, outputs, plant_secrets, script, snapshot_files, successes,
     tenant::as_user,
 };
-use crate::{chat_terminal::ChatHome, tenants::has_landlock};
+use crate::{embedded_hub::has_landlock, harness::chat_terminal::ChatHome};
 
 /// Runs all commands in a chat whose working directory is beside its home. Tells what they printed.
 fn run_commands(sandbox: &str, commands: &[String]) -> (ChatHome, TemporaryHome, Vec<String>) {

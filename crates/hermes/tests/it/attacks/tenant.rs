@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{
     attacks, failures, honest_commands, outputs, plant_secrets, script, snapshot_files, successes,
 };
-use crate::tenants::{HubDir, TestTenant, has_landlock, run, runtime};
+use crate::embedded_hub::{HubDir, TestTenant, has_landlock, run, runtime};
 
 /// A tenant with keys of its own.
 fn launch(tenant: &TestTenant) -> AgentLaunch {

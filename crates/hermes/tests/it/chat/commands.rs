@@ -9,11 +9,11 @@ use hermes_testkit::{
 use serde_json::json;
 
 use super::{Chat, assert_messages};
-use crate::program::{entry, run};
+use crate::harness::program::{entry, run};
 
 const PICTURE: &[u8] = b"\x89PNG and so on";
 
-fn lines(chat: &Chat, lines: &[&str]) -> crate::program::CommandOutput {
+fn lines(chat: &Chat, lines: &[&str]) -> crate::harness::program::CommandOutput {
     let input = lines.join("\n") + "\n";
     chat.hermes.run_with_input(&[], &input)
 }

@@ -7,7 +7,7 @@ use hermes_testkit::{
 use serde_json::{Value, json};
 
 use super::Chat;
-use crate::program::entry;
+use crate::harness::program::entry;
 
 fn chat(script: ModelScript, era: Era) -> Chat {
     Chat::with_servers(script, &[("kit", entry(&Behaviour::new().era(era)))])

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{Chat, assert_messages, finish};
-use crate::{program::run, test_home::signal_process};
+use crate::harness::{program::run, test_home::signal_process};
 
 #[test]
 fn without_a_model_one_text_says_what_to_do() {
@@ -95,7 +95,7 @@ fn ctrl_c_ends_the_turn_and_keeps_the_session() {
         let chat = Chat::new(ModelScript::new([answer]));
         let child = chat.start_until_asked(&["-q", "wait for it", "-Q"], 1);
         if messages > 1 {
-            crate::test_home::wait_until("the command runs", || {
+            crate::harness::test_home::wait_until("the command runs", || {
                 hermes_testkit::children_named(child.id(), "sleep").len() == 1
                     || !hermes_testkit::descendants(child.id()).is_empty()
             });
@@ -128,7 +128,7 @@ fn a_killed_process_loses_nothing_that_was_finished() {
     ]);
     let chat = Chat::new(ModelScript::new([calls]));
     let mut child = chat.start_until_asked(&["-q", "do it"], 1);
-    crate::test_home::wait_until("the calls are stored", || {
+    crate::harness::test_home::wait_until("the calls are stored", || {
         let stored = chat.stored();
         stored
             .first()

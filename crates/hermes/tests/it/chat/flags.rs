@@ -4,7 +4,7 @@ use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 use serde_json::json;
 
 use super::Chat;
-use crate::program::Hermes;
+use crate::harness::program::Hermes;
 
 fn clean_up() -> ModelScript {
     ModelScript::new([

@@ -4,7 +4,7 @@ use hermes_testkit::model::{ModelScript, ScriptedAnswer, ScriptedUsage};
 use serde_json::{Value, json};
 
 use super::{Chat, assert_messages};
-use crate::program::run;
+use crate::harness::program::run;
 
 fn counted(text: &str) -> ScriptedAnswer {
     ScriptedAnswer::text(text).with(|reply| {
@@ -327,7 +327,7 @@ fn what_an_interrupted_turn_took_is_told() {
         ScriptedAnswer::Silence,
     ]));
     let child = chat.start_until_asked(&["-q", "go", "--json"], 2);
-    crate::test_home::signal_process(child.id(), rustix::process::Signal::INT);
+    crate::harness::test_home::signal_process(child.id(), rustix::process::Signal::INT);
     let object = super::finish(child).exits_with(130).json();
     assert_eq!(object["usage"]["api_calls"], 1, "{object}");
     assert_eq!(object["tool_calls"][0]["name"], "todo");

@@ -7,7 +7,7 @@ use hermes_testkit::{
 use serde_json::json;
 
 use super::Chat;
-use crate::program::entry;
+use crate::harness::program::entry;
 
 const SECRET: &str = "hunter2-very-plain-text";
 

@@ -8,7 +8,7 @@ use hermes_testkit::{
 use serde_json::{Value, json};
 
 use super::Chat;
-use crate::program::entry;
+use crate::harness::program::entry;
 
 fn parallel() -> Value {
     let mut entry = entry(&Behaviour::new());

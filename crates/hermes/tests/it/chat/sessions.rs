@@ -45,7 +45,7 @@ fn a_session_goes_on_where_it_was() {
     std::fs::create_dir(&there).unwrap();
     let mut command = chat.hermes.command(&["-z", "first"]);
     command.current_dir(&there);
-    crate::program::run(command, "").ok();
+    crate::harness::program::run(command, "").ok();
     let id = chat.stored()[0].0.id.to_string();
     let cwd = |args: &[&str]| {
         let ran = chat.run(args).ok();

@@ -14,7 +14,7 @@ use hermes_testkit::{
 use serde_json::{Value, json};
 
 use super::job;
-use crate::program::{CommandOutput, Hermes, entry, with_tools};
+use crate::harness::program::{CommandOutput, Hermes, entry, with_tools};
 
 /// A home that uses this model, with more in its configuration.
 fn home(server: &ModelServer, more: &str) -> Hermes {

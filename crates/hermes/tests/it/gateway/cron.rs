@@ -3,7 +3,7 @@
 use hermes_testkit::model::ScriptedAnswer;
 
 use super::*;
-use crate::test_home::wait_until;
+use crate::harness::test_home::wait_until;
 
 fn job(place: &GatewayHome, id: &str) -> Value {
     let json = place

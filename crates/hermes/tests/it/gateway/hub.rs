@@ -13,7 +13,7 @@ use hermes::embedded_hub::runtime::handover::AgentKeys;
 use hermes_testkit::model::ScriptedAnswer;
 
 use super::*;
-use crate::{
+use crate::harness::{
     program::{entry, with_tools},
     test_home::wait_until,
 };
@@ -175,11 +175,11 @@ fn without_its_key_or_socket_it_does_not_start() {
     let place = GatewayHome::new(ModelScript::echo());
     let mut command = place.home.command(&["gateway", "run"]);
     command.env("HERMES_TENANT_ID", "tenant_123");
-    let ran = crate::program::run(command, "").exits_with(2);
+    let ran = crate::harness::program::run(command, "").exits_with(2);
     assert!(ran.stderr.contains("HERMES_KEYS_FD"), "{}", ran.stderr);
     let mut command = place.home.command(&["gateway", "run"]);
     command.env("HERMES_API_FD", "77");
-    let ran = crate::program::run(command, "").exits_with(2);
+    let ran = crate::harness::program::run(command, "").exits_with(2);
     assert!(ran.stderr.contains("HERMES_API_FD=77"), "{}", ran.stderr);
 }
 

@@ -6,7 +6,7 @@ use hermes_testkit::model::{ReplyEnding, ScriptedAnswer};
 use rustix::process::Signal;
 
 use super::*;
-use crate::{
+use crate::harness::{
     program::{entry, with_tools},
     test_home::{is_running, wait_until},
 };
@@ -167,7 +167,7 @@ fn servers_are_connected_once_and_their_tools_serve_every_run() {
         );
         gateway.post(&format!("/v1/runs/{run}/stop"), &json!({}));
     }
-    assert_eq!(crate::test_home::read_pids(&record).len(), 1);
+    assert_eq!(crate::harness::test_home::read_pids(&record).len(), 1);
     let health = gateway.get("/health/detailed");
     assert_eq!(health["mcp_servers"][0]["status"], "ready");
 }

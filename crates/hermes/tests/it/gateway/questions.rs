@@ -8,7 +8,7 @@ use hermes_testkit::{
 };
 
 use super::*;
-use crate::{program::entry, test_home::wait_until};
+use crate::harness::{program::entry, test_home::wait_until};
 
 fn with_server(script: ModelScript, more: &str) -> GatewayHome {
     let kit = entry(&Behaviour::new().era(Era::Legacy));

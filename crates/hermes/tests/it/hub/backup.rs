@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{hub::hub_process::HubProcess, test_home::TestHome};
+use crate::{harness::test_home::TestHome, hub::hub_process::HubProcess};
 
 #[test]
 fn a_backup_of_a_running_hub_restores_to_an_equal_one() {

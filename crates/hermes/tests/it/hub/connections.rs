@@ -11,8 +11,8 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::Value;
 
 use crate::{
+    harness::test_home::{BackgroundProcess, TestHome, wait_until},
     hub::hub_process::HubProcess,
-    test_home::{BackgroundProcess, TestHome, wait_until},
 };
 
 /// Longer than any answer takes.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use crate::{hub::hub_process::HubProcess, test_home::TestHome};
+use crate::{harness::test_home::TestHome, hub::hub_process::HubProcess};
 
 /// The body that the Hub gives to a plain request.
 fn fetch(hub: &HubProcess, path: &str) -> String {
@@ -68,7 +68,7 @@ fn every_exit_code_means_what_it_says() {
     hub.run(&["tenant", "get", "nobody"]).exits_with(3);
     let mut command = hub.command(&["tenant", "list"]);
     command.env("HERMES_HUB_TOKEN", "hub_mgmt_wrong");
-    crate::program::run(command, "").exits_with(4);
+    crate::harness::program::run(command, "").exits_with(4);
     // 5: nobody is there to answer, and nothing was changed.
     hub.run(&["tenant", "delete", "acme"]).exits_with(5);
     hub.run(&["tenant", "get", "acme"]).exits_with(0);

@@ -5,9 +5,11 @@ use std::fs;
 use serde_json::Value;
 
 use crate::{
+    harness::{
+        control_sequences::{NASTY, clean},
+        test_home::wait_until,
+    },
     hub::hub_process::HubProcess,
-    steering::{NASTY, clean},
-    test_home::wait_until,
 };
 
 /// A Hub on which everything that somebody can name or write is a text that steers terminals.

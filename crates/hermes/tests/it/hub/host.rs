@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::examples::{EMPTY, examples, refused};
-use crate::{hub::hub_process::HubProcess, test_home::TestHome};
+use crate::{harness::test_home::TestHome, hub::hub_process::HubProcess};
 
 /// A home whose only server is this Hub.
 fn client(hub: &HubProcess, era: &str) -> TestHome {

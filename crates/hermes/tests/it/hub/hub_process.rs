@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::Value;
 
-use crate::{
+use crate::harness::{
     program::{CommandOutput, run},
     test_home::{BackgroundProcess, TestHome, wait_until},
 };
@@ -81,7 +81,7 @@ impl HubProcess {
         hub.run(&["tenant", "create", "tenant_123", "--group", member])
             .ok();
         let tenant = hub.data().join("tenants/tenant_123/home");
-        crate::test_home::wait_until("the home is made", || {
+        crate::harness::test_home::wait_until("the home is made", || {
             hub.json(&["tenant", "get", "tenant_123"])["status"] == "ready"
         });
         let skill = tenant.join("skills/content/writer");

@@ -35,7 +35,7 @@ fn the_two_minutes_of_the_readme_work() {
         }
         shell.current_dir(hub.home.path());
         command.arg("--version");
-        let ran = crate::program::run(shell, "");
+        let ran = crate::harness::program::run(shell, "");
         assert_eq!(ran.code, 0, "{line}: {ran:#?}");
         count += 1;
     }

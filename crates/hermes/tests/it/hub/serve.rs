@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
+    harness::test_home::{TestHome, mode, set_mode, signal_process},
     hub::hub_process::HubProcess,
-    test_home::{TestHome, mode, set_mode, signal_process},
 };
 
 #[test]

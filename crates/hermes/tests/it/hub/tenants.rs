@@ -275,6 +275,6 @@ fn a_mistyped_tenant_gets_the_one_that_was_meant_and_names_are_completed() {
     assert!(missed.stderr.contains("did you mean `acme`?"), "{missed:?}");
     let mut command = hub.command(&["--", "hermes", "tenant", "get", "ac"]);
     command.env("HERMES_COMPLETE", "fish");
-    let offered = crate::program::run(command, "").ok();
+    let offered = crate::harness::program::run(command, "").ok();
     assert_eq!(offered.stdout.trim(), "acme");
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{hub::hub_process::HubProcess, test_home::mode};
+use crate::{harness::test_home::mode, hub::hub_process::HubProcess};
 
 #[test]
 fn a_token_is_made_used_rotated_and_revoked() {
@@ -24,7 +24,10 @@ fn a_token_is_made_used_rotated_and_revoked() {
         .exits_with(4);
     let mut command = hub.command(&["token", "whoami", "--json"]);
     command.env("HERMES_HUB_TOKEN", secret.trim());
-    assert_eq!(crate::program::run(command, "").ok().json()["name"], "ci");
+    assert_eq!(
+        crate::harness::program::run(command, "").ok().json()["name"],
+        "ci"
+    );
 
     let tokens = hub.json(&["token", "list"]);
     let ci = tokens["tokens"]

@@ -11,7 +11,7 @@ use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::{
+use crate::harness::{
     program::run,
     test_home::{BackgroundProcess, TestHome, signal_process, wait_until},
 };

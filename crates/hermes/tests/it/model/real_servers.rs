@@ -11,7 +11,7 @@ use std::{
 use hermes_testkit::ReservedPort;
 use serde_json::json;
 
-use crate::program::Hermes;
+use crate::harness::program::Hermes;
 
 const VARIABLE: &str = "HERMES_TEST_VENV_LITELLM";
 const PROXY_KEY: &str = "sk-proxy-0123456789";

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::equipment::installed;
+use crate::harness::equipment::installed;
 
 /// Unlocks a keyring, then runs a command. A copy of the daemon has no file capabilities, which containers do not allow.
 const SESSION: &str = r#"cp "$KEYRING" "$HOME/keyring" &&
@@ -18,7 +18,7 @@ struct KeyringDesktop {
 }
 
 impl KeyringDesktop {
-    fn run(&self, arguments: &[&str], input: &str) -> crate::program::CommandOutput {
+    fn run(&self, arguments: &[&str], input: &str) -> crate::harness::program::CommandOutput {
         let inner = self.hermes.command(arguments);
         let mut command = std::process::Command::new("dbus-run-session");
         command

@@ -138,7 +138,7 @@ fn run_checks(context: &Context, probe: bool) -> Result<Vec<Check>, Failure> {
             checks.extend(tools::check(&remembered));
             checks.extend(safety::check_tools(&context.home, &remembered));
             if probe {
-                checks.extend(crate::commands::mcp::requests::probe(context, &settings)?);
+                checks.extend(sessions::probe(context, &settings)?);
             }
         }
     }

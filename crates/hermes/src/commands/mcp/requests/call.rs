@@ -23,7 +23,7 @@ use crate::{
     failure::{Failure, FailureKind},
 };
 
-pub(crate) use crate::commands::mcp::requests::call::parse::split_server_and_tool;
+pub(super) use crate::commands::mcp::requests::call::parse::split_server_and_tool;
 pub(in crate::commands) use crate::commands::mcp::requests::call::parse::{
     insert_pairs, parse_tool_name,
 };

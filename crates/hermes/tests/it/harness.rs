@@ -1,0 +1,10 @@
+//! The program under test: in a home, on a pseudo-terminal, beside servers that others wrote.
+
+pub(crate) mod chat_terminal;
+pub(crate) mod control_sequences;
+pub(crate) mod equipment;
+pub(crate) mod program;
+pub(crate) mod pty;
+pub(crate) mod screen_terminal;
+pub(crate) mod terminal;
+pub(crate) mod test_home;

@@ -1,0 +1,119 @@
+//! The program on a real pseudo-terminal, with somebody who types.
+
+use std::{
+    fs::File,
+    io::Write,
+    process::{Child, Command},
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{pty, test_home::TIMEOUT};
+
+/// A program on a terminal.
+pub(crate) struct Terminal {
+    child: Child,
+    keyboard: File,
+    screen: Arc<Mutex<String>>,
+    /// How much of the screen was looked at.
+    seen: usize,
+    reader: JoinHandle<()>,
+}
+
+impl Terminal {
+    /// Starts a command with a terminal as its stdin, stdout and stderr.
+    pub(crate) fn start(command: Command) -> Self {
+        let (child, keyboard) = pty::start(command, 100, 40);
+        let screen = Arc::new(Mutex::new(String::new()));
+        let output = keyboard.try_clone().unwrap();
+        let written = screen.clone();
+        let reader = std::thread::spawn(move || {
+            pty::read_output(&output, |bytes| {
+                let mut screen = written.lock().unwrap_or_else(PoisonError::into_inner);
+                screen.push_str(&String::from_utf8_lossy(bytes));
+            });
+        });
+        Self {
+            child,
+            keyboard,
+            screen,
+            seen: 0,
+            reader,
+        }
+    }
+
+    /// Waits until a text appears after what was waited for before.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, text: &str) -> &mut Self {
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            if let Some(found) = screen[self.seen..].find(text) {
+                self.seen += found + text.len();
+                return self;
+            }
+            assert!(began.elapsed() < TIMEOUT, "no `{text}` in:\n{screen}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits for a word with this text in it, such as an address.
+    #[track_caller]
+    pub(crate) fn word_with(&mut self, text: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            // The last word may not be complete.
+            let complete = screen.rsplit_once(char::is_whitespace);
+            let mut words = complete.map_or("", |(words, _)| words).split_whitespace();
+            if let Some(word) = words.find(|word| word.contains(text)) {
+                return word.to_owned();
+            }
+            assert!(
+                began.elapsed() < TIMEOUT && self.child.try_wait().unwrap().is_none(),
+                "no word with `{text}` in:\n{screen}"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Types.
+    pub(crate) fn send(&mut self, keys: &str) -> &mut Self {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self
+    }
+
+    /// What Ctrl-C does while the program does not read keys.
+    pub(crate) fn interrupt(&self) {
+        let process = Pid::from_child(&self.child);
+        kill_process(process, Signal::INT).unwrap();
+    }
+
+    /// Waits for the end: the exit code and all that was on the screen.
+    #[track_caller]
+    pub(crate) fn end(&mut self) -> (i32, String) {
+        let screen = self.screen.clone();
+        let code = pty::wait(&mut self.child, &self.reader, || text(&screen));
+        (code.unwrap_or(-1), self.screen())
+    }
+
+    /// All that was written so far.
+    pub(crate) fn screen(&self) -> String {
+        text(&self.screen)
+    }
+}
+
+fn text(screen: &Mutex<String>) -> String {
+    let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+    screen.clone()
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

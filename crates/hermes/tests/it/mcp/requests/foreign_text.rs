@@ -1,0 +1,113 @@
+//! What servers and files say never steers the terminal, whichever command shows it.
+
+use std::fs;
+
+use hermes_testkit::{Behaviour, Tool};
+use serde_json::{Value, json};
+
+use crate::harness::{
+    control_sequences::{NASTY, clean},
+    program::{Hermes, local},
+    test_home::TestHome,
+};
+
+fn kit() -> Value {
+    let tool = |name: &str, acting: &str| {
+        Tool::defined(json!({
+            "name": name,
+            "title": NASTY,
+            "description": NASTY,
+            "inputSchema": {"type": "object", "properties": {
+                "text": {"type": "string", "description": NASTY, "default": NASTY},
+                "result": {"type": "object", "description": NASTY},
+            }},
+        }))
+        .acting_as(acting)
+    };
+    let mut behaviour = Behaviour::new().tools([
+        tool("echo", "echo"),
+        tool("fail", "fail"),
+        tool("content", "content"),
+        tool(&format!("odd{NASTY}"), "echo"),
+    ]);
+    behaviour.instructions = Some(NASTY.into());
+    let (command, argument) = local(&behaviour);
+    // YAML takes no control characters.
+    let argument = argument.replace('\u{9b}', "\\u009b");
+    json!({"command": command, "args": [argument]})
+}
+
+#[test]
+fn no_command_about_servers_lets_them_steer_the_terminal() {
+    let home = TestHome::with_servers(&[("kit", kit())]);
+    let text = format!("text={NASTY}");
+    let result = json!({"result": {"content": [{"type": "text", "text": NASTY}], "structuredContent": {"a": NASTY}}});
+    let result = result.to_string();
+    let wrong = format!("text:={}", json!([NASTY]));
+    for (arguments, code) in [
+        (&["mcp", "test", "kit"][..], 0),
+        (&["mcp", "test", "--all"], 0),
+        (&["mcp", "call", "kit.echo", &text], 0),
+        (&["mcp", "call", "kit.echo", &text, "--raw"], 0),
+        (&["mcp", "call", "kit.echo", &text, "--json"], 0),
+        (&["mcp", "call", "kit.fail", &text], 1),
+        (&["mcp", "call", "kit.content", &result], 0),
+        (&["mcp", "call", "kit.echo", &wrong], 2),
+        (&["mcp", "call", "kit.ech"], 3),
+        (&["mcp", "tools"], 0),
+        (&["mcp", "tools", "kit"], 0),
+        (&["mcp", "tools", "kit.echo"], 0),
+        (&["mcp", "resources"], 0),
+        (&["mcp", "prompts"], 0),
+        (&["mcp", "doctor", "--probe"], 0),
+        (&["mcp", "status"], 0),
+        (&["mcp", "status", "kit"], 0),
+        (&["mcp", "get", "kit"], 0),
+        (&["mcp", "list"], 0),
+        (&["-q", &format!("/call kit.echo text='{NASTY}'")], 0),
+    ] {
+        clean(home.command(arguments), code);
+    }
+    // The same by a running process.
+    let _up = home.up(&["kit: ready"]);
+    let echoed = clean(home.command(&["mcp", "call", "kit.echo", &text]), 0);
+    assert!(echoed.contains("ABCDE"), "{echoed:?}");
+}
+
+#[test]
+fn logs_and_stored_texts_do_not_steer_the_terminal() {
+    let home = TestHome::with_servers(&[]);
+    fs::create_dir_all(home.path().join("logs")).unwrap();
+    fs::write(
+        home.path().join("logs/mcp-stderr.log"),
+        format!("{NASTY}\n"),
+    )
+    .unwrap();
+    fs::write(home.path().join("logs/hermes.log"), format!("{NASTY}\n")).unwrap();
+    let skill = home.path().join("skills/odd/odd");
+    fs::create_dir_all(&skill).unwrap();
+    let text = format!("---\nname: odd\ndescription: Odd.\n---\n{NASTY}\n");
+    fs::write(skill.join("SKILL.md"), text).unwrap();
+    let jobs = json!({"jobs": [{"id": "0123456789ab", "name": NASTY, "prompt": NASTY, "schedule": {"kind": "interval", "minutes": 60, "display": "every 60m"}, "enabled": true, "state": "scheduled"}]});
+    fs::create_dir_all(home.path().join("cron")).unwrap();
+    fs::write(home.path().join("cron/jobs.json"), jobs.to_string()).unwrap();
+    for arguments in [
+        &["logs", "mcp"][..],
+        &["logs", "hermes"],
+        &["skills", "list"],
+        &["skills", "view", "odd"],
+        &["cron", "list", "--all"],
+        &["mcp", "catalog"],
+    ] {
+        clean(home.command(arguments), 0);
+    }
+}
+
+#[test]
+fn a_pipe_gets_what_the_server_sent_as_it_is() {
+    let hermes = Hermes::with_config(&json!({"mcp_servers": {"kit": kit()}}).to_string());
+    let called = hermes
+        .run(&["mcp", "call", "kit.echo", &format!("text={NASTY}")])
+        .ok();
+    assert_eq!(called.stdout, format!("{NASTY}\n"));
+}
