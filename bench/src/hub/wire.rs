@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_failed_is_no_good_answer() {
+    fn a_tool_that_failed_is_not_a_good_answer() {
         let answer = |status, body| RawReply {
             status,
             body,

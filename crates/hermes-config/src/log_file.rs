@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_can_not_be_made_stops_nobody() {
+    fn a_directory_that_cannot_be_made_stops_nobody() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("logs"), "in the way").unwrap();
         let mut log = LogFile::new(directory.path().join("logs/hermes.log"));

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_no_strings_are_read_by_their_spelling() {
+    fn keys_that_are_not_strings_are_read_by_their_spelling() {
         assert_eq!(
             parse("1: a\ntrue: b\n").unwrap(),
             json!({"1": "a", "true": "b"})

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn what_is_not_json_is_refused() {
         for bytes in [
             &b""[..],
             b"{",

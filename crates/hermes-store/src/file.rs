@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_content() {
+    fn a_byte_order_mark_is_not_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         assert_eq!(read_optional(&path).unwrap(), None);

@@ -80,7 +80,7 @@ fn one_bad_entry_does_not_hide_the_others() {
 }
 
 #[test]
-fn values_that_are_no_mapping_are_ignored_with_a_warning() {
+fn values_that_are_not_a_mapping_are_ignored_with_a_warning() {
     for text in [
         "mcp_servers: [a]\n",
         "mcp_servers: hello\n",

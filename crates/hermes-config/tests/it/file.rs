@@ -108,7 +108,7 @@ fn a_broken_file_is_named_and_not_touched() {
 }
 
 #[test]
-fn a_file_that_is_no_text_is_an_error() {
+fn a_file_that_is_not_text_is_an_error() {
     let (_directory, home) = home(&[]);
     fs::write(home.config_file(), [0xFF, 0xFE, 0x00]).unwrap();
     assert!(matches!(

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn what_is_not_a_range_is_refused() {
         for text in [
             "",
             "10.0.0.0/33",

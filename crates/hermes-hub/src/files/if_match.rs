@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_tag_never_matches_and_a_bare_word_is_no_tag() {
+    fn a_weak_tag_never_matches_and_a_bare_word_is_not_a_tag() {
         let weak = IfMatch::parse("W/\"a\"").unwrap();
         assert!(weak.check(Some("\"a\"")).is_err());
         assert_eq!(IfMatch::parse("a").unwrap_err().code.status(), 400);

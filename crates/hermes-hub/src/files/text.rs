@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_content_is_no_text_wherever_it_stands() {
+    fn binary_content_is_not_text_wherever_it_stands() {
         let mut late = vec![b'a'; 200_000];
         late.push(0xff);
         let mut cut = vec![b'a'; BUFFER_BYTES];

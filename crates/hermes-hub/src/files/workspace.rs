@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_range_of_bytes_is_not_understood() {
+    fn what_is_not_a_single_range_of_bytes_is_not_understood() {
         for header in [
             "items=0-1",
             "bytes=3-2",

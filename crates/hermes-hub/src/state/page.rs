@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn what_is_not_a_cursor_is_refused() {
         for text in ["", "x", "bm8", "WzFd"] {
             assert!(
                 Page::after(1, text).cursor_key::<1>().is_err(),

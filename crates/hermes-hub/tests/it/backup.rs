@@ -347,7 +347,7 @@ fn raw_name(name: &[u8]) -> PathBuf {
 }
 
 #[tokio::test]
-async fn names_that_are_no_utf_8_are_backed_up_and_restored() {
+async fn names_that_are_not_utf_8_are_backed_up_and_restored() {
     let hub = BackupFixture::new().await;
     let tenant = hub.tenant("a").await;
     let names = [

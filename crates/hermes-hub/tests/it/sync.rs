@@ -212,7 +212,7 @@ async fn destinations_are_beneath_roots() {
 }
 
 #[tokio::test]
-async fn what_overlaps_or_is_no_directory_is_refused() {
+async fn what_overlaps_or_is_not_a_directory_is_refused() {
     let scene = SyncFixture::new();
     let mut rules = scene.rules.clone();
     rules.allowed_roots.push(scene.at(""));

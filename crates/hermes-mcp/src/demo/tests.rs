@@ -253,7 +253,7 @@ async fn a_cancelled_count_stops_counting() {
 }
 
 #[tokio::test]
-async fn what_a_tool_can_not_do_is_a_tool_error() {
+async fn what_a_tool_cannot_do_is_a_tool_error() {
     let session = Session::open(stateless()).await;
     let sum = session.call("add", json!({"a": i64::MAX, "b": 1})).await;
     assert_eq!(sum.is_error, Some(true));

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_without_being_repeated() {
+    fn what_is_not_a_key_is_refused_without_being_repeated() {
         for text in [
             "",
             "hush",

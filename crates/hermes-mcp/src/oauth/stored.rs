@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_for_another_address_is_no_login() {
+    fn a_login_for_another_address_is_not_a_login() {
         let tokens = Some(r#"{"access_token": "a", "resource": "https://old.example/mcp"}"#);
         let text = missing(with_oauth(&json!({})), tokens, None);
         assert!(text.unwrap().contains("https://old.example/mcp"));

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_fetched_from_a_registry_is_no_package() {
+    fn what_is_not_fetched_from_a_registry_is_not_a_package() {
         for (command, args) in [
             ("node", &["server.js"] as &[&str]),
             ("npx", &[]),

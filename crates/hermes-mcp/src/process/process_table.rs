@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_group_and_init_are_no_targets() {
+    fn the_own_group_and_init_are_not_targets() {
         assert_eq!(to_pid(0), None);
         assert_eq!(to_pid(1), None);
         assert_eq!(to_pid(u32::MAX), None);

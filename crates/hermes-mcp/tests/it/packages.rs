@@ -96,7 +96,7 @@ async fn a_package_with_ordinary_flaws_is_started_and_asked_about_once() {
 }
 
 #[tokio::test]
-async fn no_answer_is_no_reason_not_to_start() {
+async fn no_answer_is_not_a_reason_not_to_start() {
     // Nobody is there; somebody is there and says nothing; somebody talks nonsense.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = (silent.local_addr().unwrap(), silent);

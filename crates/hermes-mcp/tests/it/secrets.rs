@@ -278,7 +278,7 @@ async fn a_remote_server_that_repeats_our_headers_leaks_nothing() {
 }
 
 #[tokio::test]
-async fn secrets_in_an_address_are_not_shown_when_it_can_not_be_reached() {
+async fn secrets_in_an_address_are_not_shown_when_it_cannot_be_reached() {
     let log = Log::default();
     let _capturing = log.capture();
     let nobody = hermes_testkit::ReservedPort::reserve().unwrap();

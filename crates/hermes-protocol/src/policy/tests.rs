@@ -31,7 +31,7 @@ fn members_that_a_document_leaves_out_are_the_defaults() {
 }
 
 #[test]
-fn a_document_that_is_not_understood_is_no_policy() {
+fn a_document_that_is_not_understood_is_not_a_policy() {
     for document in [
         json!({"tools": {"dney": []}}),
         json!({"tool": {}}),

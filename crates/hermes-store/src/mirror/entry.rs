@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_safe_session_is_no_entry() {
+    fn what_has_no_safe_session_is_not_an_entry() {
         for value in [
             json!(5),
             json!({}),

@@ -526,7 +526,7 @@ fn goose_extensions_that_are_servers_are_taken() {
 }
 
 #[test]
-fn a_file_without_servers_is_no_error() {
+fn a_file_without_servers_is_not_an_error() {
     for source in ImportSource::ALL {
         assert_eq!(
             read_servers(source, "", Path::new("/x")),
@@ -541,7 +541,7 @@ fn a_file_without_servers_is_no_error() {
 }
 
 #[test]
-fn servers_that_are_no_mapping_are_an_error_that_names_the_key() {
+fn servers_that_are_not_a_mapping_are_an_error_that_names_the_key() {
     let error = read_servers(
         ImportSource::Cursor,
         r#"{"mcpServers": []}"#,

@@ -146,7 +146,10 @@ fn what_cannot_work_is_refused() {
         (&["1h", "x", "--script", "absent.sh"], "no script"),
         (&["1h", "--no-agent"], "needs a script"),
         (&["1h", "x", "--id", "wish"], "cannot be the id"),
-        (&["1h", "x", "--workdir", "/no/such/place"], "no directory"),
+        (
+            &["1h", "x", "--workdir", "/no/such/place"],
+            "is not a directory",
+        ),
     ] {
         let args = [&["cron", "create"], args, &["--json"]].concat();
         let ran = hermes.run(&args).refused(2, "usage");

@@ -65,7 +65,7 @@ fn a_session_that_was_mistyped_is_named_when_it_is_to_go_on() {
 }
 
 #[test]
-fn a_word_that_is_no_command_names_the_nearest() {
+fn a_word_that_is_not_a_command_names_the_nearest() {
     let hermes = Hermes::new();
     for (words, says) in [
         (&["chta"][..], "did you mean `hermes chat`?"),
@@ -341,7 +341,7 @@ fn the_doctor_finds_what_is_damaged_or_open_to_others() {
 }
 
 #[test]
-fn the_status_of_every_part_is_shown_and_is_no_failure() {
+fn the_status_of_every_part_is_shown_and_is_not_a_failure() {
     let hermes = Hermes::with_config("model: {autodetect: false}\n");
     let ran = hermes.run(&["status"]).ok();
     assert!(

@@ -372,7 +372,7 @@ fn an_empty_include_is_not_an_absent_one() {
 }
 
 #[test]
-fn a_filter_that_can_not_be_read_never_opens_everything() {
+fn a_filter_that_cannot_be_read_never_opens_everything() {
     for bad in [
         json!({"include": {"a": true}}),
         json!({"exclude": [["a"]]}),

@@ -259,7 +259,7 @@ async fn a_file_that_is_not_a_database_is_an_answer() {
     for answer in Box::pin(read_everything(&client)).await {
         assert_eq!(answer["error"], "Session database unavailable", "{answer}");
         let reason = answer["reason"].as_str().unwrap();
-        assert!(reason.contains("damaged or no database"), "{reason}");
+        assert!(reason.contains("damaged or not a database"), "{reason}");
     }
     let sent = client
         .call_document("messages_send", json!({"target": "", "message": "x"}))

@@ -149,7 +149,10 @@ async fn an_answer_of_something_else_is_told_from_one() {
             .fail(path, PlatformFault::Status(200, json!("<html>")));
         let error = place.refused(target, "hi").await["error"].clone();
         assert!(
-            error.as_str().unwrap().contains("not its own (HTTP 200)"),
+            error
+                .as_str()
+                .unwrap()
+                .contains("unexpected reply (HTTP 200)"),
             "{error}"
         );
     }

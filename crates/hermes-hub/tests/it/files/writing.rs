@@ -161,7 +161,7 @@ async fn readers_see_the_old_or_the_new_content_while_writers_write() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_written_says_so_and_stays() {
+async fn what_cannot_be_written_says_so_and_stays() {
     let scene = ShareFixture::with_limits(FileLimits {
         write_bytes: 10,
         ..FileLimits::default()

@@ -97,7 +97,7 @@ fn a_fault_of_the_protocol_is_found() {
 }
 
 #[test]
-fn what_somebody_else_did_wrong_is_no_fault() {
+fn what_somebody_else_did_wrong_is_not_a_fault() {
     let refused = json_answer(&tool_problem(&Problem::new(
         ProblemCode::NotFound,
         "not there",

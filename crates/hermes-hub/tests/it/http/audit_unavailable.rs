@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_log_can_not_be_written_no_operation_changes_anything() {
+async fn while_the_log_cannot_be_written_no_operation_changes_anything() {
     let site = rights_hub().await;
     let scene = TenantFixture::new(&site, "mine").await;
     let gone = TenantFixture::new(&site, "gone").await;

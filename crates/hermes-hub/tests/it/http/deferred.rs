@@ -19,7 +19,7 @@ pub(super) async fn run_sql(site: &TestHub, statement: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_was_purged_is_gone_though_the_database_can_not_forget_it_yet() {
+async fn a_tenant_that_was_purged_is_gone_though_the_database_cannot_forget_it_yet() {
     let mut site = TestHub::new().await.with_examples().await;
     let refuse =
         "CREATE TRIGGER hold BEFORE DELETE ON tenants BEGIN SELECT RAISE(ABORT, 'held'); END";

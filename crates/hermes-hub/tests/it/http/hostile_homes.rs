@@ -131,7 +131,7 @@ async fn pipes_in_a_home_hold_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directories_and_files_in_each_others_place_are_no_fault_of_the_hub() {
+async fn directories_and_files_in_each_others_place_are_not_a_fault_of_the_hub() {
     for place in HOME_PATHS {
         let site = with_workspace().await;
         let path = site.home("tenant_123").join(place);

@@ -320,7 +320,7 @@ async fn a_hundred_appends_at_once_are_all_whole() {
 }
 
 #[tokio::test]
-async fn an_mcp_session_that_has_ended_can_not_be_replayed() {
+async fn an_mcp_session_that_has_ended_cannot_be_replayed() {
     let site = TestHub::new().await;
     let session = mcp_client::open_session(&site, &site.admin).await;
     let McpEra::Session(id) = &session else {

@@ -65,7 +65,7 @@ async fn create_job(site: &TestHub) -> HttpAnswer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_was_made_is_told_so_though_the_log_can_not_be_written() {
+async fn a_change_that_was_made_is_told_so_though_the_log_cannot_be_written() {
     let site = TestHub::new().await.with_examples().await;
     let jobs = hold_the_jobs(&site);
     let making = async {

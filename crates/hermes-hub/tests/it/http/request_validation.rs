@@ -299,7 +299,7 @@ async fn null_takes_back_what_a_tenant_was_given() {
 }
 
 #[tokio::test]
-async fn a_condition_that_can_not_be_read_is_not_taken_for_none() {
+async fn a_condition_that_cannot_be_read_is_not_taken_for_none() {
     let site = TestHub::new().await;
     site.tenant(json!({"id": "acme", "displayName": "Acme"}))
         .await;

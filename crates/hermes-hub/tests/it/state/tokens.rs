@@ -63,7 +63,7 @@ async fn the_old_secret_lives_as_long_as_its_grace() {
 }
 
 #[tokio::test]
-async fn the_last_admin_token_can_not_be_revoked() {
+async fn the_last_admin_token_cannot_be_revoked() {
     let fresh = StateFixture::new().await;
     let (admin, _) = fresh.token(Role::Admin).await;
     let (viewer, _) = fresh.token(Role::Viewer).await;

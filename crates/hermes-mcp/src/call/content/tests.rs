@@ -134,7 +134,7 @@ async fn a_picture_of_another_format_leaves_a_note() {
 }
 
 #[tokio::test]
-async fn a_directory_that_can_not_be_made_leaves_a_note() {
+async fn a_directory_that_cannot_be_made_leaves_a_note() {
     let fixture = Fixture::new();
     std::fs::write(fixture.directory.path().join("cache"), "a file").unwrap();
     let text = fixture

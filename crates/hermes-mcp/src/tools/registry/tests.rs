@@ -228,7 +228,7 @@ fn a_filter_that_matches_nothing_warns() {
 }
 
 #[test]
-fn a_server_without_any_tool_left_is_no_toolset() {
+fn a_server_without_any_tool_left_is_not_a_toolset() {
     let registry = build(&[
         contribution("empty", &["a"], |server| {
             server.tools.exclude = Some(vec!["a".into()]);

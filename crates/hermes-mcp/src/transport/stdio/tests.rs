@@ -32,7 +32,7 @@ fn begin<T: Transport<RoleClient, Error = io::Error>>(
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_skipped() {
+async fn lines_that_are_not_messages_are_skipped() {
     let (mut transport, mut server, _input) = pair(4096);
     transport.send(ping(7)).await.unwrap();
     server

@@ -47,7 +47,7 @@ async fn arguments_are_coerced_where_the_schema_is_plain_and_sent_as_they_are_el
 }
 
 #[tokio::test]
-async fn what_can_not_be_coerced_is_sent_as_it_is() {
+async fn what_cannot_be_coerced_is_sent_as_it_is() {
     let setup = Setup::start(json!({ "s": stdio(&Behaviour::new()) })).await;
     let told = setup
         .call("mcp_s_add", json!({ "a": "2", "b": "40" }))

@@ -227,7 +227,7 @@ async fn a_link_becomes_a_note_that_names_the_tool_which_reads_it() {
 }
 
 #[tokio::test]
-async fn content_that_can_not_be_shown_leaves_a_note_and_its_neighbours_stay() {
+async fn content_that_cannot_be_shown_leaves_a_note_and_its_neighbours_stay() {
     for (wire, era) in ALL_TRANSPORTS {
         let (setup, _peer) = one_server(wire, Behaviour::new().era(era)).await;
         let told = setup.call("mcp_s_unknown_content", json!({})).await;

@@ -74,7 +74,7 @@ async fn a_call_whose_reply_was_cut_off_is_sent_again_only_if_it_is_harmless() {
 }
 
 #[tokio::test]
-async fn a_call_after_the_crash_is_no_part_of_it_and_waits_for_the_server_to_return() {
+async fn a_call_after_the_crash_is_not_part_of_it_and_waits_for_the_server_to_return() {
     let home = TemporaryHome::new();
     let mut offered = tools("echo").to_vec();
     offered.push(Tool::named("crash"));

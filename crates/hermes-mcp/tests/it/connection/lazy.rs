@@ -162,7 +162,7 @@ async fn another_configuration_is_not_known_from_the_last_time() {
 }
 
 #[tokio::test]
-async fn a_manifest_that_can_not_be_read_counts_as_absent() {
+async fn a_manifest_that_cannot_be_read_counts_as_absent() {
     let servers = lazy(stdio(&Behaviour::new()));
     let host = TestHost::start(&servers).await;
     host.ready("server").await;

@@ -68,7 +68,7 @@ async fn variables_belong_to_the_configuration() {
 }
 
 #[tokio::test]
-async fn other_files_and_mere_reading_are_no_change() {
+async fn other_files_and_mere_reading_are_not_a_change() {
     let home = TemporaryHome::with_config("a: 1\n");
     let mut watch = ConfigWatch::new(&Home::at(home.path()));
     home.write("notes.txt", "x");

@@ -315,7 +315,7 @@ async fn without_support_of_the_kernel_a_server_runs_with_a_warning_unless_that_
 }
 
 #[tokio::test]
-async fn a_server_that_can_not_start_in_its_sandbox_is_told_apart_from_a_broken_one() {
+async fn a_server_that_cannot_start_in_its_sandbox_is_told_apart_from_a_broken_one() {
     if !can_confine() {
         return;
     }

@@ -92,7 +92,7 @@ async fn a_question_that_nobody_could_be_asked_is_declined_and_counted_as_an_err
 }
 
 #[tokio::test]
-async fn a_legacy_form_that_can_not_be_read_is_declined() {
+async fn a_legacy_form_that_cannot_be_read_is_declined() {
     for wire in [TransportKind::Stdio, TransportKind::Http] {
         let desk = Arc::new(ScriptedHandler::new());
         let behaviour = Behaviour::new().era(Era::Legacy);

@@ -196,7 +196,7 @@ async fn a_lazy_server_that_has_changed_in_its_sleep_is_not_called_under_block()
 }
 
 #[tokio::test]
-async fn pins_that_can_not_be_read_withhold_everything_under_block() {
+async fn pins_that_cannot_be_read_withhold_everything_under_block() {
     let home = TemporaryHome::new();
     home.write("mcp-pins.json", "{");
     let entry = with(stdio(&described("Adds.")), json!({ "pin_tools": "block" }));

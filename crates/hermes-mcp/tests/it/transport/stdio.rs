@@ -22,7 +22,7 @@ fn patient() -> CallOptions {
 }
 
 #[tokio::test]
-async fn replies_under_wrong_ids_are_no_replies() {
+async fn replies_under_wrong_ids_are_not_replies() {
     for wrong in [WrongId::Unknown, WrongId::Null] {
         for (wire, era) in ALL_TRANSPORTS {
             let home = TemporaryHome::new();
@@ -65,7 +65,7 @@ async fn a_number_that_comes_back_as_text_is_understood() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_skipped() {
+async fn lines_that_are_not_messages_are_skipped() {
     for era in [Era::Legacy, Era::Stateless] {
         let behaviour = Behaviour::new().era(era).process(|process| {
             process.junk_stdout = [
@@ -94,7 +94,7 @@ async fn lines_that_are_no_messages_are_skipped() {
 }
 
 #[tokio::test]
-async fn stray_messages_are_no_answers() {
+async fn stray_messages_are_not_answers() {
     for era in [Era::Legacy, Era::Stateless] {
         let behaviour = Behaviour::new().era(era).process(|process| {
             process.junk_stdout = [
@@ -286,7 +286,7 @@ async fn a_server_that_dies_at_once_is_quoted() {
 }
 
 #[tokio::test]
-async fn a_server_that_can_not_be_started_is_named_with_advice() {
+async fn a_server_that_cannot_be_started_is_named_with_advice() {
     for (command, words) in [
         ("hermes-test-no-such-program", "hermes-test-no-such-program"),
         ("/nowhere/at/all/server", "/nowhere/at/all/server"),

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_candidate_is_not_said_but_can_follow_a_summary() {
+    fn what_is_not_a_candidate_is_not_said_but_can_follow_a_summary() {
         let tool = NewRow {
             is_candidate: false,
             ..copy(12, 3)

@@ -29,7 +29,7 @@ async fn a_store_that_appears_later_is_new_from_its_first_message() {
 }
 
 #[tokio::test]
-async fn a_file_without_tables_is_no_store_yet() {
+async fn a_file_without_tables_is_not_a_store_yet() {
     let (_directory, home) = empty_home();
     fs::write(database(&home), "").unwrap();
     let mut log = open(&home).await;

@@ -32,7 +32,7 @@ fn turn(number: usize) -> [NewMessage; 2] {
 }
 
 #[tokio::test]
-async fn a_compaction_of_known_messages_is_no_event() {
+async fn a_compaction_of_known_messages_is_not_an_event() {
     let (_directory, home, store, session) = with_chat().await;
     let mut log = open(&home).await;
     for number in 0..3 {
@@ -80,7 +80,7 @@ async fn a_compaction_before_the_look_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn a_summary_before_tool_results_alone_is_no_event() {
+async fn a_summary_before_tool_results_alone_is_not_an_event() {
     let (_directory, home, store, session) = with_chat().await;
     let mut log = open(&home).await;
     store.append_all(&session, &turn(0)).await.unwrap();
@@ -101,7 +101,7 @@ const RETRY: &str = "CREATE TEMP TABLE kept AS SELECT * FROM messages WHERE sess
     SELECT session_id, role, content, timestamp FROM kept WHERE active = 1 ORDER BY id";
 
 #[tokio::test]
-async fn a_history_deleted_and_written_again_is_no_event() {
+async fn a_history_deleted_and_written_again_is_not_an_event() {
     let (_directory, home, store, session) = with_chat().await;
     store.append_all(&session, &turn(0)).await.unwrap();
     let mut log = open(&home).await;
@@ -120,7 +120,7 @@ async fn a_history_deleted_and_written_again_is_no_event() {
 }
 
 #[tokio::test]
-async fn a_history_written_again_right_after_the_first_start_is_no_event() {
+async fn a_history_written_again_right_after_the_first_start_is_not_an_event() {
     let (_directory, home, store, session) = with_chat().await;
     store.append_all(&session, &turn(0)).await.unwrap();
     store.append_all(&session, &turn(1)).await.unwrap();

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_passing_of_time_is_no_change_but_another_failure_is() {
+    fn the_passing_of_time_is_not_a_change_but_another_failure_is() {
         let mut failing = ServerStatus {
             error: Some("it ended".into()),
             next_attempt_at: Some(4),

@@ -112,7 +112,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_deep_directory_and_a_long_name_are_no_obstacle() {
+    fn a_deep_directory_and_a_long_name_are_not_an_obstacle() {
         let directory = tempfile::tempdir().unwrap();
         let deep = directory.path().join("d".repeat(100)).join("e".repeat(100));
         let sockets = AgentSockets::in_directory(deep.clone()).unwrap();

@@ -153,7 +153,7 @@ fn several_turns_are_taken_back_at_once() {
         ],
     );
     let ran = lines(&chat, &["/undo many"]).exits_with(2);
-    assert!(ran.stderr.contains("no number of turns"), "{ran:?}");
+    assert!(ran.stderr.contains("not a number of turns"), "{ran:?}");
 }
 
 #[test]

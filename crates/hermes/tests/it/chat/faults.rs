@@ -157,7 +157,7 @@ fn a_damaged_database_is_told_and_left_alone() {
     let damaged = vec![b'x'; 20_000];
     fs::write(&file, &damaged).unwrap();
     let ran = chat.run(&["-z", "hi"]).exits_with(1);
-    assert!(ran.stderr.contains("damaged or no database"), "{ran:?}");
+    assert!(ran.stderr.contains("damaged or not a database"), "{ran:?}");
     assert_eq!(fs::read(&file).unwrap(), damaged);
     assert_eq!(chat.model.requests().len(), 0);
 }

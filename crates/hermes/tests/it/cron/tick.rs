@@ -57,7 +57,7 @@ fn offered(server: &ModelServer) -> Vec<String> {
 }
 
 #[test]
-fn nothing_due_is_no_work() {
+fn nothing_due_is_not_work() {
     let hermes = Hermes::new();
     let ran = hermes.run(&["cron", "tick"]).ok();
     assert!(ran.stderr.contains("Nothing is due"), "{ran:?}");
@@ -219,7 +219,7 @@ fn a_script_prepares_the_prompt_or_is_the_message() {
 }
 
 #[test]
-fn what_cannot_be_delivered_is_no_failure_of_the_job() {
+fn what_cannot_be_delivered_is_not_a_failure_of_the_job() {
     let script = ModelScript::echo().rule("quiet", ScriptedAnswer::text("Looked.\n[SILENT]"));
     let server = ModelServer::start(script);
     let hermes = home(&server, "");

@@ -48,7 +48,7 @@ fn on_a_small_disk() -> Option<RealHub> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_writes_keeps_what_is_there_and_is_no_end() {
+async fn a_full_disk_refuses_writes_keeps_what_is_there_and_goes_on() {
     let Some(hub) = on_a_small_disk() else {
         println!("!!! NO MOUNTS HERE: a full disk is NOT tested !!!");
         return;

@@ -144,7 +144,7 @@ fn a_tenant_has_its_system_calls_filtered() {
 }
 
 #[test]
-fn the_hidden_mode_refuses_what_is_no_plan() {
+fn the_hidden_mode_refuses_what_is_not_a_plan() {
     let output = Command::new(env!("CARGO_BIN_EXE_hermes"))
         .args(["__tenant", "{}"])
         .output()

@@ -201,7 +201,7 @@ fn a_database_is_migrated_only_while_no_hub_runs() {
 }
 
 #[test]
-fn shares_that_are_to_lie_elsewhere_are_no_start_and_not_overlooked() {
+fn shares_that_are_to_lie_elsewhere_are_not_a_start_and_not_overlooked() {
     let home = TestHome::fresh();
     fs::create_dir(home.path()).unwrap();
     let elsewhere = format!("objects.url=file:{}", home.beside("shares").display());

@@ -83,7 +83,10 @@ fn a_run_is_watched_to_its_end() {
         "completed"
     );
     let waiting = hub.run(&["tenant", "approve"]).ok();
-    assert!(waiting.stderr.contains("Nothing waits"), "{waiting:?}");
+    assert!(
+        waiting.stderr.contains("No decision is pending"),
+        "{waiting:?}"
+    );
     hub.run(&["tenant", "approve", "acme", id]).exits_with(1);
 }
 

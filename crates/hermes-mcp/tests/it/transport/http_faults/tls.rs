@@ -100,7 +100,7 @@ async fn the_right_client_certificate_opens_the_door() {
 }
 
 #[tokio::test]
-async fn files_that_are_no_certificates_make_the_entry_invalid() {
+async fn files_that_are_not_certificates_make_the_entry_invalid() {
     let server = secured(true);
     for key in ["ssl_verify", "client_cert"] {
         let home = TemporaryHome::new();

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stroke_at_the_end_of_a_line_is_no_part_of_it() {
+    fn a_stroke_at_the_end_of_a_line_is_not_part_of_it() {
         assert_eq!(
             join_continued_lines("one\\\ntwo\\\nthree"),
             "one\ntwo\nthree"

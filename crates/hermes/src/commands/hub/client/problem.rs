@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_told_by_its_status() {
+    fn what_is_not_a_document_is_told_by_its_status() {
         let failure = problem_failure(502, &Value::Null, true);
         assert_eq!(failure.message, "the Hub answered with status 502");
         assert_eq!(failure.exit_code(), 6);

@@ -42,7 +42,7 @@ fn a_healthy_home_is_healthy() {
 }
 
 #[test]
-fn a_text_that_is_no_yaml_is_the_one_thing_to_mend() {
+fn a_text_that_is_not_yaml_is_the_one_thing_to_mend() {
     let home = TestHome::with_servers(&[]);
     home.write_config("mcp_servers: [");
     let done = home.run(&["mcp", "doctor"]);

@@ -53,7 +53,7 @@ fn the_last_lines_are_shown() {
 }
 
 #[test]
-fn a_log_that_is_not_there_yet_is_no_error() {
+fn a_log_that_is_not_there_yet_is_not_an_error() {
     let done = TestHome::with_servers(&[]).run(&["logs", "hermes"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{done:?}");
     assert!(done.stderr.contains("nothing is logged yet"), "{done:?}");

@@ -80,7 +80,7 @@ fn mcp_alone_shows_states_and_verbs() {
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stdout.contains("one   stdio      stopped"), "{done:?}");
     assert!(
-        done.stdout.contains("doctor     Look for trouble"),
+        done.stdout.contains("doctor     Check for problems"),
         "{done:?}"
     );
     assert!(home.run(&["mcp", "--json"]).json()["servers"].is_array());

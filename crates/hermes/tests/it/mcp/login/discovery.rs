@@ -129,7 +129,7 @@ fn metadata_are_not_fetched_from_another_origin_by_a_redirect() {
 }
 
 #[test]
-fn metadata_that_are_no_json_are_refused() {
+fn metadata_that_are_not_json_are_refused() {
     for (endpoint, junk, why) in [
         (
             Endpoint::ResourceMetadata,

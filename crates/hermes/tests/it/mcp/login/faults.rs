@@ -30,7 +30,7 @@ fn a_token_endpoint_that_fails_ends_the_login_and_keeps_the_old_token() {
     let junk = |text: &str| EndpointFault::Junk(text.to_owned());
     for (fault, why) in [
         (EndpointFault::Status(500), "500"),
-        (junk("<html><h1>Oops</h1>"), "no JSON"),
+        (junk("<html><h1>Oops</h1>"), "not JSON"),
         (junk(r#"{"token_type":"Bearer"}"#), "no access token"),
         (
             junk(r#"{"access_token":7,"token_type":"Bearer"}"#),
@@ -91,7 +91,7 @@ fn a_token_endpoint_that_never_answers_does_not_hold_the_login_for_ever() {
 }
 
 #[test]
-fn a_token_that_cannot_be_kept_is_no_login_in_the_browser_either() {
+fn a_token_that_cannot_be_kept_is_not_a_login_in_the_browser_either() {
     let place = OAuthHome::usual();
     // Nothing can be put in the place of a directory.
     fs::create_dir_all(place.token_file()).unwrap();
@@ -149,7 +149,7 @@ fn a_token_does_not_follow_a_redirect_of_the_mcp_server() {
 }
 
 #[test]
-fn a_refresh_that_fails_for_now_is_no_reason_to_log_in_again() {
+fn a_refresh_that_fails_for_now_is_not_a_reason_to_log_in_again() {
     let mut place = OAuthHome::new(
         AuthorizationSetup::with(|setup| setup.lifetime = SHORT_LIFETIME),
         Resource::default(),

@@ -147,7 +147,7 @@ fn filters_and_pins_of_the_running_process_hold() {
 }
 
 #[test]
-fn a_process_that_ended_is_no_hindrance() {
+fn a_process_that_ended_is_not_a_hindrance() {
     let (home, mut up, record) = slow_server();
     up.kill();
     let ran = home.run(&["mcp", "call", "kit.add", "a=2", "b=40"]).ok();

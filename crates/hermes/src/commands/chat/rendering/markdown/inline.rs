@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_stays_as_it_is() {
+    fn what_is_not_a_mark_stays_as_it_is() {
         for text in [
             "2 * 3 * 4",
             "a_b_c and snake_case",

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn without_dashes_it_is_no_table() {
+    fn without_dashes_it_is_not_a_table() {
         assert!(shown("| a |\n| b |", 80).is_none());
         assert!(shown("| a |", 80).is_none());
     }
