@@ -2,6 +2,7 @@
 
 mod auxiliary;
 mod detect;
+mod explain;
 mod failures;
 mod fallback;
 mod resolve;

@@ -16,7 +16,7 @@ use crate::demo::Demo;
 mod http;
 
 /// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn never() -> bool {
     false
@@ -69,12 +69,12 @@ impl Served {
     }
 
     async fn answer(&mut self) -> Value {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await;
         serde_json::from_str(&line.unwrap().unwrap().unwrap()).unwrap()
     }
 
     async fn ended(&mut self) {
-        let ended = tokio::time::timeout(PATIENCE, self.server.join_next()).await;
+        let ended = tokio::time::timeout(TIMEOUT, self.server.join_next()).await;
         ended.unwrap().unwrap().unwrap().unwrap();
     }
 }
@@ -153,7 +153,7 @@ async fn reading_goes_on_when_the_answers_are_taken() {
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     for _ in 0..500 {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+        let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await;
         assert!(line.unwrap().unwrap().unwrap().contains("xxx"));
     }
     served.stop.cancel();

@@ -127,11 +127,11 @@ async fn bind_listener(address: SocketAddr) -> Result<TcpListener, Failure> {
 
 /// Who listens there, as far as it says so.
 async fn describe_port_holder(address: SocketAddr) -> String {
-    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+    const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
     let client = reqwest::Client::builder()
         .no_proxy()
         .tls_certs_only([])
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         .build();
     let Ok(client) = client else {
         return "another program".into();

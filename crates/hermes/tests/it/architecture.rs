@@ -1,5 +1,8 @@
 //! The shape of the workspace: who may use whom, how long a file may get, and what opens it.
 
+mod names;
+mod source;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -112,6 +115,22 @@ fn sources() -> Vec<PathBuf> {
         .iter()
         .map(|file| file.strip_prefix(&root).unwrap().to_owned())
         .collect()
+}
+
+/// The crates that are libraries, by name and directory.
+fn crates() -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(workspace().join("crates")).unwrap();
+    let mut crates: Vec<(String, PathBuf)> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|directory| directory.join("src/lib.rs").exists())
+        .map(|directory| {
+            let name = directory.file_name().unwrap().to_str().unwrap();
+            (name.to_owned(), directory.clone())
+        })
+        .collect();
+    assert!(crates.len() > 5, "the crates were not found");
+    crates.sort();
+    crates
 }
 
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {

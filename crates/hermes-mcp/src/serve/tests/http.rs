@@ -207,7 +207,7 @@ async fn sessions_are_limited_in_number_and_end_when_nobody_uses_them() {
             tokio::time::sleep(Duration::from_secs(2)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    tokio::time::timeout(TIMEOUT, gone).await.unwrap();
     site.session(TOKEN).await;
 }
 
@@ -273,7 +273,7 @@ async fn it_ends_with_streams_open() {
     let _stream = stream.send().await.unwrap();
     let mut site = site;
     site.stop.cancel();
-    let ended = tokio::time::timeout(PATIENCE, site.server.join_next()).await;
+    let ended = tokio::time::timeout(TIMEOUT, site.server.join_next()).await;
     ended.unwrap().unwrap().unwrap().unwrap();
 }
 
@@ -367,7 +367,7 @@ async fn ending_a_principals_sessions_ends_their_streams() {
     sessions.end_sessions_of(&Principal::new("bob")).await;
     assert_eq!(sessions.count().await, 1);
     sessions.end_sessions_of(&ada).await;
-    let rest = tokio::time::timeout(PATIENCE, stream.text()).await;
+    let rest = tokio::time::timeout(TIMEOUT, stream.text()).await;
     rest.expect("the stream goes on").unwrap();
     assert_eq!(
         status(site.ping(&id).bearer_auth(TOKEN)).await,

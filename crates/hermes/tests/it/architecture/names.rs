@@ -1,0 +1,92 @@
+//! One vocabulary: a type's name is found once in its crate, and names that say nothing to a stranger do not come back.
+
+use std::{collections::BTreeMap, fs};
+
+use super::source::{shipped_files, tokens};
+
+/// Type names that several modules of a crate may have: their path says whose they are.
+const MAY_REPEAT: [&str; 2] = ["Error", "Builder"];
+
+/// Names that are refused, and what the trade calls them.
+const REFUSED: [(&str, &str); 23] = [
+    ("Asked", "name what is asked for: `ApprovalRequest`"),
+    ("Ceiling", "`AgentPolicy`"),
+    ("Errand", "`RunInput`, `JobRun`"),
+    ("Found", "name what is found: `ToolLookup`"),
+    ("Helper", "name what it does"),
+    ("Inquiries", "`ServerRequestHandler`"),
+    ("Keeper", "`Recorder`"),
+    ("Landmarks", "`ProtectedPaths`"),
+    ("Manager", "name what it does"),
+    ("Means", "`ToolDeps`, `IsolationSupport`"),
+    ("Patience", "`Timeouts`"),
+    ("PATIENCE", "`TIMEOUT`"),
+    ("Said", "name what is said: `ModelReply`"),
+    ("Scene", "`CommandContext`"),
+    ("Seat", "`AgentSlot`, `SessionSlot`"),
+    ("Surroundings", "`HostContext`, `LaunchEnv`"),
+    ("Telling", "`EventWriter`"),
+    ("Trouble", "name the error"),
+    ("Utils", "name what it does"),
+    ("Visitor", "`Caller`"),
+    ("common", "name the subject"),
+    ("helpers", "name the subject"),
+    ("utils", "name the subject"),
+];
+
+/// Kinds of items that have a name of their own.
+const TYPES: [&str; 5] = ["enum", "struct", "trait", "type", "union"];
+const OTHER_ITEMS: [&str; 3] = ["const", "mod", "static"];
+
+#[test]
+fn a_type_name_is_unique_in_its_crate() {
+    let mut doubled = Vec::new();
+    for (name, directory) in super::crates() {
+        let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for file in shipped_files(&directory.join("src")) {
+            let relative = file.strip_prefix(&directory).unwrap().display().to_string();
+            let tokens = tokens(&fs::read_to_string(&file).unwrap());
+            let mut depth = 0_usize;
+            for (at, token) in tokens.iter().enumerate() {
+                match token.text.as_str() {
+                    "{" => depth += 1,
+                    "}" => depth = depth.saturating_sub(1),
+                    kind if TYPES.contains(&kind) && depth == 0 && tokens[at + 1].is_name() => {
+                        let place = format!("{relative}:{}", token.line);
+                        places
+                            .entry(tokens[at + 1].text.clone())
+                            .or_default()
+                            .push(place);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for (item, places) in places {
+            if places.len() > 1 && !MAY_REPEAT.contains(&item.as_str()) {
+                doubled.push(format!("{name}: `{item}` in {}", places.join(", ")));
+            }
+        }
+    }
+    assert!(doubled.is_empty(), "{}", doubled.join("\n"));
+}
+
+#[test]
+fn refused_names_do_not_come_back() {
+    let mut refused = Vec::new();
+    for (_, directory) in super::crates() {
+        for file in shipped_files(&directory.join("src")) {
+            let tokens = tokens(&fs::read_to_string(&file).unwrap());
+            for pair in tokens.windows(2) {
+                let (kind, name) = (pair[0].text.as_str(), pair[1].text.as_str());
+                let is_definition = TYPES.contains(&kind) || OTHER_ITEMS.contains(&kind);
+                let known = REFUSED.iter().find(|(refused, _)| *refused == name);
+                if let Some((_, instead)) = known.filter(|_| is_definition) {
+                    let place = format!("{}:{}", file.display(), pair[1].line);
+                    refused.push(format!("{place}: `{name}`: {instead}"));
+                }
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
