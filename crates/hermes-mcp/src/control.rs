@@ -35,7 +35,7 @@ const MAX_REQUEST_BYTES: u64 = 256 * 1024 * 1024;
 
 /// What a running process can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "query_processes", rename_all = "snake_case")]
+#[serde(tag = "ask", rename_all = "snake_case")]
 pub enum ControlRequest {
     /// The state of every server.
     Status,
@@ -64,7 +64,7 @@ pub struct ForwardedRequest {
 
 /// What it answers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "handle_request", rename_all = "snake_case")]
+#[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ControlResponse {
     /// To [`ControlRequest::Status`].
     Status {
