@@ -186,6 +186,6 @@ mod tests {
         buckets
             .check_at(MAX_BUCKETS, rate, start + Duration::from_secs(1))
             .unwrap();
-        assert_eq!(buckets.buckets.lock().unwrap().buckets.len(), 1);
+        assert_eq!(buckets.buckets.lock().buckets.len(), 1);
     }
 }

@@ -80,7 +80,7 @@ mod tests {
         doubt.report_trouble(|| "first".into());
         doubt.report_trouble(|| "second".into());
         doubt.wait_until_suspect().await;
-        assert_eq!(doubt.trouble.lock().unwrap().as_deref(), Some("first"));
+        assert_eq!(doubt.trouble.lock().as_deref(), Some("first"));
         doubt.mark_healthy();
         assert!(!doubt.is_suspect());
         let again = tokio::time::timeout(

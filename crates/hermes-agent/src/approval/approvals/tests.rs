@@ -23,14 +23,14 @@ impl Scripted {
     }
 
     fn asked(&self) -> Vec<ApprovalRequest> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }
 
 impl Approver for Scripted {
     fn request_approval(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
-        self.asked.lock().unwrap().push(request);
-        let answer = self.answers.lock().unwrap().pop();
+        self.asked.lock().push(request);
+        let answer = self.answers.lock().pop();
         Box::pin(async move {
             match answer {
                 Some(answer) => answer,
@@ -99,11 +99,11 @@ async fn always_is_handed_on_to_be_kept() {
     let sink = kept.clone();
     let approver = Scripted::new([Decision::Always]);
     let approvals = manual(&approver)
-        .on_always(move |rules| sink.lock().unwrap().extend(rules.iter().cloned()));
+        .on_always(move |rules| sink.lock().extend(rules.iter().cloned()));
     assert_eq!(run(&approvals, "rm -r build/*").await, Ok(()));
     assert_eq!(run(&approvals, "rm -r build/*").await, Ok(()));
     // What was shown, and not all that is like it.
-    assert_eq!(*kept.lock().unwrap(), ["rm -r build/\\*"]);
+    assert_eq!(*kept.lock(), ["rm -r build/\\*"]);
     assert_eq!(approver.asked().len(), 1);
     for other in [
         "rm -r other",
@@ -114,7 +114,7 @@ async fn always_is_handed_on_to_be_kept() {
         assert!(asked.await.is_err(), "{other} was not asked about");
     }
     let settings = ApprovalSettings {
-        allow: kept.lock().unwrap().clone(),
+        allow: kept.lock().clone(),
         ..ApprovalSettings::default()
     };
     let next = Approvals::new(settings, approver.clone());
@@ -234,13 +234,13 @@ async fn an_always_that_was_not_offered_is_one_for_the_session() {
     let kept = Arc::new(Mutex::new(0));
     let sink = kept.clone();
     let approver = Scripted::new([Decision::Always, Decision::Denied { reason: None }]);
-    let approvals = manual(&approver).on_always(move |_| *sink.lock().unwrap() += 1);
+    let approvals = manual(&approver).on_always(move |_| *sink.lock() += 1);
     let secret = "rm -r sk-abcdefghijklmnopqrstuvwx";
     for _ in 0..2 {
         assert_eq!(run(&approvals, secret).await, Ok(()));
     }
     assert!(run(&approvals, "rm -r src").await.is_err());
-    assert_eq!(*kept.lock().unwrap(), 0);
+    assert_eq!(*kept.lock(), 0);
 }
 
 #[tokio::test]

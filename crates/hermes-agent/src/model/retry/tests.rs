@@ -108,7 +108,7 @@ async fn passing_failures_are_tried_three_times_with_doubling_pauses() {
         assert!((seconds * 0.8..=seconds * 1.2).contains(&pause), "{pause}");
     }
     assert_eq!(pauses.len(), 3);
-    assert!(begun.elapsed() >= pauses.iter().sum());
+    assert!(begun.elapsed() >= pauses.iter().sum::<Duration>());
 }
 
 #[tokio::test(start_paused = true)]

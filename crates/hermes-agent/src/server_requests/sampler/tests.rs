@@ -46,7 +46,7 @@ impl SamplingModels for EchoModels {
         request: &'a ModelRequest<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, SamplingRefusal>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        *self.last.lock().unwrap() = Some(Asked {
+        *self.last.lock() = Some(Asked {
             name: name.to_owned(),
             limit,
             max_tokens: request.max_tokens,
@@ -142,7 +142,7 @@ impl Setup {
     }
 
     fn asked(&self) -> Asked {
-        self.model.last.lock().unwrap().clone().unwrap()
+        self.model.last.lock().clone().unwrap()
     }
 }
 
@@ -377,7 +377,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -399,7 +399,7 @@ async fn audited(level: &str) -> Vec<String> {
     let setup = Setup::new(&json!({"log_level": level}));
     setup.ask("a private question").await.unwrap();
     setup.ask("fail").await.unwrap_err();
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(log.0.lock().clone()).unwrap();
     let lines = text.lines().filter(|line| line.contains("sampling"));
     lines.map(str::to_owned).collect()
 }
