@@ -8,13 +8,15 @@ mod policy;
 mod sections;
 mod summary;
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use hermes_config::CompressionSettings;
+use hermes_config::{
+    CompressionSettings,
+    sync::{Mutex, MutexGuard},
+};
 use tokio_util::sync::CancellationToken;
 
 use self::{policy::CompactionPolicy, sections::Sections};

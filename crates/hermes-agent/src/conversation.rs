@@ -19,7 +19,6 @@ mod title;
 mod tool_selection;
 mod user_calls;
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::BTreeMap,
     mem,
@@ -27,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-use hermes_config::LoopGuard;
+use hermes_config::{LoopGuard, sync::Mutex};
 use hermes_store::{EndReason, NewSession, Session, SessionId};
 use jiff::Zoned;
 use tokio_util::sync::CancellationToken;

@@ -5,11 +5,14 @@
     reason = "sampling and roots are still spoken by servers of every older revision"
 )]
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use futures::future::BoxFuture;
-use hermes_config::{Redactor, Server, ServerName, server::RootsPolicy};
+use hermes_config::{
+    Redactor, Server, ServerName,
+    server::RootsPolicy,
+    sync::{Mutex, MutexGuard},
+};
 use hermes_mcp::{
     Host, ServerRequestHandler,
     protocol::{

@@ -3,12 +3,13 @@
 //! Each edit is checked at once: the new text must read as the old document with exactly that change. An edit that
 //! cannot be made so leaves the text alone, and [`ConfigFile::save`] then refuses.
 
+use crate::private_file::replace_file;
 use std::{fs, io, path::PathBuf};
 
 use serde_json::Value;
 
 use crate::{
-    Home, Variables, atomic,
+    Home, Variables,
     settings::{Settings, SettingsError},
     yaml,
 };
@@ -179,7 +180,7 @@ impl ConfigFile {
     pub fn save(&self) -> Result<(), ConfigFileError> {
         let path = &self.path;
         self.checked_text()?;
-        atomic::write_atomically(path, self.text.as_bytes()).map_err(|source| ConfigFileError::Io {
+        replace_file(path, self.text.as_bytes()).map_err(|source| ConfigFileError::Io {
             path: path.clone(),
             source,
         })

@@ -1,5 +1,6 @@
 //! Where a home is and where things lie in it. Only this module and `variables` read the process environment.
 
+use crate::private_file::create_private_dir;
 use std::{
     env, fmt, fs, io,
     path::{Path, PathBuf},
@@ -100,15 +101,7 @@ impl Home {
         if let Some(parent) = self.root.parent() {
             fs::create_dir_all(parent)?;
         }
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(&self.root) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.root.is_dir() => {
-                Ok(())
-            }
-            other => other,
-        }
+        create_private_dir(&self.root)
     }
 }
 

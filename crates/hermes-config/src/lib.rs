@@ -3,11 +3,14 @@
 //! Everything here is read from a [`Home`] that the caller passes in. Nothing in this crate keeps global state,
 //! prints, or uses a network.
 
+pub mod beneath;
 pub mod bridge;
 pub mod file;
 pub mod gateway;
 pub mod home;
 pub mod model;
+pub mod private_file;
+pub mod random;
 pub mod redact;
 pub mod reference;
 pub mod secret;
@@ -17,14 +20,12 @@ pub mod settings;
 pub mod sync;
 pub mod variables;
 
-mod atomic;
 mod hex;
 mod log_file;
 mod nearest;
 mod program;
 mod yaml;
 
-pub use atomic::write_atomically as replace_file;
 pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, ConfigFileError};
 pub use gateway::{ApiServerSettings, GatewaySettings, HomeChannel, Platform, PlatformSettings};
@@ -33,6 +34,7 @@ pub use home::{Home, HomeError, ProfileName};
 pub use log_file::LogFile;
 pub use model::*;
 pub use nearest::nearest;
+pub use private_file::replace_file;
 pub use redact::Redactor;
 pub use reference::{
     Fingerprint, ReferenceError, ReferencePolicy, ReferenceTemplate, ResolvedServer,

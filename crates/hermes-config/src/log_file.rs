@@ -1,8 +1,9 @@
 //! A log file of a home: for its owner alone, appended to by every running process, never above its cap, one old one
 //! kept.
 
+use crate::private_file::{FileOwner, create_private_dir, create_private_dirs};
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -90,13 +91,9 @@ impl LogFile {
 
     fn open_private(&self) -> io::Result<File> {
         if let Some(directory) = self.path.parent() {
-            let mut builder = DirBuilder::new();
-            builder.recursive(self.directory_creation == DirectoryCreation::All);
-            #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            match builder.create(directory) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => made?,
+            match self.directory_creation {
+                DirectoryCreation::All => create_private_dirs(directory, FileOwner::Writer)?,
+                DirectoryCreation::ParentOnly => create_private_dir(directory)?,
             }
         }
         let mut options = OpenOptions::new();

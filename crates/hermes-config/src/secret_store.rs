@@ -3,11 +3,12 @@
 //! `secrets.json` lists every name and says where its value is. Encrypted values need `secrets.key`, which is made
 //! when it is first needed: the list alone, in a backup or a synchronised folder, discloses nothing.
 
+use crate::private_file::write_private;
 use std::{collections::BTreeMap, fmt, fs, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Home, Secret, Variables, atomic};
+use crate::{Home, Secret, Variables};
 
 mod encryption;
 mod keyring;
@@ -234,8 +235,7 @@ impl SecretStore {
     fn write_list(&self, list: &SecretList) -> Result<(), SecretStoreError> {
         let path = self.home.secrets_file();
         let text = serde_json::to_vec_pretty(list).unwrap_or_default();
-        atomic::write_atomically(&path, &text)
-            .map_err(|source| SecretStoreError::File { path, source })
+        write_private(&path, &text).map_err(|source| SecretStoreError::File { path, source })
     }
 
     /// Held while the list is changed, also against other processes.

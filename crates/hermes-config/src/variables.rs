@@ -2,9 +2,10 @@
 //!
 //! They serve Hermes itself and `${VAR}`; nothing here reaches a child process by itself.
 
+use crate::private_file::replace_file;
 use std::{collections::BTreeMap, env, fmt, fs, io, path::Path, sync::Arc};
 
-use crate::{Home, atomic, settings::Warning};
+use crate::{Home, settings::Warning};
 
 mod dotenv;
 
@@ -139,5 +140,5 @@ fn edit_env_file(home: &Home, change: impl FnOnce(&str) -> String) -> io::Result
     if changed == text {
         return Ok(());
     }
-    atomic::write_atomically(&path, changed.as_bytes())
+    replace_file(&path, changed.as_bytes())
 }

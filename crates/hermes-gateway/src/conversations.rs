@@ -3,10 +3,12 @@
 //! They come from the store, or from `sessions/sessions.json` if the store has none. The index is cached
 //! until one of them changes; then only the changed chats are read again.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{collections::HashMap, path::Path, sync::Arc, time::SystemTime};
 
-use hermes_config::Home;
+use hermes_config::{
+    Home,
+    sync::{Mutex, MutexGuard},
+};
 use hermes_store::{
     ChatMark, ChatSession, CurrentStore, LiveStore, MessageId, OwnPlatform, SessionId, SessionKey,
     StoreError, StoreVersion, local_iso, mirror,

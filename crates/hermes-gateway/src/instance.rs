@@ -3,10 +3,13 @@
 //! The kernel releases the lock when the process ends, in whatever way. `gateway.pid` names its holder,
 //! `gateway_state.json` its state; both may be left over from an ended process.
 
-use hermes_config::sync::Mutex;
 use std::{collections::BTreeMap, fs, io, path::PathBuf};
 
-use hermes_config::{Home, replace_file};
+use hermes_config::{
+    Home,
+    private_file::{FileOwner, open_lock_file, write_private},
+    sync::Mutex,
+};
 use hermes_mcp::process;
 use hermes_store::{epoch_seconds, utc_iso};
 use serde::{Deserialize, Serialize};
@@ -258,10 +261,7 @@ fn read_holder(home: &Home) -> Option<PidRecord> {
 }
 
 fn try_lock(home: &Home) -> io::Result<Option<fs::File>> {
-    let mut options = fs::OpenOptions::new();
-    options.append(true).create(true);
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(lock_path(home))?;
+    let file = open_lock_file(&lock_path(home), FileOwner::Writer)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -270,7 +270,7 @@ fn try_lock(home: &Home) -> io::Result<Option<fs::File>> {
 }
 
 fn write_json(path: &std::path::Path, value: &Value) -> Result<(), InstanceError> {
-    replace_file(path, value.to_string().as_bytes()).map_err(|source| InstanceError::Io {
+    write_private(path, value.to_string().as_bytes()).map_err(|source| InstanceError::Io {
         path: path.to_owned(),
         source,
     })

@@ -13,7 +13,6 @@ mod turn;
 mod turn_slots;
 mod watcher;
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
@@ -32,6 +31,7 @@ use hermes_agent::{
     cron::{ClaimedRun, Delivery, JobRunner},
     server_requests::elicitation::ElicitationRegistry,
 };
+use hermes_config::sync::{Mutex, MutexGuard};
 use hermes_store::{
     SessionId, StoreError,
     runtime::{IdempotencyKey, NewRun, Run, RunAcceptance, RunStatus, RuntimeStore, new_run_id},

@@ -10,13 +10,13 @@ mod slot;
 mod spec;
 mod start_stop;
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use hermes_config::sync::Mutex;
 use tokio::{sync::watch, time::MissedTickBehavior};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

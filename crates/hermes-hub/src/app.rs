@@ -1,6 +1,5 @@
 //! The Hub as one object: its state, the agents of its tenants, and its listeners.
 
-use hermes_config::sync::Mutex;
 use std::{
     fmt,
     net::Ipv4Addr,
@@ -12,7 +11,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use hermes_config::Home;
+use hermes_config::{Home, sync::Mutex};
 use hermes_mcp::serve::{Principal as McpPrincipal, http::OpenSessions};
 use http::HeaderValue;
 use tokio::sync::{Semaphore, watch};

@@ -6,7 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{GroupId, TenantId, ids::random_hex};
+use hermes_config::{
+    private_file::{FileOwner, create_private_dirs, open_lock_file, write_private},
+    random::random_hex,
+};
+
+use crate::{GroupId, TenantId};
 
 /// Created at the start; others are created when needed.
 const SUBDIRECTORIES: [&str; 5] = ["tenants", "shares", "trash", "sync", "logs"];
@@ -24,7 +29,7 @@ pub enum DataDirError {
     #[error("`{path}`: {source}")]
     Io { path: String, source: io::Error },
     #[error("the system gives no random bytes: {0}")]
-    Random(#[from] getrandom::Error),
+    Random(#[from] hermes_config::random::RandomError),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,10 +111,7 @@ impl DataDir {
     pub fn lock(&self) -> Result<DataDirLock, DataDirError> {
         let path = self.root.join("hub.lock");
         let error = |source| io_error(&path, source);
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        set_owner_only(&mut options);
-        let mut file = options.open(&path).map_err(error)?;
+        let mut file = open_lock_file(&path, FileOwner::Writer).map_err(error)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -146,7 +148,7 @@ impl DataDir {
             Ok(_) | Err(_) => {}
         }
         let id = format!("n{}", random_hex::<4>()?);
-        hermes_config::replace_file(&path, format!("{id}\n").as_bytes())
+        write_private(&path, format!("{id}\n").as_bytes())
             .map_err(|source| io_error(&path, source))?;
         Ok(id)
     }
@@ -159,12 +161,6 @@ fn io_error(path: &Path, source: io::Error) -> DataDirError {
     }
 }
 
-/// Sets mode 0600 for files created with these options.
-fn set_owner_only(options: &mut fs::OpenOptions) {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-}
-
 /// Like `ensure_private_dir`, with an error that names the path.
 pub(crate) fn create_private_dir(path: &Path) -> Result<(), DataDirError> {
     ensure_private_dir(path).map_err(|source| io_error(path, source))
@@ -173,10 +169,7 @@ pub(crate) fn create_private_dir(path: &Path) -> Result<(), DataDirError> {
 /// Creates a directory that only its owner can enter. An existing one loses the permissions of others except search:
 /// tenants with a user of their own need it to reach their homes, and may be running.
 pub(crate) fn ensure_private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(path)?;
+    create_private_dirs(path, FileOwner::Writer)?;
     restrict_permissions(path)
 }
 

@@ -6,7 +6,7 @@ use chacha20poly1305::{
     Key, KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
 };
-use hermes_config::Secret;
+use hermes_config::{Secret, random::random_bytes};
 
 use crate::state::{State, StateError};
 
@@ -79,7 +79,7 @@ pub enum EncryptionError {
     #[error("a stored secret does not open; set it again")]
     Damaged,
     #[error("the system gives no random bytes: {0}")]
-    Random(#[from] getrandom::Error),
+    Random(#[from] hermes_config::random::RandomError),
     #[error(transparent)]
     State(#[from] StateError),
 }
@@ -133,8 +133,7 @@ impl SecretKey {
         place: &EncryptionContext,
         value: &str,
     ) -> Result<EncryptedSecret, EncryptionError> {
-        let mut nonce = [0; NONCE_BYTES];
-        getrandom::fill(&mut nonce)?;
+        let nonce = random_bytes::<NONCE_BYTES>()?;
         let payload = Payload {
             msg: value.as_bytes(),
             aad: place.0.as_bytes(),
@@ -179,10 +178,9 @@ impl SecretKey {
     }
 
     fn generate(path: &Path) -> Result<Self, EncryptionError> {
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes)?;
+        let bytes = random_bytes::<32>()?;
         let text = format!("{}\n", crate::ids::hex(&bytes));
-        hermes_config::replace_file(path, text.as_bytes()).map_err(|source| {
+        hermes_config::private_file::write_private(path, text.as_bytes()).map_err(|source| {
             EncryptionError::File {
                 path: path.display().to_string(),
                 source,

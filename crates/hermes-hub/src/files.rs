@@ -3,7 +3,6 @@
 
 mod api_types;
 mod archive;
-mod beneath;
 mod budget;
 mod directory;
 mod find;
@@ -44,14 +43,13 @@ pub use text::LineRange;
 pub use workspace::{ByteRange, Download, Workspace};
 
 pub(crate) use crate::files::problems::{problem_from_errno, problem_from_io};
-pub(crate) use beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath};
 pub(crate) use directory::{
-    atomic::{TempFile, make_directories},
+    atomic::{create_temp_file, make_directories, persist},
     count::{measure_directory, remove_temp_files_below},
     run_blocking,
 };
 pub(crate) use home_directory::HomeDirectory;
-pub(crate) use tree::{Tree, open_directory, read_entries};
+pub(crate) use tree::{Tree, read_entries};
 pub(crate) use walk::walk_tree;
 
 /// Limits of operations and of a share. They may change at any time.

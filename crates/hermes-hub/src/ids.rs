@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, fmt};
 
+use hermes_config::random::{RandomError, random_hex};
+
 pub(crate) use hermes_config::{from_hex as unhex, to_hex as hex};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -102,20 +104,20 @@ id! {
 }
 
 impl TenantId {
-    pub fn random() -> Result<Self, getrandom::Error> {
+    pub fn random() -> Result<Self, RandomError> {
         Ok(Self(format!("tenant_{}", random_hex::<6>()?)))
     }
 }
 
 impl JobId {
     /// In the format that agents use.
-    pub fn random() -> Result<Self, getrandom::Error> {
+    pub fn random() -> Result<Self, RandomError> {
         Ok(Self(random_hex::<6>()?))
     }
 }
 
 impl RunId {
-    pub fn random() -> Result<Self, getrandom::Error> {
+    pub fn random() -> Result<Self, RandomError> {
         Ok(Self(format!("run_{}", random_hex::<16>()?)))
     }
 }
@@ -131,21 +133,15 @@ impl TokenId {
         Self(format!("tenant:{tenant}"))
     }
 
-    pub fn random() -> Result<Self, getrandom::Error> {
+    pub fn random() -> Result<Self, RandomError> {
         Ok(Self(format!("tok_{}", random_hex::<5>()?)))
     }
 }
 
 impl ApprovalId {
-    pub fn random() -> Result<Self, getrandom::Error> {
+    pub fn random() -> Result<Self, RandomError> {
         Ok(Self(format!("apr_{}", random_hex::<12>()?)))
     }
-}
-
-pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; BYTES];
-    getrandom::fill(&mut bytes)?;
-    Ok(hex(&bytes))
 }
 
 fn is_slug(text: &str) -> bool {

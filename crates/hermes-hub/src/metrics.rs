@@ -1,6 +1,5 @@
 //! Metrics of the Hub, in the Prometheus text format.
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -8,6 +7,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
+
+use hermes_config::sync::Mutex;
 
 /// In seconds.
 const LATENCY_BUCKETS: [f64; 10] = [

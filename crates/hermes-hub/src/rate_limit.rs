@@ -1,11 +1,12 @@
 //! Rate limits with token buckets.
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::HashMap,
     hash::Hash,
     time::{Duration, Instant},
 };
+
+use hermes_config::sync::Mutex;
 
 /// When there are more buckets, full ones are dropped.
 const MAX_BUCKETS: usize = 10_000;

@@ -1,9 +1,9 @@
 //! Audit entries of refused requests, rate-limited per sender and in total, so that refused clients cannot fill the
 //! log. Suppressed entries are counted, and the count is logged instead.
 
-use hermes_config::sync::Mutex;
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
+use hermes_config::sync::Mutex;
 use percent_encoding::percent_decode_str;
 
 use crate::{

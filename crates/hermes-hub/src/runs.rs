@@ -21,13 +21,13 @@ mod tenant_stop;
 mod translate;
 mod watcher;
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use hermes_config::sync::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

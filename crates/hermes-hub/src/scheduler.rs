@@ -7,7 +7,6 @@
 mod due;
 pub(crate) mod job_files;
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::{HashMap, HashSet},
     path::PathBuf,
@@ -15,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use hermes_config::sync::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

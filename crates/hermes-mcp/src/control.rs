@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::{Home, ServerName, Settings, SettingsError};
+use hermes_config::{Home, ServerName, Settings, SettingsError, private_file::create_private_dir};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::{
-    connection::{manifest::create_private_directory, session::Progress},
+    connection::session::Progress,
     host::{Host, HostRequest, ReloadReport, RequestOutcome, status::ServerStatus},
     protocol::{ElicitRequestParams, ElicitResult},
 };
@@ -100,7 +100,7 @@ impl ControlSocket {
     /// Opens this process's socket in the home.
     pub fn open(home: &Home) -> io::Result<Self> {
         let directory = home.run_dir();
-        create_private_directory(&directory)?;
+        create_private_dir(&directory)?;
         let path = directory.join(format!("host-{}.sock", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let mut paths = vec![path.clone()];
@@ -328,7 +328,7 @@ fn home_digest(home: &Home) -> String {
 fn short_directory() -> io::Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     let directory = PathBuf::from(format!("/tmp/hermes-{user}"));
-    create_private_directory(&directory)?;
+    create_private_dir(&directory)?;
     let metadata = std::fs::metadata(&directory)?;
     if std::os::unix::fs::MetadataExt::uid(&metadata) != user {
         return Err(io::Error::other(format!(

@@ -1,6 +1,5 @@
 //! The MCP host of one home: every configured server behind one object.
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::HashSet,
     sync::{
@@ -11,7 +10,9 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use hermes_config::{Home, ReferencePolicy, ServerName, Settings, ToolNaming, TransportSettings};
+use hermes_config::{
+    Home, ReferencePolicy, ServerName, Settings, ToolNaming, TransportSettings, sync::Mutex,
+};
 use tokio::sync::{broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

@@ -15,13 +15,17 @@ use std::{
     time::Duration,
 };
 
+use hermes_config::{
+    private_file::{ExistingFile, FileDurability, WriteOptions, write_file},
+    random::random_number,
+};
 use sqlx::{
     ConnectOptions, Sqlite, SqliteConnection, SqlitePool, Transaction,
     pool::PoolConnection,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
 };
 
-use crate::{StoreError, file, random};
+use crate::StoreError;
 
 mod group;
 mod migrate;
@@ -328,9 +332,13 @@ fn without_statement_log(options: SqliteConnectOptions) -> SqliteConnectOptions 
 /// Makes an empty file that only its owner can read, unless it is there. SQLite gives its other files that mode.
 /// Returns whether it was made.
 pub(crate) fn create_file(path: &Path) -> Result<bool, StoreError> {
-    let mut options = fs::OpenOptions::new();
-    match file::owner_only(options.write(true).create_new(true)).open(path) {
-        Ok(_) => Ok(true),
+    let options = WriteOptions {
+        existing: ExistingFile::Refuse,
+        durability: FileDurability::Unsynced,
+        ..WriteOptions::default()
+    };
+    match write_file(path, b"", options) {
+        Ok(()) => Ok(true),
         Err(source) if source.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(source) => Err(StoreError::Io {
             path: path.to_path_buf(),
@@ -349,9 +357,7 @@ pub(crate) fn sibling_path(path: &Path, suffix: &str) -> PathBuf {
 /// Copies a database. SQLite itself writes the copy: reading the file past it would drop the locks this process holds.
 pub(crate) async fn write_copy(connection: &mut SqliteConnection, copy: &Path) -> io::Result<()> {
     let part = sibling_path(copy, ".part");
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    drop(file::owner_only(&mut options).open(&part)?);
+    write_file(&part, b"", WriteOptions::default())?;
     let written = sqlx::query("VACUUM INTO ?1")
         .bind(part.to_string_lossy().into_owned())
         .execute(connection)
@@ -401,7 +407,7 @@ pub(crate) async fn use_write_ahead_log(
 
 /// A random delay of 20 to 150 ms, so that waiting processes do not collide again.
 pub(crate) fn random_delay() -> Duration {
-    Duration::from_millis(20 + random::random_number() % 131)
+    Duration::from_millis(20 + random_number() % 131)
 }
 
 /// The kinds of SQLite errors that callers distinguish.

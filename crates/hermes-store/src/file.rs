@@ -1,77 +1,30 @@
-//! Small files of a home: replaced whole, never half, and private to their owner.
+//! Small files of a home: private, replaced whole, and owned by the owner of the home.
 
 use std::{
     fs, io,
-    io::Write,
     path::Path,
-    process,
-    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
-/// Writes `content` by renaming a synced temporary file over `path`. The directory is made, for its owner only.
+use hermes_config::private_file::{
+    FileOwner, WriteOptions, create_private_dirs, open_lock_file, write_file,
+};
+
+/// Replaces a file. The directory is created, for its owner only.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
     if let Some(directory) = path.parent() {
         create_private_dir(directory)?;
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let temporary = path.with_file_name(format!(".{name}.{}.{number}.tmp", process::id()));
-    let result = write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));
-    if result.is_err() {
-        // The original error matters; a leftover file does not.
-        let _ = fs::remove_file(&temporary);
-    }
-    result
+    let options = WriteOptions {
+        owner: FileOwner::DirectoryOwner,
+        ..WriteOptions::default()
+    };
+    write_file(path, content, options)
 }
 
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = owner_only(fs::OpenOptions::new().write(true).create_new(true)).open(path)?;
-    chown_to_directory_owner(path)?;
-    file.write_all(content)?;
-    file.sync_all()
-}
-
-/// Lets a file made with these options be read by its owner only.
-pub(crate) fn owner_only(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
-}
-
-/// Makes a directory and what is missing above it. An existing one keeps its mode.
+/// Creates a directory and what is missing above it. An existing one keeps its mode.
 pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    if path.is_dir() {
-        return Ok(());
-    }
-    builder.create(path)?;
-    chown_to_directory_owner(path)
-}
-
-/// Gives a file that root created to the owner of its directory: a Hub that is root writes into homes of other users.
-/// Symbolic and hard links stay as they are: they may lead out of the home.
-fn chown_to_directory_owner(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{MetadataExt, lchown};
-        let made = fs::symlink_metadata(path)?;
-        let is_plain = made.is_dir() || (made.is_file() && made.nlink() == 1);
-        let Some(directory) = path.parent().filter(|_| is_plain && made.uid() == 0) else {
-            return Ok(());
-        };
-        let owner = fs::metadata(directory)?;
-        if owner.uid() != 0 {
-            lchown(path, Some(owner.uid()), Some(owner.gid()))?;
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
+    create_private_dirs(path, FileOwner::DirectoryOwner)
 }
 
 /// The text of a file without a byte order mark, or nothing if there is no file.
@@ -91,8 +44,7 @@ pub(crate) fn lock_file(path: &Path, patience: Duration) -> io::Result<fs::File>
     if let Some(directory) = path.parent() {
         create_private_dir(directory)?;
     }
-    let file = owner_only(fs::OpenOptions::new().append(true).create(true)).open(path)?;
-    chown_to_directory_owner(path)?;
+    let file = open_lock_file(path, FileOwner::DirectoryOwner)?;
     lock_with_timeout(&file, patience)?;
     Ok(file)
 }
@@ -129,31 +81,6 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-    }
-
-    #[test]
-    #[cfg(unix)]
-    fn what_root_writes_into_the_home_of_another_belongs_to_that_one() {
-        use std::os::unix::fs::{MetadataExt, chown, symlink};
-        let directory = tempfile::tempdir().unwrap();
-        let home = directory.path().join("home");
-        fs::create_dir(&home).unwrap();
-        let owner = |path: &Path| fs::metadata(path).unwrap().uid();
-        if owner(&home) != 0 {
-            println!("not tested: only root can write for others");
-            return;
-        }
-        chown(&home, Some(234_567), Some(234_567)).unwrap();
-        let foreign = directory.path().join("foreign");
-        fs::write(&foreign, "").unwrap();
-        symlink(&foreign, home.join("lock")).unwrap();
-        lock_file(&home.join("lock"), Duration::ZERO).unwrap();
-        assert_eq!(owner(&foreign), 0, "a link led out of the home");
-        replace_file(&home.join("cron/jobs.json"), b"{}").unwrap();
-        lock_file(&home.join("cron/.lock"), Duration::ZERO).unwrap();
-        for made in ["cron", "cron/jobs.json", "cron/.lock"] {
-            assert_eq!(owner(&home.join(made)), 234_567, "{made}");
-        }
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use hermes_config::random::random_digits;
 use jiff::Zoned;
 
-use crate::{StoreError, random};
+use crate::StoreError;
 
 /// Names one conversation. Safe as part of a file name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,12 +29,12 @@ impl SessionId {
 
     /// A new id of the command line, `YYYYMMDD_HHMMSS_<6 hex>`.
     pub fn for_cli(now: &Zoned) -> Self {
-        Self(format!("{}_{}", format_stamp(now), random::random_hex(6)))
+        Self(format!("{}_{}", format_stamp(now), random_digits(6)))
     }
 
     /// A new id of the gateway, `YYYYMMDD_HHMMSS_<8 hex>`.
     pub fn for_gateway(now: &Zoned) -> Self {
-        Self(format!("{}_{}", format_stamp(now), random::random_hex(8)))
+        Self(format!("{}_{}", format_stamp(now), random_digits(8)))
     }
 
     /// The id of a cron job's run, `cron_<job>_YYYYMMDD_HHMMSS`.

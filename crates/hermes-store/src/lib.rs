@@ -20,7 +20,6 @@ mod ids;
 mod json;
 mod messages;
 mod origin;
-mod random;
 mod search;
 mod sessions;
 mod store;

@@ -1,9 +1,8 @@
 //! Noticing that `state.db` has changed, appeared or been replaced, for those who keep something of it in memory.
 
-use hermes_config::sync::Mutex;
 use std::path::Path;
 
-use hermes_config::Home;
+use hermes_config::{Home, sync::Mutex};
 use sqlx::{Sqlite, pool::PoolConnection};
 
 use crate::{

@@ -1,6 +1,5 @@
 //! Checks commands and actions against rules and earlier answers, and asks an approver about the rest.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -11,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::Redactor;
+use hermes_config::{
+    Redactor,
+    sync::{Mutex, MutexGuard},
+};
 use hermes_store::SessionId;
 use tokio_util::sync::CancellationToken;
 

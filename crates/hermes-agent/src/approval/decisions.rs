@@ -3,10 +3,12 @@
 //! A row in `runtime.db` is only a record. A decision counts when it is submitted to the process that asks: in that
 //! process, through its API, or over its own socket, whose peer must not be a process that it has started.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc};
 
-use hermes_config::Home;
+use hermes_config::{
+    Home,
+    sync::{Mutex, MutexGuard},
+};
 use hermes_store::runtime::ApprovalAnswer;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;

@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::Home;
+use hermes_config::{
+    Home,
+    private_file::{FileOwner, create_private_dirs},
+};
 use hermes_mcp::process::descendants::is_descendant;
 use hermes_store::runtime::ApprovalAnswer;
 use serde::{Deserialize, Serialize};
@@ -56,7 +59,7 @@ pub(super) struct DecisionSocket {
 impl DecisionSocket {
     pub(super) fn open(home: &Home, waiting: PendingDecisions) -> io::Result<Self> {
         let directory = home.run_dir();
-        create_private_dir(&directory)?;
+        create_private_dirs(&directory, FileOwner::Writer)?;
         let number = NEXT_SOCKET_ID.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{number}.sock", socket_prefix(std::process::id()));
         let path = directory.join(&name);
@@ -91,12 +94,6 @@ impl Drop for DecisionSocket {
 
 fn socket_prefix(pid: u32) -> String {
     format!("approvals-{pid}-")
-}
-
-fn create_private_dir(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(directory)
 }
 
 /// Calls `act` with the path of a socket, through its directory's descriptor if the path is too long.

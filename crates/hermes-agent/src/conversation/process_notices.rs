@@ -1,7 +1,8 @@
 //! Notices of background processes, added to the next user message.
 
-use hermes_config::sync::Mutex;
 use std::sync::Arc;
+
+use hermes_config::sync::Mutex;
 
 use crate::tools::terminal::process::{ProcessNotice, ProcessTable};
 

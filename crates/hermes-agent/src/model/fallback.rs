@@ -1,9 +1,9 @@
 //! Falls back to the next provider when one fails.
 
-use hermes_config::sync::Mutex;
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
+use hermes_config::sync::Mutex;
 use tokio::time::Instant;
 
 use super::{

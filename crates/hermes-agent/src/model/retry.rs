@@ -1,11 +1,9 @@
 //! Retries transient failures.
 
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
 
 use futures::{FutureExt as _, future::BoxFuture};
+use hermes_config::random::random_number;
 
 use super::{Model, ModelError, ModelEvent, ModelEventSink, ModelReply, ModelRequest, ShownText};
 
@@ -49,7 +47,7 @@ impl Default for RetryPolicy {
 /// Adds jitter of ±20 %, so that clients do not retry in lockstep.
 fn add_jitter(pause: Duration) -> Duration {
     // The hasher's random keys are the standard library's source of randomness.
-    let random = RandomState::new().hash_one(pause);
+    let random = random_number();
     let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
     pause * permille / 1000
 }

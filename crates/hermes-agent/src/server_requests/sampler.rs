@@ -5,7 +5,6 @@
     reason = "sampling is spoken by servers of every older revision"
 )]
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
@@ -13,7 +12,11 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use hermes_config::{Redactor, Server, ServerName, server::SamplingPolicy};
+use hermes_config::{
+    Redactor, Server, ServerName,
+    server::SamplingPolicy,
+    sync::{Mutex, MutexGuard},
+};
 use hermes_mcp::{
     protocol::CreateMessageRequestParams,
     server_request::{RequestOrigin, SamplingError, SamplingReply, SamplingSupport},

@@ -1,9 +1,9 @@
 //! `todo`: the task list of a session.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use hermes_config::sync::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

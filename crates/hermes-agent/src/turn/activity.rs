@@ -1,8 +1,8 @@
 //! Tracks how long a turn has been idle.
 
-use hermes_config::sync::Mutex;
 use std::{sync::Arc, time::Duration};
 
+use hermes_config::sync::Mutex;
 use tokio::time::Instant;
 
 /// The time of the last activity. Clones share it.

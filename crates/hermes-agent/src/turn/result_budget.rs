@@ -1,11 +1,14 @@
 //! Keeps large results out of the conversation: the full text goes to a file, the model gets a preview.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use hermes_config::private_file::{
+    ExistingFile, FileDurability, FileOwner, WriteOptions, create_private_dirs, write_file,
+};
 use serde_json::Value;
 
 use crate::{
@@ -160,26 +163,20 @@ async fn persist_result(
 /// Writes a new private file. An id that was used before gets a number: other messages refer to that
 /// file.
 fn write_new_file(directory: &Path, name: &str, content: &[u8]) -> io::Result<PathBuf> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)?;
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    create_private_dirs(directory, FileOwner::Writer)?;
+    let options = WriteOptions {
+        existing: ExistingFile::Refuse,
+        durability: FileDurability::Unsynced,
+        ..WriteOptions::default()
+    };
     let mut number = 1;
     loop {
         let path = directory.join(match number {
             1 => format!("{name}.txt"),
             _ => format!("{name}-{number}.txt"),
         });
-        match options.open(&path) {
-            Ok(mut file) => {
-                io::Write::write_all(&mut file, content)?;
-                return Ok(path);
-            }
+        match write_file(&path, content, options) {
+            Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(error),
         }

@@ -1,5 +1,6 @@
 //! Encryption of a home's secrets: XChaCha20-Poly1305, each value bound to its name.
 
+use crate::{private_file::write_private, random::random_bytes};
 use std::{fs, io, path::Path};
 
 use chacha20poly1305::{
@@ -9,7 +10,7 @@ use chacha20poly1305::{
 
 use super::SecretStoreError;
 use crate::{
-    Secret, atomic,
+    Secret,
     hex::{from_hex, to_hex},
 };
 
@@ -39,14 +40,11 @@ impl EncryptionKey {
 
     /// A new key, written to a file for its owner alone.
     pub(super) fn generate(path: &Path) -> Result<Self, SecretStoreError> {
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes)?;
+        let bytes = random_bytes::<32>()?;
         let text = format!("{}\n", to_hex(&bytes));
-        atomic::write_atomically(path, text.as_bytes()).map_err(|source| {
-            SecretStoreError::File {
-                path: path.into(),
-                source,
-            }
+        write_private(path, text.as_bytes()).map_err(|source| SecretStoreError::File {
+            path: path.into(),
+            source,
         })?;
         Ok(Self::from_bytes(bytes))
     }
@@ -61,8 +59,7 @@ impl EncryptionKey {
         name: &str,
         value: &Secret<String>,
     ) -> Result<String, SecretStoreError> {
-        let mut nonce = [0; NONCE_BYTES];
-        getrandom::fill(&mut nonce)?;
+        let nonce = random_bytes::<NONCE_BYTES>()?;
         let payload = Payload {
             msg: value.expose().as_bytes(),
             aad: name.as_bytes(),

@@ -1,12 +1,12 @@
 //! One client's connection to the bridge: the server side of the protocol, with tools, resources and
 //! prompts. Over HTTP, a request without an MCP session is a separate connection.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::{Arc, OnceLock},
 };
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use hermes_mcp::serve::Principal;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,

@@ -1,9 +1,8 @@
 //! The home's databases: opened on demand, and reopened when the file was replaced.
 
-use hermes_config::sync::Mutex;
 use std::path::Path;
 
-use hermes_config::Home;
+use hermes_config::{Home, sync::Mutex};
 use hermes_store::{LiveStore, Store, StoreError, runtime::RuntimeStore};
 
 use crate::lock_retry::LockRetry;

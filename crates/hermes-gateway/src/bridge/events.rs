@@ -3,10 +3,12 @@
 //! The log is in the store and shared by all bridges of a home. Here it is kept up to date (`watcher`), its
 //! newest part is cached (`tail`), so that many waiting clients cost no more than one, and requests are answered.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
 
-use hermes_config::Home;
+use hermes_config::{
+    Home,
+    sync::{Mutex, MutexGuard},
+};
 use hermes_store::{StoreError, runtime::RuntimeStore};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

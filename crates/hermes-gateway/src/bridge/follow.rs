@@ -1,8 +1,8 @@
 //! Notifies a client of events: updates of subscribed resources, and messages pushed to Claude Code.
 
-use hermes_config::sync::Mutex;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use hermes_config::sync::Mutex;
 use hermes_store::{Content, SessionId};
 use rmcp::{
     Peer, RoleServer,

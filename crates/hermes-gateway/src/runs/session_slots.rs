@@ -1,6 +1,5 @@
 //! The sessions in use: one turn at a time in each, and their open conversations between turns.
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::HashMap,
     sync::Arc,
@@ -8,6 +7,7 @@ use std::{
 };
 
 use hermes_agent::conversation::Conversation;
+use hermes_config::sync::Mutex;
 use hermes_store::SessionId;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 

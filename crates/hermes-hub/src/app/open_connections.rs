@@ -1,7 +1,6 @@
 //! Limits open connections, in total and per peer. At the limit, the connection that has been idle for longest is
 //! closed.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
@@ -12,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 

@@ -1,9 +1,9 @@
 //! Tenants that were looked up before. Each is good until it changes; changes of others do not matter.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{collections::HashMap, ops::Deref, sync::Arc};
 
 use arc_swap::ArcSwapOption;
+use hermes_config::sync::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 
 use crate::{

@@ -1,13 +1,14 @@
 //! Authenticates bearer keys. Lookups are cached for a second, so that a change on another node takes effect soon, and
 //! one on this node at once.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
+
+use hermes_config::sync::{Mutex, MutexGuard};
 
 use super::{
     KeyHash, KeyKind, NewKey, Principal, TokenRequest, check_change, check_request, parse_key,

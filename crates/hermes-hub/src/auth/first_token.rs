@@ -18,7 +18,7 @@ pub enum FirstTokenError {
     #[error(transparent)]
     State(#[from] StateError),
     #[error("the system gives no random bytes: {0}")]
-    Random(#[from] getrandom::Error),
+    Random(#[from] hermes_config::random::RandomError),
 }
 
 /// Creates an admin token and writes it to this file, unless there is any token. Returns whether it did.
@@ -31,7 +31,10 @@ pub async fn create_first_token(state: &dyn State, file: &Path) -> Result<bool, 
     }
     let key = NewKey::random(KeyKind::Management)?;
     let id = TokenId::random()?;
-    hermes_config::replace_file(file, format!("{}\n", key.secret.expose()).as_bytes())?;
+    hermes_config::private_file::write_private(
+        file,
+        format!("{}\n", key.secret.expose()).as_bytes(),
+    )?;
     let request = TokenRequest {
         name: "admin".into(),
         role: Some(Role::Admin),

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use hermes_config::Secret;
+use hermes_config::{
+    Secret,
+    random::{RandomError, random_bytes, random_hex},
+};
 use sha2::{Digest, Sha256};
-
-use crate::ids::random_hex;
 
 const BASE62_DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Digits for 32 bytes.
@@ -84,9 +85,8 @@ pub struct NewKey {
 
 impl NewKey {
     /// Makes one from 32 random bytes.
-    pub fn random(kind: KeyKind) -> Result<Self, getrandom::Error> {
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes)?;
+    pub fn random(kind: KeyKind) -> Result<Self, RandomError> {
+        let bytes = random_bytes::<32>()?;
         let head = format!("{}{}", kind.prefix(), base62::<BODY_DIGITS>(&bytes));
         let key = format!("{head}_{}", checksum(&head));
         Ok(Self {
@@ -112,7 +112,7 @@ pub fn parse_key(text: &str) -> Option<(KeyKind, KeyHash)> {
 }
 
 /// Tells a tenant from an earlier one with the same name.
-pub fn new_uid() -> Result<String, getrandom::Error> {
+pub fn new_uid() -> Result<String, RandomError> {
     random_hex::<16>()
 }
 

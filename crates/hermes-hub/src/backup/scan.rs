@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hermes_config::beneath::{DIRECTORY_FLAGS, READ_FLAGS, open_directory};
 use rustix::{
     fs::{Dir, Mode, OFlags, open, openat},
     io::Errno,
@@ -20,7 +21,7 @@ use rustix::{
 use tokio::task::spawn_blocking;
 
 use super::{BackupError, KeyInBackup, SECRET_FILES, SINGLE_FILES, TREES, file_error};
-use crate::files::{DIRECTORY_FLAGS, EntryType, READ_FLAGS, open_directory, read_entries};
+use crate::files::{EntryType, read_entries};
 
 const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Deeper than anything that people and agents create. Each level uses a descriptor.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use hermes_config::beneath::{READ_FLAGS, SymlinkPolicy, open_beneath};
 use rustix::{
     fs::{Dir, FileType, Mode, OFlags, Stat, fstat},
     io::Errno,
@@ -18,7 +19,6 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     EntryType, SharePath, Workspace,
-    beneath::{READ_FLAGS, SymlinkPolicy, open_beneath},
     directory::run_blocking,
     path::MAX_SEGMENTS,
     tree,
@@ -144,7 +144,7 @@ fn add_directory(builder: &mut ArchiveBuilder, directory: OwnedFd) -> io::Result
                 }
             }
             Some(EntryType::Dir) => {
-                let opened = open_name(parent, &name, super::beneath::DIRECTORY_FLAGS);
+                let opened = open_name(parent, &name, hermes_config::beneath::DIRECTORY_FLAGS);
                 let Some((directory, stat)) = skip_missing(opened)? else {
                     continue;
                 };

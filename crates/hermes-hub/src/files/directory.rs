@@ -7,7 +7,6 @@ mod relocate;
 mod remove;
 mod write;
 
-use hermes_config::sync::{Mutex, MutexGuard, RwLock};
 use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     io,
@@ -18,6 +17,10 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use hermes_config::{
+    beneath::DIRECTORY_FLAGS,
+    sync::{Mutex, MutexGuard, RwLock},
+};
 use rustix::{
     fs::{Mode, fstat, open},
     io::Errno,
@@ -27,8 +30,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     CreateOutcome, FileEntry, FileLimits, FileText, Files, FindQuery, FindResult, GrepQuery,
     GrepResult, IfMatch, LineRange, Listing, RemoveMode, SharePath, TreeUsage, WriteMode,
-    WrittenFile, beneath::DIRECTORY_FLAGS, budget::SearchBudget, find, quota::Quota, search, text,
-    tree::Tree,
+    WrittenFile, budget::SearchBudget, find, quota::Quota, search, text, tree::Tree,
 };
 use crate::{Problem, files::problems};
 pub use remove::empty_trash;

@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use hermes_config::beneath::SymlinkPolicy;
 use rustix::fs::{AtFlags, statat};
 
 use super::{
-    beneath::SymlinkPolicy, budget::SearchBudget, go_glob::GoGlob, search::clamp_max_results, tree,
-    tree::Tree, walk::walk_tree,
+    budget::SearchBudget, go_glob::GoGlob, search::clamp_max_results, tree, tree::Tree,
+    walk::walk_tree,
 };
 use crate::{
     Problem,

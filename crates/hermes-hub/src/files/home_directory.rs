@@ -10,21 +10,21 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use hermes_config::{
+    beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath, open_directory},
+    private_file::{FileOwner, chown_to_directory_owner, open_lock_file_at},
+};
 use rustix::{
-    fs::{
-        AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, statat,
-        unlinkat,
-    },
+    fs::{AtFlags, Dir, FileType, Mode, mkdirat, statat, unlinkat},
     io::Errno,
 };
 
 use super::{
-    beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath},
     directory::{
-        atomic::{FILE_MODE, TempFile},
+        atomic::{create_temp_file, persist},
         count::remove_temp_files,
     },
-    tree::{Tree, open_directory, read_entries},
+    tree::{Tree, read_entries},
 };
 
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -59,7 +59,7 @@ impl HomeDirectory {
         match mkdirat(&around.directory, name, Mode::RWXU) {
             Ok(()) => {
                 let made = open_directory(&around.directory, name)?;
-                around.set_owner(made.as_fd())?;
+                chown_to_directory_owner(made, &around.directory)?;
             }
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
@@ -116,27 +116,17 @@ impl HomeDirectory {
 
     /// Takes the advisory lock on a file that agents use too, until it is dropped.
     pub(crate) fn lock(&self, name: &str, patience: Duration) -> io::Result<File> {
-        let flags = OFlags::WRONLY
-            | OFlags::APPEND
-            | OFlags::CREATE
-            | OFlags::NOFOLLOW
-            | OFlags::NONBLOCK
-            | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.directory, name, flags, FILE_MODE)?);
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        self.set_owner(file.as_fd())?;
+        let file = open_lock_file_at(self.directory.as_fd(), name, FileOwner::DirectoryOwner)?;
         hermes_store::lock_with_timeout(&file, patience)?;
         Ok(file)
     }
 
     /// Replaces a file atomically, or whatever is in its place, a link too.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let mut draft = TempFile::create(self.directory.as_fd())?;
-        self.set_owner(draft.file.as_fd())?;
+        let mut draft = create_temp_file(self.directory.as_fd())?;
+        chown_to_directory_owner(&draft.file, &self.directory)?;
         draft.file.write_all(content)?;
-        draft.persist(name)?;
+        persist(draft, self.directory.as_fd(), name)?;
         Ok(())
     }
 
@@ -168,18 +158,6 @@ impl HomeDirectory {
             Err(Errno::NOENT) => Ok(()),
             other => other,
         }
-    }
-
-    /// Gives what root creates here to the directory's owner.
-    fn set_owner(&self, made: BorrowedFd<'_>) -> Result<(), Errno> {
-        let (owner, own) = (fstat(&self.directory)?, fstat(made)?);
-        let is_plain =
-            FileType::from_raw_mode(own.st_mode) == FileType::Directory || own.st_nlink == 1;
-        if own.st_uid == 0 && owner.st_uid != 0 && is_plain {
-            let (user, group) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
-            fchown(made, Some(user), Some(group))?;
-        }
-        Ok(())
     }
 }
 
@@ -241,7 +219,7 @@ mod tests {
             rustix::fs::CWD,
             ground.path().join("config.yaml"),
             FileType::Fifo,
-            FILE_MODE,
+            Mode::RUSR,
             0,
         )
         .unwrap();
@@ -253,7 +231,7 @@ mod tests {
     fn what_was_left_half_written_is_cleared() {
         let ground = tempfile::tempdir().unwrap();
         let cron = HomeDirectory::open_or_create(ground.path(), "cron").unwrap();
-        std::mem::forget(TempFile::create(cron.directory.as_fd()).unwrap());
+        std::mem::forget(create_temp_file(cron.directory.as_fd()).unwrap());
         cron.replace("jobs.json", b"{}").unwrap();
         cron.remove_temp_files().unwrap();
         assert_eq!(fs::read_dir(ground.path().join("cron")).unwrap().count(), 1);

@@ -9,13 +9,13 @@ use std::{
 };
 
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use hermes_config::beneath::{READ_FLAGS, SymlinkPolicy, open_beneath};
 use rustix::{
     fs::{FileType, Mode, fstat},
     io::Errno,
 };
 
 use super::{
-    beneath::{READ_FLAGS, SymlinkPolicy, open_beneath},
     budget::SearchBudget,
     go_regex::{CaseMatching, GoRegex},
     text::BINARY_SNIFF_BYTES,

@@ -7,16 +7,14 @@ use std::{
     path::Path,
 };
 
+use hermes_config::beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath};
 use jiff::Timestamp;
 use rustix::{
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, statat},
+    fs::{AtFlags, Dir, FileType, Mode, Stat, fstat, open, statat},
     io::Errno,
 };
 
-use super::{
-    beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath},
-    path::{TEMP_PREFIX, parse_segment},
-};
+use super::path::{TEMP_PREFIX, parse_segment};
 use crate::{
     Problem,
     files::{EntryType, FileEntry, Listing, SharePath, problems},
@@ -142,19 +140,6 @@ impl Tree {
             truncated,
         })
     }
-}
-
-/// Opens a subdirectory, refusing a link.
-pub(crate) fn open_directory(
-    directory: impl AsFd,
-    name: impl rustix::path::Arg,
-) -> Result<OwnedFd, Errno> {
-    openat(
-        directory,
-        name,
-        DIRECTORY_FLAGS | OFlags::NOFOLLOW,
-        Mode::empty(),
-    )
 }
 
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
+use hermes_config::beneath::{DIRECTORY_FLAGS, SymlinkPolicy, open_beneath};
 use rustix::fs::{Dir, Mode};
 
 use super::{
-    beneath::{DIRECTORY_FLAGS, SymlinkPolicy, open_beneath},
     path::MAX_SEGMENTS,
     tree::{DirectoryEntry, read_entries},
 };

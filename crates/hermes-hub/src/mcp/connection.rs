@@ -1,9 +1,9 @@
 //! The MCP server of one client connection, backed by the operation table.
 
-use hermes_config::sync::Mutex;
 use std::{sync::Arc, time::Duration};
 
 use ::http::request::Parts;
+use hermes_config::sync::Mutex;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{

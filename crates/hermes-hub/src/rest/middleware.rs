@@ -7,6 +7,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use hermes_config::random::random_digits;
 use hermes_mcp::serve;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use percent_encoding::percent_decode_str;
@@ -65,10 +66,8 @@ impl RequestId {
     }
 
     pub(crate) fn random() -> Self {
-        let mut bytes = [0_u8; 12];
-        // Without random bytes ids repeat, which is harmless.
-        let _ = getrandom::fill(&mut bytes);
-        Self(format!("req_{}", crate::ids::hex(&bytes)).into())
+        let (start, end) = (random_digits(16), random_digits(8));
+        Self(format!("req_{start}{end}").into())
     }
 
     /// The id sent by the caller, if it is printable.

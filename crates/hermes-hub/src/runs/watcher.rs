@@ -1,7 +1,6 @@
 //! Watchers of runs. Each gets the events in order and without gaps: from memory while it keeps up, otherwise from the
 //! database.
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
     pin::Pin,
@@ -10,6 +9,7 @@ use std::{
 };
 
 use futures::{Stream, stream};
+use hermes_config::sync::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use super::Runs;

@@ -1,10 +1,10 @@
 //! A runtime without agents: every run has events and completes with a fixed text. For trying out the Hub's API.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{collections::HashSet, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
+use hermes_config::sync::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 
 use super::{

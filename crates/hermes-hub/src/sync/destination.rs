@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hermes_config::beneath::{DIRECTORY_FLAGS, SymlinkPolicy, open_beneath};
 use rustix::{
     fs::{FlockOperation, Mode, flock, open},
     io::Errno,
@@ -13,10 +14,7 @@ use rustix::{
 use super::{ExtraFiles, SyncMode, SyncRequest, SyncRules};
 use crate::{
     Problem,
-    files::{
-        DIRECTORY_FLAGS, SharePath, SymlinkPolicy, make_directories, open_beneath,
-        problem_from_errno,
-    },
+    files::{SharePath, make_directories, problem_from_errno},
 };
 
 #[derive(Debug)]

@@ -8,15 +8,13 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
+use hermes_config::beneath::{READ_FLAGS, SymlinkPolicy, open_beneath};
 use rustix::{fs::Mode, io::Errno};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Problem, TenantId,
-    files::{
-        READ_FLAGS, SharePath, SymlinkPolicy, TempFile, open_beneath, problem_from_errno,
-        problem_from_io,
-    },
+    files::{SharePath, create_temp_file, persist, problem_from_errno, problem_from_io},
 };
 
 pub(super) const MANIFEST_NAME: &str = ".hub-sync.json";
@@ -86,9 +84,9 @@ pub(super) fn write_manifest(
     manifest: &SyncManifest,
 ) -> Result<(), Problem> {
     let content = serde_json::to_vec_pretty(manifest).map_err(|error| Problem::internal(&error))?;
-    let written = TempFile::create(destination.as_fd()).and_then(|mut draft| {
+    let written = create_temp_file(destination.as_fd()).and_then(|mut draft| {
         draft.file.write_all(&content)?;
-        draft.persist(MANIFEST_NAME)
+        persist(draft, destination.as_fd(), MANIFEST_NAME)
     });
     match written {
         Ok(_) => Ok(()),

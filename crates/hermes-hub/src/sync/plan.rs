@@ -8,6 +8,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
+use hermes_config::beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath};
 use rustix::{
     fs::{AtFlags, FileType, Mode, fstat, fsync, unlinkat},
     io::Errno,
@@ -22,8 +23,8 @@ use super::{
 use crate::{
     Problem, ProblemCode,
     files::{
-        DIRECTORY_FLAGS, EntryType, READ_FLAGS, SharePath, SymlinkPolicy, TempFile, Tree,
-        make_directories, open_beneath, problem_from_errno, problem_from_io, walk_tree,
+        EntryType, SharePath, Tree, create_temp_file, make_directories, persist,
+        problem_from_errno, problem_from_io, walk_tree,
     },
     ids::hex,
 };
@@ -322,9 +323,9 @@ fn copy_file(
         SymlinkPolicy::Refuse,
     )?;
     let directory = make_directories(top, &names, &mut 0)?;
-    let mut draft = TempFile::create(directory.as_fd())?;
+    let mut draft = create_temp_file(directory.as_fd())?;
     let copied = copy_hashed(&mut source, &mut draft.file)?;
-    draft.persist(name)?;
+    persist(draft, directory.as_fd(), name)?;
     Ok(Some(copied))
 }
 

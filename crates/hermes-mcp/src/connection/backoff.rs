@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hermes_config::random::random_number;
+
 /// Seconds before each attempt; after the last one the server is parked.
 const DELAYS: [u64; 5] = [1, 2, 4, 8, 16];
 
@@ -16,7 +18,7 @@ pub(super) fn delay(attempt: u32) -> Option<Duration> {
 /// Spreads a pause by ±20 %, so that servers lost together are not all retried at the same moment.
 pub(super) fn add_jitter(pause: Duration) -> Duration {
     // The hasher's random keys are the standard library's own source of randomness.
-    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), pause);
+    let random = random_number();
     let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
     pause * permille / 1000
 }

@@ -3,9 +3,9 @@
 //! It counts only what it is told. What is a failure is for the caller to say: a broken transport is, a tool's own
 //! error, a timeout or an interrupt is not.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 /// Failures in a row that open the breaker.

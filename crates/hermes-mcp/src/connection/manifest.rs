@@ -10,7 +10,10 @@ use std::{
     time::SystemTime,
 };
 
-use hermes_config::{Fingerprint, Home};
+use hermes_config::{
+    Fingerprint, Home,
+    private_file::{FileDurability, WriteOptions, create_private_dir, write_file},
+};
 use rmcp::model::{
     Implementation, Prompt, ProtocolVersion, Resource, ResourceTemplate, ServerCapabilities,
     ServerPeerInfo, Tool,
@@ -153,35 +156,18 @@ pub(crate) fn write_manifest(path: &Path, manifest: &Manifest) -> io::Result<Man
     })
 }
 
-/// Writes a file of the cache, two directories below the home, for its owner alone.
+/// Writes a file of the cache, two directories below the home. The home itself is not created: one that was removed
+/// stays so, even while something of it still runs.
 pub(crate) fn write_cache_file(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         if let Some(cache) = directory.parent() {
-            create_private_directory(cache)?;
+            create_private_dir(cache)?;
         }
-        create_private_directory(directory)?;
+        create_private_dir(directory)?;
     }
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    write_private(&temporary, content)?;
-    std::fs::rename(&temporary, path)
-}
-
-/// Makes a directory for its owner alone, but not what it lies in: a home that was removed stays so, even while
-/// something of it still runs.
-pub(crate) fn create_private_directory(directory: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(directory) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        outcome => outcome,
-    }
-}
-
-fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    io::Write::write_all(&mut options.open(path)?, content)
+    let options = WriteOptions {
+        durability: FileDurability::Unsynced,
+        ..WriteOptions::default()
+    };
+    write_file(path, content, options)
 }

@@ -1,6 +1,5 @@
 //! One live MCP session: the peer to send requests to, and the handler that takes what the server sends.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     sync::{
@@ -10,7 +9,10 @@ use std::{
     time::Instant,
 };
 
-use hermes_config::ServerName;
+use hermes_config::{
+    ServerName,
+    sync::{Mutex, MutexGuard},
+};
 use rmcp::{
     RoleClient,
     model::{ProgressToken, RequestId, ServerPeerInfo},

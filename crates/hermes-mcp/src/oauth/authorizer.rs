@@ -1,7 +1,6 @@
 //! Credentials for the requests to a connected server. Nothing here is interactive: what only a person can do is an
 //! error, and the server's state says so.
 
-use hermes_config::sync::Mutex;
 use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -12,6 +11,7 @@ use futures::future::BoxFuture;
 use hermes_config::{
     Redactor, Secret,
     server::{OAuthGrant, OAuthSettings},
+    sync::Mutex,
 };
 use http::{HeaderName, HeaderValue, Method, header};
 use tokio_util::task::TaskTracker;

@@ -1,6 +1,5 @@
 //! DPoP: tokens that are of use only with a key, and the proofs that the key is held.
 
-use hermes_config::sync::Mutex;
 use std::{collections::HashMap, fmt, sync::Arc, time::SystemTime};
 
 use aws_lc_rs::{
@@ -8,6 +7,7 @@ use aws_lc_rs::{
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use hermes_config::sync::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use url::Url;

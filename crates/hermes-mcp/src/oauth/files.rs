@@ -9,12 +9,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hermes_config::{Home, ServerName};
+use hermes_config::{Home, ServerName, private_file::write_private};
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Challenge, ClientFile, OAuthError, PendingLogin, ServerMetadata, Tokens, lock::FileLock, pkce,
+    Challenge, ClientFile, OAuthError, PendingLogin, ServerMetadata, Tokens, lock::FileLock,
 };
 
 /// The longest name of a file, without its ending.
@@ -244,13 +244,7 @@ impl TokenFiles {
         let written = || -> io::Result<()> {
             let mut text = serde_json::to_vec_pretty(value)?;
             text.push(b'\n');
-            let suffix = pkce::random_token().map_err(io::Error::other)?;
-            let temporary = path.with_extension(format!("{}.tmp", &suffix[..8]));
-            let result = write_new(&temporary, &text).and_then(|()| fs::rename(&temporary, path));
-            if result.is_err() {
-                let _ = fs::remove_file(&temporary);
-            }
-            result
+            write_private(path, &text)
         };
         written().map_err(|error| file_error(path, &error))
     }
@@ -312,16 +306,6 @@ fn is_token_file(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.and_then(|name| name.strip_suffix(".json"))
         .is_some_and(|name| !name.contains('.'))
-}
-
-fn write_new(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    io::Write::write_all(&mut file, text)?;
-    file.sync_all()
 }
 
 /// Takes the rights of others away from a file, and says so if they had any.

@@ -1,11 +1,13 @@
 //! One at a time across processes: a lock file that the system frees when its holder ends.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     io,
     path::Path,
     time::Duration,
 };
+
+use hermes_config::private_file::{FileOwner, open_lock_file};
 
 /// How often a held lock is tried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -19,11 +21,7 @@ pub(super) struct FileLock {
 impl FileLock {
     /// Waits for the lock. The caller sets the time limit.
     pub(super) async fn acquire(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path)?;
+        let file = open_lock_file(path, FileOwner::Writer)?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),

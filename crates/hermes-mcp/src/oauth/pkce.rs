@@ -1,14 +1,14 @@
 //! Secrets of one login: the PKCE verifier, the state, and what is derived from them.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use hermes_config::random::random_bytes;
 use sha2::{Digest, Sha256};
 
 use super::OAuthError;
 
 /// 256 random bits as text that fits into an address.
 pub(super) fn random_token() -> Result<String, OAuthError> {
-    let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|error| OAuthError::Unavailable {
+    let bytes = random_bytes::<32>().map_err(|error| OAuthError::Unavailable {
         what: "the system's random generator".into(),
         reason: error.to_string(),
     })?;

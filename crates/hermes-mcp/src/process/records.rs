@@ -6,17 +6,23 @@
 //! A file is a line with all there is at first, and one for each change since: replacing a whole file for every server
 //! that starts would take longer than many servers need to start.
 
-use hermes_config::sync::Mutex;
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io,
     io::Write,
-    os::unix::fs::OpenOptionsExt,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
 
-use hermes_config::ServerName;
+use hermes_config::{
+    ServerName,
+    private_file::{
+        ExistingFile, FileDurability, NewFileMode, TempFile, WriteOptions, create_private_dir,
+        write_file,
+    },
+    sync::Mutex,
+};
 use rustix::process::{Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +30,7 @@ use super::{
     ServerProcess, process_table,
     process_table::{ProcessRow, is_running, may_be_running, to_pid},
 };
-use crate::{clock, connection::manifest::create_private_directory};
+use crate::clock;
 
 /// How long a process may take to end after SIGTERM.
 const TERM_TIMEOUT: Duration = Duration::from_secs(2);
@@ -100,15 +106,15 @@ impl HostFile {
 
     /// Readers see the old file or the new one, nothing between. Changes are to be written to the result.
     fn write(&self, path: &Path) -> io::Result<File> {
-        let new = path.with_extension("json.new");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(&line(self)?)?;
-        std::fs::rename(&new, path)?;
+        let (directory, name) = path
+            .parent()
+            .zip(path.file_name())
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        let directory = File::open(directory)?;
+        let mut new = TempFile::create(directory.as_fd(), ".host-", NewFileMode::Private)?;
+        new.file.write_all(&line(self)?)?;
+        let file = new.file.try_clone()?;
+        new.persist(name)?;
         Ok(file)
     }
 }
@@ -137,7 +143,7 @@ struct RecordWriter {
 impl ProcessRecords {
     /// Begins the file of this process in `run_dir`.
     pub fn create(run_dir: &Path) -> io::Result<Self> {
-        create_private_directory(run_dir)?;
+        create_private_dir(run_dir)?;
         let content = HostFile::for_this_process();
         let path = claim_path(run_dir, &content)?;
         let written = RecordWriter {
@@ -198,19 +204,19 @@ fn claim_path(run_dir: &Path, content: &HostFile) -> io::Result<PathBuf> {
             format!("-{number}")
         };
         let path = run_dir.join(format!("host-{}{suffix}.json", content.host_pid));
-        let created = OpenOptions::new()
-            .create_new(true)
-            .write(true)
-            .mode(0o600)
-            .open(&path);
-        match created {
+        let options = WriteOptions {
+            existing: ExistingFile::Refuse,
+            durability: FileDurability::Unsynced,
+            ..WriteOptions::default()
+        };
+        match write_file(&path, b"", options) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Left by an earlier process with this pid?
                 if HostFile::read(&path).is_some_and(|file| !file.host_is_running()) {
                     return Ok(path);
                 }
             }
-            created => return created.map(|_| path),
+            created => return created.map(|()| path),
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())

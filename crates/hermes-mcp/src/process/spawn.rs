@@ -1,6 +1,5 @@
 //! The host's side of starting servers: the handle to the guard, and what comes back from it.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     ffi::OsString,
     fs::File,
@@ -14,7 +13,10 @@ use std::{
     sync::Arc,
 };
 
-use hermes_config::ServerName;
+use hermes_config::{
+    ServerName,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::{
     io::{AsyncWriteExt, Interest},
     net::{

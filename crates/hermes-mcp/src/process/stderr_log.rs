@@ -5,7 +5,6 @@
 
 mod lines;
 
-use hermes_config::sync::Mutex;
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -15,7 +14,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hermes_config::{LogFile, Redactor, ServerName};
+use hermes_config::{LogFile, Redactor, ServerName, sync::Mutex};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     task::JoinSet,

@@ -1,10 +1,10 @@
 //! MCP sessions that outlive a process: their owner and their negotiated state are stored by the server, so that another
 //! process can continue them.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{collections::HashMap, fmt, io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use hermes_config::sync::{Mutex, MutexGuard};
 use rmcp::transport::streamable_http_server::session::{
     SessionState, SessionStore, SessionStoreError,
 };

@@ -3,6 +3,7 @@
 use std::{collections::HashSet, io, sync::Arc, time::Duration};
 
 use futures::Stream;
+use hermes_config::random::random_hex;
 use rmcp::{
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_server::{
@@ -47,9 +48,8 @@ impl RandomIdSessionManager {
 }
 
 fn random_id() -> Result<SessionId, SessionManagerError> {
-    let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|error| SessionManagerError::NoId(error.into()))?;
-    Ok(hermes_config::to_hex(&bytes).into())
+    let id = random_hex::<32>().map_err(|error| SessionManagerError::NoId(error.into()))?;
+    Ok(id.into())
 }
 
 impl SessionManager for RandomIdSessionManager {

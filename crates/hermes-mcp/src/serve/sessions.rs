@@ -1,6 +1,5 @@
 //! The MCP sessions of a server: whose each is, how many there may be, and ending them.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, HashSet},
     io,
@@ -17,6 +16,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use hermes_config::sync::{Mutex, MutexGuard};
 use http_body::Frame;
 use rmcp::{
     model::ProtocolVersion,

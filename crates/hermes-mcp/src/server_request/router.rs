@@ -1,10 +1,9 @@
 //! Routes elicitations to the process that made the call, where that is known, and to the host's own handler otherwise.
 
-use hermes_config::sync::Mutex;
 use std::{collections::HashMap, sync::Arc};
 
 use futures::future::BoxFuture;
-use hermes_config::Server;
+use hermes_config::{Server, sync::Mutex};
 use rmcp::model::{CreateMessageRequestParams, ElicitRequestParams, ElicitResult, Root};
 
 use super::{

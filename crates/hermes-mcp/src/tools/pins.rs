@@ -5,7 +5,7 @@
 
 use std::{collections::HashSet, fs, io, path::PathBuf, sync::Arc};
 
-use hermes_config::{Home, ServerName, replace_file};
+use hermes_config::{Home, ServerName, private_file::write_private};
 use serde::Serialize;
 
 use crate::tools::{catalog::NativeTool, names::ToolName};
@@ -113,7 +113,7 @@ impl Pins {
         directory.lock()?;
         let mut file = PinFile::read(&self.path)?;
         let changed = change(&mut file)?;
-        replace_file(&self.path, &file.to_bytes()?)?;
+        write_private(&self.path, &file.to_bytes()?)?;
         Ok(changed)
     }
 }

@@ -1,9 +1,9 @@
 //! Whether the server behind a session may be gone. A request that fails on the way reports it here, and the connection
 //! then checks the server.
 
-use hermes_config::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hermes_config::sync::Mutex;
 use tokio::sync::{Notify, watch};
 
 /// What is known about the way to a server, beyond what single requests tell.

@@ -3,7 +3,6 @@
 //! Lines that are not JSON-RPC are skipped. A line may have 16 MiB: what is longer is dropped while it arrives, so
 //! memory stays bounded, and the calls in flight are failed at once because one of them was just answered.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
     io,
@@ -12,6 +11,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use rmcp::{
     RoleClient,
     model::{

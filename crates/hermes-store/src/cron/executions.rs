@@ -1,7 +1,7 @@
 //! `cron/executions.db`: a record of runs, shared with Hermes Agent 0.19. It is not a queue: a run that was cut off is
 //! recorded as `unknown` and not repeated.
 
-use hermes_config::Home;
+use hermes_config::{Home, random::random_digits};
 use jiff::Zoned;
 use sqlx::sqlite::SqliteRow;
 
@@ -12,7 +12,6 @@ use crate::{
     db,
     db::{Database, row},
     file::create_private_dir,
-    random,
 };
 
 /// Maximum number of finished runs.
@@ -130,7 +129,7 @@ impl Executions {
         write.commit().await?;
         Ok(Self {
             database,
-            process: random::random_hex(16) + &random::random_hex(16),
+            process: random_digits(16) + &random_digits(16),
         })
     }
 
@@ -156,7 +155,7 @@ impl Executions {
         process_started_at: Option<i64>,
         now: &Zoned,
     ) -> Result<String, StoreError> {
-        let id = random::random_hex(16) + &random::random_hex(16);
+        let id = random_digits(16) + &random_digits(16);
         let mut write = self.database.begin().await?;
         sqlx::query(
             "INSERT INTO executions (id, job_id, source, process_id, pid, process_started_at, status, claimed_at) \

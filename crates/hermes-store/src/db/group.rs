@@ -5,7 +5,6 @@
 //! comes again commits for all. So a lone writer commits at once. A write that fails is rolled back alone, by a
 //! savepoint. No writer returns success before the commit.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     any::Any,
     fmt,
@@ -16,6 +15,7 @@ use std::{
     },
 };
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use scopeguard::ScopeGuard;
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use hermes_config::random::random_digits;
 use sqlx::sqlite::SqliteRow;
 
 use super::RuntimeStore;
-use crate::{SessionId, SessionKey, StoreError, clock::epoch_seconds, db::row, random};
+use crate::{SessionId, SessionKey, StoreError, clock::epoch_seconds, db::row};
 
 /// An approval request. Its texts are redacted by the owner.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +42,7 @@ pub struct NewApproval {
 
 /// A name for a question, short enough to go into a button of a chat.
 pub fn new_approval_id() -> String {
-    format!("ap_{}", random::random_hex(12))
+    format!("ap_{}", random_digits(12))
 }
 
 /// A question and what became of it.

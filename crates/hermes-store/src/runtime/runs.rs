@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use hermes_config::random::random_digits;
 use serde_json::{Map, Value};
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use super::RuntimeStore;
-use crate::{SessionId, StoreError, clock::epoch_seconds, db::row, random};
+use crate::{SessionId, StoreError, clock::epoch_seconds, db::row};
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,7 @@ pub struct IdempotencyKey {
 
 /// A name for a run: `run_` and 32 hexadecimal digits.
 pub fn new_run_id() -> String {
-    format!("run_{}{}", random::random_hex(16), random::random_hex(16))
+    format!("run_{}{}", random_digits(16), random_digits(16))
 }
 
 /// What became of a request for a run.

@@ -1,11 +1,15 @@
 //! Showing a skill: its instructions, and its files by relative path.
 
-use std::io;
-
-use cap_std::{
-    ambient_authority,
-    fs::{Dir, DirEntry},
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::fd::OwnedFd,
 };
+
+use hermes_config::beneath::{
+    DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath, open_directory,
+};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, statat};
 
 use super::{SUPPORT_DIRS, Skill, SkillError, Skills, frontmatter};
 
@@ -27,9 +31,12 @@ impl Skills {
         let (_, body) = frontmatter::split_frontmatter(&text);
         let body = body.trim_start_matches('\n').to_owned();
         let mut files = Vec::new();
-        if let Ok(directory) = open_skill_dir(&skill) {
+        if let Ok(directory) = File::open(&skill.directory).map(OwnedFd::from) {
             for support in SUPPORT_DIRS {
-                if let Ok(inside) = directory.open_dir(support) {
+                let links = SymlinkPolicy::Follow;
+                let opened =
+                    open_beneath(&directory, support, DIRECTORY_FLAGS, Mode::empty(), links);
+                if let Ok(inside) = opened {
                     list_files(&inside, support, &mut files);
                 }
             }
@@ -41,33 +48,46 @@ impl Skills {
     /// A text file of a skill. Nothing outside its directory can be reached.
     pub fn view_file(&self, name: &str, path: &str) -> Result<String, SkillError> {
         let skill = self.find(name)?;
-        open_skill_dir(&skill)
-            .and_then(|directory| directory.read_to_string(path))
-            .map_err(|source| SkillError::NoSuchFile {
-                name: skill.name,
-                path: path.into(),
-                source,
-            })
+        read_beneath(&skill, path).map_err(|source| SkillError::NoSuchFile {
+            name: skill.name,
+            path: path.into(),
+            source,
+        })
     }
 }
 
-fn open_skill_dir(skill: &Skill) -> io::Result<Dir> {
-    Dir::open_ambient_dir(&skill.directory, ambient_authority())
+fn read_beneath(skill: &Skill, path: &str) -> io::Result<String> {
+    let directory = File::open(&skill.directory)?;
+    let links = SymlinkPolicy::Follow;
+    let mut file = File::from(open_beneath(
+        directory,
+        path,
+        READ_FLAGS,
+        Mode::empty(),
+        links,
+    )?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Real files only: what a link leads to may be anywhere.
-fn list_files(directory: &Dir, prefix: &str, files: &mut Vec<String>) {
-    let entries = directory.entries().into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') || name == "__pycache__" {
+fn list_files(directory: &OwnedFd, prefix: &str, files: &mut Vec<String>) {
+    for entry in Dir::read_from(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let shown = name.to_string_lossy();
+        if shown.starts_with('.') || shown == "__pycache__" {
             continue;
         }
-        let path = format!("{prefix}/{name}");
-        match entry.file_type() {
-            Ok(kind) if kind.is_file() => files.push(path),
-            Ok(kind) if kind.is_dir() => {
-                if let Ok(inside) = DirEntry::open_dir(&entry) {
+        let path = format!("{prefix}/{shown}");
+        let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
+            Ok(FileType::RegularFile) => files.push(path),
+            Ok(FileType::Directory) => {
+                if let Ok(inside) = open_directory(directory, name) {
                     list_files(&inside, &path, files);
                 }
             }

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use hermes_config::private_file::{FileOwner, create_private_dirs};
 use hermes_hub::{
     backup::{self, KeyInBackup},
     data_dir::DataDir,
@@ -99,7 +100,7 @@ impl BackupSchedule {
 
     /// Makes one, and removes what is too old.
     async fn create_backup(&self, data_dir: &Path, state: &SqliteState) -> io::Result<PathBuf> {
-        create_private_dir(&self.directory)?;
+        create_private_dirs(&self.directory, FileOwner::Writer)?;
         let data_dir = DataDir::create(data_dir).map_err(io::Error::other)?;
         let new = NamedTempFile::new_in(&self.directory)?;
         backup::write_backup(&data_dir, state, KeyInBackup::Without, new.reopen()?)
@@ -125,14 +126,6 @@ impl BackupSchedule {
 
 fn duration_until(due: &Zoned, now: &Zoned) -> Duration {
     Duration::try_from(due.duration_since(now)).unwrap_or_default()
-}
-
-fn create_private_dir(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
 }
 
 /// The backups in a directory, oldest first.

@@ -1,6 +1,5 @@
 //! The files of a tenant's groups, asked of the Hub over its private routes.
 
-use hermes_config::sync::RwLock;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -12,7 +11,7 @@ use hermes_agent::tools::files::teams::{
     FileLines, GrepMatch, GroupPath, MemberGroup, SearchResults, Shares, SharesError, SharesFuture,
     Teams, WriteOutcome,
 };
-use hermes_config::Secret;
+use hermes_config::{Secret, sync::RwLock};
 use reqwest::{Client, Method, RequestBuilder, StatusCode, Url, header};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -98,8 +98,8 @@ async fn always_is_handed_on_to_be_kept() {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let sink = kept.clone();
     let approver = Scripted::new([Decision::Always]);
-    let approvals = manual(&approver)
-        .on_always(move |rules| sink.lock().extend(rules.iter().cloned()));
+    let approvals =
+        manual(&approver).on_always(move |rules| sink.lock().extend(rules.iter().cloned()));
     assert_eq!(run(&approvals, "rm -r build/*").await, Ok(()));
     assert_eq!(run(&approvals, "rm -r build/*").await, Ok(()));
     // What was shown, and not all that is like it.

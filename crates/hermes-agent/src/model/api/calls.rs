@@ -1,7 +1,6 @@
 //! Assembles tool calls from streamed pieces.
 
-use std::hash::{BuildHasher as _, RandomState};
-
+use hermes_config::random::random_digits;
 use serde_json::{Map, Value};
 
 use crate::message::ToolCall;
@@ -84,8 +83,7 @@ impl CallAssembler {
 
 /// An id for a call that came without one. It has to differ from all others of the conversation.
 fn generate_call_id() -> String {
-    // The hasher's random keys are the standard library's source of randomness.
-    format!("call_{:016x}", RandomState::new().hash_one(0))
+    format!("call_{}", random_digits(16))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Finds the user interface of the conversation that a request belongs to.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc};
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use hermes_mcp::server_request::ConversationId;
 use tokio::sync::Semaphore;
 

@@ -1,10 +1,12 @@
 //! The sampling model of a home, `auxiliary.mcp`, resolved at the first request.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use hermes_config::{AuxiliaryTask, Home, ReferencePolicy, Settings};
+use hermes_config::{
+    AuxiliaryTask, Home, ReferencePolicy, Settings,
+    sync::{Mutex, MutexGuard},
+};
 
 use super::{SamplingModels, SamplingRefusal};
 use crate::{

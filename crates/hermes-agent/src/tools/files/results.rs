@@ -6,18 +6,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_config::Home;
+use hermes_config::{
+    Home,
+    private_file::{FileDurability, WriteOptions, write_file},
+};
 
 pub(crate) const DIRECTORY: &str = "results";
 
 /// Records the outside tool that a result is from.
 pub(crate) fn record_source(path: &Path, source: &str) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(source_note_path(path))?;
-    io::Write::write_all(&mut file, source.as_bytes())
+    let options = WriteOptions {
+        durability: FileDurability::Unsynced,
+        ..WriteOptions::default()
+    };
+    write_file(&source_note_path(path), source.as_bytes(), options)
 }
 
 /// The outside tool of the result in this file; for the directory of all results, its name. `path` has no

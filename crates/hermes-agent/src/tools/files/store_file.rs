@@ -1,57 +1,21 @@
-//! Writes a file atomically: a reader sees the old content or the new one.
+//! Writes the files of tools.
 
-use std::{fs, io, io::Write as _, path::Path};
+use std::{fs, io, path::Path};
 
-/// The permissions of a new file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NewFileMode {
-    /// As the user's settings say.
-    Ordinary,
-    /// Its owner alone.
-    Private,
-}
+use hermes_config::private_file::{ExistingFile, NewFileMode, WriteOptions, write_file};
 
-/// Writes a file by renaming a temporary one over it. An existing file keeps its mode and, if possible, its owner.
-/// Parent directories are created. The path must be resolved: a link would be replaced, not followed.
+/// Writes a file. An existing one keeps its mode and, if possible, its owner; parent directories are created. The path
+/// must be resolved: a link would be replaced, not followed.
 pub(crate) fn store_file(path: &Path, content: &[u8], new_file: NewFileMode) -> io::Result<()> {
-    let directory = path
-        .parent()
-        .ok_or_else(|| io::Error::other("it has no directory"))?;
-    fs::create_dir_all(directory)?;
-    let old = match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => {
-            return Err(io::Error::new(
-                io::ErrorKind::IsADirectory,
-                "it is a directory",
-            ));
-        }
-        Ok(metadata) => Some(metadata),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".hermes-").suffix(".tmp");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(
-        match new_file {
-            // The umask applies to it.
-            NewFileMode::Ordinary => 0o666,
-            NewFileMode::Private => 0o600,
-        },
-    ));
-    let mut file = builder.tempfile_in(directory)?;
-    file.write_all(content)?;
-    if let Some(old) = old {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt;
-            let _ = std::os::unix::fs::fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
-        }
-        file.as_file().set_permissions(old.permissions())?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
     }
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    let options = WriteOptions {
+        existing: ExistingFile::ReplaceKeepingMode,
+        new_file,
+        ..WriteOptions::default()
+    };
+    write_file(path, content, options)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! `write_file`: creates or replaces a whole file.
 
 use futures::future::BoxFuture;
+use hermes_config::private_file::NewFileMode;
 use serde_json::{Map, Value, json};
 
-use super::store_file::{NewFileMode, store_file};
+use super::store_file::store_file;
 use crate::{
     model::ToolDefinition,
     tools::{

@@ -3,6 +3,7 @@
 //! Entries are separated by lines with a single `§`. Changes hold a lock file, `MEMORY.md.lock`, that other
 //! processes on the same home respect too.
 
+use hermes_config::private_file::{FileOwner, NewFileMode, open_lock_file};
 mod entries;
 
 use std::{
@@ -20,7 +21,7 @@ use crate::{
     tools::{
         ToolError,
         arguments::ToolArguments,
-        files::store_file::{NewFileMode, store_file},
+        files::store_file::store_file,
         into_output, run_blocking,
         tool::{Tool, ToolContext, ToolOutput},
         tool_definition,
@@ -253,13 +254,9 @@ fn lock_file(path: &Path) -> io::Result<fs::File> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let mut options = fs::OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
-    let file = options.open(name)?;
+    let file = open_lock_file(Path::new(&name), FileOwner::Writer)?;
     file.lock()?;
     Ok(file)
 }

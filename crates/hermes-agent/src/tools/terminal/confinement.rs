@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hermes_config::private_file::{FileOwner, create_private_dirs};
 use hermes_mcp::process::sandbox::{
     NetworkAccess, SandboxPlan, SandboxSupport, UnixSocketAccess, is_system_path,
 };
@@ -174,7 +175,7 @@ impl Confinement {
         if let Some(workspace) = &self.bounds.workspace {
             let temporary = scene.hermes_home.join("tmp");
             let home = temporary.join("home");
-            create_private_dir(&home)?;
+            create_private_dirs(&home, FileOwner::Writer)?;
             return Ok(SandboxPaths {
                 open: vec![workspace.clone()],
                 temporary,
@@ -182,7 +183,7 @@ impl Confinement {
             });
         }
         let temporary = scene.hermes_home.join("cache/sandbox/terminal");
-        create_private_dir(&temporary)?;
+        create_private_dirs(&temporary, FileOwner::Writer)?;
         let mut open = Vec::new();
         open_paths_around(scene.root, scene, &mut open);
         let shared = Path::new("/tmp");
@@ -311,12 +312,6 @@ fn expand_home(path: &str) -> PathBuf {
         (Some(rest), Some(home)) => home.join(rest),
         _ => path.into(),
     }
-}
-
-fn create_private_dir(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(directory)
 }
 
 fn get_variable(environment: &[(OsString, OsString)], name: &str) -> OsString {

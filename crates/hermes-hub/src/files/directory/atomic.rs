@@ -9,63 +9,37 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use hermes_config::{
+    beneath::{DIRECTORY_FLAGS, SymlinkPolicy, open_beneath},
+    private_file::{NewFileMode, TempFile},
+};
 use rustix::{
-    fs::{
-        AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, fsync, futimens,
-        mkdirat, openat, renameat, unlinkat,
-    },
+    fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, fsync, futimens, mkdirat},
     io::Errno,
 };
 
-use crate::files::{
-    beneath::{DIRECTORY_FLAGS, SymlinkPolicy, open_beneath},
-    path::TEMP_PREFIX,
-};
+use crate::files::path::TEMP_PREFIX;
 
 pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIRECTORY_MODE: Mode = Mode::RWXU;
 
-/// A temporary file, removed on drop unless it was persisted.
-#[derive(Debug)]
-pub(crate) struct TempFile<'a> {
-    directory: BorrowedFd<'a>,
-    name: String,
-    pub(crate) file: File,
-    is_persisted: bool,
+/// Creates a temporary file in a directory.
+pub(crate) fn create_temp_file(directory: BorrowedFd<'_>) -> io::Result<TempFile<'_>> {
+    TempFile::create(directory, TEMP_PREFIX, NewFileMode::Private)
 }
 
-impl<'a> TempFile<'a> {
-    pub(crate) fn create(directory: BorrowedFd<'a>) -> io::Result<Self> {
-        let name = format!("{TEMP_PREFIX}{}", random_name()?);
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(directory, name.as_str(), flags, FILE_MODE)?;
-        Ok(Self {
-            directory,
-            name,
-            file: File::from(file),
-            is_persisted: false,
-        })
-    }
-
-    /// Renames it to its target and syncs it to disk.
-    pub(crate) fn persist(mut self, name: &str) -> io::Result<Stat> {
-        set_unique_mtime(&self.file)?;
-        fsync(&self.file)?;
-        renameat(self.directory, self.name.as_str(), self.directory, name)?;
-        self.is_persisted = true;
-        fsync(self.directory)?;
-        Ok(fstat(&self.file)?)
-    }
-}
-
-impl Drop for TempFile<'_> {
-    fn drop(&mut self) {
-        if !self.is_persisted {
-            // If this fails too, the next count removes it.
-            let _ = unlinkat(self.directory, self.name.as_str(), AtFlags::empty());
-        }
-    }
+/// Renames a temporary file to its target and syncs both to disk.
+pub(crate) fn persist(
+    draft: TempFile<'_>,
+    directory: BorrowedFd<'_>,
+    name: &str,
+) -> io::Result<Stat> {
+    set_unique_mtime(&draft.file)?;
+    fsync(&draft.file)?;
+    let file = draft.file.try_clone()?;
+    draft.persist(name)?;
+    fsync(directory)?;
+    Ok(fstat(&file)?)
 }
 
 /// Creates nested directories; `made` counts the new ones.
@@ -121,10 +95,4 @@ pub(crate) fn set_unique_mtime(file: &File) -> io::Result<()> {
     };
     futimens(file, &times)?;
     Ok(())
-}
-
-pub(crate) fn random_name() -> io::Result<String> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }

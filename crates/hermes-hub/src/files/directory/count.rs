@@ -7,6 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use hermes_config::beneath::{SymlinkPolicy, open_directory};
 use rustix::{
     fs::{AtFlags, Dir, statat, unlinkat},
     io::Errno,
@@ -15,7 +16,7 @@ use rustix::{
 use super::SharedDirectory;
 use crate::{
     Problem,
-    files::{EntryType, SharePath, Tree, TreeUsage, beneath::SymlinkPolicy, problems, tree},
+    files::{EntryType, SharePath, Tree, TreeUsage, problems, tree},
 };
 
 impl SharedDirectory {
@@ -124,7 +125,7 @@ pub(super) fn count_tree(
                 used.bytes += stat.as_ref().map_or(0, tree::file_size);
             }
             Some(EntryType::Dir) => {
-                if let Ok(below) = tree::open_directory(descriptor, name.name.as_c_str()) {
+                if let Ok(below) = open_directory(descriptor, name.name.as_c_str()) {
                     levels.push(tree::read_entries(Dir::new(below)?)?);
                 }
             }

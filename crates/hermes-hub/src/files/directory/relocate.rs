@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use hermes_config::beneath::SymlinkPolicy;
 use rustix::{
     fs::{AtFlags, FileType, RenameFlags, fsync, renameat_with, statat},
     io::Errno,
@@ -10,7 +11,7 @@ use rustix::{
 use super::{SharedDirectory, atomic::make_directories};
 use crate::{
     Problem,
-    files::{FileEntry, IfMatch, SharePath, TreeUsage, beneath::SymlinkPolicy, problems, tree},
+    files::{FileEntry, IfMatch, SharePath, TreeUsage, problems, tree},
 };
 
 impl SharedDirectory {

@@ -2,16 +2,17 @@
 
 use std::{fs, io, os::fd::OwnedFd, path::Path};
 
+use hermes_config::beneath::{SymlinkPolicy, open_directory};
 use jiff::Timestamp;
 use rustix::{
     fs::{AtFlags, Dir, FileType, RenameFlags, fsync, renameat_with, statat, unlinkat},
     io::Errno,
 };
 
-use super::{SharedDirectory, atomic::random_name, count};
+use super::{SharedDirectory, count};
 use crate::{
     Problem,
-    files::{IfMatch, RemoveMode, SharePath, TreeUsage, beneath::SymlinkPolicy, problems, tree},
+    files::{IfMatch, RemoveMode, SharePath, TreeUsage, problems, tree},
 };
 
 impl SharedDirectory {
@@ -85,7 +86,8 @@ impl SharedDirectory {
         name: &str,
         path: &SharePath,
     ) -> Result<String, Problem> {
-        let random = random_name().map_err(|error| Problem::internal(&error))?;
+        let random =
+            hermes_config::random::random_hex::<8>().map_err(|error| Problem::internal(&error))?;
         let discarded = format!("{}-{random}", Timestamp::now().as_millisecond());
         renameat_with(
             parent,
@@ -103,7 +105,7 @@ impl SharedDirectory {
     }
 
     fn trashed_usage(&self, name: &str) -> TreeUsage {
-        tree::open_directory(&self.trash, name)
+        open_directory(&self.trash, name)
             .and_then(|discarded| count::count_tree(discarded, count::StaleTempFiles::Remove))
             .unwrap_or_default()
     }

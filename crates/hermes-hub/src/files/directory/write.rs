@@ -7,6 +7,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
+use hermes_config::beneath::{SymlinkPolicy, open_beneath};
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, ftruncate, statat},
     io::Errno,
@@ -14,14 +15,13 @@ use rustix::{
 
 use super::{
     SharedDirectory,
-    atomic::{FILE_MODE, TempFile, make_directories, set_unique_mtime},
+    atomic::{FILE_MODE, create_temp_file, make_directories, persist, set_unique_mtime},
 };
 use crate::{
     Problem, ProblemCode,
     files::{
-        CreateOutcome, FileEntry, IfMatch, SharePath, TreeUsage, WriteMode, WrittenFile,
-        beneath::{SymlinkPolicy, open_beneath},
-        problems, tree,
+        CreateOutcome, FileEntry, IfMatch, SharePath, TreeUsage, WriteMode, WrittenFile, problems,
+        tree,
     },
 };
 
@@ -191,9 +191,9 @@ fn find_writable(
 }
 
 fn overwrite(directory: &OwnedFd, name: &str, content: &[u8]) -> io::Result<Stat> {
-    let mut draft = TempFile::create(directory.as_fd())?;
+    let mut draft = create_temp_file(directory.as_fd())?;
     draft.file.write_all(content)?;
-    draft.persist(name)
+    persist(draft, directory.as_fd(), name)
 }
 
 /// Appends to a file. If that fails half way, the file is restored.

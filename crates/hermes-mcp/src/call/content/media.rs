@@ -3,15 +3,16 @@
 //! A file is named by a hash of its content: what a server sends twice is kept once.
 
 use std::{
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use hermes_config::private_file::{
+    FileDurability, FileOwner, WriteOptions, create_private_dirs, write_file,
 };
 use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
@@ -111,8 +112,12 @@ pub(super) async fn save_media_file(
         let path = directory.join(name);
         let is_there = fs::metadata(&path).is_ok_and(|file| file.len() == content.len() as u64);
         if !is_there {
-            create_directory(&directory)?;
-            write_atomically(&path, &content)?;
+            create_private_dirs(&directory, FileOwner::Writer)?;
+            let options = WriteOptions {
+                durability: FileDurability::Unsynced,
+                ..WriteOptions::default()
+            };
+            write_file(&path, &content, options)?;
         }
         Ok(SavedMedia {
             path,
@@ -190,34 +195,6 @@ fn safe_name(uri: &str) -> String {
     } else {
         name
     }
-}
-
-fn create_directory(directory: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
-}
-
-/// Writes beside the final place and renames, so that nobody ever sees half a file.
-fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    static WRITES: AtomicU64 = AtomicU64::new(0);
-    let unique = WRITES.fetch_add(1, Ordering::Relaxed);
-    let unfinished = path.with_file_name(format!(".{}.{unique}.tmp", std::process::id()));
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options
-        .open(&unfinished)
-        .and_then(|mut file| file.write_all(content))
-        .and_then(|()| fs::rename(&unfinished, path));
-    if written.is_err() {
-        // Best effort: the error worth reporting is the first one.
-        let _ = fs::remove_file(&unfinished);
-    }
-    written
 }
 
 #[cfg(test)]

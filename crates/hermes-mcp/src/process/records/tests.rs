@@ -86,7 +86,10 @@ fn a_line_that_a_dying_host_did_not_finish_is_ignored() {
     let run_dir = tempfile::tempdir().unwrap();
     let records = ProcessRecords::create(run_dir.path()).unwrap();
     records.change(RecordChange::Started(entry(7, 1))).unwrap();
-    let mut file = OpenOptions::new().append(true).open(&records.path).unwrap();
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(&records.path)
+        .unwrap();
     file.write_all(br#"{"started":{"server":"s","pid":8"#)
         .unwrap();
     assert_eq!(HostFile::read(&records.path).unwrap().servers.len(), 1);

@@ -5,14 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_config::{Home, ServerName, server::SandboxSettings};
+use hermes_config::{Home, ServerName, private_file::create_private_dir, server::SandboxSettings};
 
 use super::{
     AppliedSandbox, NetworkAccess, SandboxPlan, SandboxSupport, UnixSocketAccess, is_system_path,
     runner,
 };
 use crate::{
-    connection::manifest::create_private_directory,
     process::{environment, environment::Environment},
     tools::names,
 };
@@ -141,10 +140,10 @@ impl SandboxTarget<'_> {
     pub(crate) fn make_directories(&self) -> io::Result<()> {
         let own = self.own_directory();
         if let Some(sandboxes) = own.parent() {
-            create_private_directory(&self.home.cache_dir())?;
-            create_private_directory(sandboxes)?;
+            create_private_dir(&self.home.cache_dir())?;
+            create_private_dir(sandboxes)?;
         }
-        create_private_directory(&own)?;
+        create_private_dir(&own)?;
         for cache in runner::cache_directories(self.program, self.environment) {
             // The runner itself says what is wrong with its cache.
             let _ = std::fs::create_dir_all(cache);

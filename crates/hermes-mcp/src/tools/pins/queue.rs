@@ -1,10 +1,13 @@
 //! The pins as a running host uses them: servers that come up together read the file once, unless it changes, and share
 //! writes.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{io, sync::Arc};
 
-use hermes_config::{Home, ServerName, server::PinTools};
+use hermes_config::{
+    Home, ServerName,
+    server::PinTools,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::sync::oneshot;
 
 use super::{PinComparison, PinFile, PinState, Pins, file::FileVersion};

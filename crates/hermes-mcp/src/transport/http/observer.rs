@@ -1,12 +1,12 @@
 //! What single requests tell about the server as a whole: that it may be gone, or has forgotten the MCP session.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
 use futures::{StreamExt, stream::BoxStream};
+use hermes_config::sync::{Mutex, MutexGuard};
 use rmcp::{
     model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage},
     transport::streamable_http_client::{

@@ -2,11 +2,12 @@
 //! counting them reads a page for each. Which rows are live stands together in an index, and a row's role and content
 //! never change: so it is enough to look at rows that were not there the last time.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
 };
+
+use hermes_config::sync::{Mutex, MutexGuard};
 
 use crate::SessionId;
 

@@ -3,7 +3,6 @@
 //! On a terminal, lines about what is under way stand at the bottom and are drawn over; everything else goes above
 //! them. While a question is open nothing is written at all. Elsewhere answers go to stdout and the rest to stderr.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::sync::{Arc, mpsc::SyncSender};
 
 use hermes_agent::{
@@ -11,7 +10,10 @@ use hermes_agent::{
     printable::{ControlStripper, printable},
     turn::TurnEvent,
 };
-use hermes_config::ServerName;
+use hermes_config::{
+    ServerName,
+    sync::{Mutex, MutexGuard},
+};
 
 use unicode_width::UnicodeWidthStr as _;
 

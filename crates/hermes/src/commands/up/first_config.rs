@@ -1,10 +1,8 @@
 //! The `config.yaml` of a fresh home: comments that teach it.
 
-use std::{
-    fs::OpenOptions,
-    io::{ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
-};
+use std::io::ErrorKind;
+
+use hermes_config::private_file::{ExistingFile, WriteOptions, write_file};
 
 use crate::{context::Context, failure::Failure};
 
@@ -45,14 +43,12 @@ pub(in crate::commands) fn write_if_missing(context: &Context) -> Result<(), Fai
             .hint("set `HERMES_HOME` to a directory that hermes may use")
     };
     context.home.create().map_err(refused)?;
-    let created = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path);
-    match created {
-        Ok(mut file) => {
-            file.write_all(TEXT.as_bytes()).map_err(refused)?;
+    let options = WriteOptions {
+        existing: ExistingFile::Refuse,
+        ..WriteOptions::default()
+    };
+    match write_file(&path, TEXT.as_bytes(), options) {
+        Ok(()) => {
             context.output.note(format!(
                 "Wrote `{}`: a configuration without servers, with examples.",
                 path.display()

@@ -62,7 +62,10 @@ fn unnamed_file() -> io::Result<File> {
 #[cfg(not(target_os = "linux"))]
 fn unnamed_file() -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    let path = std::env::temp_dir().join(format!("hermes-keys-{}", uuid()));
+    let path = std::env::temp_dir().join(format!(
+        "hermes-keys-{}",
+        hermes_config::random::random_digits(16)
+    ));
     let file = File::options()
         .read(true)
         .write(true)
@@ -71,14 +74,6 @@ fn unnamed_file() -> io::Result<File> {
         .open(&path)?;
     std::fs::remove_file(path)?;
     Ok(file)
-}
-
-/// A name that nobody else has.
-#[cfg(not(target_os = "linux"))]
-fn uuid() -> String {
-    use std::hash::{BuildHasher as _, Hasher as _};
-    let random = std::hash::RandomState::new().build_hasher().finish();
-    format!("{}-{random:016x}", std::process::id())
 }
 
 /// Puts both files into a socket, which the launcher gets as its stdin.

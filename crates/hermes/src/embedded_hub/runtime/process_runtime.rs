@@ -1,6 +1,5 @@
 //! The runtime that gives each tenant a process.
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::HashMap,
     fs,
@@ -13,6 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use hermes_config::sync::Mutex;
 use hermes_hub::{
     RunId, TenantId,
     runtime::{

@@ -2,13 +2,11 @@
 
 use std::{
     fs, io,
-    os::unix::{
-        fs::{DirBuilderExt, PermissionsExt},
-        net::UnixListener,
-    },
+    os::unix::{fs::PermissionsExt, net::UnixListener},
     path::{Path, PathBuf},
 };
 
+use hermes_config::private_file::{FileOwner, create_private_dirs};
 use hermes_hub::TenantId;
 
 /// The directory of the sockets.
@@ -24,10 +22,7 @@ pub(super) struct AgentSockets {
 impl AgentSockets {
     /// Makes the directory if it is missing.
     pub(super) fn in_directory(directory: PathBuf) -> io::Result<Self> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)?;
+        create_private_dirs(&directory, FileOwner::Writer)?;
         Ok(Self {
             #[cfg(target_os = "linux")]
             handle: fs::File::open(&directory)?,

@@ -3,7 +3,6 @@
 //!
 //! The numbers are written down, because a tenant that sleeps or is deleted for now still owns its files.
 
-use hermes_config::sync::Mutex;
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -12,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hermes_config::{private_file::write_private, sync::Mutex};
 use hermes_hub::TenantId;
 
 /// Who has which number.
@@ -54,11 +54,7 @@ impl TenantUsers {
             ));
         }
         known.insert(tenant.as_str().to_owned(), next);
-        let mut temporary = self.file.clone().into_os_string();
-        temporary.push(".new");
-        fs::write(&temporary, serde_json::to_vec_pretty(&known)?)?;
-        fs::File::open(&temporary)?.sync_all()?;
-        fs::rename(&temporary, &self.file)?;
+        write_private(&self.file, &serde_json::to_vec_pretty(&known)?)?;
         Ok(next)
     }
 }

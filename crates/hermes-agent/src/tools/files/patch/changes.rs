@@ -7,13 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hermes_config::private_file::NewFileMode;
 use similar::TextDiff;
 
 use crate::tools::{
     ToolError,
     files::{
         path_access::PathRules,
-        store_file::{NewFileMode, store_file},
+        store_file::store_file,
     },
 };
 

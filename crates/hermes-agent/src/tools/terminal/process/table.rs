@@ -1,13 +1,15 @@
 //! The background processes of one session.
 
-use hermes_config::sync::{Mutex, MutexGuard};
 use std::{
-    collections::{BTreeMap, hash_map::RandomState},
-    hash::{BuildHasher, Hasher},
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use hermes_config::{
+    random::random_digits,
+    sync::{Mutex, MutexGuard},
+};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -158,10 +160,7 @@ fn drop_oldest_ended(entries: &mut BTreeMap<String, Arc<ProcessEntry>>) {
 
 /// An id that is unique in this program.
 fn generate_process_id() -> String {
-    format!(
-        "proc_{:012x}",
-        RandomState::new().build_hasher().finish() & 0xffff_ffff_ffff
-    )
+    format!("proc_{}", random_digits(12))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

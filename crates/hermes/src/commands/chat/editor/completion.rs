@@ -1,8 +1,8 @@
 //! Completes what is typed: commands, names of tools and servers, prompts, resources.
 
-use hermes_config::sync::Mutex;
 use std::sync::Arc;
 
+use hermes_config::sync::Mutex;
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
 /// Words that can be completed, renewed as servers come and go.

@@ -1,13 +1,12 @@
 //! The token that clients of the HTTP server present.
 
-use std::{
-    fs,
-    io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
-use hermes_config::{Secret, Settings, to_hex};
+use hermes_config::{
+    Secret, Settings,
+    private_file::{ExistingFile, FileOwner, WriteOptions, create_private_dirs, write_file},
+    random::random_hex,
+};
 
 use crate::{cli::ServeArgs, context::Context, failure::Failure};
 
@@ -70,19 +69,12 @@ fn read_token(path: &Path) -> Result<Secret<String>, Failure> {
 /// Makes a token that nobody can guess, in a file that only its owner can read.
 fn create_token(path: &Path) -> io::Result<()> {
     if let Some(directory) = path.parent() {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)?;
+        create_private_dirs(directory, FileOwner::Writer)?;
     }
-    let mut random = [0; 32];
-    fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let token = to_hex(&random) + "\n";
-    let mut options = fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(token.as_bytes())
+    let token = random_hex::<32>()? + "\n";
+    let options = WriteOptions {
+        existing: ExistingFile::Refuse,
+        ..WriteOptions::default()
+    };
+    write_file(path, token.as_bytes(), options)
 }

@@ -6,27 +6,28 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::{
     fs::{Mode, OFlags, openat},
     io::Errno,
+    path::Arg,
 };
 
 /// How symbolic links are treated, in the last segment too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SymlinkPolicy {
+pub enum SymlinkPolicy {
     /// Followed as long as they stay beneath the directory.
     Follow,
     Refuse,
 }
 
 /// For reading: does not block on a pipe, and never acquires a controlling terminal.
-pub(crate) const READ_FLAGS: OFlags = OFlags::RDONLY
+pub const READ_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
-pub(crate) const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
+pub const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
 /// Opens a relative path beneath a directory; the empty path is the directory itself.
-pub(crate) fn open_beneath(
+pub fn open_beneath(
     directory: impl AsFd,
     path: &str,
     flags: OFlags,
@@ -60,13 +61,22 @@ pub(crate) fn open_beneath(
     }
 }
 
-/// Opens one segment after the other, without following links.
+/// Opens a subdirectory, refusing a link.
+pub fn open_directory(directory: impl AsFd, name: impl Arg) -> Result<OwnedFd, Errno> {
+    let flags = DIRECTORY_FLAGS | OFlags::NOFOLLOW;
+    openat(directory, name, flags, Mode::empty())
+}
+
+/// Opens one segment after the other, without following links or going up.
 fn open_by_steps(
     directory: impl AsFd,
     path: &str,
     flags: OFlags,
     mode: Mode,
 ) -> Result<OwnedFd, Errno> {
+    if path.starts_with('/') || path.split('/').any(|segment| segment == "..") {
+        return Err(Errno::XDEV);
+    }
     let Some((parents, name)) = path.rsplit_once('/') else {
         return openat(directory, path, flags | OFlags::NOFOLLOW, mode);
     };
@@ -121,6 +131,8 @@ mod tests {
         for open in openers {
             assert!(open(&root, "out").is_err());
             assert!(open(&root, "up/secret").is_err());
+            assert!(open(&root, "../secret").is_err());
+            assert!(open(&root, "/etc/passwd").is_err());
             assert_eq!(read(open(&root, "sub/a")).unwrap(), "inside");
         }
     }
