@@ -216,10 +216,9 @@ fn decide_outcome(
         return Ok(Err("the tenant is over its storage quota".into()));
     }
     let late = now.millis() - due.due.millis();
-    let tolerance = schedule.tolerance(&local_time(due.due, context));
     let is_too_late = match context.missed_runs {
         MissedRunPolicy::RunOnce => {
-            tolerance.is_some_and(|most| u128::from(late.max(0).unsigned_abs()) > most.as_millis())
+            schedule.is_missed(&local_time(due.due, context), &local_time(now, context))
         }
         MissedRunPolicy::Skip => late > MISSED_AFTER_MILLIS,
     };
@@ -235,21 +234,13 @@ fn decide_outcome(
         .map_err(StateError::broken)
 }
 
-/// The first due time after both `due` and `now`: a clock set back does not repeat due times, and one set forward does
-/// not fire all that it skipped.
 fn next_due_after(
     schedule: &Schedule,
     due: Time,
     now: Time,
     context: &CronContext,
 ) -> Option<Time> {
-    let (due_here, now_here) = (local_time(due, context), local_time(now, context));
-    let behind_due = schedule.next_run(Some(&due_here), &now_here)?;
-    let next = if Time::from(behind_due.timestamp()) > now {
-        behind_due
-    } else {
-        schedule.next_run(Some(&now_here), &now_here)?
-    };
+    let next = schedule.next_after(&local_time(due, context), &local_time(now, context))?;
     Some(next.timestamp().into())
 }
 

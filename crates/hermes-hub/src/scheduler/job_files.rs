@@ -8,7 +8,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use hermes_config::Home;
-use hermes_store::cron::{CronError, CronFile, Job, JobState, LOCK_TIMEOUT};
+use hermes_store::cron::{CronError, CronFile, Job, LOCK_TIMEOUT};
 use jiff::Zoned;
 use rustix::io::Errno;
 use serde_json::Value;
@@ -286,12 +286,11 @@ pub(crate) fn edit_home_jobs<T>(
     directory
         .remove_temp_files()
         .map_err(|error| failed(error.into()))?;
-    let before = read_jobs_file(home, &directory).map_err(&refused)?;
-    let mut after = before.clone();
-    let result = change(&mut after)?;
-    if after != before {
+    let file = read_jobs_file(home, &directory).map_err(&refused)?;
+    let (result, text) = file.edit(now, change)?;
+    if let Some(text) = text {
         directory
-            .replace(JOBS_FILE, after.text(now).as_bytes())
+            .replace(JOBS_FILE, text.as_bytes())
             .map_err(failed)?;
     }
     Ok(result)
@@ -363,7 +362,6 @@ fn job_time(
     last_fired: Option<Time>,
     now: &Zoned,
 ) -> JobDueTime {
-    let takes_part = job.is_enabled() && job.state() == JobState::Scheduled;
     let schedule_hash = schedule_hash(job);
     let in_file = job
         .next_run_at(now)
@@ -383,7 +381,7 @@ fn job_time(
     };
     JobDueTime {
         job: id,
-        next: next.filter(|_| takes_part),
+        next: next.filter(|_| job.is_active()),
         schedule_hash,
     }
 }
@@ -402,9 +400,8 @@ pub(super) fn schedule_hash(job: &Job) -> String {
 
 /// A job that is enabled.
 pub(super) fn find_active_job<'a>(file: &'a CronFile, id: &JobId) -> Option<&'a Job> {
-    let job = file.jobs.iter().find(|job| job.id() == id.as_str())?;
-    let takes_part = job.is_enabled() && job.state() == JobState::Scheduled;
-    takes_part.then_some(job)
+    let mut jobs = file.jobs.iter();
+    jobs.find(|job| job.id() == id.as_str() && job.is_active())
 }
 
 pub(super) fn local_time(time: Time, context: &CronContext) -> Zoned {

@@ -46,24 +46,25 @@ pub struct RunResult {
 }
 
 impl Job {
+    /// Whether it runs when it is due: it is enabled, and neither paused nor over.
+    pub fn is_active(&self) -> bool {
+        self.is_enabled() && self.state() == JobState::Scheduled
+    }
+
     /// Whether its time has come.
     pub fn due(&self, now: &Zoned) -> Due {
-        let takes_part = self.is_enabled() && self.state() == JobState::Scheduled;
         let (Some(next), Some(schedule)) = (self.next_run_at(now), self.schedule(now)) else {
             return Due::NotYet;
         };
-        let late = seconds_between(&next, now);
-        if !takes_part || late < 0 {
+        if !self.is_active() || seconds_between(&next, now) < 0 {
             return Due::NotYet;
         }
-        match schedule.tolerance(&next) {
-            Some(tolerance) if late.unsigned_abs() > tolerance.as_secs() => {
-                match schedule.next_run(Some(now), now) {
-                    Some(next) => Due::Missed { next },
-                    None => Due::NotYet,
-                }
-            }
-            _ => Due::Now,
+        if !schedule.is_missed(&next, now) {
+            return Due::Now;
+        }
+        match schedule.next_run(Some(now), now) {
+            Some(next) => Due::Missed { next },
+            None => Due::NotYet,
         }
     }
 
@@ -97,7 +98,7 @@ impl CronFile {
             return Ok(Claim::Lost);
         };
         let job = &mut self.jobs[at];
-        if !job.is_enabled() || job.state() != JobState::Scheduled || job.is_claimed(now, lease) {
+        if !job.is_active() || job.is_claimed(now, lease) {
             return Ok(Claim::Lost);
         }
         let due = job.clone();

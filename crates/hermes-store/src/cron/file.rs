@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use hermes_config::Home;
+use hermes_config::{Home, random::random_digits};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
 use super::{Job, JobChanges, JobState, NewJob, ScheduleError};
-use crate::{clock::zoned_iso, file, random};
+use crate::{clock::zoned_iso, file};
 
 /// Timeout of the lock: changes take milliseconds, so a longer holder is stuck.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -121,23 +121,29 @@ impl CronFile {
         let path = cron_dir(home).join(".jobs.lock");
         let _lock = file::lock_file(&path, LOCK_TIMEOUT)
             .map_err(|source| CronError::Io { path, source })?;
-        let before = Self::load(home)?;
-        let mut after = before.clone();
-        let result = change(&mut after)?;
-        if after != before {
-            after.save(home, now)?;
+        let (result, text) = Self::load(home)?.edit(now, change)?;
+        if let Some(text) = text {
+            let path = jobs_file(home);
+            file::replace_file(&path, text.as_bytes())
+                .map_err(|source| CronError::Io { path, source })?;
         }
         Ok(result)
     }
 
-    fn save(&self, home: &Home, now: &Zoned) -> Result<(), CronError> {
-        let path = jobs_file(home);
-        file::replace_file(&path, self.text(now).as_bytes())
-            .map_err(|source| CronError::Io { path, source })
+    /// Makes a change; with its result comes the file's new text, unless nothing has changed.
+    pub fn edit<T, E>(
+        self,
+        now: &Zoned,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<(T, Option<String>), E> {
+        let mut after = self.clone();
+        let result = change(&mut after)?;
+        let text = (after != self).then(|| after.text(now));
+        Ok((result, text))
     }
 
     /// The text of a file with these jobs.
-    pub fn text(&self, now: &Zoned) -> String {
+    fn text(&self, now: &Zoned) -> String {
         let jobs: Vec<_> = self.jobs.iter().map(Job::as_json).collect();
         let document = json!({"jobs": jobs, "updated_at": zoned_iso(now)});
         format!("{document:#}\n")
@@ -182,7 +188,7 @@ impl CronFile {
                 return Err(CronError::BadId { id: id.clone() });
             }
             Some(id) => id.clone(),
-            None => random::random_hex(12),
+            None => random_digits(12),
         };
         let job = new.into_job(id, now);
         if job.next_run_at(now).is_none() {

@@ -192,9 +192,27 @@ impl Schedule {
         }
     }
 
+    /// The first run after both `due` and `now`, in the rhythm of `due` while that is kept: a clock set back does not
+    /// repeat runs, and one set forward does not make up for all that it skipped.
+    pub fn next_after(&self, due: &Zoned, now: &Zoned) -> Option<Zoned> {
+        let next = self.next_run(Some(due), now)?;
+        if next.timestamp() > now.timestamp() {
+            Some(next)
+        } else {
+            self.next_run(Some(now), now)
+        }
+    }
+
+    /// Whether a run that was due then is too late now.
+    pub fn is_missed(&self, due: &Zoned, now: &Zoned) -> bool {
+        let late = u64::try_from(seconds_between(due, now)).unwrap_or(0);
+        self.tolerance(due)
+            .is_some_and(|tolerance| late > tolerance.as_secs())
+    }
+
     /// How late a run may begin: half the time to the next one, but at least two minutes and at most two hours.
     /// A single run is never too late.
-    pub fn tolerance(&self, due: &Zoned) -> Option<Duration> {
+    fn tolerance(&self, due: &Zoned) -> Option<Duration> {
         let next = self
             .next_run(Some(due), due)
             .filter(|_| self.is_recurring())?;
