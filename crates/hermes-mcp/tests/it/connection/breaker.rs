@@ -35,7 +35,7 @@ async fn three_broken_calls_in_a_row_open_it_and_calls_fail_at_once() {
         let sent = count(&server, "tools/call");
         for _ in 0..5 {
             let error = setup.error("mcp_s_echo", json!({ "text": "hi" })).await;
-            assert!(error.contains("rest for"), "{error}");
+            assert!(error.contains("calls are refused for"), "{error}");
             let seconds = error
                 .split_whitespace()
                 .find_map(|word| word.parse::<u64>().ok());
@@ -132,6 +132,6 @@ async fn after_a_minute_a_failed_try_opens_it_for_another() {
     assert_eq!(setup.status("s").breaker, BreakerState::Open);
     let sent = count(&server, "tools/call");
     let error = setup.error("mcp_s_counter", json!({})).await;
-    assert!(error.contains("rest for"), "{error}");
+    assert!(error.contains("calls are refused for"), "{error}");
     assert_eq!(count(&server, "tools/call"), sent);
 }
