@@ -217,7 +217,7 @@ fn write_skill_lists(
     let text = directory.read_settings(CONFIG_FILE).map_err(|error| {
         if error.kind() == std::io::ErrorKind::FileTooLarge {
             return Problem::precondition(format!(
-                "the tenant's `config.yaml` is damaged: {}; mend the file first",
+                "the tenant's `config.yaml` is damaged: {}; fix the file first",
                 hermes_config::config_too_long()
             ))
             .with_reason("config_damaged");

@@ -377,7 +377,7 @@ impl Connector {
             .map_err(|error| AttemptFailure::Http(HttpFailure::Other(error.to_string())))
     }
 
-    /// The HTTP side of a remote server. What is wrong with its settings is the user's to mend.
+    /// The HTTP side of a remote server. What is wrong with its settings is the user's to fix.
     fn build_http_peer(
         &self,
         settings: &HttpSettings,

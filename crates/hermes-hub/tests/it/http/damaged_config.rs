@@ -60,7 +60,7 @@ async fn a_damaged_configuration_is_told_by_line_and_column_and_breaks_nothing()
         assert_eq!(problem["reason"], "config_damaged", "{what}");
         let message = problem["message"].as_str().unwrap();
         assert!(
-            message.contains("`config.yaml`") && message.contains("mend the file"),
+            message.contains("`config.yaml`") && message.contains("fix the file"),
             "{what}: {message}"
         );
         let has_place = message.contains("line ") && message.contains("column ");

@@ -309,7 +309,7 @@ fn list_provider_models(
             (ListError::KeyRefused { .. }, Some((variable, _)), _) => variable.clone(),
             (ListError::KeyRefused { .. }, None, KeyState::Set { place }) => {
                 let variable = place.trim_matches('`').to_owned();
-                // A key that is written in the file is for the user to mend there.
+                // A key that is written in the file is for the user to fix there.
                 if !variable
                     .bytes()
                     .all(|b| b.is_ascii_alphanumeric() || b == b'_')
