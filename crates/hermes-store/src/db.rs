@@ -32,12 +32,15 @@ mod migrate;
 mod open;
 pub(crate) mod row;
 pub(crate) mod schema;
+mod sqlite_error;
 pub(crate) mod state;
 
 pub use group::GroupWrite;
 use group::WriteGroup;
 pub(crate) use migrate::{MigrationBackup, migrate};
 pub use open::{DatabaseOptions, Durability, copy_database};
+pub(crate) use sqlite_error::sqlite_message;
+pub use sqlite_error::{SqliteErrorKind, sqlite_error_kind};
 
 /// Timeout of a write, for its turn in this process and for other processes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(16);
@@ -408,45 +411,4 @@ pub(crate) async fn use_write_ahead_log(
 /// A random delay of 20 to 150 ms, so that waiting processes do not collide again.
 pub(crate) fn random_delay() -> Duration {
     Duration::from_millis(20 + random_number() % 131)
-}
-
-/// The kinds of SQLite errors that callers distinguish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SqliteErrorKind {
-    /// Locked by another connection.
-    Busy,
-    /// Damaged, or no database.
-    Corrupt,
-    /// The file, or SQLite's files beside it, cannot be opened or written.
-    CannotOpen,
-    /// Foreign key constraint violated.
-    ForeignKey,
-    /// Unique constraint violated.
-    Unique,
-    /// No room on the disk.
-    Full,
-    /// The disk cannot be read or written.
-    Disk,
-}
-
-/// Which kind of SQLite error this is.
-pub fn sqlite_error_kind(error: &sqlx::Error) -> Option<SqliteErrorKind> {
-    let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
-    match (code & 0xff, code) {
-        (5 | 6, _) => Some(SqliteErrorKind::Busy),
-        (11 | 26, _) => Some(SqliteErrorKind::Corrupt),
-        (8 | 14, _) => Some(SqliteErrorKind::CannotOpen),
-        (10, _) => Some(SqliteErrorKind::Disk),
-        (13, _) => Some(SqliteErrorKind::Full),
-        (_, 787) => Some(SqliteErrorKind::ForeignKey),
-        (_, 1555 | 2067) => Some(SqliteErrorKind::Unique),
-        _ => None,
-    }
-}
-
-/// What SQLite says, without our own words around it.
-pub(crate) fn sqlite_message(error: &sqlx::Error) -> String {
-    error
-        .as_database_error()
-        .map_or_else(|| error.to_string(), |error| error.message().to_owned())
 }

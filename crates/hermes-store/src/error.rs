@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{SessionId, db};
+use crate::{BadSessionId, MessageId, SessionId};
 
 /// Why a store could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -74,14 +74,13 @@ pub enum StoreError {
     NoSuchMessage {
         session: SessionId,
         /// The row asked for.
-        id: crate::MessageId,
+        id: MessageId,
     },
     /// The session has no turn left that could be taken back.
     #[error("session `{id}` has nothing to take back")]
     NothingToRewind { id: SessionId },
-    /// The id could lead out of a directory.
-    #[error("`{id}` is not a session id")]
-    BadSessionId { id: String },
+    #[error(transparent)]
+    BadSessionId(#[from] BadSessionId),
     /// Several sessions begin like this.
     #[error("`{prefix}` is the beginning of several session ids; give more of it")]
     AmbiguousSession { prefix: String },
@@ -100,24 +99,4 @@ pub enum StoreError {
     /// The id of an approval may only have letters, digits, `_` and `-`, 64 at most.
     #[error("`{id}` is not an approval id")]
     BadApprovalId { id: String },
-}
-
-impl StoreError {
-    /// Sorts a driver's error by what its reader can do about it.
-    pub(crate) fn from_database(path: &std::path::Path, error: sqlx::Error) -> Self {
-        let path = path.to_path_buf();
-        match db::sqlite_error_kind(&error) {
-            Some(db::SqliteErrorKind::Corrupt) => Self::Corrupt {
-                path,
-                reason: db::sqlite_message(&error),
-            },
-            Some(db::SqliteErrorKind::Busy) => Self::Locked { path },
-            Some(db::SqliteErrorKind::Full) => Self::DiskFull { path },
-            _ if matches!(error, sqlx::Error::PoolTimedOut) => Self::Locked { path },
-            _ => Self::Database {
-                path,
-                source: error.into(),
-            },
-        }
-    }
 }

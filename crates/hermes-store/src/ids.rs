@@ -5,15 +5,20 @@ use std::fmt;
 use hermes_config::random::random_digits;
 use jiff::Zoned;
 
-use crate::StoreError;
-
 /// Names one conversation. Safe as part of a file name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(String);
 
+/// The id could lead out of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{id}` is not a session id")]
+pub struct BadSessionId {
+    pub id: String,
+}
+
 impl SessionId {
     /// Accepts any id that could not lead out of a directory.
-    pub fn parse(text: &str) -> Result<Self, StoreError> {
+    pub fn parse(text: &str) -> Result<Self, BadSessionId> {
         let drive = text.as_bytes().get(1) == Some(&b':')
             && text.starts_with(|first: char| first.is_ascii_alphabetic());
         if text.is_empty()
@@ -22,7 +27,7 @@ impl SessionId {
             || text.contains(['/', '\\'])
             || text.contains(char::is_control)
         {
-            return Err(StoreError::BadSessionId { id: text.into() });
+            return Err(BadSessionId { id: text.into() });
         }
         Ok(Self(text.into()))
     }
@@ -38,7 +43,7 @@ impl SessionId {
     }
 
     /// The id of a cron job's run, `cron_<job>_YYYYMMDD_HHMMSS`.
-    pub fn for_cron(job: &str, now: &Zoned) -> Result<Self, StoreError> {
+    pub fn for_cron(job: &str, now: &Zoned) -> Result<Self, BadSessionId> {
         Self::parse(&format!("cron_{job}_{}", format_stamp(now)))
     }
 

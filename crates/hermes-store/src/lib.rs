@@ -28,7 +28,7 @@ mod watch;
 pub use clock::{epoch_seconds, local_iso, utc_iso};
 pub use error::StoreError;
 pub use file::lock_with_timeout;
-pub use ids::{MessageId, SessionId, SessionKey};
+pub use ids::{BadSessionId, MessageId, SessionId, SessionKey};
 pub use messages::{
     CompactionFailure, Content, MessageQuery, MessageRows, MessageState, MessageWindow, NewMessage,
     RecentTexts, RewindResult, Role, StoredMessage, TextMessage,

@@ -15,7 +15,6 @@ mod read;
 mod rewind;
 mod texts;
 
-pub(crate) use crate::messages::texts::TextCounts;
 pub use crate::messages::texts::{RecentTexts, TextMessage};
 pub use compact::CompactionFailure;
 pub use content::Content;

@@ -1,5 +1,7 @@
 //! A home's `state.db`, opened. Its operations are in `sessions`, `messages` and `search`.
 
+mod text_counts;
+
 use std::{path::Path, sync::Arc};
 
 use hermes_config::Home;
@@ -11,8 +13,9 @@ use crate::{
         self, Database, DatabaseWrite,
         state::{self, Layout},
     },
-    messages::TextCounts,
 };
+
+pub(crate) use text_counts::TextCounts;
 
 /// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use axum::{
 };
 use futures::{Stream, stream};
 use hermes_agent::message::Message;
-use hermes_store::{SessionId, epoch_seconds};
+use hermes_store::{SessionId, StoreError, epoch_seconds};
 use jiff::Zoned;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -57,7 +57,7 @@ pub(super) fn parse_input(
         }
     };
     let session = match session {
-        Some(id) => SessionId::parse(&id)?,
+        Some(id) => SessionId::parse(&id).map_err(StoreError::from)?,
         None => SessionId::for_gateway(&Zoned::now()),
     };
     let mut asked = TurnRequest {

@@ -6,10 +6,6 @@ use sqlx::sqlite::SqliteRow;
 use super::{Content, Role};
 use crate::{MessageId, SessionId, Store, StoreError, db::row};
 
-mod counts;
-
-pub(crate) use counts::TextCounts;
-
 /// All in one row, since a row costs more than what is in it.
 const ACTIVE_IDS: &str = "SELECT group_concat(m.id) AS ids FROM {messages} AS m \
     WHERE m.session_id = ?1 AND m.active = 1";

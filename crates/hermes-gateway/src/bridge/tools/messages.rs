@@ -94,7 +94,7 @@ pub(super) async fn open_session(
         return Err(ToolRefusal::new("No session ID for this conversation"));
     }
     let session =
-        SessionId::parse(&conversation.session_id).map_err(|error| read_failed(&error))?;
+        SessionId::parse(&conversation.session_id).map_err(|error| read_failed(&error.into()))?;
     match bridge.databases().conversations().await {
         Ok(Some(store)) => Ok((store, session)),
         Ok(None) => Err(ToolRefusal::new("Session database unavailable")),

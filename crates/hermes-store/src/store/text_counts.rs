@@ -22,11 +22,11 @@ pub(crate) struct TextCounts {
 
 /// What was counted of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TextCount {
+pub(crate) struct TextCount {
     /// So many live rows, the oldest ones.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// So many of them say something.
-    pub(super) texts: usize,
+    pub(crate) texts: usize,
     /// Of the ids of these rows.
     hash: u64,
 }
@@ -43,14 +43,14 @@ impl TextCount {
 
 impl TextCounts {
     /// What is known of a session with these live rows; nothing, if some that were counted are gone.
-    pub(super) fn get(&self, session: &SessionId, ids: &[i64]) -> Option<TextCount> {
+    pub(crate) fn get(&self, session: &SessionId, ids: &[i64]) -> Option<TextCount> {
         let counted = self.lock().get(session).copied()?;
         let same = ids.get(..counted.rows)?;
         (hash_ids(same) == counted.hash).then_some(counted)
     }
 
     /// Remembers how many of these rows, which are all live ones of the session, say something.
-    pub(super) fn insert(&self, session: &SessionId, ids: &[i64], said: usize) {
+    pub(crate) fn insert(&self, session: &SessionId, ids: &[i64], said: usize) {
         let mut sessions = self.lock();
         if sessions.len() >= MAX_SESSIONS && !sessions.contains_key(session) {
             sessions.clear();
