@@ -1,6 +1,6 @@
 //! `bridge.*`: how the MCP server over a home's conversations behaves.
 
-use crate::{Secret, settings::fields::Fields};
+use crate::{Secret, fields::Fields};
 
 /// The fewest events the log may be told to keep.
 const MIN_EVENTS: u32 = 1000;

@@ -4,7 +4,7 @@ use std::{borrow::Cow, cell::RefCell, fmt::Display, time::Duration};
 
 use serde_json::{Map, Value};
 
-use crate::{Variables, reference, settings::Warning};
+use crate::{Variables, Warning, reference};
 
 /// A mapping of the document, or an empty one where it is missing, with the dotted path that leads to it.
 #[derive(Clone)]

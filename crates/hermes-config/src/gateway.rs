@@ -5,7 +5,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use crate::{Secret, Variables, settings::fields::Fields};
+use crate::{Secret, Variables, fields::Fields};
 
 mod api_server;
 

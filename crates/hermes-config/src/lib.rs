@@ -20,10 +20,12 @@ pub mod settings;
 pub mod sync;
 pub mod variables;
 
+mod fields;
 mod hex;
 mod log_file;
 mod nearest;
 mod program;
+mod warning;
 mod yaml;
 
 pub use bridge::{BridgeHttpSettings, BridgeSettings};
@@ -36,14 +38,13 @@ pub use model::*;
 pub use nearest::nearest;
 pub use private_file::replace_file;
 pub use redact::Redactor;
-pub use reference::{
-    Fingerprint, ReferenceError, ReferencePolicy, ReferenceTemplate, ResolvedServer,
-};
+pub use reference::{ReferenceError, ReferencePolicy, ReferenceTemplate};
 pub use secret::{Secret, mask};
 pub use secret_store::{SecretLocation, SecretStore, SecretStoreError};
 pub use server::*;
 pub use settings::*;
 pub use variables::{Variables, remove_variable, write_variable};
+pub use warning::Warning;
 pub use yaml::{
     MAX_BYTES as LARGEST_CONFIG, YamlError, parse as read_yaml, too_long as config_too_long,
 };

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 mod oauth;
 pub(crate) mod parse;
-pub(crate) mod suspicion;
+mod resolve;
+mod suspicion;
 
+pub use resolve::{Fingerprint, ResolvedServer, ServerResolveError};
 pub use suspicion::SuspiciousEntry;
 
 pub use oauth::{Auth, DpopUse, EnterpriseSettings, OAuthGrant, OAuthSettings};

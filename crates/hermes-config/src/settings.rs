@@ -3,12 +3,12 @@
 //! Reading is lenient. A value that makes no sense is a warning and its default applies, so that one mistake does not
 //! disable everything; only a text that is not YAML is an error. Sections of other parts are kept in `document`.
 
-use std::{cell::RefCell, fmt, fs, io, path::PathBuf, time::Duration};
+use std::{cell::RefCell, fs, io, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
 use crate::{
-    GatewaySettings, Home, Variables,
+    GatewaySettings, Home, Variables, Warning,
     bridge::{self, BridgeSettings},
     gateway,
     model::{
@@ -19,11 +19,10 @@ use crate::{
     yaml::{self, YamlError},
 };
 
-pub(crate) mod fields;
 mod misplaced;
 mod sections;
 
-use fields::Fields;
+use crate::fields::Fields;
 
 /// Everything a home's `config.yaml` sets.
 #[derive(Debug, Clone)]
@@ -144,24 +143,6 @@ pub enum ToolSearchMode {
     On,
     /// Never.
     Off,
-}
-
-/// Something the user should look at; work goes on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// The key it is about, dotted.
-    pub key: Option<String>,
-    /// What is wrong and what to do.
-    pub message: String,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.key {
-            Some(key) => write!(f, "`{key}`: {}", self.message),
-            None => f.write_str(&self.message),
-        }
-    }
 }
 
 /// Why a configuration could not be read at all. A running process keeps its last good one.

@@ -5,7 +5,7 @@
 use crate::private_file::replace_file;
 use std::{collections::BTreeMap, env, fmt, fs, io, path::Path, sync::Arc};
 
-use crate::{Home, settings::Warning};
+use crate::{Home, Warning};
 
 mod dotenv;
 

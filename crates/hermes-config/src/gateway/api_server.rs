@@ -1,6 +1,6 @@
 //! `api_server`: where the local HTTP API listens, and who may use it.
 
-use crate::{Secret, Variables, settings::fields::Fields};
+use crate::{Secret, Variables, fields::Fields};
 
 const DEFAULT_PORT: u32 = 8642;
 const DEFAULT_CONCURRENT_RUNS: u32 = 10;

@@ -6,7 +6,7 @@ use super::{
     AgentSettings, ApiMode, AuxiliaryModel, AuxiliarySettings, AuxiliaryTask, CompressionSettings,
     LoopGuard, ModelChoice, ModelSettings, ProviderSettings,
 };
-use crate::{reference::ReferenceTemplate, settings::fields::Fields};
+use crate::{fields::Fields, reference::ReferenceTemplate};
 
 /// `model`: a name, or a mapping.
 pub(crate) fn parse_model(root: &Fields) -> ModelSettings {

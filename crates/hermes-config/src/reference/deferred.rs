@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    ReferenceError, ReferencePolicy, ReferenceSources,
+    ReferenceError, ReferencePolicy,
     resolver::Resolver,
     template::{self, Reference, TemplatePiece},
 };
@@ -44,15 +44,7 @@ impl ReferenceTemplate {
         variables: &Variables,
         policy: &ReferencePolicy,
     ) -> Result<Option<Secret<String>>, ReferenceError> {
-        let mut resolver = Resolver {
-            sources: ReferenceSources {
-                home,
-                variables,
-                policy: policy.clone(),
-            },
-            secrets: Vec::new(),
-            warnings: Vec::new(),
-        };
+        let mut resolver = Resolver::new(home, variables, policy.clone());
         let text = resolver.resolve_text(key, &self.0)?;
         let is_whole = resolver.warnings.is_empty() && !text.trim().is_empty();
         Ok(is_whole.then(|| Secret::new(text.trim().to_owned())))

@@ -13,11 +13,8 @@ use super::{
     TransportSettings, suspicion,
 };
 use crate::{
-    Variables,
-    settings::{
-        Warning,
-        fields::{BadValue, Fields, parse_flag},
-    },
+    Variables, Warning,
+    fields::{BadValue, Fields, parse_flag},
 };
 
 mod oauth;

@@ -3,11 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    Home,
-    settings::{
-        Warning,
-        fields::{Fields, nearest_key},
-    },
+    Home, Warning,
+    fields::{Fields, nearest_key},
 };
 
 /// Top-level keys that are worth a guess when mistyped; all others may belong to other parts.

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::{
+    fields::Fields,
     server::{ServerEntry, ServerName, parse},
     settings::{
-        McpSettings, ToolNaming, ToolSearchMode, ToolSearchSettings, ToolsetSettings,
-        fields::Fields, misplaced,
+        McpSettings, ToolNaming, ToolSearchMode, ToolSearchSettings, ToolsetSettings, misplaced,
     },
 };
 

@@ -440,7 +440,7 @@ pub(crate) async fn resolve_references(
     server: &Arc<Server>,
     surroundings: &Arc<HostContext>,
     variables: Arc<hermes_config::Variables>,
-) -> Result<ResolvedServer, hermes_config::ReferenceError> {
+) -> Result<ResolvedServer, hermes_config::ServerResolveError> {
     let work = {
         let (server, surroundings) = (server.clone(), surroundings.clone());
         move || {

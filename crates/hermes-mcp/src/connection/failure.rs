@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hermes_config::ReferenceError;
+use hermes_config::ServerResolveError;
 
 use super::handshake::OpenError;
 use crate::{
@@ -32,7 +32,7 @@ pub(crate) enum ConnectError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AttemptFailure {
     #[error("{0}")]
-    Reference(#[from] ReferenceError),
+    Reference(#[from] ServerResolveError),
     #[error("{0}")]
     Start(#[from] StartError),
     #[error("{0}")]

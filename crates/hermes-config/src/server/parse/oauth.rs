@@ -1,8 +1,8 @@
 //! The keys under `oauth`.
 
 use crate::{
+    fields::Fields,
     server::{DpopUse, EnterpriseSettings, OAuthGrant, OAuthSettings, ServerEntryError},
-    settings::fields::Fields,
 };
 
 pub(super) fn parse_oauth(fields: &Fields) -> Result<OAuthSettings, ServerEntryError> {

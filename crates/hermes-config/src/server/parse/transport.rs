@@ -5,11 +5,11 @@ use url::Url;
 
 use super::bad_value_error;
 use crate::{
+    fields::{Fields, parse_flag, scalar_text},
     server::{
         ClientCertificate, HttpSettings, ServerEntryError, StdioSettings, TlsVerification,
         TransportSettings,
     },
-    settings::fields::{Fields, parse_flag, scalar_text},
 };
 
 #[derive(Clone, Copy, PartialEq)]

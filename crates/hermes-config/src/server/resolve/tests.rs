@@ -45,7 +45,7 @@ impl Fixture {
         &self,
         template: Value,
         policy: ReferencePolicy,
-    ) -> Result<ResolvedServer, ReferenceError> {
+    ) -> Result<ResolvedServer, ServerResolveError> {
         server(template).resolve(&self.home, &self.variables, policy)
     }
 
@@ -54,7 +54,7 @@ impl Fixture {
     }
 
     /// The single argument of a server, filled in.
-    fn arg(&self, text: &str, policy: ReferencePolicy) -> Result<String, ReferenceError> {
+    fn arg(&self, text: &str, policy: ReferencePolicy) -> Result<String, ServerResolveError> {
         match self
             .resolve(json!({"command": "x", "args": [text]}), policy)?
             .transport
@@ -161,7 +161,7 @@ fn an_address_that_is_none_after_filling_in_is_an_error() {
         let error = fixture
             .resolve(json!({"url": url}), ReferencePolicy::owner())
             .unwrap_err();
-        assert!(matches!(error, ReferenceError::Url { .. }), "{error}");
+        assert!(matches!(error, ServerResolveError::Url { .. }), "{error}");
     }
 }
 
@@ -180,19 +180,22 @@ fn files_are_relative_to_the_home() {
     assert_eq!(owner("${file:../outside}").unwrap(), "a\n");
 
     let error = owner("${file:missing}").unwrap_err();
-    assert!(matches!(error, ReferenceError::File { .. }));
+    assert!(matches!(
+        error,
+        ServerResolveError::Reference(ReferenceError::File { .. })
+    ));
     assert!(
         error.to_string().contains("`args[0]`: `${file:missing}`"),
         "{error}"
     );
     assert!(matches!(
         owner("${file:.}"),
-        Err(ReferenceError::File { .. })
+        Err(ServerResolveError::Reference(ReferenceError::File { .. }))
     ));
     fs::write(fixture.home.path().join("bytes"), [0xFF, 0xFE]).unwrap();
     assert!(matches!(
         owner("${file:bytes}"),
-        Err(ReferenceError::File { .. })
+        Err(ServerResolveError::Reference(ReferenceError::File { .. }))
     ));
     fs::write(
         fixture.home.path().join("large"),
@@ -228,7 +231,10 @@ fn a_tenant_reads_files_of_its_home_only() {
     ] {
         let error = tenant(outside).unwrap_err();
         assert!(
-            matches!(error, ReferenceError::Refused { .. }),
+            matches!(
+                error,
+                ServerResolveError::Reference(ReferenceError::Refused { .. })
+            ),
             "{outside}: {error}"
         );
         assert!(!error.to_string().contains("theirs"));
@@ -269,7 +275,9 @@ fn commands_give_their_output() {
     );
     assert!(matches!(
         fixture.arg("${cmd:echo x}", ReferencePolicy::tenant()),
-        Err(ReferenceError::Refused { .. })
+        Err(ServerResolveError::Reference(
+            ReferenceError::Refused { .. }
+        ))
     ));
 }
 
@@ -299,7 +307,10 @@ fn what_a_reference_turns_into_a_suspicious_command_is_refused() {
     let error = fixture
         .resolve(template, ReferencePolicy::owner())
         .unwrap_err();
-    assert!(matches!(error, ReferenceError::Suspicious(_)), "{error}");
+    assert!(
+        matches!(error, ServerResolveError::Suspicious(_)),
+        "{error}"
+    );
 }
 
 #[test]
