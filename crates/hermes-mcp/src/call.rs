@@ -25,7 +25,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     connection::{
         error_text,
-        link::LinkStatus,
+        handle::ServerHandle,
+        link::{LinkStatus, LoginAdvice},
         session::{CallEvent, McpSession, Progress},
     },
     server_request::{CallId, ConversationId},
@@ -41,7 +42,7 @@ pub mod outcome;
 mod pinned;
 mod waiting;
 
-use crate::call::deadline::CallDeadline;
+use self::{deadline::CallDeadline, outcome::CallFailure};
 pub(crate) use pinned::check_pin;
 pub(crate) use waiting::acquire_session;
 
@@ -135,6 +136,25 @@ pub enum CallError {
     /// An answer of a shape that fits no request.
     #[error("the server's answer has an unknown shape: {0}")]
     UnexpectedResponse(String),
+}
+
+impl CallError {
+    /// What the model is told about it.
+    pub(crate) fn into_failure(self, owner: &ServerHandle) -> CallFailure {
+        match self {
+            Self::NeedsAuth { server, .. } => CallFailure::LoginNeeded {
+                server: server.to_string(),
+                advice: LoginAdvice::log_in(server, owner.tenant.as_deref()),
+            },
+            Self::TimedOut { elapsed, allowed } => CallFailure::TimedOut { elapsed, allowed },
+            Self::Interrupted => CallFailure::Interrupted,
+            other => {
+                let mut text = owner.redact(&other.to_string());
+                owner.add_sandbox_note(&mut text);
+                CallFailure::Transport(text)
+            }
+        }
+    }
 }
 
 /// What a login is needed for.

@@ -1,6 +1,12 @@
-//! The time of day in UTC, as log lines and records show it.
+//! The time of day in UTC, as log lines, records and status show it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Whole seconds since 1970.
+pub(crate) fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
+}
 
 /// `2026-11-15T04:03:12.345Z`.
 pub(crate) fn timestamp(time: SystemTime) -> String {

@@ -23,7 +23,6 @@ use self::{
     link::{Link, LinkError, LinkStatus, LoginAdvice, hosted_tenant},
 };
 use crate::{
-    host::RememberedTools,
     oauth::{Authorizer, Challenge, TokenFiles},
     process::Processes,
     server_request::ServerRequestHandler,
@@ -54,6 +53,16 @@ pub(crate) use connect::resolve_references;
 
 pub(crate) use failure::ConnectError;
 pub(crate) use liveness::CHECK_TIMEOUT;
+
+/// Whether the tools that a server had when it was last connected are offered while it connects; a call waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RememberedTools {
+    /// They are.
+    Offered,
+    /// Only a lazy server's are.
+    #[default]
+    Hidden,
+}
 
 /// What a connection is told from outside.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     call::content::MediaStore,
     connection::{
-        HostContext,
+        HostContext, RememberedTools,
         era::Era,
         handle::ServerHandle,
         link::{Link, LinkStatus},
@@ -74,16 +74,6 @@ pub struct HostOptions {
     pub remembered_tools: RememberedTools,
     /// How long a package runner gets that still fetches its server, where that is more than `connect_timeout`.
     pub fetch_limit: Option<Duration>,
-}
-
-/// Whether the tools that a server had when it was last connected are offered while it connects; a call waits for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RememberedTools {
-    /// They are.
-    Offered,
-    /// Only a lazy server's are.
-    #[default]
-    Hidden,
 }
 
 impl HostOptions {

@@ -8,10 +8,9 @@ mod identity;
 use std::{error::Error, fs, io, path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_config::server::{HttpSettings, TlsVerification};
+use http::StatusCode;
 use reqwest::{Certificate, ClientBuilder, dns::Resolve, redirect::Policy};
 use url::{Host, Url};
-
-use crate::transport::http::redirect_policy;
 
 /// A server that sends nothing for this long is given up.
 const READ_TIMEOUT: Duration = Duration::from_mins(5);
@@ -100,7 +99,7 @@ fn builder(settings: &HttpSettings, connect_timeout: Duration) -> Result<ClientB
         .read_timeout(READ_TIMEOUT)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .tcp_nodelay(true)
-        .redirect(redirect_policy());
+        .redirect(reporting_policy());
     if settings.url.starts_with("http://") {
         // A server that leaves Nagle's algorithm on stalls every event stream by 40 ms on a connection used before.
         // Without TLS a new one costs less than that.
@@ -119,6 +118,30 @@ fn builder(settings: &HttpSettings, connect_timeout: Duration) -> Result<ClientB
         builder = builder.identity(identity::load(certificate)?);
     }
     Ok(builder)
+}
+
+/// A redirect that a server answered with.
+#[derive(Debug, thiserror::Error)]
+#[error("HTTP {status} redirects to {}", without_query(.target))]
+pub(crate) struct RedirectReported {
+    pub(crate) status: StatusCode,
+    pub(crate) target: Url,
+}
+
+/// Makes a client report redirects instead of following them.
+fn reporting_policy() -> Policy {
+    Policy::custom(|attempt| {
+        let redirect = RedirectReported {
+            status: attempt.status(),
+            target: attempt.url().clone(),
+        };
+        attempt.error(redirect)
+    })
+}
+
+/// A URL as shown to people: user info and query may hold secrets.
+pub(crate) fn without_query(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 fn ca_certificates(path: &str) -> Result<Vec<Certificate>, TlsError> {

@@ -3,6 +3,7 @@
 //! [`Host`] is the way in. It owns one connection task per server; each publishes its [`Link`], and the host
 //! turns all of them into immutable [`Registry`] snapshots that callers take once per turn.
 
+mod cache_file;
 pub mod call;
 mod clock;
 pub mod connection;
@@ -20,13 +21,14 @@ pub mod transport;
 
 pub use call::{CallError, CallOptions, outcome::Outcome};
 pub use connection::{
+    RememberedTools,
     era::Era,
     link::{Link, LinkStatus, LoginAdvice},
     session::{McpSession, Progress},
 };
 pub use host::{
-    Host, HostOptions, HostRequest, ReloadReport, RememberedTools, RequestOutcome,
-    config_watch::ConfigWatch, status::ServerStatus,
+    Host, HostOptions, HostRequest, ReloadReport, RequestOutcome, config_watch::ConfigWatch,
+    status::ServerStatus,
 };
 pub use server_request::ServerRequestHandler;
 pub use tools::{

@@ -6,14 +6,9 @@ use arc_swap::ArcSwap;
 use hermes_config::{Fingerprint, Redactor, Server, ServerName};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
-use crate::{
-    call::{CallError, outcome::CallFailure},
-    connection::{
-        CHECK_TIMEOUT, ConnectionCommand, SharedServer,
-        breaker::CircuitBreaker,
-        counters::Counters,
-        link::{Link, LoginAdvice},
-    },
+use super::{
+    CHECK_TIMEOUT, ConnectionCommand, SharedServer, breaker::CircuitBreaker, counters::Counters,
+    link::Link,
 };
 
 pub(crate) struct ServerHandle {
@@ -90,23 +85,6 @@ impl ServerHandle {
 
     pub(crate) fn redact(&self, text: &str) -> String {
         self.redactor.load().redact(text).into_owned()
-    }
-
-    /// What the model is told about a call without an answer.
-    pub(crate) fn to_failure(&self, error: CallError) -> CallFailure {
-        match error {
-            CallError::NeedsAuth { server, .. } => CallFailure::LoginNeeded {
-                server: server.to_string(),
-                advice: LoginAdvice::log_in(server, self.tenant.as_deref()),
-            },
-            CallError::TimedOut { elapsed, allowed } => CallFailure::TimedOut { elapsed, allowed },
-            CallError::Interrupted => CallFailure::Interrupted,
-            other => {
-                let mut text = self.redact(&other.to_string());
-                self.add_sandbox_note(&mut text);
-                CallFailure::Transport(text)
-            }
-        }
     }
 
     /// Adds to the text of an error that the sandbox may be why, where that is so.

@@ -10,10 +10,7 @@ use std::{
     time::SystemTime,
 };
 
-use hermes_config::{
-    Fingerprint, Home,
-    private_file::{FileDurability, WriteOptions, create_private_dir, write_file},
-};
+use hermes_config::{Fingerprint, Home};
 use rmcp::model::{
     Implementation, Prompt, ProtocolVersion, Resource, ResourceTemplate, ServerCapabilities,
     ServerPeerInfo, Tool,
@@ -21,6 +18,7 @@ use rmcp::model::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    cache_file::write_cache_file,
     connection::era::Era,
     tools::catalog::{Catalog, NativeTool},
 };
@@ -154,20 +152,4 @@ pub(crate) fn write_manifest(path: &Path, manifest: &Manifest) -> io::Result<Man
         saved_at: manifest.saved_at,
         digest: digest(&text),
     })
-}
-
-/// Writes a file of the cache, two directories below the home. The home itself is not created: one that was removed
-/// stays so, even while something of it still runs.
-pub(crate) fn write_cache_file(path: &Path, content: &[u8]) -> io::Result<()> {
-    if let Some(directory) = path.parent() {
-        if let Some(cache) = directory.parent() {
-            create_private_dir(cache)?;
-        }
-        create_private_dir(directory)?;
-    }
-    let options = WriteOptions {
-        durability: FileDurability::Unsynced,
-        ..WriteOptions::default()
-    };
-    write_file(path, content, options)
 }

@@ -236,7 +236,7 @@ impl Host {
     ) -> Outcome {
         let result = match result {
             Ok(result) => result,
-            Err(error) => return owner.to_failure(error).into(),
+            Err(error) => return error.into_failure(owner).into(),
         };
         if let (Some(content), Some(check)) = (&result.structured_content, tool.output_validator())
             && let Err(problem) = check.validate(content)

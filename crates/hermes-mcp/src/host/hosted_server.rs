@@ -10,6 +10,7 @@ use hermes_config::{
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 
 use crate::{
+    clock::unix_seconds,
     connection::{
         Connection, ConnectionContext, HostContext,
         breaker::CircuitBreaker,
@@ -17,7 +18,7 @@ use crate::{
         handle::{ResourceSubscriptions, ServerHandle},
         link::{Link, LinkStatus, hosted_tenant},
     },
-    host::status::{ServerStatus, unix_seconds},
+    host::status::ServerStatus,
     oauth::TokenFiles,
     tools::registry::{Registry, RegistryInput},
 };

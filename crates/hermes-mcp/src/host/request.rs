@@ -305,7 +305,7 @@ fn definition(tool: &RegisteredTool, schema: &Value) -> Value {
 }
 
 fn failure_outcome(owner: &ServerHandle, error: CallError) -> RequestOutcome {
-    report(&owner.to_failure(error).into())
+    report(&error.into_failure(owner).into())
 }
 
 fn report(outcome: &Outcome) -> RequestOutcome {

@@ -159,7 +159,7 @@ impl Host {
         let outcome = self
             .run_utility(&owner.name, utility, arguments, options)
             .await;
-        outcome.unwrap_or_else(|error| owner.to_failure(error).into())
+        outcome.unwrap_or_else(|error| error.into_failure(owner).into())
     }
 
     async fn run_utility(

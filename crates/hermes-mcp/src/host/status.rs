@@ -1,7 +1,5 @@
 //! What is told about every server: one shape for the command line, logs, banner and web console.
 
-use std::time::SystemTime;
-
 use hermes_config::ServerName;
 use rmcp::model::Implementation;
 use serde::{Deserialize, Serialize};
@@ -105,10 +103,4 @@ impl ServerStatus {
             warnings: Vec::new(),
         }
     }
-}
-
-/// Whole seconds since 1970.
-pub(crate) fn unix_seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs())
 }

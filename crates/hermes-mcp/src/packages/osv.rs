@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::{connection::manifest, host::status::unix_seconds, http_client};
+use crate::{cache_file, clock::unix_seconds, http_client};
 
 pub(crate) use crate::packages::package::Package;
 
@@ -134,7 +134,7 @@ async fn lookup_and_cache(
         reports,
     };
     let kept = serde_json::to_vec(&known).map_err(std::io::Error::from);
-    if let Err(error) = kept.and_then(|text| manifest::write_cache_file(&path, &text)) {
+    if let Err(error) = kept.and_then(|text| cache_file::write_cache_file(&path, &text)) {
         tracing::debug!(%error, "writing the OSV cache failed");
     }
     known

@@ -37,6 +37,9 @@ use rmcp::{
 };
 use sse_stream::Sse;
 
+pub(crate) use self::reply::{
+    discard_body, expect_events, expect_success, too_large, too_large_error,
+};
 use self::{
     authorization::AuthorizedReply,
     headers::HttpTarget,
@@ -47,10 +50,6 @@ pub use self::{
     failure::{HttpFailure, classify},
     headers::HttpSettingsError,
     preflight::{PreflightError, preflight},
-};
-pub(crate) use self::{
-    redirect::reporting_policy as redirect_policy,
-    reply::{discard_body, expect_events, expect_success, too_large, too_large_error},
 };
 use crate::{
     connection::session::ConnectionHealth,

@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::time::timeout;
 use url::Url;
 
-use super::{ACCEPTED_TYPES, HttpPeer, content_type, is_mcp_type, redirect::without_query};
+use super::{ACCEPTED_TYPES, HttpPeer, content_type, is_mcp_type};
+use crate::http_client::without_query;
 
 /// The limit of each request.
 const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,39 +1,22 @@
 //! Redirects, followed hop by hop so that nothing secret leaves the origin it was configured for.
 //!
-//! The HTTP client is told to report every redirect as an error ([`policy`]); a [`Route`] then decides where the
+//! The HTTP client reports every redirect as an error ([`RedirectReported`]); a [`Route`] then decides where the
 //! request goes next, and whether secrets may go along.
 
 use std::{error::Error, sync::Arc};
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-use reqwest::redirect::Policy;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use url::Url;
 
 use super::{HttpError, PeerError, headers::HttpTarget};
-use crate::oauth::{Credentials, OAuthError};
+use crate::{
+    http_client::{RedirectReported, without_query},
+    oauth::{Credentials, OAuthError},
+};
 
 /// The longest chain of redirects followed for one request.
 const MAX_REDIRECTS: usize = 10;
-
-/// A redirect that a server answered with.
-#[derive(Debug, thiserror::Error)]
-#[error("HTTP {status} redirects to {}", without_query(.target))]
-struct RedirectReported {
-    status: StatusCode,
-    target: Url,
-}
-
-/// Makes a client report redirects instead of following them.
-pub(crate) fn reporting_policy() -> Policy {
-    Policy::custom(|attempt| {
-        let redirect = RedirectReported {
-            status: attempt.status(),
-            target: attempt.url().clone(),
-        };
-        attempt.error(redirect)
-    })
-}
 
 /// One request on its way: where it goes, and what may go along.
 #[derive(Debug, Clone)]
@@ -181,9 +164,4 @@ impl<'a> Route<'a> {
                 StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
             )
     }
-}
-
-/// A URL as shown to people: user info and query may hold secrets.
-pub(super) fn without_query(url: &Url) -> String {
-    format!("{}{}", url.origin().ascii_serialization(), url.path())
 }

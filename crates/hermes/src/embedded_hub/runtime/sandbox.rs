@@ -1,6 +1,6 @@
 //! The sandbox of a tenant's process: its home to write to, the system and a few paths to read.
 //!
-//! The rules and the filter of system calls are those of local MCP servers, and [`hermes_mcp::sandbox`] says what they
+//! The rules and the filter of system calls are those of local MCP servers, and [`hermes_mcp::process::sandbox`] says what they
 //! leave open.
 
 #[cfg(target_os = "linux")]
