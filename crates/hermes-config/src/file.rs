@@ -16,7 +16,6 @@ use crate::{
 
 mod document;
 mod edit;
-mod lines;
 
 use edit::Rendering;
 

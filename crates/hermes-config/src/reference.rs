@@ -6,13 +6,12 @@ use std::borrow::Cow;
 
 use crate::Variables;
 
-mod deferred;
 mod resolver;
 mod source;
 mod template;
 
-pub use deferred::ReferenceTemplate;
 pub(crate) use resolver::Resolver;
+pub use template::ReferenceTemplate;
 use template::{Reference, TemplatePiece};
 
 /// What references of a home may reach.

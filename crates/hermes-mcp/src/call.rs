@@ -24,7 +24,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     connection::{
-        error_text,
+        failure::strip_type_names,
         handle::ServerHandle,
         link::{LinkStatus, LoginAdvice},
         session::{CallEvent, McpSession, Progress},
@@ -39,12 +39,11 @@ pub mod batch;
 pub mod content;
 mod deadline;
 pub mod outcome;
-mod pinned;
 mod waiting;
 
+pub(crate) use waiting::{acquire_session, check_pin};
+
 use self::{deadline::CallDeadline, outcome::CallFailure};
-pub(crate) use pinned::check_pin;
-pub(crate) use waiting::acquire_session;
 
 /// How often a server may ask for input during one call.
 const MAX_INPUT_ROUNDS: usize = 10;
@@ -405,16 +404,16 @@ fn to_call_error(session: &McpSession, error: &ServiceError, was_sending: bool) 
                 let is_unsent = matches!(failure, HttpFailure::Connect(_) | HttpFailure::Tls(_));
                 lost_error(
                     session,
-                    Some(error_text::strip_type_names(&failure.to_string())),
+                    Some(strip_type_names(&failure.to_string())),
                     is_unsent,
                 )
             }
             None => {
-                let detail = error_text::strip_type_names(&transport.error.to_string());
+                let detail = strip_type_names(&transport.error.to_string());
                 lost_error(session, Some(detail), was_sending)
             }
         },
         ServiceError::TransportClosed => lost_error(session, None, was_sending),
-        other => CallError::UnexpectedResponse(error_text::strip_type_names(&other.to_string())),
+        other => CallError::UnexpectedResponse(strip_type_names(&other.to_string())),
     }
 }

@@ -35,13 +35,11 @@ pub mod breaker;
 mod connect;
 pub mod counters;
 pub mod era;
-pub(crate) mod error_text;
-mod failure;
+pub(crate) mod failure;
 pub(crate) mod handle;
 mod handshake;
 mod keepalive;
 pub mod link;
-mod liveness;
 pub mod manifest;
 mod pinning;
 pub mod session;
@@ -50,9 +48,8 @@ mod stdio_probe;
 mod subscriptions;
 
 pub(crate) use connect::resolve_references;
-
 pub(crate) use failure::ConnectError;
-pub(crate) use liveness::CHECK_TIMEOUT;
+pub(crate) use keepalive::CHECK_TIMEOUT;
 
 /// Whether the tools that a server had when it was last connected are offered while it connects; a call waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

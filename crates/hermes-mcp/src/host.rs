@@ -36,7 +36,6 @@ use crate::{
 };
 
 mod calls;
-mod catalogs;
 pub mod config_watch;
 mod hosted_server;
 mod reload;
@@ -44,11 +43,12 @@ mod request;
 mod resources;
 pub mod status;
 
-use crate::host::hosted_server::HostedServer;
 pub use calls::BatchCall;
 pub use reload::ReloadReport;
 pub use request::{HostRequest, RequestOutcome};
 pub use resources::ResourceWatch;
+
+use crate::host::hosted_server::HostedServer;
 
 /// How long all servers together may take to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);

@@ -20,7 +20,6 @@ mod dpop;
 mod error;
 mod files;
 mod jwt;
-mod lock;
 mod login;
 mod login_ui;
 mod metadata;
@@ -29,15 +28,10 @@ mod page;
 mod pkce;
 mod refresh;
 mod requests;
-mod scope;
 mod stored;
 mod token_endpoint;
 mod tokens;
 
-pub use crate::oauth::{
-    login_ui::{AuthorizationPrompt, ClientIdentity, LoginFlow, LoginMode, LoginSummary, LoginUi},
-    stored::missing_login,
-};
 pub(crate) use authorizer::{AuthRefusal, Authorizer, Credentials, OAuthSource, RefusalAction};
 pub use callback::AuthorizationRedirect;
 pub use challenge::Challenge;
@@ -48,3 +42,8 @@ pub use files::{ForgetScope, TokenFiles};
 pub use login::{Login, PendingLogin};
 pub use metadata::ServerMetadata;
 pub use tokens::Tokens;
+
+pub use crate::oauth::{
+    login_ui::{AuthorizationPrompt, ClientIdentity, LoginFlow, LoginMode, LoginSummary, LoginUi},
+    stored::missing_login,
+};

@@ -20,7 +20,6 @@ pub mod child_limit;
 pub mod descendants;
 pub mod environment;
 pub mod guard;
-mod inspection;
 mod process_table;
 mod processes;
 pub mod records;
@@ -32,7 +31,7 @@ pub mod stderr_log;
 mod wire;
 
 pub use self::{
-    inspection::forbid_inspection,
+    child_limit::forbid_inspection,
     process_table::{
         ProcessTree, is_gone, is_in_session_of_parent, may_be_running, start_time, trees,
     },

@@ -14,16 +14,14 @@ mod chat;
 mod chat_marks;
 mod end;
 mod list;
-mod own;
 mod routing;
 mod title;
 mod usage;
 
-pub use chat::ChatSession;
+pub use chat::{ChatSession, OwnPlatform};
 pub use chat_marks::{ChatMark, ChatMarks};
 pub use end::EndReason;
 pub use list::{SessionListing, SessionOrder, SessionQuery, SessionSummary};
-pub use own::OwnPlatform;
 pub use title::clean_title;
 pub use usage::{ModelUsage, SessionUsage};
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use yaml_edit::{Document, Mapping, YamlFile, YamlNode};
 
-use super::{document, lines};
+use super::document;
 use crate::yaml;
 
 /// How new values are written.
@@ -36,7 +36,7 @@ pub(super) fn set(
     set_entry(&mapping, key, &nest_value(rest, value), rendering)?;
     let edited = file.to_string();
     Some(if is_new {
-        lines::move_below_comments(text, edited)
+        document::move_below_comments(text, edited)
     } else {
         edited
     })
@@ -82,7 +82,7 @@ pub(super) fn remove(text: &str, path: &[&str]) -> Option<String> {
         .iter()
         .try_fold(root(&file)?, |mapping, key| mapping.get_mapping(*key))?;
     if let YamlNode::Scalar(key) = parent.find_entry_by_key(*key)?.key_node()? {
-        let by_lines = lines::remove_entry(text, key.byte_range().start as usize);
+        let by_lines = document::remove_entry(text, key.byte_range().start as usize);
         if let Some(text) = by_lines.filter(as_wanted) {
             return Some(text);
         }

@@ -7,12 +7,12 @@ mod media;
 
 use std::path::PathBuf;
 
+use media::{MediaError, MediaKind};
 use rmcp::model::{ContentBlock, Resource, ResourceContents};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::tools::names::RegisteredName;
-use media::{MediaError, MediaKind};
 
 /// Turns content into text, with a directory for the parts that are not text.
 #[derive(Debug, Clone)]

@@ -1,14 +1,15 @@
-//! Gets a live session for a call: at once if there is one, else by waiting or waking within the timeout of its state.
+//! Gets a live session for a call: at once if there is one, else by waiting or waking within the timeout of its
+//! state. And the last check before a call is sent: under `pin_tools: block`, only to the tool that was accepted.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use hermes_config::TransportSettings;
+use hermes_config::{TransportSettings, server::PinTools};
 use tokio::sync::watch;
 
-use super::{CallError, LoginReason};
+use super::{CallError, CallRequest, LoginReason};
 use crate::connection::{
     ConnectionCommand,
     handle::ServerHandle,
@@ -123,5 +124,37 @@ fn not_connected_error(owner: &ServerHandle, link: &Link) -> CallError {
         server: owner.name.clone(),
         status: link.status,
         detail: link.error.as_ref().map(ToString::to_string),
+    }
+}
+
+/// How long a call waits for a tool list that is being requested.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Makes sure that a tool is still what was accepted. A turn may have begun before it changed, and a change that the
+/// server has announced may not be listed yet.
+pub(crate) async fn check_pin(
+    owner: &ServerHandle,
+    session: &McpSession,
+    request: &CallRequest,
+) -> Result<(), CallError> {
+    let CallRequest::Tool(call) = request else {
+        return Ok(());
+    };
+    if owner.server.load().pin_tools != PinTools::Block {
+        return Ok(());
+    }
+    let listed = session.activity.changes.wait_until_listed();
+    let listed = tokio::time::timeout(LISTING_TIMEOUT, listed).await;
+    listed.map_err(|_| CallError::ToolListStale {
+        server: owner.name.clone(),
+    })?;
+    let link = owner.link.borrow();
+    let mut withheld = link.catalog.iter().flat_map(|catalog| &catalog.withheld);
+    match withheld.find(|name| name.as_str() == call.name) {
+        None => Ok(()),
+        Some(tool) => Err(CallError::Withheld {
+            server: owner.name.clone(),
+            tool: tool.clone(),
+        }),
     }
 }

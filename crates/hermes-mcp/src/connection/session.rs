@@ -30,8 +30,9 @@ use crate::{
 
 mod handler;
 
-pub(crate) use crate::transport::health::ConnectionHealth;
 pub(crate) use handler::SessionHandler;
+
+pub(crate) use crate::transport::health::ConnectionHealth;
 
 /// A live session with a server.
 pub struct McpSession {

@@ -11,11 +11,12 @@ use tokio::sync::oneshot;
 
 use super::{
     Connection, ConnectionCommand, ConnectionContext, EndKind, SessionEnd,
-    attempt_processes::collect_exit_report, connect::OpenedSession, keepalive::Keepalive, liveness,
+    attempt_processes::collect_exit_report, connect::OpenedSession, keepalive::Keepalive,
     subscriptions,
 };
 use crate::{
     connection::{
+        keepalive,
         link::LinkStatus,
         manifest,
         manifest::{Manifest, ManifestSummary},
@@ -73,7 +74,7 @@ impl Connection {
             ));
             let mut keepalive = Keepalive::new(&shared.server.load(), &session);
             let mut renewals = session.activity.health.subscribe_renewals();
-            let mut verdict = Box::pin(liveness::check_when_suspect(&session));
+            let mut verdict = Box::pin(keepalive::check_when_suspect(&session));
             let mut settling = std::pin::pin!(tokio::time::sleep(REFRESH_DELAY));
             // One refresh at a time; what arrives meanwhile causes exactly one more.
             let mut refreshing = std::pin::pin!(Fuse::terminated());
@@ -92,7 +93,7 @@ impl Connection {
                             asking.0.clear();
                             // Calls wait for the link to change.
                             shared.link.send_modify(|_| ());
-                            verdict = Box::pin(liveness::check_when_suspect(&session));
+                            verdict = Box::pin(keepalive::check_when_suspect(&session));
                         }
                         Err(reason) => break SessionEnd::Lost(reason),
                     },

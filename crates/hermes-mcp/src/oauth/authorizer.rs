@@ -22,10 +22,10 @@ use super::{
     dpop::{DpopKey, Nonces},
     files::TokenFileVersion,
     refresh::RenewalReason,
-    scope,
     token_endpoint::{DPOP_HEADER, secret_header},
     tokens::TokenAge,
 };
+use crate::oauth::tokens;
 
 /// How long all that can be done about a refusal may take.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -363,7 +363,7 @@ impl Authorizer {
         }
         let wanted = challenge.scope.clone().unwrap_or_default();
         let had = current.and_then(|current| current.tokens.all_scopes());
-        let is_had = had.is_some_and(|had| scope::covers(&had, &wanted));
+        let is_had = had.is_some_and(|had| tokens::scope_covers(&had, &wanted));
         if self.login.may_be_noninteractive() {
             if is_had {
                 return Err(OAuthError::ScopeRefused { scope: wanted });

@@ -4,18 +4,21 @@
 //! names.
 
 use std::{
-    fs, io,
+    fs,
+    fs::{File, TryLockError},
+    io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use hermes_config::{Home, ServerName, private_file::write_private};
+use hermes_config::{
+    Home, ServerName,
+    private_file::{FileOwner, open_lock_file, write_private},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Challenge, ClientFile, OAuthError, PendingLogin, ServerMetadata, Tokens, lock::FileLock,
-};
+use super::{Challenge, ClientFile, OAuthError, PendingLogin, ServerMetadata, Tokens};
 
 /// The longest name of a file, without its ending.
 const MAX_NAME_LENGTH: usize = 128;
@@ -350,6 +353,29 @@ fn file_stem(name: &str) -> String {
     match safe.trim_matches('_') {
         "" => "default".into(),
         name => name.chars().take(MAX_NAME_LENGTH).collect(),
+    }
+}
+
+/// How often a held lock is tried.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Held until dropped.
+#[derive(Debug)]
+pub(super) struct FileLock {
+    _file: File,
+}
+
+impl FileLock {
+    /// Waits for the lock. The caller sets the time limit.
+    pub(super) async fn acquire(path: &Path) -> io::Result<Self> {
+        let file = open_lock_file(path, FileOwner::Writer)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(RETRY_INTERVAL).await,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
     }
 }
 

@@ -15,13 +15,14 @@ use super::{
     callback::BrowserReply,
     challenge::AuthScheme,
     client::{ClientAuthMethod, ClientLookup, ClientOrigin, OAuthClient},
-    discovery::{self, DiscoveredServer},
+    discovery,
+    discovery::DiscoveredServer,
     dpop::{DpopKey, Nonces},
     metadata::is_same_issuer,
     requests::OAuthHttpClient,
-    scope,
     token_endpoint::TokenEndpoint,
 };
+use crate::oauth::tokens;
 
 /// A login that waits for its answer.
 #[derive(Clone, Serialize, Deserialize)]
@@ -222,7 +223,7 @@ impl Login {
         let challenged = challenge.scope.as_deref();
         if let Some(own) = &self.settings.scope {
             let more = challenged.filter(|_| challenge.is_insufficient_scope());
-            return scope::union([own.as_str()].into_iter().chain(more));
+            return tokens::join_scopes([own.as_str()].into_iter().chain(more));
         }
         let supported = found
             .scopes_supported
@@ -232,7 +233,7 @@ impl Login {
             .earlier_tokens
             .as_ref()
             .and_then(Tokens::all_scopes);
-        let wanted = scope::union(
+        let wanted = tokens::join_scopes(
             [earlier.as_deref(), challenged.or(supported.as_deref())]
                 .into_iter()
                 .flatten(),
@@ -242,7 +243,7 @@ impl Login {
             OAuthGrant::AuthorizationCode | OAuthGrant::DeviceCode
         );
         if is_person && found.metadata.supports_scope("offline_access") {
-            return scope::union([wanted.as_str(), "offline_access"]);
+            return tokens::join_scopes([wanted.as_str(), "offline_access"]);
         }
         Some(wanted)
     }

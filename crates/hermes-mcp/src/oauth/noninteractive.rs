@@ -8,9 +8,9 @@ use super::{
     client::{ClientAuthMethod, ClientOrigin, OAuthClient},
     discovery,
     login::LoginContext,
-    scope,
     token_endpoint::{FormFields, TokenEndpoint},
 };
+use crate::oauth::tokens;
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -29,7 +29,7 @@ impl Login {
         let found = &prepared.discovered;
         let client = self.noninteractive_client(prepared, grant)?;
         let wanted = self.scope(prepared, grant);
-        let wanted = scope::union(wanted.as_deref().into_iter().chain(more));
+        let wanted = tokens::join_scopes(wanted.as_deref().into_iter().chain(more));
         let mut form: FormFields = match grant {
             OAuthGrant::JwtBearer => {
                 let assertion = self.settings.assertion.clone();

@@ -92,7 +92,7 @@ impl Tokens {
     /// Everything that was asked for or given.
     pub(super) fn all_scopes(&self) -> Option<String> {
         let texts = [self.scope.as_deref(), self.requested_scope.as_deref()];
-        super::scope::union(texts.into_iter().flatten())
+        join_scopes(texts.into_iter().flatten())
     }
 
     /// When it ends, in whole seconds since 1970.
@@ -130,6 +130,23 @@ impl fmt::Debug for Tokens {
             .field("issuer", &self.issuer)
             .finish_non_exhaustive()
     }
+}
+
+/// The words of both texts, each once, in order.
+pub(super) fn join_scopes<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let mut words: Vec<&str> = Vec::new();
+    for word in texts.into_iter().flat_map(str::split_whitespace) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// Whether every word of `wanted` is among those of `had`.
+pub(super) fn scope_covers(had: &str, wanted: &str) -> bool {
+    let had: Vec<&str> = had.split_whitespace().collect();
+    wanted.split_whitespace().all(|word| had.contains(&word))
 }
 
 #[cfg(test)]
@@ -183,5 +200,18 @@ mod tests {
         let tokens = tokens(value.clone());
         assert_eq!(serde_json::to_value(&tokens).unwrap(), value);
         assert!(!format!("{tokens:?}").contains("hush"));
+    }
+
+    #[test]
+    fn a_union_keeps_order_and_doubles_nothing() {
+        assert_eq!(join_scopes(["b a", " a  c "]).as_deref(), Some("b a c"));
+        assert_eq!(join_scopes(["", " "]), None);
+    }
+
+    #[test]
+    fn a_scope_covers_its_parts() {
+        assert!(scope_covers("a b", "b"));
+        assert!(scope_covers("a", ""));
+        assert!(!scope_covers("ab", "a"));
     }
 }

@@ -1,3 +1,5 @@
+//! What a process forbids: others to look into it, and what it starts to take all processes.
+//!
 //! A limit on child processes, lower than that of the agent itself, where its user may have only so many processes.
 //!
 //! Threads are processes, too, when they are counted. An agent whose commands have used up all of them could not even
@@ -27,4 +29,15 @@ pub fn limit_child_processes(command: &mut Command) {
     };
     // SAFETY: a plain system call; nothing is allocated and no lock is taken.
     unsafe { command.pre_exec(limit) };
+}
+
+/// Switches core files and inspection off, for this process: from now on neither its memory nor its variables nor its
+/// open files can be read by another process of the same user, and none can trace it. Programs that it starts are
+/// themselves again.
+///
+/// Call it before anything is started. What holds keys and starts programs needs it.
+pub fn forbid_inspection() {
+    // A kernel that refuses this leaves things as they were; nothing could be done about it here.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }

@@ -2,12 +2,10 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fs::File,
+    io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
-
-mod script;
-
-pub(crate) use self::script::{script_interpreter, script_words};
 
 /// A child's variables. No name occurs twice.
 pub type Environment = Vec<(OsString, OsString)>;
@@ -246,6 +244,33 @@ pub(crate) fn install_advice(program: &Path) -> &'static str {
             "install it, write its full path as `command`, or add its directory to `PATH` under `env`"
         }
     }
+}
+
+/// As much of the line as the kernel looks at.
+const MAX_SHEBANG_BYTES: u64 = 256;
+
+/// The words after `#!`; none if the file is not a script.
+pub(crate) fn script_words(script: &Path) -> Vec<String> {
+    let read = || {
+        let mut line = Vec::new();
+        BufReader::new(File::open(script).ok()?.take(MAX_SHEBANG_BYTES))
+            .read_until(b'\n', &mut line)
+            .ok()?;
+        let line = String::from_utf8(line).ok()?;
+        let words = line.strip_prefix("#!")?.split_ascii_whitespace();
+        Some(words.map(str::to_owned).collect())
+    };
+    read().unwrap_or_default()
+}
+
+/// The program that runs a script: a path, or a name to look up in the PATH where the script leaves that to `env`.
+pub(crate) fn script_interpreter(script: &Path) -> Option<String> {
+    let mut words = script_words(script).into_iter();
+    let first = words.next()?;
+    if !Path::new(&first).ends_with("env") {
+        return Some(first);
+    }
+    words.find(|word| !word.starts_with('-') && !word.contains('='))
 }
 
 #[cfg(test)]

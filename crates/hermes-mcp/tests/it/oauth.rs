@@ -16,7 +16,7 @@ use hermes_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::setup::{Setup, TIMEOUT, log::Log};
+use crate::setup::{Log, Setup, TIMEOUT};
 
 /// A host with one server, `s`, that wants a login.
 struct OAuthFixture {

@@ -7,7 +7,7 @@ use hermes_testkit::{Behaviour, Era, ExitAtStart, SECRETS, TemporaryHome};
 use serde_json::{Value, json};
 
 use crate::{
-    setup::{ALL_TRANSPORTS, RecordedServer, Setup, log::Log, stdio, with, with_neighbour},
+    setup::{ALL_TRANSPORTS, Log, RecordedServer, Setup, stdio, with, with_neighbour},
     transport::http::{
         server,
         server::{SeenRequest, Server},

@@ -1,11 +1,9 @@
 //! What the tests of calls, questions and faults stand on: a host over a temporary home, and servers to put into it.
 
-pub(crate) mod log;
-pub(crate) mod memory;
-
 use std::{
+    io::Write,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -236,4 +234,64 @@ pub(crate) async fn eventually(what: &str, condition: impl FnMut() -> bool) {
         hermes_testkit::eventually(TIMEOUT, condition).await,
         "never: {what}"
     );
+}
+
+/// The most memory used since the last look, in MiB, over what is used now.
+pub(crate) struct Growth(u64);
+
+impl Growth {
+    /// Starts to watch.
+    pub(crate) fn watch() -> Self {
+        // 5 resets the peak.
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        Self(mebibytes("VmRSS"))
+    }
+
+    pub(crate) fn peak(&self) -> u64 {
+        mebibytes("VmHWM").saturating_sub(self.0)
+    }
+}
+
+fn mebibytes(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    let number = line.split_whitespace().nth(1).unwrap();
+    number.parse::<u64>().unwrap() / 1024
+}
+
+/// Everything logged on this thread, which is all of a single-threaded test.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn capture(&self) -> tracing::subscriber::DefaultGuard {
+        let sink = self.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .with_writer(move || sink.clone())
+            .finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The lines of our own crates; what libraries say at debug level is theirs.
+    pub(crate) fn own_lines(&self) -> Vec<String> {
+        let text = self.text();
+        let own = text.lines().filter(|line| line.contains(" hermes_"));
+        own.map(str::to_owned).collect()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

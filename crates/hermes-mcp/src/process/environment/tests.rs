@@ -153,3 +153,27 @@ fn the_program_s_directory_leads_path_once() {
     prepend_to_path(Path::new("/srv/tool"), &mut bare);
     assert_eq!(bare, pairs(&[("PATH", "/srv")]));
 }
+
+#[test]
+fn the_interpreter_is_what_the_line_names_or_what_env_looks_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    for (line, interpreter) in [
+        (
+            "#!/opt/venv/bin/python3\nimport os\n",
+            Some("/opt/venv/bin/python3"),
+        ),
+        ("#!/usr/bin/env node\n", Some("node")),
+        ("#! /usr/bin/env -S A=1 node --flag\n", Some("node")),
+        ("\u{7f}ELF", None),
+        ("", None),
+    ] {
+        std::fs::write(&script, line).unwrap();
+        assert_eq!(
+            script_interpreter(&script).as_deref(),
+            interpreter,
+            "{line}"
+        );
+    }
+    assert_eq!(script_interpreter(Path::new("/nowhere")), None);
+}

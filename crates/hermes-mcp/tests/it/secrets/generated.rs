@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     secrets,
-    setup::{Setup, log::Log, stdio, with},
+    setup::{Log, Setup, stdio, with},
 };
 
 const COUNT: usize = 24;

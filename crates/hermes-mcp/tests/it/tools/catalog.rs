@@ -4,7 +4,7 @@ use hermes_testkit::{Behaviour, Era, HttpServer, OddTool, TemporaryHome, Tool, r
 use serde_json::{Value, json};
 
 use crate::setup::{
-    ALL_TRANSPORTS, RecordedServer, Setup, TransportKind, http, log::Log, stdio, with_neighbour,
+    ALL_TRANSPORTS, Log, RecordedServer, Setup, TransportKind, http, stdio, with_neighbour,
 };
 
 async fn listed(wire: TransportKind, behaviour: Behaviour) -> (Setup, RecordedServer) {

@@ -7,7 +7,7 @@ use hermes_mcp::{CallOptions, LinkStatus, tools::pins::Pins};
 use hermes_testkit::{Behaviour, Era, TemporaryHome, Tool, binary, recorded};
 use serde_json::{Value, json};
 
-use crate::setup::{Setup, eventually, log::Log, object, stdio, with};
+use crate::setup::{Log, Setup, eventually, object, stdio, with};
 
 /// A server that is started in the same way whatever it does: what it runs with stays the same.
 fn disguised(home: &TemporaryHome, behaviour: &Behaviour) -> Value {

@@ -9,8 +9,7 @@ use hermes_testkit::{
 use serde_json::json;
 
 use crate::setup::{
-    ALL_TRANSPORTS, RecordedServer, Setup, TIMEOUT, http, memory::Growth, stdio, with,
-    with_neighbour,
+    ALL_TRANSPORTS, Growth, RecordedServer, Setup, TIMEOUT, http, stdio, with, with_neighbour,
 };
 
 /// For calls that are answered: they may take longer than the server's short time.

@@ -7,7 +7,7 @@ use hermes_testkit::{Behaviour, Era, Fault, FaultKind, HttpTransport, ReplyForma
 use serde_json::json;
 
 use super::{beside_neighbour, count};
-use crate::setup::memory::Growth;
+use crate::setup::Growth;
 
 #[tokio::test]
 async fn a_web_page_is_recognised() {
