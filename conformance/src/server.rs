@@ -12,7 +12,7 @@ use axum::{
     middleware,
 };
 use hermes_config::Secret;
-use hermes_hub::{Hub, OpenedHub, runtime::mock::MockRuntime, settings::Settings};
+use hermes_hub::{Hub, OpenedHub, settings::Settings, tenants::runtime::mock::MockRuntime};
 use hermes_mcp::serve::{
     Principal,
     http::{self, HttpServeOptions},

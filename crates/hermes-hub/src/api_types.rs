@@ -2,8 +2,15 @@
 
 mod agent;
 mod audit;
+pub(crate) mod cidr;
 mod group;
+pub mod ids;
+pub(crate) mod key;
+pub mod problem;
+pub(crate) mod redact_keys;
 mod run;
+pub(crate) mod schema;
+pub(crate) mod scope;
 mod tenant;
 mod time;
 mod token;

@@ -11,13 +11,14 @@ use serde_json::{Map, Value};
 use crate::{
     Problem,
     auth::Scope,
-    call::{Call, Reply},
+    service::call::{Call, Reply},
 };
 
+pub(crate) mod dispatch;
+pub mod document;
 mod input;
 mod rights;
 mod rows;
-pub(crate) mod schema;
 #[cfg(test)]
 mod tests;
 
@@ -276,7 +277,7 @@ impl Operation {
     }
 
     fn returns<T: JsonSchema>(mut self) -> Self {
-        self.output = Output::Json(schema::output_schema::<T>());
+        self.output = Output::Json(crate::api_types::schema::output_schema::<T>());
         self
     }
 

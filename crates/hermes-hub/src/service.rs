@@ -4,12 +4,13 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Problem,
-    state::{FileOutcome, NewFileOperation, Page, StorageUsage, UsageOwner},
+    storage::state::{FileOutcome, NewFileOperation, Page, StorageUsage, UsageOwner},
 };
 
 pub(crate) mod access;
 pub(crate) mod agent;
 pub(crate) mod audit;
+pub(crate) mod call;
 pub(crate) mod cron;
 pub(crate) mod documents;
 pub(crate) mod env;
@@ -50,7 +51,7 @@ where
 }
 
 /// Runs blocking work on files on a blocking thread.
-async fn run_blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
@@ -75,7 +76,7 @@ pub(crate) struct TenantRef {
 
 /// Does something that no transaction covers: its intent is logged before, and its outcome after.
 async fn run_recorded<T>(
-    call: &crate::call::Call,
+    call: &crate::service::call::Call,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
     recorded_with(call, work, async { None }).await
@@ -87,7 +88,7 @@ async fn run_recorded<T>(
 /// change could outlive a power failure without a word in the log. The work itself waits for its files. And a change that
 /// was answered must be in the log as done: what the next start finds without an end counts as interrupted.
 async fn recorded_with<T>(
-    call: &crate::call::Call,
+    call: &crate::service::call::Call,
     work: impl Future<Output = Result<T, Problem>>,
     measure: impl Future<Output = Option<(UsageOwner, StorageUsage)>>,
 ) -> Result<T, Problem> {

@@ -17,11 +17,13 @@ use std::{
 
 use hermes_hub::{
     Hub, HubParts, ServeError,
-    data_dir::DataDirLock,
-    encryption::SecretKey,
-    runtime::{Runtime, mock::MockRuntime},
     settings::{RuntimeKind, Settings, SettingsSources},
-    state::{SqliteState, State},
+    storage::{
+        data_dir::DataDirLock,
+        encryption::SecretKey,
+        state::{SqliteState, State},
+    },
+    tenants::runtime::{Runtime, mock::MockRuntime},
 };
 use tokio::{
     net::{TcpListener, UnixListener},

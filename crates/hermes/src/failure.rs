@@ -248,17 +248,17 @@ impl From<hermes_gateway::send::SendError> for Failure {
     }
 }
 
-impl From<hermes_hub::data_dir::DataDirError> for Failure {
-    fn from(error: hermes_hub::data_dir::DataDirError) -> Self {
+impl From<hermes_hub::storage::data_dir::DataDirError> for Failure {
+    fn from(error: hermes_hub::storage::data_dir::DataDirError) -> Self {
         Self::failed(error.to_string())
     }
 }
 
-impl From<hermes_hub::backup::BackupError> for Failure {
-    fn from(error: hermes_hub::backup::BackupError) -> Self {
+impl From<hermes_hub::storage::backup::BackupError> for Failure {
+    fn from(error: hermes_hub::storage::backup::BackupError) -> Self {
         let message = error.to_string();
         match error {
-            hermes_hub::backup::BackupError::NotEmpty { .. } => Self::usage(message).hint(
+            hermes_hub::storage::backup::BackupError::NotEmpty { .. } => Self::usage(message).hint(
                 "`--data-dir` names another one; nothing is ever restored over what is there",
             ),
             _ => Self::failed(message),

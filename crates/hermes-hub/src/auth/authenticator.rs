@@ -16,8 +16,10 @@ use super::{
 use crate::{
     Problem, ProblemCode, TenantId, TokenId,
     api_types::{MintedToken, Time},
-    audit::NewAuditEntry,
-    state::{NewSecret, State, StateError},
+    storage::{
+        audit::NewAuditEntry,
+        state::{NewSecret, State, StateError},
+    },
 };
 
 /// Other nodes notice a revocation within this time.

@@ -5,8 +5,10 @@ use std::{io, path::Path};
 use super::{KeyKind, NewKey, Role, TokenRequest};
 use crate::{
     TokenId,
-    audit::NewAuditEntry,
-    state::{NewSecret, State, StateError},
+    storage::{
+        audit::NewAuditEntry,
+        state::{NewSecret, State, StateError},
+    },
 };
 
 /// Why there is no first token.

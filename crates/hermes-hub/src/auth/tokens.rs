@@ -7,7 +7,7 @@ use super::{Cidr, Principal, Role, Scope};
 use crate::{
     Problem, TenantId, TokenId,
     api_types::{Time, Token},
-    state::{NewSecret, NewToken},
+    storage::state::{NewSecret, NewToken},
 };
 
 /// A token that somebody wants.

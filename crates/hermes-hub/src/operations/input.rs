@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{HttpMethod, schema};
-use crate::Problem;
+use super::HttpMethod;
+use crate::{Problem, api_types::schema};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamingStyle {

@@ -8,8 +8,8 @@ use super::TenantRef;
 use crate::{
     Problem, TenantId,
     api_types::AccessStatus,
-    call::{Call, Reply},
-    state::AccessChange,
+    service::call::{Call, Reply},
+    storage::state::AccessChange,
 };
 
 /// A change of access.

@@ -3,7 +3,7 @@
 use super::TenantRef;
 use crate::{
     Problem,
-    call::{Call, Reply},
+    service::call::{Call, Reply},
 };
 
 pub(crate) async fn get(call: Call, _: TenantRef) -> Result<Reply, Problem> {

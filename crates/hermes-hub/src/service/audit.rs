@@ -10,8 +10,8 @@ use super::{NoInput, page_request};
 use crate::{
     Problem, TenantId,
     api_types::{AuditEntry, Decision, Time},
-    call::{Call, Reply, ReplyBody},
-    state::{AuditOrder, AuditQuery, Page},
+    service::call::{Call, Reply, ReplyBody},
+    storage::state::{AuditOrder, AuditQuery, Page},
 };
 
 /// How entries are sent.

@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 use super::{TenantRef, run_blocking, run_recorded, tenants};
 use crate::{
     JobId, Problem, ProblemCode, TenantId,
-    call::{Call, Reply},
-    ids::hex,
-    scheduler::job_files,
-    state::{Page, RunQuery},
+    api_types::ids::hex,
+    service::call::{Call, Reply},
+    storage::state::{Page, RunQuery},
+    tenants::scheduler::job_files,
 };
 
 mod fields;
@@ -187,8 +187,10 @@ pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Proble
     let wanted = call.if_match.clone();
     let job = edit_jobs(&call, move |file, now| {
         let before = find_job(file, &input.job_id)?;
-        if wanted.is_some_and(|wanted| !crate::call::etag_matches(&wanted, &job_etag(before))) {
-            return Err(crate::call::version_conflict());
+        if wanted
+            .is_some_and(|wanted| !crate::service::call::etag_matches(&wanted, &job_etag(before)))
+        {
+            return Err(crate::service::call::version_conflict());
         }
         let id = input.job_id.as_str();
         let (changes, enabled) = fields::parse_changes(input.patch, now)?;
@@ -307,7 +309,7 @@ fn job_etag(job: &Job) -> String {
     let times = job.get("repeat").and_then(|repeat| repeat.get("times"));
     members.insert("repeat".into(), times.cloned().unwrap_or_default());
     let text = Value::Object(members).to_string();
-    crate::call::etag(&hex(&Sha256::digest(text))[..16])
+    crate::service::call::etag(&hex(&Sha256::digest(text))[..16])
 }
 
 /// By its id only, since names are not unique.

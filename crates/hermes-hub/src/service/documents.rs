@@ -8,19 +8,16 @@ use super::{NoInput, page_request, tenants};
 use crate::{
     Hub, Problem, ProblemCode, TenantId,
     api_types::Time,
-    call::{Call, Reply, etag},
-    state::{Document, DocumentKind},
+    service::call::{Call, Reply, etag},
+    storage::state::{Document, DocumentKind},
 };
 
-mod check;
-mod effective;
-mod impact;
-mod merge;
-mod policy;
 mod specialization;
 
-pub(crate) use crate::service::documents::effective::{DocumentDefaults, EffectiveDocuments};
-pub(crate) use policy::{ToolDecision, decide_tool, matches_pattern};
+pub(crate) use crate::tenants::documents::{
+    effective::{DocumentDefaults, EffectiveDocuments},
+    policy::{ToolDecision, decide_tool, matches_pattern},
+};
 pub(crate) use specialization::{
     Specialization, get as get_specialization, put as put_specialization,
 };
@@ -43,7 +40,7 @@ pub(crate) struct PolicyReply {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutPolicy {
     /// The document that replaces the one in force.
-    #[schemars(with = "policy::Policy")]
+    #[schemars(with = "crate::tenants::documents::policy::Policy")]
     policy: Map<String, Value>,
 }
 
@@ -64,7 +61,9 @@ fn policy_reply(
             ..
         }) => (policy, revision),
         _ => (
-            policy::default_document(DocumentDefaults::from_settings(&call.hub.settings())),
+            crate::tenants::documents::policy::default_document(DocumentDefaults::from_settings(
+                &call.hub.settings(),
+            )),
             0,
         ),
     };
@@ -79,7 +78,7 @@ fn policy_reply(
 }
 
 pub(crate) async fn put_policy(call: Call, input: PutPolicy) -> Result<Reply, Problem> {
-    policy::check_policy(&input.policy)?;
+    crate::tenants::documents::policy::check_policy(&input.policy)?;
     let affected = tenants::count_tenants(&call.hub).await?;
     let document = store_document(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
     policy_reply(&call, Some(document), Some(affected))
@@ -155,14 +154,14 @@ fn impact_reply(
     changed: Option<Vec<String>>,
     restart_tenants: Option<Vec<TenantId>>,
 ) -> Result<Reply, Problem> {
-    let (config, revision) = impact::content_or_default(document);
+    let (config, revision) = crate::tenants::documents::impact::content_or_default(document);
     let version = etag(revision);
     let reply = ImpactReply {
         config,
-        schema: impact::schema().clone(),
+        schema: crate::tenants::documents::impact::schema().clone(),
         revision,
         etag: version.clone(),
-        restart_required: impact::RESTART_REQUIRED.to_vec(),
+        restart_required: crate::tenants::documents::impact::RESTART_REQUIRED.to_vec(),
         changed,
         restart_tenants,
     };
@@ -177,11 +176,14 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
             .state()
             .document(DocumentKind::TenantImpact)
             .await?;
-        let (before, revision) = impact::content_or_default(stored);
+        let (before, revision) = crate::tenants::documents::impact::content_or_default(stored);
         call.check_version(&etag(revision))?;
-        let after = merge::apply_merge_patch(before.clone(), input.patch.clone());
-        impact::check_config(&after)?;
-        let changed = merge::changed_paths(&before, &after);
+        let after = crate::tenants::documents::merge::apply_merge_patch(
+            before.clone(),
+            input.patch.clone(),
+        );
+        crate::tenants::documents::impact::check_config(&after)?;
+        let changed = crate::tenants::documents::merge::changed_paths(&before, &after);
         let content = Value::Object(after);
         let put = call.hub.state().put_document(
             DocumentKind::TenantImpact,
@@ -193,14 +195,17 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
         match put.await {
             Ok(document) => {
                 apply_documents(&call).await;
-                let restart = if changed.iter().any(|path| impact::needs_restart(path)) {
+                let restart = if changed
+                    .iter()
+                    .any(|path| crate::tenants::documents::impact::needs_restart(path))
+                {
                     call.hub.agents().awake()
                 } else {
                     Vec::new()
                 };
                 return impact_reply(Some(document), Some(changed), Some(restart));
             }
-            Err(crate::state::StateError::Changed { .. }) if call.if_match.is_none() => {}
+            Err(crate::storage::state::StateError::Changed { .. }) if call.if_match.is_none() => {}
             Err(error) => return Err(error.into()),
         }
     }

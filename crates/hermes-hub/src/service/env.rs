@@ -10,14 +10,11 @@ use crate::{
     Hub, Problem, ProblemCode, TenantId,
     api_types::EnvVariable,
     auth::last4,
-    call::{Call, Reply},
-    encryption::EncryptionContext,
-    state::NewVariable,
+    service::call::{Call, Reply},
+    storage::{encryption::EncryptionContext, state::NewVariable},
 };
 
-mod reserved;
-
-pub(crate) use reserved::{ReservedVariable, classify_variable};
+pub(crate) use crate::tenants::reserved_variables::{ReservedVariable, classify_variable};
 
 const MAX_VALUE_BYTES: usize = 32 * 1024;
 

@@ -9,8 +9,8 @@ use tokio_util::io::ReaderStream;
 use super::{directory_problem, run_blocking};
 use crate::{
     Problem, ProblemCode, TenantId,
-    call::{Call, Reply, ReplyBody},
-    files::{ByteRange, LineRange, SharePath, Workspace},
+    service::call::{Call, Reply, ReplyBody},
+    storage::files::{ByteRange, LineRange, SharePath, Workspace},
 };
 
 /// A directory of a workspace.

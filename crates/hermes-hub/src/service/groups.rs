@@ -7,8 +7,8 @@ use super::page_request;
 use crate::{
     GroupId, Problem, TenantId,
     api_types::{Group, GroupKind, GroupMember, MemberAccess},
-    call::{Call, Reply, etag},
-    state::{GroupChange, GroupDeletion, GroupRecord},
+    service::call::{Call, Reply, etag},
+    storage::state::{GroupChange, GroupDeletion, GroupRecord},
 };
 
 /// A page of a list.

@@ -11,8 +11,8 @@ use crate::{
     Problem, ProblemCode, TenantId, TokenId,
     api_types::Time,
     auth::Scope,
-    call::{Call, Reply, ReplyBody},
-    document,
+    operations::document,
+    service::call::{Call, Reply, ReplyBody},
 };
 
 /// That it runs.

@@ -12,11 +12,11 @@ use super::page_request;
 use crate::{
     ApprovalId, Hub, Problem, RunId, TenantId,
     api_types::{Approval, Run, RunStatus, RunTrigger, Via},
-    call::{Call, Reply, ReplyBody},
-    dispatch::Caller,
-    mcp::wait_for_token_end,
-    runs::{DecisionRequest, RunEventStream, RunRequest, RunStreamItem},
-    state::{ApprovalQuery, RunQuery},
+    http::mcp::wait_for_token_end,
+    operations::dispatch::Caller,
+    service::call::{Call, Reply, ReplyBody},
+    storage::state::{ApprovalQuery, RunQuery},
+    tenants::runs::{DecisionRequest, RunEventStream, RunRequest, RunStreamItem},
 };
 
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);

@@ -11,13 +11,16 @@ use super::{TenantRef, recorded_with, run_blocking};
 use crate::{
     GroupId, Hub, Problem, ProblemCode, TenantId,
     api_types::Share,
-    call::{Call, Reply},
-    data_dir::ensure_private_dir,
-    files::{
-        CaseMatching, CreateOutcome, DirectoryFiles, FileEntry, FileLimits, Files, FindQuery,
-        GrepQuery, IfMatch, LineRange, QuotaLimits, RemoveMode, SharePath, TreeUsage, WriteMode,
+    service::call::{Call, Reply},
+    storage::{
+        data_dir::ensure_private_dir,
+        files::{
+            CaseMatching, CreateOutcome, DirectoryFiles, FileEntry, FileLimits, Files, FindQuery,
+            GrepQuery, IfMatch, LineRange, QuotaLimits, RemoveMode, SharePath, TreeUsage,
+            WriteMode,
+        },
+        state::{StorageUsage, UsageOwner},
     },
-    state::{StorageUsage, UsageOwner},
 };
 
 #[derive(Default)]

@@ -11,12 +11,14 @@ use serde_json::{Value, json};
 use super::{TenantRef, directory_problem, run_blocking};
 use crate::{
     Hub, Problem, ProblemCode, TenantId,
-    call::{Call, Reply},
-    files::{
-        EntryType, FileEntry, FileLimits, HomeDirectory, LineRange, SharePath, Workspace,
-        problem_from_io,
+    service::call::{Call, Reply},
+    storage::{
+        files::{
+            EntryType, FileEntry, FileLimits, HomeDirectory, LineRange, SharePath, Workspace,
+            problem_from_io,
+        },
+        state::TenantRecord,
     },
-    state::TenantRecord,
 };
 
 const NO_CATEGORY: &str = "-";

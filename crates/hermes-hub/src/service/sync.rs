@@ -8,9 +8,11 @@ use serde::Deserialize;
 use super::{ALL_PAGE_SIZE, run_recorded};
 use crate::{
     Hub, Problem, TenantId,
-    call::{Call, Reply},
-    state::{Page, StateError, TenantQuery},
-    sync::{ExtraFiles, SyncMode, SyncRequest, SyncRules, sync_context},
+    service::call::{Call, Reply},
+    storage::{
+        state::{Page, StateError, TenantQuery},
+        sync::{ExtraFiles, SyncMode, SyncRequest, SyncRules, sync_context},
+    },
 };
 
 /// What to copy, and where to.

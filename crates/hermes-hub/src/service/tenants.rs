@@ -13,25 +13,25 @@ use super::{
 use crate::{
     Hub, Problem, ProblemCode, TenantId,
     api_types::{GroupMembership, Tenant, TenantStatus, Via},
-    app::{CachedTenant, ChangeEffects},
     auth::{Scope, new_uid},
-    call::{Call, Reply, etag},
-    state::{
+    hub::{CachedTenant, ChangeEffects},
+    service::call::{Call, Reply, etag},
+    storage::state::{
         NewTenant, Page, Propagation, TenantChange, TenantDeletion, TenantFilter, TenantQuery,
         TenantRecord,
     },
 };
 
-mod home;
-mod overrides;
-mod resolve;
 pub(crate) mod runtime_key;
 
-pub(crate) use crate::service::tenants::overrides::{
-    AgentOverrides, BrowserOverrides, StorageOverrides, Validate,
+pub(crate) use crate::{
+    hub::provisioning::{ProvisioningHomes, provision_unfinished, purge_overdue},
+    tenants::settings::{
+        effective_agent, effective_storage,
+        overrides::{AgentOverrides, BrowserOverrides, StorageOverrides, Validate},
+        public_tenant, quota_state,
+    },
 };
-pub(crate) use home::{ProvisioningHomes, provision_unfinished, purge_overdue};
-pub(crate) use resolve::{effective_agent, effective_storage, public_tenant, quota_state};
 
 /// Which tenants to list.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -225,17 +225,17 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
     };
     let display_name = input.display_name.unwrap_or_else(|| id.to_string());
     check_name(&display_name)?;
-    let agent = crate::service::tenants::overrides::merge_overrides::<AgentOverrides>(
+    let agent = crate::tenants::settings::overrides::merge_overrides::<AgentOverrides>(
         "agent",
         Map::new(),
         input.agent.unwrap_or_default(),
     )?;
-    let storage = crate::service::tenants::overrides::merge_overrides::<StorageOverrides>(
+    let storage = crate::tenants::settings::overrides::merge_overrides::<StorageOverrides>(
         "storage",
         Map::new(),
         input.storage.unwrap_or_default(),
     )?;
-    let browser = crate::service::tenants::overrides::merge_overrides::<BrowserOverrides>(
+    let browser = crate::tenants::settings::overrides::merge_overrides::<BrowserOverrides>(
         "browser",
         Map::new(),
         input.browser.unwrap_or_default(),
@@ -267,7 +267,7 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
         .await
         .map_err(|error| unknown_group(error.into()))?;
     let may_start = call.principal().scopes.contains(Scope::AgentWrite);
-    home::provision(hub, &record, input.start.unwrap_or(may_start));
+    crate::hub::provisioning::provision(hub, &record, input.start.unwrap_or(may_start));
     let reply = if call.via == Via::Mcp {
         tenant_reply(&call, &record)?
     } else {
@@ -330,17 +330,17 @@ pub(crate) async fn update(call: Call, input: UpdateTenant) -> Result<Reply, Pro
     let mut change = TenantChange {
         display_name,
         flavor,
-        agent: crate::service::tenants::overrides::patch_overrides::<AgentOverrides>(
+        agent: crate::tenants::settings::overrides::patch_overrides::<AgentOverrides>(
             "agent",
             &record.agent,
             input.agent,
         )?,
-        storage: crate::service::tenants::overrides::patch_overrides::<StorageOverrides>(
+        storage: crate::tenants::settings::overrides::patch_overrides::<StorageOverrides>(
             "storage",
             &record.storage,
             input.storage,
         )?,
-        browser: crate::service::tenants::overrides::patch_overrides::<BrowserOverrides>(
+        browser: crate::tenants::settings::overrides::patch_overrides::<BrowserOverrides>(
             "browser",
             &record.browser,
             input.browser,
@@ -381,7 +381,7 @@ pub(crate) async fn delete(call: Call, input: DeleteTenant) -> Result<Reply, Pro
         .await?;
     hub.tenant_deleted(&deleted.id).await;
     if deletion == TenantDeletion::Permanent {
-        home::purge(hub, &deleted, &call.entry).await?;
+        crate::hub::provisioning::purge(hub, &deleted, &call.entry).await?;
     }
     Ok(Reply::empty())
 }

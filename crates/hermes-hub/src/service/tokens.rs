@@ -10,7 +10,7 @@ use crate::{
     Problem, TokenId,
     api_types::{MintedToken, Time, Token},
     auth::TokenRequest,
-    call::{Call, Reply},
+    service::call::{Call, Reply},
 };
 
 /// How long an old secret may stay valid after a rotation.

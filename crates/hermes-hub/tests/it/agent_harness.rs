@@ -8,14 +8,18 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use hermes_hub::{
     RunId, TenantId,
-    agents::Agents,
     api_types::{Run, RunEvent, RunTrigger, TenantStatus},
-    audit::NewAuditEntry,
     auth::{KeyHash, new_uid},
-    encryption::EncryptedSecret,
-    runs::{PreviousEnd, RunRequest, RunStreamItem, Runs},
-    runtime::Runtime,
-    state::{NewRuntimeKey, NewTenant, SqliteState, State},
+    storage::{
+        audit::NewAuditEntry,
+        encryption::EncryptedSecret,
+        state::{NewRuntimeKey, NewTenant, SqliteState, State},
+    },
+    tenants::{
+        agents::Agents,
+        runs::{PreviousEnd, RunRequest, RunStreamItem, Runs},
+        runtime::Runtime,
+    },
 };
 use serde_json::Map;
 use tempfile::TempDir;

@@ -1,33 +1,11 @@
 //! REST, MCP and the documents, over real sockets.
 
-mod always_on;
-mod audit_tampering;
-mod audit_unavailable;
 mod authentication;
-mod contract_examples;
-mod crash_recovery;
-mod cron;
-mod damaged_config;
-mod deferred;
-mod effective_documents;
-mod env;
-mod etags;
-mod home_quota;
-mod home_symlinks;
-mod hostile_homes;
-mod hostile_input;
 mod mcp_fast_path;
 mod mcp_sessions;
-mod member_rights;
-mod operations;
-mod parity;
 mod path_traversal;
 mod private;
-mod reply_consistency;
 mod request_limits;
 mod request_validation;
-mod rights;
-mod tenant_cache;
-pub(crate) mod tenant_fixture;
 mod tls;
 mod unauthenticated;

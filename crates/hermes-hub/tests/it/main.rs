@@ -8,17 +8,17 @@
 )]
 
 mod agent_harness;
-mod agents;
 mod api_types;
-mod backup;
-mod files;
+mod auth;
 mod fuzz;
 mod http;
+mod hub;
 mod link_swapper;
 mod mcp_client;
+mod operations;
 mod rest_request;
-mod runs;
-mod scheduler;
-mod state;
-mod sync;
+mod service;
+mod storage;
+pub(crate) mod tenant_fixture;
+mod tenants;
 mod test_hub;

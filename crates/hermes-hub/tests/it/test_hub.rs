@@ -4,8 +4,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use hermes_hub::{
     Hub, HubParts, OpenedHub,
-    runtime::{Runtime, mock::MockRuntime},
     settings::Settings,
+    tenants::runtime::{Runtime, mock::MockRuntime},
 };
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(crate) struct TestHub {
     pub(crate) admin: String,
     pub(crate) hub: Hub,
     pub(crate) directory: TempDir,
-    lock: Option<hermes_hub::data_dir::DataDirLock>,
+    lock: Option<hermes_hub::storage::data_dir::DataDirLock>,
     server: JoinSet<()>,
     stop: CancellationToken,
 }

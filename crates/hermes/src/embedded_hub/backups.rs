@@ -10,10 +10,8 @@ use std::{
 
 use hermes_config::private_file::{FileOwner, create_private_dirs};
 use hermes_hub::{
-    backup::{self, KeyInBackup},
-    data_dir::DataDir,
     settings::Settings,
-    state::SqliteState,
+    storage::{backup, backup::KeyInBackup, data_dir::DataDir, state::SqliteState},
 };
 use hermes_store::cron::Schedule;
 use jiff::{Timestamp, Zoned, civil::DateTime, tz::TimeZone};

@@ -8,8 +8,9 @@ use std::{
 };
 
 use hermes_hub::{
-    auth::create_first_token, data_dir::DataDir, encryption::SecretKey, settings::Settings,
-    state::SqliteState,
+    auth::create_first_token,
+    settings::Settings,
+    storage::{data_dir::DataDir, encryption::SecretKey, state::SqliteState},
 };
 use tokio::net::TcpListener;
 

@@ -30,7 +30,7 @@ use hermes::embedded_hub::runtime::{
 };
 use hermes_hub::{
     RunId, TenantId,
-    runtime::{
+    tenants::runtime::{
         AgentEvent, AgentLaunch, Directives, ProcessStatus, ResourceLimits, RunInput, Runtime,
     },
 };

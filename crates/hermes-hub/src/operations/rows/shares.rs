@@ -7,9 +7,11 @@ use super::super::{
 };
 use crate::{
     auth::Scope,
-    files::{FileEntry, FileText, FindResult, GrepResult, Listing, WrittenFile},
     service::{shares, sync},
-    sync::SyncReport,
+    storage::{
+        files::{FileEntry, FileText, FindResult, GrepResult, Listing, WrittenFile},
+        sync::SyncReport,
+    },
 };
 
 pub(super) fn tools() -> Vec<Operation> {

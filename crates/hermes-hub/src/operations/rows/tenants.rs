@@ -234,7 +234,7 @@ pub(super) fn others() -> Vec<Operation> {
         .untrusted()
         .command("tenant files")
         .errors(&[409])
-        .returns::<crate::files::Listing>(),
+        .returns::<crate::storage::files::Listing>(),
         Operation::new(
             "read_file",
             &[Get],
@@ -250,7 +250,7 @@ pub(super) fn others() -> Vec<Operation> {
         .versioned()
         .untrusted()
         .errors(&[409, 415])
-        .returns::<crate::files::FileText>(),
+        .returns::<crate::storage::files::FileText>(),
         Operation::new(
             "download_file",
             &[Get],

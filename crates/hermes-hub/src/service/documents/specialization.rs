@@ -8,9 +8,12 @@ use super::store_document as put_document;
 use crate::{
     Problem, ProblemCode,
     api_types::Time,
-    call::{Call, Reply, etag},
-    service::{NoInput, tenants},
-    state::{AppliedCounts, Document, DocumentKind},
+    service::{
+        NoInput,
+        call::{Call, Reply, etag},
+        tenants,
+    },
+    storage::state::{AppliedCounts, Document, DocumentKind},
 };
 
 const MAX_BYTES: usize = 64 * 1024;

@@ -7,11 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Problem, TenantId,
     auth::{KeyKind, NewKey},
-    call::{Call, Reply},
-    encryption::{EncryptionContext, SecretKey},
-    private,
-    service::tokens,
-    state::NewRuntimeKey,
+    http::private,
+    service::{
+        call::{Call, Reply},
+        tokens,
+    },
+    storage::{
+        encryption::{EncryptionContext, SecretKey},
+        state::NewRuntimeKey,
+    },
 };
 
 /// Generates a key for the tenant with this uid: the secret for its agent, and the record to store.

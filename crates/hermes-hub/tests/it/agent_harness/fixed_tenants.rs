@@ -13,12 +13,15 @@ use std::{
 use async_trait::async_trait;
 use hermes_hub::{
     Problem, TenantId,
-    agents::{
-        AgentSpec, CronContext, CronRunner, MissedRunPolicy, QuotaState, TenantLookup, WakePolicy,
-    },
     api_types::AccessStatus,
-    runtime::{AgentLaunch, Directives, ResourceLimits},
-    state::TenantHome,
+    storage::state::TenantHome,
+    tenants::{
+        agents::{
+            AgentSpec, CronContext, CronRunner, MissedRunPolicy, QuotaState, TenantLookup,
+            WakePolicy,
+        },
+        runtime::{AgentLaunch, Directives, ResourceLimits},
+    },
 };
 use hermes_store::cron::JobLimits;
 use jiff::tz::TimeZone;

@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
 use hermes_hub::{
     RunId, TenantId,
-    runtime::{
+    tenants::runtime::{
         AgentEvent, AgentExit, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
         ExitCause, ProcessStatus, RunInput, Runtime, RuntimeError,
     },

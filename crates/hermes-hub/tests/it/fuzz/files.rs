@@ -1,10 +1,10 @@
 //! Paths, patterns and globs.
 
-use hermes_hub::files::{Files, FindQuery, GrepQuery, LineRange, SharePath, WriteMode};
+use hermes_hub::storage::files::{Files, FindQuery, GrepQuery, LineRange, SharePath, WriteMode};
 use tokio_util::sync::CancellationToken;
 
 use super::FuzzRun;
-use crate::files::fixture::{OUTSIDE_SECRET, ShareFixture, path};
+use crate::storage::files::fixture::{OUTSIDE_SECRET, ShareFixture, path};
 
 #[tokio::test]
 async fn no_path_leads_out_or_makes_it_panic() {
@@ -45,7 +45,11 @@ async fn no_path_leads_out_or_makes_it_panic() {
             files.relocate(&parsed, &other, None).await.map(|_| ()),
             files.make_dir(&other).await.map(|_| ()),
             files
-                .remove(&parsed, hermes_hub::files::RemoveMode::Recursive, None)
+                .remove(
+                    &parsed,
+                    hermes_hub::storage::files::RemoveMode::Recursive,
+                    None,
+                )
                 .await,
         ];
         for problem in results.into_iter().filter_map(Result::err) {

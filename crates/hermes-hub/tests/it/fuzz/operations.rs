@@ -1,9 +1,6 @@
 //! Arguments and bodies of every operation, and messages to `/mcp`.
 
-use hermes_hub::{
-    document,
-    operations::{ArgumentLocation, HttpMethod, Operation, table},
-};
+use hermes_hub::operations::{ArgumentLocation, HttpMethod, Operation, document, table};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -11,8 +8,8 @@ use super::{
     faults::{is_fault, problems},
 };
 use crate::{
-    agent_harness::ScriptedRuntime, http::tenant_fixture::TenantFixture, mcp_client,
-    rest_request::RestRequest, test_hub::TestHub,
+    agent_harness::ScriptedRuntime, mcp_client, rest_request::RestRequest,
+    tenant_fixture::TenantFixture, test_hub::TestHub,
 };
 
 /// Operations that remove what others need; they get resources of their own.

@@ -15,9 +15,9 @@ use tokio::{
 
 use crate::{
     agent_harness::ScriptedRuntime,
-    http::tenant_fixture::TenantFixture,
     mcp_client,
     mcp_client::McpEra,
+    tenant_fixture::TenantFixture,
     test_hub::{TIMEOUT, TestHub},
 };
 

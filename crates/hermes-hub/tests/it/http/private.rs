@@ -187,11 +187,11 @@ async fn wrong_keys_are_written_down_but_do_not_fill_the_log() {
     }
     inside.site.hub.close().await;
     let actions = async |action: &str| {
-        let query = hermes_hub::state::AuditQuery {
+        let query = hermes_hub::storage::state::AuditQuery {
             action: Some(action.to_owned()),
-            ..hermes_hub::state::AuditQuery::default()
+            ..hermes_hub::storage::state::AuditQuery::default()
         };
-        let page = hermes_hub::state::Page::first(500);
+        let page = hermes_hub::storage::state::Page::first(500);
         let found = inside.site.hub.state().audit(&query, &page).await;
         found.unwrap().items
     };

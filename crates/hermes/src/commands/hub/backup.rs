@@ -2,8 +2,9 @@
 
 use std::{fs::File, io, path::Path};
 
-use hermes_hub::{
-    backup::{self, KeyInBackup, RestoredCommand},
+use hermes_hub::storage::{
+    backup,
+    backup::{KeyInBackup, RestoredCommand},
     state::{SqliteState, State},
 };
 use serde_json::json;

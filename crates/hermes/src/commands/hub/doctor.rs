@@ -3,10 +3,12 @@
 use std::{borrow::Cow, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use hermes_hub::{
-    data_dir::{DataDir, DataDirError},
-    encryption::SecretKey,
     settings::{IsolationMode, Settings},
-    state::{AuditStore as _, SqliteState, State},
+    storage::{
+        data_dir::{DataDir, DataDirError},
+        encryption::SecretKey,
+        state::{AuditStore as _, SqliteState, State},
+    },
 };
 use hermes_store::db::copy_database;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! `hermes hub migrate`: brings the database of a Hub that does not run to this version.
 
-use hermes_hub::state::{SqliteState, State};
+use hermes_hub::storage::state::{SqliteState, State};
 use serde_json::json;
 
 use super::serve::local_sources;

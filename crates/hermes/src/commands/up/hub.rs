@@ -7,11 +7,13 @@ use hermes_gateway::instance;
 use hermes_hub::{
     TenantId,
     api_types::TenantStatus,
-    audit::NewAuditEntry,
     auth::{KeyKind, NewKey, new_uid},
-    data_dir::DataDirError,
     settings::{Settings, SettingsSources},
-    state::{NewRuntimeKey, NewTenant, State as _, TenantStore as _},
+    storage::{
+        audit::NewAuditEntry,
+        data_dir::DataDirError,
+        state::{NewRuntimeKey, NewTenant, State as _, TenantStore as _},
+    },
 };
 
 use crate::{

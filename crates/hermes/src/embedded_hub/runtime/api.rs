@@ -6,7 +6,9 @@ use futures::{StreamExt, stream::BoxStream};
 use hermes_config::Secret;
 use hermes_hub::{
     RunId,
-    runtime::{AgentEvent, AgentRunId, ApprovalDecision, Directives, RunInput, RuntimeError},
+    tenants::runtime::{
+        AgentEvent, AgentRunId, ApprovalDecision, Directives, RunInput, RuntimeError,
+    },
 };
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Map, Value, json};

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_hub::{TenantId, runtime::ResourceLimits};
+use hermes_hub::{TenantId, tenants::runtime::ResourceLimits};
 
 const ROOT: &str = "/sys/fs/cgroup";
 

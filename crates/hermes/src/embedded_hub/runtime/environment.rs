@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_hub::runtime::AgentLaunch;
+use hermes_hub::tenants::runtime::AgentLaunch;
 use hermes_mcp::process::sandbox;
 
 use super::handover::AgentKeys;
@@ -113,7 +113,7 @@ mod tests {
     use hermes_config::Secret;
     use hermes_hub::{
         TenantId,
-        runtime::{Directives, ResourceLimits},
+        tenants::runtime::{Directives, ResourceLimits},
     };
 
     use super::*;

@@ -4,7 +4,7 @@
 //! Hub its memory.
 
 use futures::{Stream, StreamExt, stream::BoxStream};
-use hermes_hub::runtime::{AgentEvent, RuntimeError};
+use hermes_hub::tenants::runtime::{AgentEvent, RuntimeError};
 use serde_json::{Map, Value};
 
 /// The longest event. The longest that makes sense is a run's output.

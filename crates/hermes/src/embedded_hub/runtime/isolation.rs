@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hermes_hub::runtime::{AgentLaunch, Confinement, RuntimeError};
+use hermes_hub::tenants::runtime::{AgentLaunch, Confinement, RuntimeError};
 use hermes_mcp::process::sandbox::SandboxSupport;
 
 use super::{

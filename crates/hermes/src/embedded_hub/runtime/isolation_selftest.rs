@@ -18,7 +18,7 @@ use std::{
 
 use hermes_hub::{
     TenantId,
-    runtime::{AgentLaunch, Directives, ResourceLimits},
+    tenants::runtime::{AgentLaunch, Directives, ResourceLimits},
 };
 
 use super::{

@@ -8,7 +8,7 @@ use hermes_config::{Secret, Variables};
 use hermes_hub::{
     RunId, TenantId,
     auth::{KeyKind, NewKey},
-    runtime::{
+    tenants::runtime::{
         AgentEvent, AgentExit, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
         ExitCause, ProcessStatus, RunInput, Runtime, RuntimeError,
     },

@@ -3,7 +3,7 @@
 use std::{fmt, fs::File, os::fd::AsFd, sync::Arc, time::Duration};
 
 use hermes_config::{Redactor, ServerName};
-use hermes_hub::runtime::{AgentExit, AgentLaunch, ExitCause, RuntimeError};
+use hermes_hub::tenants::runtime::{AgentExit, AgentLaunch, ExitCause, RuntimeError};
 use hermes_mcp::process::{
     GuardHandle, GuardProgram, ServerExit, ServerProcess, ServerStderr, SpawnRequest,
     SpawnedServer, StderrLog,

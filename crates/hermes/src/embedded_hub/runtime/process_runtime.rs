@@ -15,7 +15,7 @@ use futures::stream::BoxStream;
 use hermes_config::sync::Mutex;
 use hermes_hub::{
     RunId, TenantId,
-    runtime::{
+    tenants::runtime::{
         AgentEvent, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
         ProcessStatus, RunInput, Runtime, RuntimeError,
     },

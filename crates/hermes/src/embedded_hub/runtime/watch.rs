@@ -5,7 +5,7 @@
 
 use std::{sync::Weak, time::Duration};
 
-use hermes_hub::runtime::{AgentExit, ExitCause};
+use hermes_hub::tenants::runtime::{AgentExit, ExitCause};
 use hermes_mcp::process::trees;
 use tokio::time::MissedTickBehavior;
 

@@ -3,7 +3,7 @@
 use std::{process::Command, time::Duration};
 
 use hermes::embedded_hub::runtime::Isolation;
-use hermes_hub::runtime::{AgentLaunch, Confinement, Runtime as _};
+use hermes_hub::tenants::runtime::{AgentLaunch, Confinement, Runtime as _};
 use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use serde_json::json;
 

@@ -14,7 +14,7 @@ use std::{
 use hermes::embedded_hub::runtime::{ConfinementMode, Isolation, IsolationSupport, ProcessRuntime};
 use hermes_hub::{
     TenantId,
-    runtime::{AgentEvent, Confinement, ExitCause, ProcessStatus, Runtime, RuntimeError},
+    tenants::runtime::{AgentEvent, Confinement, ExitCause, ProcessStatus, Runtime, RuntimeError},
 };
 use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use rustix::process::{Pid, Signal, kill_process};

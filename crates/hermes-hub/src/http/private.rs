@@ -1,0 +1,142 @@
+//! The private routes, `/internal/v1`, for tenants' own agents: with a runtime key, and over a Unix socket only.
+//!
+//! They are the shares of the tenant's groups, from the same rows of the operation table, so both sides share the same
+//! checks. The key determines the tenant; no route names one.
+
+use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::{self, Next},
+    response::Response,
+};
+use http::header;
+use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Hub, Problem, ProblemCode, ServeError, TenantId, TokenId,
+    api_types::Via,
+    auth::{AuthError, Principal, Scope, Scopes, rate_limit::Rate},
+    http::{
+        middleware::{refusals::RefusedSender, too_many_requests},
+        rest,
+        rest::{RequestId, bearer_token, problem_response},
+    },
+    operations::{HttpMethod, Operation, dispatch::Caller, table},
+    storage::audit::NewAuditEntry,
+};
+
+/// The routes of a tenant that its agent may use.
+const SHARES_ROUTE: &str = "/v1/tenants/{tenant_id}/shares";
+pub(crate) const AGENT_SCOPES: [Scope; 2] = [Scope::SharesRead, Scope::SharesWrite];
+
+impl Hub {
+    /// Serves the private routes until `stop` is cancelled, then waits for requests in progress.
+    pub async fn serve_private(
+        &self,
+        listener: UnixListener,
+        stop: CancellationToken,
+    ) -> Result<(), ServeError> {
+        self.serve_unix(listener, self.private_router(), stop).await;
+        Ok(())
+    }
+
+    /// The private routes. Mount them only on a local socket.
+    pub fn private_router(&self) -> Router {
+        let mut paths: BTreeMap<String, Vec<(&'static Operation, HttpMethod)>> = BTreeMap::new();
+        for operation in table().rows() {
+            let Some(rest) = operation.path.strip_prefix(SHARES_ROUTE) else {
+                continue;
+            };
+            let path = format!("/internal/v1/shares{rest}");
+            let verbs = operation.methods.iter().map(|verb| (operation, *verb));
+            paths.entry(path).or_default().extend(verbs);
+        }
+        let mut router = Router::new();
+        for (path, operations) in paths {
+            router = router.route(&path, rest::method_router(&operations));
+        }
+        router
+            .with_state(self.clone())
+            .fallback(rest::route_not_found)
+            .layer(middleware::from_fn_with_state(self.clone(), authenticate))
+    }
+}
+
+/// Middleware that authenticates an agent by its runtime key.
+async fn authenticate(State(hub): State<Hub>, mut request: Request, next: Next) -> Response {
+    let id = RequestId::random();
+    request.extensions_mut().insert(id.clone());
+    match check_request(&hub, &mut request, &id).await {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem_response(&problem, &id),
+    }
+}
+
+async fn check_request(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), Problem> {
+    if hub.is_draining() {
+        let message = "the Hub is shutting down; try again in a moment";
+        return Err(Problem::new(ProblemCode::Unavailable, message).with_retry_after(5000));
+    }
+    let presented = request.headers().get(header::AUTHORIZATION);
+    let key = presented
+        .and_then(|value| value.to_str().ok())
+        .and_then(bearer_token);
+    let tenant = match hub.authenticator().authenticate_tenant(key).await {
+        Ok(tenant) => tenant,
+        Err(refusal) => {
+            if let Some(entry) = auth_failure_entry(&refusal) {
+                let sender = RefusedSender::PrivateSocket;
+                hub.record_refusal(sender, entry, request.uri().path(), id);
+            }
+            return Err(match refusal {
+                AuthError::MissingKey | AuthError::UnknownKey => Problem::new(
+                    ProblemCode::Unauthenticated,
+                    "present the tenant's runtime key as `Authorization: Bearer …`",
+                ),
+                other => other.into(),
+            });
+        }
+    };
+    let limits = hub.settings().limits;
+    let rate = Rate {
+        per_second: f64::from(limits.rps_per_token),
+        burst: f64::from(limits.burst),
+    };
+    hub.request_limiter()
+        .check(TokenId::for_tenant(&tenant), rate)
+        .map_err(|empty| too_many_requests("too many requests of this tenant", empty))?;
+    request.extensions_mut().insert(agent_caller(&tenant));
+    request.extensions_mut().insert(tenant);
+    Ok(())
+}
+
+/// The caller for a tenant's agent: it may use its shares and nothing else.
+fn agent_caller(tenant: &TenantId) -> Caller {
+    let scopes: Scopes = AGENT_SCOPES.into_iter().collect();
+    let principal = Principal {
+        token: TokenId::for_tenant(tenant),
+        name: tenant.to_string(),
+        scopes,
+        tenants: Some([tenant.clone()].into()),
+        expires_at: None,
+        cidrs: [].into(),
+    };
+    Caller {
+        principal: Arc::new(principal),
+        key: None,
+        address: Ipv4Addr::LOCALHOST.into(),
+    }
+}
+
+/// The audit entry of a refused request: only agents may use these routes.
+fn auth_failure_entry(refusal: &AuthError) -> Option<NewAuditEntry> {
+    let (action, status) = match refusal {
+        AuthError::ManagementToken => ("management_token_refused", 403),
+        AuthError::State(_) => return None,
+        _ => ("runtime_key_refused", 401),
+    };
+    Some(NewAuditEntry::new("unknown", Via::Agent, action).denied(status))
+}

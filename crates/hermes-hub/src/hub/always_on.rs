@@ -1,0 +1,96 @@
+//! Agents with a messaging platform run whenever the Hub does. Homes and variables say which these are; most tenants
+//! have neither a configuration nor variables and are skipped cheaply.
+
+use std::collections::HashSet;
+
+use futures::{StreamExt, stream};
+use hermes_config::Home;
+
+use super::Hub;
+use crate::{
+    Problem, TenantId,
+    api_types::{AccessStatus, AgentPhase, TenantStatus},
+    storage::state::StateError,
+    tenants::agents::WakePolicy,
+};
+
+const PAGE_SIZE: u32 = 1000;
+
+const MAX_CONCURRENT_STARTS: usize = 4;
+
+impl Hub {
+    /// Starts all always-on agents in the background.
+    pub(crate) fn spawn_always_on_agents(&self) {
+        let hub = self.clone();
+        self.tasks().spawn(async move {
+            tokio::select! {
+                () = hub.shutdown().cancelled() => {}
+                started = hub.start_always_on_agents() => if let Err(error) = started {
+                    tracing::warn!(%error, "failed to start agents with messaging platforms; start them");
+                }
+            }
+        });
+    }
+
+    /// Starts a tenant's agent if it is always on, unless somebody has stopped it.
+    pub(super) async fn start_always_on_unless_stopped(&self, tenant: &TenantId) {
+        let state = self.agents().state(tenant).await.state;
+        if state == AgentPhase::Sleeping {
+            self.start_if_always_on(tenant).await;
+        }
+    }
+
+    pub(super) async fn start_if_always_on(&self, tenant: &TenantId) {
+        let started = async {
+            let spec = self.agents().tenant_lookup().agent_spec(tenant).await?;
+            if spec.wake_policy == WakePolicy::Always && spec.access == AccessStatus::Active {
+                self.agents().wake(tenant).await?;
+            }
+            Ok::<_, Problem>(())
+        };
+        if let Err(problem) = started.await {
+            tracing::warn!(%tenant, %problem, "failed to start an always-on agent");
+        }
+    }
+
+    async fn start_always_on_agents(&self) -> Result<(), StateError> {
+        if !self.effective_documents().policy().has_messaging() {
+            return Ok(());
+        }
+        let with_variables: HashSet<TenantId> =
+            self.state().env_owners().await?.into_iter().collect();
+        let mut last = None;
+        loop {
+            let found = self.state().tenant_homes(last.as_ref(), PAGE_SIZE).await?;
+            last = found.last().map(|tenant| tenant.id.clone());
+            if last.is_none() {
+                return Ok(());
+            }
+            // A linked home belongs to the user, who starts its gateway.
+            let found = found.into_iter().filter(|tenant| {
+                tenant.status == TenantStatus::Ready
+                    && tenant.access == AccessStatus::Active
+                    && tenant.linked_home.is_none()
+            });
+            let homes: Vec<_> = found
+                .map(|tenant| {
+                    let home = Home::at(self.agents().tenant_lookup().home(&tenant));
+                    let has_variables = with_variables.contains(&tenant.id);
+                    (tenant.id, home, has_variables)
+                })
+                .collect();
+            let configured = tokio::task::spawn_blocking(move || {
+                let configured = homes.into_iter().filter(|(_, home, has_variables)| {
+                    *has_variables || home.config_file().exists() || home.env_file().exists()
+                });
+                configured.map(|(id, ..)| id).collect::<Vec<_>>()
+            });
+            let configured = configured.await.map_err(StateError::broken)?;
+            stream::iter(configured)
+                .for_each_concurrent(MAX_CONCURRENT_STARTS, |tenant| async move {
+                    self.start_if_always_on(&tenant).await;
+                })
+                .await;
+        }
+    }
+}

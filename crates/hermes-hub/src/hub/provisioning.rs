@@ -1,0 +1,191 @@
+//! The homes of tenants: provisioning and purging them.
+
+use std::{collections::HashSet, io, path::Path};
+
+use tokio::sync::watch;
+
+use crate::{
+    Hub, Problem, ProblemCode,
+    api_types::{Condition, ConditionStatus, TenantStatus, Time},
+    storage::{
+        audit::NewAuditEntry,
+        state::{Page, StateError, TenantFilter, TenantObservation, TenantQuery, TenantRecord},
+    },
+};
+
+/// Tenants whose homes are being created, by uid. A purge waits for that: a tenant is deleted from the database after
+/// its last file, so that the next start knows about everything a killed process has left.
+#[derive(Debug, Default)]
+pub(crate) struct ProvisioningHomes(watch::Sender<HashSet<String>>);
+
+/// Marks a home as being created while it lives.
+struct ProvisioningGuard {
+    hub: Hub,
+    uid: String,
+}
+
+impl ProvisioningGuard {
+    fn start(hub: &Hub, uid: &str) -> Self {
+        let (hub, uid) = (hub.clone(), uid.to_owned());
+        let ProvisioningHomes(under_way) = hub.provisioning();
+        under_way.send_modify(|under_way| {
+            under_way.insert(uid.clone());
+        });
+        Self { hub, uid }
+    }
+}
+
+impl Drop for ProvisioningGuard {
+    fn drop(&mut self) {
+        let ProvisioningHomes(under_way) = self.hub.provisioning();
+        under_way.send_modify(|under_way| {
+            under_way.remove(&self.uid);
+        });
+    }
+}
+
+/// Creates the home in the background, then marks the tenant as ready.
+pub(crate) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
+    let under_way = ProvisioningGuard::start(hub, &record.uid);
+    let (hub, record) = (hub.clone(), record.clone());
+    hub.tasks().clone().spawn(async move {
+        if let Err(error) = provision_home(&hub, &record, starts).await {
+            tracing::error!(%error, tenant = %record.id, "failed to store the tenant's status");
+        }
+        drop(under_way);
+    });
+}
+
+async fn provision_home(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<(), StateError> {
+    let found = hub.state().tenant(&record.id).await?;
+    // It may have been purged since, and its name reused.
+    let is_wanted =
+        found.is_some_and(|found| found.uid == record.uid && !found.is_deleted_for_good());
+    if !is_wanted {
+        return Ok(());
+    }
+    let home = hub.home(record);
+    let made = crate::service::run_blocking(move || {
+        create_home(home.path()).map_err(|error| Problem::internal(&error))
+    })
+    .await;
+    let observation = match made {
+        Ok(()) => TenantObservation {
+            status: Some(TenantStatus::Ready),
+            observed_generation: Some(record.generation),
+            conditions: Vec::new(),
+        },
+        Err(_) => TenantObservation {
+            status: Some(TenantStatus::Failed),
+            observed_generation: None,
+            conditions: vec![Condition {
+                kind: crate::hub::home_check::HOME_CONDITION.into(),
+                status: ConditionStatus::False,
+                reason: "not_created".into(),
+                message: "the home could not be made; the Hub's log has the reason".into(),
+                last_transition_time: Time::now(),
+            }],
+        },
+    };
+    let is_ready = observation.status == Some(TenantStatus::Ready);
+    let tenant = hub.state().observe_tenant(&record.id, observation).await?;
+    if tenant.deleted_at.is_none() && is_ready && starts {
+        hub.tenant_ready(&tenant.id);
+    }
+    Ok(())
+}
+
+/// Creates directories that only the Hub's user can enter.
+fn create_home(home: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(home)?;
+    hermes_config::Home::at(home).create()?;
+    for inside in ["workspace", "skills", "cron", "memories"] {
+        builder.create(home.join(inside))?;
+    }
+    Ok(())
+}
+
+/// Resumes tenants that an earlier process did not finish.
+pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
+    let query = TenantQuery {
+        filter: TenantFilter::Status(TenantStatus::Provisioning),
+        ..TenantQuery::default()
+    };
+    let mut page = Page::first(500);
+    loop {
+        let found = hub.state().tenants(&query, &page).await?;
+        for record in &found.items {
+            provision(hub, record, false);
+        }
+        match found.next {
+            Some(next) => page = Page::after(500, next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Removes the files of a deleted tenant, except a linked home, and then its record. Its name stays taken until then,
+/// so that nobody gets a home that is being removed. A failed step is retried later.
+pub(crate) async fn purge(
+    hub: &Hub,
+    record: &TenantRecord,
+    entry: &NewAuditEntry,
+) -> Result<(), Problem> {
+    let ProvisioningHomes(under_way) = hub.provisioning();
+    let is_made = |under_way: &HashSet<String>| !under_way.contains(&record.uid);
+    // The Hub owns the sender, so this ends.
+    let _ = under_way.subscribe().wait_for(is_made).await;
+    if record.linked_home.is_none() {
+        remove_files(hub, record).await?;
+    }
+    let (id, entry) = (record.id.clone(), entry.clone());
+    let forget = move |hub: Hub| {
+        let (id, entry) = (id.clone(), entry.clone());
+        async move {
+            match hub.state().purge_tenant(&id, entry).await {
+                // Already purged, or restored.
+                Err(StateError::NotFound { .. }) => Ok(()),
+                done => done,
+            }
+        }
+    };
+    hub.retry_until_stored("purging a deleted tenant", forget)
+        .await;
+    Ok(())
+}
+
+async fn remove_files(hub: &Hub, record: &TenantRecord) -> Result<(), Problem> {
+    let directory = hub.tenant_directory(&record.id);
+    crate::service::run_blocking(move || match std::fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::error!(%error, "failed to remove files of a deleted tenant");
+            Err(Problem::new(
+                ProblemCode::Unavailable,
+                "the tenant is deleted, but not all of its files could be removed; this is tried again every hour",
+            )
+            .with_reason("files_left"))
+        }
+        _ => Ok(()),
+    })
+    .await
+}
+
+/// Purges tenants that were deleted before this time.
+pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateError> {
+    let query = TenantQuery {
+        filter: TenantFilter::DeletedBefore(before),
+        ..TenantQuery::default()
+    };
+    let found = hub.state().tenants(&query, &Page::first(500)).await?;
+    for record in found.items {
+        let entry = NewAuditEntry::by_hub("purge_tenant").for_tenant(&record.id);
+        if let Err(problem) = purge(hub, &record, &entry).await {
+            tracing::warn!(tenant = %record.id, %problem, "failed to purge a deleted tenant");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! What a Hub keeps: its database, the files of shares and homes, the audit log, secrets, backups.
+
+pub mod audit;
+pub mod backup;
+pub mod data_dir;
+pub mod encryption;
+pub mod files;
+pub mod state;
+pub mod sync;

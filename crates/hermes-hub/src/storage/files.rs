@@ -1,0 +1,143 @@
+//! Files of shares and workspaces. Operations on a share are a trait, so that the files can be in a directory or
+//! elsewhere; nothing here knows the caller or the protocol.
+
+mod api_types;
+mod archive;
+mod budget;
+mod directory;
+mod find;
+mod go_glob;
+mod go_regex;
+mod home_directory;
+mod if_match;
+mod path;
+mod problems;
+mod quota;
+mod search;
+mod text;
+mod tree;
+mod walk;
+mod workspace;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use crate::Problem;
+pub use crate::storage::files::{
+    api_types::{
+        CreateOutcome, EntryType, FileEntry, FileText, FindResult, GrepMatch, GrepResult, Listing,
+        TreeUsage, WrittenFile,
+    },
+    if_match::IfMatch,
+};
+pub use archive::ArchiveChunks;
+pub use directory::{DirectoryFiles, empty_trash};
+pub use find::FindQuery;
+pub use go_glob::GoGlob;
+pub use go_regex::{CaseMatching, GoRegex};
+pub use path::SharePath;
+pub use quota::QuotaLimits;
+pub use search::GrepQuery;
+pub use text::LineRange;
+pub use workspace::{ByteRange, Download, Workspace};
+
+pub(crate) use crate::storage::files::problems::{problem_from_errno, problem_from_io};
+pub(crate) use directory::{
+    atomic::{create_temp_file, make_directories, persist},
+    count::{measure_directory, remove_temp_files_below},
+    run_blocking,
+};
+pub(crate) use home_directory::HomeDirectory;
+pub(crate) use tree::{Tree, read_entries};
+pub(crate) use walk::walk_tree;
+
+/// Limits of operations and of a share. They may change at any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileLimits {
+    pub read_bytes: usize,
+    pub write_bytes: usize,
+    pub list_entries: usize,
+    pub quota: QuotaLimits,
+}
+
+impl Default for FileLimits {
+    fn default() -> Self {
+        Self {
+            read_bytes: 1 << 20,
+            write_bytes: 8 << 20,
+            list_entries: 5000,
+            quota: QuotaLimits::default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    #[default]
+    Overwrite,
+    Append,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RemoveMode {
+    /// A directory only if it is empty.
+    #[default]
+    Single,
+    Recursive,
+}
+
+/// The files of one share. A read is cancelled when its caller goes away; a change that has started is completed.
+#[async_trait]
+pub trait Files: Send + Sync + 'static {
+    /// Lists one level.
+    async fn list(&self, path: &SharePath) -> Result<Listing, Problem>;
+
+    /// Reads lines of a text file.
+    async fn read(&self, path: &SharePath, lines: LineRange) -> Result<FileText, Problem>;
+
+    async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem>;
+
+    /// Searches contents; stops early when cancelled.
+    async fn grep(
+        &self,
+        search: GrepQuery,
+        cancel: CancellationToken,
+    ) -> Result<GrepResult, Problem>;
+
+    /// Searches names; stops early when cancelled.
+    async fn find(&self, find: FindQuery, cancel: CancellationToken)
+    -> Result<FindResult, Problem>;
+
+    /// Writes a file and creates missing parent directories.
+    async fn write(
+        &self,
+        path: &SharePath,
+        content: Bytes,
+        mode: WriteMode,
+        condition: Option<IfMatch>,
+    ) -> Result<(CreateOutcome, WrittenFile), Problem>;
+
+    /// Creates a directory and its parents. An existing one is not an error.
+    async fn make_dir(&self, path: &SharePath) -> Result<(CreateOutcome, FileEntry), Problem>;
+
+    /// Moves a file or directory to a path that does not exist.
+    async fn relocate(
+        &self,
+        from: &SharePath,
+        to: &SharePath,
+        condition: Option<IfMatch>,
+    ) -> Result<FileEntry, Problem>;
+
+    /// Removes a file, link or directory. Anything with content goes to the trash.
+    async fn remove(
+        &self,
+        path: &SharePath,
+        removal: RemoveMode,
+        condition: Option<IfMatch>,
+    ) -> Result<(), Problem>;
+
+    async fn usage(&self) -> Result<TreeUsage, Problem>;
+
+    fn set_limits(&self, limits: FileLimits);
+}

@@ -1,0 +1,156 @@
+//! Approvals in SQLite.
+
+use async_trait::async_trait;
+use sqlx::{QueryBuilder, Sqlite, sqlite::SqliteRow};
+
+use super::{
+    Affected, SqliteState, commit,
+    row::{ColumnReader, json_list},
+};
+use crate::{
+    ApprovalId, RunId, TenantId,
+    api_types::{Approval, ApprovalState, Time},
+    storage::{
+        audit::NewAuditEntry,
+        state::{ApprovalChoice, ApprovalQuery, ApprovalStore, Page, Paged, StateError},
+    },
+};
+
+fn approval_from_row(row: &SqliteRow) -> Result<Approval, StateError> {
+    Ok(Approval {
+        approval_id: row.id("id", ApprovalId::parse)?,
+        tenant_id: row.id("tenant", TenantId::parse)?,
+        run_id: row.id("run_id", RunId::parse)?,
+        state: row.word("state", ApprovalState::from_word)?,
+        command: row.text("command")?,
+        description: row.text("description")?,
+        created_at: row.time("created_at")?,
+        expires_at: row.optional_time("expires_at")?,
+        choice: row.optional_text("choice")?,
+        decided_by: row.optional_text("decided_by")?,
+        decided_at: row.optional_time("decided_at")?,
+        reason: row.optional_text("reason")?,
+    })
+}
+
+#[async_trait]
+impl ApprovalStore for SqliteState {
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StateError> {
+        let row = sqlx::query("SELECT * FROM approvals WHERE id = ?1")
+            .bind(id.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(|row| approval_from_row(&row)).transpose()
+    }
+
+    async fn agent_approval(&self, id: &ApprovalId) -> Result<Option<String>, StateError> {
+        let agent_id: Option<Option<String>> =
+            sqlx::query_scalar("SELECT agent_id FROM approvals WHERE id = ?1")
+                .bind(id.as_str())
+                .fetch_optional(self.readers())
+                .await?;
+        Ok(agent_id.flatten())
+    }
+
+    async fn approvals(
+        &self,
+        query: &ApprovalQuery,
+        page: &Page,
+    ) -> Result<Paged<Approval>, StateError> {
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT * FROM approvals WHERE TRUE");
+        if let Some(only) = json_list(query.only.as_deref())? {
+            sql.push(" AND tenant IN (SELECT value FROM json_each(")
+                .push_bind(only)
+                .push("))");
+        }
+        if let Some(run) = &query.run {
+            sql.push(" AND run = (SELECT number FROM runs WHERE id = ")
+                .push_bind(run.as_str())
+                .push(")");
+        }
+        if query.pending {
+            sql.push(" AND state = 'pending'");
+        }
+        if let Some(before) = query.expired_before {
+            sql.push(" AND state = 'pending' AND expires_at < ")
+                .push_bind(before.millis());
+        }
+        if query.undelivered {
+            sql.push(" AND delivered = 0 AND state <> 'pending'");
+        }
+        if let Some([last]) = page.cursor_key::<1>()? {
+            let last: i64 = last.parse().map_err(|_| StateError::BadCursor)?;
+            sql.push(" AND number > ").push_bind(last);
+        }
+        sql.push(" ORDER BY number LIMIT ")
+            .push_bind(page.fetch_limit());
+        let rows = sql.build().fetch_all(self.readers()).await?;
+        let approvals: Vec<_> = rows
+            .iter()
+            .map(|row| Ok::<_, StateError>((row.count("number")?, approval_from_row(row)?)))
+            .collect::<Result<_, _>>()?;
+        let paged = Paged::from_fetched(approvals, page, |(number, _)| [number.to_string()]);
+        Ok(paged.map(|(_, approval)| approval))
+    }
+
+    async fn count_pending_approvals(&self) -> Result<u64, StateError> {
+        let row = sqlx::query("SELECT COUNT(*) AS pending FROM approvals WHERE state = 'pending'")
+            .fetch_one(self.readers())
+            .await?;
+        row.count("pending")
+    }
+
+    async fn decide(
+        &self,
+        id: &ApprovalId,
+        choice: ApprovalChoice,
+        entry: NewAuditEntry,
+    ) -> Result<Approval, StateError> {
+        let state = match choice.by {
+            Some(_) => ApprovalState::Decided,
+            None => ApprovalState::Expired,
+        };
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        let decided = sqlx::query(
+            "UPDATE approvals SET state = ?2, choice = ?3, decided_by = ?4, decided_at = ?5, reason = ?6
+             WHERE id = ?1 AND state = 'pending' RETURNING *",
+        )
+        .bind(id.as_str())
+        .bind(state.as_str())
+        .bind(&choice.choice)
+        .bind(&choice.by)
+        .bind(Time::now().millis())
+        .bind(&choice.reason)
+        .fetch_optional(&mut *write)
+        .await?;
+        let Some(row) = decided else {
+            let known: Option<String> =
+                sqlx::query_scalar("SELECT state FROM approvals WHERE id = ?1")
+                    .bind(id.as_str())
+                    .fetch_optional(&mut *write)
+                    .await?;
+            return Err(match known {
+                Some(_) => StateError::Conflict {
+                    reason: "not_pending",
+                    message:
+                        "the approval is no longer pending: it was decided, or its run has ended"
+                            .into(),
+                },
+                None => StateError::NotFound { what: "approval" },
+            });
+        };
+        let decided = approval_from_row(&row)?;
+        self.append_effect(&mut write, entry).await?;
+        commit(write).await?;
+        Ok(decided)
+    }
+
+    async fn mark_delivered(&self, id: &ApprovalId) -> Result<(), StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        sqlx::query("UPDATE approvals SET delivered = 1 WHERE id = ?1")
+            .bind(id.as_str())
+            .execute(&mut *write)
+            .await?;
+        commit(write).await
+    }
+}

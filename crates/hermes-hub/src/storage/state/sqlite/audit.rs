@@ -1,0 +1,320 @@
+//! The audit log: one chain per node, each entry added in the transaction of its effect.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
+
+use super::{
+    Affected, SqliteState, WriteTransaction,
+    change::{leave_link, take_link},
+    commit,
+    idempotency::{self, KeyProgress},
+    row::{ColumnReader, parse_hash},
+    to_column, write_error,
+};
+use crate::{
+    api_types::{AuditEntry, AuditPhase, Time, ids::hex},
+    storage::{
+        audit::{ChainPosition, NewAuditEntry, chain},
+        state::{
+            AUDIT_PORTION, AuditQuery, AuditStore, ChainCheck, ChainHead, Page, Paged, StateError,
+        },
+    },
+};
+
+mod search;
+mod tenant_index;
+mod verify;
+
+pub(super) use crate::storage::state::sqlite::audit::tenant_index::UnindexedEntries;
+
+/// Each statement is a round trip to the database's thread.
+const MAX_ROWS_PER_INSERT: usize = 100;
+/// The audit action for heads of other chains.
+const RECORD_HEAD_ACTION: &str = "record_chain_head";
+const PRUNE_ACTION: &str = "prune_audit";
+
+impl SqliteState {
+    /// Adds the entry of a change to its transaction, and marks its idempotency key as effective.
+    pub(super) async fn append_effect(
+        &self,
+        write: &mut WriteTransaction<'_>,
+        entry: NewAuditEntry,
+    ) -> Result<(), StateError> {
+        let key = entry.idempotency.clone();
+        self.append_entry(write, entry, None, None).await?;
+        if let Some(key) = key {
+            idempotency::mark_progress(write, &key, KeyProgress::Effected).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds an entry to the transaction; returns its number.
+    pub(super) async fn append_entry(
+        &self,
+        write: &mut WriteTransaction<'_>,
+        entry: NewAuditEntry,
+        phase: Option<AuditPhase>,
+        intent: Option<u64>,
+    ) -> Result<u64, StateError> {
+        let mut link = match write.take_chain_position() {
+            Some(link) => link,
+            None => load_chain_position(write, &self.node)
+                .await
+                .map_err(audit_write_error)?,
+        };
+        let row = StoredEntry::after(&mut link, &self.node, entry, phase, intent)?;
+        insert_entries(write, vec![row])
+            .await
+            .map_err(audit_write_error)?;
+        let seq = link.seq;
+        write.leave_chain_position(link);
+        Ok(seq)
+    }
+}
+
+struct StoredEntry {
+    entry: AuditEntry,
+    text: String,
+    hash: [u8; 32],
+}
+
+impl StoredEntry {
+    /// The entry after this position, to which the position advances.
+    fn after(
+        link: &mut ChainPosition,
+        node: &str,
+        entry: NewAuditEntry,
+        phase: Option<AuditPhase>,
+        intent: Option<u64>,
+    ) -> Result<Self, StateError> {
+        let (entry, text) = link.append(node, entry, phase, intent)?;
+        Ok(Self {
+            entry,
+            text,
+            hash: link.hash,
+        })
+    }
+}
+
+async fn insert_entries(
+    write: &mut SqliteConnection,
+    rows: Vec<StoredEntry>,
+) -> Result<(), StateError> {
+    // Only the two common lengths are worth a prepared statement.
+    let lasting = matches!(rows.len(), 1 | MAX_ROWS_PER_INSERT);
+    let [mut chain, mut actor, mut action, mut decision] = <[Arc<str>; 4]>::default();
+    let mut sql = QueryBuilder::<Sqlite>::new(
+        "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) ",
+    );
+    sql.push_values(rows, |mut values, StoredEntry { entry, text, hash }| {
+        values
+            .push_bind(reuse_text(&mut chain, &entry.chain))
+            .push_bind(to_column(entry.seq))
+            .push_bind(entry.time.millis())
+            .push_bind(entry.tenant)
+            .push_bind(reuse_text(&mut actor, &entry.actor))
+            .push_bind(reuse_text(&mut action, &entry.action))
+            .push_bind(reuse_text(&mut decision, entry.decision.as_str()))
+            .push_bind(entry.request_id)
+            .push_bind(text)
+            .push_bind(Vec::from(hash));
+    });
+    sql.build().persistent(lasting).execute(write).await?;
+    Ok(())
+}
+
+/// Reuses the previous text if it is the same: neighbouring entries are mostly alike.
+fn reuse_text(last: &mut Arc<str>, text: &str) -> Arc<str> {
+    if **last != *text {
+        *last = text.into();
+    }
+    Arc::clone(last)
+}
+
+/// An action that cannot be logged is not done.
+fn audit_write_error(error: StateError) -> StateError {
+    match error {
+        full @ StateError::DiskFull(_) => full,
+        other => StateError::Unavailable(format!("the audit log: {other}")),
+    }
+}
+
+/// The end of a chain: its last entry, or the anchor left by pruning.
+async fn load_chain_position(
+    connection: &mut SqliteConnection,
+    chain: &str,
+) -> Result<ChainPosition, StateError> {
+    let row = sqlx::query(
+        "SELECT seq, hash FROM (SELECT seq, hash FROM audit WHERE chain = ?1 ORDER BY seq DESC LIMIT 1)
+         UNION ALL SELECT seq, hash FROM audit_anchors WHERE chain = ?1 ORDER BY seq DESC LIMIT 1",
+    )
+    .bind(chain)
+    .fetch_optional(connection)
+    .await?;
+    row.map_or(Ok(ChainPosition::origin()), |row| position_from_row(&row))
+}
+
+fn position_from_row(row: &SqliteRow) -> Result<ChainPosition, StateError> {
+    Ok(ChainPosition {
+        seq: row.count("seq")?,
+        hash: parse_hash(row.bytes("hash")?)?,
+    })
+}
+
+pub(super) fn entry_from_row(row: &SqliteRow) -> Result<AuditEntry, StateError> {
+    Ok(chain::parse_entry(&row.text("text")?, &row.bytes("hash")?)?)
+}
+
+#[async_trait]
+impl AuditStore for SqliteState {
+    async fn append_audit(&self, entries: Vec<NewAuditEntry>) -> Result<(), StateError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let added = entries.len() as u64;
+        // Only audit entries, so cached reads stay valid.
+        let mut write = self.database.begin_in_group().await.map_err(write_error)?;
+        let mut link = match take_link(&mut write) {
+            Some(link) => link,
+            None => load_chain_position(&mut write, &self.node)
+                .await
+                .map_err(audit_write_error)?,
+        };
+        let mut entries = entries.into_iter().peekable();
+        // Written in parts, so that requests are answered in between.
+        while entries.peek().is_some() {
+            let part = entries.by_ref().take(MAX_ROWS_PER_INSERT);
+            let rows: Vec<_> = part
+                .map(|entry| StoredEntry::after(&mut link, &self.node, entry, None, None))
+                .collect::<Result<_, _>>()?;
+            insert_entries(&mut write, rows)
+                .await
+                .map_err(audit_write_error)?;
+        }
+        leave_link(&mut write, link);
+        write.commit().await.map_err(write_error)?;
+        // The entries are already committed; indexing is retried every minute.
+        if self.unindexed.add(added)
+            && let Err(error) = self.index_entries(AUDIT_PORTION).await
+        {
+            tracing::debug!(%error, "failed to index audit entries by tenant");
+        }
+        Ok(())
+    }
+
+    async fn audit(
+        &self,
+        query: &AuditQuery,
+        page: &Page,
+    ) -> Result<Paged<AuditEntry>, StateError> {
+        search::search_entries(self.readers(), query, page).await
+    }
+
+    async fn audit_heads(&self) -> Result<Vec<ChainHead>, StateError> {
+        let mut connection = self.readers().acquire().await?;
+        load_heads(&mut connection).await
+    }
+
+    async fn record_heads(&self) -> Result<(), StateError> {
+        let mut others = self.audit_heads().await?;
+        others.retain(|head| head.chain != self.node);
+        let entries = others
+            .into_iter()
+            .map(|head| {
+                NewAuditEntry::by_hub(RECORD_HEAD_ACTION)
+                    .with_target(format!("{}:{}:{}", head.chain, head.seq, head.hash))
+            })
+            .collect();
+        self.append_audit(entries).await
+    }
+
+    async fn index_audit(&self, least: u64) -> Result<(), StateError> {
+        self.index_entries(least).await
+    }
+
+    async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError> {
+        let mut connection = self.readers().acquire().await?;
+        let heads = load_heads(&mut connection).await?;
+        let chains = heads.into_iter().map(|head| head.chain);
+        verify::verify_chains(&mut connection, chains.collect()).await
+    }
+
+    async fn prune_audit(&self, before: Time) -> Result<u64, StateError> {
+        let chains: Vec<String> = sqlx::query_scalar("SELECT chain FROM audit_chains")
+            .fetch_all(self.readers())
+            .await?;
+        let mut pruned = 0;
+        for chain in chains {
+            pruned += self.prune_chain(&chain, before).await?;
+        }
+        Ok(pruned)
+    }
+}
+
+impl SqliteState {
+    /// Removes the beginning of a chain, up to the first entry that is recent enough or belongs to an operation in
+    /// progress. The last entry always stays.
+    async fn prune_chain(&self, chain: &str, before: Time) -> Result<u64, StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        let row = sqlx::query(
+            "SELECT seq, hash FROM audit WHERE chain = ?1 AND seq < MIN(
+                 (SELECT MAX(seq) FROM audit WHERE chain = ?1),
+                 IFNULL((SELECT MIN(seq) FROM audit WHERE chain = ?1 AND time >= ?2), 9223372036854775807),
+                 IFNULL((SELECT MIN(seq) FROM intents WHERE chain = ?1), 9223372036854775807))
+             ORDER BY seq DESC LIMIT 1",
+        )
+        .bind(chain)
+        .bind(before.millis())
+        .fetch_optional(&mut *write)
+        .await?;
+        let Some(anchor) = row.map(|row| position_from_row(&row)).transpose()? else {
+            return Ok(0);
+        };
+        crate::storage::state::sqlite::audit::tenant_index::forget_portions(
+            &mut write, chain, anchor.seq,
+        )
+        .await?;
+        let removed = sqlx::query("DELETE FROM audit WHERE chain = ?1 AND seq <= ?2")
+            .bind(chain)
+            .bind(to_column(anchor.seq))
+            .execute(&mut *write)
+            .await?
+            .rows_affected();
+        sqlx::query(
+            "INSERT INTO audit_anchors (chain, seq, hash) VALUES (?1, ?2, ?3)
+             ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
+        )
+        .bind(chain)
+        .bind(to_column(anchor.seq))
+        .bind(anchor.hash.as_slice())
+        .execute(&mut *write)
+        .await?;
+        let entry = NewAuditEntry::by_hub(PRUNE_ACTION).with_target(format!(
+            "{chain}:{}:{}",
+            anchor.seq,
+            hex(&anchor.hash)
+        ));
+        self.append_entry(&mut write, entry, None, None).await?;
+        commit(write).await?;
+        Ok(removed)
+    }
+}
+
+async fn load_heads(connection: &mut SqliteConnection) -> Result<Vec<ChainHead>, StateError> {
+    let chains: Vec<String> =
+        sqlx::query_scalar("SELECT chain FROM audit_chains UNION SELECT chain FROM audit_anchors")
+            .fetch_all(&mut *connection)
+            .await?;
+    let mut heads = Vec::new();
+    for chain in chains {
+        let link = load_chain_position(connection, &chain).await?;
+        heads.push(ChainHead {
+            chain,
+            seq: link.seq,
+            hash: hex(&link.hash),
+        });
+    }
+    Ok(heads)
+}

@@ -1,0 +1,256 @@
+//! Searching audit entries.
+
+use std::cmp::Ordering;
+
+use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
+
+use super::{super::row::json_list, entry_from_row};
+use crate::{
+    api_types::{AuditEntry, Decision, Time},
+    storage::state::{AuditOrder, AuditQuery, Page, Paged, StateError},
+};
+
+/// Time, chain and number of an entry: the sort key.
+type EntryKey = (i64, String, i64);
+
+enum SearchSource {
+    /// The whole log, by time.
+    Log,
+    /// A portion of the tenant index. It only locates entries; the entry itself says whose it is.
+    Portion { chain: String, last: i64 },
+    /// Entries that are not indexed yet.
+    Unindexed,
+}
+
+/// Chain and last number of a portion, and the time of its first entry in the order.
+type PortionRef = (String, i64, i64);
+
+struct AuditSearch<'a> {
+    query: &'a AuditQuery,
+    after: Option<EntryKey>,
+    max_entries: i64,
+}
+
+pub(super) async fn search_entries(
+    readers: &SqlitePool,
+    query: &AuditQuery,
+    page: &Page,
+) -> Result<Paged<AuditEntry>, StateError> {
+    let search = AuditSearch {
+        query,
+        after: page_start(page)?,
+        max_entries: page.fetch_limit(),
+    };
+    let entries = if query.tenant.is_some() || query.only.is_some() {
+        // In one read transaction, so that an entry that is indexed meanwhile is not missed.
+        let mut moment = readers.begin().await?;
+        search.by_tenant(&mut moment).await?
+    } else {
+        let mut connection = readers.acquire().await?;
+        search
+            .search_source(&mut connection, &SearchSource::Log)
+            .await?
+    };
+    let entries = entries.into_iter().map(|(_, entry)| entry).collect();
+    Ok(Paged::from_fetched(entries, page, |entry: &AuditEntry| {
+        [
+            entry.time.millis().to_string(),
+            entry.chain.clone(),
+            entry.seq.to_string(),
+        ]
+    }))
+}
+
+fn page_start(page: &Page) -> Result<Option<EntryKey>, StateError> {
+    let Some([time, chain, seq]) = page.cursor_key::<3>()? else {
+        return Ok(None);
+    };
+    let number = |text: &str| text.parse().map_err(|_| StateError::BadCursor);
+    Ok(Some((number(&time)?, chain, number(&seq)?)))
+}
+
+impl AuditSearch<'_> {
+    /// Searches portions until the rest cannot contain an entry that comes earlier.
+    async fn by_tenant(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Vec<(EntryKey, AuditEntry)>, StateError> {
+        let mut found = self
+            .search_source(connection, &SearchSource::Unindexed)
+            .await?;
+        let most = usize::try_from(self.max_entries).unwrap_or(usize::MAX);
+        for (chain, last, first) in self.portions(connection).await? {
+            if let Some(((time, ..), _)) = found.get(most - 1)
+                && self.compare(time, &first) == Ordering::Less
+            {
+                break;
+            }
+            let place = SearchSource::Portion { chain, last };
+            let more = self.search_source(connection, &place).await?;
+            if !more.is_empty() {
+                found.extend(more);
+                found.sort_by(|(one, _), (other, _)| self.compare(one, other));
+                found.truncate(most);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Portions that can contain matches, in the order of their entries.
+    async fn portions(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Vec<PortionRef>, StateError> {
+        let mut since = self.query.since.map(Time::millis);
+        let mut until = self.query.until.map(Time::millis);
+        let after = self.after.as_ref().map(|(time, ..)| *time);
+        let (first, direction) = match self.query.order {
+            AuditOrder::NewestFirst => {
+                until = until
+                    .into_iter()
+                    .chain(after.map(|time| time.saturating_add(1)))
+                    .min();
+                ("newest", "DESC")
+            }
+            AuditOrder::OldestFirst => {
+                since = since.into_iter().chain(after).max();
+                ("oldest", "ASC")
+            }
+        };
+        let mut sql = QueryBuilder::<Sqlite>::new(format!(
+            "SELECT chain, last, {first} FROM audit_portions WHERE TRUE"
+        ));
+        if let Some(since) = since {
+            sql.push(" AND newest >= ").push_bind(since);
+        }
+        if let Some(until) = until {
+            sql.push(" AND oldest < ").push_bind(until);
+        }
+        sql.push(format_args!(" ORDER BY {first} {direction}"));
+        Ok(sql.build_query_as().fetch_all(connection).await?)
+    }
+
+    /// The first matches of one source.
+    async fn search_source(
+        &self,
+        connection: &mut SqliteConnection,
+        place: &SearchSource,
+    ) -> Result<Vec<(EntryKey, AuditEntry)>, StateError> {
+        // Columns of the portion need not be read from the entry.
+        let key = match place {
+            SearchSource::Portion { .. } => "key",
+            SearchSource::Log | SearchSource::Unindexed => "entry",
+        };
+        let mut sql = QueryBuilder::<Sqlite>::new(format!(
+            "SELECT entry.text, entry.hash, {key}.time, {key}.chain, {key}.seq FROM "
+        ));
+        match place {
+            SearchSource::Log => {
+                sql.push("audit AS entry WHERE TRUE");
+            }
+            SearchSource::Portion { chain, last } => {
+                sql.push(
+                    "audit_of_tenants AS key
+                     CROSS JOIN audit AS entry ON entry.chain = key.chain AND entry.seq = key.seq
+                     WHERE entry.tenant = key.tenant AND key.chain = ",
+                )
+                .push_bind(chain.clone())
+                .push(" AND key.portion = ")
+                .push_bind(*last);
+            }
+            SearchSource::Unindexed => {
+                sql.push(
+                    "audit_chains CROSS JOIN audit AS entry ON entry.chain = audit_chains.chain AND entry.seq >
+                         IFNULL((SELECT MAX(last) FROM audit_portions WHERE chain = audit_chains.chain), 0)
+                     WHERE TRUE",
+                );
+            }
+        }
+        self.push_conditions(&mut sql, key)?;
+        let direction = match self.query.order {
+            AuditOrder::NewestFirst => "DESC",
+            AuditOrder::OldestFirst => "ASC",
+        };
+        sql.push(format_args!(
+            " ORDER BY {key}.time {direction}, {key}.chain {direction}, {key}.seq {direction} LIMIT "
+        ))
+        .push_bind(self.max_entries);
+        let rows = sql.build().fetch_all(connection).await?;
+        rows.iter()
+            .map(|row| {
+                let key = (
+                    row.try_get("time")?,
+                    row.try_get("chain")?,
+                    row.try_get("seq")?,
+                );
+                Ok((key, entry_from_row(row)?))
+            })
+            .collect()
+    }
+
+    fn push_conditions(&self, sql: &mut QueryBuilder<Sqlite>, key: &str) -> Result<(), StateError> {
+        let query = self.query;
+        if let Some(tenant) = &query.tenant {
+            sql.push(format_args!(" AND {key}.tenant = "))
+                .push_bind(tenant.to_string());
+        }
+        match query.only.as_deref() {
+            // A single tenant is read in order, without sorting.
+            Some([only]) => {
+                sql.push(format_args!(" AND {key}.tenant = "))
+                    .push_bind(only.to_string());
+            }
+            only => {
+                if let Some(only) = json_list(only)? {
+                    sql.push(format_args!(
+                        " AND {key}.tenant IN (SELECT value FROM json_each("
+                    ))
+                    .push_bind(only)
+                    .push("))");
+                }
+            }
+        }
+        for (name, value) in [
+            ("actor", query.actor.as_deref()),
+            ("action", query.action.as_deref()),
+            ("decision", query.decision.map(Decision::as_str)),
+            ("request_id", query.request_id.as_deref()),
+        ] {
+            if let Some(value) = value {
+                sql.push(format_args!(" AND entry.{name} = "))
+                    .push_bind(value.to_owned());
+            }
+        }
+        if let Some(since) = query.since {
+            sql.push(format_args!(" AND {key}.time >= "))
+                .push_bind(since.millis());
+        }
+        if let Some(until) = query.until {
+            sql.push(format_args!(" AND {key}.time < "))
+                .push_bind(until.millis());
+        }
+        if let Some((time, chain, seq)) = &self.after {
+            let relation = match query.order {
+                AuditOrder::NewestFirst => "<",
+                AuditOrder::OldestFirst => ">",
+            };
+            sql.push(format_args!(
+                " AND ({key}.time, {key}.chain, {key}.seq) {relation} ("
+            ))
+            .push_bind(*time)
+            .push(", ")
+            .push_bind(chain.clone())
+            .push(", ")
+            .push_bind(*seq)
+            .push(")");
+        }
+        Ok(())
+    }
+
+    fn compare<T: Ord>(&self, one: &T, other: &T) -> Ordering {
+        match self.query.order {
+            AuditOrder::NewestFirst => other.cmp(one),
+            AuditOrder::OldestFirst => one.cmp(other),
+        }
+    }
+}

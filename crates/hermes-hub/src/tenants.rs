@@ -1,0 +1,10 @@
+//! Tenants at work: their effective settings, their agents, their runs and cron jobs.
+
+pub mod agents;
+pub(crate) mod documents;
+pub(crate) mod lookup;
+pub(crate) mod reserved_variables;
+pub mod runs;
+pub mod runtime;
+pub mod scheduler;
+pub(crate) mod settings;

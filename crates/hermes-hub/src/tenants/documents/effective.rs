@@ -1,0 +1,162 @@
+//! The effective documents for all tenants, cached until they change.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use super::{
+    impact,
+    policy::{Policy, RunLimits},
+};
+use crate::{
+    Problem,
+    settings::Settings,
+    storage::state::{Document, DocumentKind, State, StateError},
+};
+
+/// Values of the Hub's settings for what the documents leave out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DocumentDefaults {
+    idle_stop_seconds: u64,
+    max_concurrent_runs: u32,
+    max_run_minutes: u32,
+}
+
+impl DocumentDefaults {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Self {
+            idle_stop_seconds: settings.idle_stop_seconds,
+            max_concurrent_runs: number(settings.runs.max_concurrent),
+            max_run_minutes: number(settings.runs.max_minutes),
+        }
+    }
+
+    /// The run limits of a policy that has none.
+    pub(crate) fn run_limits(self) -> RunLimits {
+        let usual = RunLimits::default();
+        RunLimits {
+            max_concurrent: usual.max_concurrent.max(self.max_concurrent_runs),
+            max_minutes: usual.max_minutes.max(self.max_run_minutes),
+        }
+    }
+}
+
+/// The effective policy, configuration and specialization.
+pub(crate) struct EffectiveDocuments {
+    baseline: DocumentDefaults,
+    policy: Policy,
+    policy_document: Value,
+    config: Map<String, Value>,
+    specialization: String,
+    revisions: [(DocumentKind, u64); 3],
+}
+
+static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
+impl EffectiveDocuments {
+    pub(crate) async fn load(
+        state: &dyn State,
+        baseline: DocumentDefaults,
+    ) -> Result<Self, StateError> {
+        let policy = state.document(DocumentKind::Policy).await?;
+        let impact = state.document(DocumentKind::TenantImpact).await?;
+        let specialization = state.document(DocumentKind::Specialization).await?;
+        let revision =
+            |document: &Option<Document>| document.as_ref().map_or(0, |document| document.revision);
+        let revisions = [
+            (DocumentKind::Policy, revision(&policy)),
+            (DocumentKind::TenantImpact, revision(&impact)),
+            (DocumentKind::Specialization, revision(&specialization)),
+        ];
+        let put = match policy {
+            Some(document) => document.content,
+            None => Value::Object(super::policy::default_document(baseline)),
+        };
+        let policy = Policy::from_document(&put, baseline);
+        let specialization =
+            specialization.and_then(|document| document.content.as_str().map(str::to_owned));
+        Ok(Self {
+            baseline,
+            policy_document: serde_json::to_value(&policy).unwrap_or(put),
+            policy,
+            config: impact::content_or_default(impact).0,
+            specialization: specialization.unwrap_or_default(),
+            revisions,
+        })
+    }
+
+    pub(crate) fn revisions(&self) -> Vec<(DocumentKind, u64)> {
+        self.revisions.to_vec()
+    }
+
+    /// Whether any document has an older revision than in `other`.
+    pub(crate) fn is_older_than(&self, other: &Self) -> bool {
+        self.revisions
+            .iter()
+            .zip(&other.revisions)
+            .any(|((_, own), (_, other))| own < other)
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The policy with all defaults as a document, for agents: for them a missing member means no limit.
+    pub(crate) fn policy_document(&self) -> &Value {
+        &self.policy_document
+    }
+
+    pub(crate) fn specialization(&self) -> &str {
+        &self.specialization
+    }
+
+    pub(crate) fn section(&self, name: &str) -> &Map<String, Value> {
+        self.config
+            .get(name)
+            .and_then(Value::as_object)
+            .unwrap_or(&EMPTY)
+    }
+
+    pub(crate) fn flavor_section(&self, flavor: &str, name: &str) -> &Map<String, Value> {
+        let flavor = self.section("flavors").get(flavor);
+        flavor
+            .and_then(|flavor| flavor.get(name))
+            .and_then(Value::as_object)
+            .unwrap_or(&EMPTY)
+    }
+
+    /// Refuses an unknown flavor; the message lists the known ones.
+    pub(crate) fn check_flavor(&self, flavor: &str) -> Result<(), Problem> {
+        let flavors = self.section("flavors");
+        if flavors.contains_key(flavor) {
+            return Ok(());
+        }
+        let known: Vec<_> = flavors.keys().map(|name| format!("`{name}`")).collect();
+        Err(Problem::invalid(format!(
+            "there is no such flavor; there are {}",
+            known.join(", ")
+        ))
+        .with_detail("flavor", "unknown"))
+    }
+
+    pub(crate) fn number(&self, section: &str, name: &str) -> Option<u64> {
+        self.section(section).get(name).and_then(Value::as_u64)
+    }
+
+    pub(crate) fn idle_stop_seconds(&self) -> u64 {
+        self.number("agent", "idleStopSeconds")
+            .unwrap_or(self.baseline.idle_stop_seconds)
+    }
+
+    pub(crate) fn max_concurrent_runs(&self) -> u32 {
+        self.number("runs", "maxConcurrent")
+            .and_then(|runs| u32::try_from(runs).ok())
+            .unwrap_or(self.baseline.max_concurrent_runs)
+    }
+
+    /// The upper limit for any tenant.
+    pub(crate) fn max_concurrent_runs_limit(&self) -> u32 {
+        self.policy.runs.max_concurrent
+    }
+}

@@ -1,0 +1,201 @@
+//! Coalesces text deltas that follow each other closely into one event before they are stored, so that replay equals
+//! the live stream. Text that may be the beginning of a secret is held back.
+
+use std::time::Duration;
+
+use hermes_config::Redactor;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::{storage::state::NewEvent, tenants::runtime::AgentEvent};
+
+const FLUSH_DELAY: Duration = Duration::from_millis(25);
+
+const FLOOD_FLUSH_DELAY: Duration = Duration::from_secs(1);
+
+/// Events per minute above which the longer delay is used.
+const FLOOD_THRESHOLD: u32 = 10_000;
+
+#[derive(Debug)]
+pub(super) struct TextCoalescer {
+    text: String,
+    /// End offset and agent sequence number of each delta.
+    pieces: Vec<(usize, u64)>,
+    /// When the first delta arrived.
+    since: Option<Instant>,
+    minute_start: Instant,
+    events_in_minute: u32,
+    pub(super) is_flood: bool,
+}
+
+impl Default for TextCoalescer {
+    fn default() -> Self {
+        Self {
+            text: String::new(),
+            pieces: Vec::new(),
+            since: None,
+            minute_start: Instant::now(),
+            events_in_minute: 0,
+            is_flood: false,
+        }
+    }
+}
+
+impl TextCoalescer {
+    /// Adds a text delta. Returns false for any other event, which has to wait for [`Self::take`].
+    pub(super) fn add(&mut self, event: &AgentEvent) -> bool {
+        self.count_event();
+        let is_piece = event.body.get("event").and_then(Value::as_str) == Some("message.delta");
+        let piece = event.body.get("delta").and_then(Value::as_str);
+        let Some(piece) = piece.filter(|_| is_piece) else {
+            return false;
+        };
+        self.text.push_str(piece);
+        self.pieces.push((self.text.len(), event.sequence));
+        self.since.get_or_insert_with(Instant::now);
+        true
+    }
+
+    fn count_event(&mut self) {
+        if self.minute_start.elapsed() >= Duration::from_mins(1) {
+            self.minute_start = Instant::now();
+            self.events_in_minute = 0;
+        }
+        self.events_in_minute += 1;
+        self.is_flood |= self.events_in_minute > FLOOD_THRESHOLD;
+    }
+
+    /// When the text has to be stored; `None` if there is none.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let joining = if self.is_flood {
+            FLOOD_FLUSH_DELAY
+        } else {
+            FLUSH_DELAY
+        };
+        self.since.map(|since| since + joining)
+    }
+
+    /// The text up to a possible secret, as one redacted event. The rest is held back for the next delta.
+    pub(super) fn take_safe(&mut self, redactor: &Redactor) -> Option<NewEvent> {
+        self.since.take()?;
+        let ends = self.pieces.iter().map(|(end, _)| *end).rev();
+        let end = redactor.first_safe_cut(&self.text, ends)?;
+        let count = self.pieces.partition_point(|(piece, _)| *piece <= end);
+        let later = self.pieces.split_off(count);
+        let rest = self.text.split_off(end);
+        let taken = self.take(redactor);
+        self.text = rest;
+        self.pieces = later;
+        for (piece, _) in &mut self.pieces {
+            *piece -= end;
+        }
+        taken
+    }
+
+    /// All text as one redacted event.
+    pub(super) fn take(&mut self, redactor: &Redactor) -> Option<NewEvent> {
+        self.since = None;
+        let (_, sequence) = *self.pieces.last()?;
+        let text = redactor.redact(&self.text).into_owned();
+        self.text.clear();
+        let mut body = Map::new();
+        body.insert("delta".into(), text.into());
+        let pieces = std::mem::take(&mut self.pieces).len();
+        if self.is_flood {
+            body.insert("joined".into(), pieces.into());
+        }
+        Some(NewEvent {
+            event: "message.delta".into(),
+            body,
+            agent_sequence: Some(sequence),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Secret;
+    use serde_json::json;
+
+    use super::*;
+
+    fn agent_event(sequence: u64, body: &Value) -> AgentEvent {
+        AgentEvent {
+            sequence,
+            body: body.as_object().unwrap().clone(),
+        }
+    }
+
+    fn piece(sequence: u64, text: &str) -> AgentEvent {
+        agent_event(sequence, &json!({"event": "message.delta", "delta": text}))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pieces_become_one_event_with_the_number_of_the_last() {
+        let mut joining = TextCoalescer::default();
+        assert!(joining.deadline().is_none());
+        assert!(joining.add(&piece(2, "Hel")));
+        let deadline = joining.deadline().unwrap();
+        tokio::time::advance(Duration::from_millis(20)).await;
+        assert!(joining.add(&piece(3, "lo")));
+        assert_eq!(
+            joining.deadline(),
+            Some(deadline),
+            "later pieces put it off"
+        );
+        assert!(!joining.add(&agent_event(4, &json!({"event": "tool.started"}))));
+        let joined = joining.take(&Redactor::default()).unwrap();
+        assert_eq!(
+            (joined.body["delta"].as_str(), joined.agent_sequence),
+            (Some("Hello"), Some(3))
+        );
+        assert!(joining.take(&Redactor::default()).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_flood_pieces_are_joined_longer_and_that_is_told() {
+        let mut joining = TextCoalescer::default();
+        for sequence in 0..=u64::from(FLOOD_THRESHOLD) {
+            joining.add(&piece(sequence, "x"));
+        }
+        assert!(joining.is_flood);
+        let wait = joining.deadline().unwrap() - Instant::now();
+        assert!(wait > FLUSH_DELAY);
+        assert_eq!(
+            joining.take(&Redactor::default()).unwrap().body["joined"],
+            FLOOD_THRESHOLD + 1
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_in_pieces_is_told_in_no_event() {
+        let redactor = Redactor::new([Secret::new("abcab-1234".to_owned())]);
+        let mut joining = TextCoalescer::default();
+        let mut told = Vec::new();
+        for (sequence, text) in ["it is ", "a", "bc", "ab-12", "34abca", "r."]
+            .iter()
+            .enumerate()
+        {
+            joining.add(&piece(sequence as u64, text));
+            told.extend(joining.take_safe(&redactor));
+        }
+        let told: Vec<_> = told
+            .iter()
+            .map(|event| (event.body["delta"].as_str().unwrap(), event.agent_sequence))
+            .collect();
+        let whole = ("[REDACTED]abcar.", Some(5));
+        assert_eq!(told, [("it is ", Some(0)), whole]);
+        assert!(joining.take(&redactor).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_the_rest_of_a_secret_comes_when_there_is_none() {
+        let redactor = Redactor::new([Secret::new("abcab-1234".to_owned())]);
+        let mut joining = TextCoalescer::default();
+        joining.add(&piece(1, "abc"));
+        assert!(joining.take_safe(&redactor).is_none());
+        assert!(joining.deadline().is_none(), "nothing new can be told");
+        let rest = joining.take(&redactor).unwrap();
+        assert_eq!(rest.body["delta"], "abc");
+    }
+}

@@ -1,0 +1,370 @@
+//! Approvals: the first decision wins, in the database; the task of the run delivers it to the agent. After the timeout
+//! an approval is denied.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::{Runs, attempt::AttemptEnd};
+use crate::{
+    ApprovalId, Problem, RunId, TenantId,
+    api_types::{Approval, ApprovalState, Time},
+    storage::{
+        audit::NewAuditEntry,
+        state::{
+            ApprovalChoice, ApprovalQuery, CarriedDecision, NewApproval, Page, RunChange,
+            RunUpdate, StateError,
+        },
+    },
+    tenants::{
+        runs::execute::ActiveRun,
+        runtime::{AgentRunId, ApprovalDecision, RuntimeError},
+    },
+};
+
+/// How often a waiting run checks for decisions made on another node.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+const MAX_TEXT_BYTES: usize = 16 * 1024;
+
+#[derive(Debug, Clone, Default)]
+pub struct DecisionRequest {
+    /// `once`, `session`, `always` or `deny`; `approve`, `approved` and `allow` mean `once`.
+    pub choice: String,
+    /// Which approval; the oldest that waits, if absent.
+    pub approval_id: Option<ApprovalId>,
+    /// All pending approvals.
+    pub all: bool,
+    pub reason: Option<String>,
+    pub by: String,
+}
+
+pub(super) struct PendingApproval {
+    pub(super) id: ApprovalId,
+    /// The agent's id.
+    pub(super) agent_id: Option<String>,
+    expires_at: Option<Time>,
+}
+
+impl PendingApproval {
+    pub(super) fn new(approval: &Approval, agent: Option<String>) -> Self {
+        Self {
+            id: approval.approval_id.clone(),
+            agent_id: agent,
+            expires_at: approval.expires_at,
+        }
+    }
+
+    pub(super) fn from_new(asked: &NewApproval) -> Self {
+        Self {
+            id: asked.id.clone(),
+            agent_id: asked.agent_id.clone(),
+            expires_at: asked.expires_at,
+        }
+    }
+}
+
+impl Runs {
+    /// Decides pending approvals of a run. Returns those that were decided.
+    pub async fn decide(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        answer: DecisionRequest,
+        entry: NewAuditEntry,
+    ) -> Result<Vec<Approval>, Problem> {
+        let choice = normalize_choice(&answer.choice)?;
+        if self.state.run(tenant, run).await?.is_none() {
+            return Err(Problem::not_found("there is no such run"));
+        }
+        let query = ApprovalQuery {
+            run: Some(run.clone()),
+            pending: true,
+            ..ApprovalQuery::default()
+        };
+        let mut pending = self.state.approvals(&query, &Page::first(500)).await?.items;
+        if let Some(wanted) = &answer.approval_id {
+            pending.retain(|approval| approval.approval_id == *wanted);
+        } else if !answer.all {
+            pending.truncate(1);
+        }
+        if pending.is_empty() {
+            return Err(not_pending());
+        }
+        let mut entry = entry;
+        let mut decided = Vec::new();
+        for approval in pending {
+            let choice = ApprovalChoice {
+                choice: choice.to_owned(),
+                by: Some(answer.by.clone()),
+                reason: answer.reason.clone(),
+            };
+            let done = self
+                .state
+                .decide(&approval.approval_id, choice, entry.clone())
+                .await;
+            match done {
+                Ok(approval) => {
+                    self.count_decision(&approval);
+                    decided.push(approval);
+                }
+                // Another decision was first. With `all`, the others still have to be decided.
+                Err(StateError::Conflict { .. }) if answer.all => {}
+                Err(StateError::Conflict { .. }) => return Err(not_pending()),
+                Err(error) => return Err(error.into()),
+            }
+            // An idempotency key takes effect once.
+            entry.idempotency = None;
+        }
+        if decided.is_empty() {
+            return Err(not_pending());
+        }
+        if let Some(handle) = self.handle(run) {
+            handle.decision_made.notify_one();
+        }
+        Ok(decided)
+    }
+
+    /// Decides an approval by its id.
+    pub async fn decide_approval(
+        &self,
+        id: &ApprovalId,
+        answer: DecisionRequest,
+        entry: NewAuditEntry,
+    ) -> Result<Approval, Problem> {
+        let Some(approval) = self.state.approval(id).await? else {
+            return Err(Problem::not_found("there is no such approval"));
+        };
+        let answer = DecisionRequest {
+            approval_id: Some(id.clone()),
+            all: false,
+            ..answer
+        };
+        let decided = self
+            .decide(&approval.tenant_id, &approval.run_id, answer, entry)
+            .await?;
+        decided.into_iter().next().ok_or_else(not_pending)
+    }
+
+    fn count_decision(&self, approval: &Approval) {
+        let label = format!("state=\"{}\"", approval.state);
+        let metrics = self.agents.metrics();
+        metrics.increment("approvals_total", label, 1);
+    }
+}
+
+fn not_pending() -> Problem {
+    Problem::precondition(
+        "nothing waits for that decision; it was made already, or the run has ended",
+    )
+    .with_reason("approval_not_pending")
+}
+
+fn normalize_choice(choice: &str) -> Result<&'static str, Problem> {
+    match choice {
+        "once" | "approve" | "approved" | "allow" => Ok("once"),
+        "session" => Ok("session"),
+        "always" => Ok("always"),
+        "deny" => Ok("deny"),
+        _ => {
+            let message = "`choice` is `once`, `session`, `always` or `deny`";
+            Err(Problem::invalid(message).with_detail("choice", "invalid"))
+        }
+    }
+}
+
+pub(super) fn new_approval(
+    members: &Map<String, Value>,
+    timeout: Duration,
+) -> Result<NewApproval, StateError> {
+    let text = |member: &str| {
+        let text = members.get(member).and_then(Value::as_str);
+        text.map(|text| text.chars().take(MAX_TEXT_BYTES).collect::<String>())
+    };
+    Ok(NewApproval {
+        id: ApprovalId::random().map_err(StateError::broken)?,
+        agent_id: text("approvalId"),
+        command: text("command").unwrap_or_default(),
+        description: text("description").unwrap_or_default(),
+        expires_at: Some(Time::now().after(timeout)),
+        carried: None,
+    })
+}
+
+fn tool_called_update(called: bool) -> RunUpdate {
+    RunUpdate {
+        change: RunChange {
+            called_tool: Some(called),
+            ..RunChange::default()
+        },
+        ..RunUpdate::default()
+    }
+}
+
+impl ActiveRun<'_> {
+    /// Time until an approval expires, or the next check for decisions made elsewhere.
+    pub(super) fn time_until_poll(&self) -> Duration {
+        let now = Time::now().millis();
+        let first = self
+            .pending_approvals
+            .iter()
+            .filter_map(|waiting| waiting.expires_at)
+            .min();
+        let left = first.map_or(i64::MAX, |first| first.millis() - now);
+        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(POLL_INTERVAL)
+    }
+
+    /// Delivers decisions to the agent, and denies expired approvals.
+    pub(super) async fn deliver_decisions(
+        &mut self,
+        run: &AgentRunId,
+    ) -> Result<Option<AttemptEnd>, StateError> {
+        let runtime = Arc::clone(self.runs.agents.runtime());
+        let mut at = 0;
+        while let Some(waiting) = self.pending_approvals.get(at) {
+            let Some(approval) = self.load_decision(&waiting.id, waiting.expires_at).await? else {
+                at += 1;
+                continue;
+            };
+            let decision = ApprovalDecision {
+                choice: approval.choice.clone().unwrap_or_else(|| "deny".into()),
+                approval_id: waiting.agent_id.clone(),
+                all: false,
+                reason: approval.reason.clone(),
+            };
+            let had_called = self.record.called_tool;
+            if decision.choice != "deny" {
+                // From here on a tool may have an effect.
+                self.store(tool_called_update(true)).await?;
+            }
+            match runtime.decide(&self.tenant, run, &decision).await {
+                Err(error @ (RuntimeError::Unreachable(_) | RuntimeError::StartFailed(_))) => {
+                    return Ok(Some(AttemptEnd::Disconnected(error.to_string())));
+                }
+                Err(error) => {
+                    tracing::debug!(run = %self.id, %error, "agent did not accept a decision");
+                    // The decision was not delivered, so nothing was done and the run may be retried.
+                    if self.record.called_tool != had_called {
+                        self.store(tool_called_update(had_called)).await?;
+                    }
+                }
+                // Any other decision stays valid if the run is retried.
+                Ok(()) if decision.choice == "once" => {
+                    self.runs
+                        .state
+                        .mark_delivered(&approval.approval_id)
+                        .await?;
+                }
+                Ok(()) => {}
+            }
+            self.pending_approvals.remove(at);
+        }
+        Ok(None)
+    }
+
+    /// An approval if it is decided; an expired one is denied.
+    async fn load_decision(
+        &self,
+        id: &ApprovalId,
+        expires_at: Option<Time>,
+    ) -> Result<Option<Approval>, StateError> {
+        let state = &self.runs.state;
+        let approval = state.approval(id).await?;
+        let is_pending = approval
+            .as_ref()
+            .is_some_and(|approval| approval.state == ApprovalState::Pending);
+        if !is_pending {
+            return Ok(approval);
+        }
+        if expires_at.is_none_or(|end| end > Time::now()) {
+            return Ok(None);
+        }
+        let choice = ApprovalChoice {
+            choice: "deny".into(),
+            by: None,
+            reason: Some("nobody decided in time".into()),
+        };
+        match state
+            .decide(id, choice, self.audit_entry("approval_timeout", id))
+            .await
+        {
+            Ok(approval) => {
+                self.runs.count_decision(&approval);
+                Ok(Some(approval))
+            }
+            Err(StateError::Conflict { .. }) => state.approval(id).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    fn audit_entry(&self, action: &str, id: &ApprovalId) -> NewAuditEntry {
+        NewAuditEntry::by_hub(action)
+            .for_tenant(&self.tenant)
+            .with_target(id.as_str())
+    }
+
+    /// The agent reports that an approval is over: it was decided, or the agent did not wait.
+    pub(super) async fn close_approval(
+        &mut self,
+        members: &mut Map<String, Value>,
+    ) -> Result<(), StateError> {
+        let agent = members.get("approvalId").and_then(Value::as_str);
+        let Some(id) = agent
+            .and_then(|agent| self.approval_ids.get(agent))
+            .cloned()
+        else {
+            return Ok(());
+        };
+        let choice = members.get("choice").and_then(Value::as_str);
+        let choice = ApprovalChoice {
+            choice: choice.unwrap_or("deny").to_owned(),
+            by: None,
+            reason: None,
+        };
+        let entry = self.audit_entry("approval_ended", &id);
+        match self.runs.state.decide(&id, choice, entry).await {
+            // Decided earlier, or requested and decided before it was stored.
+            Ok(_) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.pending_approvals.retain(|waiting| waiting.id != id);
+        members.insert("approvalId".into(), json!(id));
+        Ok(())
+    }
+
+    /// A decision of an interrupted attempt on the same command is valid for this one. It is stored with the approval,
+    /// so that nobody is asked again.
+    pub(super) fn carry_decision(&mut self, asked: &NewApproval) -> Option<CarriedDecision> {
+        let same = |earlier: &Approval| earlier.command == asked.command;
+        let at = self.carried_decisions.iter().position(same)?;
+        Some(CarriedDecision {
+            from: self.carried_decisions.remove(at).approval_id,
+            entry: self.audit_entry("approval_carried", &asked.id),
+        })
+    }
+
+    /// Waits without an agent until everything is decided. Returns false if the run must not continue.
+    pub(super) async fn await_decisions(&mut self) -> Result<bool, StateError> {
+        loop {
+            let mut is_open = false;
+            for waiting in &self.pending_approvals {
+                is_open |= self
+                    .load_decision(&waiting.id, waiting.expires_at)
+                    .await?
+                    .is_none();
+            }
+            if !is_open {
+                return Ok(true);
+            }
+            tokio::select! {
+                () = self.handle.decision_made.notified() => {}
+                () = tokio::time::sleep(self.time_until_poll()) => {}
+                () = self.runs.closing.cancelled() => return Ok(false),
+                () = self.handle.stop.cancelled() => {
+                    self.cancel().await?;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Executes one run on this node: wakes its agent, follows its events, and resumes, requeues or fails it after an
+//! interruption.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Map, Value, json};
+
+use super::{RunHandle, Runs, attempt::AttemptEnd, decisions::PendingApproval};
+use crate::{
+    ApprovalId, Problem, ProblemCode, RunId, TenantId,
+    api_types::{Approval, ApprovalState, RunError, RunStatus},
+    storage::state::{
+        ApprovalQuery, NewEvent, Page, RunChange, RunRecord, RunUpdate, RunUpdated, StateError,
+    },
+    tenants::{
+        agents::AgentSpec,
+        runs::{tenant_stop, tenant_stop::TenantStop},
+    },
+};
+
+const MAX_ATTEMPTS: u32 = 5;
+
+/// How often a healthy agent may disconnect without a single event.
+const MAX_EMPTY_ATTEMPTS: u32 = 10;
+
+/// Doubled after each disconnect.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
+
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+
+const DATABASE_RETRY_DELAY: Duration = Duration::from_secs(2);
+
+/// Executes a run until it has ended, is queued again, or the Hub stops.
+pub(super) async fn execute_run(runs: &Arc<Runs>, record: RunRecord, handle: &RunHandle) {
+    let tenant = record.run.tenant_id.clone();
+    // An earlier process has started it on the agent.
+    let is_inherited = record.agent_run.is_some();
+    let _busy = runs.agents.keep_awake(&tenant);
+    let mut work = ActiveRun {
+        runs,
+        handle,
+        id: record.run.run_id.clone(),
+        tenant,
+        record,
+        pending_approvals: Vec::new(),
+        approval_ids: HashMap::new(),
+        carried_decisions: Vec::new(),
+        started_calls: 0,
+        ended_calls: 0,
+        has_timed_out: false,
+        is_resumed: is_inherited,
+        began_at: Instant::now(),
+        empty_attempts: 0,
+    };
+    loop {
+        match work.execute().await {
+            // It was ended or removed elsewhere.
+            Ok(()) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => return,
+            Err(error) => tracing::warn!(run = %work.id, %error, "run paused: the database failed"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(DATABASE_RETRY_DELAY) => {}
+            () = runs.closing.cancelled() => return,
+        }
+        if let Ok(Some(record)) = runs.state.run(&work.tenant, &work.id).await {
+            work.record = record;
+        }
+    }
+}
+
+pub(super) struct ActiveRun<'a> {
+    pub(super) runs: &'a Arc<Runs>,
+    pub(super) handle: &'a RunHandle,
+    pub(super) tenant: TenantId,
+    pub(super) id: RunId,
+    pub(super) record: RunRecord,
+    pub(super) pending_approvals: Vec<PendingApproval>,
+    /// Approval ids by the agent's ids.
+    pub(super) approval_ids: HashMap<String, ApprovalId>,
+    /// Decisions of interrupted attempts that are still valid.
+    pub(super) carried_decisions: Vec<Approval>,
+    /// Tool calls of this attempt seen by this node.
+    pub(super) started_calls: u32,
+    pub(super) ended_calls: u32,
+    pub(super) has_timed_out: bool,
+    /// An earlier process started it.
+    is_resumed: bool,
+    /// When this process started to execute it.
+    began_at: Instant,
+    /// Disconnects since the last event.
+    pub(super) empty_attempts: u32,
+}
+
+impl ActiveRun<'_> {
+    async fn execute(&mut self) -> Result<(), StateError> {
+        if self.record.run.status.is_final() {
+            return Ok(());
+        }
+        if self.record.run.status == RunStatus::Stopping {
+            if let Some(cause) = self.record.run.error.clone() {
+                let _ = self.handle.cause.set(cause);
+            }
+            self.handle.stop.cancel();
+        }
+        self.load_approvals().await?;
+        // Only a resumed run waits here. Its agent is started when there is a decision.
+        if !self.pending_approvals.is_empty() && !self.await_decisions().await? {
+            return Ok(());
+        }
+        loop {
+            let woken = tokio::select! {
+                // A running agent has to be told of a stop, so this comes first.
+                biased;
+                woken = self.runs.agents.wake(&self.tenant) => woken,
+                () = self.runs.closing.cancelled() => return Ok(()),
+                () = self.handle.stop.cancelled() => return self.cancel().await,
+            };
+            let spec = match woken {
+                Ok(spec) => spec,
+                Err(_) if self.runs.closing.is_cancelled() => return Ok(()),
+                Err(problem) => return self.handle_missing_agent(&problem).await,
+            };
+            match self.follow_events(&spec).await? {
+                AttemptEnd::Finished => return Ok(()),
+                AttemptEnd::Interrupted => return self.handle_interruption().await,
+                AttemptEnd::Disconnected(_) if self.runs.closing.is_cancelled() => return Ok(()),
+                AttemptEnd::Disconnected(reason) => {
+                    self.empty_attempts += 1;
+                    tracing::debug!(run = %self.id, %reason, "run event stream disconnected");
+                    if self.empty_attempts > MAX_EMPTY_ATTEMPTS {
+                        return self.handle_interruption().await;
+                    }
+                    // If there were events, most likely only the connection failed.
+                    if self.empty_attempts == 1 {
+                        continue;
+                    }
+                    self.runs.agents.report_unresponsive(&self.tenant).await;
+                    let rest = INITIAL_BACKOFF * (1 << (self.empty_attempts - 2).min(10));
+                    tokio::select! {
+                        () = tokio::time::sleep(rest.min(MAX_BACKOFF)) => {}
+                        () = self.runs.closing.cancelled() => return Ok(()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Loads the run's approvals from the database.
+    async fn load_approvals(&mut self) -> Result<(), StateError> {
+        let page = Page::first(500);
+        let state = &self.runs.state;
+        let of_run = ApprovalQuery {
+            run: Some(self.id.clone()),
+            ..ApprovalQuery::default()
+        };
+        let undelivered = ApprovalQuery {
+            undelivered: true,
+            ..of_run.clone()
+        };
+        self.carried_decisions = state.approvals(&undelivered, &page).await?.items;
+        self.carried_decisions
+            .retain(|approval| approval.state == ApprovalState::Decided);
+        self.pending_approvals.clear();
+        for approval in state.approvals(&of_run, &page).await?.items {
+            let agent = state.agent_approval(&approval.approval_id).await?;
+            if let Some(agent) = &agent {
+                let id = approval.approval_id.clone();
+                self.approval_ids.insert(agent.clone(), id);
+            }
+            if approval.state == ApprovalState::Pending {
+                self.pending_approvals
+                    .push(PendingApproval::new(&approval, agent));
+            }
+        }
+        Ok(())
+    }
+
+    /// The agent lost the run: it is retried, unless a tool call may have had an effect.
+    async fn handle_interruption(&mut self) -> Result<(), StateError> {
+        if self.handle.stop.is_cancelled() {
+            return self.cancel().await;
+        }
+        let (reason, what) = self.interruption_cause();
+        let may_repeat = !self.record.called_tool || self.record.retry_interrupted;
+        if !may_repeat || self.record.run.attempt >= MAX_ATTEMPTS {
+            let attempts = self.record.run.attempt;
+            let message = if may_repeat {
+                format!("the run was cut off {attempts} times; the last time {what}")
+            } else {
+                format!(
+                    "the run was cut off after it had called a tool: {what}; set `retryInterrupted` to let such runs \
+                     begin anew"
+                )
+            };
+            return self.fail_because(reason, "interrupted", message).await;
+        }
+        let why = Map::from_iter([
+            ("reason".to_owned(), json!(reason)),
+            ("message".to_owned(), json!(what)),
+        ]);
+        let updated = self.runs.state.requeue_run(&self.tenant, &self.id, why);
+        let updated = updated.await?;
+        self.runs.watchers.publish(&self.id, &updated.events);
+        Ok(())
+    }
+
+    /// The cause of the interruption: a code and a message.
+    fn interruption_cause(&self) -> (&'static str, String) {
+        match self.runs.agents.exit_since(&self.tenant, self.began_at) {
+            Some(exit) => ("agent_died", format!("the tenant's agent {exit}")),
+            None if self.is_resumed => {
+                let (reason, what) = self.runs.previous_end.cause();
+                (reason, what.to_owned())
+            }
+            None => (
+                "agent_lost",
+                "the tenant's agent lost the run, or was stopped".to_owned(),
+            ),
+        }
+    }
+
+    /// The agent cannot be started.
+    async fn handle_missing_agent(&mut self, problem: &Problem) -> Result<(), StateError> {
+        match problem.reason {
+            Some("tenant_blocked") => {
+                let _ = self.handle.cause.set(TenantStop::Blocked.error());
+                self.cancel().await
+            }
+            // Nobody else reports this for a tenant with an active run.
+            _ if problem.code == ProblemCode::NotFound => {
+                let _ = self.handle.cause.set(TenantStop::Deleted.error());
+                self.cancel().await
+            }
+            Some("agent_stopped") => {
+                let why = Map::from_iter([("reason".to_owned(), json!("agent_stopped"))]);
+                let updated = self.runs.state.requeue_run(&self.tenant, &self.id, why);
+                let updated = updated.await?;
+                self.runs.watchers.publish(&self.id, &updated.events);
+                Ok(())
+            }
+            reason => {
+                let reason = reason.unwrap_or("agent_unavailable");
+                self.fail_because(reason, "agent_unavailable", problem.message.clone())
+                    .await
+            }
+        }
+    }
+
+    pub(super) async fn cancel(&mut self) -> Result<(), StateError> {
+        let cause = self.handle.cause.get().cloned();
+        let members = cause
+            .as_ref()
+            .map(|cause| tenant_stop::error_members(&cause.code, cause));
+        let change = RunChange {
+            status: Some(RunStatus::Cancelled),
+            error: cause,
+            ..RunChange::default()
+        };
+        self.end("run.cancelled", members.unwrap_or_default(), change)
+            .await
+    }
+
+    pub(super) async fn fail(&mut self, code: &str, message: String) -> Result<(), StateError> {
+        self.fail_because(code, code, message).await
+    }
+
+    /// The same, with a reason that differs from the error code.
+    async fn fail_because(
+        &mut self,
+        reason: &str,
+        code: &str,
+        message: String,
+    ) -> Result<(), StateError> {
+        let error = RunError {
+            code: code.to_owned(),
+            message,
+        };
+        let members = tenant_stop::error_members(reason, &error);
+        let change = RunChange {
+            status: Some(RunStatus::Failed),
+            error: Some(error),
+            ..RunChange::default()
+        };
+        self.end("run.failed", members, change).await
+    }
+
+    async fn end(
+        &mut self,
+        name: &str,
+        body: Map<String, Value>,
+        change: RunChange,
+    ) -> Result<(), StateError> {
+        let update = RunUpdate {
+            events: vec![NewEvent {
+                event: name.to_owned(),
+                body,
+                agent_sequence: None,
+            }],
+            change,
+            ..RunUpdate::default()
+        };
+        self.store(update).await.map(drop)
+    }
+
+    /// Stores an update. A change of status is dropped if somebody has set it to `stopping` since.
+    pub(super) async fn store(&mut self, mut update: RunUpdate) -> Result<(), StateError> {
+        let on_the_way = update.change.status.filter(|status| !status.is_final());
+        if on_the_way.is_some() {
+            update.allowed_from = vec![RunStatus::Running, RunStatus::WaitingForApproval];
+        }
+        let without = RunUpdate {
+            allowed_from: Vec::new(),
+            change: RunChange {
+                status: update.change.status.filter(|status| status.is_final()),
+                ..update.change.clone()
+            },
+            ..update.clone()
+        };
+        let stored: Result<RunUpdated, StateError> =
+            match self.runs.update(&self.tenant, &self.id, update).await {
+                Err(StateError::Conflict { .. }) if on_the_way.is_some() => {
+                    self.runs.update(&self.tenant, &self.id, without).await
+                }
+                stored => stored,
+            };
+        self.record = stored?.record;
+        Ok(())
+    }
+
+    pub(super) fn time_left(&self, spec: &AgentSpec) -> Duration {
+        let limit = self
+            .record
+            .timeout_seconds
+            .map_or(spec.max_run_duration, Duration::from_secs)
+            .min(spec.max_run_duration);
+        let begun = self.record.started_at.unwrap_or(self.record.run.created_at);
+        let end = begun.after(limit);
+        let left = end.millis() - crate::api_types::Time::now().millis();
+        // A clock that was set back must not extend it.
+        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(limit)
+    }
+}

@@ -1,0 +1,120 @@
+//! A client's request for a run.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Problem, storage::state::RunRecord, tenants::runtime::RunInput};
+
+/// What a client wants run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunRequest {
+    /// A text, or messages ending with the user's turn.
+    pub input: Value,
+    /// Added to the system prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// The session to continue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// What was said before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation_history: Option<Vec<Value>>,
+    /// Kept with the run.
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+    /// How long it may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+    /// Whether it may begin anew after it was cut off within a tool call.
+    #[serde(default)]
+    pub retry_interrupted: bool,
+}
+
+impl RunRequest {
+    /// Validates the request and returns it as stored.
+    pub(super) fn into_stored(mut self) -> Result<Value, Problem> {
+        let is_said = match &self.input {
+            Value::String(text) => !text.trim().is_empty(),
+            Value::Array(messages) => messages
+                .last()
+                .is_some_and(|last| last.get("role").and_then(Value::as_str) == Some("user")),
+            _ => false,
+        };
+        if !is_said {
+            let message =
+                "`input` is a text, or a list of messages of which the last has the role `user`";
+            return Err(Problem::invalid(message).with_detail("input", "invalid"));
+        }
+        if self.timeout_seconds == Some(0) {
+            let message = "`timeoutSeconds` is 1 or more";
+            return Err(Problem::invalid(message).with_detail("timeoutSeconds", "invalid"));
+        }
+        // They have columns of their own.
+        self.metadata = Map::new();
+        self.timeout_seconds = None;
+        // Empty values count as absent.
+        self.instructions = self.instructions.filter(|text| !text.is_empty());
+        self.session_id = self.session_id.filter(|id| !id.is_empty());
+        self.conversation_history = self.conversation_history.filter(|said| !said.is_empty());
+        serde_json::to_value(self).map_err(|error| Problem::internal(&error))
+    }
+}
+
+/// The input for the agent from a stored run.
+pub(super) fn run_input(record: &RunRecord) -> RunInput {
+    if let Some(job) = &record.job {
+        return RunInput::Job(job.clone());
+    }
+    let request: RunRequest = serde_json::from_value(record.request.clone()).unwrap_or_default();
+    RunInput::Prompt {
+        input: request.input,
+        instructions: request.instructions,
+        session_id: request.session_id,
+        conversation_history: request.conversation_history.map(Value::Array),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_documents_example_is_taken() {
+        let request: RunRequest = serde_json::from_value(json!({
+            "input": "Hi", "instructions": "", "sessionId": "s1", "conversationHistory": [],
+            "metadata": {}, "timeoutSeconds": 600, "retryInterrupted": false
+        }))
+        .unwrap();
+        assert_eq!(request.timeout_seconds, Some(600));
+        let stored = request.into_stored().unwrap();
+        assert_eq!(
+            stored,
+            json!({"input": "Hi", "sessionId": "s1", "metadata": {}, "retryInterrupted": false})
+        );
+    }
+
+    #[test]
+    fn messages_must_end_with_the_users_turn() {
+        let request = |input| RunRequest {
+            input,
+            ..RunRequest::default()
+        };
+        let said = json!([{"role": "user", "content": "Hi"}]);
+        assert!(request(said).into_stored().is_ok());
+        for input in [
+            json!(null),
+            json!(""),
+            json!([]),
+            json!([{"role": "assistant", "content": "Hi"}]),
+        ] {
+            assert!(
+                request(input.clone()).into_stored().is_err(),
+                "{input} was taken"
+            );
+        }
+    }
+}

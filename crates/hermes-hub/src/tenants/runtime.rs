@@ -1,0 +1,174 @@
+//! The runtime of tenants' agents: a trait, so that the Hub knows neither processes nor the agent.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use hermes_config::Secret;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{JobId, RunId, TenantId};
+
+mod exit;
+pub mod mock;
+
+pub use crate::tenants::runtime::exit::{AgentExit, ExitCause};
+
+#[derive(Debug, Clone)]
+pub struct AgentLaunch {
+    pub tenant: TenantId,
+    pub home: PathBuf,
+    /// Authenticates the agent on the Hub's private routes, and the Hub to the agent.
+    pub runtime_key: Secret<String>,
+    /// The tenant's own variables, validated.
+    pub env: BTreeMap<String, Secret<String>>,
+    /// Groups and access, as `teams/division1:write`.
+    pub teams: Vec<String>,
+    pub timezone: String,
+    pub limits: ResourceLimits,
+    /// The effective settings; later ones are passed to [`Runtime::apply`].
+    pub directives: Directives,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ResourceLimits {
+    /// Resident memory of all its processes.
+    pub memory_bytes: u64,
+    pub pids: u64,
+    pub cpu: f64,
+}
+
+/// Hub-wide settings for the agent, effective from its next tool call.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Directives {
+    /// The effective policy for this tenant.
+    pub policy: Value,
+    /// Text before the tenant's own instructions.
+    pub specialization: String,
+    /// The `feature` map of the tenant-impact configuration.
+    pub feature: Map<String, Value>,
+    /// Its model, if flavor or tenant set one.
+    pub model: Option<String>,
+    pub approval_timeout_seconds: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessStatus {
+    Stopped,
+    Running {
+        /// `None` if it has no process of its own.
+        pid: Option<u32>,
+    },
+    Exited(AgentExit),
+}
+
+/// A kind of confinement, enforced or not; shown as a condition of the tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Confinement {
+    /// `Sandboxed`, `MemoryLimited`, `PidsLimited`, `CpuLimited`, `OwnUser`.
+    pub means: &'static str,
+    /// Whether it is enforced.
+    pub in_force: bool,
+    /// How, or why not.
+    pub reason: String,
+}
+
+#[derive(Debug, Clone)]
+pub enum RunInput {
+    /// Input of a client.
+    Prompt {
+        /// A text, or messages ending with the user's turn.
+        input: Value,
+        /// Added to the system prompt.
+        instructions: Option<String>,
+        session_id: Option<String>,
+        conversation_history: Option<Value>,
+    },
+    /// A cron job of its home.
+    Job(JobId),
+}
+
+/// The agent's id of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentRunId(pub String);
+
+/// An event of a run with the agent's sequence number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentEvent {
+    /// 1, 2, 3 and so on.
+    pub sequence: u64,
+    /// `event`, and what belongs to it.
+    pub body: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalDecision {
+    /// `once`, `session`, `always` or `deny`.
+    pub choice: String,
+    /// Which one; the oldest if absent.
+    pub approval_id: Option<String>,
+    /// All pending approvals.
+    pub all: bool,
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RuntimeError {
+    #[error("the tenant's agent does not start: {0}")]
+    StartFailed(String),
+    #[error("the tenant's agent {0}")]
+    Exited(AgentExit),
+    /// A retry may help.
+    #[error("the tenant's agent is not reachable: {0}")]
+    Unreachable(String),
+    /// No such run or approval.
+    #[error("{0}")]
+    Unknown(String),
+    /// Already decided, or too many runs.
+    #[error("{0}")]
+    Refused(String),
+    #[error("the tenant's agent cannot do that: {0}")]
+    Unsupported(String),
+}
+
+/// Starts, stops and drives the agents of tenants.
+#[async_trait]
+pub trait Runtime: Send + Sync + 'static {
+    /// Starts a tenant's agent and returns when it accepts runs. Does nothing if it is running.
+    async fn start(&self, launch: AgentLaunch) -> Result<Vec<Confinement>, RuntimeError>;
+
+    /// Stops it and all its processes; runs get this long to end.
+    async fn stop(&self, tenant: &TenantId, patience: Duration);
+
+    async fn status(&self, tenant: &TenantId) -> ProcessStatus;
+
+    /// Applies changed settings.
+    async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError>;
+
+    /// Starts an attempt of a run, from 1. A second call for the same attempt returns the same run.
+    async fn run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        attempt: u32,
+        errand: &RunInput,
+    ) -> Result<AgentRunId, RuntimeError>;
+
+    /// The events of a run after this one, oldest first, until it ends.
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        run: &AgentRunId,
+        after: u64,
+    ) -> Result<BoxStream<'static, Result<AgentEvent, RuntimeError>>, RuntimeError>;
+
+    async fn decide(
+        &self,
+        tenant: &TenantId,
+        run: &AgentRunId,
+        decision: &ApprovalDecision,
+    ) -> Result<(), RuntimeError>;
+
+    async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError>;
+}

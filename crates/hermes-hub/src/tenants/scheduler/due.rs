@@ -1,0 +1,316 @@
+//! Firing a due time: it becomes a run, or is skipped with a reason. Either way it is recorded and the job gets its
+//! next due time.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use hermes_store::cron::{CronFile, Job, Schedule};
+
+use super::{MAX_CONCURRENT_PLANS, MAX_DUE_BATCH, Scheduler};
+use crate::{
+    ProblemCode, TenantId,
+    api_types::{AccessStatus, Time, Via},
+    storage::{
+        audit::NewAuditEntry,
+        state::{DueJob, FireOutcome, JobDueTime, NewFire, NewRun, Page, StateError},
+    },
+    tenants::{
+        agents::{CronContext, CronRunner, MissedRunPolicy, QuotaState},
+        runs::job_run,
+        scheduler::job_files::{find_active_job, load_jobs, local_time, schedule_hash},
+    },
+};
+
+/// A due time older than this was missed; until then it is only late.
+const MISSED_AFTER_MILLIS: i64 = 60_000;
+
+/// Due times searched for the last run: a job can be due every minute, and the policy may require long intervals.
+const MAX_LOOKBACK: u32 = 500;
+
+impl Scheduler {
+    /// Fires due jobs; returns how many there were.
+    pub(super) async fn fire_due(&self) -> Result<usize, StateError> {
+        let now = (self.now)();
+        let due = self.state.due_jobs(now, MAX_DUE_BATCH).await?;
+        let count = due.len();
+        let mut by_tenant: BTreeMap<TenantId, Vec<DueJob>> = BTreeMap::new();
+        for job in due {
+            by_tenant.entry(job.tenant.clone()).or_default().push(job);
+        }
+        let planned: Vec<Vec<NewFire>> = stream::iter(by_tenant)
+            .map(|(tenant, due)| self.plan_tenant(tenant, due, now))
+            .buffer_unordered(MAX_CONCURRENT_PLANS)
+            .try_collect()
+            .await?;
+        self.store_fires(planned.into_iter().flatten().collect())
+            .await?;
+        Ok(count)
+    }
+
+    /// Decides on the due times of one tenant.
+    async fn plan_tenant(
+        &self,
+        tenant: TenantId,
+        due: Vec<DueJob>,
+        now: Time,
+    ) -> Result<Vec<NewFire>, StateError> {
+        let context = match self.agents.tenant_lookup().cron_context(&tenant).await {
+            Ok(context) => Some(context),
+            Err(problem) if problem.code == ProblemCode::NotFound => None,
+            Err(problem) => return Err(StateError::Unavailable(problem.message)),
+        };
+        let file = match &context {
+            Some(context) => load_jobs(&context.home)
+                .await
+                .map_err(StateError::broken)?
+                .ok(),
+            None => None,
+        };
+        let (Some(context), Some(file)) = (context, file) else {
+            // Deleted or unreadable: nothing is due until the file is read again.
+            self.state.set_job_times(&tenant, &[]).await?;
+            self.invalidate_file(&tenant).await?;
+            return Ok(Vec::new());
+        };
+        self.record_ticker(&tenant, context.runner).await;
+        let mut fires = Vec::new();
+        for due in due {
+            fires.extend(self.plan_job(due, &context, &file, now).await?);
+        }
+        Ok(fires)
+    }
+
+    async fn plan_job(
+        &self,
+        due: DueJob,
+        context: &CronContext,
+        file: &CronFile,
+        now: Time,
+    ) -> Result<Option<NewFire>, StateError> {
+        let moment = local_time(now, context);
+        let found = find_active_job(file, &due.job);
+        let Some((job, schedule)) = found.and_then(|job| Some((job, job.schedule(&moment)?)))
+        else {
+            // Removed or paused since.
+            let over = JobDueTime {
+                job: due.job.clone(),
+                next: None,
+                schedule_hash: String::new(),
+            };
+            self.state.set_job_time(&due.tenant, &over).await?;
+            return Ok(None);
+        };
+        if let Some(last) = due.last_fired.filter(|last| *last >= due.due) {
+            // Already fired. Later due times may be due as well, so nothing is skipped.
+            let following = schedule.next_run(Some(&local_time(last, context)), &moment);
+            let time = JobDueTime {
+                job: due.job.clone(),
+                next: following.map(|next| next.timestamp().into()),
+                schedule_hash: schedule_hash(job),
+            };
+            self.state.set_job_time(&due.tenant, &time).await?;
+            return Ok(None);
+        }
+        let mut outcome = decide_outcome(&due, context, job, &schedule, now)?;
+        if outcome.is_ok()
+            && let Some(reason) = self
+                .policy_violation(&due, context, file, &schedule, now)
+                .await?
+        {
+            outcome = Err(reason);
+        }
+        let entry = NewAuditEntry::new("hub", Via::Cron, "cron_fire")
+            .for_tenant(&due.tenant)
+            .with_target(due.job.as_str())
+            .with_status(if outcome.is_ok() { 202 } else { 409 });
+        Ok(Some(NewFire {
+            next: next_due_after(&schedule, due.due, now, context),
+            tenant: due.tenant,
+            job: due.job,
+            due: due.due,
+            outcome,
+            entry,
+        }))
+    }
+
+    /// Why the policy forbids a run now. The tenant writes the file itself, so it may exceed the policy.
+    async fn policy_violation(
+        &self,
+        due: &DueJob,
+        context: &CronContext,
+        file: &CronFile,
+        schedule: &Schedule,
+        now: Time,
+    ) -> Result<Option<String>, StateError> {
+        let limits = context.limits;
+        let place = file
+            .jobs
+            .iter()
+            .position(|job| job.id() == due.job.as_str());
+        if place.is_some_and(|place| place >= limits.max_jobs) {
+            let most = limits.max_jobs;
+            return Ok(Some(format!("the policy allows {most} jobs")));
+        }
+        if !limits.is_too_often(schedule, &local_time(now, context)) {
+            return Ok(None);
+        }
+        let latest = self
+            .state
+            .fires(&due.tenant, &due.job, &Page::first(MAX_LOOKBACK))
+            .await?;
+        let last_run = latest.items.into_iter().find(|fire| fire.run.is_some());
+        let least = i64::from(limits.min_interval_minutes) * 60_000;
+        let is_early = last_run.is_some_and(|fire| due.due.millis() - fire.due.millis() < least);
+        let minutes = limits.min_interval_minutes;
+        Ok(is_early.then(|| format!("the policy allows a run every {minutes} minutes at most")))
+    }
+
+    /// Records all fires in one transaction and dispatches their runs.
+    async fn store_fires(&self, fires: Vec<NewFire>) -> Result<(), StateError> {
+        if fires.is_empty() {
+            return Ok(());
+        }
+        let planned: Vec<_> = fires
+            .iter()
+            .map(|fire| (fire.due, fire.outcome.as_ref().err().cloned()))
+            .collect();
+        let outcomes = self.state.record_fires(fires).await?;
+        let now = (self.now)();
+        for ((due, skipped), outcome) in planned.into_iter().zip(&outcomes) {
+            if *outcome == FireOutcome::Fired {
+                self.count_fire(due, now, skipped.as_deref());
+            }
+        }
+        if outcomes.contains(&FireOutcome::Fired) {
+            self.runs.notify_queues();
+        }
+        Ok(())
+    }
+}
+
+impl Scheduler {
+    fn count_fire(&self, due: Time, now: Time, skipped: Option<&str>) {
+        let metrics = self.agents.metrics();
+        if let Some(reason) = skipped {
+            let label = format!("reason=\"{reason}\"");
+            metrics.increment("cron_skips_total", label, 1);
+            return;
+        }
+        let late = u64::try_from(now.millis() - due.millis()).unwrap_or(0);
+        metrics.record_duration("cron_lateness_seconds", Duration::from_millis(late));
+        metrics.increment("cron_fires_total", "", 1);
+    }
+}
+
+/// A run, or the reason why it is skipped.
+fn decide_outcome(
+    due: &DueJob,
+    context: &CronContext,
+    job: &Job,
+    schedule: &Schedule,
+    now: Time,
+) -> Result<Result<NewRun, String>, StateError> {
+    if context.access == AccessStatus::Blocked {
+        return Ok(Err("the tenant is blocked".into()));
+    }
+    if context.runner == CronRunner::OwnGateway {
+        return Ok(Err("a gateway of the home itself lets its jobs run".into()));
+    }
+    if context.quota == QuotaState::Exceeded {
+        return Ok(Err("the tenant is over its storage quota".into()));
+    }
+    let late = now.millis() - due.due.millis();
+    let is_too_late = match context.missed_runs {
+        MissedRunPolicy::RunOnce => {
+            schedule.is_missed(&local_time(due.due, context), &local_time(now, context))
+        }
+        MissedRunPolicy::Skip => late > MISSED_AFTER_MILLIS,
+    };
+    if is_too_late {
+        return Ok(Err("it was missed".into()));
+    }
+    if due.is_active {
+        return Ok(Err("the run before is still under way".into()));
+    }
+    tracing::debug!(tenant = %due.tenant, job = job.id(), "cron job due");
+    job_run(&due.tenant, &due.job)
+        .map(Ok)
+        .map_err(StateError::broken)
+}
+
+fn next_due_after(
+    schedule: &Schedule,
+    due: Time,
+    now: Time,
+    context: &CronContext,
+) -> Option<Time> {
+    let next = schedule.next_after(&local_time(due, context), &local_time(now, context))?;
+    Some(next.timestamp().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_store::cron::JobLimits;
+    use jiff::tz::TimeZone;
+
+    use super::*;
+
+    fn calendar() -> CronContext {
+        CronContext {
+            home: "/nowhere".into(),
+            zone: TimeZone::UTC,
+            access: AccessStatus::Active,
+            missed_runs: MissedRunPolicy::RunOnce,
+            quota: QuotaState::Within,
+            runner: CronRunner::Hub,
+            limits: JobLimits {
+                max_jobs: 50,
+                min_interval_minutes: 1,
+            },
+        }
+    }
+
+    fn time(text: &str) -> Time {
+        text.parse::<jiff::Timestamp>().unwrap().into()
+    }
+
+    fn hourly() -> Schedule {
+        Schedule::Cron {
+            expression: "0 * * * *".into(),
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_does_not_repeat_a_due_time() {
+        let due = time("2026-11-15T10:00:00Z");
+        let next = next_due_after(&hourly(), due, time("2026-11-15T08:30:00Z"), &calendar());
+        assert_eq!(next, Some(time("2026-11-15T11:00:00Z")));
+    }
+
+    #[test]
+    fn a_clock_that_goes_forward_skips_what_lies_between() {
+        let due = time("2026-11-15T10:00:00Z");
+        let next = next_due_after(&hourly(), due, time("2026-11-15T20:30:00Z"), &calendar());
+        assert_eq!(next, Some(time("2026-11-15T21:00:00Z")));
+    }
+
+    #[test]
+    fn an_interval_keeps_its_rhythm_while_it_is_on_time() {
+        let schedule = Schedule::Interval { minutes: 30 };
+        let due = time("2026-11-15T10:00:00Z");
+        let on_time = next_due_after(&schedule, due, time("2026-11-15T10:00:07Z"), &calendar());
+        assert_eq!(on_time, Some(time("2026-11-15T10:30:00Z")));
+        let late = next_due_after(&schedule, due, time("2026-11-15T12:00:00Z"), &calendar());
+        assert_eq!(late, Some(time("2026-11-15T12:30:00Z")));
+    }
+
+    #[test]
+    fn a_single_time_has_no_next() {
+        let now = time("2026-11-15T10:00:00Z");
+        let schedule = Schedule::Once {
+            at: local_time(now, &calendar()),
+            display: String::new(),
+        };
+        assert_eq!(next_due_after(&schedule, now, now, &calendar()), None);
+    }
+}

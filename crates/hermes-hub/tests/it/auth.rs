@@ -1,0 +1,2 @@
+//! Who calls.
+pub(crate) mod authenticator;

@@ -1,0 +1,214 @@
+//! The audit log: entries are committed with their effects, and changes are detected.
+
+use std::{sync::Arc, time::Duration};
+
+use hermes_hub::{
+    api_types::{Decision, Time},
+    storage::{
+        audit::ReadAuditWriter,
+        state::{AuditOrder, AuditQuery, Page, StateError, TenantChange},
+    },
+};
+
+use super::{StateFixture, entry, tenant_id};
+use crate::storage::state::processes::run_sql;
+
+#[tokio::test]
+async fn an_effect_and_its_entry_come_together_or_not_at_all() {
+    let fresh = StateFixture::new().await;
+    fresh.tenant("a").await;
+    run_sql(&fresh, "DROP TABLE audit").await;
+    let change = TenantChange {
+        display_name: Some("Changed".into()),
+        ..TenantChange::default()
+    };
+    let refused = fresh
+        .state
+        .update_tenant(&tenant_id("a"), change, None, entry("update_tenant"))
+        .await;
+    assert!(
+        matches!(refused, Err(StateError::Unavailable(_))),
+        "{refused:?}"
+    );
+    let problem = hermes_hub::Problem::from(refused.unwrap_err());
+    assert_eq!(problem.code.status(), 503);
+    let tenant = fresh.state.tenant(&tenant_id("a")).await.unwrap().unwrap();
+    assert_eq!(tenant.display_name, "Tenant a");
+}
+
+#[tokio::test]
+async fn one_changed_byte_is_found_wherever_it_is() {
+    for change in [
+        "SELECT 1",
+        "UPDATE audit SET text = replace(text, 'create_tenant', 'create_tenanT') WHERE seq = 3",
+        "UPDATE audit SET tenant = 'z' WHERE seq = 3",
+        "UPDATE audit SET action = 'z' WHERE seq = 3",
+        "UPDATE audit SET time = time + 1 WHERE seq = 3",
+        "UPDATE audit SET hash = zeroblob(32) WHERE seq = 3",
+        "DELETE FROM audit WHERE seq = 3",
+    ] {
+        let fresh = StateFixture::new().await;
+        for id in ["a", "b", "c", "d", "e"] {
+            fresh.tenant(id).await;
+        }
+        run_sql(&fresh, change).await;
+        let checks = fresh.state.verify_audit().await.unwrap();
+        let broken = checks[0].broken.as_ref().map(|fault| fault.seq);
+        let expected = (change != "SELECT 1").then_some(3);
+        assert_eq!(broken, expected, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_chain_goes_on_after_a_restart_and_each_node_has_its_own() {
+    let mut fresh = StateFixture::new().await;
+    fresh.tenant("a").await;
+    fresh.reopen().await;
+    fresh.tenant("b").await;
+    let other = fresh.another_node("n2").await;
+    other.append_audit(vec![entry("read")]).await.unwrap();
+    other.record_heads().await.unwrap();
+    let checks = fresh.state.verify_audit().await.unwrap();
+    let found: Vec<_> = checks
+        .iter()
+        .map(|check| (check.chain.as_str(), check.last, check.broken.is_none()))
+        .collect();
+    assert_eq!(found, [("n1", 2, true), ("n2", 2, true)]);
+}
+
+#[tokio::test]
+async fn a_chain_cut_off_at_its_end_shows_in_the_others() {
+    let fresh = StateFixture::new().await;
+    fresh.tenant("a").await;
+    fresh.tenant("b").await;
+    let other = fresh.another_node("n2").await;
+    other.record_heads().await.unwrap();
+    run_sql(&fresh, "DELETE FROM audit WHERE chain = 'n1' AND seq = 2").await;
+    let checks = fresh.state.verify_audit().await.unwrap();
+    assert_eq!(checks[0].broken.as_ref().map(|fault| fault.seq), Some(2));
+}
+
+#[tokio::test]
+async fn pruning_leaves_an_anchor_that_the_rest_holds_on_to() {
+    let fresh = StateFixture::new().await;
+    for id in ["a", "b", "c"] {
+        fresh.tenant(id).await;
+    }
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let now = Time::now();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    fresh.tenant("d").await;
+    assert_eq!(fresh.state.prune_audit(now).await.unwrap(), 3);
+    let check = &fresh.state.verify_audit().await.unwrap()[0];
+    // The entry of "d", and the one of the pruning.
+    assert_eq!((check.first, check.last, check.entries), (4, 5, 2));
+    assert_eq!(check.broken, None);
+    let later = Time::now().after(Duration::from_hours(1));
+    fresh.state.prune_audit(later).await.unwrap();
+    fresh.tenant("e").await;
+    let check = &fresh.state.verify_audit().await.unwrap()[0];
+    assert_eq!((check.last, &check.broken), (7, &None));
+    run_sql(&fresh, "UPDATE audit_anchors SET hash = zeroblob(32)").await;
+    let check = &fresh.state.verify_audit().await.unwrap()[0];
+    assert!(check.broken.is_some());
+}
+
+#[tokio::test]
+async fn entries_are_found_by_what_one_looks_for() {
+    let fresh = StateFixture::new().await;
+    let mut entries = Vec::new();
+    for (number, tenant) in ["a", "b", "a", "b", "a"].into_iter().enumerate() {
+        let mut entry = entry(if number < 2 {
+            "get_tenant"
+        } else {
+            "list_shares"
+        });
+        entry.tenant = Some(tenant.into());
+        entry.request_id = format!("req_{number}");
+        entries.push(if number == 4 {
+            entry.denied(403)
+        } else {
+            entry
+        });
+    }
+    fresh.state.append_audit(entries).await.unwrap();
+    let find = async |query: AuditQuery| {
+        let paged = fresh.state.audit(&query, &Page::default()).await.unwrap();
+        paged
+            .items
+            .iter()
+            .map(|entry| entry.seq)
+            .collect::<Vec<_>>()
+    };
+    let all = || AuditQuery::default();
+    assert_eq!(find(all()).await, [5, 4, 3, 2, 1]);
+    let of_a = AuditQuery {
+        tenant: Some(tenant_id("a")),
+        ..all()
+    };
+    assert_eq!(find(of_a).await, [5, 3, 1]);
+    let covered = AuditQuery {
+        only: Some(vec![tenant_id("b")]),
+        ..all()
+    };
+    assert_eq!(find(covered).await, [4, 2]);
+    let denied = AuditQuery {
+        decision: Some(Decision::Deny),
+        ..all()
+    };
+    assert_eq!(find(denied).await, [5]);
+    let request = AuditQuery {
+        request_id: Some("req_2".into()),
+        ..all()
+    };
+    assert_eq!(find(request).await, [3]);
+    let future = Time::now().after(Duration::from_mins(1));
+    let none = AuditQuery {
+        since: Some(future),
+        ..all()
+    };
+    assert!(find(none).await.is_empty());
+    let oldest = AuditQuery {
+        order: AuditOrder::OldestFirst,
+        ..all()
+    };
+    let mut seqs = Vec::new();
+    let mut page = Page::first(2);
+    loop {
+        let paged = fresh.state.audit(&oldest, &page).await.unwrap();
+        seqs.extend(paged.items.iter().map(|entry| entry.seq));
+        match paged.next {
+            Some(cursor) => page = Page::after(2, cursor),
+            None => break,
+        }
+    }
+    assert_eq!(seqs, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn entries_of_reads_are_written_soon_and_all_at_the_end() {
+    let fresh = StateFixture::new().await;
+    let reads = ReadAuditWriter::new(Arc::clone(&fresh.state));
+    reads.push(entry("list_tenants"));
+    let written = async || {
+        let paged = fresh
+            .state
+            .audit(&AuditQuery::default(), &Page::first(500))
+            .await;
+        paged.unwrap().items.len()
+    };
+    let soon = async {
+        while written().await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let soon = tokio::time::timeout(Duration::from_secs(30), soon).await;
+    assert!(soon.is_ok(), "it is never written");
+    assert_eq!(written().await, 1);
+    for _ in 0..300 {
+        reads.push(entry("list_tenants"));
+    }
+    reads.close().await;
+    assert_eq!(written().await, 301);
+    assert_eq!(fresh.state.verify_audit().await.unwrap()[0].broken, None);
+}

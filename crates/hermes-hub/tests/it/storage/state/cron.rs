@@ -1,0 +1,199 @@
+//! The scheduler's state: each due time fires once.
+
+use std::time::Duration;
+
+use hermes_hub::{
+    TenantId,
+    api_types::{RunTrigger, Time, Via},
+    storage::state::{
+        FireOutcome, JobDueTime, NewFire, NewRun, Page, RunQuery, State, TenantDeletion,
+    },
+};
+
+use super::{StateFixture, entry, job_id, new_run, tenant_id};
+
+fn minute(number: i64) -> Time {
+    Time::from_millis(number * 60_000)
+}
+
+fn fire(tenant: &TenantId, due: Time, next: Option<Time>) -> NewFire {
+    let run = NewRun {
+        trigger: RunTrigger::Cron,
+        job: Some(job_id("job_123")),
+        ..new_run(tenant)
+    };
+    NewFire {
+        tenant: tenant.clone(),
+        job: job_id("job_123"),
+        due,
+        next,
+        outcome: Ok(run),
+        entry: hermes_hub::storage::audit::NewAuditEntry::new("hub", Via::Cron, "fire"),
+    }
+}
+
+async fn runs(state: &dyn State) -> usize {
+    let paged = state.runs(&RunQuery::default(), &Page::default()).await;
+    paged.unwrap().items.len()
+}
+
+async fn scheduled(fresh: &StateFixture, next: Time) -> TenantId {
+    let tenant = fresh.tenant("a").await.id;
+    let time = JobDueTime {
+        job: job_id("job_123"),
+        next: Some(next),
+        schedule_hash: "h".into(),
+    };
+    fresh.state.set_job_time(&tenant, &time).await.unwrap();
+    tenant
+}
+
+#[tokio::test]
+async fn a_due_time_fires_once_whoever_tries_and_whenever() {
+    let mut fresh = StateFixture::new().await;
+    let tenant = scheduled(&fresh, minute(1)).await;
+    let other = fresh.another_node("n2").await;
+    let (one, two) = tokio::join!(
+        fresh
+            .state
+            .record_fires(vec![fire(&tenant, minute(1), Some(minute(2)))]),
+        other.record_fires(vec![fire(&tenant, minute(1), Some(minute(2)))])
+    );
+    let mut outcomes = [one.unwrap(), two.unwrap()].concat();
+    outcomes.sort_by_key(|outcome| *outcome == FireOutcome::AlreadyFired);
+    assert_eq!(outcomes, [FireOutcome::Fired, FireOutcome::AlreadyFired]);
+    fresh.reopen().await;
+    let again = fire(&tenant, minute(1), Some(minute(2)));
+    let again = fresh.state.record_fires(vec![again]).await.unwrap();
+    assert_eq!(again, [FireOutcome::AlreadyFired]);
+    assert_eq!(runs(&*fresh.state).await, 1);
+    let times = fresh.state.job_times(&tenant).await.unwrap();
+    assert_eq!(times[0].next, Some(minute(2)));
+}
+
+#[tokio::test]
+async fn many_fire_together_or_not_at_all() {
+    let fresh = StateFixture::new().await;
+    let tenant = scheduled(&fresh, minute(1)).await;
+    let nobody = tenant_id("nobody");
+    let fires = vec![
+        fire(&tenant, minute(1), Some(minute(2))),
+        fire(&nobody, minute(1), None),
+    ];
+    assert!(fresh.state.record_fires(fires).await.is_err());
+    assert_eq!(runs(&*fresh.state).await, 0);
+    let due = fresh.state.due_jobs(minute(5), 10).await.unwrap();
+    assert_eq!(due.len(), 1, "the due time was lost");
+}
+
+#[tokio::test]
+async fn skipped_due_times_are_written_down_too() {
+    let fresh = StateFixture::new().await;
+    let tenant = scheduled(&fresh, minute(1)).await;
+    let mut skipped = fire(&tenant, minute(1), Some(minute(2)));
+    skipped.outcome = Err("blocked".into());
+    fresh.state.record_fires(vec![skipped]).await.unwrap();
+    fresh
+        .state
+        .record_fires(vec![fire(&tenant, minute(2), None)])
+        .await
+        .unwrap();
+    let fires = fresh
+        .state
+        .fires(&tenant, &job_id("job_123"), &Page::default())
+        .await
+        .unwrap();
+    assert_eq!(fires.items.len(), 2);
+    assert_eq!(fires.items[0].due, minute(2));
+    assert!(fires.items[0].run.is_some());
+    assert_eq!(fires.items[1].skipped.as_deref(), Some("blocked"));
+    assert_eq!(runs(&*fresh.state).await, 1);
+}
+
+#[tokio::test]
+async fn due_jobs_come_longest_overdue_first_and_not_of_deleted_tenants() {
+    let fresh = StateFixture::new().await;
+    for (id, next) in [("a", 3), ("b", 1), ("c", 2), ("d", 9)] {
+        let tenant = fresh.tenant(id).await.id;
+        let time = JobDueTime {
+            job: job_id("job_123"),
+            next: Some(minute(next)),
+            schedule_hash: "h".into(),
+        };
+        let state = &fresh.state;
+        state.set_job_times(&tenant, &[time]).await.unwrap();
+    }
+    fresh
+        .state
+        .delete_tenant(
+            &tenant_id("c"),
+            TenantDeletion::Restorable,
+            None,
+            entry("delete_tenant"),
+        )
+        .await
+        .unwrap();
+    let due = fresh.state.due_jobs(minute(5), 10).await.unwrap();
+    let due: Vec<_> = due.iter().map(|job| job.tenant.as_str()).collect();
+    assert_eq!(due, ["b", "a"]);
+    assert_eq!(fresh.state.next_due().await.unwrap(), Some(minute(1)));
+}
+
+#[tokio::test]
+async fn jobs_that_are_gone_are_forgotten_and_paused_ones_are_not_due() {
+    let fresh = StateFixture::new().await;
+    let tenant = scheduled(&fresh, minute(1)).await;
+    let paused = JobDueTime {
+        job: job_id("paused"),
+        next: None,
+        schedule_hash: "p".into(),
+    };
+    let state = &fresh.state;
+    let times = std::slice::from_ref(&paused);
+    state.set_job_times(&tenant, times).await.unwrap();
+    assert_eq!(state.job_times(&tenant).await.unwrap(), [paused]);
+    assert!(state.due_jobs(minute(5), 10).await.unwrap().is_empty());
+    assert_eq!(state.next_due().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_back_fires_nothing_twice() {
+    let fresh = StateFixture::new().await;
+    let now = Time::now();
+    let tenant = scheduled(&fresh, now).await;
+    let later = now.after(Duration::from_mins(1));
+    let state = &fresh.state;
+    state
+        .record_fires(vec![fire(&tenant, now, Some(later))])
+        .await
+        .unwrap();
+    // After the jump the schedule is computed again and gives the same due time.
+    let time = JobDueTime {
+        job: job_id("job_123"),
+        next: Some(now),
+        schedule_hash: "h".into(),
+    };
+    state.set_job_time(&tenant, &time).await.unwrap();
+    let outcome = state
+        .record_fires(vec![fire(&tenant, now, Some(later))])
+        .await;
+    assert_eq!(outcome.unwrap(), [FireOutcome::AlreadyFired]);
+    let times = state.job_times(&tenant).await.unwrap();
+    assert_eq!(times[0].next, Some(later), "it would be due for ever");
+}
+
+#[tokio::test]
+async fn fires_of_long_ago_are_forgotten() {
+    let fresh = StateFixture::new().await;
+    let tenant = scheduled(&fresh, minute(1)).await;
+    let state = &fresh.state;
+    for number in 1..=3 {
+        let fire = fire(&tenant, minute(number), Some(minute(number + 1)));
+        state.record_fires(vec![fire]).await.unwrap();
+    }
+    assert_eq!(state.forget_fires(minute(3)).await.unwrap(), 2);
+    let (job, page) = (job_id("job_123"), Page::default());
+    let fires = state.fires(&tenant, &job, &page).await.unwrap();
+    assert_eq!(fires.items.len(), 1);
+    assert_eq!(fires.items[0].due, minute(3));
+}

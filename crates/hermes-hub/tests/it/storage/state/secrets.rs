@@ -1,0 +1,111 @@
+//! Secrets: they are never shown, and only their key decrypts them.
+
+use std::fs;
+
+use hermes_hub::{
+    auth::{KeyKind, NewKey, Role},
+    storage::{
+        encryption::{EncryptionError, SecretKey},
+        state::{AuditQuery, NewRuntimeKey, NewVariable, Page, State},
+    },
+};
+
+use super::{StateFixture, entry, new_token};
+
+const PLANTED_SECRET: &str = "sk-planted-0123456789";
+
+#[tokio::test]
+async fn planted_secrets_are_neither_in_the_files_nor_in_what_is_printed() {
+    let fresh = StateFixture::new().await;
+    let key = NewKey::random(KeyKind::Runtime).unwrap();
+    let mut tenant = fresh.new_tenant("a");
+    tenant.runtime_key = NewRuntimeKey::encrypt(&fresh.key, &tenant.uid, &key, None).unwrap();
+    let variable =
+        NewVariable::encrypt(&fresh.key, &tenant.uid, "API_KEY", PLANTED_SECRET).unwrap();
+    tenant.env = vec![variable];
+    let (token, token_key) = new_token(Role::Admin);
+    let before = format!("{tenant:?} {token:?} {key:?} {token_key:?} {:?}", fresh.key);
+    let state = &fresh.state;
+    let record = state
+        .create_tenant(tenant, entry("create_tenant"))
+        .await
+        .unwrap();
+    let stored = state
+        .create_token(token, entry("create_token"))
+        .await
+        .unwrap();
+    let env = state.env(&record.id).await.unwrap();
+    let sealed = state.encrypted_env(&record.id).await.unwrap();
+    let entries = state.audit(&AuditQuery::default(), &Page::default()).await;
+    let shown = serde_json::json!([stored.token, env, entries.unwrap().items]);
+    let printed = format!("{before} {record:?} {stored:?} {env:?} {sealed:?} {shown}");
+    state.close().await;
+    let secrets = [
+        PLANTED_SECRET,
+        key.secret.expose(),
+        token_key.secret.expose(),
+    ];
+    for secret in secrets {
+        assert!(!printed.contains(secret), "{printed}");
+        assert!(!printed.contains(&secret[4..16]), "{printed}");
+    }
+    for file in fs::read_dir(fresh.directory.path()).unwrap() {
+        let content = fs::read(file.unwrap().path()).unwrap();
+        for secret in secrets {
+            let found = content
+                .windows(secret.len())
+                .any(|part| part == secret.as_bytes());
+            assert!(!found, "a secret lies in a file as it is");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_key_is_made_only_while_nothing_is_sealed() {
+    let fresh = StateFixture::new().await;
+    let path = fresh.directory.path().join("secret.key");
+    let load = || SecretKey::load(&path, &*fresh.state);
+    fs::remove_file(&path).unwrap();
+    load().await.unwrap();
+    fresh.tenant("a").await;
+    fs::remove_file(&path).unwrap();
+    let missing = load().await;
+    assert!(matches!(missing, Err(EncryptionError::KeyMissing { .. })));
+    assert!(!path.exists(), "a new key would lock the secrets away");
+    let forget = fresh.state.delete_encrypted(entry("forget_secrets"));
+    forget.await.unwrap();
+    load().await.unwrap();
+    let tenant = fresh.state.tenant(&super::tenant_id("a")).await.unwrap();
+    assert!(!tenant.unwrap().runtime_key.present);
+}
+
+#[tokio::test]
+async fn a_wrong_or_damaged_key_is_named() {
+    let fresh = StateFixture::new().await;
+    fresh.tenant("a").await;
+    let path = fresh.directory.path().join("secret.key");
+    let load = || SecretKey::load(&path, &*fresh.state);
+    load().await.unwrap();
+    fs::write(&path, "ab".repeat(32)).unwrap();
+    let wrong = load().await.unwrap_err();
+    assert!(matches!(wrong, EncryptionError::WrongKey { .. }), "{wrong}");
+    assert!(wrong.to_string().contains("secret.key"), "{wrong}");
+    fs::write(&path, "no key").unwrap();
+    assert!(matches!(
+        load().await,
+        Err(EncryptionError::InvalidKey { .. })
+    ));
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn the_key_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let fresh = StateFixture::new().await;
+    for name in ["secret.key", "hub.db"] {
+        let path = fresh.directory.path().join(name);
+        let mode = fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{name}");
+    }
+    let _: &dyn State = &*fresh.state;
+}
