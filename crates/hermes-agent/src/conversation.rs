@@ -6,12 +6,10 @@
 
 mod agent;
 mod consent;
-mod error;
 mod lazy_auxiliary;
 #[cfg(unix)]
 mod process_notices;
 mod prompt;
-mod repository;
 mod setup;
 mod steering;
 mod storage;
@@ -27,13 +25,12 @@ use std::{
 };
 
 use hermes_config::{LoopGuard, sync::Mutex};
-use hermes_store::{EndReason, NewSession, Session, SessionId};
+use hermes_store::{EndReason, NewSession, Session, SessionId, StoreError, skills::SkillError};
 use jiff::Zoned;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
     agent::{Agent, AgentParts, MissingServer},
-    error::ConversationError,
     setup::{
         Consent, ConversationSetup, CwdOnResume, ProjectRules, SessionIdInPrompt, TitleSource,
         UserInstructions,
@@ -61,9 +58,9 @@ use crate::{
     approval::Approvals,
     conversation::storage::recorder::TurnRecorder,
     message::{Content, Message, ToolCall},
-    model::{Selection, StoredModel},
+    model::{ResolveError, Selection, StoredModel},
     tools::{todo::TodoList, tool::ToolContext},
-    turn::{OnRepetition, ResultSizeLimits, Turn, TurnEnd, TurnLimits},
+    turn::{OnRepetition, ResultSizeLimits, Turn, TurnEnd, TurnError, TurnLimits},
 };
 
 pub struct Conversation {
@@ -442,4 +439,29 @@ impl Conversation {
         }
         Ok(())
     }
+}
+
+/// Why an operation on a conversation failed. Messages stored before stay valid.
+#[derive(Debug, thiserror::Error)]
+pub enum ConversationError {
+    /// There is no model. Nothing was stored.
+    #[error(transparent)]
+    NoModel(#[from] ResolveError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The model failed, or its reply could not be stored.
+    #[error(transparent)]
+    Turn(#[from] TurnError),
+    /// A requested skill is not available.
+    #[error(transparent)]
+    Skill(#[from] SkillError),
+    #[error("there is no session `{reference}`")]
+    NoSuchSession {
+        /// An id, a prefix of one, or a title.
+        reference: String,
+    },
+    #[error("there is no earlier session to continue")]
+    NothingToContinue,
+    #[error("this is a bug in hermes: {0}")]
+    Internal(String),
 }

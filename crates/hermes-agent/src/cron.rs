@@ -3,7 +3,6 @@
 //! The scheduler, the gateway's ticker or `hermes cron tick`, calls [`JobRunner::claim_due`] and runs what it
 //! gets. A claim is written before the run starts, so a run happens at most once, even after a crash.
 
-mod delivery;
 mod job_run;
 mod report;
 mod script;
@@ -24,10 +23,8 @@ use jiff::Zoned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{
-    delivery::{Delivery, LocalDelivery},
-    script::{ScriptError, locate_script},
-};
+pub use self::script::{ScriptError, locate_script};
+pub use crate::cron::report::{Delivery, LocalDelivery};
 use crate::{
     conversation::Agent,
     cron::{job_run::JobRun, report::RunReport},
@@ -87,7 +84,7 @@ impl ClaimedRun {
     }
 
     pub fn needs_server(&self, settings: &Settings, name: &str) -> bool {
-        crate::cron::job_run::needs_server(&self.job, settings, name)
+        job_run::needs_server(&self.job, settings, name)
     }
 }
 

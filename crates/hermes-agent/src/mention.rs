@@ -16,10 +16,9 @@ use crate::{
     tools::toolbox::wrap_untrusted,
 };
 
-mod completion;
 mod find;
 
-pub use completion::{MentionCandidate, complete_mention};
+pub use crate::mention::find::{MentionCandidate, complete_mention};
 use find::{Mention, MentionTarget};
 
 /// Longer resources are truncated.

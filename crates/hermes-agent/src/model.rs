@@ -3,7 +3,6 @@
 //! [`resolve`] decides which model a home uses. A model is built in layers: [`HttpModel`] makes one request to one
 //! endpoint, [`RetryingModel`] retries transient failures, [`FallbackModel`] switches to the next provider.
 
-mod address;
 mod api;
 mod auxiliary;
 mod endpoint;

@@ -3,6 +3,11 @@
 //! The turn does not persist anything. Every message is passed to the caller's [`Surface`], which stores it
 //! before the turn continues, and shows every event.
 
+use std::{sync::Arc, time::Duration};
+
+use hermes_config::sync::Mutex;
+use tokio::time::Instant;
+
 use crate::{
     compact,
     compact::{CompactionOutcome, CompactionReason, Compactor},
@@ -11,21 +16,20 @@ use crate::{
     tools::{tool::ToolContext, toolbox, toolbox::Toolbox},
 };
 
-mod activity;
 mod calls;
 mod client_tools;
 mod repetition;
 mod result_budget;
 mod surface;
 
-use crate::turn::result_budget::ResultBudget;
-pub use crate::turn::result_budget::{PersistedResult, ResultSizeLimits};
-pub use activity::Activity;
 use calls::CallBatch;
 use client_tools::ToolOffer;
 pub use client_tools::{ClientToolChoice, ClientTools};
 use repetition::RepetitionDetector;
 pub use surface::{MessageDetail, PersistError, Surface, TurnEvent};
+
+use crate::turn::result_budget::ResultBudget;
+pub use crate::turn::result_budget::{PersistedResult, ResultSizeLimits};
 
 #[derive(Debug, Clone)]
 pub struct TurnLimits {
@@ -352,4 +356,35 @@ fn without_calls(mut reply: ModelReply, limit: u32) -> ModelReply {
             format!("The limit of {limit} model calls was reached before there was an answer.");
     }
     reply
+}
+
+/// The time of the last activity. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Activity(Arc<Mutex<Instant>>);
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+impl Activity {
+    pub fn touch(&self) {
+        *self.0.lock() = Instant::now();
+    }
+
+    /// Resolves after this long without activity; never without a limit.
+    pub async fn wait_for_idle(&self, patience: Option<Duration>) {
+        let Some(patience) = patience else {
+            return std::future::pending().await;
+        };
+        loop {
+            let last = *self.0.lock();
+            let end = last + patience;
+            if Instant::now() >= end {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
+    }
 }

@@ -4,20 +4,16 @@
 
 mod client_tools;
 mod error;
-mod host;
 mod idempotency;
-mod internal;
 mod jobs;
 mod listen;
 mod lists;
 mod openai;
 mod payload;
 mod peer;
-mod query;
 mod responses;
 mod runs;
 mod sessions;
-mod sse;
 
 use std::sync::Arc;
 
@@ -33,11 +29,9 @@ use hermes_config::Secret;
 use hermes_mcp::serve::http::{TokenDigest, bearer_token};
 use serde_json::json;
 
+pub use self::listen::{ApiListener, ListenAddressError, check_address, serve};
 use self::{error::ApiError, openai::MODEL};
-pub use self::{
-    host::AllowedHosts,
-    listen::{ApiListener, ListenAddressError, check_address, serve},
-};
+pub use crate::api::peer::AllowedHosts;
 use crate::gateway::{ControlMode, Gateway};
 
 /// Shorter tokens can be guessed.
@@ -88,7 +82,7 @@ pub fn router(gateway: Gateway, token: &Secret<String>, host: AllowedHosts) -> R
         .route("/v1/capabilities", get(lists::capabilities));
     let is_directed = matches!(api.gateway.control_mode(), ControlMode::Hub { .. });
     if is_directed {
-        router = router.route("/internal/directives", put(internal::apply_directives));
+        router = router.route("/internal/directives", put(lists::apply_directives));
     }
     router = router
         .fallback(not_found)

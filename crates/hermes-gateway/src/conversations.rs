@@ -3,7 +3,12 @@
 //! They come from the store, or from `sessions/sessions.json` if the store has none. The index is cached
 //! until one of them changes; then only the changed chats are read again.
 
-use std::{collections::HashMap, path::Path, sync::Arc, time::SystemTime};
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use hermes_config::{
     Home,
@@ -14,9 +19,9 @@ use hermes_store::{
     StoreError, StoreVersion, local_iso, mirror,
 };
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 
-use crate::{lock_retry::LockRetry, platforms::ShownPlatforms};
+use crate::platforms::ShownPlatforms;
 
 /// A chat and its session. Unknown values are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -380,5 +385,32 @@ fn text(map: &Map<String, Value>, key: &str) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
+    }
+}
+
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Retries until a deadline.
+#[derive(Debug)]
+pub(crate) struct LockRetry {
+    deadline: Instant,
+}
+
+impl LockRetry {
+    pub(crate) fn new() -> Self {
+        Self {
+            deadline: Instant::now() + LOCK_TIMEOUT,
+        }
+    }
+
+    /// Whether to retry after this error; pauses if so.
+    pub(crate) async fn wait_to_retry(&self, error: &StoreError) -> bool {
+        let is_worth_it =
+            matches!(error, StoreError::Locked { .. }) && Instant::now() < self.deadline;
+        if is_worth_it {
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
+        is_worth_it
     }
 }

@@ -15,7 +15,6 @@ pub mod delivery;
 pub mod gateway;
 #[cfg(unix)]
 pub mod instance;
-mod lock_retry;
 pub mod messenger;
 pub mod platforms;
 #[cfg(unix)]

@@ -10,8 +10,6 @@ mod log;
 mod outcome;
 mod session_slots;
 mod turn;
-mod turn_slots;
-mod watcher;
 
 use std::{
     collections::HashMap,
@@ -45,8 +43,8 @@ use self::{
     log::{RunLog, RunProgress},
     outcome::RunOutcome,
 };
-use crate::runs::{session_slots::SessionSlots, turn_slots::TurnSlots};
-pub use crate::runs::{turn::TurnRequest, watcher::RunWatcher};
+use crate::runs::session_slots::{SessionSlots, TurnSlots};
+pub use crate::runs::{log::RunWatcher, turn::TurnRequest};
 
 /// How long runs and closed approvals are stored.
 pub const RETENTION: Duration = Duration::from_hours(24 * 7);

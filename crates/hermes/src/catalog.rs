@@ -5,17 +5,15 @@
 //! is left to the caller.
 
 pub(crate) mod built_in;
-mod install;
 mod manifest;
 mod prepare;
-pub mod presets;
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-pub use install::{InstallStep, install_steps};
+pub use crate::catalog::prepare::{InstallStep, install_steps};
 pub use manifest::{GitInstall, INSTALL_DIR, Manifest, ManifestPrompt, ToolChoice, Transport};
 pub use prepare::{PreparedEntry, prepare_entry};
 

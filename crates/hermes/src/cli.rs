@@ -2,44 +2,46 @@
 
 use clap::{Args, Parser, Subcommand};
 
-mod channels;
 mod chat;
 mod cron;
 mod deferred;
-mod gateway;
 mod home;
 mod hub;
 mod mcp;
-mod model;
 pub mod original;
-mod secret;
 mod send;
 mod sessions;
-mod skills;
 mod unknown;
 
 use crate::failure::Failure;
 
 use crate::cli::deferred::{Deferred, SubcommandArgs};
-pub(crate) use crate::cli::hub::{
-    args::{ConfirmArgs, HubArgs, PageArgs, VersionArgs},
-    group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand},
-    policy::{PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand},
-    share::{ShareArgs, ShareCommand},
-    tenant::{
-        JobMembers, RotateKeyArgs, TenantApproveArgs, TenantArgs, TenantCommand, TenantCreateArgs,
-        TenantCronCommand, TenantEnvCommand, TenantFilesArgs, TenantMembers, TenantRunArgs,
-        TenantRunsArgs, TenantSkillCommand, TenantSyncArgs, TenantUpdateArgs,
+pub(crate) use crate::cli::{
+    home::{
+        GatewayArgs, GatewayCommand, GatewayRunArgs, ModelArgs, SecretArgs, SecretCommand,
+        SkillViewArgs, SkillsCommand,
     },
-    token::{TokenArgs, TokenCommand},
+    hub::{
+        ConfirmArgs, HubArgs, PageArgs, VersionArgs,
+        group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand},
+        policy::{
+            PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand,
+        },
+        share::{ShareArgs, ShareCommand},
+        tenant::{
+            JobMembers, RotateKeyArgs, TenantApproveArgs, TenantArgs, TenantCommand,
+            TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantFilesArgs, TenantMembers,
+            TenantRunArgs, TenantRunsArgs, TenantSkillCommand, TenantSyncArgs, TenantUpdateArgs,
+        },
+        token::{TokenArgs, TokenCommand},
+    },
+    send::{ChannelsCommand, ChannelsListArgs},
 };
-pub(crate) use channels::{ChannelsCommand, ChannelsListArgs};
 pub(crate) use chat::ChatArgs;
 pub(crate) use cron::{
     CronCommand, CronCreateArgs, CronEditArgs, CronJobArgs, CronListArgs, CronPauseArgs,
     CronRunsArgs, JobOptions,
 };
-pub(crate) use gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs};
 pub(crate) use home::{ConfigArgs, ConfigCommand, ConfigSetArgs, HomeDoctorArgs, SetupArgs};
 pub(crate) use hub::{
     AuditFilter, BackupArgs, DataDirArgs, HubAuditArgs, HubAuditCommand, HubCommand, HubConfigArgs,
@@ -50,14 +52,11 @@ pub(crate) use mcp::{
     LogoutArgs, McpCommand, NameArgs, PromptsArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs,
     ResourcesArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
-pub(crate) use model::ModelArgs;
-pub(crate) use secret::{SecretArgs, SecretCommand};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, RenameArgs, SearchArgs, SessionArgs, SessionsCommand,
     SessionsListArgs,
 };
-pub(crate) use skills::{SkillViewArgs, SkillsCommand};
 pub(crate) use unknown::{UnknownCommand, interpret_unknown};
 
 /// An AI agent whose tools come from MCP servers.

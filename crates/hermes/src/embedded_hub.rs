@@ -3,7 +3,6 @@
 
 mod backups;
 mod isolation;
-mod open_files;
 mod opening;
 #[cfg(unix)]
 pub mod runtime;
@@ -99,7 +98,7 @@ pub(crate) struct RunningHub {
 impl PreparedHub {
     /// Starts the listeners.
     pub(crate) async fn start(self, runtime: Arc<dyn Runtime>) -> Result<RunningHub, Failure> {
-        open_files::raise_limit();
+        opening::raise_limit();
         let address = self.listener.local_addr()?;
         let data_dir = self.settings.data_dir.clone();
         let metrics = self

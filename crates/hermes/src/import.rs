@@ -121,8 +121,8 @@ pub fn read_servers(
         inputs: Vec::new(),
     };
     let readings = match source {
-        ImportSource::ClaudeDesktop => source::claude::read_desktop(&document, path)?,
-        ImportSource::ClaudeCode => source::claude::read_code(&document, path)?,
+        ImportSource::ClaudeDesktop => source::standard_keys::read_desktop(&document, path)?,
+        ImportSource::ClaudeCode => source::standard_keys::read_code(&document, path)?,
         ImportSource::Cursor => source::editors::read_cursor(&document, path)?,
         ImportSource::Windsurf => source::editors::read_windsurf(&document, path)?,
         ImportSource::VsCode => {

@@ -1,7 +1,11 @@
 //! Where log lines go: for commands that stay, to `logs/hermes.log` in the home; for short ones, to stderr and only if
 //! `HERMES_LOG` is set. Its value is a filter such as `debug` or `hermes_mcp=trace,info`.
 
-use std::{io::IsTerminal, sync::Mutex};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal, Write},
+    sync::Mutex,
+};
 
 use hermes_config::{Home, LogFile, Redactor, Variables};
 use tracing_subscriber::EnvFilter;
@@ -9,10 +13,8 @@ use tracing_subscriber::EnvFilter;
 use crate::failure::Failure;
 
 mod json;
-mod redacting;
 
 use json::{JsonLines, JsonMembers};
-use redacting::RedactingWriter;
 
 const FILTER_VARIABLE: &str = "HERMES_LOG";
 const DEFAULT_FILTER: &str = "info";
@@ -111,6 +113,32 @@ fn parse_filter(wanted: &str) -> Result<EnvFilter, Failure> {
         })
 }
 
+/// Takes one whole line at a time and passes it on without credentials.
+struct RedactingWriter<W> {
+    inner: W,
+    redactor: Redactor,
+}
+
+impl<W> RedactingWriter<W> {
+    fn new(inner: W, redactor: Redactor) -> Self {
+        Self { inner, redactor }
+    }
+}
+
+impl<W: Write> Write for RedactingWriter<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match str::from_utf8(line).map(|text| self.redactor.redact(text)) {
+            Ok(Cow::Owned(redacted)) => self.inner.write_all(redacted.as_bytes())?,
+            _ => self.inner.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,5 +163,22 @@ mod tests {
         let failure = parse_filter("hermes=loud").unwrap_err();
         assert_eq!(failure.exit_code(), 2);
         assert!(failure.message.contains("hermes=loud"), "{failure:?}");
+    }
+
+    use hermes_config::Secret;
+
+    #[test]
+    fn lines_of_any_library_lose_their_credentials_and_nothing_else() {
+        let redactor = Redactor::new([Secret::new("own-secret".to_owned())]);
+        let mut log = RedactingWriter::new(Vec::new(), redactor);
+        log.write_all(b"INFO rmcp: header Bearer abc.def123\n")
+            .unwrap();
+        log.write_all("WARN x: own-secret, größer\n".as_bytes())
+            .unwrap();
+        log.write_all(b"INFO plain\n").unwrap();
+        assert_eq!(
+            String::from_utf8(log.inner).unwrap(),
+            "INFO rmcp: header [REDACTED]\nWARN x: [REDACTED], größer\nINFO plain\n"
+        );
     }
 }

@@ -11,7 +11,6 @@ pub(crate) mod browser;
 mod checklist;
 pub(crate) mod form;
 mod keys;
-pub(crate) mod link;
 mod person;
 mod terminal;
 

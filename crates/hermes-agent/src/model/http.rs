@@ -18,9 +18,12 @@ use tokio::time::timeout;
 pub use self::clients::HttpClients;
 use super::{
     AnsweredBy, Endpoint, Model, ModelError, ModelEventSink, ModelProblem, ModelReply,
-    ModelRequest, Protocol, address,
+    ModelRequest, Protocol,
 };
-use crate::model::api::{anthropic, chat, refusal::ProviderRefusal};
+use crate::model::{
+    api::{anthropic, chat, refusal::ProviderRefusal},
+    endpoint,
+};
 
 const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
 
@@ -202,7 +205,7 @@ impl HttpModel {
             Ok(Err(error)) if error.is_builder() => return Err(unsendable(&root_cause(&error))),
             Ok(Err(error)) => {
                 return Err(ModelProblem::Unreachable {
-                    host: address::host_and_port(&self.endpoint.base_url),
+                    host: endpoint::host_and_port(&self.endpoint.base_url),
                     reason: self.endpoint.sanitize(&root_cause(&error)),
                 });
             }

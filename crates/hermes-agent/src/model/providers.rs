@@ -12,10 +12,9 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use url::Url;
 
-use super::{
-    Endpoint, LocalModel, Protocol, ResolveContext, ResolveError, address, http::root_cause,
-};
+use super::{Endpoint, LocalModel, Protocol, ResolveContext, ResolveError, http::root_cause};
 use crate::model::{
+    endpoint,
     providers::table::PROVIDERS,
     resolve::{provider, provider::ResolvedProvider},
 };
@@ -91,7 +90,7 @@ pub async fn list_providers(around: &ResolveContext<'_>) -> Vec<Provider> {
             found.push(Provider {
                 name: name.to_owned(),
                 is_configured: is_configured(name),
-                address: address::host_and_port(&place.base_url),
+                address: endpoint::host_and_port(&place.base_url),
                 key: key_state(around, &place).await,
             });
         }

@@ -16,9 +16,10 @@ pub use self::{
 };
 use super::{
     ApiKey, Endpoint, FallbackModel, HttpClients, HttpModel, LocalModel, LocalServers, Model,
-    Protocol, RetryPolicy, RetryingModel, address,
+    Protocol, RetryPolicy, RetryingModel,
 };
 use crate::model::{
+    endpoint,
     providers::{detect, vision},
     resolve::{
         lookup::{ChoiceTarget, names_other_provider, resolve_choice},
@@ -189,7 +190,7 @@ pub async fn resolve_model(
                 "using `{}` from {} on {}",
                 endpoint.model,
                 endpoint.provider,
-                address::host_and_port(&endpoint.base_url)
+                endpoint::host_and_port(&endpoint.base_url)
             ));
             if choice.name.is_none() {
                 origin = SelectionOrigin::Detection;

@@ -12,7 +12,6 @@ mod approval_ui;
 mod check;
 mod form;
 mod registry;
-mod sensitive;
 
 pub use crate::server_requests::elicitation::{
     approval_ui::ApprovalElicitationUi,

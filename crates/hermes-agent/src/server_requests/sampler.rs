@@ -14,7 +14,7 @@ use std::{
 use futures::future::BoxFuture;
 use hermes_config::{
     Redactor, Server, ServerName,
-    server::SamplingPolicy,
+    server::{AuditLevel, SamplingPolicy},
     sync::{Mutex, MutexGuard},
 };
 use hermes_mcp::{
@@ -25,7 +25,6 @@ use tokio::time::Instant;
 
 use crate::model::{ModelReply, ModelRequest};
 
-mod audit;
 mod auxiliary;
 mod convert;
 mod refusal;
@@ -120,7 +119,7 @@ impl Sampler {
             .await;
         let redactor = self.redactor();
         let outcome = outcome.map_err(|refusal| refusal.redacted(&redactor));
-        audit::SamplingAuditEntry {
+        SamplingAuditEntry {
             server: &asker.server,
             model: model.as_deref(),
             request: &request,
@@ -247,3 +246,40 @@ fn widen_as_written(value: f32) -> f64 {
 
 #[cfg(test)]
 mod tests;
+
+struct SamplingAuditEntry<'a> {
+    server: &'a ServerName,
+    model: Option<&'a str>,
+    request: &'a CreateMessageRequestParams,
+    outcome: &'a Result<SamplingReply, SamplingRefusal>,
+    took: Duration,
+}
+
+impl SamplingAuditEntry<'_> {
+    fn write(&self, level: AuditLevel, redactor: &Redactor) {
+        let server = self.server;
+        let model = self.model.unwrap_or("-");
+        let seconds = self.took.as_secs_f32();
+        let (tokens, outcome) = match self.outcome {
+            Ok(sampled) => (sampled.tokens, "answered".to_owned()),
+            Err(refusal) => (0, refusal.to_string()),
+        };
+        match level {
+            AuditLevel::Debug => {
+                let json = |value: serde_json::Result<String>| {
+                    redactor.redact(&value.unwrap_or_default()).into_owned()
+                };
+                let asked = json(serde_json::to_string(&self.request.messages));
+                let answer = self.outcome.as_ref().ok().map(|sampled| &sampled.message);
+                let answer = json(serde_json::to_string(&answer));
+                tracing::debug!(%server, model, tokens, seconds, outcome, asked, answer, "sampling request");
+            }
+            AuditLevel::Info => {
+                tracing::info!(%server, model, tokens, seconds, outcome, "sampling request");
+            }
+            AuditLevel::Warning => {
+                tracing::warn!(%server, model, tokens, seconds, outcome, "sampling request");
+            }
+        }
+    }
+}

@@ -3,7 +3,6 @@
 pub(crate) mod patch;
 pub(crate) mod path_access;
 pub(crate) mod read_file;
-pub(crate) mod results;
 pub(crate) mod search_files;
 pub(crate) mod store_file;
 pub mod teams;

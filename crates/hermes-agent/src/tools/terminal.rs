@@ -6,7 +6,6 @@ pub(super) mod capture;
 pub(crate) mod child;
 pub(crate) mod confinement;
 mod environment;
-mod orphans;
 #[cfg(unix)]
 pub mod process;
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     message::ToolCall,
     tools::{
-        files::results,
+        files::read_file,
         tool::{ToolContext, ToolOutput},
     },
 };
@@ -137,12 +137,12 @@ async fn persist_result(
     text: &str,
     source: Option<Arc<str>>,
 ) -> io::Result<PersistedResult> {
-    let directory = home.join(results::DIRECTORY);
+    let directory = home.join(read_file::DIRECTORY);
     let (name, content) = (safe_name(call_id), text.to_owned());
     let write = move || {
         let path = write_new_file(&directory, &name, content.as_bytes())?;
         if let Some(source) = source {
-            results::record_source(&path, &source)?;
+            read_file::record_source(&path, &source)?;
         }
         Ok::<_, io::Error>(path)
     };

@@ -14,8 +14,11 @@ use hermes_store::cron::{
 use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
-use super::{ApiState, error::ApiError, idempotency, payload::Payload, query};
-use crate::runs::{RunInput, RunSource, StartError, StartedRun};
+use super::{ApiState, error::ApiError, idempotency, payload::Payload};
+use crate::{
+    api::payload,
+    runs::{RunInput, RunSource, StartError, StartedRun},
+};
 
 /// The member of a job that identifies the request that created it.
 const MADE_BY_MEMBER: &str = "made_by_request";
@@ -27,7 +30,7 @@ fn find_made_by<'f>(file: &'f CronFile, mark: &str) -> Option<&'f Job> {
 }
 
 pub(super) async fn list(State(api): State<ApiState>, uri: Uri) -> Result<Json<Value>, ApiError> {
-    let all = query::is_set(&uri, "include_disabled");
+    let all = payload::is_set(&uri, "include_disabled");
     let file = load_jobs(&api).await?;
     let jobs = file.jobs.iter().filter(|job| all || job.is_enabled());
     let jobs: Vec<_> = jobs.map(Job::as_json).collect();

@@ -1,15 +1,16 @@
-//! Health details, skills, toolsets, and the API's capabilities.
+//! Health details, skills, toolsets, the API's capabilities, and the directives that only a Hub may send.
 
 use axum::{Json, extract::State};
 use hermes_agent::{
     approval::DenyAllApprover,
     conversation::{Consent, Conversation, ConversationSetup, ToolsetKind},
+    policy::Directives,
 };
 use hermes_store::{NewSession, SessionId};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::{ApiState, error::ApiError, openai::MODEL};
+use super::{ApiState, error::ApiError, openai::MODEL, payload::Payload};
 
 pub(super) async fn health(State(api): State<ApiState>) -> Json<Value> {
     Json(api.gateway.health())
@@ -79,4 +80,13 @@ pub(super) async fn capabilities() -> Json<Value> {
             "idempotency",
         ],
     }))
+}
+
+pub(super) async fn apply_directives(
+    State(api): State<ApiState>,
+    body: Payload,
+) -> Result<Json<Value>, ApiError> {
+    let directives: Directives = body.parse()?;
+    api.gateway.apply_directives(directives).await;
+    Ok(Json(json!({"ok": true})))
 }

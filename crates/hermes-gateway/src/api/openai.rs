@@ -15,8 +15,11 @@ use jiff::Zoned;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{ApiState, client_tools, error::ApiError, idempotency, payload::Payload, sse};
-use crate::runs::{RunInput, RunSource, RunWatcher, StartedRun, TurnRequest};
+use super::{ApiState, client_tools, error::ApiError, idempotency, payload::Payload};
+use crate::{
+    api::payload,
+    runs::{RunInput, RunSource, RunWatcher, StartedRun, TurnRequest},
+};
 
 /// The agent's name as a model.
 pub(super) const MODEL: &str = "hermes-agent";
@@ -124,7 +127,7 @@ pub(super) async fn complete(
     let frame = CompletionFrame::new(&started);
     let mut response = if completion.stream {
         let with_usage = completion.stream_options.get("include_usage") == Some(&Value::Bool(true));
-        sse::event_stream_response(frame.chunks(waiting, with_usage))
+        payload::event_stream_response(frame.chunks(waiting, with_usage))
     } else {
         let answer = waiting.wait_for_answer().await?;
         Json(frame.whole(&answer)).into_response()
@@ -354,8 +357,9 @@ impl CompletionStream {
             return Some(line);
         }
         let waiting = self.waiter.as_mut()?;
-        let Ok(step) = tokio::time::timeout(sse::KEEPALIVE_INTERVAL, waiting.next()).await else {
-            return Some(sse::KEEPALIVE_COMMENT.to_owned());
+        let Ok(step) = tokio::time::timeout(payload::KEEPALIVE_INTERVAL, waiting.next()).await
+        else {
+            return Some(payload::KEEPALIVE_COMMENT.to_owned());
         };
         match step {
             Some(Ok(RunStep::Text(text))) => {

@@ -1,11 +1,16 @@
-//! The JSON body of a request, with a size limit.
+//! What requests carry and replies stream: JSON bodies with a size limit, query parameters, server-sent events.
+
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
-    body::{Bytes, to_bytes},
+    body::{Body, Bytes, to_bytes},
     extract::{FromRequest, Request},
-    http::StatusCode,
+    http::{HeaderValue, StatusCode, Uri, header},
+    response::Response,
 };
+use futures::Stream;
 use serde::de::DeserializeOwned;
+use url::form_urlencoded;
 
 use super::error::ApiError;
 
@@ -48,4 +53,52 @@ impl<S: Sync> FromRequest<S> for Payload {
             }
         })
     }
+}
+
+pub(super) fn get_value(uri: &Uri, key: &str) -> Option<String> {
+    let query = uri.query()?;
+    form_urlencoded::parse(query.as_bytes())
+        .find(|(name, _)| name == key)
+        .map(|(_, value)| value.into_owned())
+}
+
+pub(super) fn parse_number<T: std::str::FromStr>(
+    uri: &Uri,
+    key: &'static str,
+) -> Result<Option<T>, ApiError> {
+    let Some(text) = get_value(uri, key) else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(ApiError::invalid_member(
+            key,
+            format!("`{key}` must be a number"),
+        )),
+    }
+}
+
+pub(super) fn is_set(uri: &Uri, key: &str) -> bool {
+    get_value(uri, key).is_some_and(|value| matches!(value.as_str(), "true" | "1" | "yes"))
+}
+
+/// How often a keepalive comment is sent.
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// A comment: ignored by clients, but it keeps proxies from closing the stream.
+pub(super) const KEEPALIVE_COMMENT: &str = ": keepalive\n\n";
+pub(super) const CLOSED_COMMENT: &str = ": stream closed\n\n";
+
+pub(super) fn event_stream_response(
+    stream: impl Stream<Item = String> + Send + 'static,
+) -> Response {
+    use futures::StreamExt as _;
+    let bytes = stream.map(|text| Ok::<_, Infallible>(Bytes::from(text)));
+    let mut response = Response::new(Body::from_stream(bytes));
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, kind);
+    let fresh = HeaderValue::from_static("no-cache, no-store");
+    headers.insert(header::CACHE_CONTROL, fresh);
+    response
 }

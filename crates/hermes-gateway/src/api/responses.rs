@@ -19,12 +19,15 @@ use serde_json::{Map, Value, json};
 use super::{
     ApiState, client_tools,
     error::ApiError,
-    idempotency,
-    openai::{self, MODEL, RunAnswer, RunWaiter},
+    idempotency, openai,
+    openai::{MODEL, RunAnswer, RunWaiter},
     payload::Payload,
-    runs, sse,
+    runs,
 };
-use crate::runs::{RunInput, RunSource};
+use crate::{
+    api::payload,
+    runs::{RunInput, RunSource},
+};
 
 #[derive(Deserialize)]
 struct CreateResponse {
@@ -63,7 +66,7 @@ pub(super) async fn create(
     let frame = ResponseFrame::new(&started.id, new);
     let is_streamed = frame.request.stream;
     let mut response = if is_streamed {
-        sse::event_stream_response(stream::response_events(frame, waiting))
+        payload::event_stream_response(stream::response_events(frame, waiting))
     } else {
         let answer = waiting.wait_for_answer().await?;
         let output = frame.output(&answer.output, &answer);

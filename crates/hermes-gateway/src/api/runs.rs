@@ -11,15 +11,11 @@ use hermes_store::runtime::{ApprovalAnswer, Run, RunEvent};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    ApiState,
-    error::ApiError,
-    idempotency,
-    openai::{self, MODEL},
-    payload::Payload,
-    query, sse,
+use super::{ApiState, error::ApiError, idempotency, openai, openai::MODEL, payload::Payload};
+use crate::{
+    api::payload,
+    runs::{ApprovalSelector, RunDecision, RunInput, RunSource, RunWatcher},
 };
-use crate::runs::{ApprovalSelector, RunDecision, RunInput, RunSource, RunWatcher};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -108,7 +104,7 @@ pub(super) async fn events(
         .and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let after = match seen {
         Some(seen) => seen,
-        None => query::parse_number(&uri, "after")?.unwrap_or(0),
+        None => payload::parse_number(&uri, "after")?.unwrap_or(0),
     };
     stream_events(&api, &id, after).await
 }
@@ -122,17 +118,17 @@ pub(super) async fn stream_events(
     let watching = api.gateway.runs().watch_events(id, after).await?;
     let watching = watching
         .ok_or_else(|| ApiError::not_found("run_not_found", format!("there is no run `{id}`")))?;
-    Ok(sse::event_stream_response(event_stream(watching)))
+    Ok(payload::event_stream_response(event_stream(watching)))
 }
 
 /// The events of a watcher, until the run ends.
 fn event_stream(watching: RunWatcher) -> impl futures::Stream<Item = String> + Send {
     stream::unfold(Some(watching), async |watching| {
         let mut watching = watching?;
-        match tokio::time::timeout(sse::KEEPALIVE_INTERVAL, watching.next()).await {
-            Err(_) => Some((sse::KEEPALIVE_COMMENT.to_owned(), Some(watching))),
+        match tokio::time::timeout(payload::KEEPALIVE_INTERVAL, watching.next()).await {
+            Err(_) => Some((payload::KEEPALIVE_COMMENT.to_owned(), Some(watching))),
             Ok(Ok(Some(event))) => Some((format_event(&event), Some(watching))),
-            Ok(Ok(None)) => Some((sse::CLOSED_COMMENT.to_owned(), None)),
+            Ok(Ok(None)) => Some((payload::CLOSED_COMMENT.to_owned(), None)),
             Ok(Err(error)) => {
                 tracing::error!(%error, "reading the events of a run failed");
                 None

@@ -16,21 +16,24 @@ use serde_json::{Value, json};
 use super::{
     ApiState,
     error::ApiError,
-    idempotency,
-    openai::{self, MODEL, RunWaiter},
+    idempotency, openai,
+    openai::{MODEL, RunWaiter},
     payload::Payload,
-    query, runs,
+    runs,
 };
-use crate::runs::{RunInput, RunSource, StartedRun};
+use crate::{
+    api::payload,
+    runs::{RunInput, RunSource, StartedRun},
+};
 
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 500;
 
 pub(super) async fn list(State(api): State<ApiState>, uri: Uri) -> Result<Json<Value>, ApiError> {
-    let limit = query::parse_number(&uri, "limit")?.unwrap_or(DEFAULT_LIMIT);
+    let limit = payload::parse_number(&uri, "limit")?.unwrap_or(DEFAULT_LIMIT);
     let limit = limit.clamp(1, MAX_LIMIT);
-    let before: Option<f64> = query::parse_number(&uri, "before")?;
-    let offset = query::parse_number(&uri, "offset")?.unwrap_or(0);
+    let before: Option<f64> = payload::parse_number(&uri, "before")?;
+    let offset = payload::parse_number(&uri, "offset")?.unwrap_or(0);
     let mut wanted = SessionQuery {
         order: SessionOrder::Active,
         limit: MAX_LIMIT,
@@ -77,9 +80,9 @@ pub(super) async fn messages(
     uri: Uri,
 ) -> Result<Json<Value>, ApiError> {
     let session = find_session(&api, &id).await?;
-    let limit = query::parse_number(&uri, "limit")?.unwrap_or(DEFAULT_LIMIT);
+    let limit = payload::parse_number(&uri, "limit")?.unwrap_or(DEFAULT_LIMIT);
     let wanted = MessageQuery {
-        before: query::parse_number(&uri, "before")?.map(MessageId),
+        before: payload::parse_number(&uri, "before")?.map(MessageId),
         limit: limit.clamp(1, MAX_LIMIT),
         ..MessageQuery::default()
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use hermes_config::{Home, sync::Mutex};
 use hermes_store::{LiveStore, Store, StoreError, runtime::RuntimeStore};
 
-use crate::lock_retry::LockRetry;
+use crate::conversations::LockRetry;
 
 #[derive(Debug)]
 pub(super) struct Databases {

@@ -14,7 +14,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 mod event;
-mod files;
 mod tail;
 mod watcher;
 

@@ -17,7 +17,6 @@ use super::{
 
 mod approvals;
 mod attachments;
-mod channels;
 mod conversations;
 mod events;
 mod messages;
@@ -214,7 +213,7 @@ pub(super) async fn call_tool(
         ToolId::EventsPoll => events::events_poll(bridge, beginning, arguments).await,
         ToolId::EventsWait => events::events_wait(bridge, beginning, arguments, context).await,
         ToolId::MessagesSend => send::messages_send(bridge, arguments).await,
-        ToolId::ChannelsList => channels::channels_list(bridge, arguments).await,
+        ToolId::ChannelsList => send::channels_list(bridge, arguments).await,
         ToolId::PermissionsListOpen => approvals::permissions_list_open(bridge).await,
         ToolId::PermissionsRespond => approvals::permissions_respond(bridge, arguments).await,
     };

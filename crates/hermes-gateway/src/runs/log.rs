@@ -1,9 +1,10 @@
-//! The event log of a run: written to the store, and from there to watchers.
+//! The event log of a run: written to the store, and from there read by watchers, stored events first, then live ones.
 //!
 //! A turn must not wait for a disk, so it passes events to a [`EventWriter`], which stores them in order and then announces
 //! them. Text deltas in quick succession are joined to one event.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -13,7 +14,7 @@ use std::{
 
 use hermes_store::{
     StoreError, epoch_seconds,
-    runtime::{RunStatus, RuntimeStore},
+    runtime::{RunEvent, RunStatus, RuntimeStore},
 };
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -202,5 +203,65 @@ impl EventBatch {
             (LogEntry::End, _) => return false,
         }
         true
+    }
+}
+
+/// How many events are read at once.
+const PAGE_SIZE: u32 = 200;
+
+/// A watcher of a run. It reads from the store, so a slow watcher blocks nobody.
+pub struct RunWatcher {
+    store: RuntimeStore,
+    run: String,
+    after: i64,
+    /// None if the run ended before.
+    progress: Option<watch::Receiver<RunProgress>>,
+    buffered: VecDeque<RunEvent>,
+}
+
+impl RunWatcher {
+    pub(super) fn new(
+        store: RuntimeStore,
+        run: &str,
+        after: i64,
+        progress: Option<watch::Receiver<RunProgress>>,
+    ) -> Self {
+        Self {
+            store,
+            run: run.to_owned(),
+            after,
+            progress,
+            buffered: VecDeque::new(),
+        }
+    }
+
+    /// The next event, or `None` when the run is over. May be dropped and called again.
+    pub async fn next(&mut self) -> Result<Option<RunEvent>, StoreError> {
+        loop {
+            if let Some(event) = self.buffered.pop_front() {
+                self.after = event.seq;
+                return Ok(Some(event));
+            }
+            // Read before the store: events stored later are announced again.
+            let is_over = match &mut self.progress {
+                Some(progress) => progress.borrow_and_update().is_over,
+                None => true,
+            };
+            let page = self
+                .store
+                .run_events_after(&self.run, self.after, PAGE_SIZE);
+            self.buffered = page.await?.into();
+            if !self.buffered.is_empty() {
+                continue;
+            }
+            if is_over {
+                return Ok(None);
+            }
+            if let Some(progress) = &mut self.progress
+                && progress.changed().await.is_err()
+            {
+                self.progress = None;
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The sessions in use: one turn at a time in each, and their open conversations between turns.
+//! Sessions in use, one turn at a time in each, with their open conversations between turns; and the limit of parallel turns.
 
 use std::{
     collections::HashMap,
@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_agent::conversation::Conversation;
+use hermes_agent::conversation::{Agent, Conversation};
 use hermes_config::sync::Mutex;
 use hermes_store::SessionId;
-use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Semaphore, watch};
 
 /// How long a conversation stays open after its last turn. Its background processes end with it.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
@@ -101,4 +101,56 @@ impl SessionSlots {
 /// Whether it is neither used nor awaited.
 fn is_free(seat: &Arc<SessionSlot>) -> bool {
     Arc::strong_count(seat) == 1
+}
+
+/// How often to check whether the policy allows more turns.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) struct TurnSlots {
+    agent: Agent,
+    configured: usize,
+    /// The first waits for a free slot, the others for the first.
+    queue: Semaphore,
+    in_use: watch::Sender<usize>,
+}
+
+/// A used slot, released when dropped.
+pub(super) struct TurnPermit<'a>(&'a TurnSlots);
+
+impl TurnSlots {
+    pub(super) fn new(agent: Agent, wanted: usize) -> Self {
+        Self {
+            agent,
+            configured: wanted,
+            queue: Semaphore::new(1),
+            in_use: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) fn in_use(&self) -> usize {
+        *self.in_use.borrow()
+    }
+
+    pub(super) async fn acquire(&self) -> TurnPermit<'_> {
+        let _first = self.queue.acquire().await;
+        let mut changes = self.in_use.subscribe();
+        loop {
+            let most = self.agent.policy().max_concurrent_runs(self.configured);
+            let is_taken = self.in_use.send_if_modified(|busy| {
+                let has_room = *busy < most;
+                *busy += usize::from(has_room);
+                has_room
+            });
+            if is_taken {
+                return TurnPermit(self);
+            }
+            let _ = tokio::time::timeout(POLL_INTERVAL, changes.changed()).await;
+        }
+    }
+}
+
+impl Drop for TurnPermit<'_> {
+    fn drop(&mut self) {
+        self.0.in_use.send_modify(|busy| *busy -= 1);
+    }
 }

@@ -1,4 +1,4 @@
-//! The arguments of commands about a home as a whole: `config`, `doctor`, `setup`.
+//! The arguments of commands about a home: `config`, `doctor`, `setup`, `gateway`, `model`, `secret`, `skills`.
 
 use clap::{Args, Subcommand};
 
@@ -75,4 +75,119 @@ pub(crate) struct SetupArgs {
     /// Do not ask questions.
     #[arg(short, long, visible_alias = "non-interactive")]
     pub(crate) yes: bool,
+}
+
+/// What can be done with skills.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillsCommand {
+    /// List the skills the agent knows.
+    #[command(visible_alias = "ls")]
+    List,
+    /// Print a skill's instructions, or one of its files.
+    View(SkillViewArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SkillViewArgs {
+    /// The skill; `category/name` where a name is not enough.
+    pub(crate) name: String,
+    /// A file of the skill, such as `references/api.md`.
+    pub(crate) file: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretCommand {
+    /// Store a secret: typed without echo, or read from stdin.
+    #[command(after_help = "\
+The configuration then says `${keyring:NAME}` where the value belongs.
+
+Examples:
+  hermes secret set github
+  printf %s \"$TOKEN\" | hermes secret set github")]
+    Set(SecretArgs),
+    /// List the names of secrets, where they are kept and which servers use them. No value is shown.
+    #[command(visible_alias = "ls")]
+    List,
+    /// Remove a secret.
+    #[command(visible_alias = "rm")]
+    Remove(SecretArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretArgs {
+    /// The secret's name.
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without a name it asks: which provider, its key, which of its models. The key is kept in .env, the rest becomes the
+`model` of config.yaml.
+
+Examples:
+  hermes model
+  hermes model claude-sonnet-5 --provider anthropic
+  hermes model qwen3:8b --base-url http://127.0.0.1:11434/v1
+  hermes model --list
+  hermes model --show")]
+pub(crate) struct ModelArgs {
+    /// The model to use from now on.
+    pub(crate) name: Option<String>,
+    /// Its provider: `openai`, `anthropic`, `gemini` and many others, or an entry under `providers`.
+    #[arg(long, requires = "name")]
+    pub(crate) provider: Option<String>,
+    /// The address of a server that speaks OpenAI's protocol.
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "name",
+        conflicts_with = "provider"
+    )]
+    pub(crate) base_url: Option<String>,
+    /// Only show which model is used, its provider and address, and where that is configured.
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) show: bool,
+    /// Only list the providers with a key and the servers of this machine, with the models of each.
+    #[arg(long, conflicts_with_all = ["name", "show"])]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Cron jobs run while the gateway runs. With API_SERVER_KEY set (16 characters or more), programs reach the agent over
+HTTP on 127.0.0.1:8642.
+
+Examples:
+  hermes gateway                  run it here, until Ctrl-C
+  hermes gateway run --replace    stop the running one and take its place
+  hermes gateway status --json    its state, for scripts")]
+pub(crate) struct GatewayArgs {
+    #[command(flatten)]
+    pub(crate) run: GatewayRunArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<GatewayCommand>,
+}
+
+/// What can be done with a gateway.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GatewayCommand {
+    /// Run it here, until Ctrl-C. This is what `hermes gateway` alone does.
+    Run(GatewayRunArgs),
+    /// Show whether it runs, and its state.
+    Status,
+    /// Stop it: runs under way get `agent.restart_drain_timeout` seconds.
+    Stop,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct GatewayRunArgs {
+    /// Log to stderr instead of `logs/hermes.log`; twice for more.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Print errors only.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Stop the running gateway of this home and take its place.
+    #[arg(long)]
+    pub(crate) replace: bool,
 }

@@ -1,8 +1,8 @@
-//! The arguments of `hermes send`.
+//! The arguments of `hermes send` and `hermes channels …`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -44,4 +44,18 @@ pub(crate) struct SendArgs {
     /// Print nothing on success.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// What can be done with chats.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ChannelsCommand {
+    /// List the known chats.
+    #[command(visible_alias = "ls")]
+    List(ChannelsListArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChannelsListArgs {
+    /// Only those of this platform: `telegram`, `discord`, `slack`.
+    pub(crate) platform: Option<String>,
 }

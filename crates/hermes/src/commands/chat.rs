@@ -2,6 +2,9 @@
 
 use std::io::IsTerminal;
 
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
 use crate::{cli::ChatArgs, context::Context, failure::Failure, logging};
 
 mod attachments;
@@ -9,10 +12,8 @@ mod call;
 mod commands;
 pub(crate) mod editor;
 mod interactive;
-mod interrupt;
 mod json_report;
 mod lines;
-mod mentions;
 mod once;
 mod progress;
 mod prompt;
@@ -85,4 +86,30 @@ fn choose_mode(context: &Context, args: &ChatArgs) -> Result<ChatMode, Failure> 
         Failure::usage("a conversation needs a terminal, and stdout is not one")
             .hint("one message goes with `hermes -q TEXT`"),
     )
+}
+
+/// Does the work, which ends in order once `cancel` is cancelled.
+fn cancel_on_interrupt<'a, T: 'a>(
+    cancel: &'a CancellationToken,
+    work: impl Future<Output = Result<T, Failure>> + 'a,
+) -> impl Future<Output = Result<T, Failure>> + 'a {
+    // Boxed, since a whole conversation is a large future.
+    let mut work = Box::pin(work);
+    async move {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+            if cancel.is_cancelled() {
+                return Err(Failure::interrupted());
+            }
+            cancel.cancel();
+        }
+    }
 }

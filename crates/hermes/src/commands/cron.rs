@@ -7,13 +7,10 @@ use serde_json::json;
 
 use crate::{cli::CronCommand, context::Context, failure::Failure, output::printable};
 
-mod create;
 mod edit;
 mod list;
-mod options;
 mod runs;
 mod status;
-mod switch;
 mod tick;
 
 pub(super) fn run(context: &Context, command: CronCommand) -> Result<(), Failure> {
@@ -24,13 +21,13 @@ pub(super) fn run(context: &Context, command: CronCommand) -> Result<(), Failure
         now: Zoned::now().with_time_zone(time_zone(&settings)),
     };
     match command {
-        CronCommand::Create(args) => create::run(&jobs, &args),
+        CronCommand::Create(args) => edit::run_create(&jobs, &args),
         CronCommand::List(args) => list::run(&jobs, &args),
         CronCommand::Edit(args) => edit::run(&jobs, &args),
-        CronCommand::Pause(args) => switch::pause(&jobs, &args),
-        CronCommand::Resume(args) => switch::resume(&jobs, &args),
-        CronCommand::Run(args) => switch::run(&jobs, &args),
-        CronCommand::Remove(args) => switch::remove(&jobs, &args),
+        CronCommand::Pause(args) => edit::pause(&jobs, &args),
+        CronCommand::Resume(args) => edit::resume(&jobs, &args),
+        CronCommand::Run(args) => edit::run_switch(&jobs, &args),
+        CronCommand::Remove(args) => edit::remove(&jobs, &args),
         CronCommand::Status => status::run(&jobs),
         CronCommand::Runs(args) => runs::run(&jobs, &args),
         CronCommand::Tick => tick::run(&jobs),

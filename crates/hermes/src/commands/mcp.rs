@@ -3,7 +3,6 @@
 use crate::{cli::McpCommand, context::Context, failure::Failure};
 
 mod config;
-mod demo;
 mod inspect;
 mod login;
 mod requests;
@@ -31,7 +30,7 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         McpCommand::Remove(args) => config::remove::run(context, &args),
         McpCommand::Test(args) => inspect::test::run(context, &args),
         McpCommand::Login(args) => login::run(context, &args),
-        McpCommand::Logout(args) => login::logout::run(context, &args),
+        McpCommand::Logout(args) => login::run_logout(context, &args),
         McpCommand::Reauth(args) => login::reauth::run(context, &args),
         McpCommand::Call(args) => requests::call::run(context, &args),
         McpCommand::Tools(args) => requests::tools::run(context, &args),
@@ -44,7 +43,7 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         }
         McpCommand::Import(args) => config::import::run(context, &args),
         McpCommand::Presets => {
-            config::presets::run(context);
+            config::catalog::run_presets(context);
             Ok(())
         }
         McpCommand::Catalog(args) => {
@@ -59,7 +58,7 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         McpCommand::Resources(args) => requests::resources::resources(context, &args),
         McpCommand::Prompts(args) => requests::resources::prompts(context, &args),
         McpCommand::Reload(args) => config::reload::run(context, &args),
-        McpCommand::Demo => demo::run(context),
+        McpCommand::Demo => serve::run_demo(context),
         McpCommand::Serve(args) => serve::run(context, &args),
     }
 }

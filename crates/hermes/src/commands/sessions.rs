@@ -1,9 +1,10 @@
 //! `hermes sessions …`: the conversations of a home.
 
 use hermes_store::{Access, Session, SessionQuery, Store, StoreError};
+use serde_json::json;
 
 use crate::{
-    cli::SessionsCommand,
+    cli::{RenameArgs, SessionsCommand},
     context::Context,
     failure::{Failure, FailureKind},
 };
@@ -12,7 +13,6 @@ mod conversation;
 mod delete;
 mod export;
 mod list;
-mod rename;
 mod search;
 mod show;
 
@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context, command: SessionsCommand) -> Result<(), Fai
         SessionsCommand::Show(args) => context.block_on(show::run(context, &args)),
         SessionsCommand::Search(args) => context.block_on(search::run(context, &args)),
         SessionsCommand::Export(args) => context.block_on(export::run(context, &args)),
-        SessionsCommand::Rename(args) => context.block_on(rename::run(context, &args)),
+        SessionsCommand::Rename(args) => context.block_on(run_rename(context, &args)),
         SessionsCommand::Delete(args) => delete::run(context, &args),
     }
 }
@@ -84,4 +84,21 @@ async fn session_names(store: &Store) -> Vec<String> {
         .flat_map(|(id, title)| [title, Some(id)])
         .flatten()
         .collect()
+}
+
+async fn run_rename(context: &Context, args: &RenameArgs) -> Result<(), Failure> {
+    let (_, session) = find_session(context, &args.id).await?;
+    let store = Store::open(&context.home, Access::ReadWrite).await?;
+    let title = store.set_title(&session.id, &args.title).await;
+    store.close().await;
+    let title = title?;
+    let id = &session.id;
+    context.output.note(match &title {
+        Some(title) => format!("`{id}` is now called `{title}`."),
+        None => format!("`{id}` has no title now."),
+    });
+    context
+        .output
+        .json(json!({"session": id.as_str(), "title": title}));
+    Ok(())
 }

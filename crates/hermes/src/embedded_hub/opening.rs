@@ -1,4 +1,5 @@
-//! From settings to a Hub that is ready to start: directory, lock, ports, database, key and first token.
+//! From settings to a Hub that is ready to start: directory, lock, ports, database, key, first token, and the limit of open
+//! files.
 
 use std::{
     io,
@@ -12,6 +13,7 @@ use hermes_hub::{
     settings::Settings,
     storage::{data_dir::DataDir, encryption::SecretKey, state::SqliteState},
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use super::{PreparedHub, backups::BackupSchedule};
@@ -162,6 +164,27 @@ fn set_actual_port(settings: &mut Settings, address: SocketAddr) {
         settings.public_url = format!("{scheme}://{address}");
     }
     settings.listen = address;
+}
+
+/// Enough for every connection that a Hub takes. Programs that look through all numbers up to the limit take a moment
+/// for so many, and minutes for the largest that systems have.
+const MAX_OPEN_FILES: u64 = 1_048_576;
+
+/// Raises the limit as far as the system lets this process.
+pub(super) fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(MAX_OPEN_FILES).min(MAX_OPEN_FILES);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let raised = Rlimit {
+        current: Some(wanted),
+        maximum: limit.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => tracing::debug!(files = wanted, "raised the open file limit"),
+        Err(error) => tracing::warn!(%error, "cannot raise the open file limit"),
+    }
 }
 
 #[cfg(test)]

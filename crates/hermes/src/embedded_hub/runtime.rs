@@ -20,8 +20,6 @@ mod isolation;
 mod isolation_selftest;
 pub mod launcher;
 mod linked;
-mod niceness;
-mod plan;
 mod process;
 mod process_runtime;
 mod sandbox;

@@ -1,6 +1,5 @@
 //! The programs servers can be imported from.
 
-pub(crate) mod claude;
 pub(crate) mod codex;
 pub(crate) mod editors;
 pub(crate) mod goose;

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::form;
-use crate::question::link;
+use crate::question::browser;
 
 /// Keeps everything else off the screen until it is dropped.
 pub(crate) type HoldScreen = Box<dyn Fn() -> Box<dyn Send> + Send + Sync>;
@@ -60,7 +60,7 @@ impl ElicitationUi for TerminalPerson {
         &self,
         request: LinkRequest,
     ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
-        Box::pin(self.ask(move || link::ask_link(&request)))
+        Box::pin(self.ask(move || browser::ask_link(&request)))
     }
 }
 

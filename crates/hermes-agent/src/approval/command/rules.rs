@@ -4,10 +4,7 @@
 //! where it has the same rule, so that its list of allowed commands keeps working.
 
 mod deletion;
-mod disks;
-mod permissions;
 mod processes;
-mod remote;
 mod statements;
 mod unreviewed;
 mod writes;
@@ -72,13 +69,17 @@ pub(crate) const RULES: &[Rule] = &[
     block_rule(
         "format filesystem",
         "makes a new file system and loses the old one",
-        disks::formats_disk,
+        deletion::formats_disk,
     ),
-    block_rule("wipe raw block device", "erases a disk", disks::wipes_disk),
+    block_rule(
+        "wipe raw block device",
+        "erases a disk",
+        deletion::wipes_disk,
+    ),
     block_rule(
         "write to raw block device",
         "writes over a disk",
-        disks::writes_disk,
+        deletion::writes_disk,
     ),
     block_rule(
         "fork bomb",
@@ -98,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
     block_rule(
         "sudo password via stdin",
         "hands a password to sudo",
-        permissions::reads_sudo_password,
+        processes::reads_sudo_password,
     ),
     approval_rule(
         "recursive delete",
@@ -123,12 +124,12 @@ pub(crate) const RULES: &[Rule] = &[
     approval_rule(
         "world/other-writable permissions",
         "lets every user of the machine write",
-        permissions::makes_world_writable,
+        processes::makes_world_writable,
     ),
     approval_rule(
         "approve MCP tool",
         "accepts a changed tool in your place",
-        permissions::approves_tool,
+        processes::approves_tool,
     ),
     approval_rule(
         "SQL DROP",
@@ -158,12 +159,12 @@ pub(crate) const RULES: &[Rule] = &[
     approval_rule(
         "pipe remote content to shell",
         "runs something straight from the network",
-        remote::runs_download,
+        unreviewed::runs_download,
     ),
     approval_rule(
         "pipe decoded content to shell",
         "runs something that cannot be checked here",
-        remote::runs_decoded,
+        unreviewed::runs_decoded,
     ),
     approval_rule(
         "computed program name",

@@ -8,7 +8,7 @@ use std::{
 
 use hermes_mcp::tools::description_scan;
 
-use crate::conversation::repository;
+use crate::conversation::storage::session_row;
 
 /// File names in order; the first existing one is used.
 const RULE_FILE_NAMES: [&str; 4] = [".hermes.md", "AGENTS.md", "CLAUDE.md", ".cursorrules"];
@@ -33,7 +33,7 @@ pub struct RulesFile {
 
 /// The rules for work in a directory: in it, or above it up to the root of its repository. Blocks while it reads.
 pub fn find_project_rules(directory: &Path) -> Option<RulesFile> {
-    let root = repository::find_repository(directory).map(|repository| repository.root);
+    let root = session_row::find_repository(directory).map(|repository| repository.root);
     let root = root.as_deref().unwrap_or(directory);
     let places = || {
         directory

@@ -1,4 +1,9 @@
-//! The session's row with its prompt, and user messages.
+//! The session's row with its prompt and the git repository around its directory, and user messages.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use hermes_store::{NewMessage, SessionId};
 use jiff::Zoned;
@@ -6,8 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     conversation::{
-        Agent, Conversation, ConversationError, SessionRow, prompt, repository,
-        storage::message_rows,
+        Agent, Conversation, ConversationError, SessionRow, prompt, storage::message_rows,
     },
     message::{Content, Message, Part, ToolResult},
     model::{Selection, StoredModel},
@@ -36,7 +40,7 @@ impl Conversation {
         row.model_config = selection.map(|selection| model_config(&selection.stored()));
         row.system_prompt.clone_from(&self.prompt);
         row.cwd = Some(self.cwd.display().to_string());
-        if let Some(repository) = repository::find_repository(&self.cwd) {
+        if let Some(repository) = find_repository(&self.cwd) {
             row.git_repo_root = Some(repository.root.display().to_string());
             row.git_branch = repository.branch;
         }
@@ -138,4 +142,54 @@ impl Conversation {
 pub(crate) fn model_config(stored: &StoredModel) -> Value {
     let is_open = |address: &&String| !address.contains('@');
     json!({"provider": stored.provider, "base_url": stored.base_url.as_ref().filter(is_open)})
+}
+
+/// A repository and its checked-out branch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Repository {
+    pub(crate) root: PathBuf,
+    /// None where no branch is checked out.
+    pub(crate) branch: Option<String>,
+}
+
+pub(crate) fn find_repository(directory: &Path) -> Option<Repository> {
+    directory.ancestors().find_map(|root| {
+        let mark = root.join(".git");
+        let git = match fs::read_to_string(&mark) {
+            // In a linked working tree, `.git` is a file that names its state directory.
+            Ok(text) => root.join(text.strip_prefix("gitdir:")?.trim()),
+            Err(_) if mark.is_dir() => mark,
+            Err(_) => return None,
+        };
+        let head = fs::read_to_string(git.join("HEAD")).unwrap_or_default();
+        let branch = head.trim().strip_prefix("ref: refs/heads/");
+        Some(Repository {
+            root: root.to_path_buf(),
+            branch: branch.map(str::to_owned),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_is_found_from_below_and_from_a_further_tree() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("main");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir_all(root.join(".git/worktrees/other")).unwrap();
+        fs::write(root.join(".git/HEAD"), "ref: refs/heads/feature/x\n").unwrap();
+        let other = root.join(".git/worktrees/other");
+        fs::write(other.join("HEAD"), "0123456789abcdef\n").unwrap();
+        let tree = directory.path().join("other");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join(".git"), format!("gitdir: {}\n", other.display())).unwrap();
+
+        let found = find_repository(&root.join("a/b")).unwrap();
+        assert_eq!(found.root, root);
+        assert_eq!(found.branch.as_deref(), Some("feature/x"));
+        assert_eq!(find_repository(&tree).unwrap().branch, None);
+    }
 }

@@ -9,7 +9,7 @@ use reqwest::{Client, ClientBuilder, redirect};
 use url::Url;
 
 use crate::{
-    model::address,
+    model::endpoint,
     policy::{AllowedNetworks, EgressDenied, PolicyHandle, public_address::PublicResolver},
 };
 
@@ -51,7 +51,7 @@ impl HttpClients {
             (&self.public, public)
         } else if address.scheme() != "http" {
             (&self.secure, secure)
-        } else if address::is_loopback(address) {
+        } else if endpoint::is_loopback(address) {
             (&self.loopback, loopback)
         } else {
             (&self.plain, plain)

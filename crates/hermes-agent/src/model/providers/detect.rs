@@ -7,7 +7,7 @@ use hermes_config::Variables;
 use serde_json::Value;
 use url::Url;
 
-use crate::model::{HttpClients, address};
+use crate::model::{HttpClients, endpoint};
 
 /// The variable with Ollama's address.
 pub(crate) const OLLAMA_VARIABLE: &str = "OLLAMA_HOST";
@@ -123,7 +123,7 @@ fn with_timeout<'a>(
 
 /// The model to use at a configured local server without a model name.
 pub(crate) async fn detect_at(clients: &HttpClients, base_url: &Url) -> Option<LocalModel> {
-    if !address::is_loopback(base_url) {
+    if !endpoint::is_loopback(base_url) {
         return None;
     }
     let asked = async {
@@ -173,7 +173,7 @@ pub(crate) fn ollama_address(text: &str) -> Option<Url> {
         url.set_host(Some("127.0.0.1")).ok()?;
     }
     url.set_path("/");
-    address::is_loopback(&url).then_some(url)
+    endpoint::is_loopback(&url).then_some(url)
 }
 
 /// Ollama: the model that is loaded, else the newest.

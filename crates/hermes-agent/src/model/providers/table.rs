@@ -6,7 +6,7 @@ use hermes_config::Variables;
 use url::Url;
 
 use super::detect;
-use crate::model::{Protocol, address};
+use crate::model::{Protocol, endpoint};
 
 /// A provider that is known without configuration.
 #[derive(Debug)]
@@ -363,7 +363,7 @@ pub(crate) fn row_for_model(model: &str) -> Option<&'static ProviderRow> {
 impl ProviderRow {
     /// Whether an address is of its domains, so that its key may go there.
     pub(crate) fn owns_url(&self, url: &Url) -> bool {
-        let is_of = |domain: &&str| address::is_in_domain(url, domain);
+        let is_of = |domain: &&str| endpoint::is_in_domain(url, domain);
         self.domains.iter().any(is_of)
     }
 

@@ -9,7 +9,7 @@ use super::{
     keys::{KeySource, key_sources},
 };
 use crate::model::{
-    Protocol, address,
+    Protocol, endpoint,
     providers::{
         table,
         table::{PROVIDERS, ProviderRow},
@@ -149,11 +149,11 @@ pub(in crate::model) fn resolve_stated(
 /// Whether the keys of a row may be sent to a URL: its own domain, or what its own variable names. Not over plain HTTP,
 /// except in the local network.
 fn is_own_host(row: &ProviderRow, of_variable: Option<&str>, base_url: &Url) -> bool {
-    let is_private = base_url.scheme() == "https" || address::is_local(base_url);
+    let is_private = base_url.scheme() == "https" || endpoint::is_local(base_url);
     let is_of_variable = of_variable
         .and_then(|text| Url::parse(text).ok())
         .is_some_and(|own| same_host(&own, base_url));
-    let is_of_house = row.is_local() && address::is_loopback(base_url);
+    let is_of_house = row.is_local() && endpoint::is_loopback(base_url);
     is_private && (is_of_variable || is_of_house || row.owns_url(base_url))
 }
 
@@ -247,7 +247,7 @@ pub(super) fn known_context_length(base_url: &Url, model: &str) -> Option<u32> {
         ("gemini-3", 1_048_576),
         ("deepseek", 128_000),
     ];
-    if address::is_local(base_url) {
+    if endpoint::is_local(base_url) {
         return None;
     }
     let name = model.rsplit('/').next().unwrap_or(model);

@@ -3,8 +3,7 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::sensitive;
-use crate::printable::printable;
+use crate::{printable::printable, server_requests::elicitation::check};
 
 /// A form: its fields, in the server's order.
 #[derive(Debug, Clone)]
@@ -103,7 +102,7 @@ impl FormField {
         let title = text("title").unwrap_or_else(|| printable(name).into_owned());
         let description = text("description").filter(|description| *description != title);
         let mut field = Self {
-            is_sensitive: sensitive::asks_for_secret(name, &title, description.as_deref())
+            is_sensitive: check::asks_for_secret(name, &title, description.as_deref())
                 && matches!(kind, FieldKind::Text { .. }),
             name: name.to_owned(),
             title,

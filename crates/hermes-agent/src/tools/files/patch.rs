@@ -3,7 +3,6 @@
 mod changes;
 mod envelope;
 mod hunks;
-mod lines;
 mod replacement;
 
 use futures::future::BoxFuture;

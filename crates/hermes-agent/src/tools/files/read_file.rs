@@ -1,12 +1,19 @@
-//! `read_file`: part of a text file with line numbers.
+//! `read_file`: part of a text file with line numbers. Large results of untrusted tools lie in files of the home with a
+//! file beside them that names the source; reading one back marks the content as data.
 
 use std::{
+    fs,
     fs::File,
-    io::{self, BufRead, BufReader},
-    path::Path,
+    io,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
 };
 
 use futures::future::BoxFuture;
+use hermes_config::{
+    Home,
+    private_file::{FileDurability, WriteOptions, write_file},
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -14,7 +21,7 @@ use crate::{
     tools::{
         ToolError,
         arguments::ToolArguments,
-        files::{path_access, path_access::AccessPurpose, results},
+        files::{path_access, path_access::AccessPurpose},
         into_output, path_concurrency, run_blocking,
         tool::{Concurrency, Tool, ToolContext, ToolOutput},
         tool_definition,
@@ -89,7 +96,7 @@ async fn read_lines(
         let window = read_window(file, offset, limit, size <= MAX_COUNTED_BYTES)
             .map_err(|error| ToolError::new(format!("{path}: {error}")))?;
         Ok(ToolOutput {
-            untrusted_source: results::read_source(&home, &real).map(Into::into),
+            untrusted_source: read_source(&home, &real).map(Into::into),
             ..ToolOutput::text(window.render(&path, offset))
         })
     })
@@ -259,4 +266,33 @@ fn next_line(reader: &mut impl BufRead) -> io::Result<Option<FileLine>> {
             return Ok(Some(line));
         }
     }
+}
+
+pub(crate) const DIRECTORY: &str = "results";
+
+/// Records the outside tool that a result is from.
+pub(crate) fn record_source(path: &Path, source: &str) -> io::Result<()> {
+    let options = WriteOptions {
+        durability: FileDurability::Unsynced,
+        ..WriteOptions::default()
+    };
+    write_file(&source_note_path(path), source.as_bytes(), options)
+}
+
+/// The outside tool of the result in this file; for the directory of all results, its name. `path` has no
+/// links in it.
+pub(crate) fn read_source(home: &Home, path: &Path) -> Option<String> {
+    let directory = home.path().join(DIRECTORY).canonicalize().ok()?;
+    if path == directory {
+        // Anything in it may be from outside.
+        return Some(DIRECTORY.to_owned());
+    }
+    if path.parent() != Some(&directory) {
+        return None;
+    }
+    fs::read_to_string(source_note_path(path)).ok()
+}
+
+fn source_note_path(path: &Path) -> PathBuf {
+    path.with_extension("source")
 }

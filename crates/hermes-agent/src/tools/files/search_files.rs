@@ -1,10 +1,12 @@
 //! `search_files`: lines that match a regular expression, or files by name.
 
 mod content;
-mod names;
 mod walk;
 
+use std::path::Path;
+
 use futures::future::BoxFuture;
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -12,7 +14,12 @@ use crate::{
     tools::{
         ToolError,
         arguments::ToolArguments,
-        files::{path_access, path_access::AccessPurpose, results},
+        files::{
+            path_access,
+            path_access::AccessPurpose,
+            read_file,
+            search_files::walk::{FileWalk, NamePattern},
+        },
         into_output, run_blocking,
         tool::{Concurrency, Tool, ToolContext, ToolOutput},
         tool_definition,
@@ -110,10 +117,10 @@ async fn run_search(
         if !root.exists() {
             return Err(ToolError::new(format!("{path} does not exist")));
         }
-        let outside = results::read_source(&home, &root).map(Into::into);
+        let outside = read_file::read_source(&home, &root).map(Into::into);
         let walk = walk::FileWalk::new(map, root, &path, file_glob.as_deref(), cancel)?;
         let text = match target {
-            "files" => names::search_names(&walk, &pattern, page)?,
+            "files" => search_names(&walk, &pattern, page)?,
             _ => content::search_content(&walk, &pattern, mode, lines_around, page)?,
         };
         Ok(ToolOutput {
@@ -185,4 +192,57 @@ enum PagePosition {
     Before,
     On,
     Beyond,
+}
+
+enum NameQuery {
+    Glob(NamePattern),
+    Part(String),
+    Expression(Regex),
+}
+
+impl NameQuery {
+    /// Detects the kind of pattern from its text.
+    fn new(text: &str) -> Result<Self, ToolError> {
+        let is_expression = text.contains(['^', '$', '\\', '|', '(', '+']) || text.contains(".*");
+        if is_expression {
+            let expression = Regex::new(text).map_err(|error| {
+                ToolError::new(format!(
+                    "`{text}` is not a valid regular expression: {error}"
+                ))
+            })?;
+            return Ok(Self::Expression(expression));
+        }
+        if text.contains(['*', '?', '[', '{']) {
+            return NamePattern::new(text).map(Self::Glob);
+        }
+        Ok(Self::Part(text.to_lowercase()))
+    }
+
+    fn matches(&self, path: &Path) -> bool {
+        match self {
+            Self::Glob(glob) => glob.matches(path),
+            Self::Part(part) => path.to_string_lossy().to_lowercase().contains(part),
+            Self::Expression(expression) => expression.is_match(&path.to_string_lossy()),
+        }
+    }
+}
+
+/// The files whose path below the root matches.
+fn search_names(walk: &FileWalk, pattern: &str, page: ResultPage) -> Result<String, ToolError> {
+    // `.` usually means the whole directory.
+    let pattern = if pattern == "." { "*" } else { pattern };
+    let pattern = NameQuery::new(pattern)?;
+    let mut results = PagedResults::new(page);
+    for (_, shown) in walk.files() {
+        let name = walk.below_root(&shown);
+        if !pattern.matches(name) {
+            continue;
+        }
+        match results.count() {
+            PagePosition::Before => {}
+            PagePosition::On => results.lines.push(shown.display().to_string()),
+            PagePosition::Beyond => break,
+        }
+    }
+    Ok(results.render("files", walk))
 }

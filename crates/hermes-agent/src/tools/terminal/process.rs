@@ -1,6 +1,5 @@
 //! `process`: the commands that run in the background of a session.
 
-mod log;
 mod table;
 
 use std::{sync::Arc, time::Duration};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{ResponseFrame, text_part, usage_json};
 use crate::api::{
     openai::{RunAnswer, RunStep, RunWaiter},
-    sse,
+    payload,
 };
 
 /// The events of a response, until it ends.
@@ -49,8 +49,9 @@ impl ResponseStream {
             return Some(line);
         }
         let waiting = self.waiter.as_mut()?;
-        let Ok(step) = tokio::time::timeout(sse::KEEPALIVE_INTERVAL, waiting.next()).await else {
-            return Some(sse::KEEPALIVE_COMMENT.to_owned());
+        let Ok(step) = tokio::time::timeout(payload::KEEPALIVE_INTERVAL, waiting.next()).await
+        else {
+            return Some(payload::KEEPALIVE_COMMENT.to_owned());
         };
         match step {
             Some(Ok(RunStep::Text(text))) => self.push_text(&text),

@@ -1,6 +1,7 @@
-//! `messages_send`.
+//! `messages_send` and `channels_list`.
 
 use hermes_store::OwnPlatform;
+use serde_json::json;
 
 use crate::{
     bridge::{
@@ -58,4 +59,14 @@ pub(super) async fn messages_send(
         Ok(sent) => Ok(JsonDocument::line(&sent)),
         Err(error) => Err(ToolRefusal(serde_json::to_value(error).unwrap_or_default())),
     }
+}
+
+pub(super) async fn channels_list(
+    bridge: &Bridge,
+    arguments: &Arguments,
+) -> Result<JsonDocument, ToolRefusal> {
+    let platform = arguments.optional("platform");
+    let targets = bridge.sender().list_targets(bridge.index(), platform).await;
+    let targets = targets.map_err(|error| ToolRefusal::new(error.to_string()))?;
+    Ok(json!({"count": targets.len(), "channels": targets}).into())
 }

@@ -4,15 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-mod cron;
-mod env;
-mod skill;
+use crate::cli::ConfirmArgs;
 
-use crate::cli::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
+mod cron;
 
 pub(crate) use cron::{JobMembers, TenantCronCommand};
-pub(crate) use env::TenantEnvCommand;
-pub(crate) use skill::TenantSkillCommand;
+
+use crate::cli::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -300,4 +298,80 @@ pub(crate) struct TenantFilesArgs {
     /// Save a directory, or the whole workspace, as one `tar.zst`.
     #[arg(long, requires = "output")]
     pub(crate) archive: bool,
+}
+
+/// What can be done with a tenant's variables.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TenantEnvCommand {
+    /// List the variables, without their values.
+    List {
+        /// The tenant's id.
+        tenant: String,
+    },
+    /// Set a variable; its value comes from stdin.
+    #[command(after_help = "\
+The value is read to the end of stdin, without the last line end. On a terminal it is asked for and not shown.
+
+Example:
+  hermes tenant env set acme OPENAI_API_KEY < key.txt")]
+    Set {
+        /// The tenant's id.
+        tenant: String,
+        /// The variable, in capitals.
+        name: String,
+    },
+    /// Remove a variable.
+    Unset {
+        /// The tenant's id.
+        tenant: String,
+        /// The variable.
+        name: String,
+        #[command(flatten)]
+        sure: ConfirmArgs,
+    },
+}
+
+/// What can be done with a tenant's skills.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TenantSkillCommand {
+    /// List the skills, by category.
+    List {
+        /// The tenant's id.
+        tenant: String,
+    },
+    /// List the files of a skill.
+    Files(TenantSkillFilesArgs),
+    /// Print a file of a skill.
+    Show {
+        /// The tenant's id.
+        tenant: String,
+        /// A path that `files` lists.
+        path: String,
+    },
+    /// Offer a skill to the agent.
+    Enable(TenantSkillStateArgs),
+    /// Stop offering a skill to the agent.
+    Disable(TenantSkillStateArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantSkillFilesArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// The skill's name.
+    pub(crate) skill: String,
+    /// Its category; `-` if it has none.
+    #[arg(long, default_value = "-")]
+    pub(crate) category: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantSkillStateArgs {
+    /// The tenant's id.
+    pub(crate) tenant: String,
+    /// The skill's name.
+    pub(crate) skill: String,
+    /// Keep it as it is: the agent does not change it.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "YES")]
+    pub(crate) pinned: Option<bool>,
 }

@@ -1,7 +1,11 @@
 //! `/call`: a tool called by the user, without any model.
 
+use std::sync::Arc;
+
 use hermes_agent::{
     conversation::{Conversation, UserCallError},
+    message::ToolCall,
+    printable::printable,
     tools::tool::ProgressSink,
 };
 use hermes_config::Settings;
@@ -10,7 +14,10 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    commands::mcp::{RoutedRequest, ask_running, insert_pairs, parse_tool_name, request_failure},
+    commands::{
+        chat::commands::{ChatContext, CommandOutcome},
+        mcp::{RoutedRequest, ask_running, insert_pairs, parse_tool_name, request_failure},
+    },
     context::Context,
     failure::{Failure, FailureKind},
 };
@@ -131,6 +138,24 @@ pub(super) fn split_words(text: &str) -> Result<Vec<String>, Failure> {
     }
     words.extend(word);
     Ok(words)
+}
+
+/// The one call that the user makes at a time.
+const CALL_ID: &str = "call";
+
+pub(crate) async fn call_and_show(
+    room: &mut ChatContext<'_>,
+    rest: &str,
+) -> Result<CommandOutcome, Failure> {
+    let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    room.screen
+        .begin_call(&ToolCall::new(CALL_ID, name, arguments));
+    let screen = room.screen.clone();
+    let progress = Arc::new(move |line: &str| screen.call_progress(CALL_ID, line));
+    let called = run(room.conversation, rest, progress, room.cancel.clone()).await;
+    room.screen.end_call(CALL_ID);
+    let text = called?;
+    Ok(CommandOutcome::text(printable(text.trim_end())))
 }
 
 #[cfg(test)]

@@ -8,22 +8,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{prompt::is_prompt_name as is_prompt, start};
 use crate::{
-    commands::chat::{commands::slash::SlashCommand, prompts::queue::PromptQueue, screen::Screen},
+    commands::chat::{prompts::queue::PromptQueue, screen::Screen},
     context::Context,
     failure::Failure,
     server_requests::ServerRequests,
 };
 
 mod attach;
-mod call;
 mod help;
 mod home;
 mod prompt;
 mod reload;
 mod servers;
 mod session;
-mod skill;
-pub(crate) mod slash;
 mod state;
 pub(crate) mod tools;
 mod transcript;
@@ -369,7 +366,7 @@ pub(super) async fn run_command(
         ChatVerb::Whoami => Ok(state::whoami(room)),
         ChatVerb::Config => Ok(state::config(room)),
         ChatVerb::Tools => tools::run(room.conversation, rest).map(CommandOutcome::text),
-        ChatVerb::Call => call::run(room, rest).await,
+        ChatVerb::Call => crate::commands::chat::call::call_and_show(room, rest).await,
         ChatVerb::Mcp => servers::run(room, rest).await,
         ChatVerb::Reload => reload::run(room).await,
         ChatVerb::Skills => home::skills(room),
@@ -403,7 +400,7 @@ async fn run_prompt_or_skill(
     let skills = room.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {
         return Ok(CommandOutcome::next(NextStep::SendMessage(
-            skill::skill_message(room.pending, &view, slash.rest),
+            prompt::skill_message(room.pending, &view, slash.rest),
         )));
     }
     let names = COMMANDS.iter().map(|command| command.name.to_owned());
@@ -415,6 +412,28 @@ async fn run_prompt_or_skill(
             None => failure.hint("`/help` lists what there is"),
         },
     )
+}
+
+/// A command that was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlashCommand<'a> {
+    /// The word after the stroke.
+    pub(crate) name: &'a str,
+    /// What follows it.
+    pub(crate) rest: &'a str,
+}
+
+impl<'a> SlashCommand<'a> {
+    /// Reads a line. `None` if it is something to say: a path such as `/etc/hosts` is not a command.
+    pub(crate) fn parse(line: &'a str) -> Option<Self> {
+        let line = line.trim().strip_prefix('/')?;
+        let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        (!name.is_empty() && name.chars().all(is_name)).then_some(Self {
+            name,
+            rest: rest.trim(),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -461,5 +480,19 @@ mod tests {
         assert_eq!(desk.take_message("again").text(), "again");
         desk.parts.push(Part::from_image_url("data:x"));
         assert!(matches!(desk.take_message("look"), Content::Parts(parts) if parts.len() == 2));
+    }
+
+    #[test]
+    fn commands_are_told_from_things_to_say() {
+        let read = |line| SlashCommand::parse(line).map(|slash| (slash.name, slash.rest));
+        assert_eq!(read("/tools"), Some(("tools", "")));
+        assert_eq!(
+            read("  /call a.b {\"x\": 1} "),
+            Some(("call", "a.b {\"x\": 1}"))
+        );
+        assert_eq!(read("/reload-mcp now"), Some(("reload-mcp", "now")));
+        for text in ["hello", "/etc/hosts is odd", "/", "// no", "a /b"] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 }

@@ -12,12 +12,12 @@ use hermes_mcp::RememberedTools;
 use hermes_store::{EndReason, SessionId};
 use tokio_util::sync::CancellationToken;
 
-use super::{mentions, start};
+use super::start;
 use crate::{
     cli::ChatArgs,
     commands::chat::{
         attachments, commands,
-        commands::{ChatContext, NextStep, PendingMessage, slash::SlashCommand},
+        commands::{ChatContext, NextStep, PendingMessage, SlashCommand},
         editor::{Editor, EditorInput, type_ahead::TypeAhead},
         prompts::{
             approval, questions,
@@ -34,18 +34,17 @@ mod background;
 mod banner;
 mod completion_words;
 mod configuration;
-mod presence;
 mod server_updates;
-mod signals;
 mod supervise;
 mod turn;
 
 use crate::commands::chat::interactive::{
-    presence::SessionPresence, server_updates::ServerUpdates,
+    server_updates::ServerUpdates,
+    supervise::{ChatSignal, ChatSignals},
+    turn::SessionPresence,
 };
 use background::BackgroundWork;
 use configuration::ChatConfigWatcher;
-use signals::{ChatSignal, ChatSignals};
 use turn::{ChatTurn, TurnInput};
 
 /// How long blocking work may take at shutdown.
@@ -396,7 +395,7 @@ impl<'a> InteractiveChat<'a> {
         } else {
             self.conversation.agent().settings().mcp.discovery_timeout
         };
-        let mentions = mentions::for_session(&mut self.mentions, &self.conversation);
+        let mentions = attachments::for_session(&mut self.mentions, &self.conversation);
         let turn = ChatTurn {
             conversation: &mut self.conversation,
             pending: &mut self.pending,

@@ -14,15 +14,18 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    interrupt, mentions, once,
+    once,
     progress::{ProgressDetail, TurnProgress},
     start,
 };
 use crate::{
     cli::ChatArgs,
-    commands::chat::{
-        attachments,
-        commands::{NextStep, PendingMessage, slash::SlashCommand},
+    commands::{
+        chat,
+        chat::{
+            attachments,
+            commands::{NextStep, PendingMessage, SlashCommand},
+        },
     },
     context::Context,
     failure::{Failure, FailureKind},
@@ -55,7 +58,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<(), Failur
         start::stop_agent(&agent).await;
         outcome
     };
-    interrupt::cancel_on_interrupt(&cancel, work).await
+    chat::cancel_on_interrupt(&cancel, work).await
 }
 
 async fn run_conversation(
@@ -65,7 +68,7 @@ async fn run_conversation(
     answers: &ServerRequests,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
-    let mut mentions = mentions::for_conversation(conversation);
+    let mut mentions = attachments::for_conversation(conversation);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut has_waited = false;
     let mut has_failed = false;
@@ -97,10 +100,10 @@ async fn run_conversation(
                 Err(failure) => Err(failure),
             }
         } else {
-            let options = mentions::call_options(conversation, cancel);
+            let options = attachments::call_options(conversation, cancel);
             let warn = |text: &str| context.output.warning(text);
             let said = desk.take_message(&line);
-            let said = mentions::attach_mentions(mentions.as_mut(), said, &options, warn).await;
+            let said = attachments::attach_mentions(mentions.as_mut(), said, &options, warn).await;
             run_turn(context, args, conversation, answers, said, cancel).await
         };
         match outcome {

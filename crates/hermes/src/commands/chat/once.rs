@@ -17,18 +17,17 @@ use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    call, interrupt, mentions,
+    call,
     progress::{ProgressDetail, TurnProgress},
     prompt, start,
 };
 use crate::{
     cli::ChatArgs,
     commands::{
+        chat,
         chat::{
             attachments, commands,
-            commands::{
-                ChatContext, CommandOutcome, NextStep, PendingMessage, slash::SlashCommand,
-            },
+            commands::{ChatContext, CommandOutcome, NextStep, PendingMessage, SlashCommand},
             json_report,
             prompts::{
                 approval,
@@ -107,7 +106,7 @@ pub(super) async fn run(
         start::stop_agent(&agent).await;
         outcome
     };
-    let outcome = interrupt::cancel_on_interrupt(&cancel, work).await;
+    let outcome = chat::cancel_on_interrupt(&cancel, work).await;
     match outcome {
         Err(failure) if question.report == ReportFormat::Json && !failure.is_printed => {
             context
@@ -303,15 +302,15 @@ async fn run_question(
         }
     }
     if slash.is_none() {
-        let options = mentions::call_options(conversation, cancel);
-        let mut mentions = mentions::for_conversation(conversation);
+        let options = attachments::call_options(conversation, cancel);
+        let mut mentions = attachments::for_conversation(conversation);
         let warn = |text: &str| context.output.warning(text);
         let text = said.text();
         let awaited = mentions
             .as_ref()
             .map(|mentions| mentions.servers_to_connect(&text));
         let awaited = awaited.unwrap_or_default();
-        let completed = mentions::attach_mentions(mentions.as_mut(), said, &options, warn);
+        let completed = attachments::attach_mentions(mentions.as_mut(), said, &options, warn);
         said = show_waiting(context, || awaited.clone(), completed).await;
     }
     let is_shown = question.report == ReportFormat::Everything;

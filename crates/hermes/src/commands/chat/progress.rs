@@ -11,7 +11,7 @@ use hermes_agent::{
 };
 
 use crate::{
-    commands::chat::rendering::compaction,
+    commands::chat::rendering,
     output::{Output, Tone, printable},
 };
 
@@ -136,7 +136,7 @@ impl TurnDisplay for TurnProgress {
             TurnEvent::Compacting(_)
             | TurnEvent::Compacted { .. }
             | TurnEvent::SummaryFailed(_) => {
-                let line = compaction::compaction_line(&event).unwrap_or_default();
+                let line = rendering::compaction_line(&event).unwrap_or_default();
                 self.note(&format!("[{line}]"));
             }
         }

@@ -10,7 +10,7 @@ use hermes_agent::{
 use hermes_mcp::CallOptions;
 
 use crate::{
-    commands::chat::commands::slash::SlashCommand,
+    commands::chat::commands::SlashCommand,
     failure::{Failure, FailureKind},
 };
 

@@ -7,7 +7,10 @@ use hermes_config::{Home, ProfileName, Settings};
 use hermes_store::{Access, Store, cron::CronFile, skills::Skills};
 
 use crate::{
-    catalog::{Catalog, built_in::BuiltIn, presets::PRESETS},
+    catalog::{
+        Catalog,
+        built_in::{BuiltIn, PRESETS},
+    },
     cli::HubArgs,
     commands::{hub::client::HubClient, mcp::cached_tools, sessions},
     context::Context,

@@ -1,4 +1,4 @@
-//! `hermes gateway run`: starts everything, waits for a signal, and lets runs end.
+//! `hermes gateway run`: starts everything, follows the configuration, waits for a signal, and lets runs end.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,12 +23,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{configuration, hub::HubHandover, stop};
+use super::stop;
 use crate::{
     cli::GatewayRunArgs,
     commands::gateway::api_server::ApiServerPlan,
     context::Context,
-    embedded_hub::teams,
+    embedded_hub::{runtime::handover::HubHandover, teams},
     failure::{Failure, FailureKind},
     logging,
     server_requests::ServerRequests,
@@ -141,7 +141,7 @@ async fn run_until_stopped(
         let (gateway, answers) = (gateway.clone(), answers.clone());
         let stop = stop.clone();
         async move {
-            let following = Box::pin(configuration::follow_config(&gateway, &answers, watch));
+            let following = Box::pin(follow_config(&gateway, &answers, watch));
             let _ = stop.run_until_cancelled(following).await;
         }
     });
@@ -316,6 +316,43 @@ impl GatewaySignals {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}
+
+/// Applies changes of the file for as long as it is polled.
+pub(super) async fn follow_config(
+    gateway: &Gateway,
+    answers: &Arc<ServerRequests>,
+    mut watch: ConfigWatch,
+) {
+    loop {
+        watch.wait_for_change().await;
+        let settings = match gateway.load_settings() {
+            Ok(settings) => settings,
+            Err(error) => {
+                tracing::warn!(%error, "invalid configuration, keeping the previous one");
+                continue;
+            }
+        };
+        if !gateway.agent().settings().mcp.auto_reload {
+            tracing::info!("configuration changed; `hermes mcp reload` applies it");
+            continue;
+        }
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
+        answers.apply_settings(&settings);
+        match gateway.reload(settings).await {
+            Some(report) if !report.is_noop() => tracing::info!(?report, "configuration reloaded"),
+            _ => {
+                let host = gateway.agent().host();
+                let connecting = host.map(Host::servers_without_tools).unwrap_or_default();
+                tracing::info!(
+                    ?connecting,
+                    "configuration reloaded, no server started or stopped"
+                );
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `hermes hub backup` and `restore`: all that a Hub of this machine keeps, in one file and back.
+//! `hermes hub backup`, `restore` and `migrate`: all that a Hub of this machine keeps, in one file, back, or brought to this
+//! version.
 
 use std::{fs::File, io, path::Path};
 
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::serve::local_sources;
 use crate::{
-    cli::{BackupArgs, RestoreArgs},
+    cli::{BackupArgs, DataDirArgs, RestoreArgs},
     commands::state::pluralize,
     context::Context,
     embedded_hub,
@@ -142,5 +143,30 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
             root.display()
         ));
     }
+    Ok(())
+}
+
+pub(super) fn run_migrate(context: &Context, args: &DataDirArgs) -> Result<(), Failure> {
+    let settings = embedded_hub::load_settings(&local_sources(args))?;
+    let path = database_path(&settings)?;
+    if !path.exists() {
+        return Err(Failure::usage(format!("`{}` is not there", path.display()))
+            .hint("`hermes hub serve` makes a new one; `--data-dir` says where the Hub is"));
+    }
+    let directory = open_data_dir(&settings)?;
+    let _lock = directory.lock()?;
+    let node = directory.node_id()?;
+    context.block_on(async {
+        let state = SqliteState::open(&path, &node).await?;
+        State::close(&state).await;
+        Ok(())
+    })?;
+    context
+        .output
+        .json(json!({"database": path.display().to_string()}));
+    context.output.note(format!(
+        "`{}` has the tables of this version.",
+        path.display()
+    ));
     Ok(())
 }

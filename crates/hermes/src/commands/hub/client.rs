@@ -6,8 +6,6 @@
 mod call;
 mod connection;
 mod events;
-pub(crate) mod input;
-mod problem;
 mod show;
 mod token;
 

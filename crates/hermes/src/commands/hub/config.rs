@@ -3,7 +3,7 @@
 use crate::{
     cli::{HubConfigArgs, HubConfigCommand},
     commands::hub::{
-        client::{HubCall, HubClient, input, plain_text},
+        client::{HubCall, HubClient, call, plain_text},
         policy::{list_revisions, pretty_json, restore_revision},
     },
     context::Context,
@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context, args: HubConfigArgs) -> Result<(), Failure>
             version,
             sure,
         } => {
-            let patch = input::read_object(&file)?;
+            let patch = call::read_object(&file)?;
             hub.confirm(sure.yes, "Change the settings of all tenants?")?;
             let call = HubCall::new("patch_tenant_impact_config").with("patch", patch);
             let answer = hub.call(&call.if_match(version.if_match))?.value;

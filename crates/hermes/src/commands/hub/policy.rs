@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     cli::{PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand},
-    commands::hub::client::{Column, HubCall, HubClient, PageRequest, input, plain_text},
+    commands::hub::client::{Column, HubCall, HubClient, PageRequest, call, plain_text},
     context::Context,
     failure::Failure,
 };
@@ -24,7 +24,7 @@ pub(crate) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
             output.line(pretty_json(&answer.value["policy"]));
         }
         PolicyCommand::Put(args) => {
-            let policy = input::read_object(&args.file)?;
+            let policy = call::read_object(&args.file)?;
             hub.confirm(
                 args.sure.yes,
                 "Replace the policy that holds for all agents?",
@@ -72,7 +72,7 @@ pub(crate) fn run_specialization(
             }
         }
         SpecializationCommand::Put(args) => {
-            let text = input::read_text(&args.file)?;
+            let text = call::read_text(&args.file)?;
             hub.confirm(
                 args.sure.yes,
                 "Replace the text before every agent's own instructions?",

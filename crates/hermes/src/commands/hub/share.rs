@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::tenant::files::{COLUMNS, print_file};
 use crate::{
     cli::{ShareArgs, ShareCommand},
-    commands::hub::client::{Column, HubCall, HubClient, input, plain_text},
+    commands::hub::client::{Column, HubCall, HubClient, call, plain_text},
     context::Context,
     failure::Failure,
     output::printable,
@@ -84,8 +84,8 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
         }
         ShareCommand::Write(args) => {
             let text = match &args.from {
-                Some(file) => input::read_text(file)?,
-                None => input::read_stdin()?,
+                Some(file) => call::read_text(file)?,
+                None => call::read_stdin()?,
             };
             let call = of("write_share_file", &args.group)
                 .with("path", args.path.clone())

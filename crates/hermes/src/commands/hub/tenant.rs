@@ -7,7 +7,6 @@ use crate::{
     failure::Failure,
 };
 
-mod agent;
 mod cron;
 mod describe;
 mod env;
@@ -81,11 +80,11 @@ pub(crate) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
                 .note(format!("`{}` may work again.", args.tenant));
             Ok(())
         }
-        TenantCommand::Start(args) => agent::change(hub, "start_tenant_agent", &args.tenant),
-        TenantCommand::Restart(args) => agent::change(hub, "restart_tenant_agent", &args.tenant),
+        TenantCommand::Start(args) => runs::change(hub, "start_tenant_agent", &args.tenant),
+        TenantCommand::Restart(args) => runs::change(hub, "restart_tenant_agent", &args.tenant),
         TenantCommand::Stop(args) => match args.run {
             Some(run) => runs::stop(hub, &args.tenant, &run),
-            None => agent::change(hub, "stop_tenant_agent", &args.tenant),
+            None => runs::change(hub, "stop_tenant_agent", &args.tenant),
         },
         TenantCommand::Run(args) => runs::start(hub, args),
         TenantCommand::Runs(args) => match args.run {

@@ -1,7 +1,7 @@
-//! `hermes mcp login`: gets tokens for a remote server, in whichever way a person can take part here.
+//! `hermes mcp login` and `logout`: gets tokens for a remote server, in whichever way a person can take part here, and
+//! gives them back.
 
 mod login_ui;
-pub(crate) mod logout;
 pub(crate) mod reauth;
 
 use std::time::Duration;
@@ -13,13 +13,13 @@ use hermes_mcp::{
     LoginAdvice, control,
     control::ControlRequest,
     oauth,
-    oauth::{Login, LoginFlow, LoginSummary, OAuthError, TokenFiles},
+    oauth::{ForgetScope, Login, LoginFlow, LoginSummary, OAuthError, TokenFiles},
 };
 use serde_json::{Value, json};
 
 pub(super) use crate::commands::mcp::login::login_ui::BrowserMode;
 use crate::{
-    cli::LoginArgs,
+    cli::{LoginArgs, LogoutArgs},
     commands::mcp::{config::save, login::login_ui::TerminalLoginUi, requests::probe},
     context::Context,
     failure::{Failure, FailureKind},
@@ -243,4 +243,32 @@ pub(super) fn login_failure(server: &ServerName, error: &OAuthError) -> Failure 
         ),
         _ => failure,
     }
+}
+
+pub(crate) fn run_logout(context: &Context, args: &LogoutArgs) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let entry = probe::find_entry(&settings, &args.name)?;
+    let name = &entry.name;
+    // An entry that cannot be used any more must not keep its tokens for that.
+    if let Ok(login) = login_for(context, &settings, entry) {
+        context.block_on(async {
+            login.revoke().await;
+            Ok(())
+        })?;
+    }
+    let what = if args.client {
+        ForgetScope::Everything
+    } else {
+        ForgetScope::Login
+    };
+    let files = token_files(context, &settings, name);
+    let was_logged_in = files.has_tokens();
+    let removed = files.delete(what)?;
+    context.output.note(if was_logged_in {
+        format!("Logged out of `{name}`.")
+    } else {
+        format!("Nobody was logged in to `{name}`.")
+    });
+    context.output.json(json!({"removed": removed}));
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! `hermes mcp serve`: the MCP server over this home's conversations.
+//! `hermes mcp serve`: the MCP server over this home's conversations; `hermes mcp demo`: the built-in one.
 
 use std::time::Duration;
 
@@ -95,4 +95,12 @@ async fn stop_on_signal(stop: &CancellationToken) -> Result<(), Failure> {
     }
     stop.cancel();
     Ok(())
+}
+
+pub(super) fn run_demo(context: &Context) -> Result<(), Failure> {
+    context.block_on(async {
+        hermes_mcp::demo::serve_stdio()
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))
+    })
 }

@@ -1,4 +1,4 @@
-//! `hermes model` with somebody at the terminal: provider, key, model.
+//! `hermes model` with somebody at the terminal: provider, key and model, each picked by number, name or a part of it.
 
 use hermes_agent::model::{
     KeyState, ListError, ModelOverrides, Provider, ResolveContext, ResolveError, Selection,
@@ -7,15 +7,15 @@ use hermes_agent::model::{
 use hermes_config::{Secret, Settings, mask, write_variable};
 
 use super::{
-    choose::{self, ModelLocation, ModelToWrite},
+    choose,
+    choose::{ModelLocation, ModelToWrite},
     offers::{ProviderOffer, address_offer, find_offers, provider_offer},
-    pick,
     show::describe_origin,
 };
 use crate::{
     context::Context,
     failure::{Failure, FailureKind},
-    output::{Output, Tone},
+    output::{Output, Tone, printable},
     question::Questions,
 };
 
@@ -75,7 +75,7 @@ pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
         .is_some_and(|endpoint| endpoint.provider == offer.name);
     let usual = present.filter(|_| is_same).map(|endpoint| endpoint.model);
     let usual = usual.or_else(|| offer.default_model.clone());
-    let name = pick::pick_name(
+    let name = pick_name(
         output,
         questions,
         &names,
@@ -339,4 +339,55 @@ fn ask_key(
         return Err(Failure::failed("no key was given; nothing was changed"));
     }
     Ok((variable.to_owned(), key))
+}
+
+/// More lines than this push the question's beginning off a usual screen.
+const MAX_SHOWN: usize = 20;
+
+/// Lets the person pick one of the names, or another one where that is allowed.
+pub(super) fn pick_name(
+    output: Output,
+    questions: Questions,
+    names: &[String],
+    usual: Option<&str>,
+    instead: &str,
+) -> Result<String, Failure> {
+    let mut shown: Vec<&String> = names.iter().collect();
+    let mut confirmed: Option<String> = None;
+    loop {
+        for (index, name) in shown.iter().enumerate().take(MAX_SHOWN) {
+            output.note(format!("{:>4}  {}", index + 1, printable(name)));
+        }
+        if shown.len() > MAX_SHOWN {
+            let more = shown.len() - MAX_SHOWN;
+            output.note(format!("      … and {more} more; type a part of a name"));
+        }
+        let usual = usual.or(names.first().map(String::as_str));
+        let answer = questions.text("Model", usual, instead)?;
+        let number = answer.parse::<usize>().ok().filter(|number| *number > 0);
+        let numbered = number.and_then(|number| shown.get(number - 1));
+        if let Some(name) = numbered {
+            return Ok((*name).clone());
+        }
+        let is_known = names.contains(&answer);
+        // Lists are not always complete, so a name may be insisted on.
+        if is_known || names.is_empty() && !answer.is_empty() || confirmed.as_ref() == Some(&answer)
+        {
+            return Ok(answer);
+        }
+        let part = answer.to_lowercase();
+        let matching: Vec<&String> = names
+            .iter()
+            .filter(|name| name.to_lowercase().contains(&part))
+            .collect();
+        if matching.is_empty() {
+            output.note(format!(
+                "`{}` is not in the list; type it again to use it all the same.",
+                printable(&answer)
+            ));
+            confirmed = Some(answer);
+        } else {
+            shown = matching;
+        }
+    }
 }

@@ -1,4 +1,9 @@
-//! What the Hub hands to a tenant's process: the socket it listens on and its keys, as open files.
+//! What the Hub hands to a tenant's process, and how that process takes it: the socket it listens on and its keys, as open
+//! files, and its first directives on stdin.
+//!
+//! `HERMES_TENANT_ID` says that there is a Hub. `HERMES_API_FD` is the descriptor of a listening Unix socket,
+//! `HERMES_KEYS_FD` that of a file with the runtime key and the variables of the tenant, as JSON. Without directives no
+//! optional feature is on until they come over the socket.
 //!
 //! Keys do not go through the environment, which commands of the tenant could read from the process table, nor through
 //! a file that has a name. Both files travel over a pair of sockets that is the stdin of the launcher.
@@ -6,19 +11,38 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, IoSlice, IoSliceMut, Read as _, Seek as _, Write as _},
+    io::{self, IoSlice, IoSliceMut, IsTerminal as _, Read as _, Seek as _, Write as _},
     mem::MaybeUninit,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::net::UnixStream,
+        fd::{AsFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+        unix::net::{UnixListener, UnixStream},
     },
+    path::PathBuf,
 };
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+use hermes_agent::{
+    policy::Directives,
+    tools::terminal::{CommandBounds, CommandSandbox},
+};
+use hermes_config::{Secret, Variables};
+use hermes_gateway::gateway::ControlMode;
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    },
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{
+    embedded_hub::runtime::{
+        COMMAND_SANDBOX, READ_PATHS,
+        launcher::{KEYS_VARIABLE as KEYS, SOCKET_VARIABLE as LISTENER},
+    },
+    failure::Failure,
+};
 
 /// The socket and the file with the keys.
 const FILE_COUNT: usize = 2;
@@ -112,6 +136,146 @@ pub(super) fn receive_files(socket: BorrowedFd<'_>) -> io::Result<(OwnedFd, Owne
     let [listener, keys] = files;
     rustix::net::sockopt::socket_type(&listener)?;
     Ok((listener, keys))
+}
+
+const TENANT_VARIABLE: &str = "HERMES_TENANT_ID";
+const WORKSPACE_VARIABLE: &str = "HERMES_WORKSPACE";
+
+/// What was passed down.
+pub(crate) struct HubHandover {
+    pub(crate) direction: ControlMode,
+    pub(crate) directives: Directives,
+    /// What clients present, if that is not the home's own key.
+    pub(crate) key: Option<Secret<String>>,
+    /// What an operator gave, as if this process had been started with it.
+    pub(crate) variables: Variables,
+    pub(crate) listener: Option<UnixListener>,
+    /// What commands are confined to.
+    pub(crate) bounds: CommandBounds,
+}
+
+impl HubHandover {
+    pub(crate) fn read() -> Result<Self, Failure> {
+        let listener = take_listener()?;
+        let Some(tenant) = read_variable(TENANT_VARIABLE) else {
+            return Ok(Self {
+                direction: ControlMode::Own,
+                directives: Directives::default(),
+                key: None,
+                variables: Variables::default(),
+                listener,
+                bounds: CommandBounds::default(),
+            });
+        };
+        let (Some(keys), true) = (read_keys()?, listener.is_some()) else {
+            return Err(Failure::usage(format!(
+                "`{TENANT_VARIABLE}` is set, so `{KEYS}` and `{LISTENER}` must be, too"
+            ))
+            .hint("a Hub sets all three; without one, unset it"));
+        };
+        Ok(Self {
+            direction: ControlMode::Hub { tenant },
+            directives: read_directives()?,
+            key: Some(Secret::new(keys.runtime_key)),
+            variables: Variables::from_pairs(keys.env),
+            listener,
+            bounds: read_command_bounds(),
+        })
+    }
+}
+
+fn read_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// What the Hub leaves the commands of this agent.
+fn read_command_bounds() -> CommandBounds {
+    let readable = std::env::var_os(READ_PATHS).unwrap_or_default();
+    match read_variable(COMMAND_SANDBOX) {
+        None => CommandBounds::default(),
+        Some(_) => CommandBounds {
+            min_level: CommandSandbox::Workspace,
+            workspace: std::env::var_os(WORKSPACE_VARIABLE).map(PathBuf::from),
+            readable: std::env::split_paths(&readable)
+                .filter(|path| path.is_absolute())
+                .collect(),
+        },
+    }
+}
+
+/// The directives on stdin. Nothing there leaves every optional feature off: what a Hub may forbid must not begin.
+fn read_directives() -> Result<Directives, Failure> {
+    let mut text = String::new();
+    let mut stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        stdin.read_to_string(&mut text)?;
+    }
+    if text.trim().is_empty() {
+        return Ok(Directives {
+            policy: json!({"features": {"enabled": []}}),
+            ..Directives::default()
+        });
+    }
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("the directives on stdin are not usable: {error}")))
+}
+
+/// The socket behind a number. Processes that the agent starts do not get it.
+fn take_listener() -> Result<Option<UnixListener>, Failure> {
+    let Some((number, descriptor)) = descriptor_from_variable(LISTENER, "listening Unix socket")?
+    else {
+        return Ok(None);
+    };
+    let listener = UnixListener::from(descriptor);
+    listener
+        .set_nonblocking(true)
+        .and_then(|()| listener.local_addr())
+        .map_err(|error| {
+            let reason = format!("is not a listening Unix socket: {error}");
+            Failure::usage(format!("`{LISTENER}={number}` {reason}"))
+        })?;
+    Ok(Some(listener))
+}
+
+/// The keys behind a number. They are read once, and the descriptor is closed.
+fn read_keys() -> Result<Option<AgentKeys>, Failure> {
+    let Some((number, descriptor)) = descriptor_from_variable(KEYS, "file with keys")? else {
+        return Ok(None);
+    };
+    match AgentKeys::from_file(File::from(descriptor)) {
+        Ok(keys) if !keys.runtime_key.is_empty() => Ok(Some(keys)),
+        // The error might quote what it could not read.
+        _ => Err(Failure::usage(format!(
+            "`{KEYS}={number}` is not a file with keys: JSON with `runtime_key` and `env` is expected"
+        ))),
+    }
+}
+
+/// The open file whose number a variable holds.
+fn descriptor_from_variable(name: &str, what: &str) -> Result<Option<(String, OwnedFd)>, Failure> {
+    let Some(number) = read_variable(name) else {
+        return Ok(None);
+    };
+    let unusable =
+        |reason: String| Failure::usage(format!("`{name}={number}` is not a {what}: {reason}"));
+    let descriptor: RawFd = match number.parse() {
+        Ok(descriptor) if descriptor > 2 => descriptor,
+        _ => return Err(unusable("not the number of a descriptor".into())),
+    };
+    let owned = take_descriptor(descriptor).map_err(|error| unusable(error.to_string()))?;
+    Ok(Some((number, owned)))
+}
+
+/// Takes over a descriptor, if there is one of that number.
+#[expect(
+    unsafe_code,
+    reason = "whoever starts us hands the descriptor over; nothing else of this process knows it"
+)]
+fn take_descriptor(descriptor: RawFd) -> io::Result<OwnedFd> {
+    // Looked at first: only an open one may be owned.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 #[cfg(test)]

@@ -9,11 +9,8 @@ use std::{
 use hermes_hub::tenants::runtime::{AgentLaunch, Confinement, RuntimeError};
 use hermes_mcp::process::sandbox::SandboxSupport;
 
-use super::{
-    cgroup::Cgroups,
-    plan::{LaunchPlan, ProcessRights, TenantSandboxPlan},
-    users::{self, TenantUsers},
-};
+use super::{cgroup::Cgroups, users, users::TenantUsers};
+use crate::embedded_hub::runtime::launcher::{LaunchPlan, ProcessRights, TenantSandboxPlan};
 
 /// How much confinement the operator asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -22,14 +22,15 @@ use hermes_hub::{
 };
 
 use super::{
-    environment,
-    handover::{self, AgentKeys},
+    environment, handover,
+    handover::AgentKeys,
     isolation::{ConfinementMode, IsolationDecision, LaunchPaths, decide_isolation},
-    plan::ProcessRights,
     process_runtime::ProcessRuntimeSetup,
     socket::{AgentSockets, listen_private_routes},
-    users::{self, TenantUsers},
+    users,
+    users::TenantUsers,
 };
+use crate::embedded_hub::runtime::launcher::ProcessRights;
 
 /// Timeout of an attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);

@@ -5,22 +5,22 @@
 
 use std::{
     ffi::OsString,
+    fs,
     fs::File,
     io,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::process::CommandExt,
     },
+    path::PathBuf,
     process::{Command, ExitCode},
 };
 
 use hermes_mcp::process::{child_limit, is_in_session_of_parent};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
 
-use super::{
-    handover,
-    plan::{LaunchPlan, ProcessRights},
-};
+use super::handover;
 
 /// The argument that turns the program into the launcher.
 pub const ARGUMENT: &str = "__tenant";
@@ -101,7 +101,7 @@ fn lower_priority(niceness: i32) {
     let _ = rustix::process::nice(niceness);
     // Without a guard it would be the session of who started this, the Hub's or a user's, that stands back.
     if is_in_session_of_parent() {
-        super::niceness::set_session_niceness(std::process::id(), niceness);
+        set_session_niceness(std::process::id(), niceness);
     }
     #[cfg(target_os = "linux")]
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
@@ -167,4 +167,78 @@ fn drop_privileges(rights: ProcessRights) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn drop_privileges(_: ProcessRights) -> io::Result<()> {
     Ok(())
+}
+
+/// Sets the niceness of a process's session, if it differs. Best effort: the kernel rate-limits this for users other
+/// than root, and not every kernel has such groups.
+pub(super) fn set_session_niceness(pid: u32, niceness: i32) {
+    let path = format!("/proc/{pid}/autogroup");
+    let present = fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| parse_autogroup(&text));
+    if present.is_some_and(|present| present < niceness) {
+        let _ = fs::write(&path, niceness.to_string());
+    }
+}
+
+/// Reads `/autogroup-42 nice 5`.
+fn parse_autogroup(text: &str) -> Option<i32> {
+    let (_, niceness) = text.trim_end().rsplit_once(" nice ")?;
+    niceness.parse().ok()
+}
+
+/// How a tenant's process confines itself, and what it becomes then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LaunchPlan {
+    /// What it becomes.
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<String>,
+    /// The only place it may write to.
+    pub(super) home: PathBuf,
+    /// The rules for files, signals and sockets, if there are any.
+    pub(super) sandbox: Option<TenantSandboxPlan>,
+    /// Whether system calls are refused that reach into others or the kernel.
+    pub(super) filters_calls: bool,
+    /// Whose rights it has.
+    pub(super) rights: ProcessRights,
+    /// How many processes and threads its user may have.
+    pub(super) most_processes: Option<u64>,
+    /// Its niceness.
+    pub(super) niceness: i32,
+    /// The control group it enters.
+    pub(super) cgroup: Option<PathBuf>,
+}
+
+/// What may be reached outside the home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TenantSandboxPlan {
+    /// Files and directories to read and execute, besides those of the system.
+    pub(super) readable: Vec<PathBuf>,
+    /// Sockets to connect to.
+    pub(super) sockets: Vec<PathBuf>,
+}
+
+/// Whose rights a tenant's process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ProcessRights {
+    /// Those of the Hub's own user.
+    Kept,
+    /// The Hub is root: its user, but none of the powers.
+    WithoutPowers,
+    /// Those of a user of its own.
+    Own(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_niceness_of_a_group_is_read_as_the_kernel_writes_it() {
+        assert_eq!(parse_autogroup("/autogroup-1 nice 0\n"), Some(0));
+        assert_eq!(parse_autogroup("/autogroup-4711 nice -5\n"), Some(-5));
+        assert_eq!(parse_autogroup("/autogroup-4711 nice 19\n"), Some(19));
+        assert_eq!(parse_autogroup(""), None);
+    }
 }

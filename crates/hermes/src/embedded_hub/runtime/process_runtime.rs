@@ -26,14 +26,17 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     api::AgentApi,
-    environment::{self, LaunchEnv},
+    environment,
+    environment::LaunchEnv,
     isolation::{ConfinementMode, Isolation, IsolationSupport, LaunchPaths, decide_isolation},
-    plan::ProcessRights,
-    process::{self, ProcessEnd, ProcessStart, RunningAgent},
+    process,
+    process::{ProcessEnd, ProcessStart, RunningAgent},
     socket::{AgentSockets, SocketCallers},
-    users::{self, TenantUsers},
+    users,
+    users::TenantUsers,
     watch,
 };
+use crate::embedded_hub::runtime::launcher::ProcessRights;
 
 /// Timeout of an agent's first reply.
 const START_TIMEOUT: Duration = Duration::from_mins(1);

@@ -15,7 +15,7 @@ mod linux {
         LandlockRules, NetworkAccess, SandboxError, SyscallFilter, UnixSocketAccess,
     };
 
-    use crate::embedded_hub::runtime::plan::{LaunchPlan, TenantSandboxPlan};
+    use crate::embedded_hub::runtime::launcher::{LaunchPlan, TenantSandboxPlan};
 
     /// What is ready to be entered, as far as the plan has it.
     pub(in crate::embedded_hub::runtime) struct PreparedTenantSandbox {
@@ -65,7 +65,7 @@ mod linux {
 mod elsewhere {
     use hermes_mcp::process::sandbox::SandboxError;
 
-    use crate::embedded_hub::runtime::plan::LaunchPlan;
+    use crate::embedded_hub::runtime::launcher::LaunchPlan;
 
     pub(in crate::embedded_hub::runtime) struct PreparedTenantSandbox;
 

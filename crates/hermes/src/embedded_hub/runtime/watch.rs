@@ -10,10 +10,10 @@ use hermes_mcp::process::trees;
 use tokio::time::MissedTickBehavior;
 
 use super::{
-    niceness,
     process::{ResourceBounds, RunningAgent},
     process_runtime::AgentTable,
 };
+use crate::embedded_hub::runtime::launcher;
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -66,7 +66,7 @@ fn measure_tenants(tenants: &[(u32, i32)]) -> Vec<u64> {
     let trees = trees(&roots);
     for (tree, (_, niceness)) in trees.iter().zip(tenants) {
         for pid in tree.sessions.values() {
-            niceness::set_session_niceness(*pid, *niceness);
+            launcher::set_session_niceness(*pid, *niceness);
         }
     }
     trees.iter().map(|tree| tree.resident_bytes).collect()

@@ -1,6 +1,6 @@
 //! Replaces a text, tolerating differences in white space.
 
-use super::lines::{find_lines, indentation};
+use crate::tools::files::patch::hunks::{find_lines, indentation};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::tools) struct ReplacedText {

@@ -6,7 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::{ChatContext, CommandOutcome};
 use crate::{
-    commands::chat::{attachments, rendering::truncate},
+    commands::chat::{attachments, rendering::wrap},
     failure::Failure,
 };
 
@@ -89,7 +89,7 @@ pub(super) async fn paste_clipboard(room: &mut ChatContext<'_>) -> Result<Comman
             ));
         }
         if let Ok(text) = String::from_utf8(output.stdout) {
-            let shown = truncate::first_line(&text, 60);
+            let shown = wrap::first_line(&text, 60);
             room.pending.notes.push(text);
             return Ok(CommandOutcome::text(format!(
                 "\"{shown}\" goes with your next message."

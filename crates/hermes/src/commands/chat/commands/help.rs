@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{COMMANDS, ChatContext};
 use crate::commands::chat::rendering::{
     style::{ColourMode, Style},
-    truncate,
+    wrap,
 };
 
 pub(super) fn help_text(room: &ChatContext<'_>) -> String {
@@ -26,7 +26,7 @@ fn render(paint: ColourMode, width: usize, skills: usize) -> String {
     for (index, command) in COMMANDS.iter().enumerate() {
         let usage = usage(index);
         let shown = paint.paint(Style::bold(), &usage);
-        let about = truncate::truncate_line(command.about, width.saturating_sub(column + 4));
+        let about = wrap::truncate_line(command.about, width.saturating_sub(column + 4));
         if usage.chars().count() <= column {
             let gap = column - usage.chars().count();
             let _ = writeln!(text, "  {shown}{} {about}", " ".repeat(gap));

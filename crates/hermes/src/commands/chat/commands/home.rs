@@ -7,7 +7,7 @@ use hermes_store::skills::Skill;
 use serde_json::Value;
 
 use super::{ChatContext, CommandOutcome};
-use crate::{commands::chat::rendering::truncate, failure::Failure};
+use crate::{commands::chat::rendering::wrap, failure::Failure};
 
 #[expect(clippy::unnecessary_wraps, reason = "all commands end alike")]
 pub(super) fn skills(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
@@ -34,18 +34,18 @@ fn skill_list(skills: &[Skill], about: &BTreeMap<String, String>, width: usize) 
         if skill.category != category {
             let name = skill.category.as_deref().unwrap_or("others");
             let line = match about.get(name) {
-                Some(about) => format!("{name}: {}", truncate::first_line(about, width)),
+                Some(about) => format!("{name}: {}", wrap::first_line(about, width)),
                 None => name.to_owned(),
             };
-            let _ = writeln!(text, "{}", truncate::truncate_line(&line, width));
+            let _ = writeln!(text, "{}", wrap::truncate_line(&line, width));
             category.clone_from(&skill.category);
         }
         let line = format!(
             "  /{:<24} {}",
             skill.name,
-            truncate::first_line(&skill.description, width)
+            wrap::first_line(&skill.description, width)
         );
-        let _ = writeln!(text, "{}", truncate::truncate_line(&line, width));
+        let _ = writeln!(text, "{}", wrap::truncate_line(&line, width));
     }
     text.trim_end().to_owned()
 }
@@ -81,7 +81,7 @@ fn job_list(jobs: &[Value], width: usize) -> String {
 }
 
 fn job_line(job: &Value, width: usize) -> String {
-    let text = |key: &str| truncate::first_line(job[key].as_str().unwrap_or_default(), 80);
+    let text = |key: &str| wrap::first_line(job[key].as_str().unwrap_or_default(), 80);
     let next = match text("next_run_at").as_str() {
         "" => String::new(),
         next => format!(", next at {next}"),
@@ -93,7 +93,7 @@ fn job_line(job: &Value, width: usize) -> String {
         text("schedule_display"),
         text("state")
     );
-    truncate::truncate_line(&line, width)
+    wrap::truncate_line(&line, width)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use jiff::Zoned;
 use super::{ChatContext, CommandOutcome, transcript};
 use crate::{
     commands::{
-        chat::{rendering::truncate, start},
+        chat::{rendering::wrap, start},
         state::{format_span, pluralize, unix_now},
     },
     failure::Failure,
@@ -104,9 +104,9 @@ fn render_table(
             session.id.as_str(),
             format!("{age} ago"),
             session.source,
-            truncate::first_line(name, width),
+            wrap::first_line(name, width),
         );
-        let _ = writeln!(text, "{}", truncate::truncate_line(line.trim_end(), width));
+        let _ = writeln!(text, "{}", wrap::truncate_line(line.trim_end(), width));
     }
     text.push_str("`/resume SESSION` goes on with one; the beginning of an id is enough.");
     text
@@ -143,7 +143,7 @@ pub(in crate::commands::chat) async fn describe_resumed(
     let messages = room.conversation.messages();
     let mut text = format!("Going on with {}", room.conversation.id());
     if let Some(title) = title {
-        let _ = write!(text, " \"{}\"", truncate::first_line(&title, 80));
+        let _ = write!(text, " \"{}\"", wrap::first_line(&title, 80));
     }
     let _ = writeln!(text, ", {}.", pluralize(messages.len(), "message"));
     text.push_str(&transcript::render_last(
@@ -168,7 +168,7 @@ pub(super) async fn title(
         let title = session.and_then(|session| session.title);
         return Ok(CommandOutcome::text(title.map_or_else(
             || "The session has no title; `/title TEXT` gives it one.".to_owned(),
-            |title| truncate::first_line(&title, 200),
+            |title| wrap::first_line(&title, 200),
         )));
     }
     let title = room
@@ -201,7 +201,7 @@ pub(super) async fn undo(
         .undo(turns)
         .await
         .map_err(conversation_failure)?;
-    let prompt = truncate::first_line(&undone.prompt.text(), 80);
+    let prompt = wrap::first_line(&undone.prompt.text(), 80);
     let turns = pluralize(undone.turns as usize, "turn");
     Ok(CommandOutcome::text(format!(
         "Took back {turns}, from \"{prompt}\" on."

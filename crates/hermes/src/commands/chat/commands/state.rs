@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{ChatContext, CommandOutcome};
 use crate::{
     commands::{
-        chat::{call, rendering::truncate, screen::CallDetail, start},
+        chat::{call, rendering::wrap, screen::CallDetail, start},
         state::pluralize,
     },
     failure::Failure,
@@ -32,7 +32,7 @@ pub(super) async fn status(room: &mut ChatContext<'_>) -> Result<CommandOutcome,
     let title = session
         .as_ref()
         .and_then(|session| session.title.as_deref());
-    let title = title.map(|title| format!(" \"{}\"", truncate::first_line(title, 80)));
+    let title = title.map(|title| format!(" \"{}\"", wrap::first_line(title, 80)));
     let messages = pluralize(conversation.messages().len(), "message");
     push_line(
         &mut text,

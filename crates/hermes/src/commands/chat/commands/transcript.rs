@@ -9,7 +9,7 @@ use crate::{
     commands::chat::rendering::{
         calls,
         style::{Colour, ColourMode, Style},
-        truncate,
+        wrap,
     },
     failure::Failure,
 };
@@ -58,20 +58,20 @@ pub(super) fn render_last(
                 }
                 for call in &answer.tool_calls {
                     let arguments = calls::render_arguments(&call.arguments);
-                    let line = format!("  {} {arguments}", truncate::first_line(&call.name, 60));
+                    let line = format!("  {} {arguments}", wrap::first_line(&call.name, 60));
                     let _ = writeln!(
                         text,
                         "{}",
-                        paint.paint(Style::faint(), &truncate::truncate_line(&line, width))
+                        paint.paint(Style::faint(), &wrap::truncate_line(&line, width))
                     );
                 }
             }
             Message::Tool(_) => {
-                let line = format!("  → {}", truncate::first_line(&content, 200));
+                let line = format!("  → {}", wrap::first_line(&content, 200));
                 let _ = writeln!(
                     text,
                     "{}",
-                    paint.paint(Style::faint(), &truncate::truncate_line(&line, width))
+                    paint.paint(Style::faint(), &wrap::truncate_line(&line, width))
                 );
             }
         }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::banner;
 use crate::commands::{
-    chat::{rendering::truncate, screen::Screen, start},
+    chat::{rendering::wrap, screen::Screen, start},
     state::pluralize,
 };
 
@@ -135,14 +135,14 @@ impl BackgroundResult {
                 lines.join("\n")
             }
             Self::Model(Err(ResolveError::NoModel(_))) => banner::NO_MODEL.to_owned(),
-            Self::Model(Err(error)) => truncate::first_line(&error.to_string(), screen.width()),
+            Self::Model(Err(error)) => wrap::first_line(&error.to_string(), screen.width()),
             Self::Broken => "A background session failed.".to_owned(),
             Self::Turn {
                 id,
                 request,
                 answer,
             } => {
-                let request = truncate::first_line(request, 60);
+                let request = wrap::first_line(request, 60);
                 match answer {
                     Ok(answer) => format!(
                         "\"{request}\" is done ({id}):\n{}",

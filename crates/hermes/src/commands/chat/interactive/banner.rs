@@ -12,7 +12,7 @@ use crate::{
         commands::by_state,
         rendering::{
             style::{Attribute, Colour, ColourMode, Style},
-            truncate,
+            wrap,
         },
         start,
     },
@@ -71,7 +71,7 @@ impl Banner {
         let model = self
             .model
             .as_deref()
-            .map(|model| truncate::first_line(model, 80));
+            .map(|model| wrap::first_line(model, 80));
         let model =
             model.unwrap_or_else(|| "none is configured; looking for one on this machine".into());
         let mut rows = vec![

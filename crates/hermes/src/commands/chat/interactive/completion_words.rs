@@ -11,7 +11,7 @@ use hermes_mcp::Host;
 use crate::commands::chat::{
     commands::COMMANDS,
     editor::{CompletionWord, CompletionWords},
-    rendering::truncate,
+    rendering::wrap,
 };
 
 /// As much of a description as a menu shows.
@@ -19,7 +19,7 @@ const MAX_DESCRIPTION: usize = 60;
 
 /// Updates the completion words.
 pub(super) fn refresh_words(vocabulary: &CompletionWords, conversation: &Conversation) {
-    let about = |text: &str| truncate::first_line(text, MAX_DESCRIPTION);
+    let about = |text: &str| wrap::first_line(text, MAX_DESCRIPTION);
     let mut commands: Vec<CompletionWord> = COMMANDS
         .iter()
         .map(|command| CompletionWord::new(format!("/{}", command.name), command.about))

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::commands::{
     chat::{
-        editor::CompletionWords, interactive::completion_words, rendering::truncate, screen::Screen,
+        editor::CompletionWords, interactive::completion_words, rendering::wrap, screen::Screen,
     },
     state::pluralize,
 };
@@ -69,7 +69,7 @@ impl ServerUpdates {
             for (place, line) in line.lines().enumerate() {
                 let indent = if place == 0 { "" } else { "  " };
                 let width = screen.width().saturating_sub(indent.len());
-                screen.note(&format!("{indent}{}", truncate::first_line(line, width)));
+                screen.note(&format!("{indent}{}", wrap::first_line(line, width)));
             }
         }
     }

@@ -1,18 +1,27 @@
-//! One turn: what goes with the person's words, and the answer.
+//! One turn: what goes with the person's words, the answer, and who answers MCP servers meanwhile.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hermes_agent::{
     conversation::{Conversation, ConversationError, TurnOutcome},
     mention::Mentions,
     message::Content,
+    server_requests::elicitation::ElicitationRegistration,
     turn::TurnEvent,
 };
+use hermes_config::Settings;
 use hermes_mcp::Host;
+use hermes_store::SessionId;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    commands::chat::{commands::PendingMessage, mentions, screen::Screen},
+    commands::chat::{
+        attachments,
+        commands::PendingMessage,
+        prompts::{questions, queue::PromptQueue},
+        screen::Screen,
+    },
+    context::Context,
     server_requests::ServerRequests,
 };
 
@@ -88,11 +97,45 @@ impl ChatTurn<'_> {
         if !awaited.is_empty() {
             self.screen.wait_for_servers(&awaited);
         }
-        let options = mentions::call_options(self.conversation, self.cancel);
+        let options = attachments::call_options(self.conversation, self.cancel);
         let (content, warnings) = mentions.expand_message(content, &options).await;
         for warning in warnings {
             self.screen.note(&warning);
         }
         content
+    }
+}
+
+/// The answers to servers, and the session they belong to.
+pub(super) struct SessionPresence {
+    pub(super) server_requests: ServerRequests,
+    registered: Option<(SessionId, Option<ElicitationRegistration>)>,
+}
+
+impl SessionPresence {
+    pub(super) fn new(context: &Context, settings: &Settings, floor: PromptQueue) -> Self {
+        let person = Arc::new(questions::FormPrompt::new(floor));
+        Self {
+            server_requests: ServerRequests::with_person(context, settings, person),
+            registered: None,
+        }
+    }
+
+    /// Follows the conversation: to another session, another directory.
+    pub(super) async fn follow(&mut self, conversation: &Conversation) {
+        if let Some(host) = conversation.agent().host() {
+            self.server_requests
+                .set_directory(conversation.cwd(), host)
+                .await;
+        }
+        let id = conversation.id();
+        if self
+            .registered
+            .as_ref()
+            .is_none_or(|(taken, _)| taken != id)
+        {
+            let presence = self.server_requests.register_presence(id.as_str());
+            self.registered = Some((id.clone(), presence));
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         prompts::queue::{OpenPrompt, PromptQueue},
         rendering::{
             style::{Colour, ColourMode, Style},
-            truncate,
+            wrap,
         },
         screen::Screen,
     },
@@ -63,7 +63,7 @@ fn ask_approval(
     paint: ColourMode,
 ) -> Result<Decision, Failure> {
     let yellow = Style::bold().coloured(Colour::Yellow);
-    let head = format!("{} wants to run:", truncate::first_line(&request.tool, 60));
+    let head = format!("{} wants to run:", wrap::first_line(&request.tool, 60));
     asking.say(&paint.paint(yellow, &head));
     for line in printable(&request.subject).lines() {
         asking.say(&format!("  {line}"));

@@ -1,20 +1,25 @@
-//! Asks the person what the model wants to know.
+//! Asks the person what the model or an MCP server wants to know: questions, forms to fill in, pages to visit.
 
 use futures::future::BoxFuture;
 use hermes_agent::{
     printable::printable,
+    server_requests::elicitation::{
+        ElicitationAnswer, ElicitationUi, ElicitationUnavailable, FormRequest, LinkRequest,
+    },
     tools::clarify::{Question, Questioner},
 };
+use serde_json::{Map, Value};
 
 use crate::{
     commands::chat::{
         prompts::queue::{OpenPrompt, PromptQueue},
         rendering::{
             style::{ColourMode, Style},
-            truncate,
+            wrap,
         },
     },
     failure::Failure,
+    question::{browser, form},
 };
 
 /// The person at the terminal.
@@ -48,10 +53,7 @@ fn ask_question(
         asking.say(&paint.paint(Style::bold(), line));
     }
     for (number, choice) in (1..).zip(&question.choices) {
-        asking.say(&format!(
-            "  {number}. {}",
-            truncate::first_line(choice, 200)
-        ));
+        asking.say(&format!("  {number}. {}", wrap::first_line(choice, 200)));
     }
     let prompt = if question.choices.is_empty() {
         "Your answer"
@@ -76,6 +78,51 @@ fn parse_choice(answer: &str, choices: &[String]) -> Option<String> {
         Some(choice) => Some(choice.clone()),
         None if answer.is_empty() => None,
         None => Some(answer.to_owned()),
+    }
+}
+
+/// The person at the terminal.
+pub(crate) struct FormPrompt {
+    floor: PromptQueue,
+}
+
+impl FormPrompt {
+    pub(crate) fn new(floor: PromptQueue) -> Self {
+        Self { floor }
+    }
+
+    /// Refuses while a line is typed: a server must not interrupt the person's input.
+    fn check_not_editing(&self) -> Result<(), ElicitationUnavailable> {
+        if self.floor.is_editing() {
+            return Err(ElicitationUnavailable(
+                "nobody can be asked while a line is typed".into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl ElicitationUi for FormPrompt {
+    fn fill_form(
+        &self,
+        request: FormRequest,
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<Map<String, Value>>, ElicitationUnavailable>> {
+        Box::pin(async move {
+            self.check_not_editing()?;
+            let asked = self.floor.prompt(move |_| Ok(form::ask_form(&request)?));
+            Ok(asked.await.unwrap_or(ElicitationAnswer::Cancelled))
+        })
+    }
+
+    fn confirm_link(
+        &self,
+        request: LinkRequest,
+    ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
+        Box::pin(async move {
+            self.check_not_editing()?;
+            let asked = self.floor.prompt(move |_| Ok(browser::ask_link(&request)?));
+            Ok(asked.await.unwrap_or(ElicitationAnswer::Cancelled))
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! A tool call in one line: what is called with what, how long it takes, and what came of it.
+//! A tool call in one line: what is called with what, how long it takes, and what came of it; the list of things to do
+//! after a call that changed it.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Attribute, Colour, ColourMode, Style};
-use crate::commands::chat::rendering::truncate;
+use crate::commands::chat::rendering::wrap;
 
 /// A call that is under way.
 #[derive(Debug, Clone)]
@@ -32,7 +33,7 @@ impl RunningCall {
     pub(crate) fn new(call: &ToolCall) -> Self {
         Self {
             id: call.id.clone(),
-            name: truncate::first_line(&call.name, MAX_VALUE_LENGTH),
+            name: wrap::first_line(&call.name, MAX_VALUE_LENGTH),
             arguments: render_arguments(&call.arguments),
             began: Instant::now(),
             progress: String::new(),
@@ -41,7 +42,7 @@ impl RunningCall {
 
     /// Sets its progress.
     pub(crate) fn set_progress(&mut self, line: &str) {
-        self.progress = truncate::first_line(line, 200);
+        self.progress = wrap::first_line(line, 200);
     }
 
     /// The line while it runs, not wider than the terminal: a line that wraps could not be drawn over.
@@ -76,7 +77,7 @@ pub(crate) fn render_ended(
     line.add(Style::PLAIN.coloured(colour), mark);
     line.add(
         Style::bold(),
-        &truncate::first_line(&call.name, MAX_VALUE_LENGTH),
+        &wrap::first_line(&call.name, MAX_VALUE_LENGTH),
     );
     // Half of the room is for what came of it.
     let result = summarize_result(output);
@@ -84,7 +85,7 @@ pub(crate) fn render_ended(
     let shown = render_arguments(&call.arguments);
     line.add(
         Style::faint(),
-        &truncate::truncate_line(&shown, (room / 2).max(room.saturating_sub(result.width()))),
+        &wrap::truncate_line(&shown, (room / 2).max(room.saturating_sub(result.width()))),
     );
     line.add(Style::faint(), &format_duration(took));
     let style = if output.is_error {
@@ -124,11 +125,11 @@ pub(crate) fn render_details(
 /// `key=value` pairs.
 pub(crate) fn render_arguments(text: &str) -> String {
     let Ok(Value::Object(arguments)) = serde_json::from_str::<Value>(text) else {
-        return truncate::first_line(text, MAX_VALUE_LENGTH);
+        return wrap::first_line(text, MAX_VALUE_LENGTH);
     };
     let pair = |(key, value): (&String, &Value)| {
         let value = match value {
-            Value::String(text) => truncate::first_line(text, MAX_VALUE_LENGTH),
+            Value::String(text) => wrap::first_line(text, MAX_VALUE_LENGTH),
             Value::Array(items) => format!("[{}]", items.len()),
             Value::Object(members) => format!("{{{}}}", members.len()),
             other => other.to_string(),
@@ -138,7 +139,7 @@ pub(crate) fn render_arguments(text: &str) -> String {
         } else {
             value
         };
-        format!("{}={value}", truncate::first_line(key, MAX_VALUE_LENGTH))
+        format!("{}={value}", wrap::first_line(key, MAX_VALUE_LENGTH))
     };
     arguments.iter().map(pair).collect::<Vec<_>>().join(" ")
 }
@@ -158,7 +159,7 @@ fn summarize_result(output: &ToolOutput) -> String {
     } else {
         String::new()
     };
-    format!("{}{more}", truncate::first_line(&line, 200))
+    format!("{}{more}", wrap::first_line(&line, 200))
 }
 
 fn summarize_members(members: &Map<String, Value>) -> String {
@@ -184,7 +185,7 @@ fn summarize_members(members: &Map<String, Value>) -> String {
     let short = |(key, value): (&String, &Value)| match value {
         Value::Array(items) => format!("{key}: {}", items.len()),
         Value::Object(members) => format!("{key}: {{{}}}", members.len()),
-        Value::String(text) => format!("{key}: {}", truncate::first_line(text, 30)),
+        Value::String(text) => format!("{key}: {}", wrap::first_line(text, 30)),
         other => format!("{key}: {other}"),
     };
     members.iter().map(short).collect::<Vec<_>>().join(", ")
@@ -230,11 +231,32 @@ impl CallLine {
         if part.is_empty() || self.columns_left <= between.len() {
             return;
         }
-        let part = truncate::truncate_line(part, self.columns_left - between.len());
+        let part = wrap::truncate_line(part, self.columns_left - between.len());
         self.columns_left -= between.len() + part.width();
         self.text.push_str(between);
         self.text.push_str(&self.paint.paint(style, &part));
     }
+}
+
+/// The lines that show the list in a result of the `todo` tool; none if there is no list in it.
+pub(crate) fn render_todo(result: &str, paint: ColourMode, width: usize) -> Vec<String> {
+    let result: Value = serde_json::from_str(result).unwrap_or_default();
+    let items = result["todos"].as_array().map_or(&[][..], Vec::as_slice);
+    let line = |item: &Value| {
+        let (mark, style) = match item["status"].as_str().unwrap_or_default() {
+            "completed" => ("☑", Style::faint()),
+            "cancelled" => ("☒", Style::faint().with(Attribute::Strike)),
+            "in_progress" => ("▶", Style::bold().coloured(Colour::Cyan)),
+            _ => ("☐", Style::PLAIN),
+        };
+        let content = item["content"].as_str().unwrap_or_default();
+        let room = width.saturating_sub(4);
+        paint.paint(
+            style,
+            &format!("  {mark} {}", wrap::first_line(content, room)),
+        )
+    };
+    items.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -339,5 +361,20 @@ mod tests {
         ] {
             assert_eq!(format_duration(Duration::from_millis(millis)), text);
         }
+    }
+
+    #[test]
+    fn each_item_is_a_line_with_its_state() {
+        let result = r#"{"todos": [
+            {"id": "1", "content": "read", "status": "completed"},
+            {"id": "2", "content": "write\u001b[2J", "status": "in_progress"},
+            {"id": "3", "content": "test", "status": "pending"},
+            {"id": "4", "content": "ship", "status": "cancelled"}
+        ], "summary": {}}"#;
+        assert_eq!(
+            render_todo(result, ColourMode::Plain, 80),
+            ["  ☑ read", "  ▶ write", "  ☐ test", "  ☒ ship"]
+        );
+        assert!(render_todo("{\"error\": \"no\"}", ColourMode::Plain, 80).is_empty());
     }
 }

@@ -1,10 +1,11 @@
-//! Puts characters on the terminal one by one and breaks lines between words.
+//! Puts characters on the terminal one by one and breaks lines between words; truncates lines of untrusted text.
 //!
 //! A character is written the moment it is known. When a word turns out not to fit, its beginning is taken from the
 //! end of the line and written again on the next one; nothing else on the screen moves.
 
 use std::fmt::Write;
 
+use hermes_agent::printable::printable;
 use unicode_width::UnicodeWidthChar;
 
 use super::style::Style;
@@ -163,6 +164,35 @@ impl WordWrap {
     }
 }
 
+/// The first line that says something, not wider than this, without tabs.
+pub(crate) fn first_line(text: &str, width: usize) -> String {
+    let text = printable(text);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    truncate_line(&line.unwrap_or_default().replace('\t', " "), width)
+}
+
+/// As much of a line as fits, with an ellipsis where something is missing.
+pub(crate) fn truncate_line(line: &str, width: usize) -> String {
+    use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+    if line.width() <= width {
+        return line.to_owned();
+    }
+    let mut room = width.saturating_sub(1);
+    let mut cut = String::new();
+    for character in line.chars() {
+        let needed = character.width().unwrap_or(0);
+        if needed > room {
+            break;
+        }
+        room -= needed;
+        cut.push(character);
+    }
+    if width > 0 {
+        cut.push('…');
+    }
+    cut
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,5 +248,12 @@ mod tests {
             shown(20, "日本語 日本語日本語日", 0),
             "日本語\n日本語日本語日"
         );
+    }
+
+    #[test]
+    fn one_line_is_the_first_that_says_something() {
+        assert_eq!(first_line("\n  \n a\tb \nc", 80), "a b");
+        assert_eq!(first_line("abcdef", 4), "abc…");
+        assert_eq!(first_line("日本語", 4), "日…");
     }
 }

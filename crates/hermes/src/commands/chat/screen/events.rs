@@ -5,12 +5,14 @@ use hermes_agent::{
 };
 
 use super::{CallDetail, OutputStream, ScreenState, waiting::WaitingLine};
-use crate::commands::chat::rendering::{
-    calls,
-    calls::RunningCall,
-    compaction,
-    style::{Colour, Style},
-    todo, truncate,
+use crate::commands::chat::{
+    rendering,
+    rendering::{
+        calls,
+        calls::RunningCall,
+        style::{Colour, Style},
+        wrap,
+    },
 };
 
 impl ScreenState {
@@ -49,7 +51,7 @@ impl ScreenState {
             TurnEvent::Compacted { .. } | TurnEvent::SummaryFailed(_) => {
                 self.end_text();
                 self.waiting = Some(WaitingLine::new());
-                self.write_faint(&compaction::compaction_line(event).unwrap_or_default());
+                self.write_faint(&rendering::compaction_line(event).unwrap_or_default());
             }
         }
     }
@@ -66,7 +68,7 @@ impl ScreenState {
             }
             ModelEvent::ToolCallStarted { name } => {
                 self.end_text();
-                let name = truncate::first_line(name, 60);
+                let name = wrap::first_line(name, 60);
                 self.waiting
                     .get_or_insert_with(WaitingLine::new)
                     .set_call(&name);
@@ -86,7 +88,7 @@ impl ScreenState {
                 error,
             } => {
                 self.end_text();
-                let error = truncate::first_line(&error.to_string(), 300);
+                let error = wrap::first_line(&error.to_string(), 300);
                 let after = calls::format_duration(*after);
                 self.write_faint(&format!("{error}; retry {retry} of {of} in {after}"));
             }
@@ -118,7 +120,7 @@ impl ScreenState {
         if call.name != "todo" {
             return;
         }
-        let lines = todo::render_todo(&output.text, self.paint, self.width());
+        let lines = calls::render_todo(&output.text, self.paint, self.width());
         if !lines.is_empty() && lines != self.todo {
             self.write_lines(OutputStream::Err, &lines.join("\n"));
             self.todo = lines;

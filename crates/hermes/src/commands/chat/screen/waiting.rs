@@ -8,7 +8,7 @@ use hermes_config::ServerName;
 use crate::commands::chat::rendering::{
     calls::SPINNER_INTERVAL,
     style::{Colour, ColourMode, Style},
-    truncate,
+    wrap,
 };
 
 /// Waiting for the model.
@@ -72,7 +72,7 @@ impl WaitingLine {
         let picture = self.since.elapsed().as_millis() / (3 * SPINNER_INTERVAL.as_millis());
         let dots = DOTS[usize::try_from(picture).unwrap_or(0) % DOTS.len()];
         let head = format!("{dots} {} {} s", self.what, self.since.elapsed().as_secs());
-        let head = truncate::truncate_line(&head, width);
+        let head = wrap::truncate_line(&head, width);
         // The last words, as many as fit.
         let room = width.saturating_sub(head.chars().count() + 2);
         let thoughts: Vec<char> = printable(&self.reasoning)
@@ -82,7 +82,7 @@ impl WaitingLine {
         let last: String = thoughts[thoughts.len().saturating_sub(room)..]
             .iter()
             .collect();
-        let last = truncate::truncate_line(last.trim(), room);
+        let last = wrap::truncate_line(last.trim(), room);
         let head = paint.paint(Style::PLAIN.coloured(Colour::Cyan), &head);
         if last.is_empty() {
             head

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{runs, tenant_call};
 use crate::{
     cli::{JobMembers, TenantCronCommand},
-    commands::hub::client::{Column, HubCall, HubClient, RunWatcher, input},
+    commands::hub::client::{Column, HubCall, HubClient, RunWatcher, call},
     failure::Failure,
     output::printable,
 };
@@ -134,7 +134,7 @@ fn print_job(hub: &HubClient<'_>, call: &HubCall, what: &str) -> Result<(), Fail
 
 /// The members that the arguments name, over those of a file.
 fn job_members(args: JobMembers) -> Result<Map<String, Value>, Failure> {
-    let mut members = input::read_optional_object(args.from.as_deref())?;
+    let mut members = call::read_optional_object(args.from.as_deref())?;
     for (name, value) in [
         ("name", args.name),
         ("deliver", args.deliver),

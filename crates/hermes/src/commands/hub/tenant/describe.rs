@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::tenant_call;
 use crate::{
     cli::{TenantCreateArgs, TenantMembers, TenantUpdateArgs},
-    commands::hub::client::{HubCall, HubClient, input},
+    commands::hub::client::{HubCall, HubClient, call},
     failure::Failure,
     output::printable,
 };
@@ -35,7 +35,7 @@ pub(super) fn update_tenant(hub: &HubClient<'_>, args: TenantUpdateArgs) -> Resu
 
 /// The members that the arguments name, over those of a file.
 fn tenant_members(args: TenantMembers) -> Result<Map<String, Value>, Failure> {
-    let mut members = input::read_optional_object(args.from.as_deref())?;
+    let mut members = call::read_optional_object(args.from.as_deref())?;
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
             members.insert(name.to_owned(), value);
@@ -48,7 +48,7 @@ fn tenant_members(args: TenantMembers) -> Result<Map<String, Value>, Failure> {
         set("groups", Some(Value::Array(groups)));
     }
     if !args.labels.is_empty() {
-        let labels = input::parse_pairs("--label", &args.labels)?;
+        let labels = call::parse_pairs("--label", &args.labels)?;
         set("labels", Some(Value::Object(labels)));
     }
     for (name, value) in [("model", args.model), ("timezone", args.timezone)] {

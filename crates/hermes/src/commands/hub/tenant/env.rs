@@ -7,7 +7,7 @@ use hermes_config::Secret;
 use super::tenant_call;
 use crate::{
     cli::TenantEnvCommand,
-    commands::hub::client::{Column, HubClient, input},
+    commands::hub::client::{Column, HubClient, call},
     failure::Failure,
     question::Questions,
 };
@@ -44,7 +44,7 @@ fn read_value(name: &str) -> Result<Secret<String>, Failure> {
     if io::stdin().is_terminal() {
         return Questions::new(false).hidden(&format!("Value of {name}"), "give it on stdin");
     }
-    let mut text = input::read_stdin()?;
+    let mut text = call::read_stdin()?;
     if text.ends_with('\n') {
         text.pop();
     }

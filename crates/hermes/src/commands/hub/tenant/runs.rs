@@ -1,11 +1,11 @@
-//! `hermes tenant run`, `runs`, `stop` and `approve`: what a tenant's agent works on.
+//! `hermes tenant run`, `runs` and `approve`: what a tenant's agent works on; `start`, `stop` and `restart` of the agent.
 
 use serde_json::Value;
 
 use super::tenant_call;
 use crate::{
     cli::{TenantApproveArgs, TenantRunArgs, TenantRunsArgs},
-    commands::hub::client::{Column, HubCall, HubClient, PageRequest, RunWatcher, input},
+    commands::hub::client::{Column, HubCall, HubClient, PageRequest, RunWatcher, call},
     failure::Failure,
     output::printable,
 };
@@ -27,7 +27,7 @@ const WAITING: &[Column] = &[
 
 pub(super) fn start(hub: &HubClient<'_>, args: TenantRunArgs) -> Result<(), Failure> {
     let text = match args.text.as_str() {
-        "-" => input::read_stdin()?,
+        "-" => call::read_stdin()?,
         _ => args.text,
     };
     let call = tenant_call("create_run", &args.tenant)
@@ -123,5 +123,17 @@ fn list_pending_approvals(hub: &HubClient<'_>, tenant: Option<&str>) -> Result<(
     let mut shown = all.unwrap_or_default();
     shown.retain(|approval| tenant.is_none_or(|tenant| approval["tenantId"] == tenant));
     hub.show_items(&shown, WAITING, "No decision is pending.");
+    Ok(())
+}
+
+pub(super) fn change(
+    hub: &HubClient<'_>,
+    operation: &'static str,
+    tenant: &str,
+) -> Result<(), Failure> {
+    let answer = hub.call(&tenant_call(operation, tenant))?;
+    let state = answer.text("/state");
+    hub.output()
+        .note(format!("The agent of `{tenant}` is {state}."));
     Ok(())
 }

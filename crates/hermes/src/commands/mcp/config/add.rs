@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::save::{self, AddOptions, InitialState, ProbeMode};
 use crate::{
-    catalog::{presets, presets::PRESETS},
+    catalog::{built_in, built_in::PRESETS},
     cli::AddArgs,
     context::Context,
     failure::{Failure, FailureKind},
@@ -146,7 +146,7 @@ fn build_local_entry(args: &AddArgs) -> Result<Map<String, Value>, Failure> {
 }
 
 fn build_preset_entry(name: &str) -> Result<Map<String, Value>, Failure> {
-    let preset = presets::find_preset(name).ok_or_else(|| {
+    let preset = built_in::find_preset(name).ok_or_else(|| {
         let known = PRESETS.iter().map(|preset| preset.name.to_owned());
         Failure::new(
             FailureKind::NotFound,

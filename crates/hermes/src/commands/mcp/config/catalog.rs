@@ -1,9 +1,9 @@
-//! `hermes mcp catalog`: the servers that `install` knows.
+//! `hermes mcp catalog` and `presets`: the servers that `install` and `add --preset` know.
 
 use serde_json::{Value, json};
 
 use crate::{
-    catalog::{Catalog, Manifest},
+    catalog::{Catalog, Manifest, built_in::PRESETS},
     cli::CatalogArgs,
     context::Context,
     output::{Table, Tone},
@@ -91,4 +91,30 @@ fn describe(manifest: &Manifest) -> Value {
         "transport": transport(manifest),
         "prompts": prompts,
     })
+}
+
+pub(crate) fn run_presets(context: &Context) {
+    let mut table = Table::new(&["PRESET", "RUNS", "DESCRIPTION"]);
+    let mut presets = Vec::new();
+    for preset in &PRESETS {
+        let line = [&[preset.command], preset.args].concat().join(" ");
+        table.row([
+            (preset.name.to_owned(), Tone::Strong),
+            (line, Tone::Plain),
+            (preset.description.to_owned(), Tone::Faint),
+        ]);
+        presets.push(json!({
+            "name": preset.name,
+            "description": preset.description,
+            "command": preset.command,
+            "args": preset.args,
+        }));
+    }
+    context.output.table(&table);
+    context.output.json(json!({"presets": presets}));
+    if context.output.is_interactive() {
+        context
+            .output
+            .note("\nAdd one with `hermes mcp add NAME --preset PRESET`.");
+    }
 }

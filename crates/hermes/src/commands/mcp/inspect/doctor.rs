@@ -13,10 +13,7 @@ use crate::{
 };
 
 mod configuration;
-mod files;
-mod logins;
 mod processes;
-mod programs;
 mod safety;
 mod sandboxes;
 mod sessions;
@@ -125,15 +122,15 @@ fn run_checks(context: &Context, probe: bool) -> Result<Vec<Check>, Failure> {
     let mut checks = Vec::new();
     // What was written before anybody asks for it: a question clears dead sockets away.
     checks.extend(processes::check(&context.home));
-    checks.extend(files::check(&context.home));
+    checks.extend(configuration::check_permissions(&context.home));
     match Settings::load(&context.home) {
         Err(error) => checks.push(configuration::unreadable(&error)),
         Ok(settings) => {
             checks.extend(configuration::check(&context.home, &settings));
             checks.extend(safety::check_entries(&settings));
-            checks.extend(programs::check(&context.home, &settings));
+            checks.extend(processes::check_programs(&context.home, &settings));
             checks.extend(sandboxes::check(&context.home, &settings));
-            checks.extend(logins::check(&context.home, &settings));
+            checks.extend(sessions::check(&context.home, &settings));
             let remembered = CachedServers::new(&context.home, &settings);
             checks.extend(tools::check(&remembered));
             checks.extend(safety::check_tools(&context.home, &remembered));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     cli::ToolsArgs,
-    commands::mcp::config::{filters, pins},
+    commands::mcp::config::{configure, pins},
     context::Context,
     failure::{Failure, FailureKind},
     output::{Table, Tone},
@@ -110,7 +110,7 @@ fn write_filter(
     entry: &ServerEntry,
     filter: &ToolFilter,
 ) -> Result<(), Failure> {
-    filters::write_filter(context, entry, filter)?;
+    configure::write_filter(context, entry, filter)?;
     context
         .output
         .note(format!("Saved the tools of `{}`.", entry.name));
