@@ -1,7 +1,7 @@
 //! Compaction keeps a conversation within its model's context: old results are shortened, the middle is summarised.
 //!
-//! Nothing is stored here: [`run`] passes the shorter list to the [`Surface`], which replaces the old one with it.
-//! A turn compacts when it has to, `/compress` on request.
+//! Nothing is stored here: [`crate::turn::compact_and_store`] passes the shorter list to whoever stores it. A turn compacts
+//! when it has to, `/compress` on request.
 
 mod estimate;
 mod sections;
@@ -17,13 +17,11 @@ use hermes_config::{
     CompressionSettings,
     sync::{Mutex, MutexGuard},
 };
-use tokio_util::sync::CancellationToken;
 
 use self::sections::Sections;
 use crate::{
     message::Message,
     model::{Model, ToolDefinition},
-    turn::{PersistError, Surface, TurnEvent},
 };
 
 /// No summary is tried for this long after a transient failure.
@@ -245,7 +243,7 @@ impl Compactor {
     }
 }
 
-/// What [`run`] did.
+/// What an attempt to compact a conversation did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionOutcome {
     Compacted,
@@ -253,48 +251,6 @@ pub enum CompactionOutcome {
     Nothing,
     /// Nothing: the user stopped it.
     Interrupted,
-}
-
-/// Compacts a conversation, stores and shows the result.
-pub async fn compact_and_store(
-    compactor: &Compactor,
-    messages: &mut Vec<Message>,
-    tools: &[ToolDefinition],
-    (reason, known): (CompactionReason, Option<u64>),
-    surface: &mut dyn Surface,
-    cancel: &CancellationToken,
-) -> Result<CompactionOutcome, PersistError> {
-    if !surface.begin_replacement().await? {
-        return Ok(CompactionOutcome::Nothing);
-    }
-    surface.show(TurnEvent::Compacting(reason));
-    let attempt = tokio::select! {
-        biased;
-        () = cancel.cancelled() => {
-            surface.end_replacement().await?;
-            return Ok(CompactionOutcome::Interrupted);
-        }
-        attempt = compactor.compact(messages, tools, reason, known) => attempt,
-    };
-    if let Some(failure) = &attempt.failure {
-        surface.record_summary_failure(failure).await?;
-        surface.show(TurnEvent::SummaryFailed(failure.clone()));
-    }
-    let ran = match attempt.compacted {
-        Some(compacted) => {
-            surface.replace_messages(messages, &compacted).await?;
-            surface.show(TurnEvent::Compacted {
-                means: compacted.means,
-                tokens_before: compacted.tokens_before,
-                tokens_after: compacted.tokens_after,
-            });
-            *messages = compacted.messages;
-            CompactionOutcome::Compacted
-        }
-        None => CompactionOutcome::Nothing,
-    };
-    surface.end_replacement().await?;
-    Ok(ran)
 }
 
 /// Assumed when the context size is unknown.

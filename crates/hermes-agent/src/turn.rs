@@ -18,6 +18,7 @@ use crate::{
 
 mod calls;
 mod client_tools;
+mod compaction;
 mod repetition;
 mod result_budget;
 mod surface;
@@ -25,6 +26,7 @@ mod surface;
 use calls::CallBatch;
 use client_tools::ToolOffer;
 pub use client_tools::{ClientToolChoice, ClientTools};
+pub use compaction::compact_and_store;
 use repetition::RepetitionDetector;
 pub use surface::{MessageDetail, PersistError, Surface, TurnEvent};
 
@@ -207,8 +209,7 @@ impl Turn<'_> {
         }
         let cancel = &self.context.cancel;
         let why = (CompactionReason::Full, known);
-        let ran =
-            compact::compact_and_store(compactor, messages, tools, why, surface, cancel).await?;
+        let ran = compact_and_store(compactor, messages, tools, why, surface, cancel).await?;
         if ran == CompactionOutcome::Compacted {
             *counted = None;
         }
@@ -236,7 +237,7 @@ impl Turn<'_> {
         let size = compact::estimate_tokens(messages, tools);
         let why = (CompactionReason::Overflow { limit: *limit }, Some(size));
         let cancel = &self.context.cancel;
-        match compact::compact_and_store(compactor, messages, tools, why, surface, cancel).await? {
+        match compact_and_store(compactor, messages, tools, why, surface, cancel).await? {
             CompactionOutcome::Compacted => {
                 Ok(self.request_reply(messages, offer, surface).await?)
             }

@@ -1,9 +1,42 @@
-//! Which platforms a bridge shows: messaging services, unless others are chosen.
+//! The names of platforms, and which of them a bridge shows: messaging services, unless others are chosen.
 
 use hermes_store::OwnPlatform;
 
 const MESSAGING: &str = "messaging";
 const ALL: &str = "all";
+
+/// All known platform names, whether messages can be sent there or not.
+const PLATFORM_NAMES: [&str; 24] = [
+    "local",
+    "telegram",
+    "discord",
+    "slack",
+    "whatsapp",
+    "whatsapp_cloud",
+    "signal",
+    "mattermost",
+    "matrix",
+    "homeassistant",
+    "email",
+    "sms",
+    "dingtalk",
+    "api_server",
+    "webhook",
+    "msgraph_webhook",
+    "feishu",
+    "wecom",
+    "wecom_callback",
+    "weixin",
+    "bluebubbles",
+    "qqbot",
+    "yuanbao",
+    "relay",
+];
+
+/// Whether this is a platform name, supported here or not.
+pub(crate) fn is_platform(name: &str) -> bool {
+    PLATFORM_NAMES.contains(&name)
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShownPlatforms {
@@ -47,7 +80,7 @@ impl ShownPlatforms {
                 shown.messaging = MessagingSelection::All;
             } else if let Some(own) = OwnPlatform::from_name(&name) {
                 shown.own_platforms.push(own);
-            } else if !crate::send::is_platform(&name) {
+            } else if !is_platform(&name) {
                 return Err(UnknownPlatform(name));
             } else if let MessagingSelection::Named(named) = &mut shown.messaging {
                 named.push(name);

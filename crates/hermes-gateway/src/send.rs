@@ -41,7 +41,6 @@ use self::{
     telegram::TelegramChannel,
 };
 
-pub(crate) use self::target::is_platform;
 pub use self::{
     error::{PlatformFailure, SendError},
     media::MediaPolicy,

@@ -5,39 +5,6 @@ use hermes_store::mirror::{Channel, ChannelDirectory};
 
 use super::error::SendError;
 
-/// All known platform names, whether messages can be sent there or not.
-const PLATFORM_NAMES: [&str; 24] = [
-    "local",
-    "telegram",
-    "discord",
-    "slack",
-    "whatsapp",
-    "whatsapp_cloud",
-    "signal",
-    "mattermost",
-    "matrix",
-    "homeassistant",
-    "email",
-    "sms",
-    "dingtalk",
-    "api_server",
-    "webhook",
-    "msgraph_webhook",
-    "feishu",
-    "wecom",
-    "wecom_callback",
-    "weixin",
-    "bluebubbles",
-    "qqbot",
-    "yuanbao",
-    "relay",
-];
-
-/// Whether this is a platform name, supported here or not.
-pub(crate) fn is_platform(name: &str) -> bool {
-    PLATFORM_NAMES.contains(&name)
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) platform: Platform,
@@ -76,7 +43,7 @@ pub(super) fn resolve_target(
         "" => None,
         reference => Some(resolve_name(home, &name, reference)?),
     };
-    if !PLATFORM_NAMES.contains(&name.as_str()) {
+    if !crate::platforms::is_platform(&name) {
         return Err(SendError::UnknownPlatform { platform: name });
     }
     let usable =

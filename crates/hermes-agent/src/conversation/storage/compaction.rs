@@ -14,7 +14,6 @@ use hermes_store::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    compact,
     compact::{
         Compacted, CompactionMethod, CompactionOutcome, CompactionReason, Compactor, SummaryFailure,
     },
@@ -27,7 +26,7 @@ use crate::{
     },
     message::Message,
     model::{Auxiliary, Model, ModelError, ModelEventSink, ModelReply, ModelRequest, Selection},
-    turn::MessageDetail,
+    turn::{self, MessageDetail},
 };
 
 /// How long one process may hold the right to compact.
@@ -98,7 +97,7 @@ impl Conversation {
         self.must_reload = true;
         let mut messages = mem::take(&mut self.messages);
         messages.insert(0, Message::system(self.build_system_prompt()));
-        let ran = compact::compact_and_store(
+        let ran = turn::compact_and_store(
             &compactor,
             &mut messages,
             toolbox.definitions(),

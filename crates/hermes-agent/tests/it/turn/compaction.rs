@@ -7,12 +7,11 @@ use std::{
 
 use futures::future::BoxFuture;
 use hermes_agent::{
-    compact,
-    compact::{CompactionMethod, CompactionReason, Compactor},
+    compact::{CompactionMethod, CompactionOutcome, CompactionReason, Compactor},
     message::Message,
     model::{Model, ModelError, ModelEventSink, ModelProblem, ModelReply, ModelRequest},
     tools::tool::Concurrency,
-    turn::{TurnEnd, TurnError, TurnEvent},
+    turn::{TurnEnd, TurnError, TurnEvent, compact_and_store},
 };
 use hermes_config::CompressionSettings;
 use serde_json::json;
@@ -379,7 +378,7 @@ async fn switched_off_it_happens_only_when_asked_for() {
     let model = ScriptedModel::new([Step::Fail(full)]);
     setup.run(&model).await.unwrap_err();
     assert!(setup.surface.replaced.is_empty());
-    let ran = compact::compact_and_store(
+    let ran = compact_and_store(
         setup.compactor.as_ref().unwrap(),
         &mut setup.messages,
         &[],
@@ -388,7 +387,7 @@ async fn switched_off_it_happens_only_when_asked_for() {
         &CancellationToken::new(),
     )
     .await;
-    assert_eq!(ran, Ok(compact::CompactionOutcome::Compacted));
+    assert_eq!(ran, Ok(CompactionOutcome::Compacted));
     assert!(setup.messages.len() < 40);
 }
 
