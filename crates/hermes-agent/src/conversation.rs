@@ -7,24 +7,18 @@
 mod agent;
 mod consent;
 mod lazy_auxiliary;
-#[cfg(unix)]
-mod process_notices;
 mod prompt;
 mod setup;
+mod state;
 mod steering;
 mod storage;
 mod title;
 mod tool_selection;
 mod user_calls;
 
-use std::{
-    collections::BTreeMap,
-    mem,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{mem, path::Path, sync::Arc};
 
-use hermes_config::{LoopGuard, sync::Mutex};
+use hermes_config::LoopGuard;
 use hermes_store::{EndReason, NewSession, Session, SessionId, StoreError, skills::SkillError};
 use jiff::Zoned;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +31,11 @@ pub use self::{
     },
     steering::UndoResult,
 };
-use self::{consent::build_approvals, title::TitleWriter};
+use self::{
+    consent::build_approvals,
+    state::{MessageHistory, ModelState, SessionRow, SessionState, SystemPrompt, ToolState},
+    title::TitleWriter,
+};
 pub use crate::conversation::{
     prompt::{
         project_rules::{RulesFile, find_project_rules},
@@ -52,13 +50,10 @@ pub use crate::conversation::{
     },
     user_calls::{UserCallError, UserCallResult},
 };
-#[cfg(unix)]
-use crate::tools::terminal::process::ProcessTable;
 use crate::{
-    approval::Approvals,
     conversation::storage::recorder::TurnRecorder,
     message::{Content, Message, ToolCall},
-    model::{ResolveError, Selection, StoredModel},
+    model::{ResolveError, Selection},
     tools::{todo::TodoList, tool::ToolContext},
     turn::{OnRepetition, ResultSizeLimits, Turn, TurnEnd, TurnError, TurnLimits},
 };
@@ -66,57 +61,14 @@ use crate::{
 pub struct Conversation {
     agent: Agent,
     setup: ConversationSetup,
-    id: SessionId,
-    row: SessionRow,
-    cwd: PathBuf,
-    /// The model that a resumed session was using.
-    remembered_model: Option<StoredModel>,
-    model: ModelCell,
-    /// Notes about the choice of the model that were not shown yet.
-    model_notes: Vec<String>,
-    prompt: Option<String>,
-    /// Added to the system prompt in this run only.
-    missing_servers_note: Option<String>,
-    /// All but the system prompt.
-    messages: Vec<Message>,
-    /// Imported history; stored with the first message.
-    history: Vec<Message>,
-    /// Whether `messages` has to be reloaded from the store.
-    must_reload: bool,
-    approvals: Arc<Approvals>,
-    todo: Arc<TodoList>,
-    #[cfg(unix)]
-    processes: Arc<ProcessTable>,
-    #[cfg(unix)]
-    process_notices: process_notices::ProcessNotices,
-    /// Toolsets and servers that the user turned on or off in this conversation.
-    switches: BTreeMap<String, ToolsetSwitch>,
+    session: SessionState,
+    model: ModelState,
+    prompt: SystemPrompt,
+    history: MessageHistory,
+    tools: ToolState,
     titles: TitleWriter,
-    /// Depends on the model and its context size.
-    compactor: Option<storage::compaction::CachedCompactor>,
     /// The usage of the last turn, even if it failed.
     last_usage: Option<TurnUsage>,
-}
-
-enum SessionRow {
-    /// The row is written with the first message.
-    Pending(Box<NewSession>),
-    Stored,
-}
-
-/// The conversation's model, shared with its approval judge.
-#[derive(Clone, Default)]
-struct ModelCell(Arc<Mutex<Option<Selection>>>);
-
-impl ModelCell {
-    fn get(&self) -> Option<Selection> {
-        let cell = self.0.lock();
-        cell.clone()
-    }
-
-    fn set(&self, selection: Option<Selection>) {
-        *self.0.lock() = selection;
-    }
 }
 
 /// The result of a turn.
@@ -133,31 +85,15 @@ pub struct TurnOutcome {
 impl Conversation {
     /// Starts a session. `row` is what the caller knows of it; it is stored with the first message.
     pub fn new(agent: Agent, row: NewSession, setup: ConversationSetup) -> Self {
-        let model = ModelCell::default();
-        let approvals = Arc::new(build_approvals(&agent, &setup, &row.id, &model));
-        #[cfg(unix)]
-        let news = process_notices::ProcessNotices::default();
+        let model = ModelState::default();
+        let approvals = build_approvals(&agent, &setup, &row.id, &model.selection);
         Self {
-            titles: TitleWriter::default(),
-            cwd: setup.cwd.clone(),
-            id: row.id.clone(),
-            row: SessionRow::Pending(Box::new(row)),
-            remembered_model: None,
+            session: SessionState::new(row, setup.cwd.clone()),
             model,
-            model_notes: Vec::new(),
-            prompt: None,
-            missing_servers_note: None,
-            messages: Vec::new(),
-            history: Vec::new(),
-            must_reload: false,
-            approvals,
-            todo: Arc::default(),
-            #[cfg(unix)]
-            processes: news.process_table(),
-            #[cfg(unix)]
-            process_notices: news,
-            switches: BTreeMap::new(),
-            compactor: None,
+            prompt: SystemPrompt::default(),
+            history: MessageHistory::default(),
+            tools: ToolState::new(approvals),
+            titles: TitleWriter::default(),
             last_usage: None,
             setup,
             agent,
@@ -167,19 +103,19 @@ impl Conversation {
     /// Starts with imported history. Only for a new session.
     #[must_use]
     pub fn with_history(mut self, history: Vec<Message>) -> Self {
-        self.history = history;
+        self.history.imported = history;
         self
     }
 
     /// Continues with another setup. Approvals of this session stay, and messages that others added are loaded.
     pub fn apply_setup(&mut self, setup: ConversationSetup) {
         if let Consent::Ask(approver) = &setup.consent {
-            self.approvals = Arc::new(self.approvals.with_approver(approver.clone()));
+            self.tools.approvals = Arc::new(self.tools.approvals.with_approver(approver.clone()));
         }
         if self.setup.model_overrides != setup.model_overrides {
-            self.model.set(None);
+            self.model.selection.set(None);
         }
-        self.must_reload = self.is_stored();
+        self.history.must_reload = self.is_stored();
         self.setup = setup;
     }
 
@@ -194,30 +130,30 @@ impl Conversation {
     }
 
     pub fn id(&self) -> &SessionId {
-        &self.id
+        &self.session.id
     }
 
     /// Whether the session is in the store.
     pub fn is_stored(&self) -> bool {
-        matches!(self.row, SessionRow::Stored)
+        matches!(self.session.row, SessionRow::Stored)
     }
 
     pub fn cwd(&self) -> &Path {
-        &self.cwd
+        &self.session.cwd
     }
 
     /// The messages so far, without the system prompt.
     pub fn messages(&self) -> &[Message] {
-        &self.messages
+        &self.history.messages
     }
 
     pub fn todo(&self) -> &Arc<TodoList> {
-        &self.todo
+        &self.tools.todo
     }
 
     /// The model, if it has been resolved.
     pub fn model(&self) -> Option<Selection> {
-        self.model.get()
+        self.model.selection.get()
     }
 
     /// The usage of the last turn, also if it failed; none before the first.
@@ -227,33 +163,33 @@ impl Conversation {
 
     /// Its row in the store; none before the first message.
     pub async fn session(&self) -> Result<Option<Session>, ConversationError> {
-        Ok(self.agent.store().session(&self.id).await?)
+        Ok(self.agent.store().session(&self.session.id).await?)
     }
 
     /// Takes the notes about the choice of the model.
     pub fn take_notes(&mut self) -> Vec<String> {
-        mem::take(&mut self.model_notes)
+        mem::take(&mut self.model.notes)
     }
 
     /// Adds the unavailable servers to the system prompt of this run.
     pub fn set_missing_servers(&mut self, servers: &[MissingServer]) {
-        self.missing_servers_note = prompt::missing_servers_section(servers);
+        self.prompt.missing_servers = prompt::missing_servers_section(servers);
     }
 
     /// Resolves the model if there is none yet. Notes for the user are in
     /// [`Conversation::take_notes`].
     pub async fn find_model(&mut self) -> Result<Selection, ConversationError> {
-        if let Some(selection) = self.model.get() {
+        if let Some(selection) = self.model.selection.get() {
             return Ok(selection);
         }
         let mut wanted = self.setup.model_overrides.clone();
-        wanted.stored.clone_from(&self.remembered_model);
+        wanted.stored.clone_from(&self.model.remembered);
         let selection = match self.agent.find_model(&wanted).await {
             Err(error) if wanted.stored.is_some() => {
                 // The conversation can continue without the session's own model.
                 let stored = wanted.stored.take().map(|stored| stored.model);
                 let selection = self.agent.find_model(&wanted).await?;
-                self.model_notes.push(format!(
+                self.model.notes.push(format!(
                     "the session's model `{}` is not available ({error}); using `{}`",
                     stored.unwrap_or_default(),
                     selection.endpoint.model
@@ -262,8 +198,8 @@ impl Conversation {
             }
             found => found?,
         };
-        self.model_notes.extend(selection.notes.iter().cloned());
-        self.model.set(Some(selection.clone()));
+        self.model.notes.extend(selection.notes.iter().cloned());
+        self.model.selection.set(Some(selection.clone()));
         Ok(selection)
     }
 
@@ -278,8 +214,8 @@ impl Conversation {
         let selection = self.prepare_turn().await?;
         let sent = self.store_user_message(&content).await?;
         let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
-        let is_first = !self.messages.iter().any(is_answer);
-        self.messages.push(Message::User { content: sent });
+        let is_first = !self.history.messages.iter().any(is_answer);
+        self.history.messages.push(Message::User { content: sent });
         // Boxed, since it is large and its callers are futures, too.
         let answer = Box::pin(self.run_turn(&selection, display, cancel)).await?;
         if is_first
@@ -287,8 +223,12 @@ impl Conversation {
             && self.setup.titles == TitleSource::Generated
         {
             let exchange = (content.text().into_owned(), answer.text.clone());
-            self.titles
-                .spawn(self.agent.clone(), selection, self.id.clone(), exchange);
+            self.titles.spawn(
+                self.agent.clone(),
+                selection,
+                self.session.id.clone(),
+                exchange,
+            );
         }
         Ok(answer)
     }
@@ -307,7 +247,7 @@ impl Conversation {
     /// Resolves the model and stores the imported history.
     async fn prepare_turn(&mut self) -> Result<Selection, ConversationError> {
         let selection = self.find_model().await?;
-        if self.must_reload {
+        if self.history.must_reload {
             self.reload_messages().await?;
         }
         self.ensure_row(Some(&selection)).await?;
@@ -335,18 +275,19 @@ impl Conversation {
             client_tools: self.setup.client_tools.as_deref(),
             compactor: Some(&compactor),
         };
-        let mut keeper = TurnRecorder::new(display, self.agent.store(), &self.id, selection);
+        let mut keeper =
+            TurnRecorder::new(display, self.agent.store(), &self.session.id, selection);
         // If this future is dropped, the store has the state of the turn.
-        self.must_reload = true;
-        let mut messages = mem::take(&mut self.messages);
+        self.history.must_reload = true;
+        let mut messages = mem::take(&mut self.history.messages);
         messages.insert(0, Message::system(self.build_system_prompt()));
         let end = turn.run(&mut messages, &mut keeper).await;
         let (text, tally) = keeper.finish();
         self.last_usage = Some(tally.clone());
         messages.remove(0);
-        self.messages = messages;
+        self.history.messages = messages;
         // A message that could not be stored is not part of the conversation.
-        self.must_reload = matches!(&end, Err(crate::turn::TurnError::Persist(_)));
+        self.history.must_reload = matches!(&end, Err(crate::turn::TurnError::Persist(_)));
         let end = end?;
         Ok(TurnOutcome {
             client_calls: self.client_calls(&end),
@@ -366,7 +307,7 @@ impl Conversation {
         else {
             return Vec::new();
         };
-        let mut messages = self.messages.iter().rev();
+        let mut messages = self.history.messages.iter().rev();
         let answer = messages.find(|message| matches!(message, Message::Assistant(_)));
         let calls = answer.map(Message::tool_calls).unwrap_or_default();
         calls
@@ -381,8 +322,8 @@ impl Conversation {
         let special = Some(directives.specialization.trim()).filter(|text| !text.is_empty());
         let written = [
             special,
-            self.prompt.as_deref(),
-            self.missing_servers_note.as_deref(),
+            self.prompt.text.as_deref(),
+            self.prompt.missing_servers.as_deref(),
             self.setup.instructions.as_deref(),
         ];
         let written: Vec<&str> = written.into_iter().flatten().collect();
@@ -408,12 +349,13 @@ impl Conversation {
         // The configuration may have changed since.
         let settings = consent::approval_settings(&self.agent, &self.setup);
         let approvals = self
+            .tools
             .approvals
             .with_settings(settings, self.agent.redactor());
         ToolContext {
             home: self.agent.home().clone(),
-            cwd: self.cwd.clone(),
-            session: self.id.as_str().into(),
+            cwd: self.session.cwd.clone(),
+            session: self.session.id.as_str().into(),
             call_id: "".into(),
             cancel,
             approvals: Arc::new(approvals),
@@ -425,17 +367,20 @@ impl Conversation {
     /// awaited.
     pub async fn detach(self) {
         #[cfg(unix)]
-        self.processes.close().await;
+        self.tools.processes.close().await;
         self.titles.close().await;
     }
 
     /// Ends the session: background processes are ended, a title in progress is awaited, the row records the reason.
     pub async fn close(self, reason: EndReason) -> Result<(), ConversationError> {
         #[cfg(unix)]
-        self.processes.close().await;
+        self.tools.processes.close().await;
         self.titles.close().await;
         if self.is_stored() {
-            self.agent.store().end_session(&self.id, reason).await?;
+            self.agent
+                .store()
+                .end_session(&self.session.id, reason)
+                .await?;
         }
         Ok(())
     }

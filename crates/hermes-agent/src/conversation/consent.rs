@@ -7,7 +7,7 @@ use hermes_config::{AuxiliaryTask, ConfigFile, ConfigFileError, Home};
 use hermes_store::SessionId;
 use serde_json::json;
 
-use super::{Agent, Consent, ConversationSetup, ModelCell};
+use super::{Agent, Consent, ConversationSetup, state::ModelCell};
 use crate::{
     approval::{ApprovalMode, ApprovalSettings, Approvals, DenyAllApprover, ModelJudge},
     conversation::lazy_auxiliary::LazyAuxiliaryModel,

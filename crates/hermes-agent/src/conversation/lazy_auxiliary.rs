@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use hermes_config::AuxiliaryTask;
 
-use super::{Agent, ModelCell};
+use super::{Agent, state::ModelCell};
 use crate::model::{Model, ModelError, ModelEventSink, ModelProblem, ModelReply, ModelRequest};
 
 /// The auxiliary model for one task.

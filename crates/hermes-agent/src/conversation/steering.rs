@@ -26,14 +26,14 @@ impl Conversation {
     /// Removes the last turns. Fewer than requested is not an error, none is.
     pub async fn undo(&mut self, turns: u32) -> Result<UndoResult, ConversationError> {
         let nothing = || StoreError::NothingToRewind {
-            id: self.id.clone(),
+            id: self.session.id.clone(),
         };
         if !self.is_stored() {
             return Err(nothing().into());
         }
         let mut undone: Option<UndoResult> = None;
         for turn in 1..=turns.max(1) {
-            match self.agent.store().rewind_last_turn(&self.id).await {
+            match self.agent.store().rewind_last_turn(&self.session.id).await {
                 Ok(rewound) => {
                     undone = Some(UndoResult {
                         turns: turn,
@@ -42,7 +42,7 @@ impl Conversation {
                 }
                 Err(StoreError::NothingToRewind { .. }) => break,
                 Err(error) => {
-                    self.must_reload = true;
+                    self.history.must_reload = true;
                     return Err(error.into());
                 }
             }
@@ -67,13 +67,17 @@ impl Conversation {
     /// Sets the title; an empty one removes it. Returns the new title.
     pub async fn set_title(&mut self, title: &str) -> Result<Option<String>, ConversationError> {
         self.store_row().await?;
-        Ok(self.agent.store().set_title(&self.id, title).await?)
+        Ok(self
+            .agent
+            .store()
+            .set_title(&self.session.id, title)
+            .await?)
     }
 
     /// The usage of the session so far, by model.
     pub async fn usage(&self) -> Result<(Option<Session>, Vec<ModelUsage>), ConversationError> {
         let session = self.session().await?;
-        let models = self.agent.store().model_usage(&self.id).await?;
+        let models = self.agent.store().model_usage(&self.session.id).await?;
         Ok((session, models))
     }
 
@@ -93,13 +97,13 @@ impl Conversation {
             let config = model_config(&selection.stored());
             let store = self.agent.store();
             store
-                .set_model(&self.id, &selection.endpoint.model, Some(&config))
+                .set_model(&self.session.id, &selection.endpoint.model, Some(&config))
                 .await?;
         }
         self.setup.model_overrides = wanted;
-        self.model_notes.extend(selection.notes.iter().cloned());
-        self.model.set(Some(selection.clone()));
-        self.prompt = None;
+        self.model.notes.extend(selection.notes.iter().cloned());
+        self.model.selection.set(Some(selection.clone()));
+        self.prompt.text = None;
         Ok(selection)
     }
 
@@ -107,12 +111,12 @@ impl Conversation {
     /// resolved again unless one was chosen.
     pub async fn reload(&mut self, settings: Settings) -> Option<ReloadReport> {
         let report = self.agent.reload(settings).await;
-        if let Some(selection) = self.model.get() {
-            self.remembered_model = Some(selection.stored());
-            self.model.set(None);
+        if let Some(selection) = self.model.selection.get() {
+            self.model.remembered = Some(selection.stored());
+            self.model.selection.set(None);
         }
-        self.prompt = None;
-        self.missing_servers_note = prompt::missing_servers_section(&[]);
+        self.prompt.text = None;
+        self.prompt.missing_servers = prompt::missing_servers_section(&[]);
         report
     }
 
@@ -133,7 +137,7 @@ impl Conversation {
         reason: EndReason,
     ) -> Result<(), ConversationError> {
         let next = Self::resume(self.agent.clone(), which, self.setup.clone()).await?;
-        if next.id == self.id {
+        if next.session.id == self.session.id {
             *self = next;
             return Ok(());
         }
@@ -145,9 +149,10 @@ impl Conversation {
         mut next: Self,
         reason: EndReason,
     ) -> Result<(), ConversationError> {
-        next.missing_servers_note
-            .clone_from(&self.missing_servers_note);
-        next.switches.clone_from(&self.switches);
+        next.prompt
+            .missing_servers
+            .clone_from(&self.prompt.missing_servers);
+        next.tools.switches.clone_from(&self.tools.switches);
         let last = mem::replace(self, next);
         last.close(reason).await
     }

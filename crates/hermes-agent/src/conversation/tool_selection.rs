@@ -131,7 +131,7 @@ impl Conversation {
         let is_known =
             tools::TOOLSETS.contains(&name) || self.agent.settings().server(name).is_some();
         if is_known {
-            self.switches.insert(name.to_owned(), switch);
+            self.tools.switches.insert(name.to_owned(), switch);
         }
         is_known
     }
@@ -149,9 +149,9 @@ impl Conversation {
             #[cfg(unix)]
             terminal: Some((
                 self.agent.terminal_settings(&settings, environment),
-                self.processes.clone(),
+                self.tools.processes.clone(),
             )),
-            todo: self.todo.clone(),
+            todo: self.tools.todo.clone(),
             memory: MemoryLimits::from_document(&settings.document),
             questioner: self.setup.questioner.clone(),
             sessions: Some(Arc::new(self.agent.store().clone())),
@@ -168,7 +168,7 @@ impl Conversation {
             search_engine: SearchEngine::from_variables(&settings.variables),
             vision: Some(Arc::new(LazyAuxiliaryModel {
                 agent: self.agent.clone(),
-                main: self.model.clone(),
+                main: self.model.selection.clone(),
                 task: AuxiliaryTask::Vision,
             })),
             policy: in_force.clone(),
@@ -188,7 +188,7 @@ impl Conversation {
         if is_disabled || self.setup.excluded_toolsets.iter().any(|word| word == name) {
             return false;
         }
-        match self.switches.get(name) {
+        match self.tools.switches.get(name) {
             Some(switch) => *switch == ToolsetSwitch::On,
             None => self
                 .toolset_choice(settings)
@@ -211,7 +211,7 @@ impl Conversation {
     /// Whether the toolsets include a server, connected or not.
     fn allows_server(&self, settings: &Settings, server: &ServerName) -> bool {
         match (
-            self.switches.get(server.as_str()),
+            self.tools.switches.get(server.as_str()),
             self.toolset_choice(settings),
         ) {
             (Some(ToolsetSwitch::Off), _) => false,

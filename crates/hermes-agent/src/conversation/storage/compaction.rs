@@ -47,7 +47,7 @@ impl Conversation {
     ) -> Result<Arc<Compactor>, ConversationError> {
         let context = selection.model.context_length();
         let model = &selection.endpoint.model;
-        if let Some(made) = &self.compactor
+        if let Some(made) = &self.model.compactor
             && (&made.model, made.context) == (model, context)
         {
             return Ok(made.compactor.clone());
@@ -58,7 +58,7 @@ impl Conversation {
             Ok(auxiliary) => Some(Arc::new(MeteredModel {
                 model: auxiliary,
                 store: self.agent.store().clone(),
-                session: self.id.clone(),
+                session: self.session.id.clone(),
             }) as Arc<dyn Model>),
             Err(error) => {
                 tracing::warn!(%error, "no model for conversation summaries");
@@ -66,14 +66,19 @@ impl Conversation {
             }
         };
         let mut compactor = Compactor::new(settings, context, summariser);
-        if let Some(failure) = self.agent.store().compaction_failure(&self.id).await? {
+        if let Some(failure) = self
+            .agent
+            .store()
+            .compaction_failure(&self.session.id)
+            .await?
+        {
             let since_1970 = Duration::try_from_secs_f64(failure.until).unwrap_or_default();
             let until = SystemTime::UNIX_EPOCH + since_1970;
             compactor =
                 compactor.with_cooldown(until, u32::try_from(failure.streak).unwrap_or_default());
         }
         let compactor = Arc::new(compactor);
-        self.compactor = Some(CachedCompactor {
+        self.model.compactor = Some(CachedCompactor {
             model: model.clone(),
             context,
             compactor: compactor.clone(),
@@ -88,14 +93,15 @@ impl Conversation {
         cancel: CancellationToken,
     ) -> Result<CompactionOutcome, ConversationError> {
         let selection = self.find_model().await?;
-        if self.must_reload {
+        if self.history.must_reload {
             self.reload_messages().await?;
         }
         let compactor = self.compactor(&selection).await?;
         let toolbox = self.toolbox();
-        let mut keeper = TurnRecorder::new(display, self.agent.store(), &self.id, &selection);
-        self.must_reload = true;
-        let mut messages = mem::take(&mut self.messages);
+        let mut keeper =
+            TurnRecorder::new(display, self.agent.store(), &self.session.id, &selection);
+        self.history.must_reload = true;
+        let mut messages = mem::take(&mut self.history.messages);
         messages.insert(0, Message::system(self.build_system_prompt()));
         let ran = turn::compact_and_store(
             &compactor,
@@ -107,8 +113,8 @@ impl Conversation {
         )
         .await;
         messages.remove(0);
-        self.messages = messages;
-        self.must_reload = ran.is_err();
+        self.history.messages = messages;
+        self.history.must_reload = ran.is_err();
         ran.map_err(|error| crate::turn::TurnError::Persist(error).into())
     }
 }

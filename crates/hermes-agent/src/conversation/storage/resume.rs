@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     conversation::{
-        Agent, Conversation, ConversationError, ConversationSetup, CwdOnResume, SessionRow,
+        Agent, Conversation, ConversationError, ConversationSetup, CwdOnResume, state::SessionRow,
         storage::message_rows,
     },
     model::StoredModel,
@@ -40,15 +40,15 @@ impl Conversation {
         agent.store().reopen_session(&session.id).await?;
         let row = NewSession::new(session.id.clone(), session.source.clone());
         let mut conversation = Self::new(agent, row, setup);
-        conversation.row = SessionRow::Stored;
-        conversation.remembered_model = stored_model(&session);
+        conversation.session.row = SessionRow::Stored;
+        conversation.model.remembered = stored_model(&session);
         if conversation.setup.cwd_on_resume == CwdOnResume::Restore {
             let cwd = session.cwd.map(PathBuf::from);
             if let Some(cwd) = cwd.filter(|cwd| cwd.is_dir()) {
-                conversation.cwd = cwd;
+                conversation.session.cwd = cwd;
             }
         }
-        conversation.prompt = session.system_prompt.filter(|prompt| !prompt.is_empty());
+        conversation.prompt.text = session.system_prompt.filter(|prompt| !prompt.is_empty());
         conversation.reload_messages().await?;
         Ok(conversation)
     }
@@ -56,17 +56,17 @@ impl Conversation {
     /// Loads the messages from the store. Calls without a result get one.
     pub(crate) async fn reload_messages(&mut self) -> Result<(), ConversationError> {
         let store = self.agent.store();
-        let rows = store.active_messages(&self.id).await?;
+        let rows = store.active_messages(&self.session.id).await?;
         let history = message_rows::build_history(&rows);
         let missing: Vec<_> = history
             .to_store
             .iter()
             .map(|message| message_rows::message_to_row(message, &MessageDetail::default()))
             .collect();
-        store.append_all(&self.id, &missing).await?;
-        self.messages = history.messages;
-        self.todo.restore_from(&self.messages);
-        self.must_reload = false;
+        store.append_all(&self.session.id, &missing).await?;
+        self.history.messages = history.messages;
+        self.tools.todo.restore_from(&self.history.messages);
+        self.history.must_reload = false;
         Ok(())
     }
 }

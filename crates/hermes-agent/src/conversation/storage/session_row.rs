@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     conversation::{
-        Agent, Conversation, ConversationError, SessionRow, prompt, storage::message_rows,
+        Agent, Conversation, ConversationError, prompt, state::SessionRow, storage::message_rows,
     },
     message::{Content, Message, Part, ToolResult},
     model::{Selection, StoredModel},
@@ -24,34 +24,34 @@ impl Conversation {
         &mut self,
         selection: Option<&Selection>,
     ) -> Result<(), ConversationError> {
-        if self.prompt.is_none() {
+        if self.prompt.text.is_none() {
             let prompt = self.build_prompt().await?;
             if self.is_stored() {
                 let store = self.agent.store();
-                store.set_system_prompt(&self.id, &prompt).await?;
+                store.set_system_prompt(&self.session.id, &prompt).await?;
             }
-            self.prompt = Some(prompt);
+            self.prompt.text = Some(prompt);
         }
-        let SessionRow::Pending(row) = &self.row else {
+        let SessionRow::Pending(row) = &self.session.row else {
             return Ok(());
         };
         let mut row = row.clone();
         row.model = selection.map(|selection| selection.endpoint.model.clone());
         row.model_config = selection.map(|selection| model_config(&selection.stored()));
-        row.system_prompt.clone_from(&self.prompt);
-        row.cwd = Some(self.cwd.display().to_string());
-        if let Some(repository) = find_repository(&self.cwd) {
+        row.system_prompt.clone_from(&self.prompt.text);
+        row.cwd = Some(self.session.cwd.display().to_string());
+        if let Some(repository) = find_repository(&self.session.cwd) {
             row.git_repo_root = Some(repository.root.display().to_string());
             row.git_branch = repository.branch;
         }
         self.agent.store().create_session(&row).await?;
-        self.row = SessionRow::Stored;
+        self.session.row = SessionRow::Stored;
         Ok(())
     }
 
     async fn build_prompt(&self) -> Result<String, ConversationError> {
         let (agent, setup) = (self.agent.clone(), self.setup.clone());
-        let (session, cwd) = (self.id.clone(), self.cwd.clone());
+        let (session, cwd) = (self.session.id.clone(), self.session.cwd.clone());
         let written = tokio::task::spawn_blocking(move || {
             prompt::PromptContext {
                 home: agent.home(),
@@ -70,7 +70,7 @@ impl Conversation {
 
     /// Stores the imported history, once.
     pub(crate) async fn store_history(&mut self) -> Result<(), ConversationError> {
-        let history = std::mem::take(&mut self.history);
+        let history = std::mem::take(&mut self.history.imported);
         if history.is_empty() {
             return Ok(());
         }
@@ -79,7 +79,10 @@ impl Conversation {
             .iter()
             .map(|message| message_rows::message_to_row(message, &detail))
             .collect();
-        self.agent.store().append_all(&self.id, &rows).await?;
+        self.agent
+            .store()
+            .append_all(&self.session.id, &rows)
+            .await?;
         // Imported history: reading it back gives calls without a result one.
         self.reload_messages().await
     }
@@ -113,7 +116,7 @@ impl Conversation {
         };
         let mut row: NewMessage = message_rows::message_to_row(&message, &MessageDetail::default());
         #[cfg(unix)]
-        let news = self.process_notices.take_text();
+        let news = self.tools.process_notices.take_text();
         #[cfg(not(unix))]
         let news = String::new();
         let sent = match (content, news.as_str()) {
@@ -133,7 +136,7 @@ impl Conversation {
                 parts.into()
             }
         };
-        self.agent.store().append(&self.id, &row).await?;
+        self.agent.store().append(&self.session.id, &row).await?;
         Ok(sent)
     }
 }

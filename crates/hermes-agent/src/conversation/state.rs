@@ -1,0 +1,163 @@
+//! The parts of a conversation, one struct for each subject: session, model, prompt, messages, tools.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use hermes_config::sync::Mutex;
+use hermes_store::{NewSession, SessionId};
+
+use super::{ToolsetSwitch, storage::compaction::CachedCompactor};
+#[cfg(unix)]
+use crate::tools::terminal::process::{ProcessNotice, ProcessTable};
+use crate::{
+    approval::Approvals,
+    message::Message,
+    model::{Selection, StoredModel},
+    tools::todo::TodoList,
+};
+
+/// The stored session.
+pub(super) struct SessionState {
+    pub(super) id: SessionId,
+    pub(super) row: SessionRow,
+    /// The working directory.
+    pub(super) cwd: PathBuf,
+}
+
+impl SessionState {
+    pub(super) fn new(row: NewSession, cwd: PathBuf) -> Self {
+        Self {
+            id: row.id.clone(),
+            row: SessionRow::Pending(Box::new(row)),
+            cwd,
+        }
+    }
+}
+
+pub(super) enum SessionRow {
+    /// The row is written with the first message.
+    Pending(Box<NewSession>),
+    Stored,
+}
+
+#[derive(Default)]
+pub(super) struct ModelState {
+    pub(super) selection: ModelCell,
+    /// The model that a resumed session was using.
+    pub(super) remembered: Option<StoredModel>,
+    /// Notes about the choice of the model that were not shown yet.
+    pub(super) notes: Vec<String>,
+    /// Depends on the model and its context size.
+    pub(super) compactor: Option<CachedCompactor>,
+}
+
+/// The conversation's model, shared with its approval judge.
+#[derive(Clone, Default)]
+pub(super) struct ModelCell(Arc<Mutex<Option<Selection>>>);
+
+impl ModelCell {
+    pub(super) fn get(&self) -> Option<Selection> {
+        let cell = self.0.lock();
+        cell.clone()
+    }
+
+    pub(super) fn set(&self, selection: Option<Selection>) {
+        *self.0.lock() = selection;
+    }
+}
+
+#[derive(Default)]
+pub(super) struct SystemPrompt {
+    /// As it is stored; none if it has to be built.
+    pub(super) text: Option<String>,
+    /// Added in this run only.
+    pub(super) missing_servers: Option<String>,
+}
+
+#[derive(Default)]
+pub(super) struct MessageHistory {
+    /// All but the system prompt.
+    pub(super) messages: Vec<Message>,
+    /// Imported ones; stored with the first message.
+    pub(super) imported: Vec<Message>,
+    /// Whether `messages` has to be reloaded from the store.
+    pub(super) must_reload: bool,
+}
+
+/// What the tools of this conversation share.
+pub(super) struct ToolState {
+    pub(super) approvals: Arc<Approvals>,
+    pub(super) todo: Arc<TodoList>,
+    #[cfg(unix)]
+    pub(super) processes: Arc<ProcessTable>,
+    #[cfg(unix)]
+    pub(super) process_notices: ProcessNotices,
+    /// Toolsets and servers that the user turned on or off.
+    pub(super) switches: BTreeMap<String, ToolsetSwitch>,
+}
+
+impl ToolState {
+    pub(super) fn new(approvals: Approvals) -> Self {
+        #[cfg(unix)]
+        let process_notices = ProcessNotices::default();
+        Self {
+            approvals: Arc::new(approvals),
+            todo: Arc::default(),
+            #[cfg(unix)]
+            processes: process_notices.process_table(),
+            #[cfg(unix)]
+            process_notices,
+            switches: BTreeMap::new(),
+        }
+    }
+}
+
+/// Notices that the model has not received yet.
+#[cfg(unix)]
+#[derive(Clone, Default)]
+pub(super) struct ProcessNotices(Arc<Mutex<Vec<ProcessNotice>>>);
+
+#[cfg(unix)]
+impl ProcessNotices {
+    pub(super) fn process_table(&self) -> Arc<ProcessTable> {
+        let news = self.clone();
+        Arc::new(ProcessTable::with_listener(move |notice| {
+            let mut notices = news.0.lock();
+            notices.push(notice);
+        }))
+    }
+
+    /// Takes all notices as text; empty if there are none.
+    pub(super) fn take_text(&self) -> String {
+        let mut notices = self.0.lock();
+        let news: Vec<String> = notices
+            .drain(..)
+            .map(|notice| format_notice(&notice))
+            .collect();
+        news.join("\n")
+    }
+}
+
+#[cfg(unix)]
+fn format_notice(notice: &ProcessNotice) -> String {
+    match notice {
+        ProcessNotice::Ended {
+            session_id,
+            command,
+            exit_code,
+            output,
+        } => {
+            let code =
+                exit_code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
+            format!(
+                "[The background process {session_id} (`{command}`) has ended with {code}. The end of its output:\n{output}]"
+            )
+        }
+        ProcessNotice::Matched {
+            session_id,
+            pattern,
+            line,
+        } => {
+            format!("[The background process {session_id} printed a line with `{pattern}`: {line}]")
+        }
+    }
+}
