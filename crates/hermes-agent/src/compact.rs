@@ -152,7 +152,7 @@ impl Compactor {
         let mut sections =
             Sections::split(messages, &self.policy.settings, reason, goal.tail, &scale);
         let mut attempt = CompactionAttempt::default();
-        let means = if sections.middle().is_empty() {
+        let method = if sections.middle().is_empty() {
             None
         } else if sections.shorten_results() && scale.measure(sections.all(), tools) <= goal.size {
             Some(CompactionMethod::Shortened)
@@ -168,18 +168,18 @@ impl Compactor {
                 }
             }
         };
-        let means = means.or_else(|| {
+        let method = method.or_else(|| {
             let is_small = |all: &[Message]| scale.measure(all, tools) <= goal.size;
             let has_dropped = sections.drop_results(reason, is_small);
             has_dropped.then_some(CompactionMethod::DroppedResults)
         });
-        attempt.compacted = means.map(|means| {
+        attempt.compacted = method.map(|method| {
             let (messages, origins) = sections.into_parts();
             let tokens_after = scale.measure(&messages, tools);
             Compacted {
                 messages,
                 origins,
-                means,
+                means: method,
                 tokens_before: scale.before,
                 tokens_after,
             }
@@ -278,8 +278,8 @@ impl CompactionPolicy {
     }
 
     /// A conversation with more tokens than this is compacted.
-    fn trigger_tokens(&self, told: Option<u32>) -> u64 {
-        let context = f64::from(told.or(self.context).unwrap_or(ASSUMED_CONTEXT));
+    fn trigger_tokens(&self, reported: Option<u32>) -> u64 {
+        let context = f64::from(reported.or(self.context).unwrap_or(ASSUMED_CONTEXT));
         let least = MIN_TRIGGER_TOKENS.min(SMALL_CONTEXT_SHARE * context);
         to_tokens((self.settings.threshold * context).max(least))
     }
@@ -287,10 +287,10 @@ impl CompactionPolicy {
     fn target_size(
         &self,
         reason: CompactionReason,
-        told: Option<u32>,
+        reported: Option<u32>,
         known: Option<u64>,
     ) -> TargetSize {
-        let trigger = self.trigger_tokens(told);
+        let trigger = self.trigger_tokens(reported);
         let trigger = match (reason, known) {
             // The provider decides what is too long.
             (CompactionReason::Overflow { limit: None }, Some(known)) => trigger.min(known / 2),

@@ -182,13 +182,13 @@ impl Conversation {
         if let Some(selection) = self.model.selection.get() {
             return Ok(selection);
         }
-        let mut wanted = self.setup.model_overrides.clone();
-        wanted.stored.clone_from(&self.model.remembered);
-        let selection = match self.agent.find_model(&wanted).await {
-            Err(error) if wanted.stored.is_some() => {
+        let mut overrides = self.setup.model_overrides.clone();
+        overrides.stored.clone_from(&self.model.remembered);
+        let selection = match self.agent.find_model(&overrides).await {
+            Err(error) if overrides.stored.is_some() => {
                 // The conversation can continue without the session's own model.
-                let stored = wanted.stored.take().map(|stored| stored.model);
-                let selection = self.agent.find_model(&wanted).await?;
+                let stored = overrides.stored.take().map(|stored| stored.model);
+                let selection = self.agent.find_model(&overrides).await?;
                 self.model.notes.push(format!(
                     "the session's model `{}` is not available ({error}); using `{}`",
                     stored.unwrap_or_default(),
@@ -275,15 +275,15 @@ impl Conversation {
             client_tools: self.setup.client_tools.as_deref(),
             compactor: Some(&compactor),
         };
-        let mut keeper =
+        let mut recorder =
             TurnRecorder::new(display, self.agent.store(), &self.session.id, selection);
         // If this future is dropped, the store has the state of the turn.
         self.history.must_reload = true;
         let mut messages = mem::take(&mut self.history.messages);
         messages.insert(0, Message::system(self.build_system_prompt()));
-        let end = turn.run(&mut messages, &mut keeper).await;
-        let (text, tally) = keeper.finish();
-        self.last_usage = Some(tally.clone());
+        let end = turn.run(&mut messages, &mut recorder).await;
+        let (text, usage) = recorder.finish();
+        self.last_usage = Some(usage.clone());
         messages.remove(0);
         self.history.messages = messages;
         // A message that could not be stored is not part of the conversation.
@@ -293,7 +293,7 @@ impl Conversation {
             client_calls: self.client_calls(&end),
             end,
             text,
-            usage: tally,
+            usage: usage,
         })
     }
 

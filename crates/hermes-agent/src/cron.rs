@@ -261,7 +261,7 @@ impl JobRunner {
         let began = now();
         self.log_record_error(self.executions.start(&claimed.execution, &began).await);
 
-        let errand = JobRun {
+        let input = JobRun {
             job,
             home: &self.home,
             default_directory: self.directory.as_deref(),
@@ -271,7 +271,7 @@ impl JobRunner {
             observe,
         };
         let report = self
-            .with_claim_renewal(job.id(), &zone, Box::pin(errand.run(cancel)))
+            .with_claim_renewal(job.id(), &zone, Box::pin(input.run(cancel)))
             .await;
         let output = self.store_output(job, &report, &began).await;
         let delivery_error = match report.delivery_text(job, settings) {

@@ -79,15 +79,15 @@ impl Mentions {
         content: Content,
         options: &CallOptions,
     ) -> (Content, Vec<String>) {
-        let news = self.changed_since_last_turn(options).await;
+        let changes = self.changed_since_last_turn(options).await;
         let attached = self.attach_resources(&content.text(), options).await;
         let warnings = attached.warnings.clone();
         let content = attached.append_to(content);
-        let content = match (news, content) {
+        let content = match (changes, content) {
             (None, content) => content,
-            (Some(news), Content::Text(text)) => Content::Text(format!("{news}\n\n{text}")),
-            (Some(news), Content::Parts(mut parts)) => {
-                parts.insert(0, Part::from_text(news));
+            (Some(changes), Content::Text(text)) => Content::Text(format!("{changes}\n\n{text}")),
+            (Some(changes), Content::Parts(mut parts)) => {
+                parts.insert(0, Part::from_text(changes));
                 Content::Parts(parts)
             }
         };

@@ -217,8 +217,8 @@ pub struct PolicyHandle {
 
 impl PolicyHandle {
     pub fn set(&self, directives: Directives) {
-        let ceiling = AgentPolicy::new(&directives);
-        self.cell.store(Arc::new((directives, ceiling)));
+        let policy = AgentPolicy::new(&directives);
+        self.cell.store(Arc::new((directives, policy)));
     }
 
     pub fn directives(&self) -> Directives {

@@ -109,18 +109,18 @@ impl AgentRequestHandler {
 
     async fn elicit_answer(
         &self,
-        asker: RequestOrigin,
+        origin: RequestOrigin,
         request: ElicitRequestParams,
     ) -> Result<ElicitationAnswer<Option<Value>>, ElicitationError> {
         let may_ask = self
-            .known_server(&asker.server)
+            .known_server(&origin.server)
             .is_some_and(|known| known.allows_elicitation);
-        let seat = self.elicitation.find_slot(asker.conversation.as_ref());
-        let Some(seat) = seat.filter(|_| may_ask) else {
+        let slot = self.elicitation.find_slot(origin.conversation.as_ref());
+        let Some(slot) = slot.filter(|_| may_ask) else {
             return Ok(ElicitationAnswer::Declined);
         };
         // The semaphore is never closed.
-        let _turn = seat.question_permit.acquire().await;
+        let _turn = slot.question_permit.acquire().await;
         match request {
             ElicitRequestParams::FormElicitationParams {
                 message,
@@ -130,11 +130,11 @@ impl AgentRequestHandler {
                 let schema = serde_json::to_value(requested_schema).map_err(elicitation_failed)?;
                 let form = Form::from_schema(&schema).map_err(elicitation_failed)?;
                 let request = FormRequest {
-                    server: asker.server,
+                    server: origin.server,
                     message: truncate_message(&message),
                     form: form.clone(),
                 };
-                match seat
+                match slot
                     .ui
                     .fill_form(request)
                     .await
@@ -151,9 +151,9 @@ impl AgentRequestHandler {
                 }
             }
             ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-                let request = link_request(asker.server, &message, &url)?;
+                let request = link_request(origin.server, &message, &url)?;
                 Ok(
-                    match seat
+                    match slot
                         .ui
                         .confirm_link(request)
                         .await
@@ -194,12 +194,12 @@ impl ServerRequestHandler for AgentRequestHandler {
 
     fn sample(
         &self,
-        asker: RequestOrigin,
+        origin: RequestOrigin,
         request: CreateMessageRequestParams,
     ) -> BoxFuture<'_, Result<SamplingReply, SamplingError>> {
         Box::pin(async move {
             match &self.sampler {
-                Some(sampler) => sampler.sample(&asker, request).await,
+                Some(sampler) => sampler.sample(&origin, request).await,
                 None => Err(SamplingRefusal::NoModel("none is available here".into()).into()),
             }
         })
@@ -207,11 +207,11 @@ impl ServerRequestHandler for AgentRequestHandler {
 
     fn elicit(
         &self,
-        asker: RequestOrigin,
+        origin: RequestOrigin,
         request: ElicitRequestParams,
     ) -> BoxFuture<'_, Result<ElicitResult, ElicitationError>> {
         Box::pin(async move {
-            Ok(match self.elicit_answer(asker, request).await? {
+            Ok(match self.elicit_answer(origin, request).await? {
                 ElicitationAnswer::Accepted(Some(content)) => {
                     ElicitResult::new(ElicitationAction::Accept).with_content(content)
                 }
@@ -222,8 +222,8 @@ impl ServerRequestHandler for AgentRequestHandler {
         })
     }
 
-    fn roots(&self, asker: RequestOrigin) -> BoxFuture<'_, Vec<Root>> {
-        let policy = self.known_server(&asker.server).map(|known| known.roots);
+    fn roots(&self, origin: RequestOrigin) -> BoxFuture<'_, Vec<Root>> {
+        let policy = self.known_server(&origin.server).map(|known| known.roots);
         let roots = policy.map_or_else(Vec::new, |policy| self.list_roots(&policy));
         Box::pin(std::future::ready(roots))
     }

@@ -92,47 +92,47 @@ pub struct ToolDeps {
     pub teams: Option<Arc<files::teams::Teams>>,
 }
 
-pub fn built_in_tools(means: ToolDeps) -> Vec<Arc<dyn Tool>> {
-    let mut tools = file_tools(means.teams.as_ref());
+pub fn built_in_tools(deps: ToolDeps) -> Vec<Arc<dyn Tool>> {
+    let mut tools = file_tools(deps.teams.as_ref());
     #[cfg(unix)]
-    if let Some((settings, table)) = means.terminal {
+    if let Some((settings, table)) = deps.terminal {
         tools.push(Arc::new(terminal::TerminalTool::new(
             settings,
             table.clone(),
         )));
         tools.push(Arc::new(terminal::process::ProcessTool::new(table)));
     }
-    tools.push(Arc::new(todo::TodoTool::new(means.todo)));
-    tools.push(Arc::new(home::memory::MemoryTool::new(means.memory)));
-    tools.push(Arc::new(clarify::ClarifyTool::new(means.questioner)));
-    if let Some(sessions) = means.sessions {
+    tools.push(Arc::new(todo::TodoTool::new(deps.todo)));
+    tools.push(Arc::new(home::memory::MemoryTool::new(deps.memory)));
+    tools.push(Arc::new(clarify::ClarifyTool::new(deps.questioner)));
+    if let Some(sessions) = deps.sessions {
         tools.push(Arc::new(home::session_search::SessionSearchTool::new(
             sessions,
         )));
     }
-    if let Some(skills) = means.skills {
+    if let Some(skills) = deps.skills {
         tools.push(Arc::new(home::skills::SkillsListTool::new(skills.clone())));
         tools.push(Arc::new(home::skills::SkillViewTool::new(skills)));
     }
-    if let Some(jobs) = means.cron_jobs {
+    if let Some(jobs) = deps.cron_jobs {
         tools.push(Arc::new(home::cronjob::CronjobTool::new(jobs)));
     }
-    if let Some((messenger, settings)) = means.messenger {
+    if let Some((messenger, settings)) = deps.messenger {
         tools.push(Arc::new(send_message::SendMessageTool::new(
             messenger, settings,
         )));
     }
-    if let Some(web) = &means.web {
+    if let Some(web) = &deps.web {
         tools.push(Arc::new(web::extract::WebExtractTool::new(web.clone())));
     }
-    if let Some(engine) = means.search_engine {
+    if let Some(engine) = deps.search_engine {
         tools.push(Arc::new(web::search::WebSearchTool::with_policy(
             engine,
-            means.policy,
+            deps.policy,
         )));
     }
-    if let Some(model) = means.vision {
-        let web = means.web.unwrap_or_default();
+    if let Some(model) = deps.vision {
+        let web = deps.web.unwrap_or_default();
         tools.push(Arc::new(vision_analyze::VisionAnalyzeTool::new(model, web)));
     }
     tools

@@ -287,14 +287,14 @@ impl Turn<'_> {
         surface: &mut dyn Surface,
     ) -> Result<bool, PersistError> {
         let mut batch = CallBatch::new(self, calls);
-        let mut room = ResultBudget::new(&self.limits.sizes);
+        let mut budget = ResultBudget::new(&self.limits.sizes);
         let mut is_stuck = false;
         for segment in batch.segments() {
             let mut outputs = batch.run(segment.clone(), surface).await;
             let notes = repetition.check_results(batch.resolved_calls(segment.clone()), &outputs);
             is_stuck |= notes.iter().any(Option::is_some);
             let calls = &calls[segment];
-            room.fit_results(calls, &mut outputs, self.context).await;
+            budget.fit_results(calls, &mut outputs, self.context).await;
             for ((call, output), note) in calls.iter().zip(outputs).zip(notes) {
                 let mut text = match output.untrusted_source {
                     Some(source) => toolbox::wrap_untrusted(&source, output.text),
@@ -375,13 +375,13 @@ impl Activity {
     }
 
     /// Resolves after this long without activity; never without a limit.
-    pub async fn wait_for_idle(&self, patience: Option<Duration>) {
-        let Some(patience) = patience else {
+    pub async fn wait_for_idle(&self, timeout: Option<Duration>) {
+        let Some(timeout) = timeout else {
             return std::future::pending().await;
         };
         loop {
             let last = *self.0.lock();
-            let end = last + patience;
+            let end = last + timeout;
             if Instant::now() >= end {
                 return;
             }

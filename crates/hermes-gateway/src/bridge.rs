@@ -211,7 +211,7 @@ impl Bridge {
         let new = || {
             let sender = MessageSender::new(self.home(), self.settings());
             match self.inner.options.platform_timeout {
-                Some(patience) => sender.with_timeout(patience),
+                Some(timeout) => sender.with_timeout(timeout),
                 None => sender,
             }
         };

@@ -176,8 +176,8 @@ impl Gateway {
     }
 
     /// Accepts no new runs, waits this long for active ones, then interrupts them.
-    pub async fn drain(&self, patience: Duration) {
-        self.inner.runs.close(patience).await;
+    pub async fn drain(&self, timeout: Duration) {
+        self.inner.runs.close(timeout).await;
     }
 
     pub async fn close(&self) {
@@ -187,21 +187,19 @@ impl Gateway {
 }
 
 /// Removes what the policy forbids from the settings.
-pub fn apply_policy(mut settings: Settings, ceiling: &AgentPolicy) -> Settings {
-    if !ceiling.has_feature("mcp") {
+pub fn apply_policy(mut settings: Settings, policy: &AgentPolicy) -> Settings {
+    if !policy.has_feature("mcp") {
         settings.servers.clear();
     }
     settings.servers.retain(|entry| match &entry.server {
-        Ok(server) => is_server_reachable(server, ceiling),
+        Ok(server) => is_server_reachable(server, policy),
         Err(_) => true,
     });
     for entry in &mut settings.servers {
         if let Ok(server) = &mut entry.server
             && let TransportSettings::Stdio(program) = &mut server.transport
         {
-            program
-                .env
-                .retain(|(name, _)| ceiling.allows_variable(name));
+            program.env.retain(|(name, _)| policy.allows_variable(name));
         }
     }
     settings
@@ -211,22 +209,22 @@ pub fn apply_policy(mut settings: Settings, ceiling: &AgentPolicy) -> Settings {
 pub fn load_settings(
     home: &Home,
     given: &Variables,
-    ceiling: &AgentPolicy,
+    policy: &AgentPolicy,
 ) -> Result<Settings, SettingsError> {
-    let settings = load_with_variables(home, given, ceiling)?;
-    Ok(apply_policy(settings, ceiling))
+    let settings = load_with_variables(home, given, policy)?;
+    Ok(apply_policy(settings, policy))
 }
 
 fn load_with_variables(
     home: &Home,
     given: &Variables,
-    ceiling: &AgentPolicy,
+    policy: &AgentPolicy,
 ) -> Result<Settings, SettingsError> {
     let given = given
         .iter()
         .map(|(name, value)| (name.into(), value.into()));
     let (variables, warnings) = Variables::load_with(home, None, given);
-    let variables = variables.without(|name| !ceiling.allows_variable(name));
+    let variables = variables.without(|name| !policy.allows_variable(name));
     Settings::load_with(home, variables, warnings)
 }
 
@@ -238,11 +236,11 @@ fn changes_settings(before: &AgentPolicy, after: &AgentPolicy) -> bool {
 }
 
 /// Whether the policy lets a server's URL be reached.
-fn is_server_reachable(server: &Server, ceiling: &AgentPolicy) -> bool {
+fn is_server_reachable(server: &Server, policy: &AgentPolicy) -> bool {
     let (TransportSettings::Http(http) | TransportSettings::Sse(http)) = &server.transport else {
         return true;
     };
-    let reached = ceiling.egress().check_url(&http.url);
+    let reached = policy.egress().check_url(&http.url);
     if let Err(reason) = &reached {
         tracing::warn!(server = %server.name, %reason, "MCP server not started: its host is not allowed");
     }

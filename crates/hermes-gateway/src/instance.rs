@@ -187,11 +187,11 @@ impl Instance {
     }
 
     /// Records the state of a platform. Write errors are only logged.
-    pub fn set_platform(&self, name: &str, state: &str, trouble: Option<(&str, &str)>) {
+    pub fn set_platform(&self, name: &str, state: &str, failure: Option<(&str, &str)>) {
         let platform = PlatformState {
             state: state.to_owned(),
-            error_code: trouble.map(|(code, _)| code.to_owned()),
-            error_message: trouble.map(|(_, message)| message.to_owned()),
+            error_code: failure.map(|(code, _)| code.to_owned()),
+            error_message: failure.map(|(_, message)| message.to_owned()),
             updated_at: utc_iso(epoch_seconds()),
         };
         let changed = self.update_state(|state| {

@@ -200,7 +200,7 @@ impl Runs {
     /// Accepts and starts a run. When this returns, the run is stored.
     pub async fn start(
         &self,
-        errand: RunInput,
+        run_input: RunInput,
         source: RunSource,
         input: Value,
         idempotency: Option<IdempotencyKey>,
@@ -214,11 +214,11 @@ impl Runs {
         if !self.accepts_new() {
             return Err(StartError::Stopping);
         }
-        let session = match &errand {
+        let session = match &run_input {
             RunInput::Turn(say) => Some(say.session.clone()),
             RunInput::Job(_) => None,
         };
-        let job = match &errand {
+        let job = match &run_input {
             RunInput::Turn(_) => None,
             RunInput::Job(claimed) => Some(claimed.job().id().to_owned()),
         };
@@ -243,7 +243,7 @@ impl Runs {
             }
         }
         let id = live.id.clone();
-        let task = inner.clone().execute(live, errand);
+        let task = inner.clone().execute(live, run_input);
         inner.tasks.spawn(task);
         Ok(StartedRun {
             id,
@@ -328,12 +328,12 @@ impl Runs {
     }
 
     /// Accepts no more runs, waits this long for active ones, then interrupts them.
-    pub async fn close(&self, patience: Duration) {
+    pub async fn close(&self, timeout: Duration) {
         let inner = &self.inner;
         self.stop_accepting();
         inner.tasks.close();
-        if !patience.is_zero() {
-            let _ = tokio::time::timeout(patience, inner.tasks.wait()).await;
+        if !timeout.is_zero() {
+            let _ = tokio::time::timeout(timeout, inner.tasks.wait()).await;
         }
         inner.stop.cancel();
         let ended = async {
@@ -390,10 +390,10 @@ impl RunsInner {
     }
 
     /// Executes a run and stores its events and its end.
-    async fn execute(self: Arc<Self>, live: Arc<LiveRun>, errand: RunInput) {
+    async fn execute(self: Arc<Self>, live: Arc<LiveRun>, input: RunInput) {
         let (log, writer) = log::new_log(&live.id, self.parts.store.clone(), live.progress.clone());
         let work = async {
-            let work = AssertUnwindSafe(self.execute_input(&live, &log, errand)).catch_unwind();
+            let work = AssertUnwindSafe(self.execute_input(&live, &log, input)).catch_unwind();
             let done = work.await;
             log.end();
             done
@@ -430,9 +430,9 @@ impl RunsInner {
         &self,
         live: &LiveRun,
         log: &RunLog,
-        errand: RunInput,
+        input: RunInput,
     ) -> (RunOutcome, Option<SessionId>) {
-        match errand {
+        match input {
             RunInput::Turn(say) => (self.execute_turn(live, log, *say).await, None),
             RunInput::Job(claimed) => self.execute_job(live, log, *claimed).await,
         }

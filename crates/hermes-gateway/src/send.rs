@@ -104,8 +104,8 @@ impl MessageSender {
 
     /// Overrides the timeout of 30 s.
     #[must_use]
-    pub fn with_timeout(mut self, patience: Duration) -> Self {
-        self.timeout = patience;
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 

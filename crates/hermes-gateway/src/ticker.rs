@@ -69,8 +69,10 @@ async fn start_due_jobs(gateway: &Gateway) {
 
 async fn start_run(gateway: &Gateway, claimed: ClaimedRun) {
     let input = json!({"job_id": claimed.job().id()});
-    let errand = RunInput::Job(Box::new(claimed));
-    let started = gateway.runs().start(errand, RunSource::Cron, input, None);
+    let run_input = RunInput::Job(Box::new(claimed));
+    let started = gateway
+        .runs()
+        .start(run_input, RunSource::Cron, input, None);
     if let Err(error) = started.await {
         tracing::error!(%error, "starting a cron job failed");
     }
@@ -92,6 +94,6 @@ async fn prune_runs(gateway: &Gateway) {
 
 /// Identifies a version of the file.
 async fn file_stamp(file: &PathBuf) -> Option<(std::time::SystemTime, u64)> {
-    let found = tokio::fs::metadata(file).await.ok()?;
-    Some((found.modified().ok()?, found.len()))
+    let metadata = tokio::fs::metadata(file).await.ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
 }

@@ -79,18 +79,18 @@ const SECRET_NAMES: [&str; 4] = ["token", "secret", "key", "verifier"];
 /// What logins have left, finished or not: every text whose name says that it is secret.
 fn token_secrets(home: &Home) -> Vec<Secret<String>> {
     let files = std::fs::read_dir(home.tokens_dir()).into_iter().flatten();
-    let mut found = Vec::new();
+    let mut secrets = Vec::new();
     for file in files.flatten() {
         let text = std::fs::read(file.path()).unwrap_or_default();
         collect_secrets(
             &serde_json::from_slice(&text).unwrap_or_default(),
-            &mut found,
+            &mut secrets,
         );
     }
-    found
+    secrets
 }
 
-fn collect_secrets(value: &Value, found: &mut Vec<Secret<String>>) {
+fn collect_secrets(value: &Value, secrets: &mut Vec<Secret<String>>) {
     let Value::Object(members) = value else {
         return;
     };
@@ -99,10 +99,10 @@ fn collect_secrets(value: &Value, found: &mut Vec<Secret<String>>) {
             Value::String(text) if SECRET_NAMES.iter().any(|word| name.contains(word)) => {
                 // `token_type` and its like are words, and endpoints are known to everybody.
                 if text.len() >= 8 && !text.contains("://") {
-                    found.push(Secret::new(text.clone()));
+                    secrets.push(Secret::new(text.clone()));
                 }
             }
-            other => collect_secrets(other, found),
+            other => collect_secrets(other, secrets),
         }
     }
 }

@@ -42,12 +42,12 @@ impl ServerRequests {
     pub(crate) fn for_gateway(
         context: &Context,
         settings: &Settings,
-        in_force: PolicyHandle,
+        policy: PolicyHandle,
     ) -> Self {
         Self::with_people(
             context,
             settings,
-            in_force,
+            policy,
             ElicitationRegistry::new(ElicitationModes::ALL),
         )
     }
@@ -55,16 +55,16 @@ impl ServerRequests {
     fn with_people(
         context: &Context,
         settings: &Settings,
-        in_force: PolicyHandle,
+        policy: PolicyHandle,
         people: Arc<ElicitationRegistry>,
     ) -> Self {
-        let models = models(context, settings, in_force.clone());
+        let models = models(context, settings, policy.clone());
         let sampler = Sampler::new(models.clone(), redactor(settings));
-        let inquiries = AgentRequestHandler::new(people.clone()).with_sampler(sampler);
+        let handler = AgentRequestHandler::new(people.clone()).with_sampler(sampler);
         Self {
-            handler: Arc::new(inquiries),
+            handler: Arc::new(handler),
             models,
-            policy: in_force,
+            policy: policy,
             people,
             person: None,
         }
@@ -76,18 +76,18 @@ impl ServerRequests {
         settings: &Settings,
         person: Arc<dyn ElicitationUi>,
     ) -> Self {
-        let in_force = PolicyHandle::default();
-        let models = models(context, settings, in_force.clone());
+        let policy = PolicyHandle::default();
+        let models = models(context, settings, policy.clone());
         let people = ElicitationRegistry::new(ElicitationModes::ALL);
         let sampler = Sampler::new(models.clone(), redactor(settings));
-        let mut inquiries = AgentRequestHandler::new(people.clone()).with_sampler(sampler);
+        let mut handler = AgentRequestHandler::new(people.clone()).with_sampler(sampler);
         if let Ok(directory) = std::env::current_dir() {
-            inquiries = inquiries.with_directory(directory);
+            handler = handler.with_directory(directory);
         }
         Self {
-            handler: Arc::new(inquiries),
+            handler: Arc::new(handler),
             models,
-            policy: in_force,
+            policy: policy,
             people,
             person: Some(person),
         }
@@ -138,9 +138,9 @@ impl ServerRequests {
     }
 }
 
-fn models(context: &Context, settings: &Settings, in_force: PolicyHandle) -> Arc<AuxiliaryModels> {
-    let around = ResolveContext::new(&context.home, settings);
-    Arc::new(AuxiliaryModels::new(&around).with_policy(in_force))
+fn models(context: &Context, settings: &Settings, policy: PolicyHandle) -> Arc<AuxiliaryModels> {
+    let resolve_context = ResolveContext::new(&context.home, settings);
+    Arc::new(AuxiliaryModels::new(&resolve_context).with_policy(policy))
 }
 
 fn redactor(settings: &Settings) -> Redactor {

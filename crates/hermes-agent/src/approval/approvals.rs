@@ -140,8 +140,8 @@ impl Approvals {
 
     /// Applies the operator's approval timeout.
     #[must_use]
-    pub fn with_policy(mut self, in_force: PolicyHandle) -> Self {
-        self.policy = in_force;
+    pub fn with_policy(mut self, policy: PolicyHandle) -> Self {
+        self.policy = policy;
         self
     }
 
@@ -187,11 +187,11 @@ impl Approvals {
         &self,
         tool: &str,
         command: &str,
-        scene: &CommandContext,
+        command_context: &CommandContext,
         cancel: &CancellationToken,
     ) -> Result<(), ApprovalError> {
         let holding = SandboxState::Unavailable;
-        self.check_command_in_sandbox(tool, command, scene, holding, cancel)
+        self.check_command_in_sandbox(tool, command, command_context, holding, cancel)
             .await
     }
 
@@ -200,17 +200,17 @@ impl Approvals {
         &self,
         tool: &str,
         command: &str,
-        scene: &CommandContext,
+        command_context: &CommandContext,
         holding: SandboxState,
         cancel: &CancellationToken,
     ) -> Result<(), ApprovalError> {
-        let mut scene = scene.clone();
-        scene.written_files.extend(&self.written_files());
+        let mut command_context = command_context.clone();
+        command_context.written_files.extend(&self.written_files());
         let decided = self
-            .evaluate_command(tool, command, &scene, holding, cancel)
+            .evaluate_command(tool, command, &command_context, holding, cancel)
             .await;
         if decided.is_ok() {
-            let written = classify::find_written_files(command, &scene);
+            let written = classify::find_written_files(command, &command_context);
             self.written_files().extend(&written);
         }
         decided
@@ -220,21 +220,22 @@ impl Approvals {
         &self,
         tool: &str,
         command: &str,
-        scene: &CommandContext,
+        command_context: &CommandContext,
         holding: SandboxState,
         cancel: &CancellationToken,
     ) -> Result<(), ApprovalError> {
-        let verdict = classify::classify(command, scene);
+        let verdict = classify::classify(command, command_context);
         if let Verdict::Block(finding) = verdict {
             return Err(ApprovalError::Blocked(finding.reason));
         }
-        if let Some(pattern) = self.find_deny_pattern(command, scene) {
+        if let Some(pattern) = self.find_deny_pattern(command, command_context) {
             return Err(ApprovalError::DenyListed(pattern.to_owned()));
         }
         let Verdict::Ask(findings) = verdict else {
             return Ok(());
         };
-        let shown = SessionGrant::Line(scene.directory.clone(), command.trim().to_owned());
+        let shown =
+            SessionGrant::Line(command_context.directory.clone(), command.trim().to_owned());
         if self.lock_allowed().shown.contains(&shown) {
             return Ok(());
         }
@@ -329,8 +330,8 @@ impl Approvals {
     }
 
     fn approval_timeout(&self) -> Duration {
-        let ceiling = self.policy.policy();
-        ceiling.approval_timeout(self.settings.timeout, self.settings.configured_timeout)
+        let policy = self.policy.policy();
+        policy.approval_timeout(self.settings.timeout, self.settings.configured_timeout)
     }
 
     async fn decide_request(
@@ -371,7 +372,7 @@ impl Approvals {
         shown: Option<SessionGrant>,
         cancel: &CancellationToken,
     ) -> Result<(), ApprovalError> {
-        let patience = self.approval_timeout();
+        let timeout = self.approval_timeout();
         let rules = request.rules.clone();
         let kept = match &request.pattern {
             Some(pattern) => vec![pattern.clone()],
@@ -382,11 +383,11 @@ impl Approvals {
             biased;
             () = cancel.cancelled() => return Err(interrupted_error()),
             decision = self.approver.request_approval(request) => decision,
-            () = tokio::time::sleep(patience) => {
+            () = tokio::time::sleep(timeout) => {
                 if self.policy.policy().on_timeout() == OnTimeout::Approve {
                     return Ok(());
                 }
-                let seconds = patience.as_secs();
+                let seconds = timeout.as_secs();
                 return Err(ApprovalError::NotApproved(format!("nobody answered within {seconds} s")));
             }
         };
@@ -429,11 +430,11 @@ impl Approvals {
     }
 
     /// The pattern that matches the line or a command in it.
-    fn find_deny_pattern(&self, command: &str, scene: &CommandContext) -> Option<&str> {
+    fn find_deny_pattern(&self, command: &str, command_context: &CommandContext) -> Option<&str> {
         if self.settings.deny.is_empty() {
             return None;
         }
-        let mut texts = command_texts(command, scene);
+        let mut texts = command_texts(command, command_context);
         texts.push(command.trim().to_owned());
         let denies =
             |pattern: &&String| texts.iter().any(|text| glob::matches(pattern.trim(), text));

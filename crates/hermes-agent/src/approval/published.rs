@@ -300,8 +300,8 @@ impl<'a> ApprovalRow<'a> {
     }
 
     fn is_late(&self) -> bool {
-        let patience = self.new.timeout;
-        patience.is_some_and(|patience| self.started.elapsed() >= patience)
+        let timeout = self.new.timeout;
+        timeout.is_some_and(|timeout| self.started.elapsed() >= timeout)
     }
 
     async fn accept_remote(mut self, given: &SubmittedDecision) -> Decision {

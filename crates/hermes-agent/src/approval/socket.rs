@@ -198,18 +198,18 @@ pub async fn send_decision(
         let name = entry.file_name().into_string().ok()?;
         name.starts_with(&prefix).then_some(name)
     });
-    let mut said = None;
+    let mut reply = None;
     for name in names.collect::<Vec<_>>() {
         let sent = tokio::time::timeout(TIMEOUT, send_to_socket(home, &name, id, given)).await;
         match sent {
             // The request may belong to another socket of that process.
-            Ok(Ok(SubmitOutcome::NotWaiting)) => said = Some(SubmitOutcome::NotWaiting),
+            Ok(Ok(SubmitOutcome::NotWaiting)) => reply = Some(SubmitOutcome::NotWaiting),
             Ok(Ok(taken)) => return Ok(Some(taken)),
             Ok(Err(error)) => tracing::debug!(%error, name, "approval socket is not reachable"),
             Err(_) => tracing::debug!(name, "approval socket did not answer in time"),
         }
     }
-    Ok(said)
+    Ok(reply)
 }
 
 async fn send_to_socket(

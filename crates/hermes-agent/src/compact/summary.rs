@@ -155,14 +155,14 @@ fn format_message(message: &Message) -> String {
             )
         }
         Message::Assistant(message) => {
-            let mut said = format!("AGENT: {text}");
+            let mut line = format!("AGENT: {text}");
             for call in &message.tool_calls {
                 let arguments = truncate(&call.arguments, MAX_ARGUMENT_CHARS);
                 for piece in ["\nCALL of ", &call.name, " ", &arguments] {
-                    said.push_str(piece);
+                    line.push_str(piece);
                 }
             }
-            said
+            line
         }
     }
 }

@@ -213,9 +213,9 @@ impl Agent {
         }
     }
 
-    pub async fn find_model(&self, wanted: &ModelOverrides) -> Result<Selection, ResolveError> {
+    pub async fn find_model(&self, overrides: &ModelOverrides) -> Result<Selection, ResolveError> {
         let settings = self.settings_for_models();
-        let selection = resolve_model(&self.resolve_context(&settings), wanted).await?;
+        let selection = resolve_model(&self.resolve_context(&settings), overrides).await?;
         let endpoint = &selection.endpoint;
         self.check_model(&endpoint.provider, &endpoint.model)?;
         Ok(selection)
@@ -223,15 +223,15 @@ impl Agent {
 
     /// The settings, without fallback models that are not allowed.
     fn settings_for_models(&self) -> Arc<Settings> {
-        let (settings, ceiling) = (self.settings(), self.policy());
-        if ceiling.allows_all_models() || settings.fallback_providers.is_empty() {
+        let (settings, policy) = (self.settings(), self.policy());
+        if policy.allows_all_models() || settings.fallback_providers.is_empty() {
             return settings;
         }
         let mut narrowed = Settings::clone(&settings);
         narrowed.fallback_providers.retain(|choice| {
             let provider = choice.provider.as_deref().unwrap_or_default();
             let name = choice.name.as_deref().unwrap_or_default();
-            ceiling.allows_model(provider, name)
+            policy.allows_model(provider, name)
         });
         Arc::new(narrowed)
     }
@@ -252,9 +252,9 @@ impl Agent {
         task: AuxiliaryTask,
     ) -> Result<Auxiliary, ResolveError> {
         let settings = self.settings();
-        let found = Auxiliary::find(&self.resolve_context(&settings), main, task).await?;
-        self.check_model(Model::provider(&found), found.name())?;
-        Ok(found)
+        let auxiliary = Auxiliary::find(&self.resolve_context(&settings), main, task).await?;
+        self.check_model(Model::provider(&auxiliary), auxiliary.name())?;
+        Ok(auxiliary)
     }
 
     fn resolve_context<'a>(&'a self, settings: &'a Settings) -> ResolveContext<'a> {

@@ -119,9 +119,9 @@ pub(super) struct ProcessNotices(Arc<Mutex<Vec<ProcessNotice>>>);
 #[cfg(unix)]
 impl ProcessNotices {
     pub(super) fn process_table(&self) -> Arc<ProcessTable> {
-        let news = self.clone();
+        let pending = self.clone();
         Arc::new(ProcessTable::with_listener(move |notice| {
-            let mut notices = news.0.lock();
+            let mut notices = pending.0.lock();
             notices.push(notice);
         }))
     }
@@ -129,11 +129,11 @@ impl ProcessNotices {
     /// Takes all notices as text; empty if there are none.
     pub(super) fn take_text(&self) -> String {
         let mut notices = self.0.lock();
-        let news: Vec<String> = notices
+        let texts: Vec<String> = notices
             .drain(..)
             .map(|notice| format_notice(&notice))
             .collect();
-        news.join("\n")
+        texts.join("\n")
     }
 }
 

@@ -87,12 +87,12 @@ impl Conversation {
         model: Option<String>,
         provider: Option<String>,
     ) -> Result<Selection, ConversationError> {
-        let wanted = ModelOverrides {
+        let overrides = ModelOverrides {
             model,
             provider,
             ..ModelOverrides::default()
         };
-        let selection = self.agent.find_model(&wanted).await?;
+        let selection = self.agent.find_model(&overrides).await?;
         if self.is_stored() {
             let config = model_config(&selection.stored());
             let store = self.agent.store();
@@ -100,7 +100,7 @@ impl Conversation {
                 .set_model(&self.session.id, &selection.endpoint.model, Some(&config))
                 .await?;
         }
-        self.setup.model_overrides = wanted;
+        self.setup.model_overrides = overrides;
         self.model.notes.extend(selection.notes.iter().cloned());
         self.model.selection.set(Some(selection.clone()));
         self.prompt.text = None;

@@ -139,11 +139,11 @@ impl Conversation {
     fn built_in_tools(&self) -> Vec<Arc<dyn Tool>> {
         let settings = self.agent.settings();
         let home = self.agent.home().clone();
-        let in_force = self.agent.policy_handle();
-        let ceiling = in_force.policy();
+        let policy_handle = self.agent.policy_handle();
+        let policy = policy_handle.policy();
         let environment = self.agent.environment().into_iter().filter(|(name, _)| {
             let name = name.to_str();
-            name.is_none_or(|name| ceiling.allows_variable(name))
+            name.is_none_or(|name| policy.allows_variable(name))
         });
         tools::built_in_tools(ToolDeps {
             #[cfg(unix)]
@@ -158,12 +158,12 @@ impl Conversation {
             skills: Some(Arc::new(self.agent.skills())),
             cron_jobs: Some(Arc::new(
                 HomeJobs::new(home, &settings, self.setup.cron_origin.clone())
-                    .with_policy(in_force.clone()),
+                    .with_policy(policy_handle.clone()),
             )),
             messenger: self.messenger(&settings),
             web: Some(WebClient::with_policy(
                 AddressScope::from_document(&settings.document),
-                in_force.clone(),
+                policy_handle.clone(),
             )),
             search_engine: SearchEngine::from_variables(&settings.variables),
             vision: Some(Arc::new(LazyAuxiliaryModel {
@@ -171,7 +171,7 @@ impl Conversation {
                 main: self.model.selection.clone(),
                 task: AuxiliaryTask::Vision,
             })),
-            policy: in_force.clone(),
+            policy: policy_handle.clone(),
             teams: self.agent.teams().cloned(),
         })
     }

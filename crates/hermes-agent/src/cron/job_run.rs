@@ -88,12 +88,12 @@ impl JobRun<'_> {
             Ok(agent) => agent.terminal_settings(self.settings, agent.environment()),
             Err(_) => TerminalSettings::from_document(&self.settings.document, std::env::vars_os()),
         };
-        let surroundings = script::ScriptEnvironment {
+        let environment = script::ScriptEnvironment {
             environment: child_environment(&settings, self.home.path()),
             confinement: settings.confinement,
         };
-        let patience = idle_timeout(self.settings);
-        script::run_script(self.home, name, &self.directory(), surroundings, patience).await
+        let timeout = idle_timeout(self.settings);
+        script::run_script(self.home, name, &self.directory(), environment, timeout).await
     }
 
     async fn run_agent(
@@ -143,19 +143,19 @@ impl JobRun<'_> {
         };
         let turn = conversation.send_user_message(prompt, &mut display, stop.clone());
         let mut turn = std::pin::pin!(turn);
-        let patience = idle_timeout(self.settings);
+        let timeout = idle_timeout(self.settings);
         let mut is_silent = false;
         let ended = loop {
             tokio::select! {
                 ended = &mut turn => break ended,
-                () = activity.wait_for_idle(patience), if !is_silent => {
+                () = activity.wait_for_idle(timeout), if !is_silent => {
                     is_silent = true;
                     stop.cancel();
                 }
             }
         };
         let silent = || {
-            let seconds = patience.unwrap_or_default().as_secs();
+            let seconds = timeout.unwrap_or_default().as_secs();
             format!("it was idle for {seconds} s and was stopped")
         };
         match ended {

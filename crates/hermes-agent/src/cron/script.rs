@@ -82,8 +82,8 @@ pub(super) async fn run_script(
     home: &Home,
     name: &str,
     directory: &Path,
-    mut surroundings: ScriptEnvironment,
-    patience: Option<Duration>,
+    mut environment: ScriptEnvironment,
+    timeout: Option<Duration>,
 ) -> Result<ScriptOutput, ScriptError> {
     let path = locate_script(home, name)?;
     let extension = path.extension().and_then(|extension| extension.to_str());
@@ -100,7 +100,7 @@ pub(super) async fn run_script(
     limit_child_processes(&mut command);
     mark_descendants(&mut command);
     let user_home = std::env::home_dir();
-    let around = SandboxContext {
+    let sandbox = SandboxContext {
         root: directory,
         hermes_home: home.path(),
         user_home: user_home.as_deref(),
@@ -108,9 +108,9 @@ pub(super) async fn run_script(
         extra_readable: &[&home.path().join("scripts")],
     };
     // The model may have written the script, so it is confined like a command.
-    surroundings
+    environment
         .confinement
-        .prepare_sandbox(&around, &mut surroundings.environment)
+        .prepare_sandbox(&sandbox, &mut environment.environment)
         .and_then(|plan| match plan {
             Some(plan) => sandbox::confine_command(&mut command, &plan).map_err(io::Error::other),
             None => Ok(()),
@@ -120,7 +120,7 @@ pub(super) async fn run_script(
         .arg(&path)
         .current_dir(directory)
         .env_clear()
-        .envs(surroundings.environment)
+        .envs(environment.environment)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -133,7 +133,7 @@ pub(super) async fn run_script(
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut ended: Option<Option<i32>> = None;
     loop {
-        let limit = ended.map_or(patience, |_| Some(OUTPUT_GRACE));
+        let limit = ended.map_or(timeout, |_| Some(OUTPUT_GRACE));
         let silence = async {
             match limit {
                 Some(limit) => tokio::time::sleep(limit).await,
@@ -150,7 +150,7 @@ pub(super) async fn run_script(
             status = child.wait(), if ended.is_none() => {
                 ended = Some(status.ok().and_then(|status| status.code()));
             }
-            () = silence => match (ended, patience) {
+            () = silence => match (ended, timeout) {
                 (None, Some(after)) => {
                     return Err(ScriptError::TimedOut { name: name.to_owned(), after });
                 }

@@ -22,7 +22,7 @@ pub(super) enum MentionTarget {
 
 /// Every mention, each once, in order.
 pub(super) fn find_mentions(text: &str, servers: &[ServerName]) -> Vec<Mention> {
-    let mut found: Vec<Mention> = Vec::new();
+    let mut mentions: Vec<Mention> = Vec::new();
     for (at, _) in text.match_indices('@') {
         let opens_word = text[..at]
             .chars()
@@ -31,9 +31,9 @@ pub(super) fn find_mentions(text: &str, servers: &[ServerName]) -> Vec<Mention> 
         let mention = opens_word
             .then(|| parse_mention(&text[at + 1..], servers))
             .flatten();
-        found.extend(mention.filter(|mention| !found.contains(mention)));
+        mentions.extend(mention.filter(|mention| !mentions.contains(mention)));
     }
-    found
+    mentions
 }
 
 /// Reads what follows an `@`.

@@ -55,27 +55,27 @@ impl Auxiliary {
     /// The model for a task: the configured one, or else the conversation's own. That one is
     /// resolved only if it is needed and not given.
     pub async fn find(
-        around: &ResolveContext<'_>,
+        context: &ResolveContext<'_>,
         main: Option<&Selection>,
         task: AuxiliaryTask,
     ) -> Result<Self, ResolveError> {
-        let settings = around.settings.auxiliary.task(task);
+        let settings = context.settings.auxiliary.task(task);
         let endpoint = match (configured_choice(settings), main) {
-            (Some(choice), _) => match resolve_endpoint(around, &choice).await? {
+            (Some(choice), _) => match resolve_endpoint(context, &choice).await? {
                 ResolvedEndpoint::Stated(endpoint) | ResolvedEndpoint::Detected(endpoint) => {
                     endpoint
                 }
             },
             (None, Some(main)) => own_endpoint(main, settings),
             (None, None) => {
-                let main = resolve_model(around, &ModelOverrides::default()).await?;
+                let main = resolve_model(context, &ModelOverrides::default()).await?;
                 own_endpoint(&main, settings)
             }
         };
         Ok(Self {
             endpoint,
-            clients: Arc::clone(&around.clients),
-            retry: RetryPolicy::new(around.settings.auxiliary.transient_retries),
+            clients: Arc::clone(&context.clients),
+            retry: RetryPolicy::new(context.settings.auxiliary.transient_retries),
             timeout: settings.timeout,
             reasoning_effort: settings.reasoning_effort.clone(),
         })

@@ -137,7 +137,7 @@ enum ReadError {
 impl HttpModel {
     /// Uses shared clients.
     pub fn new(endpoint: Endpoint, clients: Arc<HttpClients>) -> Self {
-        let patience = if endpoint.is_local() {
+        let timeout = if endpoint.is_local() {
             ModelTimeouts::LOCAL
         } else {
             ModelTimeouts::REMOTE
@@ -145,13 +145,13 @@ impl HttpModel {
         Self {
             endpoint,
             clients,
-            timeouts: patience,
+            timeouts: timeout,
         }
     }
 
     #[must_use]
-    pub fn with_timeouts(mut self, patience: ModelTimeouts) -> Self {
-        self.timeouts = patience;
+    pub fn with_timeouts(mut self, timeout: ModelTimeouts) -> Self {
+        self.timeouts = timeout;
         self
     }
 
@@ -245,7 +245,7 @@ impl HttpModel {
                     if let Some(data) = event.data.filter(|data| !data.trim().is_empty()) {
                         progress = reader
                             .read_event(&data, sink)
-                            .map_err(|trouble| self.stream_problem(trouble))?;
+                            .map_err(|problem| self.stream_problem(problem))?;
                     }
                 }
             }
@@ -284,8 +284,8 @@ impl HttpModel {
         }
     }
 
-    fn stream_problem(&self, trouble: StreamError) -> ModelProblem {
-        match trouble {
+    fn stream_problem(&self, problem: StreamError) -> ModelProblem {
+        match problem {
             StreamError::Refused(refusal) => refusal.into_problem(&self.endpoint),
             StreamError::Malformed(error) => ModelProblem::Malformed {
                 reason: self.endpoint.sanitize(&error.to_string()),
@@ -390,11 +390,11 @@ pub(super) fn merge_extra_body(
 /// The body's bytes as they arrive, within the size limit and the timeout.
 fn body_stream(
     response: Response,
-    patience: Duration,
+    limit: Duration,
 ) -> impl Stream<Item = Result<Bytes, ReadError>> {
     stream::unfold((response, 0), move |(mut response, size)| async move {
-        let chunk = match timeout(patience, response.chunk()).await {
-            Err(_) => Err(ReadError::TimedOut(patience)),
+        let chunk = match timeout(limit, response.chunk()).await {
+            Err(_) => Err(ReadError::TimedOut(limit)),
             Ok(Err(error)) => Err(ReadError::Broken(root_cause(&error))),
             Ok(Ok(None)) => return None,
             Ok(Ok(Some(chunk))) if size + chunk.len() > MAX_REPLY_BYTES => Err(ReadError::TooLarge),

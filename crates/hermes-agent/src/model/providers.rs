@@ -68,10 +68,10 @@ pub enum ListError {
 }
 
 /// The built-in and configured providers. [`local_servers`] finds local ones.
-pub async fn list_providers(around: &ResolveContext<'_>) -> Vec<Provider> {
-    let configured = around.settings.providers.iter().map(|entry| &*entry.name);
+pub async fn list_providers(context: &ResolveContext<'_>) -> Vec<Provider> {
+    let configured = context.settings.providers.iter().map(|entry| &*entry.name);
     let is_configured = |name: &str| {
-        let mut names = around.settings.providers.iter().map(|entry| &*entry.name);
+        let mut names = context.settings.providers.iter().map(|entry| &*entry.name);
         names.any(|known| known.eq_ignore_ascii_case(name))
     };
     let elsewhere = PROVIDERS.iter().filter(|row| !row.is_local());
@@ -86,81 +86,86 @@ pub async fn list_providers(around: &ResolveContext<'_>) -> Vec<Provider> {
             ..ModelChoice::default()
         };
         // An entry without a URL cannot be chosen.
-        if let Ok(Some(place)) = provider::resolve_stated(around.settings, &choice) {
+        if let Ok(Some(provider)) = provider::resolve_stated(context.settings, &choice) {
             found.push(Provider {
                 name: name.to_owned(),
                 is_configured: is_configured(name),
-                address: endpoint::host_and_port(&place.base_url),
-                key: key_state(around, &place).await,
+                address: endpoint::host_and_port(&provider.base_url),
+                key: key_state(context, &provider).await,
             });
         }
     }
     found
 }
 
-pub(super) async fn key_state(around: &ResolveContext<'_>, place: &ResolvedProvider) -> KeyState {
+pub(super) async fn key_state(
+    context: &ResolveContext<'_>,
+    provider: &ResolvedProvider,
+) -> KeyState {
     let missing = |shown: String| KeyState::Missing {
         place: shown,
-        variable: place.key_variable().map(str::to_owned),
+        variable: provider.key_variable().map(str::to_owned),
     };
-    match place.resolve_key(around).await {
+    match provider.resolve_key(context).await {
         Ok(key) if key.value.is_some() => KeyState::Set { place: key.source },
         Ok(_) => KeyState::NotNeeded,
-        Err(ResolveError::NoKey { place, .. }) => missing(place),
+        Err(ResolveError::NoKey {
+            place: provider, ..
+        }) => missing(provider),
         Err(error) => missing(error.to_string()),
     }
 }
 
 /// The local servers with the model each would use. Empty if detection is off.
-pub async fn list_local_servers(around: &ResolveContext<'_>) -> Vec<LocalModel> {
-    if !around.settings.model.autodetect {
+pub async fn list_local_servers(context: &ResolveContext<'_>) -> Vec<LocalModel> {
+    if !context.settings.model.autodetect {
         return Vec::new();
     }
-    let variables = &around.settings.variables;
-    around
+    let variables = &context.settings.variables;
+    context
         .local
-        .find_all(&around.clients, variables, None)
+        .find_all(&context.clients, variables, None)
         .await
 }
 
 /// The models of the provider that a choice names, listed with `key` or its own key.
 pub async fn list_models(
-    around: &ResolveContext<'_>,
+    context: &ResolveContext<'_>,
     choice: &ModelChoice,
     key: Option<Secret<String>>,
 ) -> Result<Vec<String>, ListError> {
-    let place = provider::resolve_stated(around.settings, choice)?.ok_or_else(|| {
+    let provider = provider::resolve_stated(context.settings, choice)?.ok_or_else(|| {
         ResolveError::NoBaseUrl {
             provider: "custom".into(),
             variable: None,
         }
     })?;
-    let mut own = place.resolve_key(around).await.unwrap_or_default();
+    let mut own = provider.resolve_key(context).await.unwrap_or_default();
     if key.is_some() {
         own.value = key;
     }
     let endpoint = Endpoint {
-        provider: place.name,
-        protocol: place.protocol,
-        base_url: place.base_url,
+        provider: provider.name,
+        protocol: provider.protocol,
+        base_url: provider.base_url,
         key: own,
         model: String::new(),
         context_length: None,
         supports_images: false,
         extra_body: Map::new(),
     };
-    fetch_models(around, &endpoint).await
+    fetch_models(context, &endpoint).await
 }
 
 async fn fetch_models(
-    around: &ResolveContext<'_>,
+    context: &ResolveContext<'_>,
     endpoint: &Endpoint,
 ) -> Result<Vec<String>, ListError> {
     let unreachable = |reason: String| ListError::Unreachable {
         reason: endpoint.sanitize(&reason),
     };
     let url = list_url(endpoint);
-    let client = around.clients.client_for(&endpoint.base_url);
+    let client = context.clients.client_for(&endpoint.base_url);
     let client = client.map_err(|error| unreachable(root_cause(&error)))?;
     let request = endpoint.authorize(client.get(url)).map_err(unreachable)?;
     let asked = async {

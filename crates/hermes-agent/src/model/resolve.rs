@@ -178,12 +178,12 @@ fn key_hint(variable: Option<&str>) -> String {
 }
 
 pub async fn resolve_model(
-    around: &ResolveContext<'_>,
-    wanted: &ModelOverrides,
+    context: &ResolveContext<'_>,
+    overrides: &ModelOverrides,
 ) -> Result<Selection, ResolveError> {
-    let (choice, mut origin) = choose_model(around.settings, wanted);
+    let (choice, mut origin) = choose_model(context.settings, overrides);
     let mut notes = Vec::new();
-    let endpoint = match resolve_endpoint(around, &choice).await? {
+    let endpoint = match resolve_endpoint(context, &choice).await? {
         ResolvedEndpoint::Stated(endpoint) => endpoint,
         ResolvedEndpoint::Detected(endpoint) => {
             notes.push(format!(
@@ -199,10 +199,10 @@ pub async fn resolve_model(
         }
     };
     let mut others: Vec<Arc<dyn Model>> = Vec::new();
-    for fallback in &around.settings.fallback_providers {
-        match self::resolve_endpoint(around, fallback).await {
+    for fallback in &context.settings.fallback_providers {
+        match self::resolve_endpoint(context, fallback).await {
             Ok(ResolvedEndpoint::Stated(endpoint) | ResolvedEndpoint::Detected(endpoint)) => {
-                others.push(around.build_model(endpoint));
+                others.push(context.build_model(endpoint));
             }
             Err(ResolveError::NoModel(_)) => {
                 notes.push("a fallback provider has no `model` and is ignored".to_owned());
@@ -210,7 +210,7 @@ pub async fn resolve_model(
             Err(error) => notes.push(format!("a fallback provider is ignored: {error}")),
         }
     }
-    let first = around.build_model(endpoint.clone());
+    let first = context.build_model(endpoint.clone());
     let model = if others.is_empty() {
         first
     } else {
@@ -233,7 +233,7 @@ impl ResolveContext<'_> {
 }
 
 /// The choice to resolve, and its origin.
-fn choose_model(settings: &Settings, wanted: &ModelOverrides) -> (ModelChoice, SelectionOrigin) {
+fn choose_model(settings: &Settings, overrides: &ModelOverrides) -> (ModelChoice, SelectionOrigin) {
     let configured = &settings.model.choice;
     let renamed = |name: &str| {
         let is_configured = configured.name.as_deref() == Some(name);
@@ -262,16 +262,16 @@ fn choose_model(settings: &Settings, wanted: &ModelOverrides) -> (ModelChoice, S
         let known = configured.base_url.as_deref();
         !known.is_some_and(|known| is_same(known, address))
     };
-    if let Some(address) = wanted.base_url.as_ref().filter(is_elsewhere) {
+    if let Some(address) = overrides.base_url.as_ref().filter(is_elsewhere) {
         let choice = ModelChoice {
-            name: wanted.model.clone(),
-            provider: wanted.provider.clone(),
+            name: overrides.model.clone(),
+            provider: overrides.provider.clone(),
             base_url: Some(address.clone()),
             ..ModelChoice::default()
         };
         return (choice, SelectionOrigin::Flag);
     }
-    match (&wanted.model, &wanted.provider, &wanted.stored) {
+    match (&overrides.model, &overrides.provider, &overrides.stored) {
         (Some(name), None, _) => (renamed(name), SelectionOrigin::Flag),
         (name, Some(provider), _) => {
             let choice = match name {
@@ -316,43 +316,43 @@ pub(super) enum ResolvedEndpoint {
 }
 
 pub(super) async fn resolve_endpoint(
-    around: &ResolveContext<'_>,
+    context: &ResolveContext<'_>,
     choice: &ModelChoice,
 ) -> Result<ResolvedEndpoint, ResolveError> {
-    let found = match resolve_choice(around, choice).await? {
-        ChoiceTarget::Provider(found) => found,
-        ChoiceTarget::Local(found) => {
+    let lookup = match resolve_choice(context, choice).await? {
+        ChoiceTarget::Provider(lookup) => lookup,
+        ChoiceTarget::Local(lookup) => {
             return Ok(ResolvedEndpoint::Detected(local_endpoint(
-                found,
+                lookup,
                 choice.vision,
             )));
         }
     };
-    let named = found.model();
-    let place = found.provider;
-    let key = place.resolve_key(around).await?;
+    let named = lookup.model();
+    let provider = lookup.provider;
+    let key = provider.resolve_key(context).await?;
     let (model, listed_length, is_detected) = match named {
         Some(model) => (model, None, false),
-        None => match detect::detect_at(&around.clients, &place.base_url).await {
-            Some(found) => (found.model, found.context_length, true),
-            None => return Err(no_model_error(around, Some(place.name))),
+        None => match detect::detect_at(&context.clients, &provider.base_url).await {
+            Some(lookup) => (lookup.model, lookup.context_length, true),
+            None => return Err(no_model_error(context, Some(provider.name))),
         },
     };
     let context_length = choice
         .context_length
-        .or(place.context_length)
+        .or(provider.context_length)
         .or(listed_length)
-        .or_else(|| known_context_length(&place.base_url, &model));
-    let stated_vision = choice.vision.or(place.vision);
+        .or_else(|| known_context_length(&provider.base_url, &model));
+    let stated_vision = choice.vision.or(provider.vision);
     let endpoint = Endpoint {
-        provider: place.name,
-        protocol: place.protocol,
-        base_url: place.base_url,
+        provider: provider.name,
+        protocol: provider.protocol,
+        base_url: provider.base_url,
         key,
         supports_images: stated_vision.unwrap_or_else(|| vision::has_vision(&model)),
         model,
         context_length,
-        extra_body: place.extra_body,
+        extra_body: provider.extra_body,
     };
     Ok(if is_detected {
         ResolvedEndpoint::Detected(endpoint)
@@ -361,19 +361,19 @@ pub(super) async fn resolve_endpoint(
     })
 }
 
-fn local_endpoint(found: LocalModel, stated_vision: Option<bool>) -> Endpoint {
+fn local_endpoint(lookup: LocalModel, stated_vision: Option<bool>) -> Endpoint {
     Endpoint {
-        provider: found.server.to_owned(),
+        provider: lookup.server.to_owned(),
         protocol: Protocol::ChatCompletions,
-        base_url: found.base_url,
+        base_url: lookup.base_url,
         key: ApiKey::default(),
-        supports_images: stated_vision.unwrap_or_else(|| vision::has_vision(&found.model)),
-        model: found.model,
-        context_length: found.context_length,
+        supports_images: stated_vision.unwrap_or_else(|| vision::has_vision(&lookup.model)),
+        model: lookup.model,
+        context_length: lookup.context_length,
         extra_body: serde_json::Map::new(),
     }
 }
 
-fn no_model_error(around: &ResolveContext<'_>, provider: Option<String>) -> ResolveError {
-    ResolveError::NoModel(Box::new(NoModel::new(around, provider)))
+fn no_model_error(context: &ResolveContext<'_>, provider: Option<String>) -> ResolveError {
+    ResolveError::NoModel(Box::new(NoModel::new(context, provider)))
 }

@@ -68,8 +68,10 @@ pub(crate) struct PublicResolver;
 impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|found| is_public(found.ip())).collect();
+            let addresses = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let public: Vec<SocketAddr> = addresses
+                .filter(|addresses| is_public(addresses.ip()))
+                .collect();
             if public.is_empty() {
                 let reason = format!(
                     "`{}` is in a private network; it cannot be reached unless the user sets \

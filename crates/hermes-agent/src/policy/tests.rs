@@ -22,32 +22,38 @@ fn without_directives_everything_is_allowed() {
 
 #[test]
 fn deny_wins_over_allow_and_over_approval() {
-    let ceiling = policy(json!({"tools": {
+    let agent_policy = policy(json!({"tools": {
         "allow": ["read_*", "terminal", "mcp_time_*"],
         "deny": ["mcp_time_set*"],
         "requireApproval": ["terminal", "mcp_time_set*"],
     }}));
-    assert_eq!(ceiling.tool_permission("read_file"), ToolPermission::Allow);
-    assert_eq!(ceiling.tool_permission("write_file"), ToolPermission::Deny);
     assert_eq!(
-        ceiling.tool_permission("terminal"),
-        ToolPermission::RequireApproval
-    );
-    assert_eq!(
-        ceiling.tool_permission("mcp_time_now"),
+        agent_policy.tool_permission("read_file"),
         ToolPermission::Allow
     );
     assert_eq!(
-        ceiling.tool_permission("mcp_time_set_zone"),
+        agent_policy.tool_permission("write_file"),
+        ToolPermission::Deny
+    );
+    assert_eq!(
+        agent_policy.tool_permission("terminal"),
+        ToolPermission::RequireApproval
+    );
+    assert_eq!(
+        agent_policy.tool_permission("mcp_time_now"),
+        ToolPermission::Allow
+    );
+    assert_eq!(
+        agent_policy.tool_permission("mcp_time_set_zone"),
         ToolPermission::Deny
     );
 }
 
 #[test]
 fn the_other_spelling_of_a_name_is_not_a_way_around() {
-    let ceiling = policy(json!({"tools": {"deny": ["mcp_time_*"]}}));
+    let agent_policy = policy(json!({"tools": {"deny": ["mcp_time_*"]}}));
     assert_eq!(
-        ceiling.tool_permission("mcp__time__now"),
+        agent_policy.tool_permission("mcp__time__now"),
         ToolPermission::Deny
     );
 }
@@ -64,10 +70,10 @@ fn an_empty_list_allows_nothing() {
 
 #[test]
 fn models_are_named_alone_or_with_their_provider() {
-    let ceiling = policy(json!({"models": {"allow": ["anthropic/*", "small-*"]}}));
-    assert!(ceiling.allows_model("anthropic", "claude"));
-    assert!(ceiling.allows_model("openai", "small-1"));
-    assert!(!ceiling.allows_model("openai", "large"));
+    let agent_policy = policy(json!({"models": {"allow": ["anthropic/*", "small-*"]}}));
+    assert!(agent_policy.allows_model("anthropic", "claude"));
+    assert!(agent_policy.allows_model("openai", "small-1"));
+    assert!(!agent_policy.allows_model("openai", "large"));
 }
 
 #[test]
@@ -94,8 +100,8 @@ fn a_home_may_want_less_time_but_not_more() {
 #[test]
 fn hosts_are_matched_by_name_and_private_ones_can_be_closed() {
     let is_open = |egress: Value, address: &str| {
-        let ceiling = policy(json!({"egress": egress}));
-        ceiling.egress().check_url(address).is_ok()
+        let agent_policy = policy(json!({"egress": egress}));
+        agent_policy.egress().check_url(address).is_ok()
     };
     let some = json!({"allowHosts": ["api.example.com", "*.example.org", "::1"]});
     for (address, expected) in [

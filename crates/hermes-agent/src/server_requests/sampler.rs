@@ -101,13 +101,13 @@ impl Sampler {
     /// Handles one request.
     pub async fn sample(
         &self,
-        asker: &RequestOrigin,
+        origin: &RequestOrigin,
         request: CreateMessageRequestParams,
     ) -> Result<SamplingReply, SamplingError> {
         let began = Instant::now();
         let policy = self
             .lock()
-            .get(&asker.server)
+            .get(&origin.server)
             .map(|known| known.policy.clone());
         let policy = policy.unwrap_or_else(|| SamplingPolicy {
             enabled: false,
@@ -115,12 +115,12 @@ impl Sampler {
         });
         let mut model = None;
         let outcome = self
-            .handle_request(&asker.server, &policy, &request, &mut model)
+            .handle_request(&origin.server, &policy, &request, &mut model)
             .await;
         let redactor = self.redactor();
         let outcome = outcome.map_err(|refusal| refusal.redacted(&redactor));
         SamplingAuditEntry {
-            server: &asker.server,
+            server: &origin.server,
             model: model.as_deref(),
             request: &request,
             outcome: &outcome,

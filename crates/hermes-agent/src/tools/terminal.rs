@@ -178,7 +178,7 @@ impl TerminalTool {
             patterns: arguments.texts("watch_patterns")?,
         };
         let directory = resolve_directory(arguments.text("workdir")?, context)?;
-        let scene = context.command_context(directory.clone());
+        let command_context = context.command_context(directory.clone());
         let holding = match self.settings.confinement.level() {
             CommandSandbox::Off if self.settings.confinement.is_supported() => {
                 SandboxState::Available
@@ -188,12 +188,18 @@ impl TerminalTool {
         };
         context
             .approvals
-            .check_command_in_sandbox("terminal", &command, &scene, holding, &context.cancel)
+            .check_command_in_sandbox(
+                "terminal",
+                &command,
+                &command_context,
+                holding,
+                &context.cancel,
+            )
             .await?;
         let mut environment =
             environment::child_variables(&self.settings, context.home.path(), connection);
         let user_home = std::env::home_dir();
-        let around = SandboxContext {
+        let resolve_context = SandboxContext {
             root: &context.cwd,
             hermes_home: context.home.path(),
             user_home: user_home.as_deref(),
@@ -203,7 +209,7 @@ impl TerminalTool {
         let sandbox = self
             .settings
             .confinement
-            .prepare_sandbox(&around, &mut environment)
+            .prepare_sandbox(&resolve_context, &mut environment)
             .map_err(|error| ToolError::new(format!("the command was not started: {error}")))?;
         let start = CommandStart {
             command: &command,

@@ -71,12 +71,12 @@ impl ToolTarget<'_> {
 }
 
 /// The permission of a tool. Without the feature, MCP tools are denied.
-fn tool_permission(ceiling: &AgentPolicy, target: ToolTarget<'_>) -> ToolPermission {
-    let is_missing = matches!(target, ToolTarget::Mcp(_)) && !ceiling.has_feature("mcp");
+fn tool_permission(policy: &AgentPolicy, target: ToolTarget<'_>) -> ToolPermission {
+    let is_missing = matches!(target, ToolTarget::Mcp(_)) && !policy.has_feature("mcp");
     if is_missing {
         return ToolPermission::Deny;
     }
-    ceiling.tool_permission(&target.name())
+    policy.tool_permission(&target.name())
 }
 
 impl Toolbox {
@@ -105,15 +105,15 @@ impl Toolbox {
 
     /// Applies the operator's policy, at every call and to what is offered.
     #[must_use]
-    pub fn with_policy(mut self, in_force: &PolicyHandle) -> Self {
-        let ceiling = in_force.policy();
+    pub fn with_policy(mut self, policy_handle: &PolicyHandle) -> Self {
+        let policy = policy_handle.policy();
         let mut allowed = Self::new(Vec::new());
         for tool in self.built_in.drain(..) {
-            if ceiling.tool_permission(&tool.definition().name) != ToolPermission::Deny {
+            if policy.tool_permission(&tool.definition().name) != ToolPermission::Deny {
                 allowed.add(tool);
             }
         }
-        allowed.policy = in_force.clone();
+        allowed.policy = policy_handle.clone();
         allowed
     }
 
@@ -126,10 +126,9 @@ impl Toolbox {
         mut offered: Vec<Arc<RegisteredTool>>,
         servers: HashSet<ServerName>,
     ) -> Self {
-        let ceiling = self.policy.policy();
-        offered.retain(|tool| {
-            tool_permission(&ceiling, ToolTarget::Mcp(tool)) != ToolPermission::Deny
-        });
+        let policy = self.policy.policy();
+        offered
+            .retain(|tool| tool_permission(&policy, ToolTarget::Mcp(tool)) != ToolPermission::Deny);
         let names = offered.iter().map(|tool| tool.name.clone()).collect();
         self.mcp = Some(McpTools {
             host,

@@ -37,20 +37,20 @@ impl VisionAnalyzeTool {
         arguments: &ToolArguments,
         context: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        let place = arguments.required_text("image_url")?;
+        let address = arguments.required_text("image_url")?;
         let question = arguments.required_text("question")?;
-        let is_address = place.starts_with("http://") || place.starts_with("https://");
+        let is_address = address.starts_with("http://") || address.starts_with("https://");
         let bytes = if is_address {
-            let fetched = self.web.fetch(&place, MAX_IMAGE_BYTES).await?;
+            let fetched = self.web.fetch(&address, MAX_IMAGE_BYTES).await?;
             if fetched.is_cut {
-                return Err(too_large_error(&place));
+                return Err(too_large_error(&address));
             }
             fetched.bytes
         } else {
-            read_image(&place, context).await?
+            read_image(&address, context).await?
         };
         let kind = detect_image_type(&bytes).ok_or_else(|| {
-            ToolError::new(format!("{place} is not a PNG, JPEG, GIF or WebP image"))
+            ToolError::new(format!("{address} is not a PNG, JPEG, GIF or WebP image"))
         })?;
         let parts = vec![
             Part::from_text(question),
@@ -98,10 +98,10 @@ async fn read_image(path: &str, context: &ToolContext) -> Result<Vec<u8>, ToolEr
     .await
 }
 
-fn too_large_error(place: &str) -> ToolError {
+fn too_large_error(address: &str) -> ToolError {
     let most = MAX_IMAGE_BYTES >> 20;
     ToolError::new(format!(
-        "{place} has more than {most} MiB; make it smaller first"
+        "{address} has more than {most} MiB; make it smaller first"
     ))
 }
 

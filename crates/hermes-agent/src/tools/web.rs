@@ -73,10 +73,10 @@ impl WebClient {
     }
 
     /// Also applies the operator's policy.
-    pub fn with_policy(reach: AddressScope, in_force: PolicyHandle) -> Arc<Self> {
+    pub fn with_policy(reach: AddressScope, policy: PolicyHandle) -> Arc<Self> {
         Arc::new(Self {
             scope: reach,
-            policy: in_force,
+            policy: policy,
             ..Self::default()
         })
     }
@@ -132,8 +132,8 @@ impl WebClient {
                 "{address}: only http and https addresses can be fetched"
             )));
         }
-        let ceiling = self.policy.policy();
-        if let Err(reason) = ceiling.egress().check(address) {
+        let policy = self.policy.policy();
+        if let Err(reason) = policy.egress().check(address) {
             return Err(ToolError::new(format!("{address}: {reason}")));
         }
         match address.host() {

@@ -104,7 +104,7 @@ async fn check_command(
     command: &str,
     cancel: &CancellationToken,
 ) -> Result<(), ApprovalError> {
-    let scene = CommandContext {
+    let context = CommandContext {
         directory: "/home/ann/project".into(),
         protected_paths: ProtectedPaths {
             user_home: Some("/home/ann".into()),
@@ -113,7 +113,7 @@ async fn check_command(
         written_files: WrittenFiles::default(),
     };
     approvals
-        .check_command("terminal", command, &scene, cancel)
+        .check_command("terminal", command, &context, cancel)
         .await
 }
 
@@ -249,10 +249,10 @@ async fn an_answer_of_another_process_counts_and_the_row_says_so() {
             row.session.as_ref().unwrap().as_str(),
             "20260101_000000_abcdef"
         );
-        let patience = row.expires_at.unwrap() - row.created_at;
+        let timeout = row.expires_at.unwrap() - row.created_at;
         assert!(
-            (patience - LONG_TIMEOUT.as_secs_f64()).abs() < 1.0,
-            "{patience}"
+            (timeout - LONG_TIMEOUT.as_secs_f64()).abs() < 1.0,
+            "{timeout}"
         );
         submit_decision(
             &place.home,

@@ -155,8 +155,8 @@ pub(super) async fn pause(
     Path(id): Path<String>,
     body: Payload,
 ) -> Result<Json<Value>, ApiError> {
-    let said: Map<String, Value> = body.parse_or_default()?;
-    let reason = text(&said, "reason");
+    let request: Map<String, Value> = body.parse_or_default()?;
+    let reason = text(&request, "reason");
     let job = update_jobs(&api, move |file, now| {
         file.pause(&id, reason.as_deref(), now)
     });
@@ -202,8 +202,8 @@ pub(super) async fn run(
         .ok_or_else(|| ApiError::conflict("job_running", format!("the job `{id}` is running")))?;
     let job = Value::Object(claimed.job().as_json().clone());
     let input = json!({"job_id": claimed.job().id()});
-    let errand = RunInput::Job(Box::new(claimed));
-    let started = runs.start(errand, RunSource::Cron, input, key).await?;
+    let run_input = RunInput::Job(Box::new(claimed));
+    let started = runs.start(run_input, RunSource::Cron, input, key).await?;
     Ok(accepted_response(&job, &started))
 }
 

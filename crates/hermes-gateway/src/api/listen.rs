@@ -49,7 +49,7 @@ pub fn check_address(settings: &ApiServerSettings) -> Result<(IpAddr, u16), List
 
 /// Serves until `stop` is cancelled.
 pub async fn serve(
-    door: ApiListener,
+    api: ApiListener,
     router: Router,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
@@ -61,7 +61,7 @@ pub async fn serve(
         }
     };
     let serving = async {
-        match door {
+        match api {
             ApiListener::Tcp(listener) => {
                 // TCP_NODELAY: small event chunks must not wait for acknowledgements.
                 let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));

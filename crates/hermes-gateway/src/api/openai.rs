@@ -31,13 +31,13 @@ pub(super) fn parse_input(
     history: Option<Value>,
     session: Option<String>,
 ) -> Result<TurnRequest, ApiError> {
-    let mut said = match history {
+    let mut request = match history {
         None | Some(Value::Null) => Vec::new(),
         Some(history) => parse_messages("conversation_history", history)?,
     };
     match input {
-        Value::String(text) if !text.trim().is_empty() => said.push(Message::user(text)),
-        input @ Value::Array(_) => said.extend(parse_messages("input", input)?),
+        Value::String(text) if !text.trim().is_empty() => request.push(Message::user(text)),
+        input @ Value::Array(_) => request.extend(parse_messages("input", input)?),
         _ => {
             return Err(ApiError::invalid_member(
                 "input",
@@ -46,10 +46,11 @@ pub(super) fn parse_input(
         }
     }
     let mut results = Vec::new();
-    while let Some(Message::Tool(result)) = said.pop_if(|last| matches!(last, Message::Tool(_))) {
+    while let Some(Message::Tool(result)) = request.pop_if(|last| matches!(last, Message::Tool(_)))
+    {
         results.insert(0, result);
     }
-    let input = match said.pop_if(|last| matches!(last, Message::User { .. })) {
+    let input = match request.pop_if(|last| matches!(last, Message::User { .. })) {
         _ if !results.is_empty() => None,
         Some(Message::User { content }) => Some(content),
         _ => {
@@ -63,7 +64,7 @@ pub(super) fn parse_input(
         Some(id) => SessionId::parse(&id).map_err(StoreError::from)?,
         None => SessionId::for_gateway(&Zoned::now()),
     };
-    let mut asked = TurnRequest {
+    let mut turn = TurnRequest {
         input,
         results,
         client_tools: None,
@@ -72,15 +73,15 @@ pub(super) fn parse_input(
         session,
         model: None,
     };
-    for message in said {
+    for message in request {
         match message {
             Message::System { content } => {
-                asked.add_instructions(Some(content.text().into_owned()));
+                turn.add_instructions(Some(content.text().into_owned()));
             }
-            other => asked.history.push(other),
+            other => turn.history.push(other),
         }
     }
-    Ok(asked)
+    Ok(turn)
 }
 
 fn parse_messages(param: &'static str, value: Value) -> Result<Vec<Message>, ApiError> {
@@ -115,14 +116,14 @@ pub(super) async fn complete(
         }
     };
     let input = completion.messages.clone();
-    let mut asked = parse_input(completion.messages, None, session)?;
-    asked.client_tools = client_tools::parse_client_tools(
+    let mut request = parse_input(completion.messages, None, session)?;
+    request.client_tools = client_tools::parse_client_tools(
         completion.tools.as_ref(),
         completion.tool_choice.as_ref(),
     )?;
-    let errand = RunInput::Turn(Box::new(asked));
+    let run_input = RunInput::Turn(Box::new(request));
     let runs = api.gateway.runs();
-    let started = runs.start(errand, RunSource::Chat, input, key).await?;
+    let started = runs.start(run_input, RunSource::Chat, input, key).await?;
     let waiting = RunWaiter::new(&api, &started, &headers).await?;
     let frame = CompletionFrame::new(&started);
     let mut response = if completion.stream {

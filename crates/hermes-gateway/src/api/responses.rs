@@ -53,14 +53,14 @@ pub(super) async fn create(
         Some(id) => Some(find_session(&api, id).await?),
         None => None,
     };
-    let mut asked = openai::parse_input(input::to_messages(&new.input)?, None, session)?;
-    asked.add_instructions(new.instructions.clone());
-    asked.client_tools =
+    let mut request = openai::parse_input(input::to_messages(&new.input)?, None, session)?;
+    request.add_instructions(new.instructions.clone());
+    request.client_tools =
         client_tools::parse_client_tools(new.tools.as_ref(), new.tool_choice.as_ref())?;
-    let errand = RunInput::Turn(Box::new(asked));
+    let input = RunInput::Turn(Box::new(request));
     let runs = api.gateway.runs();
     let started = runs
-        .start(errand, RunSource::Chat, new.input.clone(), key)
+        .start(input, RunSource::Chat, new.input.clone(), key)
         .await?;
     let waiting = RunWaiter::new(&api, &started, &headers).await?;
     let frame = ResponseFrame::new(&started.id, new);

@@ -42,12 +42,12 @@ pub(super) async fn create(
         (None, Some(run)) => Some(find_session(&api, run).await?),
         (None, None) => None,
     };
-    let mut asked = openai::parse_input(new.input, new.conversation_history, session)?;
-    asked.add_instructions(new.instructions);
-    asked.model = new.model.filter(|model| model != MODEL);
-    let errand = RunInput::Turn(Box::new(asked));
+    let mut request = openai::parse_input(new.input, new.conversation_history, session)?;
+    request.add_instructions(new.instructions);
+    request.model = new.model.filter(|model| model != MODEL);
+    let run_input = RunInput::Turn(Box::new(request));
     let runs = api.gateway.runs();
-    let started = runs.start(errand, RunSource::Api, input, key).await?;
+    let started = runs.start(run_input, RunSource::Api, input, key).await?;
     let body = json!({
         "run_id": started.id,
         "status": "started",
@@ -156,8 +156,8 @@ pub(super) async fn decide(
     Path(id): Path<String>,
     body: Payload,
 ) -> Result<Json<Value>, ApiError> {
-    let said: DecisionRequest = body.parse()?;
-    let choice = match said.choice.trim().to_lowercase().as_str() {
+    let request: DecisionRequest = body.parse()?;
+    let choice = match request.choice.trim().to_lowercase().as_str() {
         "once" | "approve" | "allow" => ApprovalAnswer::Once,
         "session" => ApprovalAnswer::Session,
         "always" => ApprovalAnswer::Always,
@@ -171,15 +171,15 @@ pub(super) async fn decide(
             ));
         }
     };
-    let which = match said.approval_id {
+    let which = match request.approval_id {
         Some(id) => ApprovalSelector::Id(id),
-        None if said.all => ApprovalSelector::All,
+        None if request.all => ApprovalSelector::All,
         None => ApprovalSelector::Oldest,
     };
     let decision = RunDecision {
         choice,
         which,
-        reason: said.reason,
+        reason: request.reason,
     };
     let resolved = api.gateway.runs().decide(&id, &decision).await?;
     Ok(Json(json!({

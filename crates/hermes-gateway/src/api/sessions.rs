@@ -46,7 +46,7 @@ pub(super) async fn list(State(api): State<ApiState>, uri: Uri) -> Result<Json<V
         let page = store.list_sessions(&wanted).await?;
         let is_last = page.len() < MAX_LIMIT as usize;
         let is_before =
-            |found: &SessionSummary| before.is_none_or(|before| found.last_active < before);
+            |session: &SessionSummary| before.is_none_or(|before| session.last_active < before);
         sessions.extend(page.into_iter().filter(is_before));
         if is_last || sessions.len() >= limit as usize {
             break;
@@ -56,10 +56,10 @@ pub(super) async fn list(State(api): State<ApiState>, uri: Uri) -> Result<Json<V
     sessions.truncate(limit as usize);
     let sessions: Vec<Value> = sessions
         .iter()
-        .map(|found| {
-            let mut shown = session_json(&found.session);
-            shown["preview"] = json!(found.preview);
-            shown["last_active"] = json!(found.last_active);
+        .map(|session| {
+            let mut shown = session_json(&session.session);
+            shown["preview"] = json!(session.preview);
+            shown["last_active"] = json!(session.last_active);
             shown
         })
         .collect();
@@ -142,14 +142,14 @@ async fn start_turn(
 ) -> Result<StartedRun, ApiError> {
     let session = find_session(api, id).await?;
     let key = idempotency::parse_key(&format!("/api/sessions/{id}/{route}"), headers, body)?;
-    let said: ChatRequest = body.parse()?;
-    let input = said.message.clone();
-    let mut asked = openai::parse_input(said.message, None, Some(session.id.to_string()))?;
-    asked.add_instructions(said.instructions);
-    asked.model = said.model.filter(|model| model != MODEL);
-    let errand = RunInput::Turn(Box::new(asked));
+    let request: ChatRequest = body.parse()?;
+    let input = request.message.clone();
+    let mut turn = openai::parse_input(request.message, None, Some(session.id.to_string()))?;
+    turn.add_instructions(request.instructions);
+    turn.model = request.model.filter(|model| model != MODEL);
+    let run_input = RunInput::Turn(Box::new(turn));
     let runs = api.gateway.runs();
-    Ok(runs.start(errand, RunSource::Chat, input, key).await?)
+    Ok(runs.start(run_input, RunSource::Chat, input, key).await?)
 }
 
 async fn find_session(api: &ApiState, id: &str) -> Result<Session, ApiError> {

@@ -174,10 +174,10 @@ fn format_transcript(transcript: &Transcript) -> String {
         .find(|name| !name.is_empty())
         .map_or("somebody", String::as_str),
     );
-    for said in &transcript.messages {
-        text.push_str(&said.role);
+    for message in &transcript.messages {
+        text.push_str(&message.role);
         text.push_str(": ");
-        text.push_str(&said.content);
+        text.push_str(&message.content);
         text.push('\n');
     }
     text.push_str("---");

@@ -107,8 +107,8 @@ impl RunOutcome {
 }
 
 /// The usage of a turn, as JSON for clients.
-pub(super) fn usage_json(tally: &TurnUsage) -> Value {
-    let usage = tally.tokens;
+pub(super) fn usage_json(turn_usage: &TurnUsage) -> Value {
+    let usage = turn_usage.tokens;
     json!({
         "input_tokens": usage.prompt_tokens(),
         "output_tokens": usage.output_tokens,

@@ -53,8 +53,8 @@ pub(super) struct SessionSlots {
 
 impl SessionSlots {
     pub(super) fn slot(&self, session: &SessionId) -> Arc<SessionSlot> {
-        let mut seats = self.slots.lock();
-        seats.entry(session.clone()).or_default().clone()
+        let mut slots = self.slots.lock();
+        slots.entry(session.clone()).or_default().clone()
     }
 
     /// Closes conversations that are idle for too long, and the oldest ones above the limit.
@@ -65,15 +65,15 @@ impl SessionSlots {
         let is_old = |used: Instant| {
             used.elapsed() >= IDLE_TIMEOUT || oldest.is_some_and(|oldest| used <= oldest)
         };
-        self.clear(|seat| is_free(seat) && is_old(seat.last_used()))
+        self.clear(|slot| is_free(slot) && is_old(slot.last_used()))
             .await;
     }
 
     /// The last use of each idle conversation.
     fn idle_since(&self) -> Vec<Instant> {
-        let seats = self.slots.lock();
-        let free = seats.values().filter(|seat| is_free(seat));
-        free.map(|seat| seat.last_used()).collect()
+        let slots = self.slots.lock();
+        let free = slots.values().filter(|slot| is_free(slot));
+        free.map(|slot| slot.last_used()).collect()
     }
 
     /// Closes all conversations, waiting for active turns.
@@ -83,14 +83,14 @@ impl SessionSlots {
 
     async fn clear(&self, is_due: impl Fn(&Arc<SessionSlot>) -> bool) {
         let due: Vec<Arc<SessionSlot>> = {
-            let mut seats = self.slots.lock();
-            seats
-                .extract_if(|_, seat| is_due(seat))
-                .map(|(_, seat)| seat)
+            let mut slots = self.slots.lock();
+            slots
+                .extract_if(|_, slot| is_due(slot))
+                .map(|(_, slot)| slot)
                 .collect()
         };
-        for seat in due {
-            let conversation = seat.acquire().await.take();
+        for slot in due {
+            let conversation = slot.acquire().await.take();
             if let Some(conversation) = conversation {
                 conversation.detach().await;
             }
@@ -99,8 +99,8 @@ impl SessionSlots {
 }
 
 /// Whether it is neither used nor awaited.
-fn is_free(seat: &Arc<SessionSlot>) -> bool {
-    Arc::strong_count(seat) == 1
+fn is_free(slot: &Arc<SessionSlot>) -> bool {
+    Arc::strong_count(slot) == 1
 }
 
 /// How often to check whether the policy allows more turns.

@@ -70,10 +70,10 @@ impl RunsInner {
         log: &RunLog,
         mut say: TurnRequest,
     ) -> RunOutcome {
-        let seat = self.session_slots.slot(&say.session);
+        let slot = self.session_slots.slot(&say.session);
         let place = async {
-            let seat = seat.acquire().await;
-            (seat, self.turn_slots.acquire().await)
+            let slot = slot.acquire().await;
+            (slot, self.turn_slots.acquire().await)
         };
         let (mut seat_taken, _turn) = tokio::select! {
             biased;
@@ -105,8 +105,8 @@ impl RunsInner {
         let activity = Activity::default();
         let mut display = LogDisplay::new(log.clone(), agent.redactor(), activity.clone());
         let stop = live.stop.child_token();
-        let patience = agent.settings().agent.gateway_timeout;
-        let said = {
+        let timeout = agent.settings().agent.gateway_timeout;
+        let sent = {
             let mut saying = match say.input {
                 Some(input) => conversation
                     .send_user_message(input, &mut display, stop.clone())
@@ -116,8 +116,8 @@ impl RunsInner {
                     .boxed(),
             };
             tokio::select! {
-                said = &mut saying => Ok(said),
-                failure = wait_until_overdue(&activity, patience, agent.policy().max_run_time()) => {
+                sent = &mut saying => Ok(sent),
+                failure = wait_until_overdue(&activity, timeout, agent.policy().max_run_time()) => {
                     stop.cancel();
                     // The turn ends regularly, but its answer comes too late.
                     let _ = saying.await;
@@ -129,8 +129,8 @@ impl RunsInner {
         drop(presence);
         published.close().await;
         *seat_taken = Some(conversation);
-        seat.touch();
-        match said {
+        slot.touch();
+        match sent {
             Err(failure) => failure,
             Ok(Ok(answer)) if answer.end == TurnEnd::Interrupted => RunOutcome::Interrupted,
             Ok(Ok(answer)) => RunOutcome::Completed {
@@ -149,9 +149,9 @@ impl RunsInner {
         approver: Arc<PublishedApprover>,
     ) -> ElicitationRegistration {
         let agent = &self.parts.agent;
-        let patience = agent.approval_timeout();
+        let timeout = agent.approval_timeout();
         let person =
-            ApprovalElicitationUi::new(approver, session.clone(), patience, agent.redactor());
+            ApprovalElicitationUi::new(approver, session.clone(), timeout, agent.redactor());
         let conversation = server_request::ConversationId(session.as_str().into());
         self.parts
             .elicitation
@@ -240,12 +240,12 @@ impl RunsInner {
 /// Resolves when a run has to be stopped: it is idle, or exceeds the policy's time limit.
 async fn wait_until_overdue(
     activity: &Activity,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
     longest: Option<Duration>,
 ) -> RunOutcome {
     tokio::select! {
-        () = activity.wait_for_idle(patience) => {
-            let seconds = patience.unwrap_or_default().as_secs();
+        () = activity.wait_for_idle(timeout) => {
+            let seconds = timeout.unwrap_or_default().as_secs();
             let message = format!("it was idle for {seconds} s and was stopped");
             RunOutcome::failed("inactive", message)
         }

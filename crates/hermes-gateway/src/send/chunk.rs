@@ -123,9 +123,9 @@ impl CutSearch<'_> {
         if self.rest.len() <= most && self.fits(self.rest.len()) {
             return self.rest.len();
         }
-        let mut ceiling = self.rest.len().min(most);
+        let mut policy = self.rest.len().min(most);
         loop {
-            let window = self.window(ceiling);
+            let window = self.window(policy);
             if window == 0 {
                 return self.first_character();
             }
@@ -134,13 +134,13 @@ impl CutSearch<'_> {
             if end > 0 && self.fits(end) {
                 return end;
             }
-            ceiling = end.min(window) * 7 / 8;
+            policy = end.min(window) * 7 / 8;
         }
     }
 
     /// The longest prefix that fits, by binary search.
-    fn window(&self, ceiling: usize) -> usize {
-        let (mut fits, mut exceeds) = (0, ceiling + 1);
+    fn window(&self, policy: usize) -> usize {
+        let (mut fits, mut exceeds) = (0, policy + 1);
         while exceeds - fits > 1 {
             let middle = fits + (exceeds - fits) / 2;
             if self.fits(self.rest.floor_char_boundary(middle)) {

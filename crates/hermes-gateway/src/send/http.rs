@@ -158,12 +158,12 @@ impl PlatformApi<'_> {
         headers: &HeaderMap,
         body: &RequestBody<'_>,
     ) -> Result<PlatformReply, PlatformFailure> {
-        let patience = match body {
+        let timeout = match body {
             RequestBody::Multipart(_) | RequestBody::Bytes(_) => self.timeout * UPLOAD_FACTOR,
             _ => self.timeout,
         };
         let request = self.client.request(method, url).headers(headers.clone());
-        let request = add_body(request, body).timeout(patience);
+        let request = add_body(request, body).timeout(timeout);
         let read = async {
             let response = request.send().await?;
             let status = response.status().as_u16();
@@ -176,16 +176,16 @@ impl PlatformApi<'_> {
             let error = error.without_url();
             match (error.is_timeout(), error.is_connect()) {
                 (true, true) => self.unreachable("connecting timed out"),
-                (true, false) => PlatformFailure::TimedOut { waited: patience },
+                (true, false) => PlatformFailure::TimedOut { waited: timeout },
                 _ => self.unreachable(&root_cause(&error)),
             }
         })?;
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let wait = header.or_else(|| {
-            let said = body
+            let description = body
                 .pointer("/parameters/retry_after")
                 .or(body.get("retry_after"));
-            to_duration(said?.as_f64()?)
+            to_duration(description?.as_f64()?)
         });
         Ok(PlatformReply { status, body, wait })
     }

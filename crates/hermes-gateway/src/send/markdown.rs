@@ -97,11 +97,11 @@ impl MarkdownRenderer {
         let level = line.len() - title.len();
         if (1..=6).contains(&level) && title.starts_with(' ') && !title.trim().is_empty() {
             self.out.push('*');
-            let around = SpanContext {
+            let outer = SpanContext {
                 is_bold: true,
                 ..SpanContext::default()
             };
-            self.render_inline(title.trim(), around);
+            self.render_inline(title.trim(), outer);
             self.out.push('*');
         } else if let Some(quoted) = line.strip_prefix('>') {
             self.out.push('>');
@@ -111,13 +111,13 @@ impl MarkdownRenderer {
         }
     }
 
-    fn render_inline(&mut self, text: &str, around: SpanContext) {
+    fn render_inline(&mut self, text: &str, outer: SpanContext) {
         let mut rest = text;
         let mut before = None;
         while let Some(character) = rest.chars().next() {
             let after_character = &rest[character.len_utf8()..];
-            if let Some((span, length)) = self.span(rest, before, around) {
-                self.write_span(&span, around);
+            if let Some((span, length)) = self.span(rest, before, outer) {
+                self.write_span(&span, outer);
                 before = rest[..length].chars().next_back();
                 rest = &rest[length..];
             } else if let Some(escaped) = parse_escape(rest) {
@@ -137,7 +137,7 @@ impl MarkdownRenderer {
         &self,
         rest: &'t str,
         before: Option<char>,
-        around: SpanContext,
+        outer: SpanContext,
     ) -> Option<(Span<'t>, usize)> {
         let is_in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
         match rest.as_bytes()[0] {
@@ -147,7 +147,7 @@ impl MarkdownRenderer {
                 Some((Span::Bold(inner), inner.len() + 4))
             }
             // Within words, as in `snake_case` and `2*3*4`, they are not markup.
-            mark @ (b'*' | b'_') if !is_in_word && !around.is_italic => {
+            mark @ (b'*' | b'_') if !is_in_word && !outer.is_italic => {
                 let inner = between_single(rest, char::from(mark))?;
                 let next = rest[inner.len() + 2..].chars().next();
                 let ends_word = next.is_none_or(|c| !c.is_alphanumeric());
@@ -169,46 +169,46 @@ impl MarkdownRenderer {
         .filter(|(span, _)| !(matches!(span, Span::Italic(_)) && self.out.ends_with('_')))
     }
 
-    fn write_span(&mut self, span: &Span, around: SpanContext) {
+    fn write_span(&mut self, span: &Span, outer: SpanContext) {
         match *span {
             Span::Code(code) => {
                 self.out.push('`');
                 self.code(code);
                 self.out.push('`');
             }
-            Span::Bold(inner) if around.is_bold => self.render_inline(inner, around),
+            Span::Bold(inner) if outer.is_bold => self.render_inline(inner, outer),
             Span::Bold(inner) => {
-                let around = SpanContext {
+                let outer = SpanContext {
                     is_bold: true,
-                    ..around
+                    ..outer
                 };
-                self.wrapped("*", inner, around);
+                self.wrapped("*", inner, outer);
             }
             Span::Italic(inner) => {
-                let around = SpanContext {
+                let outer = SpanContext {
                     is_italic: true,
-                    ..around
+                    ..outer
                 };
-                self.wrapped("_", inner, around);
+                self.wrapped("_", inner, outer);
             }
-            Span::Struck(inner) => self.wrapped("~", inner, around),
-            Span::Spoiler(inner) => self.wrapped("||", inner, around),
+            Span::Struck(inner) => self.wrapped("~", inner, outer),
+            Span::Spoiler(inner) => self.wrapped("||", inner, outer),
             Span::Token(token) => self.out.push_str(token),
-            Span::Link { label, address } => self.link(label, address, around),
+            Span::Link { label, address } => self.link(label, address, outer),
         }
     }
 
-    fn wrapped(&mut self, mark: &str, inner: &str, around: SpanContext) {
+    fn wrapped(&mut self, mark: &str, inner: &str, outer: SpanContext) {
         self.out.push_str(mark);
-        self.render_inline(inner, around);
+        self.render_inline(inner, outer);
         self.out.push_str(mark);
     }
 
-    fn link(&mut self, label: &str, address: &str, around: SpanContext) {
+    fn link(&mut self, label: &str, address: &str, outer: SpanContext) {
         match self.dialect {
             Dialect::Telegram => {
                 self.out.push('[');
-                self.render_inline(label, around);
+                self.render_inline(label, outer);
                 self.out.push_str("](");
                 for character in address.chars() {
                     if matches!(character, ')' | '\\') {

@@ -70,8 +70,8 @@ pub(super) fn extract_media(message: &str) -> ExtractedMedia {
     let mut taken: Vec<Range<usize>> = Vec::new();
     let mut paths = Vec::new();
     let mut from = 0;
-    while let Some(found) = MEDIA_TAG.captures_at(message, from) {
-        let (Some(whole), Some(path)) = (found.get(0), found.name("path")) else {
+    while let Some(positions) = MEDIA_TAG.captures_at(message, from) {
+        let (Some(whole), Some(path)) = (positions.get(0), positions.name("path")) else {
             break;
         };
         // A path ends before the next tag.
@@ -85,9 +85,9 @@ pub(super) fn extract_media(message: &str) -> ExtractedMedia {
     }
     let mut has = |word: &str| {
         let places = message.match_indices(word).map(|(at, _)| at);
-        let found: Vec<usize> = places.filter(|at| !is_protected(message, *at)).collect();
-        taken.extend(found.iter().map(|at| *at..at + word.len()));
-        !found.is_empty()
+        let positions: Vec<usize> = places.filter(|at| !is_protected(message, *at)).collect();
+        taken.extend(positions.iter().map(|at| *at..at + word.len()));
+        !positions.is_empty()
     };
     let images_as_documents = has(AS_DOCUMENT);
     let audio_as_voice = has(AS_VOICE);

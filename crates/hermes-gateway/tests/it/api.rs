@@ -75,7 +75,7 @@ impl ApiFixture {
         .await
         .unwrap();
         let client = Client::builder().no_proxy();
-        let (door, origin, client) = match direction {
+        let (api, origin, client) = match direction {
             ControlMode::Own => {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let origin = format!("http://{}", listener.local_addr().unwrap());
@@ -100,7 +100,7 @@ impl ApiFixture {
         );
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            let served = api::serve(door, router, CancellationToken::new());
+            let served = api::serve(api, router, CancellationToken::new());
             served.await.unwrap();
         });
         Self {

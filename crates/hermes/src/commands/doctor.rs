@@ -125,12 +125,12 @@ pub(super) fn run(context: &Context, args: &HomeDoctorArgs) -> Result<(), Failur
         ),
     };
     output.line(format!("\n{summary}"));
-    let found = json!({"home": context.home.path().to_string_lossy(), "checks": parts});
+    let report = json!({"home": context.home.path().to_string_lossy(), "checks": parts});
     if failed == 0 {
-        output.json(found);
+        output.json(report);
         return Ok(());
     }
-    output.json_failure(&summary, found);
+    output.json_failure(&summary, report);
     Err(Failure::new(FailureKind::AlreadyPrinted, summary))
 }
 

@@ -81,8 +81,8 @@ fn print_state(context: &Context, state: &StateFile) {
         pluralize(state.active_agents, "run")
     ));
     for (name, platform) in &state.platforms {
-        let trouble = platform.error_message.as_deref();
-        let trouble = trouble.map_or_else(String::new, |it| format!(": {}", printable(it)));
-        output.line(format!("{name}: {}{trouble}", platform.state));
+        let problem = platform.error_message.as_deref();
+        let problem = problem.map_or_else(String::new, |it| format!(": {}", printable(it)));
+        output.line(format!("{name}: {}{problem}", platform.state));
     }
 }

@@ -47,14 +47,14 @@ pub(super) fn run(context: &Context, args: &SetupArgs) -> Result<(), Failure> {
 fn current_model(context: &Context) -> Result<Result<Selection, ResolveError>, Failure> {
     let settings = context.written_settings()?;
     context.block_on(async {
-        let around = ResolveContext::new(&context.home, &settings);
-        Ok(resolve_model(&around, &ModelOverrides::default()).await)
+        let resolve_context = ResolveContext::new(&context.home, &settings);
+        Ok(resolve_model(&resolve_context, &ModelOverrides::default()).await)
     })
 }
 
 fn ask_model(context: &Context, questions: Questions) -> Result<(), Failure> {
-    if let Ok(found) = current_model(context)? {
-        let endpoint = &found.endpoint;
+    if let Ok(report) = current_model(context)? {
+        let endpoint = &report.endpoint;
         let question = format!(
             "The model is `{}` from {}. Choose another?",
             endpoint.model, endpoint.provider
@@ -223,8 +223,8 @@ fn report(
     }
     missing.retain(|missing| is_wanted(missing.part));
     output.line(format!("config: {}", context.home.config_file().display()));
-    if let Ok(found) = &model {
-        let endpoint = &found.endpoint;
+    if let Ok(report) = &model {
+        let endpoint = &report.endpoint;
         output.line(format!(
             "model: `{}` from {}",
             endpoint.model, endpoint.provider
@@ -254,19 +254,19 @@ fn report(
             json!({"part": missing.part, "message": missing.what, "fix": missing.fix, "required": missing.is_needed})
         })
         .collect();
-    let found = json!({
+    let report = json!({
         "config": context.home.config_file().to_string_lossy(),
-        "model": model.as_ref().ok().map(|found| found.endpoint.model.clone()),
+        "model": model.as_ref().ok().map(|report| report.endpoint.model.clone()),
         "servers": settings.servers.len(),
         "platforms": platforms,
         "missing": needed,
     });
     if is_ready {
-        output.json(found);
+        output.json(report);
         return Ok(());
     }
     let summary = "a model is needed";
-    output.json_failure(summary, found);
+    output.json_failure(summary, report);
     // Who was asked knows it.
     if questions.can_ask() {
         return Ok(());

@@ -109,13 +109,13 @@ async fn run_up(
     let (say, mut said) = mpsc::channel(MESSAGE_QUEUE);
     if let Some(prepared) = prepared {
         answers.expect_model();
-        let around = UpContext {
+        let up = UpContext {
             configuration: configuration.clone(),
             host: host.clone(),
             server_requests: answers.clone(),
         };
         let ways = (&mut view, &say);
-        match UpSystem::start(context, prepared, settings, around, ways).await {
+        match UpSystem::start(context, prepared, settings, up, ways).await {
             Ok(started) => system = Some(started),
             Err(failure) => {
                 host.shutdown().await;

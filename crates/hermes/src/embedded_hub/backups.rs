@@ -167,8 +167,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_missed_backup_is_made_up_for_and_only_the_newest_are_kept() {
-        let ground = tempfile::tempdir().unwrap();
-        let mut settings = Settings::for_directory(&ground.path().join("hub")).unwrap();
+        let base = tempfile::tempdir().unwrap();
+        let mut settings = Settings::for_directory(&base.path().join("hub")).unwrap();
         let directory = DataDir::create(&settings.data_dir).unwrap();
         let state = SqliteState::open(&directory.database(), "n1")
             .await
@@ -199,15 +199,15 @@ mod tests {
         assert_eq!(made.len(), 2);
         assert!(places.join("hub-mine.tar.zst").exists());
         let archive = fs::File::open(&made[1].1).unwrap();
-        let target = ground.path().join("restored");
+        let target = base.path().join("restored");
         backup::restore_backup(archive, &target).await.unwrap();
         assert!(target.join("hub.db").exists());
     }
 
     #[test]
     fn a_schedule_that_makes_no_sense_is_told() {
-        let ground = tempfile::tempdir().unwrap();
-        let mut settings = Settings::for_directory(ground.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut settings = Settings::for_directory(directory.path()).unwrap();
         assert!(BackupSchedule::from_settings(&settings).unwrap().is_none());
         for schedule in ["30m", "now and then"] {
             settings.backup.schedule = Some(schedule.into());

@@ -48,14 +48,14 @@ pub(crate) fn selftest_setup(settings: &Settings) -> Result<ProcessRuntimeSetup,
 }
 
 /// What keeps tenants apart, for people.
-pub(crate) fn describe_isolation(settings: &Settings, means: &IsolationSupport) -> String {
+pub(crate) fn describe_isolation(settings: &Settings, support: &IsolationSupport) -> String {
     if settings.runtime == RuntimeKind::Mock {
         return "no tenant runs (`runtime: mock`): every run ends with a fixed text".into();
     }
     if settings.isolation.mode == IsolationMode::Off {
         return "off: tenants can do what this user can do".into();
     }
-    let sandbox = match means.landlock {
+    let sandbox = match support.landlock {
         Some(version) => format!("sandbox by Landlock {version}"),
         None if settings.isolation.mode == IsolationMode::Strict => {
             "no Landlock, so no tenant is started (`isolation.mode: strict`)".into()
@@ -63,14 +63,14 @@ pub(crate) fn describe_isolation(settings: &Settings, means: &IsolationSupport) 
         None => "no sandbox, this machine has no Landlock".into(),
     };
     let user: String = match directory_closed_to_users(&settings.data_dir) {
-        _ if !means.is_root => "one user for all tenants".into(),
+        _ if !support.is_root => "one user for all tenants".into(),
         None => "a user for each tenant".into(),
         Some(directory) => {
             let closed = directory.display();
             format!("one user for all tenants, because `{closed}` is closed to others")
         }
     };
-    let limits = match &means.cgroups {
+    let limits = match &support.cgroups {
         Some(_) => "limits by control groups",
         None => "memory watched by the Hub",
     };

@@ -94,14 +94,14 @@ impl HubShares {
     fn request(
         &self,
         method: Method,
-        spot: Option<&GroupPath>,
+        path: Option<&GroupPath>,
         route: &[&str],
         query: &[(&str, &str)],
     ) -> Result<RequestBuilder, SharesError> {
         let mut url = Url::parse("http://hub/internal/v1/shares").map_err(unexpected_reply)?;
         {
             let mut segments = url.path_segments_mut().map_err(unexpected_reply)?;
-            segments.extend(spot.map(|spot| &spot.group));
+            segments.extend(path.map(|path| &path.group));
             segments.extend(route);
         }
         if !query.is_empty() {
@@ -115,11 +115,11 @@ impl HubShares {
 
     async fn get<T: for<'de> Deserialize<'de>>(
         &self,
-        spot: Option<&GroupPath>,
+        path: Option<&GroupPath>,
         route: &[&str],
         query: &[(&str, &str)],
     ) -> Result<T, SharesError> {
-        let (_, body) = send_request(self.request(Method::GET, spot, route, query)?).await?;
+        let (_, body) = send_request(self.request(Method::GET, path, route, query)?).await?;
         serde_json::from_value(body).map_err(unexpected_reply)
     }
 }
@@ -232,18 +232,18 @@ impl Shares for HubShares {
 
     fn read<'a>(
         &'a self,
-        spot: &'a GroupPath,
+        path: &'a GroupPath,
         offset: usize,
         limit: usize,
     ) -> SharesFuture<'a, FileLines> {
         Box::pin(async move {
             let (offset, limit) = (offset.to_string(), limit.to_string());
             let query = [
-                ("path", spot.path.as_str()),
+                ("path", path.path.as_str()),
                 ("offset", &offset),
                 ("limit", &limit),
             ];
-            let shown: TextReply = self.get(Some(spot), &["files", "content"], &query).await?;
+            let shown: TextReply = self.get(Some(path), &["files", "content"], &query).await?;
             Ok(FileLines {
                 content: shown.content,
                 total_lines: shown.total_lines,
@@ -255,14 +255,14 @@ impl Shares for HubShares {
 
     fn write<'a>(
         &'a self,
-        spot: &'a GroupPath,
+        path: &'a GroupPath,
         content: String,
         version: Option<&'a str>,
     ) -> SharesFuture<'a, WriteOutcome> {
         Box::pin(async move {
             let mut request = self
-                .request(Method::PUT, Some(spot), &["files", "content"], &[])?
-                .json(&json!({"path": spot.path, "content": content}));
+                .request(Method::PUT, Some(path), &["files", "content"], &[])?
+                .json(&json!({"path": path.path, "content": content}));
             if let Some(version) = version {
                 request = request.header(header::IF_MATCH, version);
             }
@@ -275,10 +275,10 @@ impl Shares for HubShares {
         })
     }
 
-    fn remove<'a>(&'a self, spot: &'a GroupPath, version: &'a str) -> SharesFuture<'a, ()> {
+    fn remove<'a>(&'a self, path: &'a GroupPath, version: &'a str) -> SharesFuture<'a, ()> {
         Box::pin(async move {
-            let query = [("path", spot.path.as_str())];
-            let request = self.request(Method::DELETE, Some(spot), &["files"], &query)?;
+            let query = [("path", path.path.as_str())];
+            let request = self.request(Method::DELETE, Some(path), &["files"], &query)?;
             send_request(request.header(header::IF_MATCH, version)).await?;
             Ok(())
         })
@@ -286,13 +286,13 @@ impl Shares for HubShares {
 
     fn grep<'a>(
         &'a self,
-        spot: &'a GroupPath,
+        path: &'a GroupPath,
         pattern: &'a str,
     ) -> SharesFuture<'a, SearchResults<GrepMatch>> {
         Box::pin(async move {
             let request = self
-                .request(Method::POST, Some(spot), &["grep"], &[])?
-                .json(&json!({"pattern": pattern, "path": spot.path, "max": MAX_RESULTS}));
+                .request(Method::POST, Some(path), &["grep"], &[])?
+                .json(&json!({"pattern": pattern, "path": path.path, "max": MAX_RESULTS}));
             let (_, body) = send_request(request).await?;
             let shown: MatchesReply = serde_json::from_value(body).map_err(unexpected_reply)?;
             let items = shown.matches.into_iter().map(|one| GrepMatch {
@@ -309,13 +309,13 @@ impl Shares for HubShares {
 
     fn find<'a>(
         &'a self,
-        spot: &'a GroupPath,
+        path: &'a GroupPath,
         name: &'a str,
     ) -> SharesFuture<'a, SearchResults<String>> {
         Box::pin(async move {
             let most = MAX_RESULTS.to_string();
-            let query = [("path", spot.path.as_str()), ("name", name), ("max", &most)];
-            let shown: PathsReply = self.get(Some(spot), &["find"], &query).await?;
+            let query = [("path", path.path.as_str()), ("name", name), ("max", &most)];
+            let shown: PathsReply = self.get(Some(path), &["find"], &query).await?;
             let items = shown.paths.into_iter().map(|one| match one.kind.as_str() {
                 "dir" => format!("{}/", one.path),
                 _ => one.path,
@@ -327,15 +327,15 @@ impl Shares for HubShares {
         })
     }
 
-    fn exists<'a>(&'a self, spot: &'a GroupPath) -> SharesFuture<'a, bool> {
+    fn exists<'a>(&'a self, path: &'a GroupPath) -> SharesFuture<'a, bool> {
         Box::pin(async move {
-            let query = [("path", spot.path.as_str())];
-            let request = self.request(Method::GET, Some(spot), &["stat"], &query)?;
+            let query = [("path", path.path.as_str())];
+            let request = self.request(Method::GET, Some(path), &["stat"], &query)?;
             let response = request.send().await.map_err(unexpected_reply)?;
             match response.status() {
                 StatusCode::NOT_FOUND => Ok(false),
                 status if status.is_success() => Ok(true),
-                status => Err(SharesError(format!("{spot}: the Hub answered {status}"))),
+                status => Err(SharesError(format!("{path}: the Hub answered {status}"))),
             }
         })
     }

@@ -77,9 +77,9 @@ pub(crate) struct TestTenant {
 }
 
 impl TestTenant {
-    pub(crate) fn new(ground: &HubDir, id: &str, script: ModelScript) -> Self {
+    pub(crate) fn new(directory: &HubDir, id: &str, script: ModelScript) -> Self {
         let model = ModelServer::start(script);
-        let home = ground.home(id);
+        let home = directory.home(id);
         let config = format!(
             "model: {{default: m, provider: custom, base_url: '{}'}}\nagent: {{api_max_retries: 0}}\n\
              approvals: {{mode: 'off'}}\n",
@@ -126,8 +126,8 @@ fn launch(id: &TenantId, home: &Path, memory_bytes: u64) -> AgentLaunch {
     }
 }
 
-pub(crate) fn runtime(ground: &HubDir, isolation: Isolation) -> ProcessRuntime {
-    ProcessRuntime::new(setup(&ground.data(), isolation)).unwrap()
+pub(crate) fn runtime(directory: &HubDir, isolation: Isolation) -> ProcessRuntime {
+    ProcessRuntime::new(setup(&directory.data(), isolation)).unwrap()
 }
 
 fn setup(data: &Path, isolation: Isolation) -> ProcessRuntimeSetup {
@@ -149,14 +149,14 @@ pub(crate) async fn run(
     tenant: &TenantId,
     input: &str,
 ) -> Vec<AgentEvent> {
-    let errand = RunInput::Prompt {
+    let run_input = RunInput::Prompt {
         input: input.into(),
         instructions: None,
         session_id: None,
         conversation_history: None,
     };
     let id = RunId::random().unwrap();
-    let run = runtime.run(tenant, &id, 1, &errand).await.unwrap();
+    let run = runtime.run(tenant, &id, 1, &run_input).await.unwrap();
     let events = runtime.events(tenant, &run, 0).await.unwrap();
     let events = events.take_while(|event| futures::future::ready(event.is_ok()));
     let all = tokio::time::timeout(Duration::from_mins(2), events.collect::<Vec<_>>());

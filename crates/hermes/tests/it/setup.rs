@@ -219,8 +219,8 @@ fn checks(hermes: &Hermes, code: i32) -> Value {
 #[test]
 fn the_doctor_says_of_every_part_how_it_is_and_what_to_do() {
     let hermes = Hermes::with_config("model: {autodetect: false}\n");
-    let found = checks(&hermes, 1);
-    let parts: Vec<&String> = found.as_object().unwrap().keys().collect();
+    let report = checks(&hermes, 1);
+    let parts: Vec<&String> = report.as_object().unwrap().keys().collect();
     assert_eq!(
         parts,
         [
@@ -235,15 +235,15 @@ fn the_doctor_says_of_every_part_how_it_is_and_what_to_do() {
             "hub"
         ]
     );
-    assert_eq!(found["model"]["level"], "fail");
+    assert_eq!(report["model"]["level"], "fail");
     assert!(
-        found["model"]["fix"]
+        report["model"]["fix"]
             .as_str()
             .unwrap()
             .contains("`hermes model`")
     );
-    assert_eq!(found["servers"]["level"], "warn");
-    assert_eq!(found["store"]["level"], "ok");
+    assert_eq!(report["servers"]["level"], "warn");
+    assert_eq!(report["store"]["level"], "ok");
     let ran = hermes.run(&["doctor"]).exits_with(1);
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(lines[0].starts_with("ok   config      /"), "{ran:?}");
@@ -255,52 +255,52 @@ fn the_doctor_says_of_every_part_how_it_is_and_what_to_do() {
 
     let (hermes, _model) = with_model(&["Hello."]);
     hermes.run(&["-q", "hello", "-Q"]).ok();
-    let found = checks(&hermes, 0);
+    let report = checks(&hermes, 0);
     assert!(
-        found["model"]["message"]
+        report["model"]["message"]
             .as_str()
             .unwrap()
             .contains("`scripted`")
     );
     assert!(
-        found["store"]["message"]
+        report["store"]["message"]
             .as_str()
             .unwrap()
             .starts_with("1 session ")
     );
     hermes.home.write_config("mcp_servers: [\n");
-    let found = checks(&hermes, 1);
-    assert_eq!(found["config"]["level"], "fail");
+    let report = checks(&hermes, 1);
+    assert_eq!(report["config"]["level"], "fail");
     assert!(
-        found["config"]["fix"]
+        report["config"]["fix"]
             .as_str()
             .unwrap()
             .contains("hermes config edit")
     );
     // The other parts are looked at all the same.
-    assert_eq!(found["store"]["level"], "ok");
-    assert_eq!(found.get("model"), None);
+    assert_eq!(report["store"]["level"], "ok");
+    assert_eq!(report.get("model"), None);
 }
 
 #[test]
 fn the_doctor_says_what_confines_commands() {
     let (hermes, _model) = with_model(&[]);
-    let found = checks(&hermes, 0)["commands"].clone();
-    assert_eq!(found["level"], "ok");
-    assert!(found["message"].as_str().unwrap().starts_with("off: "));
+    let report = checks(&hermes, 0)["commands"].clone();
+    assert_eq!(report["level"], "ok");
+    assert!(report["message"].as_str().unwrap().starts_with("off: "));
     let support = hermes_mcp::process::sandbox::SandboxSupport::detect();
     let has_sandbox = support.landlock.is_some() && support.seccomp;
-    let fix = found["fix"].as_str().unwrap_or_default();
+    let fix = report["fix"].as_str().unwrap_or_default();
     assert_eq!(fix.contains("terminal.sandbox workspace"), has_sandbox);
 
     hermes
         .run(&["config", "set", "terminal.sandbox", "strict"])
         .ok();
-    let found = checks(&hermes, i32::from(!has_sandbox))["commands"].clone();
-    let message = found["message"].as_str().unwrap();
+    let report = checks(&hermes, i32::from(!has_sandbox))["commands"].clone();
+    let message = report["message"].as_str().unwrap();
     assert!(message.starts_with("strict: "), "{message}");
-    assert_eq!(found["level"], if has_sandbox { "ok" } else { "fail" });
-    assert_eq!(found["fix"].is_null(), has_sandbox);
+    assert_eq!(report["level"], if has_sandbox { "ok" } else { "fail" });
+    assert_eq!(report["fix"].is_null(), has_sandbox);
     let ran = hermes.run(&["status"]).ok();
     assert!(ran.stdout.contains("commands    strict: "), "{ran:?}");
 }
@@ -316,24 +316,24 @@ fn the_doctor_finds_what_is_damaged_or_open_to_others() {
         "no database, but long enough to be looked at",
     )
     .unwrap();
-    let found = checks(&hermes, 1);
-    assert_eq!(found["secrets"]["level"], "warn");
+    let report = checks(&hermes, 1);
+    assert_eq!(report["secrets"]["level"], "warn");
     assert!(
-        found["secrets"]["fix"]
+        report["secrets"]["fix"]
             .as_str()
             .unwrap()
             .starts_with("chmod 600 ")
     );
-    assert_eq!(found["store"]["level"], "fail");
+    assert_eq!(report["store"]["level"], "fail");
     let config = hermes.config().replacen(
         '{',
         r#"{"mcp_servers": {"gone": {"command": "not-installed"}},"#,
         1,
     );
     hermes.home.write_config(&config);
-    let found = checks(&hermes, 1);
-    assert_eq!(found["servers"]["level"], "fail");
-    let message = found["servers"]["message"].as_str().unwrap();
+    let report = checks(&hermes, 1);
+    assert_eq!(report["servers"]["level"], "fail");
+    let message = report["servers"]["message"].as_str().unwrap();
     assert!(
         message.contains("`gone`") && message.contains("not-installed"),
         "{message}"

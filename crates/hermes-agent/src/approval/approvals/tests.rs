@@ -49,13 +49,13 @@ impl Judge for Fixed {
 }
 
 fn command_context() -> CommandContext {
-    let landmarks = ProtectedPaths {
+    let protected = ProtectedPaths {
         user_home: Some("/home/ann".into()),
         hermes_home: None,
     };
     CommandContext {
         directory: "/home/ann/project".into(),
-        protected_paths: landmarks,
+        protected_paths: protected,
         written_files: WrittenFiles::default(),
     }
 }
@@ -419,8 +419,8 @@ async fn other_settings_count_at_once_and_what_was_allowed_stays_so() {
     let approvals = Approvals::new(ApprovalSettings::default(), approver.clone());
     let cancel = CancellationToken::new();
     let run = async |approvals: &Approvals, command: &str| {
-        let scene = command_context();
-        let decided = approvals.check_command("terminal", command, &scene, &cancel);
+        let context = command_context();
+        let decided = approvals.check_command("terminal", command, &context, &cancel);
         decided.await
     };
     run(&approvals, "rm -r build").await.unwrap();

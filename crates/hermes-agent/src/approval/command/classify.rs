@@ -60,14 +60,14 @@ pub enum Verdict {
     Allow,
 }
 
-pub fn classify(line: &str, scene: &CommandContext) -> Verdict {
+pub fn classify(line: &str, context: &CommandContext) -> Verdict {
     let mut findings = Vec::new();
-    classify_line(line, scene, 0, &mut findings);
+    classify_line(line, context, 0, &mut findings);
     into_verdict(findings)
 }
 
-pub(crate) fn find_written_files(line: &str, scene: &CommandContext) -> WrittenFiles {
-    classify_line(line, scene, 0, &mut Vec::new())
+pub(crate) fn find_written_files(line: &str, context: &CommandContext) -> WrittenFiles {
+    classify_line(line, context, 0, &mut Vec::new())
 }
 
 fn into_verdict(mut findings: Findings) -> Verdict {
@@ -84,7 +84,7 @@ fn into_verdict(mut findings: Findings) -> Verdict {
 }
 
 /// The text of each command in a line, also without wrappers such as `sudo`. For patterns that name commands.
-pub(crate) fn command_texts(line: &str, scene: &CommandContext) -> Vec<String> {
+pub(crate) fn command_texts(line: &str, context: &CommandContext) -> Vec<String> {
     let mut texts = Vec::new();
     let Ok(commands) = shell::parse(line) else {
         return texts;
@@ -93,13 +93,19 @@ pub(crate) fn command_texts(line: &str, scene: &CommandContext) -> Vec<String> {
         let mut words = command.words.clone();
         loop {
             texts.push(shell::join_words(&words));
-            let run = Invocation::new(&words, command, &commands[..index], &scene.directory, scene);
+            let run = Invocation::new(
+                &words,
+                command,
+                &commands[..index],
+                &context.directory,
+                context,
+            );
             let Some(run) = run else { break };
             let mut inner = programs::nested_commands(&run);
             match inner.pop() {
                 Some(NestedCommand::Words(inner)) if texts.len() < 1000 => words = inner,
                 Some(NestedCommand::Line(inner)) if inner != line && inner.len() < line.len() => {
-                    texts.extend(command_texts(&inner, scene));
+                    texts.extend(command_texts(&inner, context));
                     break;
                 }
                 _ => break,
@@ -133,11 +139,11 @@ impl<'a> Invocation<'a> {
         command: &'a ShellCommand,
         before: &'a [ShellCommand],
         directory: &'a Path,
-        scene: &'a CommandContext,
+        context: &'a CommandContext,
     ) -> Option<Self> {
         let (first, arguments) = words.split_first()?;
         let name = first.text.rsplit('/').next().unwrap_or(&first.text);
-        let landmarks = &scene.protected_paths;
+        let protected = &context.protected_paths;
         Some(Self {
             program: first,
             name,
@@ -145,8 +151,8 @@ impl<'a> Invocation<'a> {
             command,
             preceding: before,
             directory,
-            protected_paths: landmarks,
-            written_files: &scene.written_files,
+            protected_paths: protected,
+            written_files: &context.written_files,
         })
     }
 
@@ -213,7 +219,7 @@ impl<'a> Invocation<'a> {
 /// Classifies all commands of a line. Returns the files written after it.
 pub(crate) fn classify_line(
     line: &str,
-    scene: &CommandContext,
+    context: &CommandContext,
     depth: usize,
     findings: &mut Findings,
 ) -> WrittenFiles {
@@ -230,11 +236,11 @@ pub(crate) fn classify_line(
                     command,
                 },
             ));
-            return scene.written_files.clone();
+            return context.written_files.clone();
         }
     };
-    let mut scene = scene.clone();
-    let mut directory = scene.directory.clone();
+    let mut context = context.clone();
+    let mut directory = context.directory.clone();
     for (index, command) in commands.iter().enumerate() {
         let before = &commands[..index];
         classify_words(
@@ -242,12 +248,12 @@ pub(crate) fn classify_line(
             command,
             before,
             &directory,
-            &scene,
+            &context,
             depth,
             findings,
         );
         let outputs: Vec<(PathBuf, written_files::FileOrigin)> =
-            Invocation::new(&command.words, command, before, &directory, &scene)
+            Invocation::new(&command.words, command, before, &directory, &context)
                 .iter()
                 .flat_map(|run| {
                     let outputs = written_files::output_files(run).into_iter();
@@ -258,19 +264,19 @@ pub(crate) fn classify_line(
                 })
                 .collect();
         for (path, origin) in outputs {
-            scene.written_files.add(path, origin);
+            context.written_files.add(path, origin);
         }
         if let [cd, target] = command.words.as_slice()
             && (cd.text == "cd" || cd.text == "pushd")
             && let Some(path) =
-                paths::expand_paths(&target.text, &directory, &scene.protected_paths)
+                paths::expand_paths(&target.text, &directory, &context.protected_paths)
                     .into_iter()
                     .next()
         {
             directory = path;
         }
     }
-    scene.written_files
+    context.written_files
 }
 
 fn classify_words(
@@ -278,14 +284,14 @@ fn classify_words(
     command: &ShellCommand,
     before: &[ShellCommand],
     directory: &Path,
-    scene: &CommandContext,
+    context: &CommandContext,
     depth: usize,
     findings: &mut Findings,
 ) {
     // A redirection alone is a command too: `> file`.
     let nothing = [ShellWord::default()];
     let words = if words.is_empty() { &nothing } else { words };
-    let Some(run) = Invocation::new(words, command, before, directory, scene) else {
+    let Some(run) = Invocation::new(words, command, before, directory, context) else {
         return;
     };
     for rule in RULES {
@@ -300,7 +306,7 @@ fn classify_words(
     }
     let here = || CommandContext {
         directory: directory.to_path_buf(),
-        ..scene.clone()
+        ..context.clone()
     };
     for inner in programs::nested_commands(&run) {
         match inner {
@@ -309,7 +315,7 @@ fn classify_words(
                 command,
                 before,
                 directory,
-                scene,
+                context,
                 depth + 1,
                 findings,
             ),

@@ -61,7 +61,7 @@ const BLOCKED_CALLS: [&str; 4] = [
 
 pub(crate) fn classify_code(
     code: &str,
-    scene: &CommandContext,
+    context: &CommandContext,
     depth: usize,
     findings: &mut Findings,
 ) {
@@ -82,13 +82,13 @@ pub(crate) fn classify_code(
     }
     let texts = extract_strings(code);
     let paths = || {
-        texts
-            .iter()
-            .flat_map(|text| paths::expand_paths(text, &scene.directory, &scene.protected_paths))
+        texts.iter().flat_map(|text| {
+            paths::expand_paths(text, &context.directory, &context.protected_paths)
+        })
     };
     if has(&TREE_DELETION_CALLS) {
         let is_hopeless =
-            paths().any(|path| paths::describe_loss(&path, &scene.protected_paths).is_some());
+            paths().any(|path| paths::describe_loss(&path, &context.protected_paths).is_some());
         let weight = if is_hopeless {
             Severity::Block
         } else {
@@ -104,7 +104,7 @@ pub(crate) fn classify_code(
     }
     if texts
         .iter()
-        .any(|text| mentions_protected_path(text, scene))
+        .any(|text| mentions_protected_path(text, context))
     {
         add_finding(
             findings,
@@ -133,7 +133,7 @@ pub(crate) fn classify_code(
     if has(&PROCESS_CALLS) {
         let mut inner = Vec::new();
         for text in &texts {
-            classify_line(text, scene, depth, &mut inner);
+            classify_line(text, context, depth, &mut inner);
         }
         for (weight, finding) in inner {
             let reason = format!("code that runs a command: {}", finding.reason);
@@ -151,23 +151,23 @@ pub(crate) fn classify_code(
 
 /// Whether code mentions a protected file: as a path, by the name of the home, or in
 /// pieces that are joined when it runs.
-fn mentions_protected_path(text: &str, scene: &CommandContext) -> bool {
-    let landmarks = &scene.protected_paths;
+fn mentions_protected_path(text: &str, context: &CommandContext) -> bool {
+    let protected = &context.protected_paths;
     // A project's `*.key` may be anything.
     let is_hidden = |path: &std::path::Path| {
-        let user = landmarks.user_home.as_ref();
+        let user = protected.user_home.as_ref();
         let rest = user.and_then(|user| path.strip_prefix(user).ok());
         rest.is_some_and(|rest| rest.to_string_lossy().starts_with('.'))
     };
     let is_protected = |path: &std::path::Path| {
-        landmarks.is_secret_store(path)
-            || landmarks.is_hermes_config(path)
-            || landmarks.is_database(path)
-            || landmarks.is_startup_file(path)
-            || (landmarks.is_user_credential(path) && is_hidden(path))
+        protected.is_secret_store(path)
+            || protected.is_hermes_config(path)
+            || protected.is_database(path)
+            || protected.is_startup_file(path)
+            || (protected.is_user_credential(path) && is_hidden(path))
             || crate::approval::protected::is_process_memory(path)
     };
-    let home = landmarks.hermes_home.as_ref();
+    let home = protected.hermes_home.as_ref();
     let is_home = |name: &str| {
         let of_home = home.and_then(|home| home.file_name());
         of_home.is_some_and(|of_home| of_home == name && name.starts_with('.'))
@@ -176,14 +176,14 @@ fn mentions_protected_path(text: &str, scene: &CommandContext) -> bool {
     text.contains("HERMES_HOME")
         || parts.any(|part| is_home(part) || crate::approval::protected::is_startup_name(part))
         || (text.contains("/proc") && (text.contains("environ") || text.contains("/mem")))
-        || paths::expand_paths(text, &scene.directory, landmarks)
+        || paths::expand_paths(text, &context.directory, protected)
             .iter()
             .any(|path| is_protected(path))
 }
 
 /// The string literals of a program, and lists of them joined to a line, such as `["rm", "-r"]`.
 fn extract_strings(code: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut strings: Vec<String> = Vec::new();
     let mut list: Vec<String> = Vec::new();
     let mut characters = code.chars();
     let mut only_commas = false;
@@ -207,19 +207,19 @@ fn extract_strings(code: &str) -> Vec<String> {
             continue;
         }
         if !only_commas {
-            finish_list(&mut list, &mut found);
+            finish_list(&mut list, &mut strings);
         }
         only_commas = true;
         list.push(text.clone());
-        found.push(text);
+        strings.push(text);
     }
-    finish_list(&mut list, &mut found);
-    found
+    finish_list(&mut list, &mut strings);
+    strings
 }
 
-fn finish_list(list: &mut Vec<String>, found: &mut Vec<String>) {
+fn finish_list(list: &mut Vec<String>, strings: &mut Vec<String>) {
     if list.len() > 1 {
-        found.push(list.join(" "));
+        strings.push(list.join(" "));
     }
     list.clear();
 }

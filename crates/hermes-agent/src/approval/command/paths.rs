@@ -58,23 +58,23 @@ const MAX_ALTERNATIVES: usize = 64;
 pub(crate) fn expand_paths(
     word: &str,
     directory: &Path,
-    landmarks: &ProtectedPaths,
+    protected: &ProtectedPaths,
 ) -> Vec<PathBuf> {
     let mut alternatives = Vec::new();
     expand_braces(word, &mut alternatives);
     alternatives
         .iter()
-        .map(|word| expand_path(word, directory, landmarks))
+        .map(|word| expand_path(word, directory, protected))
         .collect()
 }
 
-fn expand_path(word: &str, directory: &Path, landmarks: &ProtectedPaths) -> PathBuf {
+fn expand_path(word: &str, directory: &Path, protected: &ProtectedPaths) -> PathBuf {
     let (first, rest) = word
         .split_once('/')
         .map_or((word, None), |(first, rest)| (first, Some(rest)));
     let base = match first {
-        "~" | "$HOME" => landmarks.user_home.clone(),
-        "$HERMES_HOME" => landmarks.hermes_home.clone(),
+        "~" | "$HOME" => protected.user_home.clone(),
+        "$HERMES_HOME" => protected.hermes_home.clone(),
         "$PWD" | "~+" => Some(directory.to_path_buf()),
         _ => first
             .strip_prefix('~')
@@ -120,7 +120,7 @@ fn expand_braces(word: &str, alternatives: &mut Vec<String>) {
 }
 
 /// What would be lost if everything below a path were deleted, if it is more than files of a user.
-pub(crate) fn describe_loss(path: &Path, landmarks: &ProtectedPaths) -> Option<&'static str> {
+pub(crate) fn describe_loss(path: &Path, protected: &ProtectedPaths) -> Option<&'static str> {
     let mut path = path;
     // `/*` is all of `/`.
     while let Some(name) = path.file_name().and_then(|name| name.to_str())
@@ -140,7 +140,7 @@ pub(crate) fn describe_loss(path: &Path, landmarks: &ProtectedPaths) -> Option<&
     if names.is_empty() {
         return Some("the root directory");
     }
-    let is_home = landmarks
+    let is_home = protected
         .user_home
         .as_ref()
         .is_some_and(|home| home.starts_with(path));
@@ -173,13 +173,13 @@ mod tests {
     use super::*;
 
     fn lost(word: &str, directory: &str) -> Option<&'static str> {
-        let landmarks = ProtectedPaths {
+        let protected = ProtectedPaths {
             hermes_home: None,
             user_home: Some("/home/ann".into()),
         };
-        expand_paths(word, Path::new(directory), &landmarks)
+        expand_paths(word, Path::new(directory), &protected)
             .iter()
-            .find_map(|path| describe_loss(path, &landmarks))
+            .find_map(|path| describe_loss(path, &protected))
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Conversation {
         }
         let compactor = self.compactor(&selection).await?;
         let toolbox = self.toolbox();
-        let mut keeper =
+        let mut recorder =
             TurnRecorder::new(display, self.agent.store(), &self.session.id, &selection);
         self.history.must_reload = true;
         let mut messages = mem::take(&mut self.history.messages);
@@ -108,7 +108,7 @@ impl Conversation {
             &mut messages,
             toolbox.definitions(),
             (CompactionReason::Requested, None),
-            &mut keeper,
+            &mut recorder,
             &cancel,
         )
         .await;

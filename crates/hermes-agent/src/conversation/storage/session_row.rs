@@ -116,19 +116,19 @@ impl Conversation {
         };
         let mut row: NewMessage = message_rows::message_to_row(&message, &MessageDetail::default());
         #[cfg(unix)]
-        let news = self.tools.process_notices.take_text();
+        let notices = self.tools.process_notices.take_text();
         #[cfg(not(unix))]
-        let news = String::new();
-        let sent = match (content, news.as_str()) {
+        let notices = String::new();
+        let sent = match (content, notices.as_str()) {
             (_, "") => content.clone(),
-            (Content::Text(text), news) => {
-                let sent = format!("{news}\n\n{text}");
+            (Content::Text(text), notices) => {
+                let sent = format!("{notices}\n\n{text}");
                 row.api_content = Some(sent.clone());
                 sent.into()
             }
-            (Content::Parts(parts), news) => {
+            (Content::Parts(parts), notices) => {
                 let mut parts = parts.clone();
-                parts.insert(0, Part::from_text(news));
+                parts.insert(0, Part::from_text(notices));
                 row = message_rows::message_to_row(
                     &Message::user(parts.clone()),
                     &MessageDetail::default(),

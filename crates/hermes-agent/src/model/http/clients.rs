@@ -36,17 +36,17 @@ pub(in crate::model) enum ClientError {
 
 impl HttpClients {
     /// Clients that reach what the operator's policy allows.
-    pub fn with_policy(in_force: PolicyHandle) -> Self {
+    pub fn with_policy(policy: PolicyHandle) -> Self {
         Self {
-            policy: in_force,
+            policy: policy,
             ..Self::default()
         }
     }
 
     pub(in crate::model) fn client_for(&self, address: &Url) -> Result<&Client, ClientError> {
-        let ceiling = self.policy.policy();
-        ceiling.egress().check(address)?;
-        let is_public_only = ceiling.egress().networks() == AllowedNetworks::Public;
+        let policy = self.policy.policy();
+        policy.egress().check(address)?;
+        let is_public_only = policy.egress().networks() == AllowedNetworks::Public;
         let (place, build): (_, fn() -> ClientBuilder) = if is_public_only {
             (&self.public, public)
         } else if address.scheme() != "http" {

@@ -84,7 +84,7 @@ impl LocalServers {
         wanted: Option<&str>,
     ) -> Vec<LocalModel> {
         let named = variables.get(OLLAMA_VARIABLE).and_then(ollama_address);
-        let patience = match named {
+        let timeout = match named {
             Some(_) => self.timeout.max(NAMED_SERVER_TIMEOUT),
             None => self.timeout,
         };
@@ -97,7 +97,7 @@ impl LocalServers {
         let mut probes: Vec<BoxFuture<'_, Option<LocalModel>>> = Vec::new();
         if let Some(address) = ollama {
             probes.push(with_timeout(
-                patience,
+                timeout,
                 probe_ollama(clients, address, wanted),
             ));
         }
@@ -107,17 +107,17 @@ impl LocalServers {
                 probes.push(with_timeout(self.timeout, probe));
             }
         }
-        let found = futures::future::join_all(probes).await;
-        found.into_iter().flatten().collect()
+        let model = futures::future::join_all(probes).await;
+        model.into_iter().flatten().collect()
     }
 }
 
 fn with_timeout<'a>(
-    patience: Duration,
+    timeout: Duration,
     probe: impl Future<Output = Option<LocalModel>> + Send + 'a,
 ) -> BoxFuture<'a, Option<LocalModel>> {
-    tokio::time::timeout(patience, probe)
-        .map(|found| found.ok().flatten())
+    tokio::time::timeout(timeout, probe)
+        .map(|model| model.ok().flatten())
         .boxed()
 }
 
@@ -133,10 +133,10 @@ pub(crate) async fn detect_at(clients: &HttpClients, base_url: &Url) -> Option<L
             probe_ollama(clients, root, None),
             probe_openai_compatible(clients, "local", base_url.clone(), None),
         );
-        let found = ollama.or(other)?;
+        let model = ollama.or(other)?;
         Some(LocalModel {
             base_url: base_url.clone(),
-            ..found
+            ..model
         })
     };
     tokio::time::timeout(NAMED_SERVER_TIMEOUT, asked)
@@ -192,12 +192,12 @@ async fn probe_ollama(
         .as_ref()
         .map(|loaded| listed_models(loaded, "models"));
     let candidates = loaded.into_iter().flatten().chain(listed);
-    let found = choose_model(candidates.filter_map(ollama_model), wanted)?;
+    let model = choose_model(candidates.filter_map(ollama_model), wanted)?;
     Some(LocalModel {
         server: "ollama",
         base_url: root.join("v1").ok()?,
-        model: found.name,
-        context_length: found.context_length,
+        model: model.name,
+        context_length: model.context_length,
     })
 }
 
@@ -213,12 +213,12 @@ async fn probe_openai_compatible(
     let candidates = listed_models(&answer, "data")
         .into_iter()
         .filter_map(openai_model);
-    let found = choose_model(candidates, wanted)?;
+    let model = choose_model(candidates, wanted)?;
     Some(LocalModel {
         server,
         base_url,
-        model: found.name,
-        context_length: found.context_length,
+        model: model.name,
+        context_length: model.context_length,
     })
 }
 

@@ -38,8 +38,11 @@ pub struct Explanation {
 }
 
 /// Explains which model would be used and why.
-pub async fn explain_model(around: &ResolveContext<'_>, wanted: &ModelOverrides) -> Explanation {
-    let (choice, origin) = choose_model(around.settings, wanted);
+pub async fn explain_model(
+    context: &ResolveContext<'_>,
+    overrides: &ModelOverrides,
+) -> Explanation {
+    let (choice, origin) = choose_model(context.settings, overrides);
     let asked = |part: &str, flag: &str| match origin {
         SelectionOrigin::Flag => format!("`{flag}`"),
         SelectionOrigin::Session => "the session".to_owned(),
@@ -60,31 +63,31 @@ pub async fn explain_model(around: &ResolveContext<'_>, wanted: &ModelOverrides)
         supports_images: false,
         problem: None,
     };
-    match resolve_choice(around, &choice).await {
-        Ok(ChoiceTarget::Provider(found)) => {
-            explanation.key = Some(key_state(around, &found.provider).await);
-            explain_provider(&mut explanation, &choice, &found, &asked);
+    match resolve_choice(context, &choice).await {
+        Ok(ChoiceTarget::Provider(lookup)) => {
+            explanation.key = Some(key_state(context, &lookup.provider).await);
+            explain_provider(&mut explanation, &choice, &lookup, &asked);
         }
         Ok(ChoiceTarget::Local(_)) => {}
         // `resolve` below reports it, too.
         Err(_) => explanation.provider = stated_provider(&choice, &asked),
     }
-    match resolve_endpoint(around, &choice).await {
+    match resolve_endpoint(context, &choice).await {
         Ok(ResolvedEndpoint::Stated(endpoint)) => {
             explanation.context_length = endpoint.context_length;
             explanation.supports_images = endpoint.supports_images;
         }
         Ok(ResolvedEndpoint::Detected(endpoint)) => {
-            let found = |value: String| ExplainedValue {
+            let lookup = |value: String| ExplainedValue {
                 value,
                 source: "found on this machine".to_owned(),
             };
             explanation.context_length = endpoint.context_length;
             explanation.supports_images = endpoint.supports_images;
-            explanation.model = Some(found(endpoint.model));
-            let provider = || found(endpoint.provider.clone());
+            explanation.model = Some(lookup(endpoint.model));
+            let provider = || lookup(endpoint.provider.clone());
             explanation.provider.get_or_insert_with(provider);
-            let base_url = || found(endpoint.base_url.to_string());
+            let base_url = || lookup(endpoint.base_url.to_string());
             explanation.base_url.get_or_insert_with(base_url);
             explanation.key.get_or_insert(KeyState::NotNeeded);
         }
@@ -106,12 +109,12 @@ fn stated_provider(
 fn explain_provider(
     explanation: &mut Explanation,
     choice: &ModelChoice,
-    found: &ProviderLookup,
+    lookup: &ProviderLookup,
     asked: &impl Fn(&str, &str) -> String,
 ) {
-    let place = &found.provider;
-    let of_entry = || format!("the provider's entry in `config.yaml`, `{}`", place.name);
-    if let Some(model) = found.model() {
+    let provider = &lookup.provider;
+    let of_entry = || format!("the provider's entry in `config.yaml`, `{}`", provider.name);
+    if let Some(model) = lookup.model() {
         let source = match explanation.model.take() {
             Some(named) => named.source,
             None => of_entry(),
@@ -121,7 +124,7 @@ fn explain_provider(
             source,
         });
     }
-    let provider_source = match found.found_by {
+    let provider_source = match lookup.found_by {
         LookupReason::Choice if choice.provider.is_some() => asked("model.provider", "--provider"),
         LookupReason::Choice => "its address".to_owned(),
         LookupReason::Prefix => "the model's name begins with it".to_owned(),
@@ -129,12 +132,12 @@ fn explain_provider(
         LookupReason::OpenRouter => "it offers models of many providers, and has a key".to_owned(),
     };
     explanation.provider = Some(ExplainedValue {
-        value: place.name.clone(),
+        value: provider.name.clone(),
         source: provider_source,
     });
     explanation.base_url = Some(ExplainedValue {
-        value: place.base_url.to_string(),
-        source: match &place.base_source {
+        value: provider.base_url.to_string(),
+        source: match &provider.base_source {
             BaseSource::Choice => asked("model.base_url", "--base-url"),
             BaseSource::Entry => of_entry(),
             BaseSource::Variable(name) => format!("`{name}`"),

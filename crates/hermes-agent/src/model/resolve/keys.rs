@@ -66,32 +66,32 @@ impl ResolvedProvider {
 
     pub(in crate::model) async fn resolve_key(
         &self,
-        around: &ResolveContext<'_>,
+        context: &ResolveContext<'_>,
     ) -> Result<ApiKey, ResolveError> {
         for source in &self.keys {
-            let (value, place) = match source {
-                KeySource::Variable(name) => match around.variable(name) {
+            let (value, provider) = match source {
+                KeySource::Variable(name) => match context.variable(name) {
                     Some(key) => (Some(key.to_owned().into()), source.describe()),
-                    None if around.is_stored_secret(name) => {
+                    None if context.is_stored_secret(name) => {
                         let template = ReferenceTemplate::new(format!("${{keyring:{name}}}"));
-                        let kept = self.resolve_template(around, &template).await?;
+                        let kept = self.resolve_template(context, &template).await?;
                         (kept, format!("`{name}`, kept by `hermes secret`"))
                     }
                     None => continue,
                 },
                 KeySource::Written { template, .. } => (
-                    self.resolve_template(around, template).await?,
+                    self.resolve_template(context, template).await?,
                     source.describe(),
                 ),
             };
             if value.is_some() {
                 return Ok(ApiKey {
                     value,
-                    source: place,
+                    source: provider,
                 });
             }
         }
-        let place = if self.keys.is_empty() {
+        let provider = if self.keys.is_empty() {
             "`key_env` or `api_key` of its entry in `config.yaml`".to_owned()
         } else {
             let places: Vec<_> = self.keys.iter().map(KeySource::describe).collect();
@@ -100,24 +100,27 @@ impl ResolvedProvider {
         if self.needs_key {
             return Err(ResolveError::NoKey {
                 provider: self.name.clone(),
-                place,
+                place: provider,
                 variable: self.key_variable().map(str::to_owned),
             });
         }
         Ok(ApiKey {
             value: None,
-            source: place,
+            source: provider,
         })
     }
 
     /// Resolves a key on a blocking thread, since it may run a command.
     async fn resolve_template(
         &self,
-        around: &ResolveContext<'_>,
+        context: &ResolveContext<'_>,
         template: &ReferenceTemplate,
     ) -> Result<Option<Secret<String>>, ResolveError> {
-        let (template, home) = (template.clone(), around.home.clone());
-        let (variables, policy) = (around.settings.variables.clone(), around.references.clone());
+        let (template, home) = (template.clone(), context.home.clone());
+        let (variables, policy) = (
+            context.settings.variables.clone(),
+            context.references.clone(),
+        );
         let filled = tokio::task::spawn_blocking(move || {
             template.fill("api_key", &home, &variables, &policy)
         });

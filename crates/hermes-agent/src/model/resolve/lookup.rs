@@ -43,31 +43,32 @@ enum ProviderScope {
 }
 
 pub(super) async fn resolve_choice(
-    around: &ResolveContext<'_>,
+    context: &ResolveContext<'_>,
     choice: &ModelChoice,
 ) -> Result<ChoiceTarget, ResolveError> {
-    if let Some(place) = resolve_stated(around.settings, choice)? {
+    if let Some(provider) = resolve_stated(context.settings, choice)? {
         let name = choice.name.as_deref();
-        let name = name.map(|name| model_name_at(&place.name, around.settings, name).to_owned());
+        let name =
+            name.map(|name| model_name_at(&provider.name, context.settings, name).to_owned());
         return Ok(ChoiceTarget::Provider(Box::new(ProviderLookup {
-            provider: place,
+            provider: provider,
             model_name: name,
             found_by: LookupReason::Choice,
         })));
     }
     let name = choice.name.as_deref();
     if let Some(name) = name
-        && let Some(found) = guess_provider(around, choice, name, ProviderScope::WithKey)?
+        && let Some(found) = guess_provider(context, choice, name, ProviderScope::WithKey)?
     {
         return Ok(ChoiceTarget::Provider(Box::new(found)));
     }
-    if let Some(found) = detect_local(around, name).await {
+    if let Some(found) = detect_local(context, name).await {
         return Ok(ChoiceTarget::Local(found));
     }
     let Some(name) = name else {
-        return Err(no_model_error(around, None));
+        return Err(no_model_error(context, None));
     };
-    match guess_provider(around, choice, name, ProviderScope::All)? {
+    match guess_provider(context, choice, name, ProviderScope::All)? {
         Some(found) => Ok(ChoiceTarget::Provider(Box::new(found))),
         None => Err(ResolveError::UnclearProvider {
             model: name.to_owned(),
@@ -101,12 +102,12 @@ pub(super) fn names_other_provider(settings: &Settings, name: &str) -> bool {
 
 /// The provider that a model's name implies.
 fn guess_provider(
-    around: &ResolveContext<'_>,
+    context: &ResolveContext<'_>,
     choice: &ModelChoice,
     model: &str,
     among: ProviderScope,
 ) -> Result<Option<ProviderLookup>, ResolveError> {
-    let settings = around.settings;
+    let settings = context.settings;
     let at = |provider: &str, name: &str, found_by: LookupReason| {
         let choice = ModelChoice {
             provider: Some(provider.to_owned()),
@@ -119,7 +120,7 @@ fn guess_provider(
             found_by,
         }))
     };
-    let can_be_asked = |row: &ProviderRow| around.has_key(row);
+    let can_be_asked = |row: &ProviderRow| context.has_key(row);
     let Some((prefix, rest)) = model.split_once('/') else {
         return match table::row_for_model(model) {
             Some(row) if among == ProviderScope::All || can_be_asked(row) => {
@@ -153,12 +154,12 @@ fn guess_provider(
     }
 }
 
-async fn detect_local(around: &ResolveContext<'_>, name: Option<&str>) -> Option<LocalModel> {
-    if !around.settings.model.autodetect {
+async fn detect_local(context: &ResolveContext<'_>, name: Option<&str>) -> Option<LocalModel> {
+    if !context.settings.model.autodetect {
         return None;
     }
-    let variables = &around.settings.variables;
-    around.local.find(&around.clients, variables, name).await
+    let variables = &context.settings.variables;
+    context.local.find(&context.clients, variables, name).await
 }
 
 impl ProviderLookup {

@@ -19,8 +19,8 @@ pub struct NoModel {
 }
 
 impl NoModel {
-    pub(super) fn new(around: &ResolveContext<'_>, provider: Option<String>) -> Self {
-        let settings = around.settings;
+    pub(super) fn new(context: &ResolveContext<'_>, provider: Option<String>) -> Self {
+        let settings = context.settings;
         let is_set = |name: &&&str| {
             let key = settings.variables.get(name);
             key.is_some_and(|key| !key.trim().is_empty())
@@ -28,11 +28,11 @@ impl NoModel {
         let used = PROVIDERS.iter().filter(|row| row.needs_key);
         Self {
             provider,
-            config_file: around.home.config_file(),
+            config_file: context.home.config_file(),
             local_servers: settings
                 .model
                 .autodetect
-                .then(|| around.local.describe_places()),
+                .then(|| context.local.describe_places()),
             keys: used
                 .filter_map(|row| Some((*row.keys.iter().find(is_set)?, row.name)))
                 .collect(),

@@ -29,13 +29,13 @@ impl ApprovalElicitationUi {
     pub fn new(
         approver: Arc<dyn Approver>,
         session: SessionId,
-        patience: Duration,
+        timeout: Duration,
         redactor: Redactor,
     ) -> Self {
         Self {
             approver,
             session,
-            timeout: patience,
+            timeout: timeout,
             redactor,
         }
     }

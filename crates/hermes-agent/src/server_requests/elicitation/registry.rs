@@ -61,12 +61,12 @@ impl ElicitationRegistry {
         conversation: ConversationId,
         person: Arc<dyn ElicitationUi>,
     ) -> ElicitationRegistration {
-        let seat = ElicitationSlot {
+        let slot = ElicitationSlot {
             ui: person,
             question_permit: Arc::new(Semaphore::new(1)),
         };
-        let turn = Arc::clone(&seat.question_permit);
-        self.lock().insert(conversation.clone(), seat);
+        let turn = Arc::clone(&slot.question_permit);
+        self.lock().insert(conversation.clone(), slot);
         ElicitationRegistration {
             registry: Arc::clone(self),
             conversation,
@@ -79,10 +79,10 @@ impl ElicitationRegistry {
         &self,
         conversation: Option<&ConversationId>,
     ) -> Option<ElicitationSlot> {
-        let seats = self.lock();
+        let slots = self.lock();
         match conversation {
-            Some(conversation) => seats.get(conversation).cloned(),
-            None if seats.len() == 1 => seats.values().next().cloned(),
+            Some(conversation) => slots.get(conversation).cloned(),
+            None if slots.len() == 1 => slots.values().next().cloned(),
             None => None,
         }
     }
@@ -101,13 +101,13 @@ pub struct ElicitationRegistration {
 
 impl Drop for ElicitationRegistration {
     fn drop(&mut self) {
-        let mut seats = self.registry.lock();
+        let mut slots = self.registry.lock();
         // Another registration may have replaced this one.
-        if seats
+        if slots
             .get(&self.conversation)
-            .is_some_and(|seat| Arc::ptr_eq(&seat.question_permit, &self.question_permit))
+            .is_some_and(|slot| Arc::ptr_eq(&slot.question_permit, &self.question_permit))
         {
-            seats.remove(&self.conversation);
+            slots.remove(&self.conversation);
         }
     }
 }

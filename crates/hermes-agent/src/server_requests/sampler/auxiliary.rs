@@ -36,15 +36,15 @@ struct AuxiliaryState {
 }
 
 impl AuxiliaryModels {
-    pub fn new(around: &ResolveContext<'_>) -> Self {
+    pub fn new(context: &ResolveContext<'_>) -> Self {
         Self {
-            home: around.home.clone(),
-            references: around.references.clone(),
-            local: around.local.clone(),
-            clients: Arc::clone(&around.clients),
+            home: context.home.clone(),
+            references: context.references.clone(),
+            local: context.local.clone(),
+            clients: Arc::clone(&context.clients),
             policy: PolicyHandle::default(),
             state: Mutex::new(AuxiliaryState {
-                settings: Arc::new(around.settings.clone()),
+                settings: Arc::new(context.settings.clone()),
                 is_expected: false,
                 main: None,
                 found: None,
@@ -54,9 +54,9 @@ impl AuxiliaryModels {
 
     /// Uses only models and hosts that the operator's policy allows.
     #[must_use]
-    pub fn with_policy(mut self, in_force: PolicyHandle) -> Self {
-        self.clients = Arc::new(HttpClients::with_policy(in_force.clone()));
-        self.policy = in_force;
+    pub fn with_policy(mut self, policy: PolicyHandle) -> Self {
+        self.clients = Arc::new(HttpClients::with_policy(policy.clone()));
+        self.policy = policy;
         self
     }
 
@@ -99,15 +99,15 @@ impl AuxiliaryModels {
     async fn default_model(&self) -> Result<Auxiliary, ResolveError> {
         let (settings, main) = {
             let known = self.lock();
-            if let Some(found) = &known.found {
-                return Ok(found.clone());
+            if let Some(auxiliary) = &known.found {
+                return Ok(auxiliary.clone());
             }
             (known.settings.clone(), known.main.clone())
         };
-        let around = self.resolve_context(&settings);
-        let found = Auxiliary::find(&around, main.as_ref(), AuxiliaryTask::Mcp).await?;
-        self.lock().found = Some(found.clone());
-        Ok(found)
+        let context = self.resolve_context(&settings);
+        let auxiliary = Auxiliary::find(&context, main.as_ref(), AuxiliaryTask::Mcp).await?;
+        self.lock().found = Some(auxiliary.clone());
+        Ok(auxiliary)
     }
 
     async fn named_model(&self, name: &str) -> Result<Auxiliary, ResolveError> {
@@ -115,14 +115,14 @@ impl AuxiliaryModels {
             Ok(auxiliary) => Ok(auxiliary.with_model(name)),
             // Without a default model, the name alone may identify the provider.
             Err(ResolveError::NoModel(_)) => {
-                let wanted = ModelOverrides {
+                let overrides = ModelOverrides {
                     model: Some(name.to_owned()),
                     ..ModelOverrides::default()
                 };
                 let settings = self.lock().settings.clone();
-                let around = self.resolve_context(&settings);
-                let main = resolve_model(&around, &wanted).await?;
-                let found = Auxiliary::find(&around, Some(&main), AuxiliaryTask::Mcp).await?;
+                let context = self.resolve_context(&settings);
+                let main = resolve_model(&context, &overrides).await?;
+                let found = Auxiliary::find(&context, Some(&main), AuxiliaryTask::Mcp).await?;
                 Ok(found.with_model(name))
             }
             Err(error) => Err(error),
@@ -158,8 +158,8 @@ impl SamplingModels for AuxiliaryModels {
     ) -> BoxFuture<'a, Result<ModelReply, SamplingRefusal>> {
         Box::pin(async move {
             let mut auxiliary = self.named_model(name).await.map_err(no_model)?;
-            let ceiling = self.policy.policy();
-            if !ceiling.allows_model(Model::provider(&auxiliary), auxiliary.name()) {
+            let policy = self.policy.policy();
+            if !policy.allows_model(Model::provider(&auxiliary), auxiliary.name()) {
                 return Err(SamplingRefusal::ModelNotAllowed(name.to_owned()));
             }
             if let Some(limit) = limit {

@@ -126,13 +126,13 @@ impl Setup {
         for (key, value) in more.as_object().unwrap() {
             request[key] = value.clone();
         }
-        let asker = RequestOrigin {
+        let origin = RequestOrigin {
             server: ServerName::new("s"),
             call: None,
             conversation: None,
         };
         let request = serde_json::from_value(request).unwrap();
-        let sampled = self.sampler.sample(&asker, request).await?;
+        let sampled = self.sampler.sample(&origin, request).await?;
         assert_eq!(sampled.tokens, 7);
         Ok(serde_json::to_value(sampled.message).unwrap())
     }

@@ -54,15 +54,15 @@ impl PathRules {
     }
 
     /// Links in the protected paths are resolved, as in every other path.
-    pub(crate) fn new(cwd: PathBuf, landmarks: ProtectedPaths) -> Self {
+    pub(crate) fn new(cwd: PathBuf, protected: ProtectedPaths) -> Self {
         let real = |path: Option<PathBuf>| path.map(|path| real_path(&path).unwrap_or(path));
-        let landmarks = ProtectedPaths {
-            hermes_home: real(landmarks.hermes_home),
-            user_home: real(landmarks.user_home),
+        let protected = ProtectedPaths {
+            hermes_home: real(protected.hermes_home),
+            user_home: real(protected.user_home),
         };
         Self {
             cwd,
-            protected_paths: landmarks,
+            protected_paths: protected,
         }
     }
 
@@ -79,8 +79,8 @@ impl PathRules {
 
     /// The permission for a resolved path.
     pub(crate) fn permission(&self, path: &Path, purpose: AccessPurpose) -> PathPermission {
-        let landmarks = &self.protected_paths;
-        if landmarks.is_secret_store(path) {
+        let protected = &self.protected_paths;
+        if protected.is_secret_store(path) {
             return PathPermission::Deny {
                 reason: "it holds credentials of Hermes",
             };
@@ -90,18 +90,18 @@ impl PathRules {
                 reason: "it shows the variables or the memory of a process",
             };
         }
-        if purpose == AccessPurpose::Write && landmarks.is_database(path) {
+        if purpose == AccessPurpose::Write && protected.is_database(path) {
             return PathPermission::Deny {
                 reason: "Hermes stores its sessions in it",
             };
         }
-        if landmarks.is_hermes_config(path) {
+        if protected.is_hermes_config(path) {
             return PathPermission::Ask {
                 rule: "Hermes config access",
                 reason: "the settings of Hermes",
             };
         }
-        if landmarks.is_user_credential(path) && !holds_no_private_key(path) {
+        if protected.is_user_credential(path) && !holds_no_private_key(path) {
             return PathPermission::Ask {
                 rule: "credential file access",
                 reason: "a private key or stored credentials",
@@ -113,7 +113,7 @@ impl PathRules {
                 reason: "changes the system's configuration",
             };
         }
-        if purpose == AccessPurpose::Write && landmarks.is_startup_file(path) {
+        if purpose == AccessPurpose::Write && protected.is_startup_file(path) {
             let reason = "changes what runs or is trusted at your next login";
             return PathPermission::Ask {
                 rule: "overwrite startup file",

@@ -107,7 +107,7 @@ pub trait Shares: Send + Sync {
     /// Reads `limit` lines from `offset`, counted from 0; a limit of 0 is the maximum.
     fn read<'a>(
         &'a self,
-        spot: &'a GroupPath,
+        path: &'a GroupPath,
         offset: usize,
         limit: usize,
     ) -> SharesFuture<'a, FileLines>;
@@ -115,29 +115,29 @@ pub trait Shares: Send + Sync {
     /// Replaces a file, if it still has this version where one is given.
     fn write<'a>(
         &'a self,
-        spot: &'a GroupPath,
+        path: &'a GroupPath,
         content: String,
         version: Option<&'a str>,
     ) -> SharesFuture<'a, WriteOutcome>;
 
     /// Removes a file if it still has this version.
-    fn remove<'a>(&'a self, spot: &'a GroupPath, version: &'a str) -> SharesFuture<'a, ()>;
+    fn remove<'a>(&'a self, path: &'a GroupPath, version: &'a str) -> SharesFuture<'a, ()>;
 
     /// Lines that match a regular expression, in a file or below a directory.
     fn grep<'a>(
         &'a self,
-        spot: &'a GroupPath,
+        path: &'a GroupPath,
         pattern: &'a str,
     ) -> SharesFuture<'a, SearchResults<GrepMatch>>;
 
     /// Paths below a directory whose name matches a pattern such as `*.md`, relative to the group's root.
     fn find<'a>(
         &'a self,
-        spot: &'a GroupPath,
+        path: &'a GroupPath,
         name: &'a str,
     ) -> SharesFuture<'a, SearchResults<String>>;
 
-    fn exists<'a>(&'a self, spot: &'a GroupPath) -> SharesFuture<'a, bool>;
+    fn exists<'a>(&'a self, path: &'a GroupPath) -> SharesFuture<'a, bool>;
 }
 
 impl From<SharesError> for ToolError {
@@ -204,7 +204,7 @@ impl Teams {
     /// The group file of a path.
     fn share_file(&self, path: &str) -> Result<GroupPath, ToolError> {
         match self.route_path(path) {
-            PathRoute::Share(spot) if !spot.path.is_empty() => Ok(spot),
+            PathRoute::Share(group_path) if !group_path.path.is_empty() => Ok(group_path),
             PathRoute::Disk => Err(ToolError::new(format!(
                 "{path} is not a file of a group; change it in a separate call"
             ))),
@@ -267,9 +267,9 @@ impl Tool for TeamsFileTool {
         }
         let path = arguments.get("path").and_then(Value::as_str);
         match path.map(|path| self.teams.route_path(path)) {
-            Some(PathRoute::Share(spot)) => {
-                Concurrency::ParallelExceptPath(self.teams.root.join(spot.group).join(spot.path))
-            }
+            Some(PathRoute::Share(group_path)) => Concurrency::ParallelExceptPath(
+                self.teams.root.join(group_path.group).join(group_path.path),
+            ),
             Some(PathRoute::Top) if self.kind == FileToolKind::Search => Concurrency::Parallel,
             _ => Concurrency::Exclusive,
         }
@@ -297,10 +297,10 @@ impl Tool for TeamsFileTool {
 impl Teams {
     async fn read_file(&self, arguments: &ToolArguments) -> Result<ToolOutput, ToolError> {
         let path = arguments.required_text("path")?;
-        let spot = self.share_file(&path)?;
+        let group_path = self.share_file(&path)?;
         let offset = arguments.size("offset", 1, 1..=usize::MAX)?;
         let limit = arguments.size("limit", DEFAULT_LINES, 1..=MAX_LINES)?;
-        let text = self.shares.read(&spot, offset - 1, limit).await?;
+        let text = self.shares.read(&group_path, offset - 1, limit).await?;
         Ok(ToolOutput {
             may_be_persisted: false,
             ..ToolOutput::from_untrusted("read_file", format_lines(&path, offset, &text))
@@ -312,11 +312,11 @@ impl Teams {
         let text = arguments
             .text("content")?
             .ok_or_else(|| ToolError::new("`content` is required"))?;
-        let spot = self.share_file(&path)?;
+        let group_path = self.share_file(&path)?;
         let (bytes, lines) = (text.len(), text.lines().count());
-        let placed = self.shares.write(&spot, text, None).await?;
+        let placed = self.shares.write(&group_path, text, None).await?;
         Ok(ToolOutput::json(&json!({
-            "path": spot.to_string(),
+            "path": group_path.to_string(),
             "bytes_written": bytes,
             "lines": lines,
             "created": placed == WriteOutcome::Created,

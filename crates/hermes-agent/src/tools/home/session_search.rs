@@ -82,7 +82,7 @@ pub trait SessionSearch: Send + Sync {
     fn messages<'a>(
         &'a self,
         session: &'a str,
-        around: Option<i64>,
+        resolve_context: Option<i64>,
         window: usize,
     ) -> BoxFuture<'a, Result<Vec<FoundMessage>, String>>;
 }
@@ -147,7 +147,7 @@ impl SessionSearchTool {
     ) -> Result<ToolOutput, ToolError> {
         let limit = arguments.size("limit", DEFAULT_SESSIONS, 1..=MAX_SESSIONS)?;
         let window = arguments.size("window", DEFAULT_WINDOW, 1..=MAX_WINDOW)?;
-        let around = arguments
+        let resolve_context = arguments
             .number("around_message_id")?
             .and_then(|id| i64::try_from(id).ok());
         let session = arguments
@@ -157,7 +157,7 @@ impl SessionSearchTool {
             .text("query")?
             .filter(|text| !text.trim().is_empty());
         let result = match (text, session) {
-            (Some(text), session) if around.is_none() => {
+            (Some(text), session) if resolve_context.is_none() => {
                 let query = SessionQuery {
                     text,
                     roles: parse_roles(arguments)?,
@@ -167,13 +167,13 @@ impl SessionSearchTool {
                     // Several matches may be of the same session.
                     limit: limit * MATCHES_PER_SESSION * 5,
                 };
-                let found = self.sessions.search(query).await.map_err(ToolError::new)?;
-                json!({"sessions": group_by_session(found, limit)})
+                let sessions = self.sessions.search(query).await.map_err(ToolError::new)?;
+                json!({"sessions": group_by_session(sessions, limit)})
             }
             (_, Some(session)) => {
                 let messages = self
                     .sessions
-                    .messages(&session, around, window)
+                    .messages(&session, resolve_context, window)
                     .await
                     .map_err(ToolError::new)?;
                 json!({"session_id": session, "messages": messages})

@@ -124,7 +124,7 @@ impl Confinement {
     /// Fails if a sandbox is configured but not supported: the command must not run.
     pub(crate) fn prepare_sandbox(
         &self,
-        scene: &SandboxContext<'_>,
+        sandbox: &SandboxContext<'_>,
         environment: &mut Vec<(OsString, OsString)>,
     ) -> io::Result<Option<SandboxPlan>> {
         if self.level == CommandSandbox::Off {
@@ -138,7 +138,7 @@ impl Confinement {
                 self.level.as_str()
             )));
         }
-        let places = self.sandbox_paths(scene)?;
+        let places = self.sandbox_paths(sandbox)?;
         set_variable(environment, "TMPDIR", places.temporary.as_os_str());
         if let Some(home) = &places.home {
             set_variable(environment, "HOME", home.as_os_str());
@@ -146,16 +146,16 @@ impl Confinement {
         let path = get_variable(environment, "PATH");
         let mut read = self.read.clone();
         read.extend(self.bounds.readable.iter().cloned());
-        read.extend(scene.extra_readable.iter().map(|path| path.to_path_buf()));
-        read.extend(installed_programs(&path, scene));
+        read.extend(sandbox.extra_readable.iter().map(|path| path.to_path_buf()));
+        read.extend(installed_programs(&path, sandbox));
         // Git does nothing where it may not read its own settings.
-        if let Some(home) = scene.user_home.filter(|_| places.home.is_none()) {
+        if let Some(home) = sandbox.user_home.filter(|_| places.home.is_none()) {
             read.extend([".gitconfig", ".config/git"].map(|name| home.join(name)));
         }
         let mut write = places.open;
         write.push(places.temporary);
         write.extend(self.write.iter().cloned());
-        if scene.io == CommandIo::Terminal {
+        if sandbox.io == CommandIo::Terminal {
             // The terminal of its own new session.
             write.push("/dev/tty".into());
         }
@@ -171,9 +171,9 @@ impl Confinement {
         }))
     }
 
-    fn sandbox_paths(&self, scene: &SandboxContext<'_>) -> io::Result<SandboxPaths> {
+    fn sandbox_paths(&self, sandbox: &SandboxContext<'_>) -> io::Result<SandboxPaths> {
         if let Some(workspace) = &self.bounds.workspace {
-            let temporary = scene.hermes_home.join("tmp");
+            let temporary = sandbox.hermes_home.join("tmp");
             let home = temporary.join("home");
             create_private_dirs(&home, FileOwner::Writer)?;
             return Ok(SandboxPaths {
@@ -182,12 +182,12 @@ impl Confinement {
                 home: Some(home),
             });
         }
-        let temporary = scene.hermes_home.join("cache/sandbox/terminal");
+        let temporary = sandbox.hermes_home.join("cache/sandbox/terminal");
         create_private_dirs(&temporary, FileOwner::Writer)?;
         let mut open = Vec::new();
-        open_paths_around(scene.root, scene, &mut open);
+        open_paths_around(sandbox.root, sandbox, &mut open);
         let shared = Path::new("/tmp");
-        if !scene.homes().any(|home| home.starts_with(shared)) {
+        if !sandbox.homes().any(|home| home.starts_with(shared)) {
             open.push(shared.to_owned());
         }
         Ok(SandboxPaths {
@@ -221,9 +221,9 @@ impl SandboxContext<'_> {
 
 /// Opens a directory, but not the agent's home in it, nor the user's hidden files: those decide what runs at the
 /// next login, and hold keys. Landlock rules have no exceptions, so the siblings are opened one by one.
-fn open_paths_around(directory: &Path, scene: &SandboxContext<'_>, open: &mut Vec<PathBuf>) {
+fn open_paths_around(directory: &Path, sandbox: &SandboxContext<'_>, open: &mut Vec<PathBuf>) {
     let directory = canonicalize_or_keep(directory);
-    let hermes = canonicalize_or_keep(scene.hermes_home);
+    let hermes = canonicalize_or_keep(sandbox.hermes_home);
     if directory.starts_with(&hermes) {
         // Of the home, only directories meant for work.
         let workspace = hermes.join("workspace");
@@ -232,7 +232,7 @@ fn open_paths_around(directory: &Path, scene: &SandboxContext<'_>, open: &mut Ve
         }
         return;
     }
-    let user = scene.user_home.map(canonicalize_or_keep);
+    let user = sandbox.user_home.map(canonicalize_or_keep);
     let is_above_user = user
         .as_ref()
         .is_some_and(|user| user.starts_with(&directory));
@@ -247,7 +247,7 @@ fn open_paths_around(directory: &Path, scene: &SandboxContext<'_>, open: &mut Ve
         if is_hidden || is_link {
             continue;
         }
-        open_paths_around(&path, scene, open);
+        open_paths_around(&path, sandbox, open);
     }
 }
 
@@ -256,7 +256,7 @@ fn canonicalize_or_keep(path: &Path) -> PathBuf {
 }
 
 /// Programs in the PATH outside the system's directories, and their libraries.
-fn installed_programs(path: &OsStr, scene: &SandboxContext<'_>) -> Vec<PathBuf> {
+fn installed_programs(path: &OsStr, sandbox: &SandboxContext<'_>) -> Vec<PathBuf> {
     const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "pyvenv.cfg"];
     let mut found = Vec::new();
     for directory in std::env::split_paths(path).filter(|entry| entry.is_absolute()) {
@@ -276,11 +276,11 @@ fn installed_programs(path: &OsStr, scene: &SandboxContext<'_>) -> Vec<PathBuf> 
         found.push(directory);
     }
     let is_above = |path: &PathBuf| {
-        scene
+        sandbox
             .homes()
             .any(|home| canonicalize_or_keep(home).starts_with(path))
     };
-    let is_in_home = |path: &PathBuf| path.starts_with(canonicalize_or_keep(scene.hermes_home));
+    let is_in_home = |path: &PathBuf| path.starts_with(canonicalize_or_keep(sandbox.hermes_home));
     found.retain(|path| !is_above(path) && !is_in_home(path));
     found
 }

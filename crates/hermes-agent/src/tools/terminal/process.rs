@@ -121,10 +121,10 @@ impl ProcessTool {
                     data.push('\n');
                 }
                 // A background shell would run it as a command.
-                let scene = context.command_context(context.cwd.clone());
+                let command = context.command_context(context.cwd.clone());
                 context
                     .approvals
-                    .check_command("process", &data, &scene, &context.cancel)
+                    .check_command("process", &data, &command, &context.cancel)
                     .await?;
                 write_input(&entry, &data).await?;
                 json!({"session_id": id, "bytes_written": data.len()})

@@ -74,8 +74,8 @@ pub async fn call_mcp(
     let options = CallOptions {
         conversation: Some(ConversationId(context.session.clone())),
         cancel: context.cancel.clone(),
-        on_progress: Some(Arc::new(move |news: &Progress| {
-            progress(&format_progress(news))
+        on_progress: Some(Arc::new(move |update: &Progress| {
+            progress(&format_progress(update))
         })),
         ..CallOptions::default()
     };
@@ -109,12 +109,12 @@ async fn request_mcp_approval(
 }
 
 /// `3/10 message`, as far as the server sent it.
-fn format_progress(news: &Progress) -> String {
-    let mut line = format_number(news.progress);
-    if let Some(total) = news.total {
+fn format_progress(progress: &Progress) -> String {
+    let mut line = format_number(progress.progress);
+    if let Some(total) = progress.total {
         line = format!("{line}/{}", format_number(total));
     }
-    let message = news.message.as_deref().unwrap_or_default();
+    let message = progress.message.as_deref().unwrap_or_default();
     // Line breaks in the message are removed.
     for word in message.split(|letter: char| letter.is_whitespace() || letter.is_control()) {
         if !word.is_empty() {

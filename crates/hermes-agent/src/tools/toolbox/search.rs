@@ -117,8 +117,8 @@ impl ToolSearchTool {
         let limit = wanted.map_or(self.default_limit, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
         });
-        let found = self.index.search(query, limit.clamp(1, self.max_limit));
-        let matches: Vec<Value> = found
+        let tools = self.index.search(query, limit.clamp(1, self.max_limit));
+        let matches: Vec<Value> = tools
             .into_iter()
             .filter_map(|at| self.offered.get(at))
             .map(|tool| {

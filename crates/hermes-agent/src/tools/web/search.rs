@@ -96,10 +96,10 @@ impl WebSearchTool {
     }
 
     /// Applies the operator's policy.
-    pub fn with_policy(engine: SearchEngine, in_force: PolicyHandle) -> Self {
+    pub fn with_policy(engine: SearchEngine, policy: PolicyHandle) -> Self {
         Self {
             engine,
-            policy: in_force,
+            policy: policy,
         }
     }
 
@@ -107,8 +107,8 @@ impl WebSearchTool {
         let query = arguments.required_text("query")?;
         let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MAX_RESULTS)?;
         let failed = |error: reqwest::Error| ToolError::new(format!("the search failed: {error}"));
-        let ceiling = self.policy.policy();
-        let builder = match ceiling.egress().networks() {
+        let policy = self.policy.policy();
+        let builder = match policy.egress().networks() {
             AllowedNetworks::All => Client::builder(),
             AllowedNetworks::Public => Client::builder()
                 .no_proxy()
@@ -125,7 +125,7 @@ impl WebSearchTool {
         let request =
             request.ok_or_else(|| ToolError::new("the search engine's URL is invalid"))?;
         let request = request.build().map_err(failed)?;
-        if let Err(reason) = ceiling.egress().check(request.url()) {
+        if let Err(reason) = policy.egress().check(request.url()) {
             return Err(ToolError::new(reason.to_string()));
         }
         let response = client.execute(request).await.map_err(|error| {

@@ -21,8 +21,8 @@ async fn compress(conversation: &mut Conversation) -> CompactionOutcome {
 }
 
 /// A conversation with a call in the middle.
-async fn long_conversation(scene: &ConversationFixture) -> Conversation {
-    let mut conversation = scene.begin();
+async fn long_conversation(command: &ConversationFixture) -> Conversation {
+    let mut conversation = command.begin();
     for number in 0..8 {
         send(&mut conversation, &format!("question {number}"))
             .await
@@ -49,22 +49,22 @@ fn script() -> ModelScript {
 
 #[tokio::test]
 async fn a_summary_takes_the_place_of_the_middle_and_the_old_rows_stay() {
-    let scene = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
-    let mut conversation = long_conversation(&scene).await;
+    let command = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&command).await;
     let id = conversation.id().clone();
-    let before = scene.rows(&id).await;
+    let before = command.rows(&id).await;
     assert_eq!(
         compress(&mut conversation).await,
         CompactionOutcome::Compacted
     );
 
-    let after = scene.rows(&id).await;
+    let after = command.rows(&id).await;
     assert!(after.len() < before.len(), "{} rows", after.len());
     assert_eq!(after[0].body.timestamp, before[0].body.timestamp);
     assert_eq!(after[0].body.content, before[0].body.content);
     let (last, last_before) = (after.last().unwrap(), before.last().unwrap());
     assert_eq!(last.body.timestamp, last_before.body.timestamp);
-    let texts = scene.texts(&id).await;
+    let texts = command.texts(&id).await;
     assert!(
         texts
             .iter()
@@ -76,8 +76,13 @@ async fn a_summary_takes_the_place_of_the_middle_and_the_old_rows_stay() {
         limit: 1000,
         ..MessageQuery::default()
     };
-    let all = scene.agent.store().read_messages(&id, &all).await.unwrap();
-    let usage = scene.agent.store().model_usage(&id).await.unwrap();
+    let all = command
+        .agent
+        .store()
+        .read_messages(&id, &all)
+        .await
+        .unwrap();
+    let usage = command.agent.store().model_usage(&id).await.unwrap();
     let summary = usage.iter().find(|share| share.task == "compression");
     let summary = &summary.unwrap().usage;
     assert_eq!((summary.input_tokens, summary.output_tokens), (90, 7));
@@ -91,19 +96,19 @@ async fn a_summary_takes_the_place_of_the_middle_and_the_old_rows_stay() {
 
 #[tokio::test]
 async fn a_shorter_conversation_goes_on_and_is_resumed_as_it_is() {
-    let scene = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
-    let mut conversation = long_conversation(&scene).await;
+    let command = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&command).await;
     compress(&mut conversation).await;
     let kept = conversation.messages().to_vec();
     assert_eq!(
         send(&mut conversation, "go on").await.unwrap().text,
         "on we go"
     );
-    let asked = scene.asked().pop().unwrap();
+    let asked = command.asked().pop().unwrap();
     assert_eq!(asked.len(), kept.len() + 1);
 
     let which = SessionReference::Named(conversation.id().to_string());
-    let resumed = Conversation::resume(agent(&scene.home).await, &which, scene.setup());
+    let resumed = Conversation::resume(agent(&command.home).await, &which, command.setup());
     assert_eq!(resumed.await.unwrap().messages(), conversation.messages());
 }
 
@@ -111,16 +116,16 @@ async fn a_shorter_conversation_goes_on_and_is_resumed_as_it_is() {
 async fn without_a_summary_the_failure_is_remembered() {
     let mut answers: Vec<ScriptedAnswer> = (0..8).map(|_| ScriptedAnswer::text("yes")).collect();
     answers.push(ScriptedAnswer::status(400, "no summaries today"));
-    let scene = ConversationFixture::with_config(ModelScript::new(answers), KEEP_LITTLE).await;
-    let mut conversation = long_conversation(&scene).await;
+    let command = ConversationFixture::with_config(ModelScript::new(answers), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&command).await;
     let id = conversation.id().clone();
-    let before = scene.texts(&id).await;
+    let before = command.texts(&id).await;
     assert_eq!(
         compress(&mut conversation).await,
         CompactionOutcome::Nothing
     );
-    assert_eq!(scene.texts(&id).await, before);
-    let failure = scene.agent.store().compaction_failure(&id).await.unwrap();
+    assert_eq!(command.texts(&id).await, before);
+    let failure = command.agent.store().compaction_failure(&id).await.unwrap();
     let failure = failure.unwrap();
     assert!(failure.error.contains("no summaries today"), "{failure:?}");
     assert_eq!(failure.streak, 1);
@@ -128,18 +133,18 @@ async fn without_a_summary_the_failure_is_remembered() {
 
 #[tokio::test]
 async fn another_process_at_it_is_left_alone() {
-    let scene = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
-    let mut conversation = long_conversation(&scene).await;
+    let command = ConversationFixture::with_config(script(), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&command).await;
     let lease = std::time::Duration::from_mins(1);
-    let store = scene.agent.store();
+    let store = command.agent.store();
     let id = conversation.id().clone();
     assert!(store.lock_compaction(&id, "other", lease).await.unwrap());
-    let before = scene.texts(&id).await;
+    let before = command.texts(&id).await;
     assert_eq!(
         compress(&mut conversation).await,
         CompactionOutcome::Nothing
     );
-    assert_eq!(scene.texts(&id).await, before);
+    assert_eq!(command.texts(&id).await, before);
 }
 
 #[tokio::test]
@@ -151,13 +156,13 @@ async fn a_full_context_is_made_room_in_and_the_question_answered() {
     ));
     answers.push(ScriptedAnswer::text("A short story."));
     answers.push(ScriptedAnswer::text("at last"));
-    let scene = ConversationFixture::with_config(ModelScript::new(answers), KEEP_LITTLE).await;
-    let mut conversation = long_conversation(&scene).await;
+    let command = ConversationFixture::with_config(ModelScript::new(answers), KEEP_LITTLE).await;
+    let mut conversation = long_conversation(&command).await;
     assert_eq!(
         send(&mut conversation, "more").await.unwrap().text,
         "at last"
     );
-    let texts = scene.texts(conversation.id()).await;
+    let texts = command.texts(conversation.id()).await;
     assert!(
         texts
             .iter()

@@ -24,8 +24,8 @@ async fn an_exchange_is_stored_with_what_it_took() {
             completion: 7,
         });
     });
-    let scene = ConversationFixture::new(ModelScript::new([answer])).await;
-    let mut conversation = scene.begin();
+    let command = ConversationFixture::new(ModelScript::new([answer])).await;
+    let mut conversation = command.begin();
     assert!(!conversation.is_stored());
     let mut pieces = Vec::new();
     let mut display = |event| {
@@ -43,7 +43,7 @@ async fn an_exchange_is_stored_with_what_it_took() {
 
     let id = conversation.id().clone();
     assert_eq!(
-        pairs(&scene.texts(&id).await),
+        pairs(&command.texts(&id).await),
         [("user", "hi"), ("assistant", "Hello there")]
     );
     let (session, models) = conversation.usage().await.unwrap();
@@ -61,22 +61,22 @@ async fn an_exchange_is_stored_with_what_it_took() {
     assert_eq!(models.len(), 1);
     assert_eq!(models[0].model, "scripted");
     assert_eq!(models[0].usage.output_tokens, 7);
-    assert_eq!(session.system_prompt.unwrap(), scene.prompts()[0]);
+    assert_eq!(session.system_prompt.unwrap(), command.prompts()[0]);
 }
 
 #[tokio::test]
 async fn the_users_message_is_stored_before_the_model_is_asked() {
-    let scene = ConversationFixture::new(ModelScript::new([ScriptedAnswer::Silence])).await;
-    let mut conversation = scene.begin();
+    let command = ConversationFixture::new(ModelScript::new([ScriptedAnswer::Silence])).await;
+    let mut conversation = command.begin();
     let id = conversation.id().clone();
     let cancel = CancellationToken::new();
     let mut nobody = |_: TurnEvent| {};
     let said = conversation.send_user_message("are you there", &mut nobody, cancel.clone());
     let watched = async {
-        while scene.server.requests().is_empty() {
+        while command.server.requests().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let stored = scene.texts(&id).await;
+        let stored = command.texts(&id).await;
         cancel.cancel();
         stored
     };
@@ -86,15 +86,16 @@ async fn the_users_message_is_stored_before_the_model_is_asked() {
     // The conversation goes on from there.
     let answer = send(&mut conversation, "again").await.unwrap();
     assert_eq!(answer.text, "again");
-    assert_eq!(scene.asked()[1].len(), 2);
+    assert_eq!(command.asked()[1].len(), 2);
 }
 
 #[tokio::test]
 async fn without_a_model_nothing_is_stored() {
-    let scene = ConversationFixture::with_config(ModelScript::echo(), "").await;
-    scene.home.write_config("model: {autodetect: false}\n");
-    let agent = agent(&scene.home).await;
-    let mut conversation = hermes_agent::conversation::Conversation::new_cli(agent, scene.setup());
+    let command = ConversationFixture::with_config(ModelScript::echo(), "").await;
+    command.home.write_config("model: {autodetect: false}\n");
+    let agent = agent(&command.home).await;
+    let mut conversation =
+        hermes_agent::conversation::Conversation::new_cli(agent, command.setup());
     let error = send(&mut conversation, "hi").await.unwrap_err();
     assert!(matches!(error, ConversationError::NoModel(_)), "{error}");
     assert!(conversation.session().await.unwrap().is_none());
@@ -102,8 +103,8 @@ async fn without_a_model_nothing_is_stored() {
 
 #[tokio::test]
 async fn a_refused_key_keeps_what_was_said_and_names_the_place_of_the_key() {
-    let scene = ConversationFixture::new(ModelScript::echo().with_key("another")).await;
-    let mut conversation = scene.begin();
+    let command = ConversationFixture::new(ModelScript::echo().with_key("another")).await;
+    let mut conversation = command.begin();
     let error = send(&mut conversation, "hi").await.unwrap_err();
     let ConversationError::Turn(TurnError::Model(error)) = error else {
         panic!("{error}");
@@ -113,7 +114,7 @@ async fn a_refused_key_keeps_what_was_said_and_names_the_place_of_the_key() {
         "{error}"
     );
     assert!(error.to_string().contains("api_key"), "{error}");
-    let stored = scene.texts(conversation.id()).await;
+    let stored = command.texts(conversation.id()).await;
     assert_eq!(pairs(&stored), [("user", "hi")]);
 }
 
@@ -135,17 +136,17 @@ async fn broken_arguments_and_unknown_tools_are_results_like_others() {
         calls: vec![broken, unknown],
         ..ScriptedReply::default()
     });
-    let scene =
+    let command =
         ConversationFixture::new(ModelScript::new([calls, ScriptedAnswer::text("I see")])).await;
-    let mut conversation = scene.begin();
+    let mut conversation = command.begin();
     let answer = send(&mut conversation, "go").await.unwrap();
     assert_eq!(answer.text, "I see");
     assert_eq!(answer.usage.tool_calls.len(), 2);
     assert!(answer.usage.tool_calls.iter().all(|call| call.is_error));
-    let texts = scene.texts(conversation.id()).await;
+    let texts = command.texts(conversation.id()).await;
     assert!(texts[2].1.contains("not a JSON object"), "{texts:?}");
     assert!(texts[3].1.contains("Unknown tool: fly"), "{texts:?}");
-    let rows = scene.rows(conversation.id()).await;
+    let rows = command.rows(conversation.id()).await;
     assert_eq!(rows[2].body.tool_call_id.as_deref(), Some("a"));
     assert_eq!(rows[3].body.tool_name.as_deref(), Some("fly"));
 }
@@ -154,8 +155,8 @@ async fn broken_arguments_and_unknown_tools_are_results_like_others() {
 #[tokio::test]
 async fn a_tool_that_does_not_end_is_interrupted_and_has_a_result() {
     let slow = ScriptedAnswer::call("terminal", &json!({"command": "sleep 600"}));
-    let scene = ConversationFixture::new(ModelScript::new([slow])).await;
-    let mut conversation = scene.begin();
+    let command = ConversationFixture::new(ModelScript::new([slow])).await;
+    let mut conversation = command.begin();
     let cancel = CancellationToken::new();
     let stop = cancel.clone();
     let mut display = move |event| {
@@ -170,7 +171,7 @@ async fn a_tool_that_does_not_end_is_interrupted_and_has_a_result() {
         .unwrap();
     assert_eq!(answer.end, TurnEnd::Interrupted);
     assert!(began.elapsed() < Duration::from_mins(1));
-    let texts = scene.texts(conversation.id()).await;
+    let texts = command.texts(conversation.id()).await;
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert!(texts[2].1.contains("interrupted"), "{texts:?}");
 }
@@ -179,12 +180,12 @@ async fn a_tool_that_does_not_end_is_interrupted_and_has_a_result() {
 #[tokio::test]
 async fn the_model_hears_of_background_processes_with_the_next_message() {
     let start = json!({"command": "echo finished", "background": true, "notify_on_complete": true});
-    let scene = ConversationFixture::new(ModelScript::new([
+    let command = ConversationFixture::new(ModelScript::new([
         ScriptedAnswer::call("terminal", &start),
         ScriptedAnswer::text("started"),
     ]))
     .await;
-    let mut conversation = scene.begin();
+    let mut conversation = command.begin();
     send(&mut conversation, "go").await.unwrap();
     let heard = async {
         loop {
@@ -197,11 +198,11 @@ async fn the_model_hears_of_background_processes_with_the_next_message() {
     };
     let heard = tokio::time::timeout(Duration::from_mins(1), heard).await;
     assert!(heard.unwrap().contains("finished"));
-    let rows = scene.rows(conversation.id()).await;
+    let rows = command.rows(conversation.id()).await;
     let told = rows.iter().filter_map(|row| row.body.api_content.as_ref());
     assert_eq!(told.count(), 1);
     // The store shows the user's own text; a resumed session sends what was sent.
-    let texts = scene.texts(conversation.id()).await;
+    let texts = command.texts(conversation.id()).await;
     let said = texts.iter().filter(|(role, _)| role == "user");
     assert!(said.skip(1).all(|(_, text)| text == "well?"), "{texts:?}");
 }
@@ -209,12 +210,12 @@ async fn the_model_hears_of_background_processes_with_the_next_message() {
 #[tokio::test]
 async fn a_turn_that_is_dropped_goes_on_from_what_was_stored() {
     let call = ScriptedAnswer::call("todo", &json!({}));
-    let scene = ConversationFixture::new(ModelScript::new([call, ScriptedAnswer::Silence])).await;
-    let mut conversation = scene.begin();
+    let command = ConversationFixture::new(ModelScript::new([call, ScriptedAnswer::Silence])).await;
+    let mut conversation = command.begin();
     let mut nobody = |_: TurnEvent| {};
     let dropped = conversation.send_user_message("go", &mut nobody, CancellationToken::new());
     let asked_twice = async {
-        while scene.server.requests().len() < 2 {
+        while command.server.requests().len() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -223,7 +224,7 @@ async fn a_turn_that_is_dropped_goes_on_from_what_was_stored() {
         () = asked_twice => {}
     }
     send(&mut conversation, "and now?").await.unwrap();
-    let roles: Vec<Value> = scene.asked()[2]
+    let roles: Vec<Value> = command.asked()[2]
         .iter()
         .map(|message| message["role"].clone())
         .collect();
@@ -233,32 +234,32 @@ async fn a_turn_that_is_dropped_goes_on_from_what_was_stored() {
 #[tokio::test]
 async fn a_large_result_becomes_a_file_and_a_preview() {
     let text = "needle ".repeat(150_000);
-    let scene = ConversationFixture::new(ModelScript::new([
+    let command = ConversationFixture::new(ModelScript::new([
         ScriptedAnswer::call("skill_view", &json!({"name": "large"})),
         ScriptedAnswer::text("done"),
     ]))
     .await;
     let skill = format!("---\nname: large\ndescription: d\n---\n{text}");
-    scene.home.write("skills/large/SKILL.md", &skill);
-    let mut conversation = scene.begin();
+    command.home.write("skills/large/SKILL.md", &skill);
+    let mut conversation = command.begin();
     send(&mut conversation, "go").await.unwrap();
-    let texts = scene.texts(conversation.id()).await;
+    let texts = command.texts(conversation.id()).await;
     let result = &texts[2].1;
     assert!(result.len() < 5_000, "{}", result.len());
     let (_, path) = result.split_once("<persisted-output path=\"").unwrap();
     let (path, _) = path.split_once('"').unwrap();
-    assert!(std::path::Path::new(path).starts_with(scene.home.path()));
+    assert!(std::path::Path::new(path).starts_with(command.home.path()));
     let whole = std::fs::read_to_string(path).unwrap();
     assert!(whole.len() > 1_000_000, "{}", whole.len());
 }
 
 #[tokio::test]
 async fn two_agents_share_one_store() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
-    let other = agent(&scene.home).await;
-    let mut first = scene.begin();
+    let command = ConversationFixture::new(ModelScript::echo()).await;
+    let other = agent(&command.home).await;
+    let mut first = command.begin();
     let mut second =
-        hermes_agent::conversation::Conversation::new_cli(other.clone(), scene.setup());
+        hermes_agent::conversation::Conversation::new_cli(other.clone(), command.setup());
     let many = async |conversation: &mut _| {
         for number in 0..10 {
             send(conversation, &format!("message {number}"))
@@ -268,7 +269,7 @@ async fn two_agents_share_one_store() {
     };
     tokio::join!(many(&mut first), many(&mut second));
     for id in [first.id(), second.id()] {
-        assert_eq!(scene.texts(id).await.len(), 20);
+        assert_eq!(command.texts(id).await.len(), 20);
     }
 }
 
@@ -286,8 +287,8 @@ async fn what_a_stand_in_answers_is_booked_to_it_and_told_once_a_turn() {
         second.base_url()
     );
     let script = ModelScript::new([ScriptedAnswer::status(500, "oops")]);
-    let scene = ConversationFixture::with_config(script, &config).await;
-    let mut conversation = scene.begin();
+    let command = ConversationFixture::with_config(script, &config).await;
+    let mut conversation = command.begin();
     let mut told = Vec::new();
     for text in ["first", "second"] {
         let mut display = |event: TurnEvent| match event {

@@ -28,14 +28,14 @@ async fn a_resumed_session_has_its_list_of_things_to_do() {
         wrong,
         ScriptedAnswer::text("I am at it."),
     ];
-    let scene = ConversationFixture::new(ModelScript::new(answers)).await;
-    let mut conversation = scene.begin();
+    let command = ConversationFixture::new(ModelScript::new(answers)).await;
+    let mut conversation = command.begin();
     send(&mut conversation, "count the herons").await.unwrap();
     let (id, items) = (conversation.id().clone(), conversation.todo().items());
     assert_eq!(items.len(), 1);
     conversation.close(EndReason::CliClose).await.unwrap();
-    let agent = agent(&scene.home).await;
-    let resumed = Conversation::resume(agent, &named(&id), scene.setup()).await;
+    let agent = agent(&command.home).await;
+    let resumed = Conversation::resume(agent, &named(&id), command.setup()).await;
     assert_eq!(resumed.unwrap().todo().items(), items);
 }
 
@@ -45,12 +45,12 @@ async fn a_resumed_session_sends_what_it_sent_before() {
         reply.reasoning = vec!["hm".into()];
         reply.text = vec!["Let me see.".into()];
     });
-    let scene = ConversationFixture::new(ModelScript::new([
+    let command = ConversationFixture::new(ModelScript::new([
         thinking,
         ScriptedAnswer::text("A heron."),
     ]))
     .await;
-    let mut conversation = scene.begin();
+    let mut conversation = command.begin();
     let content = vec![
         Part::from_text("what is this"),
         Part::from_image_bytes("image/png", b"not really"),
@@ -63,18 +63,18 @@ async fn a_resumed_session_sends_what_it_sent_before() {
     let id = conversation.id().clone();
     let said = conversation.messages().to_vec();
     conversation.close(EndReason::CliClose).await.unwrap();
-    let ended = scene.agent.store().session(&id).await.unwrap().unwrap();
+    let ended = command.agent.store().session(&id).await.unwrap().unwrap();
     assert_eq!(ended.end_reason.as_deref(), Some("cli_close"));
 
     // Notes written meanwhile must not change the prompt of the session.
-    scene.home.write("memories/MEMORY.md", "a new note");
-    let agent = agent(&scene.home).await;
-    let mut resumed = Conversation::resume(agent, &named(&id), scene.setup())
+    command.home.write("memories/MEMORY.md", "a new note");
+    let agent = agent(&command.home).await;
+    let mut resumed = Conversation::resume(agent, &named(&id), command.setup())
         .await
         .unwrap();
     assert_eq!(resumed.messages(), said);
     send(&mut resumed, "and now?").await.unwrap();
-    let mut asked = scene.asked();
+    let mut asked = command.asked();
     // Reasoning is sent back within its turn only.
     for message in asked.iter_mut().flatten() {
         message.as_object_mut().unwrap().remove("reasoning_content");
@@ -82,31 +82,31 @@ async fn a_resumed_session_sends_what_it_sent_before() {
     let (before, after) = (&asked[1], &asked[2]);
     assert_eq!(after[..before.len()], before[..]);
     assert_eq!(after[before.len()]["content"], "A heron.");
-    let prompts = scene.prompts();
+    let prompts = command.prompts();
     assert_eq!(prompts[2], prompts[1]);
-    let open = scene.agent.store().session(&id).await.unwrap().unwrap();
+    let open = command.agent.store().session(&id).await.unwrap().unwrap();
     assert_eq!(open.ended_at, None);
 
     // A new session has the note.
-    send(&mut scene.begin(), "hi").await.unwrap();
-    assert!(scene.prompts()[3].contains("a new note"));
+    send(&mut command.begin(), "hi").await.unwrap();
+    assert!(command.prompts()[3].contains("a new note"));
 }
 
 #[tokio::test]
 async fn sessions_are_found_by_id_beginning_title_and_age() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
-    let mut first = scene.begin();
+    let command = ConversationFixture::new(ModelScript::echo()).await;
+    let mut first = command.begin();
     send(&mut first, "one").await.unwrap();
     first.set_title("The first").await.unwrap();
     // Ids of the same second differ only in their random end.
-    let store = scene.agent.store();
+    let store = command.agent.store();
     let mut later = NewSession::new(SessionId::parse("99990101_000000_abcdef").unwrap(), "cli");
     later.started_at = Some(hermes_store::epoch_seconds() + 10.0);
     store.create_session(&later).await.unwrap();
 
     let find = async |which: SessionReference| {
-        let found = Conversation::resume(scene.agent.clone(), &which, scene.setup()).await;
-        found.map(|conversation| conversation.id().clone())
+        let session = Conversation::resume(command.agent.clone(), &which, command.setup()).await;
+        session.map(|conversation| conversation.id().clone())
     };
     let titled = |title: &str| SessionReference::Titled(title.into());
     let newest = || SessionReference::Newest {
@@ -140,8 +140,8 @@ async fn sessions_are_found_by_id_beginning_title_and_age() {
 
 #[tokio::test]
 async fn calls_that_were_open_when_the_process_died_get_results() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
-    let store = scene.agent.store();
+    let command = ConversationFixture::new(ModelScript::echo()).await;
+    let store = command.agent.store();
     let id = SessionId::parse("dead").unwrap();
     store
         .create_session(&NewSession::new(id.clone(), "cli"))
@@ -159,14 +159,14 @@ async fn calls_that_were_open_when_the_process_died_get_results() {
     let messages = [NewMessage::new(Role::User, "go"), asks, result];
     store.append_all(&id, &messages).await.unwrap();
 
-    let mut resumed = Conversation::resume(scene.agent.clone(), &named(&id), scene.setup())
+    let mut resumed = Conversation::resume(command.agent.clone(), &named(&id), command.setup())
         .await
         .unwrap();
-    let rows = scene.rows(&id).await;
+    let rows = command.rows(&id).await;
     assert_eq!(rows.len(), 4);
     assert_eq!(rows[3].body.tool_call_id.as_deref(), Some("b"));
     send(&mut resumed, "go on").await.unwrap();
-    let ids: Vec<Value> = scene.asked()[0]
+    let ids: Vec<Value> = command.asked()[0]
         .iter()
         .map(|message| message["tool_call_id"].clone())
         .collect();
@@ -181,16 +181,16 @@ async fn calls_that_were_open_when_the_process_died_get_results() {
         ]
     );
     // Resumed once more, nothing is added again.
-    Conversation::resume(scene.agent.clone(), &named(&id), scene.setup())
+    Conversation::resume(command.agent.clone(), &named(&id), command.setup())
         .await
         .unwrap();
-    assert_eq!(scene.rows(&id).await.len(), 6);
+    assert_eq!(command.rows(&id).await.len(), 6);
 }
 
 #[tokio::test]
 async fn a_session_keeps_its_model_unless_another_is_wanted() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
-    let mut conversation = scene.begin();
+    let command = ConversationFixture::new(ModelScript::echo()).await;
+    let mut conversation = command.begin();
     send(&mut conversation, "one").await.unwrap();
     conversation
         .set_model(Some("chosen".into()), None)
@@ -198,20 +198,20 @@ async fn a_session_keeps_its_model_unless_another_is_wanted() {
         .unwrap();
     send(&mut conversation, "two").await.unwrap();
     let id = conversation.id().clone();
-    let mut resumed = Conversation::resume(scene.agent.clone(), &named(&id), scene.setup())
+    let mut resumed = Conversation::resume(command.agent.clone(), &named(&id), command.setup())
         .await
         .unwrap();
     send(&mut resumed, "three").await.unwrap();
-    let mut setup = scene.setup();
+    let mut setup = command.setup();
     setup.model_overrides = ModelOverrides {
         model: Some("wanted".into()),
         ..ModelOverrides::default()
     };
-    let mut resumed = Conversation::resume(scene.agent.clone(), &named(&id), setup)
+    let mut resumed = Conversation::resume(command.agent.clone(), &named(&id), setup)
         .await
         .unwrap();
     send(&mut resumed, "four").await.unwrap();
-    let models: Vec<Value> = scene
+    let models: Vec<Value> = command
         .server
         .requests()
         .iter()
@@ -222,40 +222,40 @@ async fn a_session_keeps_its_model_unless_another_is_wanted() {
 
 #[tokio::test]
 async fn a_session_goes_on_without_its_model_if_that_is_gone() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
-    let store = scene.agent.store();
+    let command = ConversationFixture::new(ModelScript::echo()).await;
+    let store = command.agent.store();
     let id = SessionId::parse("old").unwrap();
     let mut row = NewSession::new(id.clone(), "cli");
     row.model = Some("ancient".into());
     row.model_config = Some(json!({"provider": "nobody"}));
     store.create_session(&row).await.unwrap();
-    let mut resumed = Conversation::resume(scene.agent.clone(), &named(&id), scene.setup())
+    let mut resumed = Conversation::resume(command.agent.clone(), &named(&id), command.setup())
         .await
         .unwrap();
     send(&mut resumed, "hi").await.unwrap();
-    assert_eq!(scene.server.requests()[0].body["model"], "scripted");
+    assert_eq!(command.server.requests()[0].body["model"], "scripted");
     let notes = resumed.take_notes();
     assert!(notes[0].contains("`ancient`"), "{notes:?}");
 }
 
 #[tokio::test]
 async fn a_session_returns_to_its_directory_if_it_is_there() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
-    let elsewhere = scene.home.path().join("elsewhere");
+    let command = ConversationFixture::new(ModelScript::echo()).await;
+    let elsewhere = command.home.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    let mut setup = scene.setup();
+    let mut setup = command.setup();
     setup.cwd.clone_from(&elsewhere);
-    let mut conversation = Conversation::new_cli(scene.agent.clone(), setup);
+    let mut conversation = Conversation::new_cli(command.agent.clone(), setup);
     send(&mut conversation, "hi").await.unwrap();
     let id = conversation.id().clone();
     let resume = async |on_resume| {
-        let mut setup = scene.setup();
+        let mut setup = command.setup();
         setup.cwd_on_resume = on_resume;
-        let resumed = Conversation::resume(scene.agent.clone(), &named(&id), setup).await;
+        let resumed = Conversation::resume(command.agent.clone(), &named(&id), setup).await;
         resumed.unwrap().cwd().to_path_buf()
     };
     assert_eq!(resume(CwdOnResume::Restore).await, elsewhere);
-    let here = scene.home.path().join("work");
+    let here = command.home.path().join("work");
     assert_eq!(resume(CwdOnResume::Keep).await, here);
     std::fs::remove_dir(&elsewhere).unwrap();
     assert_eq!(resume(CwdOnResume::Restore).await, here);
@@ -263,8 +263,8 @@ async fn a_session_returns_to_its_directory_if_it_is_there() {
 
 #[tokio::test]
 async fn a_conversation_that_went_on_under_another_id_is_followed() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
-    let store = scene.agent.store();
+    let command = ConversationFixture::new(ModelScript::echo()).await;
+    let store = command.agent.store();
     let old = SessionId::parse("old").unwrap();
     let new = SessionId::parse("new").unwrap();
     store
@@ -282,7 +282,7 @@ async fn a_conversation_that_went_on_under_another_id_is_followed() {
         .append(&new, &NewMessage::new(Role::User, "summary"))
         .await
         .unwrap();
-    let resumed = Conversation::resume(scene.agent.clone(), &named(&old), scene.setup())
+    let resumed = Conversation::resume(command.agent.clone(), &named(&old), command.setup())
         .await
         .unwrap();
     assert_eq!(*resumed.id(), new);

@@ -19,10 +19,10 @@ enum WaitForTitle {
 }
 
 /// Waits until a title was written for the session, if perhaps not used.
-async fn wait_until_requested(scene: &ConversationFixture, id: &SessionId) {
+async fn wait_until_requested(command: &ConversationFixture, id: &SessionId) {
     let began = Instant::now();
     loop {
-        let usage = scene.agent.store().model_usage(id).await.unwrap();
+        let usage = command.agent.store().model_usage(id).await.unwrap();
         if usage.iter().any(|share| share.task == "title_generation") {
             return;
         }
@@ -36,10 +36,10 @@ async fn titled(
     given: Option<&str>,
     waits: WaitForTitle,
 ) -> (ConversationFixture, SessionId) {
-    let scene = ConversationFixture::new(script).await;
-    let mut setup = scene.setup();
+    let command = ConversationFixture::new(script).await;
+    let mut setup = command.setup();
     setup.titles = TitleSource::Generated;
-    let mut conversation = Conversation::new_cli(scene.agent.clone(), setup);
+    let mut conversation = Conversation::new_cli(command.agent.clone(), setup);
     send(&mut conversation, "hello").await.unwrap();
     if let Some(title) = given {
         conversation.set_title(title).await.unwrap();
@@ -47,14 +47,14 @@ async fn titled(
     send(&mut conversation, "hello again").await.unwrap();
     let id = conversation.id().clone();
     if waits == WaitForTitle::Yes {
-        wait_until_requested(&scene, &id).await;
+        wait_until_requested(&command, &id).await;
     }
     conversation.close(EndReason::CliClose).await.unwrap();
-    (scene, id)
+    (command, id)
 }
 
-async fn title(scene: &ConversationFixture, id: &SessionId) -> Option<String> {
-    let session = scene.agent.store().session(id).await.unwrap();
+async fn title(command: &ConversationFixture, id: &SessionId) -> Option<String> {
+    let session = command.agent.store().session(id).await.unwrap();
     session.unwrap().title
 }
 
@@ -64,25 +64,25 @@ async fn a_model_names_the_session_after_the_first_exchange() {
         ASKS_FOR_TITLE,
         ScriptedAnswer::text("\"A friendly start.\""),
     );
-    let (scene, id) = titled(script, None, WaitForTitle::Yes).await;
+    let (command, id) = titled(script, None, WaitForTitle::Yes).await;
     assert_eq!(
-        title(&scene, &id).await.as_deref(),
+        title(&command, &id).await.as_deref(),
         Some("A friendly start")
     );
-    assert_eq!(scene.server.requests().len(), 3);
-    let usage = scene.agent.store().model_usage(&id).await.unwrap();
+    assert_eq!(command.server.requests().len(), 3);
+    let usage = command.agent.store().model_usage(&id).await.unwrap();
     assert!(usage.iter().any(|share| share.task == "title_generation"));
 
     // The next one with the same title gets another.
-    let mut setup = scene.setup();
+    let mut setup = command.setup();
     setup.titles = TitleSource::Generated;
-    let mut conversation = Conversation::new_cli(scene.agent.clone(), setup);
+    let mut conversation = Conversation::new_cli(command.agent.clone(), setup);
     send(&mut conversation, "hello").await.unwrap();
     let id = conversation.id().clone();
-    wait_until_requested(&scene, &id).await;
+    wait_until_requested(&command, &id).await;
     conversation.close(EndReason::CliClose).await.unwrap();
     assert_eq!(
-        title(&scene, &id).await.as_deref(),
+        title(&command, &id).await.as_deref(),
         Some("A friendly start (2)")
     );
 }
@@ -91,8 +91,8 @@ async fn a_model_names_the_session_after_the_first_exchange() {
 async fn the_users_own_title_stays() {
     let slow = ScriptedAnswer::text("Late").with(|reply| reply.delay_ms = 300);
     let script = ModelScript::echo().rule(ASKS_FOR_TITLE, slow);
-    let (scene, id) = titled(script, Some("Mine"), WaitForTitle::Yes).await;
-    assert_eq!(title(&scene, &id).await.as_deref(), Some("Mine"));
+    let (command, id) = titled(script, Some("Mine"), WaitForTitle::Yes).await;
+    assert_eq!(title(&command, &id).await.as_deref(), Some("Mine"));
 }
 
 #[tokio::test]
@@ -106,8 +106,8 @@ async fn a_title_that_fails_fails_alone() {
         rules: vec![refuses],
         ..ModelScript::default()
     };
-    let (scene, id) = titled(script, None, WaitForTitle::No).await;
-    assert_eq!(title(&scene, &id).await, None);
+    let (command, id) = titled(script, None, WaitForTitle::No).await;
+    assert_eq!(title(&command, &id).await, None);
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn whoever_leaves_at_once_does_not_wait_for_a_title() {
     let slow = ScriptedAnswer::text("Late").with(|reply| reply.delay_ms = 120_000);
     let script = ModelScript::echo().rule(ASKS_FOR_TITLE, slow);
     let began = Instant::now();
-    let (scene, id) = titled(script, None, WaitForTitle::No).await;
+    let (command, id) = titled(script, None, WaitForTitle::No).await;
     assert!(began.elapsed() < Duration::from_mins(1), "it waited");
-    assert_eq!(title(&scene, &id).await, None);
+    assert_eq!(title(&command, &id).await, None);
 }

@@ -36,8 +36,8 @@ const FILE: [&str; 4] = ["read_file", "write_file", "patch", "search_files"];
 
 #[tokio::test]
 async fn every_built_in_name_and_toolset_is_listed() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
-    let conversation = scene.begin();
+    let command = ConversationFixture::new(ModelScript::echo()).await;
+    let conversation = command.begin();
     assert_eq!(names(&conversation), everything());
     let reserved: BTreeSet<String> = Agent::reserved_names().into_iter().collect();
     assert!(reserved.is_superset(&set(&tools::TOOL_NAMES)));
@@ -58,13 +58,13 @@ async fn every_built_in_name_and_toolset_is_listed() {
 
 #[tokio::test]
 async fn toolsets_of_a_run_are_exactly_those_named() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
+    let command = ConversationFixture::new(ModelScript::echo()).await;
     let with = |words: &[&str]| {
         let setup = ConversationSetup {
             toolsets: Some(words.iter().map(|word| (*word).to_owned()).collect()),
-            ..scene.setup()
+            ..command.setup()
         };
-        names(&Conversation::new_cli(scene.agent.clone(), setup))
+        names(&Conversation::new_cli(command.agent.clone(), setup))
     };
     assert_eq!(with(&["file"]), set(&FILE));
     assert_eq!(with(&["file", "no_mcp"]), set(&FILE));
@@ -78,28 +78,28 @@ async fn toolsets_of_a_run_are_exactly_those_named() {
 async fn the_configuration_chooses_and_disables() {
     let config = "platform_toolsets: {cli: [file, memory], telegram: [todo]}\n\
                   agent: {disabled_toolsets: [memory]}\n";
-    let scene = ConversationFixture::with_config(ModelScript::echo(), config).await;
-    assert_eq!(names(&scene.begin()), set(&FILE));
+    let command = ConversationFixture::with_config(ModelScript::echo(), config).await;
+    assert_eq!(names(&command.begin()), set(&FILE));
     // A list of servers alone says nothing about built-in tools.
-    let scene = ConversationFixture::with_config(
+    let command = ConversationFixture::with_config(
         ModelScript::echo(),
         "platform_toolsets: {cli: [time]}\nagent: {disabled_toolsets: [memory]}\n",
     )
     .await;
     let mut expected = everything();
     expected.remove("memory");
-    assert_eq!(names(&scene.begin()), expected);
+    assert_eq!(names(&command.begin()), expected);
 }
 
 #[tokio::test]
 async fn a_surface_withholds_toolsets_and_the_user_switches_them() {
-    let scene = ConversationFixture::new(ModelScript::echo()).await;
+    let command = ConversationFixture::new(ModelScript::echo()).await;
     let setup = ConversationSetup {
         toolsets: Some(vec!["file".into()]),
         excluded_toolsets: vec!["cronjob".into()],
-        ..scene.setup()
+        ..command.setup()
     };
-    let mut conversation = Conversation::new_cli(scene.agent.clone(), setup);
+    let mut conversation = Conversation::new_cli(command.agent.clone(), setup);
     assert!(conversation.switch_toolset("todo", ToolsetSwitch::On));
     assert!(conversation.switch_toolset("cronjob", ToolsetSwitch::On));
     assert!(conversation.switch_toolset("file", ToolsetSwitch::Off));
@@ -109,12 +109,12 @@ async fn a_surface_withholds_toolsets_and_the_user_switches_them() {
 
 #[tokio::test]
 async fn words_that_mean_nothing_are_told() {
-    let scene = ConversationFixture::with_config(
+    let command = ConversationFixture::with_config(
         ModelScript::echo(),
         "mcp_servers: {time: {command: x, enabled: false}}\n",
     )
     .await;
-    let settings = settings(&scene.home());
+    let settings = settings(&command.home());
     let words: Vec<String> = ["file", "time", "mcp-time", "all", "no_mcp", "fly"]
         .map(str::to_owned)
         .into();

@@ -40,14 +40,14 @@ async fn a_task_uses_the_main_model_unless_told_otherwise() {
     );
     let setup = config(&main, &auxiliary);
     let selection = setup.configured().await.unwrap();
-    let around = setup.resolve_context();
+    let context = setup.resolve_context();
     let messages = hello();
     for task in [
         AuxiliaryTask::Compression,
         AuxiliaryTask::Mcp,
         AuxiliaryTask::Vision,
     ] {
-        let auxiliary = Auxiliary::find(&around, Some(&selection), task)
+        let auxiliary = Auxiliary::find(&context, Some(&selection), task)
             .await
             .unwrap();
         let reply = auxiliary.complete(&request(&messages)).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_task_uses_the_main_model_unless_told_otherwise() {
     assert_eq!(asked[0].body["model"], "eyes");
     assert_eq!(asked[0].header("authorization"), Some("Bearer key-eyes"));
 
-    let vision = Auxiliary::find(&around, Some(&selection), AuxiliaryTask::Vision)
+    let vision = Auxiliary::find(&context, Some(&selection), AuxiliaryTask::Vision)
         .await
         .unwrap();
     assert_eq!(vision.timeout(), Duration::from_secs(7));
@@ -98,14 +98,14 @@ async fn the_main_model_is_looked_for_only_if_it_is_needed() {
         server.base_url()
     );
     let setup = ModelFixture::new(&config, &[]);
-    let around = setup.resolve_context();
+    let context = setup.resolve_context();
     assert!(
-        Auxiliary::find(&around, None, AuxiliaryTask::Mcp)
+        Auxiliary::find(&context, None, AuxiliaryTask::Mcp)
             .await
             .is_ok()
     );
     assert!(
-        Auxiliary::find(&around, None, AuxiliaryTask::Vision)
+        Auxiliary::find(&context, None, AuxiliaryTask::Vision)
             .await
             .is_err()
     );

@@ -23,10 +23,10 @@ fn flags(model: &str, provider: &str) -> ModelOverrides {
 /// Provider, address, key and model of a configuration.
 async fn found(
     setup: &ModelFixture,
-    wanted: &ModelOverrides,
+    overrides: &ModelOverrides,
 ) -> (String, String, Option<String>, String) {
     let endpoint = setup
-        .resolve(wanted)
+        .resolve(overrides)
         .await
         .unwrap_or_else(|error| panic!("{error}"))
         .endpoint;
@@ -60,8 +60,8 @@ async fn built_in_providers_are_known_by_name() {
         ),
         ("anthropic", "https://api.anthropic.com/", "key-anthropic"),
     ] {
-        let found = found(&setup, &flags("m", provider)).await;
-        assert_eq!(found, expected(&provider.to_lowercase(), url, key, "m"));
+        let lookup = found(&setup, &flags("m", provider)).await;
+        assert_eq!(lookup, expected(&provider.to_lowercase(), url, key, "m"));
     }
     let selection = setup.resolve(&flags("m", "anthropic")).await.unwrap();
     assert_eq!(selection.endpoint.protocol, Protocol::AnthropicMessages);
@@ -374,25 +374,25 @@ async fn flag_wins_over_session_and_session_over_configuration() {
         "model: {default: c, provider: openai, context_length: 7}\n",
         &KEYS,
     );
-    let mut wanted = ModelOverrides::default();
-    let selection = setup.resolve(&wanted).await.unwrap();
+    let mut overrides = ModelOverrides::default();
+    let selection = setup.resolve(&overrides).await.unwrap();
     assert_eq!(selection.endpoint.model, "c");
     assert_eq!(selection.endpoint.context_length, Some(7));
     assert_eq!(selection.origin, SelectionOrigin::Configuration);
 
-    wanted.stored = Some(StoredModel {
+    overrides.stored = Some(StoredModel {
         model: "s".into(),
         provider: Some("anthropic".into()),
         base_url: Some("https://api.anthropic.com/".into()),
     });
-    let selection = setup.resolve(&wanted).await.unwrap();
+    let selection = setup.resolve(&overrides).await.unwrap();
     assert_eq!(selection.endpoint.model, "s");
     assert_eq!(selection.endpoint.provider, "anthropic");
     assert_eq!(selection.origin, SelectionOrigin::Session);
-    assert_eq!(Some(selection.stored()), wanted.stored);
+    assert_eq!(Some(selection.stored()), overrides.stored);
 
-    wanted.model = Some("f".into());
-    let selection = setup.resolve(&wanted).await.unwrap();
+    overrides.model = Some("f".into());
+    let selection = setup.resolve(&overrides).await.unwrap();
     assert_eq!(selection.endpoint.model, "f");
     assert_eq!(selection.endpoint.provider, "openai");
     assert_eq!(selection.endpoint.context_length, None);
@@ -421,14 +421,14 @@ async fn an_address_of_this_run_gets_no_key_of_another_place() {
 #[tokio::test]
 async fn a_session_that_knows_only_a_name_uses_the_configured_provider() {
     let setup = ModelFixture::new("model: {default: c, provider: openrouter}\n", &KEYS);
-    let wanted = ModelOverrides {
+    let overrides = ModelOverrides {
         stored: Some(StoredModel {
             model: "s".into(),
             ..StoredModel::default()
         }),
         ..ModelOverrides::default()
     };
-    let (provider, _, key, model) = found(&setup, &wanted).await;
+    let (provider, _, key, model) = found(&setup, &overrides).await;
     assert_eq!(
         (provider.as_str(), key.as_deref(), model.as_str()),
         ("openrouter", Some("key-openrouter"), "s")

@@ -29,15 +29,15 @@ async fn start_with_policy(
     peer: &Peer,
     keys: Value,
     model: &Value,
-    in_force: PolicyHandle,
+    policy: PolicyHandle,
 ) -> (RunningHost, Arc<AuxiliaryModels>) {
     let mut config = json!({ "mcp_servers": { "s": peer.entry(&keys) } });
     for (key, value) in model.as_object().unwrap() {
         config[key] = value.clone();
     }
     let place = ConfiguredHome::new(&config);
-    let around = ResolveContext::new(&place.home, &place.settings);
-    let models = Arc::new(AuxiliaryModels::new(&around).with_policy(in_force));
+    let resolve_context = ResolveContext::new(&place.home, &place.settings);
+    let models = Arc::new(AuxiliaryModels::new(&resolve_context).with_policy(policy));
     let sampler = Sampler::new(models.clone(), Redactor::default());
     let inquiries =
         AgentRequestHandler::new(ElicitationRegistry::unavailable()).with_sampler(sampler);
@@ -248,9 +248,9 @@ async fn the_conversations_own_model_serves_where_nothing_is_configured() {
     let elsewhere = ConfiguredHome::new(
         &json!({ "model": { "default": "main", "base_url": model.base_url() } }),
     );
-    let around = ResolveContext::new(&elsewhere.home, &elsewhere.settings);
+    let resolve_context = ResolveContext::new(&elsewhere.home, &elsewhere.settings);
     models.use_main(
-        &resolve_model(&around, &ModelOverrides::default())
+        &resolve_model(&resolve_context, &ModelOverrides::default())
             .await
             .unwrap(),
     );
@@ -291,14 +291,19 @@ async fn sampling_never_holds_up_the_connection() {
 async fn an_operators_models_and_hosts_hold_for_servers_too() {
     let model = ModelServer::start(ModelScript::new([text_answer("Hello!")]));
     let peer = Peer::new(Wire::Stdio, Behaviour::new().era(Era::Legacy));
-    let in_force = PolicyHandle::default();
-    let (setup, _) =
-        start_with_policy(&peer, json!({}), &model_config(&model), in_force.clone()).await;
+    let policy_handle = PolicyHandle::default();
+    let (setup, _) = start_with_policy(
+        &peer,
+        json!({}),
+        &model_config(&model),
+        policy_handle.clone(),
+    )
+    .await;
     for policy in [
         json!({"models": {"allow": ["large"]}}),
         json!({"egress": {"denyPrivateNetworks": true}}),
     ] {
-        in_force.set(Directives {
+        policy_handle.set(Directives {
             policy,
             ..Directives::default()
         });
@@ -306,7 +311,7 @@ async fn an_operators_models_and_hosts_hold_for_servers_too() {
         refusal(&told, Era::Legacy);
         assert_eq!(model.paths(), Vec::<String>::new());
     }
-    in_force.set(Directives {
+    policy_handle.set(Directives {
         policy: json!({"models": {"allow": ["small"]}, "egress": {"allowHosts": ["127.0.0.1"]}}),
         ..Directives::default()
     });

@@ -191,10 +191,10 @@ impl SessionSearch for Sessions {
     fn messages<'a>(
         &'a self,
         session: &'a str,
-        around: Option<i64>,
+        resolve_context: Option<i64>,
         window: usize,
     ) -> BoxFuture<'a, Result<Vec<FoundMessage>, String>> {
-        assert_eq!((around, window), (Some(7), 5));
+        assert_eq!((resolve_context, window), (Some(7), 5));
         Box::pin(std::future::ready(Ok(vec![message(session, 7).1])))
     }
 }
@@ -214,9 +214,9 @@ async fn sessions_are_searched_listed_and_read() {
     );
     assert_eq!(found["sessions"].as_array().unwrap().len(), 2);
     assert_eq!(found["sessions"][0]["matches"].as_array().unwrap().len(), 3);
-    let around = json!({"session_id": "a", "around_message_id": 7});
+    let resolve_context = json!({"session_id": "a", "around_message_id": 7});
     assert_eq!(
-        value(session.succeed(&tool, around).await)["messages"][0]["message_id"],
+        value(session.succeed(&tool, resolve_context).await)["messages"][0]["message_id"],
         7
     );
     assert_eq!(

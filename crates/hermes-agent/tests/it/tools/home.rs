@@ -50,9 +50,12 @@ async fn other_sessions_are_searched_and_read() {
     let first = &found["sessions"][0];
     assert_eq!(first["session_id"], "first");
     let message = first["matches"][0]["message_id"].clone();
-    let around = json!({"session_id": "first", "around_message_id": message});
-    let around = value(&session.succeed(&tool, around).await);
-    assert_eq!(around["messages"][1]["text"], "I see", "{around}");
+    let resolve_context = json!({"session_id": "first", "around_message_id": message});
+    let resolve_context = value(&session.succeed(&tool, resolve_context).await);
+    assert_eq!(
+        resolve_context["messages"][1]["text"], "I see",
+        "{resolve_context}"
+    );
     let whole = value(
         &session
             .succeed(&tool, json!({"session_id": "second"}))

@@ -39,8 +39,8 @@ impl CallGate {
             concurrency: company,
             run: move |arguments: Map<String, Value>, _: &ToolContext| {
                 let number = arguments["n"].as_u64().unwrap();
-                let (door, open) = oneshot::channel();
-                inside.lock().unwrap().insert(number, door);
+                let (listener, open) = oneshot::channel();
+                inside.lock().unwrap().insert(number, listener);
                 sender.send(number).unwrap();
                 Box::pin(async move {
                     open.await.unwrap();
@@ -67,8 +67,8 @@ impl CallGate {
     }
 
     fn open(&self, number: u64) {
-        let door = self.doors.lock().unwrap().remove(&number);
-        door.unwrap().send(()).unwrap();
+        let listener = self.doors.lock().unwrap().remove(&number);
+        listener.unwrap().send(()).unwrap();
     }
 }
 

@@ -276,9 +276,9 @@ async fn without_a_summary_the_oldest_results_go_and_the_user_is_told() {
     let replaced = &setup.surface.replaced[0];
     assert_eq!(replaced.means, CompactionMethod::DroppedResults);
     assert_valid(&replaced.messages);
-    let told = texts(&replaced.messages);
-    assert!(told[7].contains("taken out"), "{}", told[7]);
-    assert_eq!(told[3].len(), 550, "the beginning stays");
+    let reported = texts(&replaced.messages);
+    assert!(reported[7].contains("taken out"), "{}", reported[7]);
+    assert_eq!(reported[3].len(), 550, "the beginning stays");
     let failure = &setup.surface.failures[0];
     assert!(failure.error.contains("gone"), "{}", failure.error);
     assert_eq!(failure.consecutive_failures, 1);

@@ -102,11 +102,11 @@ impl LogWatcher {
             .path()
             .is_dir()
             .then(|| FileWatch::new(&self.home));
-        let mut found = self.scan().await;
+        let mut scan = self.scan().await;
         let files = early.unwrap_or_else(|| FileWatch::new(&self.home));
         let mut are_files_heard = false;
         loop {
-            let pause = match found {
+            let pause = match scan {
                 ScanResult::Failure => RETRY_DELAY,
                 ScanResult::Change | ScanResult::Nothing if are_files_heard => {
                     POLL_INTERVAL_WITH_FILE_EVENTS
@@ -125,29 +125,29 @@ impl LogWatcher {
                     None => return,
                 },
             };
-            found = self.scan().await;
+            scan = self.scan().await;
             match cause {
                 ScanCause::Written => {
                     are_files_heard = true;
-                    found = self.scan_until_commit(found).await;
+                    scan = self.scan_until_commit(scan).await;
                 }
                 // A file event should have reported this change.
-                ScanCause::Interval if found == ScanResult::Change => are_files_heard = false,
+                ScanCause::Interval if scan == ScanResult::Change => are_files_heard = false,
                 ScanCause::Interval | ScanCause::Requested => {}
             }
         }
     }
 
     /// Scans repeatedly after a write, until the commit is visible.
-    async fn scan_until_commit(&mut self, mut found: ScanResult) -> ScanResult {
+    async fn scan_until_commit(&mut self, mut scan: ScanResult) -> ScanResult {
         for pause in COMMIT_RETRY_DELAYS {
-            if found == ScanResult::Change {
+            if scan == ScanResult::Change {
                 break;
             }
             sleep(pause).await;
-            found = self.scan().await;
+            scan = self.scan().await;
         }
-        found
+        scan
     }
 
     /// Scans once, for all pending requests.
@@ -156,10 +156,10 @@ impl LogWatcher {
             self.waiters.push(asked);
         }
         let waiting = std::mem::take(&mut self.waiters);
-        let found = match self.try_scan().await {
-            Ok(found) => {
+        let scan = match self.try_scan().await {
+            Ok(scan) => {
                 self.warned = None;
-                found
+                scan
             }
             Err(error) => {
                 self.warn(&error);
@@ -169,7 +169,7 @@ impl LogWatcher {
         for asked in waiting {
             let _ = asked.send(());
         }
-        found
+        scan
     }
 
     async fn try_scan(&mut self) -> Result<ScanResult, StoreError> {

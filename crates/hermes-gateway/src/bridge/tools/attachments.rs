@@ -60,14 +60,14 @@ pub(in crate::bridge) async fn find_message(
 ) -> Result<StoredMessage, ToolRefusal> {
     // Only the canonical form of an id is valid: `7`, not `07`.
     let row = id.parse().ok().filter(|row: &i64| row.to_string() == id);
-    let found = match row {
+    let attachments = match row {
         Some(row) => store
             .message(session, MessageId(row))
             .await
             .map_err(|error| messages::read_failed(&error))?,
         None => None,
     };
-    found
+    attachments
         .filter(|message| message.state != MessageState::Rewound)
         .ok_or_else(|| ToolRefusal::new(format!("Message not found: {id}")))
 }
@@ -107,18 +107,18 @@ fn attachment_from_part(part: &Value) -> Option<Attachment> {
 
 /// The paths after each `MEDIA:`.
 fn find_media(text: &str) -> Vec<Attachment> {
-    let mut found = Vec::new();
+    let mut attachments = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find(MEDIA_TAG) {
         rest = rest[start + MEDIA_TAG.len()..].trim_start();
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
         let (path, after) = rest.split_at(end);
         if !path.is_empty() {
-            found.push(Attachment::Media { path: path.into() });
+            attachments.push(Attachment::Media { path: path.into() });
         }
         rest = after;
     }
-    found
+    attachments
 }
 
 impl Attachment {
@@ -189,7 +189,8 @@ mod tests {
                 Some(json!({"type": "input_audio", "data": {"type": "input_audio", "x": 1}})),
             ),
         ] {
-            let shown = attachment_from_part(&part).map(|found| found.to_json(100, String::new));
+            let shown = attachment_from_part(&part)
+                .map(|attachments| attachments.to_json(100, String::new));
             assert_eq!(shown, attachment, "{part}");
         }
     }

@@ -128,8 +128,8 @@ enum OriginValue<'a> {
 
 impl<'a> OriginValue<'a> {
     fn new(entry: &'a ConversationEntry, name: &str) -> Self {
-        let said = entry.origin.get(name);
-        said.map_or(Self::Absent(""), Self::Present)
+        let value = entry.origin.get(name);
+        value.map_or(Self::Absent(""), Self::Present)
     }
 }
 
@@ -138,13 +138,13 @@ impl ConversationFilter<'_> {
         let of_platform = self
             .platform
             .is_none_or(|platform| platform.eq_ignore_ascii_case(&entry.platform));
-        let found = self.search.is_none_or(|search| {
+        let entries = self.search.is_none_or(|search| {
             let search = search.to_lowercase();
             [&entry.display_name, &entry.chat_name, &entry.session_key]
                 .iter()
                 .any(|text| text.to_lowercase().contains(&search))
         });
-        of_platform && found
+        of_platform && entries
     }
 }
 

@@ -65,14 +65,14 @@ pub(in crate::bridge) async fn read_transcript(
 ) -> Result<Transcript, ToolRefusal> {
     let conversation = conversations::find_conversation(bridge, key).await?;
     let (store, session) = open_session(bridge, &conversation).await?;
-    let said = store
+    let messages = store
         .recent_texts(&session, limit)
         .await
         .map_err(|error| read_failed(&error))?;
     Ok(Transcript {
         conversation,
-        messages: said.messages.iter().map(transcript_message).collect(),
-        total: said.total,
+        messages: messages.messages.iter().map(transcript_message).collect(),
+        total: messages.total,
     })
 }
 

@@ -197,12 +197,12 @@ mod tests {
                 .check_path(harmless.to_str().unwrap())
                 .is_err()
         );
-        let around = place.root.join("user/x/../.ssh/id.txt");
+        let resolve_context = place.root.join("user/x/../.ssh/id.txt");
         fs::create_dir(place.root.join("user/x")).unwrap();
         assert!(
             place
                 .gate(&[])
-                .check_path(around.to_str().unwrap())
+                .check_path(resolve_context.to_str().unwrap())
                 .is_err()
         );
     }

@@ -39,10 +39,10 @@ impl ApiFixture {
 async fn what_is_allowed_runs_and_what_is_denied_does_not() {
     let service = service(&["one", "two"]).await;
     let run = service.run(&json!({"input": "Delete."})).await;
-    let asked = service.wait_for_approvals(&run, 1).await;
-    assert_eq!(asked[0]["command"], "rm -r one");
+    let turn = service.wait_for_approvals(&run, 1).await;
+    assert_eq!(turn[0]["command"], "rm -r one");
     assert_eq!(
-        asked[0]["choices"],
+        turn[0]["choices"],
         json!(["once", "session", "always", "deny"])
     );
     let shown = service.get(&format!("/v1/runs/{run}")).await;
@@ -54,8 +54,8 @@ async fn what_is_allowed_runs_and_what_is_denied_does_not() {
         "object": "hermes.run.approval_response", "run_id": run, "choice": "once", "resolved": 1,
     });
     assert_eq!(body, expected);
-    let asked = service.wait_for_approvals(&run, 2).await;
-    let id = &asked[1]["approval_id"];
+    let turn = service.wait_for_approvals(&run, 2).await;
+    let id = &turn[1]["approval_id"];
     let deny = json!({"choice": "deny", "approval_id": id, "reason": "I need it"});
     assert_eq!(service.decide(&run, deny).await.0, StatusCode::OK);
     let events = service.events(&run, 0).await;
@@ -81,10 +81,10 @@ async fn an_answer_for_the_session_holds_when_the_command_comes_again() {
     service.wait_for_approvals(&run, 1).await;
     service.decide(&run, json!({"choice": "session"})).await;
     let events = service.events(&run, 0).await;
-    let asked = names(&events)
+    let turn = names(&events)
         .into_iter()
         .filter(|name| *name == "approval.request");
-    assert_eq!(asked.count(), 1);
+    assert_eq!(turn.count(), 1);
     assert!(!service.has("one"));
 }
 
@@ -155,7 +155,7 @@ async fn a_stopped_run_no_longer_waits_for_an_answer() {
 async fn a_client_of_the_bridge_may_answer_too() {
     let service = service(&["one"]).await;
     let run = service.run(&json!({"input": "Delete."})).await;
-    let asked = service.wait_for_approvals(&run, 1).await;
+    let turn = service.wait_for_approvals(&run, 1).await;
     let home = service.gateway.home().clone();
     let settings = Settings::load(&home).unwrap();
     let bridge = Bridge::new(home, settings, BridgeOptions::default());
@@ -169,7 +169,7 @@ async fn a_client_of_the_bridge_may_answer_too() {
         let _ = stdio::serve_on(connection, input, output, || false, stopped).await;
     });
     let client = ().serve(ours).await.unwrap();
-    let arguments = json!({"id": asked[0]["approval_id"], "decision": "allow-once"});
+    let arguments = json!({"id": turn[0]["approval_id"], "decision": "allow-once"});
     let arguments = arguments.as_object().unwrap().clone();
     let call = CallToolRequestParams::new("permissions_respond").with_arguments(arguments);
     client.call_tool(call).await.unwrap();

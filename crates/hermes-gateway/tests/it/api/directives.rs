@@ -90,8 +90,8 @@ async fn what_needs_approval_asks_even_where_the_home_would_not() {
     let policy = json!({"tools": {"requireApproval": ["read_file"]}});
     service.direct(json!({"policy": policy})).await;
     let run = service.run(&json!({"input": "Read."})).await;
-    let asked = service.wait_for_approvals(&run, 1).await;
-    assert_eq!(asked[0]["choices"], json!(["once", "session", "deny"]));
+    let turn = service.wait_for_approvals(&run, 1).await;
+    assert_eq!(turn[0]["choices"], json!(["once", "session", "deny"]));
     let path = format!("/v1/runs/{run}/approval");
     let (status, _) = service.post(&path, &json!({"choice": "always"})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
@@ -116,8 +116,8 @@ async fn several_questions_wait_and_are_decided_by_name_or_all_at_once() {
     let policy = json!({"tools": {"requireApproval": ["read_file"]}});
     service.direct(json!({"policy": policy})).await;
     let run = service.run(&json!({"input": "Read."})).await;
-    let asked = service.wait_for_approvals(&run, 3).await;
-    let about_b = asked
+    let turn = service.wait_for_approvals(&run, 3).await;
+    let about_b = turn
         .iter()
         .find(|question| question["command"].as_str().unwrap().contains("b.txt"))
         .unwrap();
@@ -239,13 +239,13 @@ async fn hosts_that_are_not_allowed_are_not_reached_from_the_next_call_on() {
             "egress.denyPrivateNetworks",
         ),
     ] {
-        let asked = service.model.requests().len();
+        let turn = service.model.requests().len();
         service.direct(json!({"policy": {"egress": egress}})).await;
         let run = service.run(&json!({"input": "Hi"})).await;
         let shown = service.wait_for_end(&run).await;
         assert_eq!(shown["status"], "failed", "{shown}");
         assert!(shown["error"].to_string().contains(key), "{shown}");
-        assert_eq!(service.model.requests().len(), asked);
+        assert_eq!(service.model.requests().len(), turn);
     }
 }
 

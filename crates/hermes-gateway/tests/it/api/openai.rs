@@ -247,8 +247,8 @@ async fn the_choice_of_tools_is_kept_to_and_a_stream_carries_calls() {
         (&json!(0), &json!("weather"))
     );
     assert_eq!(offered(&service), ["weather"]);
-    let asked = service.model.requests().pop().unwrap().body;
-    assert_eq!(asked["tool_choice"]["function"]["name"], "weather");
+    let turn = service.model.requests().pop().unwrap().body;
+    assert_eq!(turn["tool_choice"]["function"]["name"], "weather");
 
     let request = service
         .request(Method::POST, "/v1/chat/completions")

@@ -35,11 +35,11 @@ async fn a_response_comes_whole_and_the_next_one_goes_on_from_it() {
     let (status, second) = send(respond(&service, &body)).await;
     assert_eq!(status, StatusCode::OK, "{second}");
     assert_eq!(second["previous_response_id"], first["id"]);
-    let said: Vec<Value> = service.last_messages()[1..]
+    let request: Vec<Value> = service.last_messages()[1..]
         .iter()
         .map(|message| message["content"].clone())
         .collect();
-    assert_eq!(said, ["Hi", "Hello.", "More"]);
+    assert_eq!(request, ["Hi", "Hello.", "More"]);
     let body = json!({"model": "m", "input": "More", "previous_response_id": "resp_0"});
     let (status, body) = send(respond(&service, &body)).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);

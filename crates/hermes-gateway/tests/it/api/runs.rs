@@ -141,11 +141,11 @@ async fn a_session_goes_on_by_its_id_or_by_an_earlier_run() {
         .run(&json!({"input": "three", "previous_response_id": second}))
         .await;
     assert_eq!(service.wait_for_end(&third).await["session_id"], "mine");
-    let said: Vec<Value> = service.last_messages()[1..]
+    let request: Vec<Value> = service.last_messages()[1..]
         .iter()
         .map(|message| message["content"].clone())
         .collect();
-    assert_eq!(json!(said), json!(["one", "one", "two", "two", "three"]));
+    assert_eq!(json!(request), json!(["one", "one", "two", "two", "three"]));
 }
 
 #[tokio::test]
@@ -206,8 +206,8 @@ async fn instructions_and_what_was_said_before_reach_the_model() {
     let messages = service.last_messages();
     let system = messages[0]["content"].as_str().unwrap();
     assert!(system.ends_with("Be brief.\n\nSpeak Latin."), "{system}");
-    let said: Vec<&Value> = messages[1..].iter().map(|it| &it["content"]).collect();
-    assert_eq!(said, ["before", "indeed", "now"]);
+    let request: Vec<&Value> = messages[1..].iter().map(|it| &it["content"]).collect();
+    assert_eq!(request, ["before", "indeed", "now"]);
     let session = ended["session_id"].as_str().unwrap();
     let stored = service
         .get(&format!("/api/sessions/{session}/messages"))

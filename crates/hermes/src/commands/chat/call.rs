@@ -144,16 +144,16 @@ pub(super) fn split_words(text: &str) -> Result<Vec<String>, Failure> {
 const CALL_ID: &str = "call";
 
 pub(crate) async fn call_and_show(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     rest: &str,
 ) -> Result<CommandOutcome, Failure> {
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    room.screen
+    chat.screen
         .begin_call(&ToolCall::new(CALL_ID, name, arguments));
-    let screen = room.screen.clone();
+    let screen = chat.screen.clone();
     let progress = Arc::new(move |line: &str| screen.call_progress(CALL_ID, line));
-    let called = run(room.conversation, rest, progress, room.cancel.clone()).await;
-    room.screen.end_call(CALL_ID);
+    let called = run(chat.conversation, rest, progress, chat.cancel.clone()).await;
+    chat.screen.end_call(CALL_ID);
     let text = called?;
     Ok(CommandOutcome::text(printable(text.trim_end())))
 }

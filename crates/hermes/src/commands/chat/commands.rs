@@ -338,51 +338,51 @@ impl CommandOutcome {
 
 /// Runs what was typed.
 pub(super) async fn run_command(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     slash: SlashCommand<'_>,
 ) -> Result<CommandOutcome, Failure> {
     let Some(command) = find_command(slash.name) else {
-        return run_prompt_or_skill(room, slash).await;
+        return run_prompt_or_skill(chat, slash).await;
     };
     if command.needs == CommandNeeds::Model {
-        let found = room.conversation.find_model().await;
-        found.map_err(|error| start::conversation_failure(&error))?;
+        let selection = chat.conversation.find_model().await;
+        selection.map_err(|error| start::conversation_failure(&error))?;
     }
     let rest = slash.rest;
     match command.verb {
-        ChatVerb::Help => Ok(CommandOutcome::text(help::help_text(room))),
-        ChatVerb::New => session::new(room, rest).await,
-        ChatVerb::Sessions => session::list(room).await,
-        ChatVerb::Resume => session::resume(room, rest).await,
-        ChatVerb::Title => session::title(room, rest).await,
-        ChatVerb::Undo => session::undo(room, rest).await,
+        ChatVerb::Help => Ok(CommandOutcome::text(help::help_text(chat))),
+        ChatVerb::New => session::new(chat, rest).await,
+        ChatVerb::Sessions => session::list(chat).await,
+        ChatVerb::Resume => session::resume(chat, rest).await,
+        ChatVerb::Title => session::title(chat, rest).await,
+        ChatVerb::Undo => session::undo(chat, rest).await,
         ChatVerb::Retry => Ok(CommandOutcome::next(NextStep::Retry)),
-        ChatVerb::Compress => session::compress(room).await,
-        ChatVerb::History => transcript::history(room, rest),
-        ChatVerb::Save => transcript::save(room, rest),
-        ChatVerb::Model => state::model(room, rest).await,
-        ChatVerb::Status => state::status(room).await,
-        ChatVerb::Usage => state::usage(room).await,
-        ChatVerb::Whoami => Ok(state::whoami(room)),
-        ChatVerb::Config => Ok(state::config(room)),
-        ChatVerb::Tools => tools::run(room.conversation, rest).map(CommandOutcome::text),
-        ChatVerb::Call => crate::commands::chat::call::call_and_show(room, rest).await,
-        ChatVerb::Mcp => servers::run(room, rest).await,
-        ChatVerb::Reload => reload::run(room).await,
-        ChatVerb::Skills => home::skills(room),
-        ChatVerb::Cron => home::cron(room, rest),
-        ChatVerb::Image => attach::image(room, rest),
-        ChatVerb::Paste => attach::paste_clipboard(room).await,
-        ChatVerb::Copy => attach::copy_answer(room),
+        ChatVerb::Compress => session::compress(chat).await,
+        ChatVerb::History => transcript::history(chat, rest),
+        ChatVerb::Save => transcript::save(chat, rest),
+        ChatVerb::Model => state::model(chat, rest).await,
+        ChatVerb::Status => state::status(chat).await,
+        ChatVerb::Usage => state::usage(chat).await,
+        ChatVerb::Whoami => Ok(state::whoami(chat)),
+        ChatVerb::Config => Ok(state::config(chat)),
+        ChatVerb::Tools => tools::run(chat.conversation, rest).map(CommandOutcome::text),
+        ChatVerb::Call => crate::commands::chat::call::call_and_show(chat, rest).await,
+        ChatVerb::Mcp => servers::run(chat, rest).await,
+        ChatVerb::Reload => reload::run(chat).await,
+        ChatVerb::Skills => home::skills(chat),
+        ChatVerb::Cron => home::cron(chat, rest),
+        ChatVerb::Image => attach::image(chat, rest),
+        ChatVerb::Paste => attach::paste_clipboard(chat).await,
+        ChatVerb::Copy => attach::copy_answer(chat),
         ChatVerb::Background if rest.is_empty() => {
             Err(Failure::usage("`/background` needs a task")
                 .hint("`/background sum up the README`"))
         }
         ChatVerb::Background => Ok(CommandOutcome::next(NextStep::Background(rest.to_owned()))),
         ChatVerb::Stop => Ok(CommandOutcome::next(NextStep::StopBackground)),
-        ChatVerb::Verbose => Ok(state::verbose(room)),
+        ChatVerb::Verbose => Ok(state::verbose(chat)),
         ChatVerb::Clear => {
-            room.screen.clear();
+            chat.screen.clear();
             Ok(CommandOutcome::text(""))
         }
         ChatVerb::Quit => Ok(CommandOutcome::next(NextStep::Quit)),
@@ -391,16 +391,16 @@ pub(super) async fn run_command(
 
 /// A prompt of a server, a skill, or nothing that is known.
 async fn run_prompt_or_skill(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     slash: SlashCommand<'_>,
 ) -> Result<CommandOutcome, Failure> {
     if is_prompt(slash.name) {
-        return Box::pin(prompt::run(room, slash)).await;
+        return Box::pin(prompt::run(chat, slash)).await;
     }
-    let skills = room.conversation.agent().skills();
+    let skills = chat.conversation.agent().skills();
     if let Ok(view) = skills.view(slash.name) {
         return Ok(CommandOutcome::next(NextStep::SendMessage(
-            prompt::skill_message(room.pending, &view, slash.rest),
+            prompt::skill_message(chat.pending, &view, slash.rest),
         )));
     }
     let names = COMMANDS.iter().map(|command| command.name.to_owned());
@@ -472,14 +472,14 @@ mod tests {
 
     #[test]
     fn what_lies_ready_goes_with_the_next_message_only() {
-        let mut desk = PendingMessage {
+        let mut pending = PendingMessage {
             notes: vec!["[a note]".into()],
             ..PendingMessage::default()
         };
-        assert_eq!(desk.take_message("hello").text(), "[a note]\n\nhello");
-        assert_eq!(desk.take_message("again").text(), "again");
-        desk.parts.push(Part::from_image_url("data:x"));
-        assert!(matches!(desk.take_message("look"), Content::Parts(parts) if parts.len() == 2));
+        assert_eq!(pending.take_message("hello").text(), "[a note]\n\nhello");
+        assert_eq!(pending.take_message("again").text(), "again");
+        pending.parts.push(Part::from_image_url("data:x"));
+        assert!(matches!(pending.take_message("look"), Content::Parts(parts) if parts.len() == 2));
     }
 
     #[test]

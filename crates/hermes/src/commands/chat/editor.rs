@@ -97,9 +97,9 @@ impl Editor {
 
     /// Shows the prompt and waits for a line, unless one was entered ahead. Dropping the future leaves the prompt
     /// where it is, and the next call goes on with it.
-    pub(crate) async fn read(&mut self, ahead: &mut TypeAhead) -> EditorInput {
+    pub(crate) async fn read(&mut self, type_ahead: &mut TypeAhead) -> EditorInput {
         if !self.screen.is_editing() {
-            let beginning = ahead.next_input();
+            let beginning = type_ahead.next_input();
             let wanted = self.line_requests.as_ref();
             if wanted.is_none_or(|wanted| wanted.send(beginning).is_err()) {
                 return EditorInput::End;

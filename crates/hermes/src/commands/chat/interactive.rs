@@ -83,13 +83,13 @@ async fn run_chat(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
         CallDetail::Brief
     };
     let screen = Screen::new(context.output, detail);
-    let floor = PromptQueue::new(screen.clone(), TerminalPresence::Person);
-    let seat = SessionPresence::new(context, &settings, floor.clone());
-    seat.server_requests.expect_model();
-    let inquiries = seat.server_requests.handler();
-    let agent = start::start_agent(context, settings, inquiries, RememberedTools::Hidden).await?;
-    let approver = approval::published_approver(context, &floor, &screen);
-    let setup = chat_setup(context, args, approver.clone(), &floor, &screen);
+    let queue = PromptQueue::new(screen.clone(), TerminalPresence::Person);
+    let presence = SessionPresence::new(context, &settings, queue.clone());
+    presence.server_requests.expect_model();
+    let handler = presence.server_requests.handler();
+    let agent = start::start_agent(context, settings, handler, RememberedTools::Hidden).await?;
+    let approver = approval::published_approver(context, &queue, &screen);
+    let setup = chat_setup(context, args, approver.clone(), &queue, &screen);
     let conversation = match setup {
         Ok(setup) => start::open_conversation(&agent, args, setup.clone())
             .await
@@ -102,8 +102,8 @@ async fn run_chat(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
                 conversation,
                 setup,
                 screen,
-                prompts: floor,
-                presence: seat,
+                prompts: queue,
+                presence: presence,
                 configuration,
                 signals,
             };
@@ -122,11 +122,11 @@ fn chat_setup(
     context: &Context,
     args: &ChatArgs,
     approver: Arc<PublishedApprover>,
-    floor: &PromptQueue,
+    queue: &PromptQueue,
     screen: &Screen,
 ) -> Result<ConversationSetup, Failure> {
     let mut setup = start::conversation_setup(context, args, Consent::Ask(approver))?;
-    let person = questions::ClarifyPrompt::new(floor.clone(), screen.paint());
+    let person = questions::ClarifyPrompt::new(queue.clone(), screen.paint());
     setup.questioner = Some(Arc::new(person));
     Ok(setup)
 }
@@ -176,20 +176,20 @@ impl<'a> InteractiveChat<'a> {
             conversation,
             setup,
             screen,
-            prompts: floor,
-            presence: seat,
+            prompts: queue,
+            presence: presence,
             configuration,
             signals,
         } = parts;
-        let mut desk = PendingMessage::default();
+        let mut pending = PendingMessage::default();
         for path in &args.image {
-            desk.parts.push(attachments::read_image(path)?);
+            pending.parts.push(attachments::read_image(path)?);
         }
-        let news = ServerUpdates::new(&conversation);
+        let updates = ServerUpdates::new(&conversation);
         let editor = Editor::start(
             screen.clone(),
             &context.home.path().join(HISTORY_FILE),
-            news.vocabulary(),
+            updates.vocabulary(),
         )?;
         Ok(Self {
             configuration,
@@ -200,12 +200,12 @@ impl<'a> InteractiveChat<'a> {
             conversation,
             setup,
             screen,
-            prompts: floor,
+            prompts: queue,
             editor,
             type_ahead: TypeAhead::default(),
-            pending: desk,
-            server_updates: news,
-            presence: seat,
+            pending: pending,
+            server_updates: updates,
+            presence: presence,
             signals,
         })
     }
@@ -254,8 +254,8 @@ impl<'a> InteractiveChat<'a> {
         let banner = banner::Banner::from_conversation(&self.conversation, &self.setup).await;
         self.screen.say(&banner.render(self.screen.paint()));
         if !self.conversation.messages().is_empty() {
-            let room = self.command_context(CancellationToken::new());
-            let recalled = commands::describe_resumed(&room).await?;
+            let chat = self.command_context(CancellationToken::new());
+            let recalled = commands::describe_resumed(&chat).await?;
             self.screen.say(&recalled);
         }
         if banner.looks_for_model() {
@@ -293,8 +293,8 @@ impl<'a> InteractiveChat<'a> {
         else {
             return;
         };
-        let mut room = self.command_context(CancellationToken::new());
-        let told = commands::apply_settings(&mut room, settings).await;
+        let mut chat = self.command_context(CancellationToken::new());
+        let told = commands::apply_settings(&mut chat, settings).await;
         self.screen
             .note(&format!("The configuration has changed.\n{told}"));
     }
@@ -340,7 +340,7 @@ impl<'a> InteractiveChat<'a> {
     async fn run_command(&mut self, slash: SlashCommand<'_>) -> Result<ChatFlow, Failure> {
         let cancel = CancellationToken::new();
         let work = async {
-            let mut room = ChatContext {
+            let mut chat = ChatContext {
                 context: self.context,
                 conversation: &mut self.conversation,
                 screen: &self.screen,
@@ -349,7 +349,7 @@ impl<'a> InteractiveChat<'a> {
                 pending: &mut self.pending,
                 cancel: cancel.clone(),
             };
-            commands::run_command(&mut room, slash).await
+            commands::run_command(&mut chat, slash).await
         };
         let watch = supervise::WorkSupervisor {
             signals: &mut self.signals,
@@ -387,10 +387,10 @@ impl<'a> InteractiveChat<'a> {
     }
 
     /// Runs a turn and shows it.
-    async fn run_turn(&mut self, said: TurnInput<'_>) -> Result<(), Failure> {
+    async fn run_turn(&mut self, input: TurnInput<'_>) -> Result<(), Failure> {
         let cancel = CancellationToken::new();
         self.screen.begin_turn();
-        let patience = if self.has_waited {
+        let timeout = if self.has_waited {
             Duration::ZERO
         } else {
             self.conversation.agent().settings().mcp.discovery_timeout
@@ -402,10 +402,10 @@ impl<'a> InteractiveChat<'a> {
             mentions,
             server_requests: &self.presence.server_requests,
             screen: &self.screen,
-            server_timeout: patience,
+            server_timeout: timeout,
             cancel: &cancel,
         };
-        let work = Box::pin(turn.run(said));
+        let work = Box::pin(turn.run(input));
         let watch = supervise::WorkSupervisor {
             signals: &mut self.signals,
             screen: &self.screen,

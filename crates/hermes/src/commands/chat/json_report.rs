@@ -13,7 +13,7 @@ use crate::failure::Failure;
 pub(super) fn answer_object(
     session: Option<&SessionId>,
     output: Result<&str, &Failure>,
-    tally: Option<&TurnUsage>,
+    usage: Option<&TurnUsage>,
 ) -> Value {
     let (output, error) = match output {
         Ok(text) => (json!(text), Value::Null),
@@ -25,9 +25,9 @@ pub(super) fn answer_object(
     json!({
         "session_id": session.map(SessionId::as_str),
         "output": output,
-        "usage": tally.map(usage_object),
-        "tool_calls": tally.map_or_else(Vec::new, |tally| {
-            tally.tool_calls.iter().map(call_object).collect()
+        "usage": usage.map(usage_object),
+        "tool_calls": usage.map_or_else(Vec::new, |usage| {
+            usage.tool_calls.iter().map(call_object).collect()
         }),
         "error": error,
     })
@@ -37,35 +37,35 @@ pub(super) fn answer_object(
 pub(super) fn usage_report(
     session: &SessionId,
     model: Option<&Selection>,
-    tally: &TurnUsage,
+    usage: &TurnUsage,
 ) -> Value {
-    let by = tally.answered_by.as_ref();
+    let by = usage.answered_by.as_ref();
     let by = by.map(|by| (&by.model, &by.provider));
     let by = by.or_else(|| model.map(|it| (&it.endpoint.model, &it.endpoint.provider)));
-    let mut report = usage_object(tally);
+    let mut report = usage_object(usage);
     report["session_id"] = json!(session.as_str());
     report["model"] = json!(by.map(|(model, _)| model));
     report["provider"] = json!(by.map(|(_, provider)| provider));
-    report["tool_call_count"] = json!(tally.tool_calls.len());
+    report["tool_call_count"] = json!(usage.tool_calls.len());
     report
 }
 
-fn usage_object(tally: &TurnUsage) -> Value {
+fn usage_object(usage: &TurnUsage) -> Value {
     let TokenUsage {
         input_tokens,
         cache_read_tokens,
         cache_write_tokens,
         output_tokens,
         reasoning_tokens,
-    } = tally.tokens;
+    } = usage.tokens;
     json!({
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
         "cache_read_tokens": cache_read_tokens,
         "cache_write_tokens": cache_write_tokens,
         "reasoning_tokens": reasoning_tokens,
-        "total_tokens": tally.tokens.total_tokens(),
-        "api_calls": tally.model_calls,
+        "total_tokens": usage.tokens.total_tokens(),
+        "api_calls": usage.model_calls,
     })
 }
 

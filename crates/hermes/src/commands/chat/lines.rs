@@ -72,9 +72,9 @@ async fn run_conversation(
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut has_waited = false;
     let mut has_failed = false;
-    let mut desk = PendingMessage::default();
+    let mut pending = PendingMessage::default();
     for path in &args.image {
-        desk.parts.push(attachments::read_image(path)?);
+        pending.parts.push(attachments::read_image(path)?);
     }
     while let Some(line) = read_message(&mut lines, cancel).await? {
         if !has_waited {
@@ -83,7 +83,7 @@ async fn run_conversation(
             has_waited = true;
         }
         let outcome = if let Some(slash) = SlashCommand::parse(&line) {
-            let ran = once::command(context, conversation, answers, &mut desk, slash, cancel);
+            let ran = once::command(context, conversation, answers, &mut pending, slash, cancel);
             match ran.await {
                 Ok(done) => {
                     if !done.text.is_empty() {
@@ -91,8 +91,8 @@ async fn run_conversation(
                     }
                     match done.next {
                         NextStep::Quit => break,
-                        NextStep::SendMessage(said) => {
-                            run_turn(context, args, conversation, answers, said, cancel).await
+                        NextStep::SendMessage(content) => {
+                            run_turn(context, args, conversation, answers, content, cancel).await
                         }
                         _ => Ok(()),
                     }
@@ -102,9 +102,10 @@ async fn run_conversation(
         } else {
             let options = attachments::call_options(conversation, cancel);
             let warn = |text: &str| context.output.warning(text);
-            let said = desk.take_message(&line);
-            let said = attachments::attach_mentions(mentions.as_mut(), said, &options, warn).await;
-            run_turn(context, args, conversation, answers, said, cancel).await
+            let content = pending.take_message(&line);
+            let content =
+                attachments::attach_mentions(mentions.as_mut(), content, &options, warn).await;
+            run_turn(context, args, conversation, answers, content, cancel).await
         };
         match outcome {
             Ok(()) => {}
@@ -159,7 +160,7 @@ async fn run_turn(
     args: &ChatArgs,
     conversation: &mut Conversation,
     answers: &ServerRequests,
-    said: Content,
+    content: Content,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let detail = if args.verbose {
@@ -176,7 +177,7 @@ async fn run_turn(
         Ok(selection) => {
             answers.set_model(&selection);
             conversation
-                .send_user_message(said, &mut progress, cancel.clone())
+                .send_user_message(content, &mut progress, cancel.clone())
                 .await
         }
         Err(error) => Err(error),

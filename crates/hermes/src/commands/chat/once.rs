@@ -135,8 +135,8 @@ async fn call_in_running_process(
 /// Shows what a tool said, as the conversation's own command does.
 fn print_call_result(context: &Context, question: &OneShotQuestion, text: &str) {
     if question.report == ReportFormat::Json {
-        let tally = hermes_agent::conversation::TurnUsage::default();
-        let object = json_report::answer_object(None, Ok(text), Some(&tally));
+        let usage = hermes_agent::conversation::TurnUsage::default();
+        let object = json_report::answer_object(None, Ok(text), Some(&usage));
         context.output.object(&object);
     } else {
         print_text(context, text);
@@ -170,7 +170,7 @@ async fn run_conversation(
     }
     let asked = run_question(context, args, question, &mut conversation, answers, cancel).await;
     let model = conversation.model();
-    let tally = conversation.last_usage().cloned();
+    let turn_usage = conversation.last_usage().cloned();
     let id = conversation.is_stored().then(|| conversation.id().clone());
     let closed = conversation.close(EndReason::CliClose).await;
     if let Some(person) = person {
@@ -185,8 +185,8 @@ async fn run_conversation(
         .filter(|_| question.report == ReportFormat::AnswerAndId)
         .map(|id| format!("session_id: {id}"));
     // A turn that failed was paid for, too.
-    if let (Some(path), Some(id), Some(tally)) = (&args.usage_file, &id, &tally) {
-        let report = json_report::usage_report(id, model.as_ref(), tally);
+    if let (Some(path), Some(id), Some(turn_usage)) = (&args.usage_file, &id, &turn_usage) {
+        let report = json_report::usage_report(id, model.as_ref(), turn_usage);
         std::fs::write(path, format!("{report:#}\n")).map_err(|error| {
             Failure::failed(format!("`{}` cannot be written: {error}", path.display()))
         })?;
@@ -194,7 +194,8 @@ async fn run_conversation(
     let answer = match answer {
         Ok(answer) => answer,
         Err(failure) if question.report == ReportFormat::Json => {
-            let object = json_report::answer_object(id.as_ref(), Err(&failure), tally.as_ref());
+            let object =
+                json_report::answer_object(id.as_ref(), Err(&failure), turn_usage.as_ref());
             context.output.object(&object);
             return Err(failure.mark_printed());
         }
@@ -246,9 +247,9 @@ fn terminal_approver(
         return None;
     }
     let screen = Screen::new(context.output, screen::CallDetail::Brief);
-    let floor = PromptQueue::new(screen.clone(), TerminalPresence::Person);
-    floor.cancel_on_interrupt(cancel.clone());
-    Some(approval::published_approver(context, &floor, &screen))
+    let queue = PromptQueue::new(screen.clone(), TerminalPresence::Person);
+    queue.cancel_on_interrupt(cancel.clone());
+    Some(approval::published_approver(context, &queue, &screen))
 }
 
 /// The outcome of a message.
@@ -268,14 +269,14 @@ async fn run_question(
     cancel: &CancellationToken,
 ) -> Result<QuestionOutcome, Failure> {
     let slash = SlashCommand::parse(&question.text);
-    let mut said = attachments::message_with_images(&question.text, &args.image)?;
+    let mut content = attachments::message_with_images(&question.text, &args.image)?;
     let is_prompt = slash.is_some_and(|slash| prompt::is_prompt_name(slash.name));
     if slash.is_none() || is_prompt {
-        let found = conversation.find_model().await;
+        let selection = conversation.find_model().await;
         for note in conversation.take_notes() {
             context.output.note(note);
         }
-        answers.set_model(&found.map_err(|error| start::conversation_failure(&error))?);
+        answers.set_model(&selection.map_err(|error| start::conversation_failure(&error))?);
     }
     let wanted = if slash.is_some() {
         ServerNeed::Servers
@@ -284,10 +285,10 @@ async fn run_question(
     };
     wait_for_servers(context, conversation, wanted, cancel).await?;
     if let Some(slash) = slash {
-        let mut desk = PendingMessage::default();
-        let done = command(context, conversation, answers, &mut desk, slash, cancel).await?;
+        let mut pending = PendingMessage::default();
+        let done = command(context, conversation, answers, &mut pending, slash, cancel).await?;
         if let NextStep::SendMessage(message) = done.next {
-            said = message;
+            content = message;
         } else if question.report == ReportFormat::Json {
             let answer = TurnOutcome {
                 text: done.text,
@@ -305,13 +306,13 @@ async fn run_question(
         let options = attachments::call_options(conversation, cancel);
         let mut mentions = attachments::for_conversation(conversation);
         let warn = |text: &str| context.output.warning(text);
-        let text = said.text();
+        let text = content.text();
         let awaited = mentions
             .as_ref()
             .map(|mentions| mentions.servers_to_connect(&text));
         let awaited = awaited.unwrap_or_default();
-        let completed = attachments::attach_mentions(mentions.as_mut(), said, &options, warn);
-        said = show_waiting(context, || awaited.clone(), completed).await;
+        let completed = attachments::attach_mentions(mentions.as_mut(), content, &options, warn);
+        content = show_waiting(context, || awaited.clone(), completed).await;
     }
     let is_shown = question.report == ReportFormat::Everything;
     if is_shown {
@@ -332,7 +333,7 @@ async fn run_question(
         &mut silence
     };
     let answer = conversation
-        .send_user_message(said, display, cancel.clone())
+        .send_user_message(content, display, cancel.clone())
         .await;
     progress.end_line();
     let answer = answer.map_err(|error| start::conversation_failure(&error))?;
@@ -430,24 +431,24 @@ pub(super) async fn command(
     context: &Context,
     conversation: &mut Conversation,
     answers: &ServerRequests,
-    desk: &mut PendingMessage,
+    pending: &mut PendingMessage,
     slash: SlashCommand<'_>,
     cancel: &CancellationToken,
 ) -> Result<CommandOutcome, Failure> {
     let screen = Screen::new(context.output, screen::CallDetail::Brief);
-    let mut room = ChatContext {
+    let mut chat = ChatContext {
         context,
         conversation,
         screen: &screen,
         prompts: &PromptQueue::new(screen.clone(), TerminalPresence::Nobody),
         server_requests: answers,
-        pending: desk,
+        pending: pending,
         cancel: cancel.clone(),
     };
-    let mut done = commands::run_command(&mut room, slash).await?;
+    let mut done = commands::run_command(&mut chat, slash).await?;
     done.next = match done.next {
         NextStep::Retry => {
-            let undone = room.conversation.undo(1).await;
+            let undone = chat.conversation.undo(1).await;
             NextStep::SendMessage(
                 undone
                     .map_err(|error| start::conversation_failure(&error))?

@@ -67,7 +67,7 @@ pub(super) fn remove_unused_servers(args: &ChatArgs, settings: &mut Settings) {
 pub(super) async fn start_agent(
     context: &Context,
     settings: Settings,
-    inquiries: Arc<dyn ServerRequestHandler>,
+    handler: Arc<dyn ServerRequestHandler>,
     remembered_tools: RememberedTools,
 ) -> Result<Agent, Failure> {
     let store = Store::open(&context.home, Access::ReadWrite).await?;
@@ -75,7 +75,7 @@ pub(super) async fn start_agent(
         None
     } else {
         let options = HostOptions {
-            request_handler: inquiries,
+            request_handler: handler,
             reserved_names: Agent::reserved_names(),
             remembered_tools,
             ..HostOptions::new(context.home.clone(), context.guard_program()?)
@@ -168,8 +168,8 @@ pub(super) async fn project_rules(
         return None;
     }
     let directory = conversation.cwd().to_owned();
-    let found = tokio::task::spawn_blocking(move || find_project_rules(&directory));
-    found.await.ok().flatten()
+    let selection = tokio::task::spawn_blocking(move || find_project_rules(&directory));
+    selection.await.ok().flatten()
 }
 
 /// Stops servers and closes the store.

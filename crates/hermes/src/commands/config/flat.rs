@@ -16,12 +16,12 @@ const SECRET_NAME_PARTS: [&str; 7] = [
 
 /// Every value that has none below it, by its dotted key, in the order of the document. Lists are values.
 pub(super) fn flatten(document: &Value) -> Vec<(String, Value)> {
-    let mut found = Vec::new();
-    collect(String::new(), document, &mut found);
-    found
+    let mut values = Vec::new();
+    collect(String::new(), document, &mut values);
+    values
 }
 
-fn collect(key: String, value: &Value, found: &mut Vec<(String, Value)>) {
+fn collect(key: String, value: &Value, values: &mut Vec<(String, Value)>) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             for (name, value) in members {
@@ -30,11 +30,11 @@ fn collect(key: String, value: &Value, found: &mut Vec<(String, Value)>) {
                 } else {
                     format!("{key}.{name}")
                 };
-                collect(key, value, found);
+                collect(key, value, values);
             }
         }
         Value::Null if key.is_empty() => {}
-        value => found.push((key, value.clone())),
+        value => values.push((key, value.clone())),
     }
 }
 

@@ -79,13 +79,13 @@ fn readable_by_others(_: &std::path::Path) -> Option<u32> {
 }
 
 pub(super) fn model(context: &Context, settings: &Settings) -> Result<HomeCheck, Failure> {
-    let found = context.block_on(async {
-        let around = ResolveContext::new(&context.home, settings);
-        Ok(resolve_model(&around, &ModelOverrides::default()).await)
+    let selection = context.block_on(async {
+        let resolve_context = ResolveContext::new(&context.home, settings);
+        Ok(resolve_model(&resolve_context, &ModelOverrides::default()).await)
     })?;
-    Ok(match found {
-        Ok(found) => {
-            let endpoint = &found.endpoint;
+    Ok(match selection {
+        Ok(selection) => {
+            let endpoint = &selection.endpoint;
             let key = match &endpoint.key.value {
                 Some(_) => format!(", key from {}", endpoint.key.source),
                 None => String::new(),
@@ -115,14 +115,14 @@ pub(super) fn servers(
         return Ok(HomeCheck::warn(ID, "no MCP server is configured")
             .fix("`hermes mcp catalog` lists some, `hermes mcp import` takes over those of other programs"));
     }
-    let trouble = mcp::summarize_checks(context, probe)?;
+    let problems = mcp::summarize_checks(context, probe)?;
     let all = pluralize(settings.servers.len(), "server");
     let running = mcp::count_ready_servers(context);
     let running = match running {
         Some(ready) => format!("{all}, {ready} ready in a running process"),
         None => format!("{all}, not running now"),
     };
-    let part = match (&trouble.first_failure, &trouble.first_warning) {
+    let part = match (&problems.first_failure, &problems.first_warning) {
         (Some(failure), _) => HomeCheck::fail(ID, format!("{all}: {failure}")),
         (None, Some(warning)) => HomeCheck::warn(ID, format!("{all}: {warning}")),
         (None, None) => return Ok(HomeCheck::ok(ID, running)),

@@ -54,8 +54,8 @@ impl ApiServerPlan {
             Self::Inherited(listener, key) => {
                 match UnixListener::from_std(listener) {
                     Ok(listener) => {
-                        let door = ApiListener::Unix(listener);
-                        serve_listener(gateway, &key, door, AllowedHosts::Any, stop).await;
+                        let api = ApiListener::Unix(listener);
+                        serve_listener(gateway, &key, api, AllowedHosts::Any, stop).await;
                     }
                     Err(error) => {
                         report_fatal(gateway, say, "socket_failed", &error.to_string()).await;
@@ -66,8 +66,8 @@ impl ApiServerPlan {
             Self::Port(settings, key) => (settings, key),
         };
         if key.expose().chars().count() < MIN_KEY_CHARS {
-            let trouble = format!("API_SERVER_KEY has fewer than {MIN_KEY_CHARS} characters");
-            return report_fatal(gateway, say, "key_too_short", &trouble).await;
+            let problem = format!("API_SERVER_KEY has fewer than {MIN_KEY_CHARS} characters");
+            return report_fatal(gateway, say, "key_too_short", &problem).await;
         }
         let address = match check_address(&settings) {
             Ok(address) => address,
@@ -82,11 +82,11 @@ impl ApiServerPlan {
                 Err(error) => error,
             };
             let (host, port) = address;
-            let trouble = format!("port {port} of {host} cannot be used: {error}");
+            let problem = format!("port {port} of {host} cannot be used: {error}");
             let instance = gateway.instance();
-            instance.set_platform(PLATFORM, "retrying", Some(("port_in_use", &trouble)));
+            instance.set_platform(PLATFORM, "retrying", Some(("port_in_use", &problem)));
             let _ = say
-                .send(format!("No HTTP API yet, retrying: {trouble}"))
+                .send(format!("No HTTP API yet, retrying: {problem}"))
                 .await;
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -107,23 +107,23 @@ impl ApiServerPlan {
 async fn serve_listener(
     gateway: &Gateway,
     key: &Secret<String>,
-    door: ApiListener,
+    listener: ApiListener,
     check: AllowedHosts,
     stop: &CancellationToken,
 ) {
     let instance = gateway.instance();
     instance.set_platform(PLATFORM, "connected", None);
     let router = api::router(gateway.clone(), key, check);
-    if let Err(error) = api::serve(door, router, stop.clone()).await {
-        let trouble = error.to_string();
+    if let Err(error) = api::serve(listener, router, stop.clone()).await {
+        let problem = error.to_string();
         tracing::error!(%error, "HTTP API listener failed");
-        instance.set_platform(PLATFORM, "fatal", Some(("socket_failed", &trouble)));
+        instance.set_platform(PLATFORM, "fatal", Some(("socket_failed", &problem)));
     }
 }
 
-async fn report_fatal(gateway: &Gateway, say: &mpsc::Sender<String>, code: &str, trouble: &str) {
+async fn report_fatal(gateway: &Gateway, say: &mpsc::Sender<String>, code: &str, problem: &str) {
     gateway
         .instance()
-        .set_platform(PLATFORM, "fatal", Some((code, trouble)));
-    let _ = say.send(format!("warning: no HTTP API: {trouble}")).await;
+        .set_platform(PLATFORM, "fatal", Some((code, problem)));
+    let _ = say.send(format!("warning: no HTTP API: {problem}")).await;
 }

@@ -109,16 +109,16 @@ async fn run_until_stopped(
         inherited.listener,
     );
     let drain = settings.agent.restart_drain_timeout;
-    let in_force = PolicyHandle::default();
-    in_force.set(inherited.directives);
+    let policy = PolicyHandle::default();
+    policy.set(inherited.directives);
     let answers = Arc::new(ServerRequests::for_gateway(
         context,
         &settings,
-        in_force.clone(),
+        policy.clone(),
     ));
     answers.expect_model();
     let bounds = inherited.bounds;
-    let agent = start_agent(context, settings, &answers, in_force, teams, bounds).await?;
+    let agent = start_agent(context, settings, &answers, policy, teams, bounds).await?;
     agent.set_operator_variables(inherited.variables);
     let gateway = Gateway::open(GatewayParts {
         agent: agent.clone(),
@@ -211,9 +211,9 @@ fn gateway_settings(context: &Context, inherited: &HubHandover) -> Result<Settin
     match inherited.direction {
         ControlMode::Own => context.settings(),
         ControlMode::Hub { .. } => {
-            let ceiling = AgentPolicy::new(&inherited.directives);
+            let policy = AgentPolicy::new(&inherited.directives);
             let given = &inherited.variables;
-            Ok(gateway::load_settings(&context.home, given, &ceiling)?)
+            Ok(gateway::load_settings(&context.home, given, &policy)?)
         }
     }
 }
@@ -223,7 +223,7 @@ async fn start_agent(
     context: &Context,
     settings: Settings,
     answers: &ServerRequests,
-    in_force: PolicyHandle,
+    policy: PolicyHandle,
     teams: Option<Arc<Teams>>,
     bounds: CommandBounds,
 ) -> Result<Agent, Failure> {
@@ -241,7 +241,7 @@ async fn start_agent(
     let parts = AgentParts {
         host,
         environment: std::env::vars_os().collect(),
-        policy: in_force,
+        policy: policy,
         teams,
         messenger: Some(HomeMessenger::new(&context.home)),
         bounds,

@@ -107,12 +107,12 @@ fn run_isolation_selftest(settings: &Settings) -> Vec<Finding> {
                 embedded_hub::selftest_setup(settings).map_err(|failure| failure.message)?;
             // Tenants' users have to get through it, as through the Hub's own directory.
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
-            let ground = tempfile::Builder::new()
+            let directory = tempfile::Builder::new()
                 .prefix("trial-")
                 .permissions(open)
                 .tempdir_in(&setup.data_dir)
                 .map_err(|error| error.to_string())?;
-            run_selftest(&setup, ground.path()).map_err(|error| error.to_string())
+            run_selftest(&setup, directory.path()).map_err(|error| error.to_string())
         });
     let remedy = isolation_remedy(settings, &IsolationSupport::detect_without_cgroups());
     match attempts {

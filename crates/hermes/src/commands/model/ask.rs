@@ -59,7 +59,7 @@ pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
     output.end_progress();
     let survey = survey?;
     output.note(format!("{}\n", present_line(&survey.present)));
-    let present = survey.present.ok().map(|found| found.endpoint);
+    let present = survey.present.ok().map(|selection| selection.endpoint);
     let (entries, others) = provider_entries(survey.providers, survey.offers);
     let usual = default_entry(
         &entries,
@@ -106,11 +106,11 @@ pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
 }
 
 async fn survey_models(context: &Context, settings: &Settings) -> ModelSurvey {
-    let around = ResolveContext::new(&context.home, settings);
+    let resolve_context = ResolveContext::new(&context.home, settings);
     let wanted = ModelOverrides::default();
     let (present, providers, offers) = tokio::join!(
-        resolve_model(&around, &wanted),
-        list_providers(&around),
+        resolve_model(&resolve_context, &wanted),
+        list_providers(&resolve_context),
         find_offers(context, settings),
     );
     ModelSurvey {
@@ -123,12 +123,12 @@ async fn survey_models(context: &Context, settings: &Settings) -> ModelSurvey {
 /// What is used now, in one line. Who has no model is asked for one below.
 fn present_line(present: &Result<Selection, ResolveError>) -> String {
     match present {
-        Ok(found) => format!(
+        Ok(selection) => format!(
             "Now: `{}` from {} ({}), {}",
-            found.endpoint.model,
-            found.endpoint.provider,
-            found.endpoint.address(),
-            describe_origin(found.origin),
+            selection.endpoint.model,
+            selection.endpoint.provider,
+            selection.endpoint.address(),
+            describe_origin(selection.origin),
         ),
         Err(ResolveError::NoModel(_)) => "No model is chosen yet.".to_owned(),
         Err(error) => format!("Now: {error}"),
@@ -296,8 +296,8 @@ fn list_provider_models(
         output.progress(&format!("Asking {} for its models…", offer.name));
         let key = typed.as_ref().map(|(_, key)| key.clone());
         let listed = context.block_on(async {
-            let around = ResolveContext::new(&context.home, settings);
-            Ok(list_models(&around, &offer.choice, key).await)
+            let resolve_context = ResolveContext::new(&context.home, settings);
+            Ok(list_models(&resolve_context, &offer.choice, key).await)
         });
         output.end_progress();
         let error = match listed? {

@@ -69,12 +69,12 @@ pub(super) fn write_choice(context: &Context, choice: &ModelToWrite) -> Result<(
     file.change(&["model"], &value);
     let variables = context.written_settings()?.variables;
     let settings = Settings::parse(&file.text(), variables)?;
-    let found = context.block_on(async {
-        let around = ResolveContext::new(&context.home, &settings);
-        Ok(resolve_model(&around, &ModelOverrides::default()).await)
+    let selection = context.block_on(async {
+        let resolve_context = ResolveContext::new(&context.home, &settings);
+        Ok(resolve_model(&resolve_context, &ModelOverrides::default()).await)
     })?;
     let output = context.output;
-    let problem = match &found {
+    let problem = match &selection {
         Err(error @ (ResolveError::NoKey { .. } | ResolveError::Reference { .. })) => {
             Some(error.to_string())
         }
@@ -84,14 +84,14 @@ pub(super) fn write_choice(context: &Context, choice: &ModelToWrite) -> Result<(
     context.home.create()?;
     file.save()?;
     let name = &choice.name;
-    if let Ok(found) = found {
-        let endpoint = &found.endpoint;
+    if let Ok(selection) = selection {
+        let endpoint = &selection.endpoint;
         output.note(format!(
             "`{name}` from {} ({}) is the model from now on.",
             endpoint.provider,
             endpoint.address()
         ));
-        output.json(show::present_json(&found));
+        output.json(show::present_json(&selection));
     } else {
         output.note(format!("`{name}` is the model from now on."));
         if let Some(problem) = &problem {

@@ -35,8 +35,11 @@ pub(super) struct ProviderOffer {
 
 /// Everything that could be used right now.
 pub(super) async fn find_offers(context: &Context, settings: &Settings) -> Vec<ProviderOffer> {
-    let around = ResolveContext::new(&context.home, settings);
-    let (known, local) = tokio::join!(list_providers(&around), list_local_servers(&around));
+    let resolve_context = ResolveContext::new(&context.home, settings);
+    let (known, local) = tokio::join!(
+        list_providers(&resolve_context),
+        list_local_servers(&resolve_context)
+    );
     let usable = known
         .into_iter()
         .filter(|provider| !matches!(provider.key, KeyState::Missing { .. }))
@@ -53,7 +56,7 @@ pub(super) async fn find_offers(context: &Context, settings: &Settings) -> Vec<P
     });
     let mut offers: Vec<ProviderOffer> = usable.chain(local).collect();
     let lists = offers.iter().map(|offer| async {
-        let listed = list_models(&around, &offer.choice, None);
+        let listed = list_models(&resolve_context, &offer.choice, None);
         let silent = || ListError::Unreachable {
             reason: format!("timed out after {} s", LIST_TIMEOUT.as_secs()),
         };

@@ -25,13 +25,13 @@ struct ModelSummary {
 }
 
 async fn summarize_models(context: &Context, settings: &Settings) -> ModelSummary {
-    let around = ResolveContext::new(&context.home, settings);
+    let resolve_context = ResolveContext::new(&context.home, settings);
     let wanted = ModelOverrides::default();
     let (present, explanation, providers, local) = tokio::join!(
-        resolve_model(&around, &wanted),
-        explain_model(&around, &wanted),
-        list_providers(&around),
-        list_local_servers(&around),
+        resolve_model(&resolve_context, &wanted),
+        explain_model(&resolve_context, &wanted),
+        list_providers(&resolve_context),
+        list_local_servers(&resolve_context),
     );
     ModelSummary {
         present,
@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     let advice = key_advice(context, explanation);
     output.line(render_explanation(explanation, advice.as_deref()));
     let mut object = match &survey.present {
-        Ok(found) => present_json(found),
+        Ok(selection) => present_json(selection),
         Err(error) => json!({
             "model": explanation.model.as_ref().map(|part| &part.value),
             "provider": explanation.provider.as_ref().map(|part| &part.value),
@@ -67,8 +67,8 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     object["key_advice"] = json!(advice);
     let providers: Vec<Value> = survey.providers.iter().map(provider_json).collect();
     object["providers"] = json!(providers);
-    let local = survey.local.iter().map(|found| {
-        json!({"server": found.server, "base_url": found.base_url.as_str(), "model": found.model})
+    let local = survey.local.iter().map(|selection| {
+        json!({"server": selection.server, "base_url": selection.base_url.as_str(), "model": selection.model})
     });
     object["local"] = json!(local.collect::<Vec<_>>());
     output.json(object);
@@ -124,7 +124,7 @@ fn key_advice(context: &Context, explanation: &Explanation) -> Option<String> {
             let first = place.split('`').nth(1);
             first.unwrap_or("OPENROUTER_API_KEY").to_owned()
         }
-        (None, Some(ResolveError::NoModel(found))) if found.keys.is_empty() => {
+        (None, Some(ResolveError::NoModel(selection))) if selection.keys.is_empty() => {
             "OPENAI_API_KEY".to_owned()
         }
         _ => return None,
@@ -140,9 +140,9 @@ fn key_advice(context: &Context, explanation: &Explanation) -> Option<String> {
 }
 
 /// The model for scripts.
-pub(super) fn present_json(found: &Selection) -> Value {
-    let endpoint = &found.endpoint;
-    let origin = match found.origin {
+pub(super) fn present_json(selection: &Selection) -> Value {
+    let endpoint = &selection.endpoint;
+    let origin = match selection.origin {
         SelectionOrigin::Flag => "flag",
         SelectionOrigin::Session => "session",
         SelectionOrigin::Configuration => "configuration",

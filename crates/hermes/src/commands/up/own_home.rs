@@ -64,7 +64,7 @@ impl OwnHome {
     pub(super) async fn open(
         context: &Context,
         settings: &Settings,
-        around: UpContext,
+        up: UpContext,
         prepared: &PreparedHub,
         instance: Instance,
         tenant: &TenantId,
@@ -73,7 +73,7 @@ impl OwnHome {
             configuration,
             host,
             server_requests: answers,
-        } = around;
+        } = up;
         // The lock of the home's gateway is ours, so nobody else lets its jobs run.
         remove_heartbeat(&context.home);
         let store = Store::open(&context.home, Access::ReadWrite).await?;
@@ -113,14 +113,14 @@ impl OwnHome {
         });
         let (agent, listener, for_hub) =
             LinkedAgent::in_process(data_dir, tenant, key, take_variables)?;
-        let door = ApiListener::Unix(UnixListener::from_std(listener)?);
+        let api = ApiListener::Unix(UnixListener::from_std(listener)?);
         let router = api::router(gateway.clone(), &for_hub, AllowedHosts::Any);
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn({
             let stop = stop.clone();
             async move {
-                if let Err(error) = api::serve(door, router, stop).await {
+                if let Err(error) = api::serve(api, router, stop).await {
                     tracing::error!(%error, "agent API listener failed, the Hub cannot reach this home");
                 }
             }
@@ -139,7 +139,7 @@ impl OwnHome {
     pub(super) async fn open_without_hub(
         context: &Context,
         settings: &Settings,
-        around: UpContext,
+        up: UpContext,
         instance: Instance,
         say: mpsc::Sender<String>,
     ) -> Result<Self, Failure> {
@@ -148,7 +148,7 @@ impl OwnHome {
             host,
             server_requests: answers,
             ..
-        } = around;
+        } = up;
         let parts = AgentParts {
             host: (!context.is_safe_mode()).then(|| host.clone()),
             environment: std::env::vars_os().collect(),

@@ -46,7 +46,7 @@ impl UpSystem {
         context: &Context,
         preparation: HubPreparation,
         settings: &Settings,
-        around: UpContext,
+        up: UpContext,
         (view, say): (&mut UpView, &mpsc::Sender<String>),
     ) -> Result<Self, Failure> {
         view.print_message(if built_in::is_alone(settings) {
@@ -56,11 +56,11 @@ impl UpSystem {
         });
         match preparation {
             HubPreparation::Hub(prepared) => {
-                Self::with_hub(context, *prepared, settings, around, view).await
+                Self::with_hub(context, *prepared, settings, up, view).await
             }
             HubPreparation::Without(why) => {
                 view.print_message(&why);
-                Self::without_hub(context, settings, around, view, say).await
+                Self::without_hub(context, settings, up, view, say).await
             }
         }
     }
@@ -69,7 +69,7 @@ impl UpSystem {
         context: &Context,
         prepared: PreparedHub,
         settings: &Settings,
-        around: UpContext,
+        up: UpContext,
         view: &mut UpView,
     ) -> Result<Self, Failure> {
         let main = hub::main_tenant()?;
@@ -78,7 +78,7 @@ impl UpSystem {
         let (home, agent) = match own_home::claim_gateway(&context.home)? {
             GatewayOwner::Ours(instance) => {
                 let (home, agent) =
-                    OwnHome::open(context, settings, around, &prepared, instance, &main).await?;
+                    OwnHome::open(context, settings, up, &prepared, instance, &main).await?;
                 (Some(home), agent)
             }
             GatewayOwner::Others(who) => {
@@ -103,14 +103,14 @@ impl UpSystem {
     async fn without_hub(
         context: &Context,
         settings: &Settings,
-        around: UpContext,
+        up: UpContext,
         view: &mut UpView,
         say: &mpsc::Sender<String>,
     ) -> Result<Self, Failure> {
         let home = match own_home::claim_gateway(&context.home)? {
-            GatewayOwner::Ours(instance) => Some(
-                OwnHome::open_without_hub(context, settings, around, instance, say.clone()).await?,
-            ),
+            GatewayOwner::Ours(instance) => {
+                Some(OwnHome::open_without_hub(context, settings, up, instance, say.clone()).await?)
+            }
             GatewayOwner::Others(who) => {
                 view.print_message(&format!("{who}: it lets the jobs of this home run"));
                 None

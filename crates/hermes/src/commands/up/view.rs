@@ -63,10 +63,10 @@ impl UpView {
             ViewKind::Lines(last) => {
                 for server in servers {
                     let line = server_line(server, now);
-                    let said = change_key(server);
-                    if last.get(&server.name) != Some(&said) {
+                    let key = change_key(server);
+                    if last.get(&server.name) != Some(&key) {
                         self.output.line(line);
-                        last.insert(server.name.clone(), said);
+                        last.insert(server.name.clone(), key);
                     }
                 }
                 last.retain(|name, _| {

@@ -68,8 +68,8 @@ impl AgentApi {
     }
 
     /// Whether it answers.
-    pub(super) async fn check_health(&self, patience: Duration) -> Result<(), RuntimeError> {
-        let request = self.request(Method::GET, "/health").timeout(patience);
+    pub(super) async fn check_health(&self, timeout: Duration) -> Result<(), RuntimeError> {
+        let request = self.request(Method::GET, "/health").timeout(timeout);
         send(request).await.map(drop)
     }
 
@@ -92,14 +92,14 @@ impl AgentApi {
         &self,
         run: &RunId,
         attempt: u32,
-        errand: &RunInput,
+        run_input: &RunInput,
     ) -> Result<AgentRunId, RuntimeError> {
         // The agent would answer the key of an attempt that was cut off with what became of that one.
         let key = match attempt {
             1 => run.to_string(),
             _ => format!("{run}-{attempt}"),
         };
-        let (path, body) = match errand {
+        let (path, body) = match run_input {
             RunInput::Prompt {
                 input,
                 instructions,

@@ -140,12 +140,12 @@ mod tests {
 
     #[test]
     fn the_environment_holds_what_is_listed_and_no_secret() {
-        let surroundings = LaunchEnv {
+        let environment = LaunchEnv {
             path: Some("/opt/node/bin:/root/.cargo/bin:/usr/bin".into()),
             ..LaunchEnv::default()
         };
         let read_paths = [PathBuf::from("/opt/node")];
-        let variables = surroundings.variables(&launch(), |path| is_readable(path, &read_paths));
+        let variables = environment.variables(&launch(), |path| is_readable(path, &read_paths));
         let shown: Vec<String> = variables
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))

@@ -101,12 +101,12 @@ pub(super) struct LaunchPaths<'a> {
 /// Decides for one tenant.
 pub(super) fn decide_isolation(
     isolation: &Isolation,
-    means: &IsolationSupport,
+    support: &IsolationSupport,
     launch: &AgentLaunch,
-    place: &LaunchPaths<'_>,
+    paths: &LaunchPaths<'_>,
 ) -> Result<IsolationDecision, RuntimeError> {
     let refuse = |reason: String| Err(RuntimeError::StartFailed(reason));
-    if isolation.mode == ConfinementMode::Strict && means.landlock.is_none() {
+    if isolation.mode == ConfinementMode::Strict && support.landlock.is_none() {
         return refuse(
             "`isolation.mode` is `strict`, and this machine has no Landlock; use a Linux kernel from 5.13 on with \
              Landlock turned on, or set `isolation.mode: auto`"
@@ -122,15 +122,15 @@ pub(super) fn decide_isolation(
             ProcessRights::Kept,
             missing_confinement("OwnUser", "turned off"),
         )
-    } else if means.is_root {
-        choose_own_user(launch, place).map_err(|error| system("its user", error))?
+    } else if support.is_root {
+        choose_own_user(launch, paths).map_err(|error| system("its user", error))?
     } else {
         (
             ProcessRights::Kept,
             missing_confinement("OwnUser", "the Hub is not root"),
         )
     };
-    let group = match &means.cgroups {
+    let group = match &support.cgroups {
         Some(groups) if !is_off => Some(
             groups
                 .make(&launch.tenant, launch.limits)
@@ -138,9 +138,9 @@ pub(super) fn decide_isolation(
         ),
         _ => None,
     };
-    let sandbox = (!is_off && means.landlock.is_some()).then(|| TenantSandboxPlan {
+    let sandbox = (!is_off && support.landlock.is_some()).then(|| TenantSandboxPlan {
         readable: isolation.read_paths.clone(),
-        sockets: place.sockets.to_vec(),
+        sockets: paths.sockets.to_vec(),
     });
     let has_group = group.is_some();
     let most_processes =
@@ -152,8 +152,8 @@ pub(super) fn decide_isolation(
         _ => 10,
     };
     let confinement = vec![
-        sandbox_confinement(isolation.mode, means),
-        match means.landlock {
+        sandbox_confinement(isolation.mode, support),
+        match support.landlock {
             _ if is_off => missing_confinement("CommandsConfined", "turned off"),
             None => missing_confinement("CommandsConfined", "this machine has no Landlock"),
             Some(_) => {
@@ -181,11 +181,11 @@ pub(super) fn decide_isolation(
     ];
     Ok(IsolationDecision {
         plan: LaunchPlan {
-            program: place.program.to_owned(),
-            arguments: place.arguments.to_vec(),
+            program: paths.program.to_owned(),
+            arguments: paths.arguments.to_vec(),
             home: launch.home.clone(),
             sandbox,
-            filters_calls: !is_off && means.seccomp,
+            filters_calls: !is_off && support.seccomp,
             rights,
             most_processes,
             niceness,
@@ -193,7 +193,7 @@ pub(super) fn decide_isolation(
         },
         confinement,
         is_watched: !has_group && !is_off,
-        confines_commands: !is_off && means.landlock.is_some(),
+        confines_commands: !is_off && support.landlock.is_some(),
     })
 }
 
@@ -205,10 +205,10 @@ pub fn directory_closed_to_users(data_dir: &Path) -> Option<&Path> {
 /// A user of its own, if that one can get at its home and at the program.
 fn choose_own_user(
     launch: &AgentLaunch,
-    place: &LaunchPaths<'_>,
+    paths: &LaunchPaths<'_>,
 ) -> io::Result<(ProcessRights, Confinement)> {
-    users::allow_traversal(place.data_dir, &launch.home)?;
-    let closed = [launch.home.as_path(), place.program]
+    users::allow_traversal(paths.data_dir, &launch.home)?;
+    let closed = [launch.home.as_path(), paths.program]
         .into_iter()
         .find_map(users::closed_directory);
     if let Some(directory) = closed {
@@ -221,16 +221,16 @@ fn choose_own_user(
             missing_confinement("OwnUser", &reason),
         ));
     }
-    let user = place.users.assign_user(&launch.tenant)?;
+    let user = paths.users.assign_user(&launch.tenant)?;
     Ok((
         ProcessRights::Own(user),
         active_confinement("OwnUser", &format!("uid {user}")),
     ))
 }
 
-fn sandbox_confinement(mode: ConfinementMode, means: &IsolationSupport) -> Confinement {
-    let calls = if means.seccomp { ", seccomp" } else { "" };
-    match means.landlock {
+fn sandbox_confinement(mode: ConfinementMode, support: &IsolationSupport) -> Confinement {
+    let calls = if support.seccomp { ", seccomp" } else { "" };
+    match support.landlock {
         _ if mode == ConfinementMode::Off => missing_confinement("Sandboxed", "turned off"),
         None => missing_confinement("Sandboxed", "this machine has no Landlock"),
         Some(1..6) => active_confinement("Sandboxed", &format!("landlock, files only{calls}")),
@@ -238,17 +238,17 @@ fn sandbox_confinement(mode: ConfinementMode, means: &IsolationSupport) -> Confi
     }
 }
 
-fn active_confinement(means: &'static str, reason: &str) -> Confinement {
+fn active_confinement(support: &'static str, reason: &str) -> Confinement {
     Confinement {
-        means,
+        means: support,
         in_force: true,
         reason: reason.to_owned(),
     }
 }
 
-fn missing_confinement(means: &'static str, reason: &str) -> Confinement {
+fn missing_confinement(support: &'static str, reason: &str) -> Confinement {
     Confinement {
-        means,
+        means: support,
         in_force: false,
         reason: reason.to_owned(),
     }

@@ -81,10 +81,10 @@ pub fn run_selftest(
     setup: &ProcessRuntimeSetup,
     directory: &Path,
 ) -> io::Result<Vec<SelftestAttempt>> {
-    let ground = SelftestDir::create(directory)?;
+    let base = SelftestDir::create(directory)?;
     let sockets = SelftestSockets::open(setup, directory)?;
-    let intruder = ground.tenant(setup, "intruder", &sockets)?;
-    let other = ground.tenant(setup, "other", &sockets)?;
+    let intruder = base.tenant(setup, "intruder", &sockets)?;
+    let other = base.tenant(setup, "other", &sockets)?;
     let mut victim = VictimProcess::start(setup, &other)?;
     let own_home = "cat secret.txt && echo new > made.txt".to_owned();
     let mut attempts = Vec::new();
@@ -100,7 +100,7 @@ pub fn run_selftest(
         let what = what.to_owned();
         attempts.push(SelftestAttempt { what, outcome });
     }
-    let scripts = ground.attempts(&other.home, victim.pid());
+    let scripts = base.attempts(&other.home, victim.pid());
     let scripts = scripts
         .into_iter()
         .map(|(what, script)| (what, AttemptMethod::Script(script)));
@@ -240,14 +240,14 @@ impl SelftestDir {
         // The last numbers of the range: the first ones may be those of real tenants.
         let last = *setup.isolation.users.end();
         let range = last.saturating_sub(1)..=last;
-        let place = LaunchPaths {
+        let paths = LaunchPaths {
             program: &setup.agent,
             arguments: &[],
             data_dir: &setup.data_dir,
             sockets: std::slice::from_ref(&sockets.private),
             users: &TenantUsers::new(self.root.join("users.json"), range),
         };
-        let decided = decide_isolation(&setup.isolation, &setup.support, &launch, &place)
+        let decided = decide_isolation(&setup.isolation, &setup.support, &launch, &paths)
             .map_err(|error| io::Error::other(error.to_string()))?;
         if let ProcessRights::Own(user) = decided.plan.rights {
             users::chown_tree(&home, user)?;

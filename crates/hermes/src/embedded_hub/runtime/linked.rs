@@ -169,9 +169,9 @@ impl Runtime for LinkedRuntime {
     }
 
     /// A linked agent goes on: it is the user's, and ends with their process.
-    async fn stop(&self, tenant: &TenantId, patience: Duration) {
+    async fn stop(&self, tenant: &TenantId, timeout: Duration) {
         if !self.is_linked(tenant) {
-            self.others.stop(tenant, patience).await;
+            self.others.stop(tenant, timeout).await;
         }
     }
 
@@ -194,12 +194,12 @@ impl Runtime for LinkedRuntime {
         tenant: &TenantId,
         run: &RunId,
         attempt: u32,
-        errand: &RunInput,
+        input: &RunInput,
     ) -> Result<AgentRunId, RuntimeError> {
         if self.is_linked(tenant) {
-            return self.agent.api()?.start_run(run, attempt, errand).await;
+            return self.agent.api()?.start_run(run, attempt, input).await;
         }
-        self.others.run(tenant, run, attempt, errand).await
+        self.others.run(tenant, run, attempt, input).await
     }
 
     async fn events(

@@ -188,9 +188,12 @@ impl RunningAgent {
     }
 
     /// Stops it and waits until nothing of it is left.
-    pub(super) async fn stop(&self, patience: Duration) {
+    pub(super) async fn stop(&self, timeout: Duration) {
         let (done, stopped) = oneshot::channel();
-        let order = ProcessCommand::Stop { patience, done };
+        let order = ProcessCommand::Stop {
+            patience: timeout,
+            done,
+        };
         if self.commands.send(order).await.is_ok() {
             let _ = stopped.await;
         }
@@ -244,9 +247,9 @@ impl ProcessOwner {
         }
     }
 
-    async fn request_exit(&mut self, patience: Duration) {
+    async fn request_exit(&mut self, limit: Duration) {
         self.send_signal(rustix::process::Signal::TERM);
-        let _ = timeout(patience, self.process.exited()).await;
+        let _ = timeout(limit, self.process.exited()).await;
     }
 
     fn send_signal(&self, signal: rustix::process::Signal) {

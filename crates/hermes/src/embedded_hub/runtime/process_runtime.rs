@@ -175,9 +175,9 @@ impl ProcessRuntime {
     }
 
     /// Stops all agents.
-    pub async fn close(&self, patience: Duration) {
+    pub async fn close(&self, timeout: Duration) {
         let running = self.agents.running();
-        futures::future::join_all(running.iter().map(|running| running.stop(patience))).await;
+        futures::future::join_all(running.iter().map(|running| running.stop(timeout))).await;
     }
 
     async fn launch(
@@ -354,14 +354,14 @@ impl Runtime for ProcessRuntime {
         Ok(confinement)
     }
 
-    async fn stop(&self, tenant: &TenantId, patience: Duration) {
+    async fn stop(&self, tenant: &TenantId, timeout: Duration) {
         let Some(agent) = self.agents.get(tenant) else {
             return;
         };
         let _turn = agent.start_stop_permit.acquire_owned().await;
         let running = self.agents.get(tenant).and_then(|agent| agent.running);
         if let Some(running) = running {
-            running.stop(patience).await;
+            running.stop(timeout).await;
         }
         self.agents.with(tenant, |agent| agent.running = None);
     }
@@ -393,9 +393,9 @@ impl Runtime for ProcessRuntime {
         tenant: &TenantId,
         run: &RunId,
         attempt: u32,
-        errand: &RunInput,
+        input: &RunInput,
     ) -> Result<AgentRunId, RuntimeError> {
-        self.api(tenant)?.start_run(run, attempt, errand).await
+        self.api(tenant)?.start_run(run, attempt, input).await
     }
 
     async fn events(

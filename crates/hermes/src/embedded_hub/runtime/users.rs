@@ -62,12 +62,12 @@ impl TenantUsers {
 /// Gives a home and all in it to a user. Links are not followed, and files that have a second name stay as they are:
 /// that one may lie elsewhere.
 pub(super) fn chown_tree(path: &Path, user: u32) -> io::Result<()> {
-    let found = fs::symlink_metadata(path)?;
-    let may_be_elsewhere = !found.is_dir() && found.nlink() > 1;
-    if (found.uid() != user || found.gid() != user) && !may_be_elsewhere {
+    let metadata = fs::symlink_metadata(path)?;
+    let may_be_elsewhere = !metadata.is_dir() && metadata.nlink() > 1;
+    if (metadata.uid() != user || metadata.gid() != user) && !may_be_elsewhere {
         std::os::unix::fs::lchown(path, Some(user), Some(user))?;
     }
-    if found.is_dir() {
+    if metadata.is_dir() {
         for entry in fs::read_dir(path)? {
             chown_tree(&entry?.path(), user)?;
         }
@@ -92,7 +92,7 @@ pub(super) fn allow_traversal(data_dir: &Path, home: &Path) -> io::Result<()> {
 /// The first directory above a path through which other users cannot pass.
 pub(super) fn closed_directory(path: &Path) -> Option<&Path> {
     path.ancestors().skip(1).find(|directory| {
-        fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
+        fs::metadata(directory).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 == 0)
     })
 }
 

@@ -25,12 +25,12 @@ async fn attack() {
     if !has_landlock() {
         return;
     }
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     let commands: Vec<String> = attacks().into_iter().chain(honest_commands()).collect();
-    let tenant = TestTenant::new(&ground, "a", script(&commands));
+    let tenant = TestTenant::new(&directory, "a", script(&commands));
     plant_secrets(&tenant.home);
     let before = snapshot_files(&tenant.home);
-    let runtime = runtime(&ground, Isolation::default());
+    let runtime = runtime(&directory, Isolation::default());
     let confinement = runtime.start(launch(&tenant)).await.unwrap();
     let is_confined = |means: &Confinement| means.means == "CommandsConfined" && means.in_force;
     assert!(confinement.iter().any(is_confined), "{confinement:?}");
@@ -53,7 +53,7 @@ async fn decide_own_approvals() {
     if !has_landlock() {
         return;
     }
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     let decide = "import glob,json,os,socket,sqlite3,time\n\
         home=os.environ['HERMES_HOME']\n\
         end=time.time()+30\n\
@@ -74,8 +74,8 @@ async fn decide_own_approvals() {
         ScriptedAnswer::call("write_file", &json!({"path": "made.txt", "content": "x"})),
         ScriptedAnswer::text("done"),
     ]);
-    let tenant = TestTenant::new(&ground, "a", script);
-    let runtime = runtime(&ground, Isolation::default());
+    let tenant = TestTenant::new(&directory, "a", script);
+    let runtime = runtime(&directory, Isolation::default());
     let mut launch = launch(&tenant);
     launch.directives.policy = json!({"tools": {"requireApproval": ["write_file"]}});
     launch.directives.approval_timeout_seconds = 3;

@@ -38,10 +38,10 @@ fn quiet_prints_the_answer_alone_and_the_id_last() {
         ran.stderr.ends_with(&format!("session_id: {id}\n")),
         "{ran:?}"
     );
-    let said = chat.stored_texts();
-    assert_eq!(said.len(), 6, "{said:?}");
+    let content = chat.stored_texts();
+    assert_eq!(content.len(), 6, "{content:?}");
     assert_messages(
-        &said[3..],
+        &content[3..],
         &[
             ("assistant", "Rain."),
             ("user", "tomorrow?"),

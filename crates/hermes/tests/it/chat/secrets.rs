@@ -103,9 +103,9 @@ fn no_secret_is_in_any_other_file_of_the_home() {
     let mut looked_at = 0;
     let mut directories = vec![chat.hermes.home.path().to_owned()];
     while let Some(directory) = directories.pop() {
-        for found in std::fs::read_dir(directory).unwrap() {
-            let found = found.unwrap();
-            let (path, kind) = (found.path(), found.file_type().unwrap());
+        for selection in std::fs::read_dir(directory).unwrap() {
+            let selection = selection.unwrap();
+            let (path, kind) = (selection.path(), selection.file_type().unwrap());
             let is_source = ["config.yaml", ".env"]
                 .iter()
                 .any(|name| path == chat.hermes.home.path().join(name));

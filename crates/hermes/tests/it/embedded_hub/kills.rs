@@ -192,9 +192,9 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
         assert_eq!(verified["ok"], true, "{verified}");
         // What the killed one left is cleared away beside everything else.
         let share = hub.data().join("shares/team");
-        let patience = Instant::now() + Duration::from_mins(1);
+        let timeout = Instant::now() + Duration::from_mins(1);
         while std::fs::read_dir(&share).unwrap().count() > 1 {
-            assert!(Instant::now() < patience, "half a file was left");
+            assert!(Instant::now() < timeout, "half a file was left");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::{HubDir, has_landlock};
 
 /// Runs a shell script as a tenant would run, with this home.
-fn run_in(ground: &HubDir, home: &Path, rights: &Value, script: &str) -> Output {
-    let socket = ground.0.path().join("agent.sock");
+fn run_in(directory: &HubDir, home: &Path, rights: &Value, script: &str) -> Output {
+    let socket = directory.0.path().join("agent.sock");
     let _ = fs::remove_file(&socket);
     let listener = UnixListener::bind(&socket).unwrap();
     let keys = AgentKeys::default().into_file().unwrap();
@@ -44,8 +44,8 @@ fn a_tenant_reaches_its_home_and_nothing_of_others() {
     if !has_landlock() {
         return;
     }
-    let ground = HubDir::new();
-    let (mine, other) = (ground.home("a"), ground.home("b"));
+    let directory = HubDir::new();
+    let (mine, other) = (directory.home("a"), directory.home("b"));
     // Root keeps no powers in a sandbox: some of them reach around it.
     let rights = if rustix::process::geteuid().is_root() {
         json!("without_powers")
@@ -53,7 +53,7 @@ fn a_tenant_reaches_its_home_and_nothing_of_others() {
         json!("kept")
     };
     let own = run_in(
-        &ground,
+        &directory,
         &mine,
         &rights,
         "cat secret.txt && echo new > made.txt && cat made.txt",
@@ -66,9 +66,9 @@ fn a_tenant_reaches_its_home_and_nothing_of_others() {
         format!("echo x > {}/planted.txt", other.display()),
         format!("ln {}/secret.txt link && cat link", other.display()),
         format!("ln -s {}/secret.txt soft && cat soft", other.display()),
-        format!("cat {}/hub.db", ground.data().display()),
-        format!("cat {}/shares/division1/a.md", ground.data().display()),
-        format!("ls {}", ground.data().display()),
+        format!("cat {}/hub.db", directory.data().display()),
+        format!("cat {}/shares/division1/a.md", directory.data().display()),
+        format!("ls {}", directory.data().display()),
         format!("cat /proc/{this}/environ"),
         format!("ls /proc/{this}/root/"),
         format!("kill -0 {this}"),
@@ -78,7 +78,7 @@ fn a_tenant_reaches_its_home_and_nothing_of_others() {
         "mknod device c 1 3".to_owned(),
     ];
     for attempt in closed {
-        let output = run_in(&ground, &mine, &rights, &attempt);
+        let output = run_in(&directory, &mine, &rights, &attempt);
         assert!(
             !output.status.success(),
             "`{attempt}` worked: {}",
@@ -91,7 +91,7 @@ fn a_tenant_reaches_its_home_and_nothing_of_others() {
         "cat /proc/self/stat",
         "ls /usr",
     ] {
-        let output = run_in(&ground, &mine, &rights, open);
+        let output = run_in(&directory, &mine, &rights, open);
         assert!(
             output.status.success(),
             "`{open}` failed: {}",
@@ -106,11 +106,11 @@ fn a_launched_process_has_neither_powers_nor_core_files_nor_other_descriptors() 
         println!("!!! NOT TESTED: needs Landlock and root !!!");
         return;
     }
-    let ground = HubDir::new();
-    let home = ground.home("a");
+    let directory = HubDir::new();
+    let home = directory.home("a");
     let script = "grep -E '^(Uid|CapEff|CapPrm|NoNewPrivs)' /proc/self/status; ulimit -c; ls /proc/self/fd | wc -l; \
                   echo fd=$HERMES_API_FD";
-    let reduced = text(&run_in(&ground, &home, &json!("without_powers"), script));
+    let reduced = text(&run_in(&directory, &home, &json!("without_powers"), script));
     assert!(reduced.contains("CapEff:\t0000000000000000"), "{reduced}");
     assert!(
         reduced.contains("NoNewPrivs:\t1") && reduced.contains("\n0\n"),
@@ -119,7 +119,7 @@ fn a_launched_process_has_neither_powers_nor_core_files_nor_other_descriptors() 
     assert!(reduced.contains("fd=3"), "{reduced}");
 
     std::os::unix::fs::chown(&home, Some(234_567), Some(234_567)).unwrap();
-    let own = text(&run_in(&ground, &home, &json!({"own": 234_567}), script));
+    let own = text(&run_in(&directory, &home, &json!({"own": 234_567}), script));
     assert!(
         own.contains("Uid:\t234567\t234567\t234567\t234567"),
         "{own}"
@@ -132,10 +132,10 @@ fn a_tenant_has_its_system_calls_filtered() {
     if !has_landlock() {
         return;
     }
-    let ground = HubDir::new();
-    let home = ground.home("a");
+    let directory = HubDir::new();
+    let home = directory.home("a");
     let script = "grep -E '^Seccomp:' /proc/self/status; unshare --user true || echo refused";
-    let filtered = text(&run_in(&ground, &home, &json!("kept"), script));
+    let filtered = text(&run_in(&directory, &home, &json!("kept"), script));
     assert!(filtered.contains("Seccomp:\t2"), "{filtered}");
     assert!(
         filtered.contains("Operation not permitted") && filtered.contains("refused"),

@@ -46,17 +46,17 @@ fn terminal(command: &str) -> ModelScript {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_terminal_reaches_its_workspace_and_not_its_neighbours() {
-    let ground = HubDir::new();
-    let neighbour = TestTenant::new(&ground, "b", ModelScript::echo());
+    let directory = HubDir::new();
+    let neighbour = TestTenant::new(&directory, "b", ModelScript::echo());
     let command = format!(
         "cat own.txt; cat {}/secret.txt {data}/hub.db {data}/shares/division1/a.md; env",
         neighbour.home.display(),
-        data = ground.data().display(),
+        data = directory.data().display(),
     );
-    let tenant = TestTenant::new(&ground, "a", terminal(&command));
+    let tenant = TestTenant::new(&directory, "a", terminal(&command));
     fs::create_dir(tenant.home.join("workspace")).unwrap();
     fs::write(tenant.home.join("workspace/own.txt"), "secret of a").unwrap();
-    let runtime = runtime(&ground, Isolation::default());
+    let runtime = runtime(&directory, Isolation::default());
     let confinement = runtime.start(tenant.launch()).await.unwrap();
     let events = run(&runtime, &tenant.id, "look around").await;
     assert_eq!(last(&events), "run.completed", "{events:?}");
@@ -79,13 +79,13 @@ async fn a_tenants_terminal_reaches_its_workspace_and_not_its_neighbours() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_starts_nobody_without_landlock() {
-    let ground = HubDir::new();
-    let tenant = TestTenant::new(&ground, "a", ModelScript::echo());
+    let directory = HubDir::new();
+    let tenant = TestTenant::new(&directory, "a", ModelScript::echo());
     let isolation = |mode| Isolation {
         mode,
         ..Isolation::default()
     };
-    let mut setup = setup(&ground.data(), isolation(ConfinementMode::Strict));
+    let mut setup = setup(&directory.data(), isolation(ConfinementMode::Strict));
     setup.support = IsolationSupport {
         landlock: None,
         ..setup.support
@@ -109,9 +109,9 @@ async fn strict_starts_nobody_without_landlock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
-    let ground = HubDir::new();
-    let tenant = TestTenant::new(&ground, "a", ModelScript::echo());
-    let runtime = runtime(&ground, Isolation::default());
+    let directory = HubDir::new();
+    let tenant = TestTenant::new(&directory, "a", ModelScript::echo());
+    let runtime = runtime(&directory, Isolation::default());
     runtime.start(tenant.launch()).await.unwrap();
     let first = pid(&runtime, &tenant.id).await;
     runtime.start(tenant.launch()).await.unwrap();
@@ -150,16 +150,16 @@ async fn an_agent_that_died_or_hangs_is_started_again_on_demand() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_above_its_memory_is_ended_and_no_other() {
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     // `tail` keeps what it may have to print.
     let mut large = TestTenant::new(
-        &ground,
+        &directory,
         "large",
         terminal("head -c 900m /dev/zero | tail -c 900m | sleep 60"),
     );
     large.memory_bytes = 600 << 20;
-    let small = TestTenant::new(&ground, "small", ModelScript::echo());
-    let runtime = runtime(&ground, Isolation::default());
+    let small = TestTenant::new(&directory, "small", ModelScript::echo());
+    let runtime = runtime(&directory, Isolation::default());
     runtime.start(large.launch()).await.unwrap();
     runtime.start(small.launch()).await.unwrap();
     let other = pid(&runtime, &small.id).await;
@@ -179,17 +179,17 @@ async fn a_tenant_at_its_limit_of_processes_holds_up_no_other() {
         println!("!!! NOT TESTED: needs cgroup v2, or root to give each tenant a user !!!");
         return;
     }
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     let many = "import subprocess\nall = []\ntry:\n  \
                 while len(all) < 500: all.append(subprocess.Popen(['sleep', '60']))\n\
                 except OSError: pass\nprint('started=%d;' % len(all))";
     let greedy = TestTenant::new(
-        &ground,
+        &directory,
         "greedy",
         terminal(&format!("python3 -c \"{many}\"")),
     );
-    let modest = TestTenant::new(&ground, "modest", ModelScript::echo());
-    let runtime = runtime(&ground, Isolation::default());
+    let modest = TestTenant::new(&directory, "modest", ModelScript::echo());
+    let runtime = runtime(&directory, Isolation::default());
     let mut launch = greedy.launch();
     launch.limits.pids = 100;
     let confinement = runtime.start(launch).await.unwrap();
@@ -215,14 +215,14 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
         println!("!!! NOT TESTED: needs root, to give each tenant a user, and no cgroup v2 !!!");
         return;
     }
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     // All are taken, and each that somebody leaves is taken, too.
     let take = "import subprocess, time\nall = []\nend = time.time() + 8\nwhile time.time() < end:\n  \
                 try: all.append(subprocess.Popen(['sleep', '60']))\n  \
                 except OSError: time.sleep(0.001)\n\
                 print('started=%d;' % len(all))";
-    let tenant = TestTenant::new(&ground, "a", terminal(&format!("python3 -c \"{take}\"")));
-    let runtime = runtime(&ground, Isolation::default());
+    let tenant = TestTenant::new(&directory, "a", terminal(&format!("python3 -c \"{take}\"")));
+    let runtime = runtime(&directory, Isolation::default());
     let mut launch = tenant.launch();
     launch.limits.pids = 60;
     runtime.start(launch).await.unwrap();
@@ -307,11 +307,11 @@ async fn hub_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     // It cuts all ties to its parent, and its name is found among all processes.
     let mark = format!("6{}", std::process::id());
     let script = terminal(&format!("setsid -f sleep {mark}; sleep 600"));
-    let tenant = TestTenant::new(&ground, "a", script);
+    let tenant = TestTenant::new(&directory, "a", script);
     let mut hub = Command::new(std::env::current_exe().unwrap())
         .args([
             "tenants::processes::hub_process",
@@ -319,7 +319,7 @@ async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
             "--ignored",
             "--nocapture",
         ])
-        .env(PLACE, ground.data())
+        .env(PLACE, directory.data())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -333,7 +333,7 @@ async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
     hub.kill().unwrap();
     hub.wait().unwrap();
     // At once: there must never be two agents of one home.
-    let next = runtime(&ground, Isolation::default());
+    let next = runtime(&directory, Isolation::default());
     next.start(tenant.launch()).await.unwrap();
     assert!(!is_there(agent), "two agents");
     assert!(sleepers(&mark).is_empty(), "something was left");
@@ -357,11 +357,11 @@ fn sleepers(mark: &str) -> Vec<u32> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_does_not_get_ahead_by_opening_sessions() {
     let session = |pid: u32| fs::read_to_string(format!("/proc/{pid}/autogroup"));
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     let mark = format!("7{}", std::process::id());
     let script = terminal(&format!("setsid -f sleep {mark}; sleep 600"));
-    let tenant = TestTenant::new(&ground, "a", script);
-    let runtime = Arc::new(runtime(&ground, Isolation::default()));
+    let tenant = TestTenant::new(&directory, "a", script);
+    let runtime = Arc::new(runtime(&directory, Isolation::default()));
     let confinement = runtime.start(tenant.launch()).await.unwrap();
     let limited = |means: &Confinement| means.means == "CpuLimited" && means.in_force;
     let own = session(std::process::id()).unwrap_or_default();

@@ -551,16 +551,19 @@ fn code_that_names_protected_files_is_asked_about() {
 
 #[test]
 fn a_link_made_before_is_followed() {
-    let ground = tempfile::tempdir().unwrap();
-    let home = ground.path().join("home");
+    let directory = tempfile::tempdir().unwrap();
+    let home = directory.path().join("home");
     std::fs::create_dir(&home).unwrap();
     std::fs::write(home.join(".env"), "").unwrap();
-    std::os::unix::fs::symlink(&home, ground.path().join("l")).unwrap();
-    let mut scene = command_context();
-    scene.directory = ground.path().into();
-    scene.protected_paths.hermes_home = Some(home.canonicalize().unwrap());
+    std::os::unix::fs::symlink(&home, directory.path().join("l")).unwrap();
+    let mut context = command_context();
+    context.directory = directory.path().into();
+    context.protected_paths.hermes_home = Some(home.canonicalize().unwrap());
     for line in ["cat l/.env", "cd l && cat .env"] {
-        assert!(matches!(classify(line, &scene), Verdict::Ask(_)), "{line}");
+        assert!(
+            matches!(classify(line, &context), Verdict::Ask(_)),
+            "{line}"
+        );
     }
 }
 
@@ -611,11 +614,11 @@ fn shell_quote(text: &str) -> String {
 
 #[test]
 fn the_directory_of_the_call_counts() {
-    let scene = CommandContext {
+    let context = CommandContext {
         directory: Path::new("/").into(),
         ..command_context()
     };
-    assert!(matches!(classify("rm -rf *", &scene), Verdict::Block(_)));
+    assert!(matches!(classify("rm -rf *", &context), Verdict::Block(_)));
 }
 
 #[test]

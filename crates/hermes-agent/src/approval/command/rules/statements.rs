@@ -42,7 +42,7 @@ fn find_in_command(run: &Invocation<'_>) -> Vec<DestructiveStatement> {
         .iter()
         .map(|word| word.text.as_str())
         .filter(|text| text.contains(char::is_whitespace));
-    let mut found: Vec<DestructiveStatement> = words
+    let mut statements: Vec<DestructiveStatement> = words
         .flat_map(|text| {
             // `-e"…"`, `--command=…`
             let value = ["-e", "-c"]
@@ -58,9 +58,9 @@ fn find_in_command(run: &Invocation<'_>) -> Vec<DestructiveStatement> {
         })
         .collect();
     if CLIENTS.contains(&run.name) {
-        found.extend(run.input().iter().flat_map(|text| find_destructive(text)));
+        statements.extend(run.input().iter().flat_map(|text| find_destructive(text)));
     }
-    found
+    statements
 }
 
 /// The rule for a destructive statement, and its reason.

@@ -148,13 +148,13 @@ fn shows_environments(run: &Invocation<'_>) -> bool {
 
 /// Whether a path is in a store of credentials, could match one by its `*`, or is the home of a recursive read.
 fn is_in_secret_store(run: &Invocation<'_>, path: &Path) -> bool {
-    let landmarks = run.protected_paths;
+    let protected = run.protected_paths;
     // A link to the home, or to a parent of it, reaches everything in it.
     let leads_home = |home: &PathBuf| home.starts_with(path) && path.is_absolute();
-    if run.name == "ln" && landmarks.hermes_home.as_ref().is_some_and(leads_home) {
+    if run.name == "ln" && protected.hermes_home.as_ref().is_some_and(leads_home) {
         return true;
     }
-    if landmarks.hermes_home.as_deref() == Some(path) {
+    if protected.hermes_home.as_deref() == Some(path) {
         return READS_TREES.contains(&run.name);
     }
     let mut above = PathBuf::new();
@@ -164,12 +164,12 @@ fn is_in_secret_store(run: &Invocation<'_>, path: &Path) -> bool {
             let pattern = name.replace(['[', ']'], "?");
             let mut stores = protected::SECRET_STORES.iter();
             return stores.any(|store| {
-                glob::matches(&pattern, store) && landmarks.is_secret_store(&above.join(store))
+                glob::matches(&pattern, store) && protected.is_secret_store(&above.join(store))
             });
         }
         above.push(component);
     }
-    landmarks.is_secret_store(path)
+    protected.is_secret_store(path)
 }
 
 /// The file extension alone is not enough: a project's `*.key` may be anything.

@@ -35,14 +35,14 @@ fn apply_hunk(lines: &mut Vec<String>, hunk: &Hunk, from: usize) -> Result<usize
     let start = if wanted.is_empty() {
         anchor.map_or(lines.len(), |anchor| anchor + 1)
     } else {
-        let found = locate_hunk(&texts, &wanted, hunk.is_at_end, anchor, from).or_else(|| {
+        let matches = locate_hunk(&texts, &wanted, hunk.is_at_end, anchor, from).or_else(|| {
             // An empty line at the end may be formatting of the patch.
             while wanted.last() == Some(&"") {
                 wanted.pop();
             }
             locate_hunk(&texts, &wanted, hunk.is_at_end, anchor, from)
         });
-        found.ok_or_else(|| {
+        matches.ok_or_else(|| {
             let first = wanted.first().copied().unwrap_or_default();
             format!("the lines from `{first}` on were not found. Read the file again")
         })?
@@ -136,12 +136,12 @@ pub(super) fn find_lines(lines: &[&str], wanted: &[&str], from: usize) -> Vec<us
     TOLERANCES
         .iter()
         .map(|&tolerance| find_with(lines, wanted, from, tolerance))
-        .find(|found| !found.is_empty())
+        .find(|matches| !matches.is_empty())
         .unwrap_or_default()
 }
 
 fn find_with(lines: &[&str], wanted: &[&str], from: usize, tolerance: Tolerance) -> Vec<usize> {
-    let mut found = Vec::new();
+    let mut matches = Vec::new();
     let mut at = from;
     while at + wanted.len() <= lines.len() {
         let is_here = lines[at..]
@@ -149,13 +149,13 @@ fn find_with(lines: &[&str], wanted: &[&str], from: usize, tolerance: Tolerance)
             .zip(wanted)
             .all(|(line, wanted)| is_equal(line, wanted, tolerance));
         if is_here {
-            found.push(at);
+            matches.push(at);
             at += wanted.len();
         } else {
             at += 1;
         }
     }
-    found
+    matches
 }
 
 /// The indentation of the first line that is not blank.

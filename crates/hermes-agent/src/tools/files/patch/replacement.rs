@@ -69,20 +69,20 @@ fn replace_lines(content: &str, old: &str, new: &str, every: bool) -> Result<Rep
         .collect();
     let wanted: Vec<&str> = old.lines().collect();
     let is_blank = old.trim().is_empty();
-    let found = if is_blank {
+    let matches = if is_blank {
         Vec::new()
     } else {
         find_lines(&lines, &wanted, 0)
     };
-    if found.is_empty() {
+    if matches.is_empty() {
         return Err(not_found_error(&lines, &wanted));
     }
-    if found.len() > 1 && !every {
-        return Err(ambiguous_error(found.iter().map(|at| at + 1)));
+    if matches.len() > 1 && !every {
+        return Err(ambiguous_error(matches.iter().map(|at| at + 1)));
     }
     let mut result = String::with_capacity(content.len());
     let mut at = 0;
-    for &start in &found {
+    for &start in &matches {
         let end = start + wanted.len();
         result.extend(sources[at..start].iter().copied());
         let text = reindent(
@@ -100,7 +100,7 @@ fn replace_lines(content: &str, old: &str, new: &str, every: bool) -> Result<Rep
     result.extend(sources[at..].iter().copied());
     Ok(ReplacedText {
         content: result,
-        count: found.len(),
+        count: matches.len(),
         is_exact: false,
     })
 }

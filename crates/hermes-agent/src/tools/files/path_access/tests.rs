@@ -16,11 +16,11 @@ fn rules_fixture() -> RulesFixture {
     }
     fs::write(root.join("user/.hermes/.env"), "KEY=secret").unwrap();
     fs::write(root.join("user/.hermes/config.yaml"), "").unwrap();
-    let landmarks = ProtectedPaths {
+    let protected = ProtectedPaths {
         hermes_home: Some(root.join("user/.hermes")),
         user_home: Some(root.join("user")),
     };
-    let map = PathRules::new(root.join("work"), landmarks);
+    let map = PathRules::new(root.join("work"), protected);
     RulesFixture {
         _directory: directory,
         root,
@@ -41,24 +41,30 @@ impl RulesFixture {
 
 #[test]
 fn paths_are_relative_to_the_session_and_tilde_is_the_user() {
-    let scene = rules_fixture();
+    let fixture = rules_fixture();
     assert_eq!(
-        scene.map.locate("a/./b/../c").unwrap(),
-        scene.root.join("work/a/c")
+        fixture.map.locate("a/./b/../c").unwrap(),
+        fixture.root.join("work/a/c")
     );
-    assert_eq!(scene.map.locate("~/x").unwrap(), scene.root.join("user/x"));
-    assert_eq!(scene.map.locate("~").unwrap(), scene.root.join("user"));
-    assert_eq!(scene.map.locate("~x").unwrap(), scene.root.join("work/~x"));
+    assert_eq!(
+        fixture.map.locate("~/x").unwrap(),
+        fixture.root.join("user/x")
+    );
+    assert_eq!(fixture.map.locate("~").unwrap(), fixture.root.join("user"));
+    assert_eq!(
+        fixture.map.locate("~x").unwrap(),
+        fixture.root.join("work/~x")
+    );
 }
 
 #[test]
 fn no_spelling_leads_to_the_secrets_of_the_home() {
-    let scene = rules_fixture();
-    let work = scene.root.join("work");
+    let fixture = rules_fixture();
+    let work = fixture.root.join("work");
     symlink("../user/.hermes/.env", work.join("link")).unwrap();
-    symlink(scene.root.join("user/.hermes"), work.join("home")).unwrap();
+    symlink(fixture.root.join("user/.hermes"), work.join("home")).unwrap();
     symlink("link", work.join("link2")).unwrap();
-    let absolute = scene.root.join("user/.hermes/.env");
+    let absolute = fixture.root.join("user/.hermes/.env");
     let through_proc = format!("/proc/self/root{}", absolute.display());
     for path in [
         "../user/.hermes/.env",
@@ -75,62 +81,62 @@ fn no_spelling_leads_to_the_secrets_of_the_home() {
         "/proc/self/environ",
         "/proc/self/task/../environ",
     ] {
-        assert!(scene.is_forbidden(path), "{path}");
+        assert!(fixture.is_forbidden(path), "{path}");
     }
     for path in ["~/.hermes/skills/x", ".env", "home", "~/.hermes/logs/a.log"] {
-        assert_eq!(scene.guard(path), PathPermission::Allow, "{path}");
+        assert_eq!(fixture.guard(path), PathPermission::Allow, "{path}");
     }
 }
 
 #[test]
 fn a_link_that_leads_nowhere_is_judged_by_where_it_would_lead() {
-    let scene = rules_fixture();
+    let fixture = rules_fixture();
     symlink(
         "../user/.hermes/mcp-tokens/new",
-        scene.root.join("work/dangling"),
+        fixture.root.join("work/dangling"),
     )
     .unwrap();
-    assert!(scene.is_forbidden("dangling"));
+    assert!(fixture.is_forbidden("dangling"));
 }
 
 #[test]
 fn a_loop_of_links_is_an_error() {
-    let scene = rules_fixture();
-    symlink("b", scene.root.join("work/a")).unwrap();
-    symlink("a", scene.root.join("work/b")).unwrap();
-    assert!(scene.map.locate("a").is_err());
+    let fixture = rules_fixture();
+    symlink("b", fixture.root.join("work/a")).unwrap();
+    symlink("a", fixture.root.join("work/b")).unwrap();
+    assert!(fixture.map.locate("a").is_err());
 }
 
 #[test]
 fn a_hard_link_to_a_secret_is_not_opened() {
-    let scene = rules_fixture();
-    let link = scene.root.join("work/innocent");
-    fs::hard_link(scene.root.join("user/.hermes/.env"), &link).unwrap();
-    fs::write(scene.root.join("user/.hermes/mcp-tokens/a"), "token").unwrap();
-    let other = scene.root.join("work/other");
-    fs::hard_link(scene.root.join("user/.hermes/mcp-tokens/a"), &other).unwrap();
+    let fixture = rules_fixture();
+    let link = fixture.root.join("work/innocent");
+    fs::hard_link(fixture.root.join("user/.hermes/.env"), &link).unwrap();
+    fs::write(fixture.root.join("user/.hermes/mcp-tokens/a"), "token").unwrap();
+    let other = fixture.root.join("work/other");
+    fs::hard_link(fixture.root.join("user/.hermes/mcp-tokens/a"), &other).unwrap();
     for path in [link, other] {
         assert_eq!(
-            scene.map.open(&path).unwrap_err().kind(),
+            fixture.map.open(&path).unwrap_err().kind(),
             io::ErrorKind::PermissionDenied
         );
     }
-    let plain = scene.root.join("work/plain");
+    let plain = fixture.root.join("work/plain");
     fs::write(&plain, "x").unwrap();
-    fs::hard_link(&plain, scene.root.join("work/plain2")).unwrap();
-    assert!(scene.map.open(&plain).is_ok());
+    fs::hard_link(&plain, fixture.root.join("work/plain2")).unwrap();
+    assert!(fixture.map.open(&plain).is_ok());
 }
 
 #[test]
 fn a_home_behind_a_link_is_protected_too() {
-    let scene = rules_fixture();
-    let link = scene.root.join("hermes-link");
-    symlink(scene.root.join("user/.hermes"), &link).unwrap();
-    let landmarks = ProtectedPaths {
+    let fixture = rules_fixture();
+    let link = fixture.root.join("hermes-link");
+    symlink(fixture.root.join("user/.hermes"), &link).unwrap();
+    let protected = ProtectedPaths {
         hermes_home: Some(link.clone()),
         user_home: None,
     };
-    let map = PathRules::new(scene.root.clone(), landmarks);
+    let map = PathRules::new(fixture.root.clone(), protected);
     for path in ["user/.hermes/.env", "hermes-link/.env"] {
         let real = map.locate(path).unwrap();
         assert!(
@@ -145,20 +151,20 @@ fn a_home_behind_a_link_is_protected_too() {
 
 #[test]
 fn keys_and_settings_are_asked_for_and_certificates_are_not() {
-    let scene = rules_fixture();
+    let fixture = rules_fixture();
     fs::write(
-        scene.root.join("work/server.pem"),
+        fixture.root.join("work/server.pem"),
         "-----BEGIN RSA PRIVATE KEY-----",
     )
     .unwrap();
     fs::write(
-        scene.root.join("work/chain.pem"),
+        fixture.root.join("work/chain.pem"),
         "-----BEGIN CERTIFICATE-----",
     )
     .unwrap();
     for path in ["~/.hermes/config.yaml", "~/.ssh/id_ed25519", "server.pem"] {
         assert!(
-            matches!(scene.guard(path), PathPermission::Ask { .. }),
+            matches!(fixture.guard(path), PathPermission::Ask { .. }),
             "{path}"
         );
     }
@@ -168,39 +174,39 @@ fn keys_and_settings_are_asked_for_and_certificates_are_not() {
         "config.yaml",
         "new.pem",
     ] {
-        assert_eq!(scene.guard(path), PathPermission::Allow, "{path}");
+        assert_eq!(fixture.guard(path), PathPermission::Allow, "{path}");
     }
 }
 
 #[test]
 fn writing_is_asked_for_where_reading_is_free() {
-    let scene = rules_fixture();
+    let fixture = rules_fixture();
     for path in ["/etc/hosts", "~/.bashrc", "~/.ssh/authorized_keys"] {
-        let real = scene.map.locate(path).unwrap();
+        let real = fixture.map.locate(path).unwrap();
         assert_eq!(
-            scene.map.permission(&real, AccessPurpose::Read),
+            fixture.map.permission(&real, AccessPurpose::Read),
             PathPermission::Allow,
             "{path}"
         );
         assert!(
             matches!(
-                scene.map.permission(&real, AccessPurpose::Write),
+                fixture.map.permission(&real, AccessPurpose::Write),
                 PathPermission::Ask { .. }
             ),
             "{path}"
         );
     }
-    let database = scene.map.locate("~/.hermes/state.db").unwrap();
+    let database = fixture.map.locate("~/.hermes/state.db").unwrap();
     assert!(matches!(
-        scene.map.permission(&database, AccessPurpose::Write),
+        fixture.map.permission(&database, AccessPurpose::Write),
         PathPermission::Deny { .. }
     ));
 }
 
 #[test]
 fn a_pipe_is_refused_without_waiting_for_a_writer() {
-    let scene = rules_fixture();
-    let path = scene.root.join("work/pipe");
+    let fixture = rules_fixture();
+    let path = fixture.root.join("work/pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &path,
@@ -209,6 +215,6 @@ fn a_pipe_is_refused_without_waiting_for_a_writer() {
         0,
     )
     .unwrap();
-    assert!(scene.map.open(&path).is_err());
-    assert!(scene.map.open(&scene.root).is_err());
+    assert!(fixture.map.open(&path).is_err());
+    assert!(fixture.map.open(&fixture.root).is_err());
 }

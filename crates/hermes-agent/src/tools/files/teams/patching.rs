@@ -57,91 +57,91 @@ impl ShareDraft<'_> {
             .text("new_string")?
             .ok_or_else(|| ToolError::new("`new_string` is required"))?;
         let every = arguments.flag("replace_all")?;
-        let spot = self.teams.share_file(&path)?;
-        let text = self.text(&spot).await?;
+        let group_path = self.teams.share_file(&path)?;
+        let text = self.text(&group_path).await?;
         let replaced = patch::replace_text(&text, &old, &new, every)
             .map_err(|problem| ToolError::new(format!("{path}: {problem}")))?;
-        self.set(spot, Some(replaced.content));
+        self.set(group_path, Some(replaced.content));
         Ok(())
     }
 
     async fn apply(&mut self, operation: PatchOperation) -> Result<(), ToolError> {
         match operation {
             PatchOperation::Add { path, content } => {
-                let spot = self.teams.share_file(&path)?;
-                self.check_free(&spot).await?;
-                self.set(spot, Some(content));
+                let group_path = self.teams.share_file(&path)?;
+                self.check_free(&group_path).await?;
+                self.set(group_path, Some(content));
             }
             PatchOperation::Delete { path } => {
-                let spot = self.teams.share_file(&path)?;
-                self.text(&spot).await?;
-                self.set(spot, None);
+                let group_path = self.teams.share_file(&path)?;
+                self.text(&group_path).await?;
+                self.set(group_path, None);
             }
             PatchOperation::Update {
                 path,
                 move_to,
                 hunks,
             } => {
-                let spot = self.teams.share_file(&path)?;
-                let text = self.text(&spot).await?;
+                let group_path = self.teams.share_file(&path)?;
+                let text = self.text(&group_path).await?;
                 let text = patch::apply_hunks(&text, &hunks)
                     .map_err(|problem| ToolError::new(format!("{path}: {problem}")))?;
                 match move_to
                     .map(|target| self.teams.share_file(&target))
                     .transpose()?
                 {
-                    Some(target) if target != spot => {
+                    Some(target) if target != group_path => {
                         self.check_free(&target).await?;
-                        self.set(spot, None);
+                        self.set(group_path, None);
                         self.set(target, Some(text));
                     }
-                    _ => self.set(spot, Some(text)),
+                    _ => self.set(group_path, Some(text)),
                 }
             }
         }
         Ok(())
     }
 
-    async fn check_free(&self, spot: &GroupPath) -> Result<(), ToolError> {
-        let is_there = match self.files.get(spot) {
+    async fn check_free(&self, path: &GroupPath) -> Result<(), ToolError> {
+        let is_there = match self.files.get(path) {
             Some(change) => change.after.is_some(),
-            None => self.teams.shares.exists(spot).await?,
+            None => self.teams.shares.exists(path).await?,
         };
         if is_there {
-            return Err(ToolError::new(format!("{spot} exists already")));
+            return Err(ToolError::new(format!("{path} exists already")));
         }
         Ok(())
     }
 
     /// The text of a file after the changes so far.
-    async fn text(&mut self, spot: &GroupPath) -> Result<String, ToolError> {
-        if !self.files.contains_key(spot) {
-            let text = self.teams.shares.read(spot, 0, 0).await?;
+    async fn text(&mut self, path: &GroupPath) -> Result<String, ToolError> {
+        if !self.files.contains_key(path) {
+            let text = self.teams.shares.read(path, 0, 0).await?;
             if text.next.is_some() {
-                return Err(ToolError::new(format!("{spot} is too large to be changed")));
+                return Err(ToolError::new(format!("{path} is too large to be changed")));
             }
             let change = ShareChange {
                 before: Some((text.content.clone(), text.version)),
                 after: Some(text.content),
             };
-            self.files.insert(spot.clone(), change);
+            self.files.insert(path.clone(), change);
         }
-        let after = self.files.get(spot).and_then(|change| change.after.clone());
-        after.ok_or_else(|| ToolError::new(format!("{spot} does not exist")))
+        let after = self.files.get(path).and_then(|change| change.after.clone());
+        after.ok_or_else(|| ToolError::new(format!("{path} does not exist")))
     }
 
-    fn set(&mut self, spot: GroupPath, after: Option<String>) {
-        self.files.entry(spot).or_default().after = after;
+    fn set(&mut self, path: GroupPath, after: Option<String>) {
+        self.files.entry(path).or_default().after = after;
     }
 
     async fn commit(self) -> Result<ToolOutput, ToolError> {
         let mut done: Vec<(&GroupPath, &ShareChange)> = Vec::new();
-        for (spot, change) in &self.files {
-            if let Err(problem) = self.write_change(spot, change).await {
+        for (path, change) in &self.files {
+            if let Err(problem) = self.write_change(path, change).await {
                 let mut lost = Vec::new();
-                for (spot, change) in done.into_iter().rev() {
-                    if self.revert_change(spot, change).await.is_err() {
-                        lost.push(spot.to_string());
+                for (path, change) in done.into_iter().rev() {
+                    if self.revert_change(path, change).await.is_err() {
+                        lost.push(path.to_string());
                     }
                 }
                 let state = if lost.is_empty() {
@@ -151,43 +151,43 @@ impl ShareDraft<'_> {
                 };
                 return Err(ToolError::new(format!("{problem}; {state}")));
             }
-            done.push((spot, change));
+            done.push((path, change));
         }
         Ok(ToolOutput::text(self.diff()))
     }
 
-    async fn write_change(&self, spot: &GroupPath, change: &ShareChange) -> Result<(), ToolError> {
+    async fn write_change(&self, path: &GroupPath, change: &ShareChange) -> Result<(), ToolError> {
         let shares = &self.teams.shares;
         match (&change.before, &change.after) {
             (before, Some(after)) => {
                 let version = before.as_ref().map(|(_, version)| version.as_str());
-                shares.write(spot, after.clone(), version).await?;
+                shares.write(path, after.clone(), version).await?;
             }
-            (Some((_, version)), None) => shares.remove(spot, version).await?,
+            (Some((_, version)), None) => shares.remove(path, version).await?,
             (None, None) => {}
         }
         Ok(())
     }
 
-    async fn revert_change(&self, spot: &GroupPath, change: &ShareChange) -> Result<(), ToolError> {
+    async fn revert_change(&self, path: &GroupPath, change: &ShareChange) -> Result<(), ToolError> {
         let shares = &self.teams.shares;
         if let Some((text, _)) = &change.before {
-            shares.write(spot, text.clone(), None).await?;
+            shares.write(path, text.clone(), None).await?;
             return Ok(());
         }
-        let version = shares.read(spot, 0, 1).await?.version;
-        shares.remove(spot, &version).await?;
+        let version = shares.read(path, 0, 1).await?.version;
+        shares.remove(path, &version).await?;
         Ok(())
     }
 
     fn diff(&self) -> String {
         let mut diff = String::new();
-        for (spot, change) in &self.files {
+        for (path, change) in &self.files {
             let before = change.before.as_ref().map_or("", |(text, _)| text.as_str());
             let after = change.after.as_deref().unwrap_or_default();
             let name = |is_there: bool, side: char| {
                 if is_there {
-                    format!("{side}/{spot}")
+                    format!("{side}/{path}")
                 } else {
                     "/dev/null".to_owned()
                 }

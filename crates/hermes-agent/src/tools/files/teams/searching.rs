@@ -16,17 +16,17 @@ pub(super) async fn search_shares(
 ) -> Result<ToolOutput, ToolError> {
     let pattern = arguments.required_text("pattern")?;
     let path = arguments.required_text("path")?;
-    let spot = match teams.route_path(&path) {
-        PathRoute::Share(spot) => spot,
+    let group_path = match teams.route_path(&path) {
+        PathRoute::Share(group_path) => group_path,
         PathRoute::Top | PathRoute::Disk => return list_groups(teams).await,
     };
     let target = arguments.choice("target", &["content", "files"])?;
     let (lines, is_cut) = if target == "files" {
-        find_files(teams, &spot, &pattern).await?
+        find_files(teams, &group_path, &pattern).await?
     } else {
         let mode = arguments.choice("output_mode", &["content", "files_only", "count"])?;
         let glob = arguments.text("file_glob")?.filter(|glob| !glob.is_empty());
-        search_content(teams, &spot, &pattern, mode, glob.as_deref()).await?
+        search_content(teams, &group_path, &pattern, mode, glob.as_deref()).await?
     };
     let offset = arguments.size("offset", 0, 0..=usize::MAX)?;
     let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MAX_RESULTS)?;
@@ -60,7 +60,7 @@ async fn list_groups(teams: &Teams) -> Result<ToolOutput, ToolError> {
 
 async fn find_files(
     teams: &Teams,
-    spot: &GroupPath,
+    group_path: &GroupPath,
     pattern: &str,
 ) -> Result<(Vec<String>, bool), ToolError> {
     let pattern = match pattern {
@@ -68,20 +68,20 @@ async fn find_files(
         glob if glob.contains(['*', '?', '[']) => glob.to_owned(),
         part => format!("*{part}*"),
     };
-    let found = teams.shares.find(spot, &pattern).await?;
+    let found = teams.shares.find(group_path, &pattern).await?;
     let shown = |path: String| {
-        let spot = GroupPath {
+        let group_path = GroupPath {
             path,
-            ..spot.clone()
+            ..group_path.clone()
         };
-        spot.to_string()
+        group_path.to_string()
     };
     Ok((found.items.into_iter().map(shown).collect(), found.is_cut))
 }
 
 async fn search_content(
     teams: &Teams,
-    spot: &GroupPath,
+    group_path: &GroupPath,
     pattern: &str,
     mode: &str,
     file_glob: Option<&str>,
@@ -95,13 +95,13 @@ async fn search_content(
                 })
         })
         .transpose()?;
-    let mut found = teams.shares.grep(spot, pattern).await?;
+    let mut found = teams.shares.grep(group_path, pattern).await?;
     found.items.retain(|hit| {
         let name = hit.path.rsplit('/').next().unwrap_or_default();
         glob.as_ref()
             .is_none_or(|glob| glob.is_match(&hit.path) || glob.is_match(name))
     });
-    let place = |path: &str| format!("teams/{}/{path}", spot.group);
+    let place = |path: &str| format!("teams/{}/{path}", group_path.group);
     if mode == "content" {
         let lines = found.items.iter();
         let lines = lines.map(|hit| format!("{}:{}:{}", place(&hit.path), hit.line, hit.text));

@@ -7,8 +7,8 @@ impl Shares for NoShares {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn read<'a>(&'a self, spot: &'a GroupPath, _: usize, _: usize) -> SharesFuture<'a, FileLines> {
-        Box::pin(async move { Err(SharesError(format!("{spot}: nobody reads"))) })
+    fn read<'a>(&'a self, path: &'a GroupPath, _: usize, _: usize) -> SharesFuture<'a, FileLines> {
+        Box::pin(async move { Err(SharesError(format!("{path}: nobody reads"))) })
     }
 
     fn write<'a>(

@@ -53,8 +53,8 @@ impl HomeJobs {
 
     /// Applies the operator's limits on jobs.
     #[must_use]
-    pub fn with_policy(mut self, in_force: PolicyHandle) -> Self {
-        self.policy = in_force;
+    pub fn with_policy(mut self, policy: PolicyHandle) -> Self {
+        self.policy = policy;
         self
     }
 

@@ -66,17 +66,17 @@ impl MemoryEntries {
         if let Some(exact) = self.0.iter().position(|entry| entry == text) {
             return Ok(exact);
         }
-        let found: Vec<usize> = (0..self.0.len())
+        let matches: Vec<usize> = (0..self.0.len())
             .filter(|&index| self.0[index].contains(text))
             .collect();
-        match found.as_slice() {
+        match matches.as_slice() {
             [index] => Ok(*index),
             [] => Err(format!(
                 "no entry contains `{text}`. Entries: {}",
                 serde_json::json!(self.0)
             )),
             _ => {
-                let entries: Vec<&String> = found.iter().map(|&index| &self.0[index]).collect();
+                let entries: Vec<&String> = matches.iter().map(|&index| &self.0[index]).collect();
                 Err(format!(
                     "several entries contain `{text}`; give more of it: {}",
                     serde_json::json!(entries)

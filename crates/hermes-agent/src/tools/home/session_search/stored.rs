@@ -32,7 +32,7 @@ impl SessionSearch for Store {
             let hits = Store::search(self, &search)
                 .await
                 .map_err(|error| error.to_string())?;
-            let found = hits.into_iter().map(|hit| {
+            let sessions = hits.into_iter().map(|hit| {
                 let session = FoundSession {
                     session_id: hit.session.to_string(),
                     title: hit.title,
@@ -48,7 +48,7 @@ impl SessionSearch for Store {
                 };
                 (session, message)
             });
-            Ok(found.collect())
+            Ok(sessions.collect())
         })
     }
 
@@ -70,7 +70,7 @@ impl SessionSearch for Store {
             let others = listed
                 .into_iter()
                 .filter(|summary| summary.session.id.as_str() != exclude_session);
-            let found = others.take(limit).map(|summary| FoundSession {
+            let sessions = others.take(limit).map(|summary| FoundSession {
                 session_id: summary.session.id.to_string(),
                 title: summary
                     .session
@@ -79,19 +79,19 @@ impl SessionSearch for Store {
                 source: summary.session.source,
                 started: local_iso(summary.session.started_at),
             });
-            Ok(found.collect())
+            Ok(sessions.collect())
         })
     }
 
     fn messages<'a>(
         &'a self,
         session: &'a str,
-        around: Option<i64>,
+        resolve_context: Option<i64>,
         window: usize,
     ) -> BoxFuture<'a, Result<Vec<FoundMessage>, String>> {
         Box::pin(async move {
             let session = parse_session_id(session)?;
-            let messages = if let Some(message) = around {
+            let messages = if let Some(message) = resolve_context {
                 let reach = to_u32(window);
                 let window = self
                     .messages_around(&session, MessageId(message), reach)

@@ -2,9 +2,13 @@ use serde_json::json;
 
 use super::*;
 
-fn opened(root: &str, hermes: &str, ground: &Path) -> Vec<String> {
-    let (root, hermes, user) = (ground.join(root), ground.join(hermes), ground.join("ann"));
-    let scene = SandboxContext {
+fn opened(root: &str, hermes: &str, directory: &Path) -> Vec<String> {
+    let (root, hermes, user) = (
+        directory.join(root),
+        directory.join(hermes),
+        directory.join("ann"),
+    );
+    let sandbox = SandboxContext {
         root: &root,
         hermes_home: &hermes,
         user_home: Some(&user),
@@ -12,11 +16,11 @@ fn opened(root: &str, hermes: &str, ground: &Path) -> Vec<String> {
         extra_readable: &[],
     };
     let mut open = Vec::new();
-    open_paths_around(&root, &scene, &mut open);
-    let ground = ground.canonicalize().unwrap();
+    open_paths_around(&root, &sandbox, &mut open);
+    let directory = directory.canonicalize().unwrap();
     let mut open: Vec<String> = open
         .iter()
-        .map(|path| path.strip_prefix(&ground).unwrap().display().to_string())
+        .map(|path| path.strip_prefix(&directory).unwrap().display().to_string())
         .collect();
     open.sort();
     open
@@ -24,8 +28,8 @@ fn opened(root: &str, hermes: &str, ground: &Path) -> Vec<String> {
 
 #[test]
 fn a_directory_is_opened_without_the_home_and_the_hidden_files_around_it() {
-    let ground = tempfile::tempdir().unwrap();
-    let ground = ground.path();
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
     for directory in [
         "ann/project/.git",
         "ann/notes",
@@ -35,30 +39,30 @@ fn a_directory_is_opened_without_the_home_and_the_hidden_files_around_it() {
         "ann/visible/hermes/workspace",
         "other",
     ] {
-        fs::create_dir_all(ground.join(directory)).unwrap();
+        fs::create_dir_all(base.join(directory)).unwrap();
     }
-    fs::write(ground.join("ann/.bashrc"), "").unwrap();
-    std::os::unix::fs::symlink(ground.join("ann/.ssh"), ground.join("ann/link")).unwrap();
+    fs::write(base.join("ann/.bashrc"), "").unwrap();
+    std::os::unix::fs::symlink(base.join("ann/.ssh"), base.join("ann/link")).unwrap();
     let hermes = "ann/.hermes";
-    assert_eq!(opened("ann/project", hermes, ground), ["ann/project"]);
+    assert_eq!(opened("ann/project", hermes, base), ["ann/project"]);
     assert_eq!(
-        opened("ann", hermes, ground),
+        opened("ann", hermes, base),
         ["ann/notes", "ann/project", "ann/visible"]
     );
     assert_eq!(
-        opened("", hermes, ground),
+        opened("", hermes, base),
         ["ann/notes", "ann/project", "ann/visible", "other"]
     );
-    assert!(opened("ann/.hermes", hermes, ground).is_empty());
-    assert!(opened("ann/.hermes/cron", hermes, ground).is_empty());
+    assert!(opened("ann/.hermes", hermes, base).is_empty());
+    assert!(opened("ann/.hermes/cron", hermes, base).is_empty());
     assert_eq!(
-        opened("ann/.hermes/workspace/x", hermes, ground),
+        opened("ann/.hermes/workspace/x", hermes, base),
         ["ann/.hermes/workspace/x"]
     );
     let visible = "ann/visible/hermes";
-    assert!(opened("ann/visible", visible, ground).is_empty());
+    assert!(opened("ann/visible", visible, base).is_empty());
     assert_eq!(
-        opened("ann/visible/hermes/workspace", visible, ground),
+        opened("ann/visible/hermes/workspace", visible, base),
         ["ann/visible/hermes/workspace"]
     );
 }

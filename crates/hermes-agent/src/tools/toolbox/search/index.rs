@@ -104,18 +104,18 @@ impl ToolIndex {
         let mut words = split_words(query);
         words.sort_unstable();
         words.dedup();
-        let mut found: Vec<(usize, f64)> = (0..self.tools.len())
+        let mut tools: Vec<(usize, f64)> = (0..self.tools.len())
             .map(|at| (at, self.score(&self.tools[at], &words)))
             .filter(|(_, score)| *score > 0.0)
             .collect();
         // The sort is stable: ties keep the order of the list.
-        found.sort_by(|(_, one), (_, two)| two.total_cmp(one));
-        if found.is_empty() {
+        tools.sort_by(|(_, one), (_, two)| two.total_cmp(one));
+        if tools.is_empty() {
             let query = query.to_lowercase();
             let holds = |at: &usize| self.tools[*at].text.contains(&query);
             return (0..self.tools.len()).filter(holds).take(limit).collect();
         }
-        found.into_iter().take(limit).map(|(at, _)| at).collect()
+        tools.into_iter().take(limit).map(|(at, _)| at).collect()
     }
 
     fn score(&self, tool: &ToolWords, query: &[String]) -> f64 {
@@ -165,8 +165,8 @@ mod tests {
     }
 
     fn found(query: &str) -> Vec<&'static str> {
-        let found = index().search(query, 5);
-        found.into_iter().map(|at| TOOLS[at].0).collect()
+        let tools = index().search(query, 5);
+        tools.into_iter().map(|at| TOOLS[at].0).collect()
     }
 
     #[test]

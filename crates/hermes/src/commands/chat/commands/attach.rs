@@ -13,12 +13,12 @@ use crate::{
 /// Terminals refuse more.
 const MAX_COPIED_BYTES: usize = 74_000;
 
-pub(super) fn image(room: &mut ChatContext<'_>, path: &str) -> Result<CommandOutcome, Failure> {
+pub(super) fn image(chat: &mut ChatContext<'_>, path: &str) -> Result<CommandOutcome, Failure> {
     if path.is_empty() {
         return Err(Failure::usage("which image?").hint("`/image screenshot.png`"));
     }
-    let path = room.conversation.cwd().join(path.trim_matches(['"', '\'']));
-    room.pending.parts.push(attachments::read_image(&path)?);
+    let path = chat.conversation.cwd().join(path.trim_matches(['"', '\'']));
+    chat.pending.parts.push(attachments::read_image(&path)?);
     Ok(CommandOutcome::text(format!(
         "{} goes with your next message.",
         path.display()
@@ -26,12 +26,12 @@ pub(super) fn image(room: &mut ChatContext<'_>, path: &str) -> Result<CommandOut
 }
 
 /// Through the terminal itself, which works on another machine too.
-pub(super) fn copy_answer(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
-    let answer = &room.pending.last_answer;
+pub(super) fn copy_answer(chat: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+    let answer = &chat.pending.last_answer;
     if answer.is_empty() {
         return Err(Failure::failed("there is no answer to copy yet"));
     }
-    if !room.screen.is_terminal() {
+    if !chat.screen.is_terminal() {
         return Err(Failure::failed(
             "there is no terminal whose clipboard could be set",
         ));
@@ -40,7 +40,7 @@ pub(super) fn copy_answer(room: &ChatContext<'_>) -> Result<CommandOutcome, Fail
         Failure::failed("the answer is too long for a terminal's clipboard")
             .hint("`/save` writes the conversation to a file")
     })?;
-    room.screen.write_sequence(&sequence);
+    chat.screen.write_sequence(&sequence);
     Ok(CommandOutcome::text(
         "The last answer is in the clipboard, if your terminal allows it.",
     ))
@@ -64,7 +64,7 @@ const CLIPBOARD_READERS: [(&str, &[&str]); 6] = [
     ("pbpaste", &[]),
 ];
 
-pub(super) async fn paste_clipboard(room: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+pub(super) async fn paste_clipboard(chat: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
     let mut is_there = false;
     for (program, arguments) in CLIPBOARD_READERS {
         let output = tokio::process::Command::new(program)
@@ -75,7 +75,7 @@ pub(super) async fn paste_clipboard(room: &mut ChatContext<'_>) -> Result<Comman
             .output();
         let output = tokio::select! {
             output = output => output,
-            () = room.cancel.cancelled() => return Err(Failure::interrupted()),
+            () = chat.cancel.cancelled() => return Err(Failure::interrupted()),
         };
         let Ok(output) = output else { continue };
         is_there = true;
@@ -83,14 +83,14 @@ pub(super) async fn paste_clipboard(room: &mut ChatContext<'_>) -> Result<Comman
             continue;
         }
         if let Some(part) = attachments::image_from_bytes(&output.stdout) {
-            room.pending.parts.push(part);
+            chat.pending.parts.push(part);
             return Ok(CommandOutcome::text(
                 "The image goes with your next message.",
             ));
         }
         if let Ok(text) = String::from_utf8(output.stdout) {
             let shown = wrap::first_line(&text, 60);
-            room.pending.notes.push(text);
+            chat.pending.notes.push(text);
             return Ok(CommandOutcome::text(format!(
                 "\"{shown}\" goes with your next message."
             )));

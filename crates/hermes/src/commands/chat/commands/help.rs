@@ -8,9 +8,9 @@ use crate::commands::chat::rendering::{
     wrap,
 };
 
-pub(super) fn help_text(room: &ChatContext<'_>) -> String {
-    let skills = room.conversation.agent().skills().list().len();
-    render(room.screen.paint(), room.screen.width(), skills)
+pub(super) fn help_text(chat: &ChatContext<'_>) -> String {
+    let skills = chat.conversation.agent().skills().list().len();
+    render(chat.screen.paint(), chat.screen.width(), skills)
 }
 
 fn render(paint: ColourMode, width: usize, skills: usize) -> String {

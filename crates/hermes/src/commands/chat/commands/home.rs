@@ -10,11 +10,11 @@ use super::{ChatContext, CommandOutcome};
 use crate::{commands::chat::rendering::wrap, failure::Failure};
 
 #[expect(clippy::unnecessary_wraps, reason = "all commands end alike")]
-pub(super) fn skills(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
-    let kept = room.conversation.agent().skills();
+pub(super) fn skills(chat: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+    let kept = chat.conversation.agent().skills();
     let skills = kept.list();
     if skills.is_empty() {
-        let directory = room.context.home.path().join("skills");
+        let directory = chat.context.home.path().join("skills");
         return Ok(CommandOutcome::text(format!(
             "There is no skill. One is a directory with a `SKILL.md` below `{}`.",
             directory.display()
@@ -23,7 +23,7 @@ pub(super) fn skills(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> 
     Ok(CommandOutcome::text(skill_list(
         &skills,
         &kept.categories(&skills),
-        room.screen.width(),
+        chat.screen.width(),
     )))
 }
 
@@ -50,14 +50,14 @@ fn skill_list(skills: &[Skill], about: &BTreeMap<String, String>, width: usize) 
     text.trim_end().to_owned()
 }
 
-pub(super) fn cron(room: &ChatContext<'_>, rest: &str) -> Result<CommandOutcome, Failure> {
-    let settings = room.conversation.agent().settings();
-    let jobs = HomeJobs::new(room.context.home.clone(), &settings, None);
+pub(super) fn cron(chat: &ChatContext<'_>, rest: &str) -> Result<CommandOutcome, Failure> {
+    let settings = chat.conversation.agent().settings();
+    let jobs = HomeJobs::new(chat.context.home.clone(), &settings, None);
     let words: Vec<&str> = rest.split_whitespace().collect();
     let changed = match words.as_slice() {
         [] | ["list"] => {
             let jobs = jobs.list().map_err(Failure::failed)?;
-            return Ok(CommandOutcome::text(job_list(&jobs, room.screen.width())));
+            return Ok(CommandOutcome::text(job_list(&jobs, chat.screen.width())));
         }
         ["pause", job] => jobs.pause(job),
         ["resume", job] => jobs.resume(job),
@@ -69,7 +69,7 @@ pub(super) fn cron(room: &ChatContext<'_>, rest: &str) -> Result<CommandOutcome,
         }
     };
     let job = changed.map_err(|error| Failure::failed(error).hint("`/cron` lists the jobs"))?;
-    Ok(CommandOutcome::text(job_line(&job, room.screen.width())))
+    Ok(CommandOutcome::text(job_line(&job, chat.screen.width())))
 }
 
 fn job_list(jobs: &[Value], width: usize) -> String {

@@ -13,11 +13,11 @@ use crate::{
 };
 
 pub(super) async fn run(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     slash: SlashCommand<'_>,
 ) -> Result<CommandOutcome, Failure> {
-    let mut prompt = TypedPrompt::find(room.conversation, slash).await?;
-    if room.prompts.has_person() {
+    let mut prompt = TypedPrompt::find(chat.conversation, slash).await?;
+    if chat.prompts.has_person() {
         for missing in prompt.arguments.missing.clone() {
             let name = wrap::first_line(&missing.name, 60);
             let about = missing.description.as_deref().unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) async fn run(
                 "" => name,
                 about => format!("{name} ({about})"),
             };
-            let value = room.prompts.prompt(move |asking| {
+            let value = chat.prompts.prompt(move |asking| {
                 loop {
                     // It is required: an empty line is not an answer.
                     let value = asking.read_line(&question)?;
@@ -39,17 +39,17 @@ pub(super) async fn run(
             prompt.arguments.add(&missing.name, value);
         }
     }
-    let options = attachments::call_options(room.conversation, &room.cancel);
-    let content = prompt.message(room.conversation, &options).await?;
+    let options = attachments::call_options(chat.conversation, &chat.cancel);
+    let content = prompt.message(chat.conversation, &options).await?;
     Ok(CommandOutcome {
-        text: describe_message(room, &content),
+        text: describe_message(chat, &content),
         next: NextStep::SendMessage(content),
     })
 }
 
 /// What the person is told of what is said in their name.
-fn describe_message(room: &ChatContext<'_>, content: &Content) -> String {
-    if room.prompts.has_person() {
+fn describe_message(chat: &ChatContext<'_>, content: &Content) -> String {
+    if chat.prompts.has_person() {
         format!("> {}", wrap::first_line(&content.text(), 100))
     } else {
         String::new()
@@ -57,7 +57,11 @@ fn describe_message(room: &ChatContext<'_>, content: &Content) -> String {
 }
 
 /// The skill's instructions and what the user says to them.
-pub(super) fn skill_message(desk: &mut PendingMessage, view: &SkillView, request: &str) -> Content {
+pub(super) fn skill_message(
+    pending: &mut PendingMessage,
+    view: &SkillView,
+    request: &str,
+) -> Content {
     let name = &view.skill.name;
     let mut text = format!(
         "[Use the skill `{name}`. Its instructions:]\n\n{}",
@@ -73,7 +77,7 @@ pub(super) fn skill_message(desk: &mut PendingMessage, view: &SkillView, request
     if !request.is_empty() {
         let _ = write!(text, "\n\n{request}");
     }
-    desk.take_message(&text)
+    pending.take_message(&text)
 }
 
 #[cfg(test)]

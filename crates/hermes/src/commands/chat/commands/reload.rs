@@ -20,37 +20,37 @@ enum ReloadChoice {
     Cancel,
 }
 
-pub(super) async fn run(room: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
-    let Some(host) = room.conversation.agent().host().cloned() else {
+pub(super) async fn run(chat: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+    let Some(host) = chat.conversation.agent().host().cloned() else {
         return Err(Failure::failed("no MCP server is used in safe mode"));
     };
-    check_config_in_use(room)?;
-    let mut settings = Settings::load(&room.context.home)?;
+    check_config_in_use(chat)?;
+    let mut settings = Settings::load(&chat.context.home)?;
     let plan = host.plan_reload(&settings).await;
-    let asks = !plan.is_noop() && settings.mcp.reload_confirm && room.prompts.has_person();
+    let asks = !plan.is_noop() && settings.mcp.reload_confirm && chat.prompts.has_person();
     if asks {
         let text = describe_changes(&plan);
-        let choice = room
+        let choice = chat
             .prompts
             .prompt(move |asking| ask_reload(asking, &text))
             .await;
         match choice.unwrap_or(ReloadChoice::Cancel) {
             ReloadChoice::Once => {}
             ReloadChoice::Always => {
-                let mut file = ConfigFile::open(&room.context.home)?;
+                let mut file = ConfigFile::open(&chat.context.home)?;
                 file.set(&["approvals", "mcp_reload_confirm"], json!(false));
                 file.save()?;
-                settings = Settings::load(&room.context.home)?;
+                settings = Settings::load(&chat.context.home)?;
             }
             ReloadChoice::Cancel => return Ok(CommandOutcome::text("Nothing was reloaded.")),
         }
     }
-    Ok(CommandOutcome::text(apply_settings(room, settings).await))
+    Ok(CommandOutcome::text(apply_settings(chat, settings).await))
 }
 
 /// A run that began without config.yaml goes on without it.
-pub(super) fn check_config_in_use(room: &ChatContext<'_>) -> Result<(), Failure> {
-    if room.context.ignores_config() {
+pub(super) fn check_config_in_use(chat: &ChatContext<'_>) -> Result<(), Failure> {
+    if chat.context.ignores_config() {
         return Err(
             Failure::failed("config.yaml is left aside in this conversation")
                 .hint("without `--ignore-user-config`, its servers are there"),
@@ -83,19 +83,19 @@ fn parse_choice(answer: &str) -> Option<ReloadChoice> {
 
 /// Brings the servers in line with these settings and tells what happened; the model is told with the next message.
 pub(in crate::commands::chat) async fn apply_settings(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     settings: Settings,
 ) -> String {
-    room.server_requests.apply_settings(&settings);
-    let Some(report) = room.conversation.reload(settings).await else {
+    chat.server_requests.apply_settings(&settings);
+    let Some(report) = chat.conversation.reload(settings).await else {
         return "The configuration was read again.".to_owned();
     };
-    let host = room.conversation.agent().host().cloned();
+    let host = chat.conversation.agent().host().cloned();
     let servers = match host {
         Some(host) => {
             tokio::select! {
                 _ = host.wait_until_settled(SETTLE_TIMEOUT) => {}
-                () = room.cancel.cancelled() => {}
+                () = chat.cancel.cancelled() => {}
             }
             host.status()
         }
@@ -103,7 +103,7 @@ pub(in crate::commands::chat) async fn apply_settings(
     };
     if !report.is_noop() {
         let changes = describe_changes(&report).replace('\n', "; ");
-        room.pending.notes.push(format!(
+        chat.pending.notes.push(format!(
             "[The MCP servers were reloaded: {changes}. Your tools may have changed.]"
         ));
     }

@@ -10,17 +10,17 @@ use crate::{
     output::{Output, Table, Tone},
 };
 
-pub(super) async fn run(room: &mut ChatContext<'_>, rest: &str) -> Result<CommandOutcome, Failure> {
+pub(super) async fn run(chat: &mut ChatContext<'_>, rest: &str) -> Result<CommandOutcome, Failure> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     match words.as_slice() {
         [] => {
-            let servers = room.conversation.agent().host().map(Host::status);
-            let table = render_table(&servers.unwrap_or_default(), room.context.output);
+            let servers = chat.conversation.agent().host().map(Host::status);
+            let table = render_table(&servers.unwrap_or_default(), chat.context.output);
             Ok(CommandOutcome::text(table))
         }
-        ["login", name] => login(room, name).await,
-        ["enable", name] => set_enabled(room, name, true).await,
-        ["disable", name] => set_enabled(room, name, false).await,
+        ["login", name] => login(chat, name).await,
+        ["enable", name] => set_enabled(chat, name, true).await,
+        ["disable", name] => set_enabled(chat, name, false).await,
         _ => Err(Failure::usage(
             "`/mcp` takes nothing, `login NAME`, `enable NAME` or `disable NAME`",
         )),
@@ -56,8 +56,8 @@ fn render_table(servers: &[ServerStatus], output: Output) -> String {
     text.trim_end().to_owned()
 }
 
-fn find_server(room: &ChatContext<'_>, name: &str) -> Result<ServerName, Failure> {
-    let settings = room.conversation.agent().settings();
+fn find_server(chat: &ChatContext<'_>, name: &str) -> Result<ServerName, Failure> {
+    let settings = chat.conversation.agent().settings();
     match settings.server(name) {
         Some(entry) => Ok(entry.name.clone()),
         None => Err(Failure::no_such_server(
@@ -68,17 +68,17 @@ fn find_server(room: &ChatContext<'_>, name: &str) -> Result<ServerName, Failure
 }
 
 async fn set_enabled(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     name: &str,
     is_on: bool,
 ) -> Result<CommandOutcome, Failure> {
-    reload::check_config_in_use(room)?;
-    let server = find_server(room, name)?;
-    let mut file = ConfigFile::open(&room.context.home)?;
+    reload::check_config_in_use(chat)?;
+    let server = find_server(chat, name)?;
+    let mut file = ConfigFile::open(&chat.context.home)?;
     file.set_server_key(server.as_str(), &["enabled"], is_on.into());
     file.save()?;
-    let settings = Settings::load(&room.context.home)?;
-    let report = reload::apply_settings(room, settings).await;
+    let settings = Settings::load(&chat.context.home)?;
+    let report = reload::apply_settings(chat, settings).await;
     let word = if is_on { "enabled" } else { "disabled" };
     Ok(CommandOutcome::text(format!(
         "`{server}` is now {word}.\n{report}"
@@ -86,29 +86,29 @@ async fn set_enabled(
 }
 
 /// Logs in through the command of its own, which has the terminal meanwhile.
-async fn login(room: &mut ChatContext<'_>, name: &str) -> Result<CommandOutcome, Failure> {
-    let server = find_server(room, name)?;
-    if !room.prompts.has_person() {
+async fn login(chat: &mut ChatContext<'_>, name: &str) -> Result<CommandOutcome, Failure> {
+    let server = find_server(chat, name)?;
+    if !chat.prompts.has_person() {
         return Err(Failure::failed("there is no terminal to log in on")
             .hint(format!("`hermes mcp login {server}` does it")));
     }
     let program = std::env::current_exe()?;
-    let home = room.context.home.path().to_owned();
-    let held = room.screen.lock_output();
+    let home = chat.context.home.path().to_owned();
+    let lock = chat.screen.lock_output();
     let status = tokio::process::Command::new(program)
         .args(["mcp", "login", server.as_str()])
         .env("HERMES_HOME", home)
         .kill_on_drop(true)
         .status()
         .await;
-    drop(held);
+    drop(lock);
     if !status?.success() {
         // The command has said why.
         return Ok(CommandOutcome::text(format!(
             "`{server}` is not logged in."
         )));
     }
-    if let Some(host) = room.conversation.agent().host() {
+    if let Some(host) = chat.conversation.agent().host() {
         host.wake(&server);
     }
     Ok(CommandOutcome::text(format!(

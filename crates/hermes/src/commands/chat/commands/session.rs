@@ -33,18 +33,18 @@ fn conversation_failure(error: ConversationError) -> Failure {
 }
 
 pub(super) async fn new(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     title: &str,
 ) -> Result<CommandOutcome, Failure> {
     let row = NewSession::new(SessionId::for_cli(&Zoned::now()), "cli");
-    let begun = room
+    let begun = chat
         .conversation
         .start_new_session(row, EndReason::NewSession);
     begun.await.map_err(conversation_failure)?;
-    *room.pending = super::PendingMessage::default();
-    let mut text = format!("A new session: {}", room.conversation.id());
+    *chat.pending = super::PendingMessage::default();
+    let mut text = format!("A new session: {}", chat.conversation.id());
     if !title.is_empty() {
-        let title = room
+        let title = chat
             .conversation
             .set_title(title)
             .await
@@ -54,24 +54,24 @@ pub(super) async fn new(
     Ok(CommandOutcome::text(text))
 }
 
-pub(super) async fn list(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+pub(super) async fn list(chat: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
     let query = SessionQuery {
         order: SessionOrder::Active,
         limit: MAX_LISTED,
         ..SessionQuery::default()
     };
-    let sessions = room
+    let sessions = chat
         .conversation
         .agent()
         .store()
         .list_sessions(&query)
         .await?;
-    let current = room.conversation.id();
+    let current = chat.conversation.id();
     Ok(CommandOutcome::text(render_table(
         &sessions,
         current,
         unix_now(),
-        room.screen.width(),
+        chat.screen.width(),
     )))
 }
 
@@ -113,35 +113,35 @@ fn render_table(
 }
 
 pub(super) async fn resume(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     reference: &str,
 ) -> Result<CommandOutcome, Failure> {
     if reference.is_empty() {
-        return list(room).await;
+        return list(chat).await;
     }
     let which = SessionReference::Named(reference.to_owned());
-    let switched = room
+    let switched = chat
         .conversation
         .switch_session(&which, EndReason::ResumedOther);
     if let Err(error) = switched.await {
-        return Err(start::resume_failure(room.conversation.agent(), &error).await);
+        return Err(start::resume_failure(chat.conversation.agent(), &error).await);
     }
-    *room.pending = super::PendingMessage::default();
-    Ok(CommandOutcome::text(describe_resumed(room).await?))
+    *chat.pending = super::PendingMessage::default();
+    Ok(CommandOutcome::text(describe_resumed(chat).await?))
 }
 
 /// Where a resumed session stands.
 pub(in crate::commands::chat) async fn describe_resumed(
-    room: &ChatContext<'_>,
+    chat: &ChatContext<'_>,
 ) -> Result<String, Failure> {
-    let session = room
+    let session = chat
         .conversation
         .session()
         .await
         .map_err(conversation_failure)?;
     let title = session.and_then(|session| session.title);
-    let messages = room.conversation.messages();
-    let mut text = format!("Going on with {}", room.conversation.id());
+    let messages = chat.conversation.messages();
+    let mut text = format!("Going on with {}", chat.conversation.id());
     if let Some(title) = title {
         let _ = write!(text, " \"{}\"", wrap::first_line(&title, 80));
     }
@@ -149,18 +149,18 @@ pub(in crate::commands::chat) async fn describe_resumed(
     text.push_str(&transcript::render_last(
         messages,
         RECALLED_MESSAGES,
-        room.screen.paint(),
-        room.screen.width(),
+        chat.screen.paint(),
+        chat.screen.width(),
     ));
     Ok(text.trim_end().to_owned())
 }
 
 pub(super) async fn title(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     title: &str,
 ) -> Result<CommandOutcome, Failure> {
     if title.is_empty() {
-        let session = room
+        let session = chat
             .conversation
             .session()
             .await
@@ -171,7 +171,7 @@ pub(super) async fn title(
             |title| wrap::first_line(&title, 200),
         )));
     }
-    let title = room
+    let title = chat
         .conversation
         .set_title(title)
         .await
@@ -183,7 +183,7 @@ pub(super) async fn title(
 }
 
 pub(super) async fn undo(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     turns: &str,
 ) -> Result<CommandOutcome, Failure> {
     let turns = match turns {
@@ -196,7 +196,7 @@ pub(super) async fn undo(
                 Failure::usage(format!("`{number}` is not a number of turns")).hint("`/undo 2`")
             })?,
     };
-    let undone = room
+    let undone = chat
         .conversation
         .undo(turns)
         .await
@@ -208,15 +208,15 @@ pub(super) async fn undo(
     )))
 }
 
-pub(super) async fn compress(room: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
-    let screen = room.screen.clone();
+pub(super) async fn compress(chat: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+    let screen = chat.screen.clone();
     let mut display = |event: TurnEvent| screen.show(&event);
-    room.screen.begin_turn();
-    let ran = room
+    chat.screen.begin_turn();
+    let ran = chat
         .conversation
-        .compress(&mut display, room.cancel.clone())
+        .compress(&mut display, chat.cancel.clone())
         .await;
-    room.screen.end_turn();
+    chat.screen.end_turn();
     match ran.map_err(conversation_failure)? {
         CompactionOutcome::Compacted => Ok(CommandOutcome::text("")),
         CompactionOutcome::Nothing => Ok(CommandOutcome::text(

@@ -22,8 +22,8 @@ fn push_line(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:<10} {value}");
 }
 
-pub(super) async fn status(room: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
-    let conversation = &room.conversation;
+pub(super) async fn status(chat: &mut ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+    let conversation = &chat.conversation;
     let session = conversation
         .session()
         .await
@@ -108,8 +108,8 @@ pub(in crate::commands::chat) fn by_state(servers: &[ServerStatus]) -> String {
     states.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) async fn usage(room: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
-    let used = room.conversation.usage().await;
+pub(super) async fn usage(chat: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
+    let used = chat.conversation.usage().await;
     let (session, models) = used.map_err(|error| start::conversation_failure(&error))?;
     let Some(session) = session else {
         return Ok(CommandOutcome::text("Nothing has been used yet."));
@@ -177,23 +177,23 @@ fn describe_cost(usage: &SessionUsage) -> String {
     }
 }
 
-pub(super) fn whoami(room: &ChatContext<'_>) -> CommandOutcome {
-    let settings = room.conversation.agent().settings();
+pub(super) fn whoami(chat: &ChatContext<'_>) -> CommandOutcome {
+    let settings = chat.conversation.agent().settings();
     let user = settings.variables.get("USER").map(ToString::to_string);
     let approvals = ApprovalSettings::from_document(&settings.document);
     let mut text = String::new();
     push_line(&mut text, "user", user.as_deref().unwrap_or("unknown"));
     push_line(&mut text, "platform", "cli, on this terminal");
-    push_line(&mut text, "session", room.conversation.id().as_str());
+    push_line(&mut text, "session", chat.conversation.id().as_str());
     push_line(
         &mut text,
         "home",
-        &room.context.home.path().display().to_string(),
+        &chat.context.home.path().display().to_string(),
     );
     push_line(
         &mut text,
         "directory",
-        &room.conversation.cwd().display().to_string(),
+        &chat.conversation.cwd().display().to_string(),
     );
     push_line(
         &mut text,
@@ -203,13 +203,13 @@ pub(super) fn whoami(room: &ChatContext<'_>) -> CommandOutcome {
     CommandOutcome::text(text.trim_end())
 }
 
-pub(super) fn config(room: &ChatContext<'_>) -> CommandOutcome {
-    let settings = room.conversation.agent().settings();
-    let home = &room.context.home;
+pub(super) fn config(chat: &ChatContext<'_>) -> CommandOutcome {
+    let settings = chat.conversation.agent().settings();
+    let home = &chat.context.home;
     let mut text = String::new();
     push_line(&mut text, "file", &home.config_file().display().to_string());
     push_line(&mut text, "secrets", &home.env_file().display().to_string());
-    push_line(&mut text, "model", &model_line(room.conversation));
+    push_line(&mut text, "model", &model_line(chat.conversation));
     push_line(&mut text, "servers", &settings.servers.len().to_string());
     let auto = if settings.mcp.auto_reload {
         "as it is saved"
@@ -223,15 +223,15 @@ pub(super) fn config(room: &ChatContext<'_>) -> CommandOutcome {
     CommandOutcome::text(text.trim_end())
 }
 
-pub(super) fn verbose(room: &ChatContext<'_>) -> CommandOutcome {
-    let (detail, text) = match room.screen.detail() {
+pub(super) fn verbose(chat: &ChatContext<'_>) -> CommandOutcome {
+    let (detail, text) = match chat.screen.detail() {
         CallDetail::Brief => (
             CallDetail::Full,
             "Arguments and results of tools are shown from now on.",
         ),
         CallDetail::Full => (CallDetail::Brief, "Each tool call is one line from now on."),
     };
-    room.screen.set_detail(detail);
+    chat.screen.set_detail(detail);
     CommandOutcome::text(text)
 }
 
@@ -269,26 +269,26 @@ fn parse_model_switch(rest: &str) -> Result<ModelSwitch, Failure> {
 }
 
 pub(super) async fn model(
-    room: &mut ChatContext<'_>,
+    chat: &mut ChatContext<'_>,
     rest: &str,
 ) -> Result<CommandOutcome, Failure> {
     let wish = parse_model_switch(rest)?;
     if wish == ModelSwitch::default() {
-        let found = room.conversation.find_model().await;
-        found.map_err(|error| start::conversation_failure(&error))?;
-        return Ok(CommandOutcome::text(model_line(room.conversation)));
+        let selection = chat.conversation.find_model().await;
+        selection.map_err(|error| start::conversation_failure(&error))?;
+        return Ok(CommandOutcome::text(model_line(chat.conversation)));
     }
     if wish.model.is_none() && wish.provider.is_none() {
         return Err(Failure::usage("which model?").hint("`/model NAME --global`"));
     }
-    let set = room
+    let set = chat
         .conversation
         .set_model(wish.model.clone(), wish.provider.clone());
     set.await
         .map_err(|error| start::conversation_failure(&error))?;
-    let mut text = format!("From now on: {}", model_line(room.conversation));
+    let mut text = format!("From now on: {}", model_line(chat.conversation));
     if wish.is_global {
-        write_model(room, &wish)?;
+        write_model(chat, &wish)?;
         text.push_str(", in new sessions too.");
     } else {
         text.push_str(" in this session; `--global` writes it to the configuration.");
@@ -297,8 +297,8 @@ pub(super) async fn model(
 }
 
 /// Writes the choice to `config.yaml`, leaving everything else as it is.
-fn write_model(room: &ChatContext<'_>, wish: &ModelSwitch) -> Result<(), Failure> {
-    let mut file = ConfigFile::open(&room.context.home)?;
+fn write_model(chat: &ChatContext<'_>, wish: &ModelSwitch) -> Result<(), Failure> {
+    let mut file = ConfigFile::open(&chat.context.home)?;
     let is_mapping = file.get(&["model"]).is_some_and(Value::is_object);
     match (is_mapping, &wish.model, &wish.provider) {
         (false, Some(model), None) => file.set(&["model"], json!(model)),

@@ -19,18 +19,18 @@ const DEFAULT_MESSAGES: usize = 20;
 /// The longest a message is shown.
 const MAX_MESSAGE_LENGTH: usize = 4000;
 
-pub(super) fn history(room: &ChatContext<'_>, number: &str) -> Result<CommandOutcome, Failure> {
+pub(super) fn history(chat: &ChatContext<'_>, number: &str) -> Result<CommandOutcome, Failure> {
     let number = match number {
         "" => DEFAULT_MESSAGES,
         text => text.parse().map_err(|_| {
             Failure::usage(format!("`{text}` is not a number")).hint("`/history 50`")
         })?,
     };
-    let messages = room.conversation.messages();
+    let messages = chat.conversation.messages();
     if messages.is_empty() {
         return Ok(CommandOutcome::text("Nothing has been said yet."));
     }
-    let text = render_last(messages, number, room.screen.paint(), room.screen.width());
+    let text = render_last(messages, number, chat.screen.paint(), chat.screen.width());
     Ok(CommandOutcome::text(text.trim_end()))
 }
 
@@ -86,18 +86,18 @@ fn shorten(text: &str) -> String {
     }
 }
 
-pub(super) fn save(room: &ChatContext<'_>, path: &str) -> Result<CommandOutcome, Failure> {
-    let messages = room.conversation.messages();
+pub(super) fn save(chat: &ChatContext<'_>, path: &str) -> Result<CommandOutcome, Failure> {
+    let messages = chat.conversation.messages();
     if messages.is_empty() {
         return Err(Failure::failed("nothing has been said yet"));
     }
-    let id = room.conversation.id();
+    let id = chat.conversation.id();
     let name = if path.is_empty() {
         format!("hermes-{id}.md")
     } else {
         path.to_owned()
     };
-    let path = room.conversation.cwd().join(name);
+    let path = chat.conversation.cwd().join(name);
     let written = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -164,47 +164,47 @@ mod tests {
 
     #[test]
     fn stop_is_heard_among_other_lines_and_is_none_itself() {
-        let mut ahead = TypeAhead::default();
-        assert!(!ahead.push_bytes(b"first\r/st"));
-        assert!(ahead.push_bytes(b"op \rsecond\rthi"));
-        assert_eq!(ahead.next_input(), entered("first"));
-        assert_eq!(ahead.next_input(), entered("second"));
-        assert_eq!(ahead.next_input(), text("thi"));
-        assert_eq!(ahead.next_input(), text(""));
+        let mut type_ahead = TypeAhead::default();
+        assert!(!type_ahead.push_bytes(b"first\r/st"));
+        assert!(type_ahead.push_bytes(b"op \rsecond\rthi"));
+        assert_eq!(type_ahead.next_input(), entered("first"));
+        assert_eq!(type_ahead.next_input(), entered("second"));
+        assert_eq!(type_ahead.next_input(), text("thi"));
+        assert_eq!(type_ahead.next_input(), text(""));
     }
 
     #[test]
     fn what_was_mistyped_can_be_taken_back() {
-        let mut ahead = TypeAhead::default();
-        ahead.push_bytes("nö\x7fo\x1b[1;5D\x1bOP\x1bb!".as_bytes());
-        assert_eq!(ahead.next_input(), text("no!"));
-        ahead.push_bytes(b"gone\x15kept");
-        assert_eq!(ahead.next_input(), text("kept"));
+        let mut type_ahead = TypeAhead::default();
+        type_ahead.push_bytes("nö\x7fo\x1b[1;5D\x1bOP\x1bb!".as_bytes());
+        assert_eq!(type_ahead.next_input(), text("no!"));
+        type_ahead.push_bytes(b"gone\x15kept");
+        assert_eq!(type_ahead.next_input(), text("kept"));
     }
 
     #[test]
     fn a_character_that_arrives_in_two_parts_is_one() {
-        let mut ahead = TypeAhead::default();
-        ahead.push_bytes(&"ä".as_bytes()[..1]);
-        ahead.push_bytes(&"ä".as_bytes()[1..]);
-        ahead.push_bytes(b"\xff!");
-        assert_eq!(ahead.next_input(), text("ä!"));
+        let mut type_ahead = TypeAhead::default();
+        type_ahead.push_bytes(&"ä".as_bytes()[..1]);
+        type_ahead.push_bytes(&"ä".as_bytes()[1..]);
+        type_ahead.push_bytes(b"\xff!");
+        assert_eq!(type_ahead.next_input(), text("ä!"));
     }
 
     #[test]
     fn a_stroke_at_the_end_continues_the_line() {
-        let mut ahead = TypeAhead::default();
-        ahead.push_bytes(b"one\\\rtwo\r");
-        assert_eq!(ahead.next_input(), entered("one\\\ntwo"));
+        let mut type_ahead = TypeAhead::default();
+        type_ahead.push_bytes(b"one\\\rtwo\r");
+        assert_eq!(type_ahead.next_input(), entered("one\\\ntwo"));
     }
 
     #[test]
     fn ctrl_d_counts_on_an_empty_line_only() {
-        let mut ahead = TypeAhead::default();
-        ahead.push_bytes(b"a\x04");
-        assert_eq!(ahead.next_input(), text("a"));
-        ahead.push_bytes(b"last\r\x04");
-        assert_eq!(ahead.next_input(), entered("last"));
-        assert_eq!(ahead.next_input(), EditorStart::End);
+        let mut type_ahead = TypeAhead::default();
+        type_ahead.push_bytes(b"a\x04");
+        assert_eq!(type_ahead.next_input(), text("a"));
+        type_ahead.push_bytes(b"last\r\x04");
+        assert_eq!(type_ahead.next_input(), entered("last"));
+        assert_eq!(type_ahead.next_input(), EditorStart::End);
     }
 }

@@ -71,14 +71,14 @@ impl BackgroundWork {
         self.running += 1;
         self.tasks.spawn(async move {
             let mut silence = |_: TurnEvent| {};
-            let said = own
+            let turn = own
                 .send_user_message(request.as_str(), &mut silence, cancel)
                 .await;
             let closed = own.close(EndReason::AgentClose).await;
             BackgroundResult::Turn {
                 id,
                 request,
-                answer: said.and_then(|answer| closed.map(|()| answer)),
+                answer: turn.and_then(|answer| closed.map(|()| answer)),
             }
         });
         told
@@ -87,8 +87,8 @@ impl BackgroundWork {
     /// Looks for a model while the person may already type.
     pub(super) fn start_model_search(&mut self, agent: Agent, wanted: ModelOverrides) {
         self.tasks.spawn(async move {
-            let found = agent.find_model(&wanted).await;
-            BackgroundResult::Model(found.map(Box::new))
+            let selection = agent.find_model(&wanted).await;
+            BackgroundResult::Model(selection.map(Box::new))
         });
     }
 

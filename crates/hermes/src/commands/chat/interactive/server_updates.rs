@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn only_what_is_new_is_told() {
-        let mut news = ServerUpdates {
+        let mut updates = ServerUpdates {
             changes: None,
             is_pending: false,
             last: HashMap::new(),
@@ -145,17 +145,17 @@ mod tests {
             server("a", LinkStatus::Connecting, None),
             server("b", LinkStatus::Connecting, None),
         ];
-        assert!(news.change_lines(&connecting).is_empty());
+        assert!(updates.change_lines(&connecting).is_empty());
         let ready = [
             server("a", LinkStatus::Ready, None),
             server("b", LinkStatus::Ready, None),
         ];
         assert_eq!(
-            news.change_lines(&ready),
+            updates.change_lines(&ready),
             ["ready: a (2 tools), b (2 tools)"]
         );
-        assert!(news.change_lines(&ready).is_empty());
-        let trouble = [
+        assert!(updates.change_lines(&ready).is_empty());
+        let problem = [
             server(
                 "a",
                 LinkStatus::Reconnecting,
@@ -164,7 +164,7 @@ mod tests {
             server("b", LinkStatus::NeedsAuth, None),
         ];
         assert_eq!(
-            news.change_lines(&trouble),
+            updates.change_lines(&problem),
             [
                 "a disconnected, reconnecting: it ended; its last stderr lines:\nTraceback\nboom",
                 "b needs a login: `/mcp login b`"
@@ -176,14 +176,18 @@ mod tests {
             LinkStatus::Reconnecting,
             Some("nobody has logged in yet"),
         );
-        assert!(news.change_lines(std::slice::from_ref(&trying)).is_empty());
+        assert!(
+            updates
+                .change_lines(std::slice::from_ref(&trying))
+                .is_empty()
+        );
         let failed = ServerStatus {
             attempt: 1,
             error: Some("it does not answer".into()),
             ..trying
         };
         assert_eq!(
-            news.change_lines(&[failed]),
+            updates.change_lines(&[failed]),
             ["b failed, retrying: it does not answer"]
         );
     }

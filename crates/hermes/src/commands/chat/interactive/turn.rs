@@ -49,7 +49,7 @@ pub(super) struct ChatTurn<'a> {
 impl ChatTurn<'_> {
     pub(super) async fn run(
         mut self,
-        said: TurnInput<'_>,
+        input: TurnInput<'_>,
     ) -> Result<TurnOutcome, ConversationError> {
         // Without a model, what lies ready has to stay there.
         let selection = self.conversation.find_model().await?;
@@ -68,7 +68,7 @@ impl ChatTurn<'_> {
             }
             () = self.cancel.cancelled() => {}
         }
-        let content = match said {
+        let content = match input {
             TurnInput::Again => None,
             TurnInput::Content(content) => Some(content),
             TurnInput::Line(line) => Some(self.attach(line).await),
@@ -113,8 +113,8 @@ pub(super) struct SessionPresence {
 }
 
 impl SessionPresence {
-    pub(super) fn new(context: &Context, settings: &Settings, floor: PromptQueue) -> Self {
-        let person = Arc::new(questions::FormPrompt::new(floor));
+    pub(super) fn new(context: &Context, settings: &Settings, queue: PromptQueue) -> Self {
+        let person = Arc::new(questions::FormPrompt::new(queue));
         Self {
             server_requests: ServerRequests::with_person(context, settings, person),
             registered: None,

@@ -28,18 +28,21 @@ struct ApprovalPrompt {
 }
 
 impl ApprovalPrompt {
-    fn new(floor: PromptQueue, paint: ColourMode) -> Self {
-        Self { floor, paint }
+    fn new(queue: PromptQueue, paint: ColourMode) -> Self {
+        Self {
+            floor: queue,
+            paint,
+        }
     }
 }
 
 /// The person, whose questions other processes of the home may answer in their place.
 pub(crate) fn published_approver(
     context: &Context,
-    floor: &PromptQueue,
+    queue: &PromptQueue,
     screen: &Screen,
 ) -> Arc<PublishedApprover> {
-    let person = Arc::new(ApprovalPrompt::new(floor.clone(), screen.paint()));
+    let person = Arc::new(ApprovalPrompt::new(queue.clone(), screen.paint()));
     let screen = screen.clone();
     let published = PublishedApprover::new(context.home.clone(), person);
     Arc::new(published.on_notice(move |line| screen.note(line)))

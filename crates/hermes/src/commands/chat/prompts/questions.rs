@@ -29,8 +29,11 @@ pub(crate) struct ClarifyPrompt {
 }
 
 impl ClarifyPrompt {
-    pub(crate) fn new(floor: PromptQueue, paint: ColourMode) -> Self {
-        Self { floor, paint }
+    pub(crate) fn new(queue: PromptQueue, paint: ColourMode) -> Self {
+        Self {
+            floor: queue,
+            paint,
+        }
     }
 }
 
@@ -87,8 +90,8 @@ pub(crate) struct FormPrompt {
 }
 
 impl FormPrompt {
-    pub(crate) fn new(floor: PromptQueue) -> Self {
-        Self { floor }
+    pub(crate) fn new(queue: PromptQueue) -> Self {
+        Self { floor: queue }
     }
 
     /// Refuses while a line is typed: a server must not interrupt the person's input.

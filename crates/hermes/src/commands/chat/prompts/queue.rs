@@ -103,15 +103,15 @@ impl PromptQueue {
         let screen = self.screen.clone();
         let asked = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let held = screen.lock_output();
+            let lock = screen.lock_output();
             terminal::discard_typed_input();
             let asking = OpenPrompt {
-                screen: &held,
+                screen: &lock,
                 questions: Questions::new(false),
             };
             let answer = question::with_cancellation(stop.clone(), || question(&asking));
             if stop.is_cancelled() {
-                held.say("(no answer is needed any more)");
+                lock.say("(no answer is needed any more)");
             }
             answer
         });

@@ -81,11 +81,14 @@ pub(crate) fn render_ended(
     );
     // Half of the room is for what came of it.
     let result = summarize_result(output);
-    let room = width.saturating_sub(call.name.width() + 14);
+    let available = width.saturating_sub(call.name.width() + 14);
     let shown = render_arguments(&call.arguments);
     line.add(
         Style::faint(),
-        &wrap::truncate_line(&shown, (room / 2).max(room.saturating_sub(result.width()))),
+        &wrap::truncate_line(
+            &shown,
+            (available / 2).max(available.saturating_sub(result.width())),
+        ),
     );
     line.add(Style::faint(), &format_duration(took));
     let style = if output.is_error {
@@ -250,10 +253,10 @@ pub(crate) fn render_todo(result: &str, paint: ColourMode, width: usize) -> Vec<
             _ => ("☐", Style::PLAIN),
         };
         let content = item["content"].as_str().unwrap_or_default();
-        let room = width.saturating_sub(4);
+        let available = width.saturating_sub(4);
         paint.paint(
             style,
-            &format!("  {mark} {}", wrap::first_line(content, room)),
+            &format!("  {mark} {}", wrap::first_line(content, available)),
         )
     };
     items.iter().map(line).collect()

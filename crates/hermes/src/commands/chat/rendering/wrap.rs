@@ -177,14 +177,14 @@ pub(crate) fn truncate_line(line: &str, width: usize) -> String {
     if line.width() <= width {
         return line.to_owned();
     }
-    let mut room = width.saturating_sub(1);
+    let mut available = width.saturating_sub(1);
     let mut cut = String::new();
     for character in line.chars() {
         let needed = character.width().unwrap_or(0);
-        if needed > room {
+        if needed > available {
             break;
         }
-        room -= needed;
+        available -= needed;
         cut.push(character);
     }
     if width > 0 {

@@ -97,14 +97,14 @@ fn nothing_is_written_while_a_question_is_open() {
     let (screen, terminal) = terminal();
     screen.show(&TurnEvent::CallStarted(call("a")));
     screen.show(&TurnEvent::CallStarted(call("b")));
-    let held = screen.lock_output();
+    let lock = screen.lock_output();
     assert_eq!(seen(&terminal), "");
-    held.say("May I?");
+    lock.say("May I?");
     screen.show(&ended("a", ToolOutput::text("done")));
     screen.redraw();
     screen.note("news");
     assert_eq!(seen(&terminal), "May I?");
-    drop(held);
+    drop(lock);
     let lines = seen(&terminal);
     assert!(
         lines.starts_with("May I?\n✓ tool_a n=1 5 ms done\nnews\n"),

@@ -74,15 +74,15 @@ impl WaitingLine {
         let head = format!("{dots} {} {} s", self.what, self.since.elapsed().as_secs());
         let head = wrap::truncate_line(&head, width);
         // The last words, as many as fit.
-        let room = width.saturating_sub(head.chars().count() + 2);
+        let available = width.saturating_sub(head.chars().count() + 2);
         let thoughts: Vec<char> = printable(&self.reasoning)
             .chars()
             .map(|c| if c.is_whitespace() { ' ' } else { c })
             .collect();
-        let last: String = thoughts[thoughts.len().saturating_sub(room)..]
+        let last: String = thoughts[thoughts.len().saturating_sub(available)..]
             .iter()
             .collect();
-        let last = wrap::truncate_line(last.trim(), room);
+        let last = wrap::truncate_line(last.trim(), available);
         let head = paint.paint(Style::PLAIN.coloured(Colour::Cyan), &head);
         if last.is_empty() {
             head

@@ -103,8 +103,8 @@ pub(super) fn approve(hub: &HubClient<'_>, args: TenantApproveArgs) -> Result<()
         }
         (tenant, _, _) => return list_pending_approvals(hub, tenant.as_deref()),
     }
-    let said = if args.deny { "Denied." } else { "Allowed." };
-    hub.output().note(said);
+    let outcome = if args.deny { "Denied." } else { "Allowed." };
+    hub.output().note(outcome);
     Ok(())
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn run(context: &Context, args: &AddArgs) -> Result<(), Failure> {
         None => {}
     }
     move_secrets(&mut server);
-    let wishes = AddOptions {
+    let options = AddOptions {
         probe: if args.no_test {
             ProbeMode::Skip
         } else {
@@ -45,7 +45,7 @@ pub(crate) fn run(context: &Context, args: &AddArgs) -> Result<(), Failure> {
         },
         is_forced: args.force,
     };
-    save::add_server(context, questions, &settings, server, wishes)
+    save::add_server(context, questions, &settings, server, options)
 }
 
 /// The entry as far as the flags say it, in the order it will be written.

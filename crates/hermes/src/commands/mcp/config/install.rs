@@ -75,7 +75,7 @@ pub(crate) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> 
         variables: prepared.variables,
         notes: Vec::new(),
     };
-    let wishes = AddOptions {
+    let options = AddOptions {
         probe: if args.no_test {
             ProbeMode::Skip
         } else {
@@ -84,7 +84,7 @@ pub(crate) fn run(context: &Context, args: &InstallArgs) -> Result<(), Failure> 
         state: InitialState::Enabled,
         is_forced: args.force,
     };
-    save::add_server(context, questions, &settings, server, wishes)?;
+    save::add_server(context, questions, &settings, server, options)?;
     if let Some(installed) = installed {
         installed.keep();
     }

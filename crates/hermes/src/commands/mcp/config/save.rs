@@ -85,7 +85,7 @@ pub(crate) fn add_server(
     questions: Questions,
     settings: &Settings,
     server: Imported,
-    wishes: AddOptions,
+    options: AddOptions,
 ) -> Result<(), Failure> {
     let mut servers = [server];
     secrets::assign_variables(settings, &mut servers);
@@ -95,8 +95,8 @@ pub(crate) fn add_server(
 
     let written = settings;
     let mut settings = with_server(written, &server, &mut warnings)?;
-    let mut state = wishes.state;
-    let mut asked = probe(context, &settings, &name, wishes.probe);
+    let mut state = options.state;
+    let mut asked = probe(context, &settings, &name, options.probe);
     if let Err(unanswered) = &asked
         && agrees_to_log_in(questions, unanswered)?
     {
@@ -107,7 +107,7 @@ pub(crate) fn add_server(
         && wants_login(&settings, &name, unanswered)
         && questions.can_ask()
     {
-        asked = probe_logged_in(context, &settings, &name, wishes.probe);
+        asked = probe_logged_in(context, &settings, &name, options.probe);
     }
     let offer = match asked {
         Ok(offer) => offer,
@@ -119,7 +119,7 @@ pub(crate) fn add_server(
         }
         Err(unanswered) => {
             warnings.push(confirm_failed_probe(
-                context, questions, wishes, unanswered,
+                context, questions, options, unanswered,
             )?);
             state = InitialState::Disabled;
             None
@@ -292,14 +292,14 @@ fn wants_login(settings: &Settings, name: &ServerName, unanswered: &ProbeFailure
 fn confirm_failed_probe(
     context: &Context,
     questions: Questions,
-    wishes: AddOptions,
+    options: AddOptions,
     unanswered: ProbeFailure,
 ) -> Result<String, Failure> {
     let kind = unanswered.failure.kind;
     if kind == FailureKind::Interrupted {
         return Err(*unanswered.failure);
     }
-    let is_agreed = wishes.is_forced
+    let is_agreed = options.is_forced
         || questions.can_ask() && {
             // The advice is for servers that are saved.
             context.output.warning(&unanswered.failure.message);

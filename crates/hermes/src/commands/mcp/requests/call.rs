@@ -91,13 +91,13 @@ impl RequestRoute {
 pub(crate) async fn send_request(
     context: &Context,
     settings: &Settings,
-    wanted: RoutedRequest<'_>,
+    request: RoutedRequest<'_>,
     by: RequestRoute,
 ) -> Result<RequestOutcome, Failure> {
     if by == RequestRoute::Running {
         let same = RoutedRequest {
-            request: wanted.request.clone(),
-            ..wanted
+            request: request.request.clone(),
+            ..request
         };
         if let Some(report) =
             running_process::request_running_process(context, settings, same).await?
@@ -105,18 +105,18 @@ pub(crate) async fn send_request(
             return Ok(report);
         }
     }
-    send_by_own_connection(context, settings, wanted).await
+    send_by_own_connection(context, settings, request).await
 }
 
 async fn send_by_own_connection(
     context: &Context,
     settings: &Settings,
-    wanted: RoutedRequest<'_>,
+    request: RoutedRequest<'_>,
 ) -> Result<RequestOutcome, Failure> {
-    let server = wanted.server;
+    let server = request.server;
     let screen = CallScreen::new(context.output);
     let answers = screen.server_requests(context, settings);
-    let inquiries = match &answers {
+    let handler = match &answers {
         Some(answers) => answers.handler(),
         None => Arc::new(NoHandler),
     };
@@ -129,14 +129,14 @@ async fn send_by_own_connection(
     let pinned = pinned.filter(|server| server.pin_tools == PinTools::Warn);
     let unpinned = pinned.map(|_| offer::without_pins(settings));
     let settings = unpinned.as_ref().unwrap_or(settings);
-    let host = probe::start_host_with_handler(context, settings, &[server], inquiries).await?;
+    let host = probe::start_host_with_handler(context, settings, &[server], handler).await?;
     let options = CallOptions {
-        timeout: wanted.timeout,
+        timeout: request.timeout,
         conversation: Some(ConversationId(CONVERSATION.into())),
         on_progress: Some(screen.progress()),
         ..CallOptions::default()
     };
-    let report = send_on_host(context, &host, pinned, wanted, &options).await;
+    let report = send_on_host(context, &host, pinned, request, &options).await;
     context.output.end_progress();
     host.shutdown().await;
     report
@@ -146,15 +146,15 @@ async fn send_on_host(
     context: &Context,
     host: &Host,
     pinned: Option<&Server>,
-    wanted: RoutedRequest<'_>,
+    request: RoutedRequest<'_>,
     options: &CallOptions,
 ) -> Result<RequestOutcome, Failure> {
-    let answered = probe::wait_for_server(context, host, wanted.server, ListNeed::Tools).await?;
+    let answered = probe::wait_for_server(context, host, request.server, ListNeed::Tools).await?;
     if let Some(server) = pinned {
         report_changed_tools(context, server, &answered.catalog);
     }
     Ok(host
-        .execute_request(wanted.server, wanted.request, options)
+        .execute_request(request.server, request.request, options)
         .await)
 }
 

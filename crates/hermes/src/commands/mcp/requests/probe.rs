@@ -34,9 +34,9 @@ const PROGRESS_DELAY: Duration = Duration::from_millis(300);
 pub(crate) async fn start_host(
     context: &Context,
     settings: &Settings,
-    wanted: &[&ServerName],
+    names: &[&ServerName],
 ) -> Result<Host, Failure> {
-    start_selected(context, settings, wanted, |options| HostOptions {
+    start_selected(context, settings, names, |options| HostOptions {
         fetch_limit: Some(FETCH_TIMEOUT),
         ..options
     })
@@ -47,20 +47,20 @@ pub(crate) async fn start_host(
 pub(crate) async fn start_host_within_timeouts(
     context: &Context,
     settings: &Settings,
-    wanted: &[&ServerName],
+    names: &[&ServerName],
 ) -> Result<Host, Failure> {
-    start_selected(context, settings, wanted, |options| options).await
+    start_selected(context, settings, names, |options| options).await
 }
 
 /// The same with somebody who answers their questions.
 pub(crate) async fn start_host_with_handler(
     context: &Context,
     settings: &Settings,
-    wanted: &[&ServerName],
-    inquiries: Arc<dyn ServerRequestHandler>,
+    names: &[&ServerName],
+    handler: Arc<dyn ServerRequestHandler>,
 ) -> Result<Host, Failure> {
-    start_selected(context, settings, wanted, |options| HostOptions {
-        request_handler: inquiries,
+    start_selected(context, settings, names, |options| HostOptions {
+        request_handler: handler,
         ..options
     })
     .await
@@ -69,14 +69,14 @@ pub(crate) async fn start_host_with_handler(
 async fn start_selected(
     context: &Context,
     settings: &Settings,
-    wanted: &[&ServerName],
+    names: &[&ServerName],
     change: impl FnOnce(HostOptions) -> HostOptions,
 ) -> Result<Host, Failure> {
     let mut settings = settings.clone();
     settings
         .servers
-        .retain(|entry| wanted.contains(&&entry.name));
-    for name in wanted {
+        .retain(|entry| names.contains(&&entry.name));
+    for name in names {
         for warning in login::token_files(context, &settings, name).restrict_permissions() {
             context.output.warning(warning);
         }

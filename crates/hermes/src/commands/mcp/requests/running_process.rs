@@ -38,14 +38,14 @@ pub(in crate::commands) struct RoutedRequest<'a> {
 pub(in crate::commands) async fn request_running_process(
     context: &Context,
     settings: &Settings,
-    wanted: RoutedRequest<'_>,
+    request: RoutedRequest<'_>,
 ) -> Result<Option<RequestOutcome>, Failure> {
     let screen = CallScreen::new(context.output);
     let answers = screen.server_requests(context, settings);
     let _present = answers
         .as_ref()
         .and_then(|answers| answers.register_presence(CONVERSATION));
-    if let (Some(answers), Some(entry)) = (&answers, settings.server(wanted.server.as_str()))
+    if let (Some(answers), Some(entry)) = (&answers, settings.server(request.server.as_str()))
         && let Ok(server) = &entry.server
     {
         // Whether it may ask at all.
@@ -55,19 +55,19 @@ pub(in crate::commands) async fn request_running_process(
         on_progress: screen.progress(),
         on_elicit: answers
             .as_ref()
-            .map(|answers| answer_callback(answers.handler(), wanted.server)),
+            .map(|answers| answer_callback(answers.handler(), request.server)),
     };
     let question = ForwardedRequest {
-        server: wanted.server.clone(),
-        request: wanted.request,
-        timeout: wanted.timeout,
+        server: request.server.clone(),
+        request: request.request,
+        timeout: request.timeout,
         can_answer: false,
     };
     let report = control::request(&context.home, question, &caller).await;
     context.output.end_progress();
     report.transpose().map_err(|lost| {
         Failure::failed(lost.to_string())
-            .about(wanted.server.clone())
+            .about(request.server.clone())
             .hint(
                 "it is not made again, as it may have been done; `--fresh` starts the server anew",
             )
@@ -75,19 +75,16 @@ pub(in crate::commands) async fn request_running_process(
 }
 
 /// Answers questions of the server as if it had been called from here.
-fn answer_callback(
-    inquiries: Arc<dyn ServerRequestHandler>,
-    server: &ServerName,
-) -> ElicitCallback {
-    let asker = RequestOrigin {
+fn answer_callback(handler: Arc<dyn ServerRequestHandler>, server: &ServerName) -> ElicitCallback {
+    let origin = RequestOrigin {
         server: server.clone(),
         call: None,
         conversation: Some(ConversationId(CONVERSATION.into())),
     };
     Arc::new(move |request| {
-        let (inquiries, asker) = (inquiries.clone(), asker.clone());
+        let (handler, origin) = (handler.clone(), origin.clone());
         Box::pin(async move {
-            let answer = inquiries.elicit(asker, request).await;
+            let answer = handler.elicit(origin, request).await;
             answer.unwrap_or_else(|_| ElicitResult::new(ElicitationAction::Decline))
         })
     })

@@ -89,7 +89,7 @@ fn members(
     schema: &Value,
     outer: &str,
     depth: usize,
-    found: &mut Vec<SignatureArgument>,
+    arguments: &mut Vec<SignatureArgument>,
 ) {
     let required = schema["required"].as_array();
     let is_required =
@@ -98,7 +98,7 @@ fn members(
     for (name, member) in properties.into_iter().flatten() {
         let member = resolve_reference(root, member);
         let path = format!("{outer}{name}");
-        found.push(SignatureArgument {
+        arguments.push(SignatureArgument {
             kind: describe_type(root, member),
             is_required: is_required(name),
             notes: describe_constraints(member),
@@ -115,7 +115,7 @@ fn members(
                 inner.0,
                 &format!("{path}{}", inner.1),
                 depth + 1,
-                found,
+                arguments,
             );
         }
     }

@@ -87,10 +87,12 @@ fn resolve_address(address: &str) -> Result<SocketAddr, Failure> {
         ))
         .hint("give a host and a port, such as `127.0.0.1:8765`")
     };
-    let mut found = address
+    let mut addresses = address
         .to_socket_addrs()
         .map_err(|error| unusable(error.to_string()))?;
-    found.next().ok_or_else(|| unusable("it is unknown".into()))
+    addresses
+        .next()
+        .ok_or_else(|| unusable("it is unknown".into()))
 }
 
 /// An address as it stands in the header `Host`, without the port.

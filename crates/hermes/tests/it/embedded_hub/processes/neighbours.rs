@@ -9,12 +9,12 @@ use super::*;
 
 /// What one tenant tries: a name, and a command that ends well if the way is open.
 fn attempts(
-    ground: &HubDir,
+    directory: &HubDir,
     neighbour: &TestTenant,
     pid: u32,
     name: &str,
 ) -> Vec<(&'static str, String)> {
-    let (home, data) = (neighbour.home.display(), ground.data());
+    let (home, data) = (neighbour.home.display(), directory.data());
     let data = data.display();
     let this = std::process::id();
     let connect = |address: &str| {
@@ -82,18 +82,18 @@ async fn a_terminal_finds_no_way_into_the_neighbours_home_process_or_socket() {
         );
         return;
     }
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     let name = format!("hermes-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _listening = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
-    let neighbour = TestTenant::new(&ground, "b", ModelScript::echo());
-    let runtime = runtime(&ground, Isolation::default());
+    let neighbour = TestTenant::new(&directory, "b", ModelScript::echo());
+    let runtime = runtime(&directory, Isolation::default());
     runtime.start(neighbour.launch()).await.unwrap();
     let theirs = pid(&runtime, &neighbour.id).await;
-    assert!(ground.data().join("run/b.sock").exists());
-    let attempts = attempts(&ground, &neighbour, theirs, &name);
+    assert!(directory.data().join("run/b.sock").exists());
+    let attempts = attempts(&directory, &neighbour, theirs, &name);
 
-    let tenant = TestTenant::new(&ground, "a", terminal(&script(&attempts)));
+    let tenant = TestTenant::new(&directory, "a", terminal(&script(&attempts)));
     runtime.start(tenant.launch()).await.unwrap();
     let events = run(&runtime, &tenant.id, "look around").await;
     assert_eq!(last(&events), "run.completed", "{events:?}");
@@ -123,15 +123,16 @@ async fn a_terminal_finds_no_way_into_the_neighbours_home_process_or_socket() {
 /// Without the sandbox the same ways are open, or the test above would prove nothing.
 #[test]
 fn the_same_attempts_work_where_nothing_is_confined() {
-    let ground = HubDir::new();
+    let directory = HubDir::new();
     let name = format!("hermes-open-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _listening = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
-    fs::create_dir(ground.data().join("run")).unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(ground.data().join("run/b.sock")).unwrap();
-    let neighbour = TestTenant::new(&ground, "b", ModelScript::echo());
+    fs::create_dir(directory.data().join("run")).unwrap();
+    let _socket =
+        std::os::unix::net::UnixListener::bind(directory.data().join("run/b.sock")).unwrap();
+    let neighbour = TestTenant::new(&directory, "b", ModelScript::echo());
     let mut theirs = Command::new("sleep").arg("600").spawn().unwrap();
-    let attempts = attempts(&ground, &neighbour, theirs.id(), &name);
+    let attempts = attempts(&directory, &neighbour, theirs.id(), &name);
     // What would end the neighbour, or take its files, comes to nothing for those after it.
     let harmless: Vec<_> = attempts
         .into_iter()
@@ -148,7 +149,7 @@ fn the_same_attempts_work_where_nothing_is_confined() {
             .contains(name)
         })
         .collect();
-    let mine = ground.home("a");
+    let mine = directory.home("a");
     let output = Command::new("sh")
         .args(["-c", &script(&harmless)])
         .current_dir(&mine)

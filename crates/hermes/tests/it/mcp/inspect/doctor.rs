@@ -198,11 +198,11 @@ fn what_confines_a_server_is_told_by_test_and_doctor() {
     let mut confined = entry(&working_server());
     confined["sandbox"] = json!({"enabled": true, "network": "deny", "required": true});
     let home = TestHome::with_servers(&[("one", confined)]);
-    let in_force = format!("files by Landlock {version}, system calls by seccomp, network denied");
+    let policy = format!("files by Landlock {version}, system calls by seccomp, network denied");
 
     let done = home.run(&["mcp", "test", "one"]);
     assert!(
-        done.stdout.contains(&format!("sandbox: {in_force}")),
+        done.stdout.contains(&format!("sandbox: {policy}")),
         "{done:?}"
     );
     assert!(done.stdout.contains("writes "), "{done:?}");
@@ -211,7 +211,7 @@ fn what_confines_a_server_is_told_by_test_and_doctor() {
     assert_eq!(sandbox["network"], "denied");
     assert_eq!(sandbox["landlock"], version);
     let done = home.run(&["mcp", "doctor"]);
-    assert!(done.stdout.contains(&in_force), "{done:?}");
+    assert!(done.stdout.contains(&policy), "{done:?}");
 
     let mut online = entry(&working_server());
     online["sandbox"] = json!({"enabled": true});

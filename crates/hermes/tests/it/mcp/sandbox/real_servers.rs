@@ -22,14 +22,18 @@ impl SandboxHome {
             println!("SKIPPED: {support:?} is not enough to confine a process");
             return None;
         }
-        let ground = Self {
+        let directory = Self {
             hermes: Hermes::new(),
         };
         for name in ["notes", "work", "private"] {
-            fs::create_dir(ground.path(name)).unwrap();
-            fs::write(ground.path(name).join("note.txt"), format!("from {name}")).unwrap();
+            fs::create_dir(directory.path(name)).unwrap();
+            fs::write(
+                directory.path(name).join("note.txt"),
+                format!("from {name}"),
+            )
+            .unwrap();
         }
-        Some(ground)
+        Some(directory)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -67,19 +71,19 @@ fn a_server_of_npx_is_confined_with_all_that_npx_needs() {
     let Some(runners) = installed("HERMES_TEST_RUNNERS", "npm") else {
         return;
     };
-    let Some(ground) = SandboxHome::new() else {
+    let Some(base) = SandboxHome::new() else {
         return;
     };
-    let directories = ["notes", "work", "private"].map(|name| ground.path(name));
+    let directories = ["notes", "work", "private"].map(|name| base.path(name));
     let mut arguments = vec![json!("-y"), json!(fetched("npx_server"))];
     arguments.extend(directories.iter().map(|directory| json!(directory)));
-    ground.configure(json!({
+    base.configure(json!({
         "command": "npx",
         "args": arguments,
         "env": { "npm_config_cache": runners, "npm_config_offline": "true" },
     }));
 
-    let tested = ground.hermes.run(&["mcp", "test", "s", "--json"]).ok();
+    let tested = base.hermes.run(&["mcp", "test", "s", "--json"]).ok();
     let sandbox = &tested.json()["sandbox"];
     assert!(sandbox["landlock"].is_number(), "{tested:#?}");
     assert!(
@@ -88,22 +92,22 @@ fn a_server_of_npx_is_confined_with_all_that_npx_needs() {
             .contains(runners.to_str().unwrap()),
         "{sandbox}"
     );
-    let checked = ground.hermes.run(&["mcp", "doctor"]);
+    let checked = base.hermes.run(&["mcp", "doctor"]);
     assert!(checked.stdout.contains("files by Landlock"), "{checked:#?}");
 
     let read = |name: &str| {
-        let path = ground.path(name).join("note.txt");
-        ground.call("read_text_file", &json!({ "path": path }))
+        let path = base.path(name).join("note.txt");
+        base.call("read_text_file", &json!({ "path": path }))
     };
     assert!(read("notes").ok().stdout.contains("from notes"));
     blames_the_sandbox(read("private"));
     let write = |name: &str| {
-        let arguments = json!({ "path": ground.path(name).join("new.txt"), "content": "new" });
-        ground.call("write_file", &arguments)
+        let arguments = json!({ "path": base.path(name).join("new.txt"), "content": "new" });
+        base.call("write_file", &arguments)
     };
     write("work").ok();
     blames_the_sandbox(write("notes"));
-    assert!(!ground.path("notes").join("new.txt").exists());
+    assert!(!base.path("notes").join("new.txt").exists());
 }
 
 #[test]
@@ -114,15 +118,15 @@ fn a_server_of_uvx_is_confined_with_all_that_uvx_needs() {
     let Some(cache) = installed("HERMES_TEST_RUNNERS", "uv") else {
         return;
     };
-    let Some(ground) = SandboxHome::new() else {
+    let Some(directory) = SandboxHome::new() else {
         return;
     };
-    ground.configure(json!({
+    directory.configure(json!({
         "command": uvx,
         "args": ["--python", "/usr/bin/python3", fetched("uvx_server")],
         "env": { "UV_CACHE_DIR": cache, "UV_OFFLINE": "1" },
     }));
-    let told = ground.call("get_current_time", &json!({ "timezone": "UTC" }));
+    let told = directory.call("get_current_time", &json!({ "timezone": "UTC" }));
     assert!(told.ok().stdout.contains("UTC"));
 }
 
@@ -131,18 +135,19 @@ fn a_server_in_python_is_kept_out_and_its_odd_error_is_explained() {
     let Some(git) = installed("HERMES_TEST_VENV", "bin/mcp-server-git") else {
         return;
     };
-    let Some(ground) = SandboxHome::new() else {
+    let Some(directory) = SandboxHome::new() else {
         return;
     };
     for name in ["work", "private"] {
         let made = std::process::Command::new("git")
             .args(["init", "--quiet"])
-            .arg(ground.path(name))
+            .arg(directory.path(name))
             .status();
         assert!(made.unwrap().success());
     }
-    ground.configure(json!({ "command": git }));
-    let status = |name: &str| ground.call("git_status", &json!({ "repo_path": ground.path(name) }));
+    directory.configure(json!({ "command": git }));
+    let status =
+        |name: &str| directory.call("git_status", &json!({ "repo_path": directory.path(name) }));
     let open = status("work").ok();
     assert!(open.stdout.contains("note.txt"), "{open:#?}");
     // The library that it uses takes a repository that it cannot read for none.

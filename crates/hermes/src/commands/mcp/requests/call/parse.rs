@@ -236,8 +236,8 @@ mod tests {
         let mut arguments = Map::new();
         let pairs = ["a=1", "b:=[1, 2]", "c=x=y", "d="];
         insert_pairs(&mut arguments, pairs.into_iter()).unwrap();
-        let wanted = json!({"a": "1", "b": [1, 2], "c": "x=y", "d": ""});
-        assert_eq!(Value::Object(arguments), wanted);
+        let request = json!({"a": "1", "b": [1, 2], "c": "x=y", "d": ""});
+        assert_eq!(Value::Object(arguments), request);
         for wrong in ["a", "=1", "a:=x"] {
             let refused = insert_pairs(&mut Map::new(), [wrong].into_iter());
             assert_eq!(refused.unwrap_err().kind, FailureKind::Usage, "{wrong}");
