@@ -43,7 +43,7 @@ pub(crate) fn is_alone(settings: &Settings) -> bool {
 
 /// A server that needs nothing but its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Preset {
+pub(crate) struct Preset {
     /// What the user says.
     pub name: &'static str,
     /// What it is, in one line.
@@ -55,12 +55,12 @@ pub struct Preset {
 
 impl Preset {
     /// The entry for `mcp_servers`.
-    pub fn entry(&self) -> Value {
+    pub(crate) fn entry(&self) -> Value {
         json!({"command": self.command, "args": self.args})
     }
 }
 
-pub const PRESETS: [Preset; 1] = [Preset {
+pub(crate) const PRESETS: [Preset; 1] = [Preset {
     name: "codex",
     description: "OpenAI Codex as a tool: starts and continues coding sessions",
     command: "codex",
@@ -68,7 +68,7 @@ pub const PRESETS: [Preset; 1] = [Preset {
 }];
 
 /// The preset of that name.
-pub fn find_preset(name: &str) -> Option<&'static Preset> {
+pub(crate) fn find_preset(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfirmArgs, HubArgs, PageArgs, RevisionArgs, VersionArgs};
+use super::RevisionArgs;
 
 /// What can be done with a Hub.
 #[derive(Debug, Subcommand)]

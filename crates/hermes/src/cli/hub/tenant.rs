@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::ConfirmArgs;
-
 mod cron;
 
 pub(crate) use cron::{JobMembers, TenantCronCommand};

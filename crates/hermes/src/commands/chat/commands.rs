@@ -321,7 +321,7 @@ pub(super) enum NextStep {
 }
 
 impl CommandOutcome {
-    fn text(text: impl Into<String>) -> Self {
+    pub(super) fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             next: NextStep::Continue,

@@ -3,7 +3,7 @@
 //! Requests come from the Hub's own table of operations, so a verb names an operation and its arguments and nothing
 //! else: route, place and spelling are the table's.
 
-mod call;
+pub(crate) mod call;
 mod connection;
 mod events;
 mod show;
