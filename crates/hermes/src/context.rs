@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use futures::future::LocalBoxFuture;
 use hermes_config::{Home, ProfileName, Settings};
 use hermes_mcp::process::GuardProgram;
+use tokio::runtime::Builder;
 
 use crate::{
     GUARD_ARGUMENT, catalog::built_in::BuiltIn, cli::Cli, failure::Failure, output::Output,
@@ -104,6 +106,7 @@ impl Context {
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
+        let work: LocalBoxFuture<'_, Result<T, Failure>> = Box::pin(work);
         self.run_to_end(async {
             tokio::select! {
                 done = work => done,
@@ -117,13 +120,48 @@ impl Context {
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
-        let outcome = runtime.block_on(work);
-        // A read from stdin that nobody waits for any more would hold the end up.
-        runtime.shutdown_timeout(SHUTDOWN_GRACE);
-        outcome
+        let mut outcome = None;
+        run_future(
+            RuntimeThreads::Current,
+            // A read from stdin that nobody waits for any more would hold the end up.
+            SHUTDOWN_GRACE,
+            Box::pin(async {
+                outcome = Some(work.await?);
+                Ok(())
+            }),
+        )?;
+        outcome.ok_or_else(|| Failure::failed("the command ended without an outcome"))
     }
+}
+
+/// The threads that a command's asynchronous part gets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RuntimeThreads {
+    /// The one it is called on.
+    Current,
+    Two,
+    /// One for each processor.
+    Processors,
+}
+
+/// Runs a command's future. All commands come through here, boxed, so that the runtime is compiled once and not for each.
+pub(crate) fn run_future(
+    threads: RuntimeThreads,
+    shutdown_grace: Duration,
+    work: LocalBoxFuture<'_, Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let mut builder = match threads {
+        RuntimeThreads::Current => Builder::new_current_thread(),
+        RuntimeThreads::Two | RuntimeThreads::Processors => Builder::new_multi_thread(),
+    };
+    if matches!(threads, RuntimeThreads::Two) {
+        builder.worker_threads(2);
+    }
+    let runtime = builder
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_timeout(shutdown_grace);
+    outcome
 }

@@ -10,7 +10,6 @@ use hermes_mcp::{
 };
 use serde_json::json;
 use tokio::{
-    runtime::Builder,
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
     task::JoinSet,
@@ -19,7 +18,7 @@ use tokio::{
 use super::state::pluralize;
 use crate::{
     cli::UpArgs,
-    context::Context,
+    context::{Context, RuntimeThreads, run_future},
     failure::{Failure, FailureKind},
     logging,
     question::browser,
@@ -63,19 +62,13 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
     let watch = (!args.once).then(|| ConfigWatch::new(&context.home));
     let settings = configuration.load_at_start(context)?;
     // Connecting alone does not keep several threads busy.
-    let mut runtime = if args.once {
-        Builder::new_current_thread()
+    let threads = if args.once {
+        RuntimeThreads::Current
     } else {
-        Builder::new_multi_thread()
+        RuntimeThreads::Two
     };
-    let runtime = runtime
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
-    let outcome = runtime.block_on(run_up(context, args, &configuration, &settings, watch));
-    runtime.shutdown_timeout(SHUTDOWN_GRACE);
-    outcome
+    let work = run_up(context, args, &configuration, &settings, watch);
+    run_future(threads, SHUTDOWN_GRACE, Box::pin(work))
 }
 
 async fn run_up(

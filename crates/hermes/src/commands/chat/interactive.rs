@@ -25,7 +25,7 @@ use crate::{
         },
         screen::{CallDetail, Screen},
     },
-    context::Context,
+    context::{Context, RuntimeThreads, run_future},
     failure::{Failure, FailureKind},
     output::terminal,
 };
@@ -61,14 +61,8 @@ pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
             Failure::failed(format!("stderr cannot be shown at the terminal: {error}"))
         })?;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
-    let outcome = runtime.block_on(run_chat(context, args));
-    runtime.shutdown_timeout(SHUTDOWN_GRACE);
-    outcome
+    let work = Box::pin(run_chat(context, args));
+    run_future(RuntimeThreads::Two, SHUTDOWN_GRACE, work)
 }
 
 /// Puts everything together, holds the conversation, and takes everything apart again.
@@ -177,7 +171,7 @@ impl<'a> InteractiveChat<'a> {
             setup,
             screen,
             prompts: queue,
-            presence: presence,
+            presence,
             configuration,
             signals,
         } = parts;

@@ -27,7 +27,7 @@ use super::stop;
 use crate::{
     cli::GatewayRunArgs,
     commands::gateway::api_server::ApiServerPlan,
-    context::Context,
+    context::{Context, RuntimeThreads, run_future},
     embedded_hub::{runtime::handover::HubHandover, teams},
     failure::{Failure, FailureKind},
     logging,
@@ -52,15 +52,8 @@ pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failur
     let watch = ConfigWatch::new(&context.home);
     let settings = gateway_settings(context, &inherited)?;
     let instance = Arc::new(claim_instance(context, args, &settings)?);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
-    let outcome = runtime.block_on(run_until_stopped(
-        context, args, inherited, settings, watch, &instance,
-    ));
-    runtime.shutdown_timeout(SHUTDOWN_GRACE);
+    let work = run_until_stopped(context, args, inherited, settings, watch, &instance);
+    let outcome = run_future(RuntimeThreads::Two, SHUTDOWN_GRACE, Box::pin(work));
     if let Err(failure) = &outcome
         && instance.state().gateway_state == GatewayState::Starting
     {

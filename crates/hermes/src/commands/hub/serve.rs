@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::{
     cli::{DataDirArgs, HubServeArgs},
     commands::hub::client::environment_variables,
-    context::Context,
+    context::{Context, RuntimeThreads, run_future},
     embedded_hub,
     embedded_hub::{MetricsPort, PreparedHub, RunningHub},
     failure::{Failure, FailureKind},
@@ -27,11 +27,7 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
         1 => logging::log_to_terminal_or_json("info")?,
         _ => logging::log_to_terminal_or_json("debug")?,
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start the async runtime: {error}")))?;
-    let outcome = runtime.block_on(async {
+    let work = async {
         // Before anybody is told that it runs, and so may want it to stop.
         let signals = HubSignals::new()?;
         let prepared = PreparedHub::open(settings, MetricsPort::Required).await?;
@@ -52,9 +48,8 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
             "url": hosted.url(), "pid": std::process::id(), "admin_token_file": token, "isolation": isolation,
         }));
         run_until_stopped(context, hosted, &sources, signals).await
-    });
-    runtime.shutdown_timeout(SHUTDOWN_GRACE);
-    outcome
+    };
+    run_future(RuntimeThreads::Processors, SHUTDOWN_GRACE, Box::pin(work))
 }
 
 /// Serves until a signal, then lets what is under way end.
