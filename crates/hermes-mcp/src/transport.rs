@@ -1,5 +1,6 @@
 //! The transports that reach a server.
 
+pub(crate) mod boxed;
 mod decode;
 pub(crate) mod health;
 pub mod http;

@@ -44,6 +44,7 @@ use crate::{
     server_request::{OfferedCapabilities, SamplingSupport},
     tools::{catalog, catalog::Catalog},
     transport::{
+        boxed::BoxedTransport,
         http,
         http::{HttpFailure, HttpPeer},
         sse::SseTransport,
@@ -324,7 +325,7 @@ impl Connector {
             TransportSettings::Http(settings) => {
                 let peer = self.build_http_peer(settings, resolved)?;
                 let peer = peer.with_health(handler.activity.health.clone());
-                let transport = http::transport(settings, peer);
+                let transport = BoxedTransport::new(http::transport(settings, peer));
                 Box::pin(handshake::open_session(
                     handler.clone(),
                     transport,
@@ -345,7 +346,7 @@ impl Connector {
                 let opening = HandshakeMode::Initialize;
                 Box::pin(handshake::open_session(
                     handler.clone(),
-                    transport,
+                    BoxedTransport::new(transport),
                     opening,
                     silence,
                 ))

@@ -22,7 +22,10 @@ use crate::{
         era::{Era, HandshakeMode},
         session::SessionHandler,
     },
-    transport::http::{HttpFailure, classify},
+    transport::{
+        boxed::{BoxedTransport, BoxedTransportError},
+        http::{HttpFailure, classify},
+    },
 };
 
 /// Why a session could not be opened.
@@ -92,15 +95,12 @@ pub(super) enum ProbeTimeout {
 }
 
 /// Opens a session over a fresh transport.
-pub(super) async fn open_session<T>(
+pub(super) async fn open_session(
     handler: SessionHandler,
-    transport: T,
+    transport: BoxedTransport,
     opening: HandshakeMode,
     silence: ProbeTimeout,
-) -> Result<(RunningService<RoleClient, SessionHandler>, Era), OpenError>
-where
-    T: Transport<RoleClient> + 'static,
-{
+) -> Result<(RunningService<RoleClient, SessionHandler>, Era), OpenError> {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
     let mode = match opening {
         HandshakeMode::Initialize => ClientLifecycleMode::Initialize,
@@ -148,13 +148,13 @@ where
 }
 
 /// A transport that records whether a response was received.
-struct ReplyObserver<T> {
-    inner: T,
+struct ReplyObserver {
+    inner: BoxedTransport,
     answered: Arc<AtomicBool>,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for ReplyObserver<T> {
-    type Error = T::Error;
+impl Transport<RoleClient> for ReplyObserver {
+    type Error = BoxedTransportError;
 
     fn send(
         &mut self,

@@ -6,10 +6,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use rmcp::{
     RoleServer, ServerHandler, ServiceExt,
     model::{GetExtensions, JsonRpcMessage},
-    service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage},
+    service::{DynService, RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage},
     transport::{Transport, async_rw::AsyncRwTransport, io::stdio_pipes},
 };
 use tokio::{
@@ -32,28 +33,46 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves on stdin and stdout until stdin closes or `stop` is cancelled; the end cancels `stop`, too. Nothing else may
 /// be written to stdout meanwhile.
-pub async fn serve<S: ServerHandler>(
+pub fn serve<S: ServerHandler>(
     handler: S,
     stop: CancellationToken,
-) -> Result<(), ServeError> {
+) -> BoxFuture<'static, Result<(), ServeError>> {
     let (input, output) = stdio_pipes();
-    serve_on(handler, input, output, stdin_hung_up, stop).await
+    serve_on(handler, input, output, stdin_hung_up, stop)
 }
 
 /// As [`serve`], on other streams. `has_gone` tells whether the client is away although it has not been read to the
 /// end.
-pub async fn serve_on<S, R, W>(
+pub fn serve_on<S, R, W>(
     handler: S,
     input: R,
     output: W,
     has_gone: fn() -> bool,
     stop: CancellationToken,
-) -> Result<(), ServeError>
+) -> BoxFuture<'static, Result<(), ServeError>>
 where
     S: ServerHandler,
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    let (input, output) = (Box::new(input), Box::new(output));
+    Box::pin(serve_boxed(
+        handler.into_dyn(),
+        input,
+        output,
+        has_gone,
+        stop,
+    ))
+}
+
+/// One type for all handlers and streams: the library's service is large, and so it is compiled once.
+async fn serve_boxed(
+    handler: Box<dyn DynService<RoleServer>>,
+    input: Box<dyn AsyncRead + Send + Unpin>,
+    output: Box<dyn AsyncWrite + Send + Unpin>,
+    has_gone: fn() -> bool,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
     let transport = ThrottledTransport {
         inner: AsyncRwTransport::new_server(input, output),
         load: watch::Sender::default(),

@@ -22,7 +22,7 @@ use crate::{
         stdio_probe::{ProbeSchedule, Winner},
     },
     packages::fetch::is_package_runner,
-    transport::stdio::LineTransport,
+    transport::{boxed::BoxedTransport, stdio::LineTransport},
 };
 
 /// How long a server may leave `server/discover` without an answer before `initialize` follows.
@@ -41,6 +41,7 @@ impl Connector {
         let started = Instant::now();
         let transport = self.start_process(settings, resolved, processes).await?;
         let Some(times) = self.probe_schedule(opening, settings) else {
+            let transport = BoxedTransport::new(transport);
             let opened =
                 handshake::open_session(handler.clone(), transport, opening, ProbeTimeout::Never);
             return Ok(Box::pin(opened).await?);
@@ -67,7 +68,7 @@ impl Connector {
             Winner::Second => 1,
         };
         processes.keep_only(kept, &self.host_context.processes);
-        let (transport, opening) = (probed.transport, probed.opening);
+        let (transport, opening) = (BoxedTransport::new(probed.transport), probed.opening);
         let opened =
             handshake::open_session(handler.clone(), transport, opening, ProbeTimeout::Never);
         Ok(Box::pin(opened).await?)

@@ -21,7 +21,7 @@ use crate::{
         session::{SessionActivity, SessionHandler},
     },
     server_request::{NoHandler, OfferedCapabilities},
-    transport::stdio::LineTransport,
+    transport::{boxed::BoxedTransport, stdio::LineTransport},
 };
 
 /// How a server takes a ping.
@@ -94,7 +94,7 @@ impl Quiet {
             elicitation_timeout: Duration::from_secs(1),
         };
         let (reader, writer) = tokio::io::split(ours);
-        let transport = LineTransport::new(reader, writer);
+        let transport = BoxedTransport::new(LineTransport::new(reader, writer));
         let opening = HandshakeMode::Initialize;
         let opened =
             handshake::open_session(handler.clone(), transport, opening, ProbeTimeout::Never);
