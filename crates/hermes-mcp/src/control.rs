@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::BoxFuture;
 use hermes_config::{Home, ServerName, Settings, SettingsError, private_file::create_private_dir};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -119,9 +120,11 @@ impl ControlSocket {
     }
 
     /// Serves questions about this host for as long as it is polled.
-    pub async fn serve(&self, host: &Host) {
-        let reload = |host: Host| async move { host.reload_from_home().await };
-        self.serve_with(host, reload).await;
+    pub fn serve<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let reload = |host: Host| async move { host.reload_from_home().await };
+            self.serve_with(host, reload).await;
+        })
     }
 
     /// The same where more than the servers works with the configuration: it is read again by other means.
@@ -232,9 +235,11 @@ where
 
 impl Host {
     /// Reads the home's configuration again and applies it. A file that cannot be read changes nothing.
-    pub async fn reload_from_home(&self) -> Result<ReloadReport, SettingsError> {
-        let settings = Settings::load(self.home())?;
-        Ok(self.reload(&settings).await)
+    pub fn reload_from_home(&self) -> BoxFuture<'_, Result<ReloadReport, SettingsError>> {
+        Box::pin(async move {
+            let settings = Settings::load(self.home())?;
+            Ok(self.reload(&settings).await)
+        })
     }
 }
 

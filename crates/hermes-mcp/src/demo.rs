@@ -10,6 +10,7 @@ mod tools;
 #[cfg(test)]
 mod tests;
 
+use futures::future::BoxFuture;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     handler::server::wrapper::Parameters,
@@ -42,8 +43,8 @@ This text is a resource of the built-in demo server. Add a server of your own wi
 bring those of another program with `hermes mcp import`, or choose one from `hermes mcp catalog`.\n";
 
 /// Serves on stdin and stdout until stdin closes. Nothing else may be written to stdout meanwhile.
-pub async fn serve_stdio() -> Result<(), ServeError> {
-    serve::stdio::serve(Demo, CancellationToken::new()).await
+pub fn serve_stdio() -> BoxFuture<'static, Result<(), ServeError>> {
+    Box::pin(async move { serve::stdio::serve(Demo, CancellationToken::new()).await })
 }
 
 /// The server. It has no state: every answer follows from the request and the clock.

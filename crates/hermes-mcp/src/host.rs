@@ -10,6 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
 use hermes_config::{
     Home, ReferencePolicy, ServerName, Settings, ToolNaming, TransportSettings, sync::Mutex,
 };
@@ -125,53 +126,55 @@ impl Drop for HostState {
 
 impl Host {
     /// Begins to connect all enabled servers at once and returns without waiting for any.
-    pub async fn start(options: HostOptions, settings: &Settings) -> Self {
-        let is_stale = Arc::new(AtomicBool::new(true));
-        let generation = Arc::new(watch::Sender::new(0));
-        let changed = {
-            let (is_stale, generation) = (is_stale.clone(), generation.clone());
-            Arc::new(move || {
-                is_stale.store(true, Ordering::Release);
-                generation.send_modify(|number| *number += 1);
-            })
-        };
-        let tasks = TaskTracker::new();
-        let inquiries = ServerRequestRouter::new(options.request_handler);
-        let surroundings = Arc::new(HostContext {
-            processes: Processes::new(
-                &options.home,
-                options.guard,
-                options.sandbox_support,
-                tasks.clone(),
-            ),
-            variables: ArcSwap::from_pointee(settings.variables.clone()),
-            reference_policy: options.reference_policy,
-            request_handler: inquiries.clone(),
-            pins: Arc::new(PinQueue::new(&options.home)),
-            changed,
-            remembered_tools: options.remembered_tools,
-            fetch_limit: options.fetch_limit,
-            stop: CancellationToken::new(),
-            home: options.home,
-        });
-        let host = Self {
-            state: Arc::new(HostState {
-                servers: ArcSwap::from_pointee(Vec::new()),
-                naming: ArcSwap::from_pointee(naming(settings)),
-                reserved_names: options.reserved_names,
-                registry: ArcSwap::from_pointee(Registry::default()),
-                is_stale,
-                build_lock: Mutex::new(()),
-                generation,
-                reload_lock: tokio::sync::Mutex::new(()),
-                media: MediaStore::new(surroundings.home.cache_dir()),
-                tasks,
-                request_router: inquiries,
-                context: surroundings,
-            }),
-        };
-        host.reload(settings).await;
-        host
+    pub fn start(options: HostOptions, settings: &Settings) -> BoxFuture<'_, Self> {
+        Box::pin(async move {
+            let is_stale = Arc::new(AtomicBool::new(true));
+            let generation = Arc::new(watch::Sender::new(0));
+            let changed = {
+                let (is_stale, generation) = (is_stale.clone(), generation.clone());
+                Arc::new(move || {
+                    is_stale.store(true, Ordering::Release);
+                    generation.send_modify(|number| *number += 1);
+                })
+            };
+            let tasks = TaskTracker::new();
+            let inquiries = ServerRequestRouter::new(options.request_handler);
+            let surroundings = Arc::new(HostContext {
+                processes: Processes::new(
+                    &options.home,
+                    options.guard,
+                    options.sandbox_support,
+                    tasks.clone(),
+                ),
+                variables: ArcSwap::from_pointee(settings.variables.clone()),
+                reference_policy: options.reference_policy,
+                request_handler: inquiries.clone(),
+                pins: Arc::new(PinQueue::new(&options.home)),
+                changed,
+                remembered_tools: options.remembered_tools,
+                fetch_limit: options.fetch_limit,
+                stop: CancellationToken::new(),
+                home: options.home,
+            });
+            let host = Self {
+                state: Arc::new(HostState {
+                    servers: ArcSwap::from_pointee(Vec::new()),
+                    naming: ArcSwap::from_pointee(naming(settings)),
+                    reserved_names: options.reserved_names,
+                    registry: ArcSwap::from_pointee(Registry::default()),
+                    is_stale,
+                    build_lock: Mutex::new(()),
+                    generation,
+                    reload_lock: tokio::sync::Mutex::new(()),
+                    media: MediaStore::new(surroundings.home.cache_dir()),
+                    tasks,
+                    request_router: inquiries,
+                    context: surroundings,
+                }),
+            };
+            host.reload(settings).await;
+            host
+        })
     }
 
     pub fn home(&self) -> &Home {
@@ -232,44 +235,48 @@ impl Host {
     }
 
     /// Waits until each server is ready or has failed once, or the time is up. Returns those that are missing.
-    pub async fn wait_until_settled(&self, limit: Duration) -> Vec<ServerName> {
-        self.wait_until_settled_among(limit, |_| true).await
+    pub fn wait_until_settled(&self, limit: Duration) -> BoxFuture<'_, Vec<ServerName>> {
+        self.wait_until_settled_among(limit, |_| true)
     }
 
     /// The same of some servers alone.
-    pub async fn wait_until_settled_among(
+    pub fn wait_until_settled_among(
         &self,
         limit: Duration,
         is_meant: impl Fn(&ServerName) -> bool,
-    ) -> Vec<ServerName> {
+    ) -> BoxFuture<'_, Vec<ServerName>> {
         let mut owners = self.handles();
         owners.retain(|owner| is_meant(&owner.name));
-        let waits = owners.iter().map(async |owner| {
-            let mut link = owner.link.clone();
-            let _ = link.wait_for(|link| !link.is_first_attempt()).await;
-        });
-        let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
-        self.log_discovery(&owners)
+        Box::pin(async move {
+            let waits = owners.iter().map(async |owner| {
+                let mut link = owner.link.clone();
+                let _ = link.wait_for(|link| !link.is_first_attempt()).await;
+            });
+            let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
+            self.log_discovery(&owners)
+        })
     }
 
     /// Waits until each of these servers has tools to offer, be they of an earlier run, or has failed once, or its
     /// `connect_timeout` is over, or the time is up that is given instead. Returns those that are missing.
-    pub async fn wait_for_tools_among(
+    pub fn wait_for_tools_among(
         &self,
         limit: Option<Duration>,
         is_meant: impl Fn(&ServerName) -> bool,
-    ) -> Vec<ServerName> {
+    ) -> BoxFuture<'_, Vec<ServerName>> {
         let mut owners = self.handles();
         owners.retain(|owner| is_meant(&owner.name));
-        let waits = owners.iter().map(async |owner| {
-            let mut link = owner.link.clone();
-            let limit = limit.unwrap_or(owner.settings().connect_timeout + FAILURE_GRACE);
-            let offers =
-                link.wait_for(|link| !link.is_first_attempt() || link.offered_catalog().is_some());
-            let _ = tokio::time::timeout(limit, offers).await;
-        });
-        futures::future::join_all(waits).await;
-        self.log_discovery(&owners)
+        Box::pin(async move {
+            let waits = owners.iter().map(async |owner| {
+                let mut link = owner.link.clone();
+                let limit = limit.unwrap_or(owner.settings().connect_timeout + FAILURE_GRACE);
+                let offers = link
+                    .wait_for(|link| !link.is_first_attempt() || link.offered_catalog().is_some());
+                let _ = tokio::time::timeout(limit, offers).await;
+            });
+            futures::future::join_all(waits).await;
+            self.log_discovery(&owners)
+        })
     }
 
     /// What a server's package runner has to do before the server can answer, in words for people.
@@ -335,10 +342,12 @@ impl Host {
 
     /// Checks one server: one that is ready is pinged, and reconnected if it does not answer; one that is not ready is
     /// tried now. Returns when that is known.
-    pub async fn check(&self, server: &ServerName) {
-        if let Some(owner) = self.handle(server) {
-            owner.check().await;
-        }
+    pub fn check<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(owner) = self.handle(server) {
+                owner.check().await;
+            }
+        })
     }
 
     /// The same of every server that is ready, and of no other.
@@ -367,29 +376,34 @@ impl Host {
     }
 
     /// Tells legacy servers that the roots have changed; in the stateless era they ask when they need them.
-    pub async fn notify_roots_changed(&self) {
-        let sessions = self
-            .handles()
-            .into_iter()
-            .filter_map(|owner| owner.link.borrow().session.clone());
-        let told = sessions
-            .filter(|session| {
-                session.era == Era::Legacy && session.handler.config.capabilities.roots.is_some()
-            })
-            .map(async |session| session.peer.notify_roots_list_changed().await);
-        futures::future::join_all(told).await;
+    pub fn notify_roots_changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let sessions = self
+                .handles()
+                .into_iter()
+                .filter_map(|owner| owner.link.borrow().session.clone());
+            let told = sessions
+                .filter(|session| {
+                    session.era == Era::Legacy
+                        && session.handler.config.capabilities.roots.is_some()
+                })
+                .map(async |session| session.peer.notify_roots_list_changed().await);
+            futures::future::join_all(told).await;
+        })
     }
 
     /// Stops every server and waits until their processes are gone.
-    pub async fn shutdown(&self) {
-        self.state.context.stop.cancel();
-        self.state.tasks.close();
-        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.state.tasks.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!("MCP server shutdown timed out; the remaining processes are killed");
-        }
+    pub fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.state.context.stop.cancel();
+            self.state.tasks.close();
+            if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.state.tasks.wait())
+                .await
+                .is_err()
+            {
+                tracing::warn!("MCP server shutdown timed out; the remaining processes are killed");
+            }
+        })
     }
 
     pub(crate) fn request_router(&self) -> &Arc<ServerRequestRouter> {

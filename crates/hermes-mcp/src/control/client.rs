@@ -43,31 +43,33 @@ pub struct RequestLost {
 /// Has a running process of the home make a request. `None`: no process has the server.
 ///
 /// To drop the future takes the request back, at the server too.
-pub async fn request(
-    home: &Home,
+pub fn request<'a>(
+    home: &'a Home,
     mut question: ForwardedRequest,
-    caller: &RequestCallbacks,
-) -> Option<Result<RequestOutcome, RequestLost>> {
-    question.can_answer = caller.on_elicit.is_some();
-    let mut line = serde_json::to_vec(&ControlRequest::Request(question)).ok()?;
-    line.push(b'\n');
-    for (pid, path) in list_sockets(home) {
-        let accepted =
-            tokio::time::timeout(ACCEPT_TIMEOUT, ControlConnection::open(&path, &line)).await;
-        match accepted {
-            Ok(Ok(Some(connection))) => {
-                let report = connection.follow(caller).await;
-                return Some(report.map_err(|reason| RequestLost { pid, reason }));
+    caller: &'a RequestCallbacks,
+) -> BoxFuture<'a, Option<Result<RequestOutcome, RequestLost>>> {
+    Box::pin(async move {
+        question.can_answer = caller.on_elicit.is_some();
+        let mut line = serde_json::to_vec(&ControlRequest::Request(question)).ok()?;
+        line.push(b'\n');
+        for (pid, path) in list_sockets(home) {
+            let accepted =
+                tokio::time::timeout(ACCEPT_TIMEOUT, ControlConnection::open(&path, &line)).await;
+            match accepted {
+                Ok(Ok(Some(connection))) => {
+                    let report = connection.follow(caller).await;
+                    return Some(report.map_err(|reason| RequestLost { pid, reason }));
+                }
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) if is_stale_socket(&error) => {
+                    let _ = std::fs::remove_file(&path);
+                }
+                Ok(Err(error)) => tracing::debug!(pid, %error, "control request failed"),
+                Err(_) => tracing::debug!(pid, "control request timed out"),
             }
-            Ok(Ok(None)) => {}
-            Ok(Err(error)) if is_stale_socket(&error) => {
-                let _ = std::fs::remove_file(&path);
-            }
-            Ok(Err(error)) => tracing::debug!(pid, %error, "control request failed"),
-            Err(_) => tracing::debug!(pid, "control request timed out"),
         }
-    }
-    None
+        None
+    })
 }
 
 /// The tools that a running process knows of a server, without waking anything. For whoever cannot wait.

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use futures::future::BoxFuture;
 use hermes_config::server::CallOrder;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ServerResult};
 use serde::de::DeserializeOwned;
@@ -31,99 +32,109 @@ pub struct BatchCall {
 
 impl Host {
     /// Calls a tool by its registered name, in either spelling.
-    pub async fn call(
-        &self,
-        name: &str,
+    pub fn call<'a>(
+        &'a self,
+        name: &'a str,
         arguments: Map<String, Value>,
-        options: &CallOptions,
-    ) -> Outcome {
-        let registry = self.registry();
-        self.call_in(&registry, name, arguments, options).await
+        options: &'a CallOptions,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let registry = self.registry();
+            self.call_in(&registry, name, arguments, options).await
+        })
     }
 
     /// The same within the snapshot of a turn.
-    pub async fn call_in(
-        &self,
-        registry: &Registry,
-        name: &str,
+    pub fn call_in<'a>(
+        &'a self,
+        registry: &'a Registry,
+        name: &'a str,
         arguments: Map<String, Value>,
-        options: &CallOptions,
-    ) -> Outcome {
-        match registry.find(name) {
-            Some(tool) => self.call_tool(tool, arguments, options).await,
-            None => CallFailure::UnknownTool(name.to_owned()).into(),
-        }
+        options: &'a CallOptions,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            match registry.find(name) {
+                Some(tool) => self.call_tool(tool, arguments, options).await,
+                None => CallFailure::UnknownTool(name.to_owned()).into(),
+            }
+        })
     }
 
     /// Calls several tools: runs of parallel-safe calls together, all else alone, answers in order.
-    pub async fn call_all(
-        &self,
-        registry: &Registry,
+    pub fn call_all<'a>(
+        &'a self,
+        registry: &'a Registry,
         calls: Vec<BatchCall>,
-        options: &CallOptions,
-    ) -> Vec<Outcome> {
-        let is_parallel_safe = |call: &BatchCall| {
-            call.arguments.is_ok()
-                && registry
-                    .find(&call.name)
-                    .is_some_and(|tool| tool.order == CallOrder::Parallel)
-        };
-        batch::run_batch(
-            calls,
-            is_parallel_safe,
-            async |call: BatchCall| match call.arguments {
-                Ok(arguments) => self.call_in(registry, &call.name, arguments, options).await,
-                Err(reason) => CallFailure::Transport(format!(
-                    "the arguments of `{}` cannot be read: {reason}",
-                    call.name
-                ))
-                .into(),
-            },
-        )
-        .await
+        options: &'a CallOptions,
+    ) -> BoxFuture<'a, Vec<Outcome>> {
+        Box::pin(async move {
+            let is_parallel_safe = |call: &BatchCall| {
+                call.arguments.is_ok()
+                    && registry
+                        .find(&call.name)
+                        .is_some_and(|tool| tool.order == CallOrder::Parallel)
+            };
+            batch::run_batch(
+                calls,
+                is_parallel_safe,
+                async |call: BatchCall| match call.arguments {
+                    Ok(arguments) => self.call_in(registry, &call.name, arguments, options).await,
+                    Err(reason) => CallFailure::Transport(format!(
+                        "the arguments of `{}` cannot be read: {reason}",
+                        call.name
+                    ))
+                    .into(),
+                },
+            )
+            .await
+        })
     }
 
     /// Calls a tool of a registry.
-    pub async fn call_tool(
-        &self,
-        tool: &RegisteredTool,
+    pub fn call_tool<'a>(
+        &'a self,
+        tool: &'a RegisteredTool,
         arguments: Map<String, Value>,
-        options: &CallOptions,
-    ) -> Outcome {
-        let Some(owner) = self.handle(&tool.server) else {
-            return CallFailure::Transport(format!(
-                "server `{}` is not connected any more",
-                tool.server
-            ))
-            .into();
-        };
-        match &tool.origin {
-            ToolOrigin::Native(native) => {
-                let result = self.call_native(&owner, native, arguments, options).await;
-                self.build_outcome(&owner, native, result).await
+        options: &'a CallOptions,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let Some(owner) = self.handle(&tool.server) else {
+                return CallFailure::Transport(format!(
+                    "server `{}` is not connected any more",
+                    tool.server
+                ))
+                .into();
+            };
+            match &tool.origin {
+                ToolOrigin::Native(native) => {
+                    let result = self.call_native(&owner, native, arguments, options).await;
+                    self.build_outcome(&owner, native, result).await
+                }
+                ToolOrigin::Utility(utility) => {
+                    Box::pin(self.call_utility(&owner, *utility, &arguments, options)).await
+                }
             }
-            ToolOrigin::Utility(utility) => {
-                Box::pin(self.call_utility(&owner, *utility, &arguments, options)).await
-            }
-        }
+        })
     }
 
     /// Calls a server's own tool and returns its result as received.
-    pub async fn call_raw(
-        &self,
-        tool: &RegisteredTool,
+    pub fn call_raw<'a>(
+        &'a self,
+        tool: &'a RegisteredTool,
         arguments: Map<String, Value>,
-        options: &CallOptions,
-    ) -> Result<CallToolResult, CallError> {
-        let owner = self.handle(&tool.server);
-        match (owner, &tool.origin) {
-            (Some(owner), ToolOrigin::Native(native)) => {
-                self.call_native(&owner, native, arguments, options).await
+        options: &'a CallOptions,
+    ) -> BoxFuture<'a, Result<CallToolResult, CallError>> {
+        Box::pin(async move {
+            let owner = self.handle(&tool.server);
+            match (owner, &tool.origin) {
+                (Some(owner), ToolOrigin::Native(native)) => {
+                    self.call_native(&owner, native, arguments, options).await
+                }
+                _ => Err(CallError::UnexpectedResponse(
+                    "only a server's own tools have raw results".into(),
+                )),
             }
-            _ => Err(CallError::UnexpectedResponse(
-                "only a server's own tools have raw results".into(),
-            )),
-        }
+        })
     }
 
     pub(super) async fn call_native(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use hermes_config::{
     Fingerprint, ResolvedServer, Server, ServerEntry, Settings, TransportSettings, Variables,
 };
@@ -75,111 +76,115 @@ impl ReloadReport {
 
 impl Host {
     /// What a reload would do, without doing it.
-    pub async fn plan_reload(&self, settings: &Settings) -> ReloadReport {
-        self.check_ready().await;
-        let variables = Arc::new(settings.variables.clone());
-        let entries = settings.servers.iter();
-        let wanted = entries.map(|entry| self.resolve_entry(entry, variables.clone()));
-        let wanted = futures::future::join_all(wanted).await;
-        let members = self.state.servers.load_full();
-        let find = |name: &str| members.iter().find(|member| member.name().as_str() == name);
-        let mut report = ReloadReport::default();
-        let gone = members
-            .iter()
-            .filter(|member| settings.server(member.name().as_str()).is_none());
-        report.removed = gone.map(|member| member.name().to_string()).collect();
-        for (entry, wanted) in settings.servers.iter().zip(wanted) {
-            let before = find(entry.name.as_str());
-            match wanted {
-                Some((_, resolved)) => {
-                    let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
-                    let fate = ReloadAction::for_server(before, fingerprint);
-                    report.record(fate, entry.name.to_string());
+    pub fn plan_reload<'a>(&'a self, settings: &'a Settings) -> BoxFuture<'a, ReloadReport> {
+        Box::pin(async move {
+            self.check_ready().await;
+            let variables = Arc::new(settings.variables.clone());
+            let entries = settings.servers.iter();
+            let wanted = entries.map(|entry| self.resolve_entry(entry, variables.clone()));
+            let wanted = futures::future::join_all(wanted).await;
+            let members = self.state.servers.load_full();
+            let find = |name: &str| members.iter().find(|member| member.name().as_str() == name);
+            let mut report = ReloadReport::default();
+            let gone = members
+                .iter()
+                .filter(|member| settings.server(member.name().as_str()).is_none());
+            report.removed = gone.map(|member| member.name().to_string()).collect();
+            for (entry, wanted) in settings.servers.iter().zip(wanted) {
+                let before = find(entry.name.as_str());
+                match wanted {
+                    Some((_, resolved)) => {
+                        let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
+                        let fate = ReloadAction::for_server(before, fingerprint);
+                        report.record(fate, entry.name.to_string());
+                    }
+                    None if before.and_then(HostedServer::handle).is_some() => {
+                        report.removed.push(entry.name.to_string());
+                    }
+                    None => {}
                 }
-                None if before.and_then(HostedServer::handle).is_some() => {
-                    report.removed.push(entry.name.to_string());
-                }
-                None => {}
             }
-        }
-        report
+            report
+        })
     }
 
     /// Compares the running servers with a configuration and applies the difference.
-    pub async fn reload(&self, settings: &Settings) -> ReloadReport {
-        let inner = &self.state;
-        let _one_at_a_time = inner.reload_lock.lock().await;
-        // A server that is gone counts as failed, whatever its state was until now.
-        self.check_ready().await;
-        inner
-            .context
-            .variables
-            .store(Arc::new(settings.variables.clone()));
-        inner.naming.store(Arc::new(naming(settings)));
-        if settings.servers.iter().any(needs_process) {
-            inner.context.processes.start_guard();
-        }
-        let variables = inner.context.variables.load_full();
-        let entries = settings.servers.iter();
-        let wanted = entries.map(|entry| self.resolve_entry(entry, variables.clone()));
-        let wanted = futures::future::join_all(wanted).await;
+    pub fn reload<'a>(&'a self, settings: &'a Settings) -> BoxFuture<'a, ReloadReport> {
+        Box::pin(async move {
+            let inner = &self.state;
+            let _one_at_a_time = inner.reload_lock.lock().await;
+            // A server that is gone counts as failed, whatever its state was until now.
+            self.check_ready().await;
+            inner
+                .context
+                .variables
+                .store(Arc::new(settings.variables.clone()));
+            inner.naming.store(Arc::new(naming(settings)));
+            if settings.servers.iter().any(needs_process) {
+                inner.context.processes.start_guard();
+            }
+            let variables = inner.context.variables.load_full();
+            let entries = settings.servers.iter();
+            let wanted = entries.map(|entry| self.resolve_entry(entry, variables.clone()));
+            let wanted = futures::future::join_all(wanted).await;
 
-        let old = inner.servers.load_full();
-        let mut report = ReloadReport::default();
-        let mut stopping = Vec::new();
-        for member in old
-            .iter()
-            .filter(|member| settings.server(member.name().as_str()).is_none())
-        {
-            report.removed.push(member.name().to_string());
-            stopping.extend(member.handle().cloned());
-        }
-        let mut members = Vec::with_capacity(wanted.len());
-        let mut starting = Vec::new();
-        let names = settings.server_names();
-        for (entry, wanted) in settings.servers.iter().zip(wanted) {
-            let before = old.iter().find(|member| *member.name() == entry.name);
-            let name = entry.name.to_string();
-            let Some((server, resolved)) = wanted else {
+            let old = inner.servers.load_full();
+            let mut report = ReloadReport::default();
+            let mut stopping = Vec::new();
+            for member in old
+                .iter()
+                .filter(|member| settings.server(member.name().as_str()).is_none())
+            {
+                report.removed.push(member.name().to_string());
+                stopping.extend(member.handle().cloned());
+            }
+            let mut members = Vec::with_capacity(wanted.len());
+            let mut starting = Vec::new();
+            let names = settings.server_names();
+            for (entry, wanted) in settings.servers.iter().zip(wanted) {
+                let before = old.iter().find(|member| *member.name() == entry.name);
+                let name = entry.name.to_string();
+                let Some((server, resolved)) = wanted else {
+                    if let Some(owner) = before.and_then(HostedServer::handle) {
+                        report.removed.push(name);
+                        stopping.push(owner.clone());
+                    }
+                    members.push(HostedServer::inactive(entry));
+                    continue;
+                };
+                let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
+                let fate = ReloadAction::for_server(before, fingerprint);
+                report.record(fate, name);
                 if let Some(owner) = before.and_then(HostedServer::handle) {
-                    report.removed.push(name);
+                    if matches!(fate, ReloadAction::Retried | ReloadAction::Unchanged) {
+                        let is_pinned_alike = owner.settings().pin_tools == server.pin_tools;
+                        owner.server.store(server);
+                        if !is_pinned_alike || owner.has_withheld_tools() {
+                            owner.relist_tools();
+                        }
+                        if fate == ReloadAction::Retried {
+                            owner.wake();
+                        }
+                        members.push(HostedServer::Managed(owner.clone()));
+                        continue;
+                    }
                     stopping.push(owner.clone());
                 }
-                members.push(HostedServer::inactive(entry));
-                continue;
-            };
-            let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
-            let fate = ReloadAction::for_server(before, fingerprint);
-            report.record(fate, name);
-            if let Some(owner) = before.and_then(HostedServer::handle) {
-                if matches!(fate, ReloadAction::Retried | ReloadAction::Unchanged) {
-                    let is_pinned_alike = owner.settings().pin_tools == server.pin_tools;
-                    owner.server.store(server);
-                    if !is_pinned_alike || owner.has_withheld_tools() {
-                        owner.relist_tools();
-                    }
-                    if fate == ReloadAction::Retried {
-                        owner.wake();
-                    }
-                    members.push(HostedServer::Managed(owner.clone()));
-                    continue;
-                }
-                stopping.push(owner.clone());
+                let files = TokenFiles::new(&inner.context.home, &names, &entry.name);
+                let (owner, connection) =
+                    HostedServer::new_connection(server, resolved, &inner.context, files);
+                members.push(HostedServer::Managed(owner));
+                starting.push(connection);
             }
-            let files = TokenFiles::new(&inner.context.home, &names, &entry.name);
-            let (owner, connection) =
-                HostedServer::new_connection(server, resolved, &inner.context, files);
-            members.push(HostedServer::Managed(owner));
-            starting.push(connection);
-        }
-        // Old processes go before new ones come: never two for one server.
-        futures::future::join_all(stopping.iter().map(|owner| owner.stop())).await;
-        inner.servers.store(Arc::new(members));
-        (inner.context.changed)();
-        for connection in starting {
-            inner.tasks.spawn(connection.run());
-        }
-        report
+            // Old processes go before new ones come: never two for one server.
+            futures::future::join_all(stopping.iter().map(|owner| owner.stop())).await;
+            inner.servers.store(Arc::new(members));
+            (inner.context.changed)();
+            for connection in starting {
+                inner.tasks.spawn(connection.run());
+            }
+            report
+        })
     }
 
     /// The server an entry asks for, or `None` if it is not to be connected.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use hermes_config::ServerName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -122,55 +123,57 @@ impl Host {
     }
 
     /// Does what is asked of a server, as soon as it has a session.
-    pub async fn execute_request(
-        &self,
-        server: &ServerName,
+    pub fn execute_request<'a>(
+        &'a self,
+        server: &'a ServerName,
         request: HostRequest,
-        options: &CallOptions,
-    ) -> RequestOutcome {
-        let Some(owner) = self.handle(server) else {
-            let failure = CallFailure::Transport(format!("server `{server}` is not connected"));
-            return report(&failure.into());
-        };
-        // What it offers is known when it has one.
-        let session = tokio::select! {
-            session = call::acquire_session(&owner) => session,
-            () = options.cancel.cancelled() => Err(CallError::Interrupted),
-        };
-        if let Err(error) = session {
-            return failure_outcome(&owner, error);
-        }
-        match request {
-            HostRequest::ListTools => list_tools(&owner),
-            HostRequest::CallTool {
-                tool,
-                arguments,
-                is_raw,
-            } => {
-                self.call_named(&owner, &tool, arguments, is_raw, options)
-                    .await
+        options: &'a CallOptions,
+    ) -> BoxFuture<'a, RequestOutcome> {
+        Box::pin(async move {
+            let Some(owner) = self.handle(server) else {
+                let failure = CallFailure::Transport(format!("server `{server}` is not connected"));
+                return report(&failure.into());
+            };
+            // What it offers is known when it has one.
+            let session = tokio::select! {
+                session = call::acquire_session(&owner) => session,
+                () = options.cancel.cancelled() => Err(CallError::Interrupted),
+            };
+            if let Err(error) = session {
+                return failure_outcome(&owner, error);
             }
-            HostRequest::ListResources => match self.list_resources(server, options).await {
-                Ok((resources, templates)) => RequestOutcome::protocol_object(
-                    &json!({"resources": resources, "resourceTemplates": templates}),
-                ),
-                Err(error) => failure_outcome(&owner, error),
-            },
-            HostRequest::ReadResource { uri } => {
-                match self.read_resource(server, &uri, options).await {
-                    Ok(result) => RequestOutcome::protocol_object(&result),
+            match request {
+                HostRequest::ListTools => list_tools(&owner),
+                HostRequest::CallTool {
+                    tool,
+                    arguments,
+                    is_raw,
+                } => {
+                    self.call_named(&owner, &tool, arguments, is_raw, options)
+                        .await
+                }
+                HostRequest::ListResources => match self.list_resources(server, options).await {
+                    Ok((resources, templates)) => RequestOutcome::protocol_object(
+                        &json!({"resources": resources, "resourceTemplates": templates}),
+                    ),
                     Err(error) => failure_outcome(&owner, error),
+                },
+                HostRequest::ReadResource { uri } => {
+                    match self.read_resource(server, &uri, options).await {
+                        Ok(result) => RequestOutcome::protocol_object(&result),
+                        Err(error) => failure_outcome(&owner, error),
+                    }
+                }
+                HostRequest::ListPrompts => match self.list_prompts(server, options).await {
+                    Ok(prompts) => RequestOutcome::protocol_object(&json!({"prompts": prompts})),
+                    Err(error) => failure_outcome(&owner, error),
+                },
+                HostRequest::GetPrompt { prompt, arguments } => {
+                    self.get_named_prompt(&owner, &prompt, arguments, options)
+                        .await
                 }
             }
-            HostRequest::ListPrompts => match self.list_prompts(server, options).await {
-                Ok(prompts) => RequestOutcome::protocol_object(&json!({"prompts": prompts})),
-                Err(error) => failure_outcome(&owner, error),
-            },
-            HostRequest::GetPrompt { prompt, arguments } => {
-                self.get_named_prompt(&owner, &prompt, arguments, options)
-                    .await
-            }
-        }
+        })
     }
 
     async fn call_named(

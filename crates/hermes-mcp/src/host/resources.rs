@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::BoxFuture;
 use hermes_config::{Redactor, ServerName};
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResult, Prompt, ReadResourceRequestParams, ReadResourceResult,
@@ -34,37 +35,41 @@ use crate::{
 
 impl Host {
     /// Reads one resource.
-    pub async fn read_resource(
-        &self,
-        server: &ServerName,
-        uri: &str,
-        options: &CallOptions,
-    ) -> Result<ReadResourceResult, CallError> {
-        let owner = self.require_handle(server)?;
-        let request = CallRequest::Resource(ReadResourceRequestParams::new(uri));
-        match self.send_request(&owner, request, true, options).await? {
-            ServerResult::ReadResourceResult(result) => Ok(result),
-            other => read_leniently(other),
-        }
+    pub fn read_resource<'a>(
+        &'a self,
+        server: &'a ServerName,
+        uri: &'a str,
+        options: &'a CallOptions,
+    ) -> BoxFuture<'a, Result<ReadResourceResult, CallError>> {
+        Box::pin(async move {
+            let owner = self.require_handle(server)?;
+            let request = CallRequest::Resource(ReadResourceRequestParams::new(uri));
+            match self.send_request(&owner, request, true, options).await? {
+                ServerResult::ReadResourceResult(result) => Ok(result),
+                other => read_leniently(other),
+            }
+        })
     }
 
     /// Fills in one prompt.
-    pub async fn get_prompt(
-        &self,
-        server: &ServerName,
-        name: &str,
+    pub fn get_prompt<'a>(
+        &'a self,
+        server: &'a ServerName,
+        name: &'a str,
         arguments: Map<String, Value>,
-        options: &CallOptions,
-    ) -> Result<GetPromptResult, CallError> {
-        let owner = self.require_handle(server)?;
-        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
-        match self
-            .send_request(&owner, CallRequest::Prompt(params), true, options)
-            .await?
-        {
-            ServerResult::GetPromptResult(result) => Ok(result),
-            other => read_leniently(other),
-        }
+        options: &'a CallOptions,
+    ) -> BoxFuture<'a, Result<GetPromptResult, CallError>> {
+        Box::pin(async move {
+            let owner = self.require_handle(server)?;
+            let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+            match self
+                .send_request(&owner, CallRequest::Prompt(params), true, options)
+                .await?
+            {
+                ServerResult::GetPromptResult(result) => Ok(result),
+                other => read_leniently(other),
+            }
+        })
     }
 
     /// Why a request to a server failed, without its secrets.
@@ -77,15 +82,18 @@ impl Host {
     }
 
     /// The resources and templates a server has now.
-    pub async fn resources(
-        &self,
-        server: &ServerName,
-    ) -> Result<(Vec<Resource>, Vec<ResourceTemplate>), CallError> {
-        self.list_resources(server, &CallOptions::default()).await
+    pub fn resources<'a>(
+        &'a self,
+        server: &'a ServerName,
+    ) -> BoxFuture<'a, Result<(Vec<Resource>, Vec<ResourceTemplate>), CallError>> {
+        Box::pin(async move { self.list_resources(server, &CallOptions::default()).await })
     }
 
-    pub async fn prompts(&self, server: &ServerName) -> Result<Vec<Prompt>, CallError> {
-        self.list_prompts(server, &CallOptions::default()).await
+    pub fn prompts<'a>(
+        &'a self,
+        server: &'a ServerName,
+    ) -> BoxFuture<'a, Result<Vec<Prompt>, CallError>> {
+        Box::pin(async move { self.list_prompts(server, &CallOptions::default()).await })
     }
 
     pub(super) async fn list_resources(
@@ -300,23 +308,25 @@ impl Host {
     }
 
     /// Waits until each server has listed all it has or has failed once, or the time is up.
-    pub async fn wait_until_listed(&self, limit: Duration) {
-        let is_done = |link: &Link| {
-            let is_whole = link
-                .catalog
-                .as_ref()
-                .is_some_and(|catalog| catalog.is_complete);
-            match link.status {
-                LinkStatus::Connecting => link.attempts_ended > 0,
-                LinkStatus::Ready => is_whole,
-                _ => true,
-            }
-        };
-        let owners = self.handles();
-        let waits = owners.iter().map(async |owner| {
-            let mut link = owner.link.clone();
-            let _ = link.wait_for(is_done).await;
-        });
-        let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
+    pub fn wait_until_listed(&self, limit: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let is_done = |link: &Link| {
+                let is_whole = link
+                    .catalog
+                    .as_ref()
+                    .is_some_and(|catalog| catalog.is_complete);
+                match link.status {
+                    LinkStatus::Connecting => link.attempts_ended > 0,
+                    LinkStatus::Ready => is_whole,
+                    _ => true,
+                }
+            };
+            let owners = self.handles();
+            let waits = owners.iter().map(async |owner| {
+                let mut link = owner.link.clone();
+                let _ = link.wait_for(is_done).await;
+            });
+            let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
+        })
     }
 }

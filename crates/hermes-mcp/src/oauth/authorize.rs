@@ -3,6 +3,7 @@
 
 use std::time::SystemTime;
 
+use futures::future::BoxFuture;
 use hermes_config::server::OAuthGrant;
 use url::Url;
 
@@ -70,29 +71,34 @@ impl Login {
     }
 
     /// Ends a login that was begun before, with the address that the browser was sent to.
-    pub async fn finish_pending(&self, answer: &str) -> Result<LoginSummary, OAuthError> {
-        let nothing = || OAuthError::NoPendingLogin {
-            server: self.server.to_string(),
-        };
-        let pending = self.files.pending().ok_or_else(nothing)?;
-        let age = now().saturating_sub(pending.began);
-        // A code lives for minutes; a login that is older is of use to a thief only.
-        if age > 2 * self.settings.timeout.as_secs() {
-            self.files.delete_pending();
-            return Err(nothing());
-        }
-        let redirect = AuthorizationRedirect::parse(answer)?;
-        let requests = OAuthHttpClient::new(&self.http).await?;
-        let need = self.client_lookup(&requests, &pending.metadata);
-        let client = need
-            .find_client()?
-            .filter(|client| client.id == pending.client_id)
-            .ok_or_else(nothing)?;
-        let tokens = self
-            .exchange_code(&requests, &pending, &client, &redirect)
-            .await?;
-        let metadata = pending.metadata;
-        self.store_tokens(&metadata, tokens).await
+    pub fn finish_pending<'a>(
+        &'a self,
+        answer: &'a str,
+    ) -> BoxFuture<'a, Result<LoginSummary, OAuthError>> {
+        Box::pin(async move {
+            let nothing = || OAuthError::NoPendingLogin {
+                server: self.server.to_string(),
+            };
+            let pending = self.files.pending().ok_or_else(nothing)?;
+            let age = now().saturating_sub(pending.began);
+            // A code lives for minutes; a login that is older is of use to a thief only.
+            if age > 2 * self.settings.timeout.as_secs() {
+                self.files.delete_pending();
+                return Err(nothing());
+            }
+            let redirect = AuthorizationRedirect::parse(answer)?;
+            let requests = OAuthHttpClient::new(&self.http).await?;
+            let need = self.client_lookup(&requests, &pending.metadata);
+            let client = need
+                .find_client()?
+                .filter(|client| client.id == pending.client_id)
+                .ok_or_else(nothing)?;
+            let tokens = self
+                .exchange_code(&requests, &pending, &client, &redirect)
+                .await?;
+            let metadata = pending.metadata;
+            self.store_tokens(&metadata, tokens).await
+        })
     }
 
     async fn start_authorization(

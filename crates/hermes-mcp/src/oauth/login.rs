@@ -1,6 +1,7 @@
 //! A login from beginning to end: find the authorization server, be its client, send the person there, take what comes
 //! back, keep it. The old tokens stay until there are new ones.
 
+use futures::future::BoxFuture;
 use hermes_config::{
     ServerName,
     server::{DpopUse, HttpSettings, OAuthGrant, OAuthSettings},
@@ -80,21 +81,23 @@ impl Login {
     }
 
     /// Logs in. Without a flow, the settings and the authorization server decide which it is.
-    pub async fn run(
-        &self,
-        person: &dyn LoginUi,
+    pub fn run<'a>(
+        &'a self,
+        person: &'a dyn LoginUi,
         flow: Option<LoginFlow>,
-    ) -> Result<LoginSummary, OAuthError> {
-        let limit = self.settings.timeout;
-        let mut waiting = BrowserReply::none();
-        let login = Box::pin(self.log_in(person, flow, &mut waiting));
-        let ended = match tokio::time::timeout(limit, login).await {
-            Ok(ended) => ended,
-            Err(_) => Err(OAuthError::TimedOut(limit)),
-        };
-        // However it ended: whoever waits at the browser hears of it.
-        waiting.send(&self.server, ended.as_ref().err()).await;
-        ended
+    ) -> BoxFuture<'a, Result<LoginSummary, OAuthError>> {
+        Box::pin(async move {
+            let limit = self.settings.timeout;
+            let mut waiting = BrowserReply::none();
+            let login = Box::pin(self.log_in(person, flow, &mut waiting));
+            let ended = match tokio::time::timeout(limit, login).await {
+                Ok(ended) => ended,
+                Err(_) => Err(OAuthError::TimedOut(limit)),
+            };
+            // However it ended: whoever waits at the browser hears of it.
+            waiting.send(&self.server, ended.as_ref().err()).await;
+            ended
+        })
     }
 
     async fn log_in(
@@ -369,32 +372,35 @@ impl Login {
     }
 
     /// Gives the tokens back to the authorization server, as far as it takes them, and forgets them.
-    pub async fn revoke(&self) {
-        let (Some(tokens), Some(metadata)) = (self.files.tokens(), self.files.metadata()) else {
-            return;
-        };
-        if !self.is_issued_by(&tokens, &metadata) {
-            return;
-        }
-        let revoked = async {
-            let endpoint = metadata.revocation_endpoint.as_deref();
-            let url = metadata.endpoint_url("revocation_endpoint", endpoint)?;
-            let requests = OAuthHttpClient::new(&self.http).await?;
-            let need = self.client_lookup(&requests, &metadata);
-            let Some(client) = need.find_client()? else {
-                return Ok(());
+    pub fn revoke(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let (Some(tokens), Some(metadata)) = (self.files.tokens(), self.files.metadata())
+            else {
+                return;
             };
-            let token = tokens
-                .refresh_token
-                .as_ref()
-                .unwrap_or(&tokens.access_token);
-            let form = vec![("token", token.clone())];
-            let endpoint = self.endpoint(&requests, &metadata, &client, None);
-            endpoint.post(&url, form).await.map(drop)
-        };
-        if let Err(error) = revoked.await {
-            tracing::debug!(server = %self.server, %error, "OAuth token revocation failed");
-        }
+            if !self.is_issued_by(&tokens, &metadata) {
+                return;
+            }
+            let revoked = async {
+                let endpoint = metadata.revocation_endpoint.as_deref();
+                let url = metadata.endpoint_url("revocation_endpoint", endpoint)?;
+                let requests = OAuthHttpClient::new(&self.http).await?;
+                let need = self.client_lookup(&requests, &metadata);
+                let Some(client) = need.find_client()? else {
+                    return Ok(());
+                };
+                let token = tokens
+                    .refresh_token
+                    .as_ref()
+                    .unwrap_or(&tokens.access_token);
+                let form = vec![("token", token.clone())];
+                let endpoint = self.endpoint(&requests, &metadata, &client, None);
+                endpoint.post(&url, form).await.map(drop)
+            };
+            if let Err(error) = revoked.await {
+                tracing::debug!(server = %self.server, %error, "OAuth token revocation failed");
+            }
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use futures::future::BoxFuture;
 use hermes_config::{
     ServerName,
     private_file::{
@@ -305,70 +306,74 @@ pub enum KillError {
 }
 
 /// Ends a recorded process and its group: SIGTERM, up to two seconds, SIGKILL.
-pub async fn stop_recorded_process(record: &ProcessRecord) -> Result<(), KillError> {
-    let (server, pid) = (record.server.clone(), record.pid);
-    // Not asked of `getpgrp`, which has no name for a group that began outside our namespace of pids.
-    let own_group = process_table::row(std::process::id()).map(|row| row.group);
-    let target = to_pid(record.pgid)
-        .filter(|_| own_group != Some(record.pgid))
-        .filter(|_| is_running(pid, record.start_time));
-    let Some(group) = target else {
-        return Err(KillError::NotRunning { server, pid });
-    };
-    // From here on each member is known by pid and start time, whatever becomes of the leader.
-    let members: Vec<ProcessRow> = process_table::rows()
-        .into_iter()
-        .filter(|row| row.group == record.pgid)
-        .collect();
-    kill_process_group(group, Signal::TERM).map_err(|source| KillError::Refused {
-        server,
-        pid,
-        source: source.into(),
-    })?;
+pub fn stop_recorded_process(record: &ProcessRecord) -> BoxFuture<'_, Result<(), KillError>> {
+    Box::pin(async move {
+        let (server, pid) = (record.server.clone(), record.pid);
+        // Not asked of `getpgrp`, which has no name for a group that began outside our namespace of pids.
+        let own_group = process_table::row(std::process::id()).map(|row| row.group);
+        let target = to_pid(record.pgid)
+            .filter(|_| own_group != Some(record.pgid))
+            .filter(|_| is_running(pid, record.start_time));
+        let Some(group) = target else {
+            return Err(KillError::NotRunning { server, pid });
+        };
+        // From here on each member is known by pid and start time, whatever becomes of the leader.
+        let members: Vec<ProcessRow> = process_table::rows()
+            .into_iter()
+            .filter(|row| row.group == record.pgid)
+            .collect();
+        kill_process_group(group, Signal::TERM).map_err(|source| KillError::Refused {
+            server,
+            pid,
+            source: source.into(),
+        })?;
 
-    let deadline = Instant::now() + TERM_TIMEOUT;
-    let is_left = |row: &&ProcessRow| is_running(row.pid, row.start_time);
-    while members.iter().any(|row| is_left(&row)) && Instant::now() < deadline {
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
-    if is_running(pid, record.start_time) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    for row in members.iter().filter(is_left) {
-        if let Some(member) = to_pid(row.pid) {
-            let _ = kill_process(member, Signal::KILL);
+        let deadline = Instant::now() + TERM_TIMEOUT;
+        let is_left = |row: &&ProcessRow| is_running(row.pid, row.start_time);
+        while members.iter().any(|row| is_left(&row)) && Instant::now() < deadline {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
-    }
-    Ok(())
+        if is_running(pid, record.start_time) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        for row in members.iter().filter(is_left) {
+            if let Some(member) = to_pid(row.pid) {
+                let _ = kill_process(member, Signal::KILL);
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Ends what dead hosts left running and deletes their files. Returns what had to be ended.
-pub async fn stop_stale_processes(run_dir: &Path) -> Vec<ProcessRecord> {
-    // Read before the processes are listed: a host that dies in between is the next one's business.
-    let stale: Vec<PathBuf> = host_files(run_dir)
-        .into_iter()
-        .filter(|(path, file)| match file {
-            Some(file) => !file.host_is_running(),
-            // Half-written by a host that has ended?
-            None => pid_in_name(path).is_some_and(|pid| !pid_is_taken(pid)),
-        })
-        .map(|(path, _)| path)
-        .collect();
-    if stale.is_empty() {
-        return Vec::new();
-    }
-    let orphans: Vec<ProcessRecord> = list_processes(run_dir)
-        .into_iter()
-        .filter(|record| record.state == ProcessState::Orphaned)
-        .collect();
-    for orphan in &orphans {
-        // It may just have ended by itself.
-        let _ = stop_recorded_process(orphan).await;
-    }
-    for path in stale {
-        let _ = std::fs::remove_file(path);
-    }
-    orphans
+pub fn stop_stale_processes(run_dir: &Path) -> BoxFuture<'_, Vec<ProcessRecord>> {
+    Box::pin(async move {
+        // Read before the processes are listed: a host that dies in between is the next one's business.
+        let stale: Vec<PathBuf> = host_files(run_dir)
+            .into_iter()
+            .filter(|(path, file)| match file {
+                Some(file) => !file.host_is_running(),
+                // Half-written by a host that has ended?
+                None => pid_in_name(path).is_some_and(|pid| !pid_is_taken(pid)),
+            })
+            .map(|(path, _)| path)
+            .collect();
+        if stale.is_empty() {
+            return Vec::new();
+        }
+        let orphans: Vec<ProcessRecord> = list_processes(run_dir)
+            .into_iter()
+            .filter(|record| record.state == ProcessState::Orphaned)
+            .collect();
+        for orphan in &orphans {
+            // It may just have ended by itself.
+            let _ = stop_recorded_process(orphan).await;
+        }
+        for path in stale {
+            let _ = std::fs::remove_file(path);
+        }
+        orphans
+    })
 }
 
 fn pid_is_taken(pid: u32) -> bool {

@@ -2,6 +2,7 @@
 
 use std::{fmt, io, time::Duration};
 
+use futures::future::BoxFuture;
 use hermes_config::ServerName;
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -152,21 +153,23 @@ impl ServerProcess {
     ///
     /// Drop the server's stdin first: that is what asks a server to leave. Returns when nothing is left, after a few
     /// seconds at most. Giving up on the future does not stop the stop.
-    pub async fn stop(mut self) -> Result<ServerExit, StopError> {
-        // It fails when the guard is through already; its reports tell.
-        let _ = self.orders.write_all(&wire::STOP_BYTE).await;
-        let ended = timeout(STOP_TIMEOUT, async {
-            while self.tree == TreeState::Alive {
-                self.read_report().await;
+    pub fn stop(mut self) -> BoxFuture<'static, Result<ServerExit, StopError>> {
+        Box::pin(async move {
+            // It fails when the guard is through already; its reports tell.
+            let _ = self.orders.write_all(&wire::STOP_BYTE).await;
+            let ended = timeout(STOP_TIMEOUT, async {
+                while self.tree == TreeState::Alive {
+                    self.read_report().await;
+                }
+            });
+            let in_time = ended.await.is_ok();
+            let (server, pgid) = (self.server, self.pid);
+            match self.tree {
+                TreeState::Gone => Ok(self.exit.unwrap_or(ServerExit::Unknown)),
+                TreeState::Alive if !in_time => Err(StopError::StillEnding { server, pgid }),
+                TreeState::Alive | TreeState::Lost => Err(StopError::GuardLost { server, pgid }),
             }
-        });
-        let in_time = ended.await.is_ok();
-        let (server, pgid) = (self.server, self.pid);
-        match self.tree {
-            TreeState::Gone => Ok(self.exit.unwrap_or(ServerExit::Unknown)),
-            TreeState::Alive if !in_time => Err(StopError::StillEnding { server, pgid }),
-            TreeState::Alive | TreeState::Lost => Err(StopError::GuardLost { server, pgid }),
-        }
+        })
     }
 
     async fn read_report(&mut self) {

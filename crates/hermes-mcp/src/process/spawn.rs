@@ -13,6 +13,7 @@ use std::{
     sync::Arc,
 };
 
+use futures::future::BoxFuture;
 use hermes_config::{
     ServerName,
     sync::{Mutex, MutexGuard},
@@ -124,17 +125,17 @@ impl GuardHandle {
     }
 
     /// Starts a server. Dropping the future half-way leaves no process behind.
-    pub async fn spawn(&self, request: SpawnRequest) -> Result<SpawnedServer, SpawnError> {
-        self.spawn_with_retry(request, None).await
+    pub fn spawn(&self, request: SpawnRequest) -> BoxFuture<'_, Result<SpawnedServer, SpawnError>> {
+        Box::pin(async move { self.spawn_with_retry(request, None).await })
     }
 
     /// Starts a program that gets this file as its stdin, such as a socket to listen on.
-    pub async fn spawn_with_stdin(
-        &self,
+    pub fn spawn_with_stdin<'a>(
+        &'a self,
         request: SpawnRequest,
-        stdin: BorrowedFd<'_>,
-    ) -> Result<SpawnedServer, SpawnError> {
-        self.spawn_with_retry(request, Some(stdin)).await
+        stdin: BorrowedFd<'a>,
+    ) -> BoxFuture<'a, Result<SpawnedServer, SpawnError>> {
+        Box::pin(async move { self.spawn_with_retry(request, Some(stdin)).await })
     }
 
     async fn spawn_with_retry(

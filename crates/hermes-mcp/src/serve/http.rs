@@ -14,6 +14,7 @@ use axum::{
     routing::any,
     serve::ListenerExt,
 };
+use futures::future::BoxFuture;
 use hermes_config::Secret;
 use rmcp::{
     ServerHandler,
@@ -25,13 +26,12 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+pub use super::sessions::{InOpenSession, OpenSessions};
 use super::{
     Principal, ServeError,
     records::SessionRecords,
     sessions::{self, Sessions},
 };
-
-pub use super::sessions::{InOpenSession, OpenSessions};
 
 /// How long responses in flight may take at shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
@@ -196,23 +196,25 @@ pub fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Serves on a socket until `stop` is cancelled.
-pub async fn serve(
+pub fn serve(
     listener: TcpListener,
     router: Router,
     stop: CancellationToken,
-) -> Result<(), ServeError> {
-    let overdue = {
-        let stop = stop.clone();
-        async move {
-            stop.cancelled().await;
-            tokio::time::sleep(SHUTDOWN_GRACE).await;
+) -> BoxFuture<'static, Result<(), ServeError>> {
+    Box::pin(async move {
+        let overdue = {
+            let stop = stop.clone();
+            async move {
+                stop.cancelled().await;
+                tokio::time::sleep(SHUTDOWN_GRACE).await;
+            }
+        };
+        // No piece of an answer waits until the one before is acknowledged: events come in small ones.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+        let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
+        tokio::select! {
+            ended = async { serving.await } => Ok(ended?),
+            () = overdue => Ok(()),
         }
-    };
-    // No piece of an answer waits until the one before is acknowledged: events come in small ones.
-    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
-    tokio::select! {
-        ended = async { serving.await } => Ok(ended?),
-        () = overdue => Ok(()),
-    }
+    })
 }

@@ -16,6 +16,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use futures::future::BoxFuture;
 use hermes_config::sync::{Mutex, MutexGuard};
 use http_body::Frame;
 use rmcp::{
@@ -80,15 +81,19 @@ pub struct OpenSessions(pub(super) Arc<Sessions>);
 
 impl OpenSessions {
     /// Ends all sessions of a principal, with their streams.
-    pub async fn end_sessions_of(&self, principal: &Principal) {
-        self.end_matching(|session| session.principal == *principal)
-            .await;
+    pub fn end_sessions_of<'a>(&'a self, principal: &'a Principal) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.end_matching(|session| session.principal == *principal)
+                .await;
+        })
     }
 
     /// Ends these sessions here: their records are gone.
-    pub async fn end_deleted(&self, gone: &HashSet<SessionDigest>) {
-        self.end_matching(|session| gone.contains(&session.digest))
-            .await;
+    pub fn end_deleted<'a>(&'a self, gone: &'a HashSet<SessionDigest>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.end_matching(|session| gone.contains(&session.digest))
+                .await;
+        })
     }
 
     async fn end_matching(&self, is_meant: impl Fn(&SessionEntry) -> bool) {
