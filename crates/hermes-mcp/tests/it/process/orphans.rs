@@ -231,7 +231,11 @@ async fn nothing_outlives_a_host_that_is_killed_and_the_next_one_starts_clean() 
     let servers = [("server", stdio(&stubborn_family(&file)))];
     home.write_config(&config(&servers));
     let mut doomed = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "orphans::act_as_doomed_host", "--ignored"])
+        .args([
+            "--exact",
+            "process::orphans::act_as_doomed_host",
+            "--ignored",
+        ])
         .env(DOOMED_HOME, home.path())
         .stdout(std::process::Stdio::null())
         .spawn()

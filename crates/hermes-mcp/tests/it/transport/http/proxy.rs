@@ -14,7 +14,7 @@ fn request_in_child(url: &str, proxy: &str, no_proxy: &str) -> bool {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "http::proxy::the_proxy_of_the_environment_is_used",
+            "transport::http::proxy::the_proxy_of_the_environment_is_used",
         ])
         .arg(url)
         .env("HTTP_PROXY", proxy)
