@@ -18,6 +18,7 @@ mod user_calls;
 
 use std::{mem, path::Path, sync::Arc};
 
+use futures::future::BoxFuture;
 use hermes_config::LoopGuard;
 use hermes_store::{EndReason, NewSession, Session, SessionId, StoreError, skills::SkillError};
 use jiff::Zoned;
@@ -178,70 +179,84 @@ impl Conversation {
 
     /// Resolves the model if there is none yet. Notes for the user are in
     /// [`Conversation::take_notes`].
-    pub async fn find_model(&mut self) -> Result<Selection, ConversationError> {
-        if let Some(selection) = self.model.selection.get() {
-            return Ok(selection);
-        }
-        let mut overrides = self.setup.model_overrides.clone();
-        overrides.stored.clone_from(&self.model.remembered);
-        let selection = match self.agent.find_model(&overrides).await {
-            Err(error) if overrides.stored.is_some() => {
-                // The conversation can continue without the session's own model.
-                let stored = overrides.stored.take().map(|stored| stored.model);
-                let selection = self.agent.find_model(&overrides).await?;
-                self.model.notes.push(format!(
-                    "the session's model `{}` is not available ({error}); using `{}`",
-                    stored.unwrap_or_default(),
-                    selection.endpoint.model
-                ));
-                selection
+    pub fn find_model(&mut self) -> BoxFuture<'_, Result<Selection, ConversationError>> {
+        Box::pin(async move {
+            if let Some(selection) = self.model.selection.get() {
+                return Ok(selection);
             }
-            found => found?,
-        };
-        self.model.notes.extend(selection.notes.iter().cloned());
-        self.model.selection.set(Some(selection.clone()));
-        Ok(selection)
+            let mut overrides = self.setup.model_overrides.clone();
+            overrides.stored.clone_from(&self.model.remembered);
+            let selection = match self.agent.find_model(&overrides).await {
+                Err(error) if overrides.stored.is_some() => {
+                    // The conversation can continue without the session's own model.
+                    let stored = overrides.stored.take().map(|stored| stored.model);
+                    let selection = self.agent.find_model(&overrides).await?;
+                    self.model.notes.push(format!(
+                        "the session's model `{}` is not available ({error}); using `{}`",
+                        stored.unwrap_or_default(),
+                        selection.endpoint.model
+                    ));
+                    selection
+                }
+                found => found?,
+            };
+            self.model.notes.extend(selection.notes.iter().cloned());
+            self.model.selection.set(Some(selection.clone()));
+            Ok(selection)
+        })
     }
 
     /// Stores a user message and runs a turn.
-    pub async fn send_user_message(
-        &mut self,
+    pub fn send_user_message<'a>(
+        &'a mut self,
         content: impl Into<Content>,
-        display: &mut dyn TurnDisplay,
+        display: &'a mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<TurnOutcome, ConversationError> {
-        let content = content.into();
-        let selection = self.prepare_turn().await?;
-        let sent = self.store_user_message(&content).await?;
-        let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
-        let is_first = !self.history.messages.iter().any(is_answer);
-        self.history.messages.push(Message::User { content: sent });
-        // Boxed, since it is large and its callers are futures, too.
-        let answer = Box::pin(self.run_turn(&selection, display, cancel)).await?;
-        if is_first
-            && answer.end == TurnEnd::Answered
-            && self.setup.titles == TitleSource::Generated
-        {
-            let exchange = (content.text().into_owned(), answer.text.clone());
-            self.titles.spawn(
-                self.agent.clone(),
-                selection,
-                self.session.id.clone(),
-                exchange,
-            );
-        }
-        Ok(answer)
+    ) -> BoxFuture<'a, Result<TurnOutcome, ConversationError>> {
+        self.answer_user_message(content.into(), display, cancel)
+    }
+
+    fn answer_user_message<'a>(
+        &'a mut self,
+        content: Content,
+        display: &'a mut dyn TurnDisplay,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'a, Result<TurnOutcome, ConversationError>> {
+        Box::pin(async move {
+            let selection = self.prepare_turn().await?;
+            let sent = self.store_user_message(&content).await?;
+            let is_answer = |message: &Message| matches!(message, Message::Assistant(_));
+            let is_first = !self.history.messages.iter().any(is_answer);
+            self.history.messages.push(Message::User { content: sent });
+            // Boxed, since it is large and its callers are futures, too.
+            let answer = Box::pin(self.run_turn(&selection, display, cancel)).await?;
+            if is_first
+                && answer.end == TurnEnd::Answered
+                && self.setup.titles == TitleSource::Generated
+            {
+                let exchange = (content.text().into_owned(), answer.text.clone());
+                self.titles.spawn(
+                    self.agent.clone(),
+                    selection,
+                    self.session.id.clone(),
+                    exchange,
+                );
+            }
+            Ok(answer)
+        })
     }
 
     /// Continues with the results of calls that the client made. They are part of the history, or were stored
     /// by [`Conversation::store_results`].
-    pub async fn continue_turn(
-        &mut self,
-        display: &mut dyn TurnDisplay,
+    pub fn continue_turn<'a>(
+        &'a mut self,
+        display: &'a mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<TurnOutcome, ConversationError> {
-        let selection = self.prepare_turn().await?;
-        Box::pin(self.run_turn(&selection, display, cancel)).await
+    ) -> BoxFuture<'a, Result<TurnOutcome, ConversationError>> {
+        Box::pin(async move {
+            let selection = self.prepare_turn().await?;
+            Box::pin(self.run_turn(&selection, display, cancel)).await
+        })
     }
 
     /// Resolves the model and stores the imported history.

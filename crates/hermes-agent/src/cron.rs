@@ -9,7 +9,7 @@ mod script;
 
 use std::{path::PathBuf, time::Duration};
 
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, future::BoxFuture, stream};
 use hermes_config::{Home, Settings};
 use hermes_mcp::process;
 use hermes_store::{
@@ -246,56 +246,58 @@ impl JobRunner {
     }
 
     /// Executes, records and delivers one run. `agent` is the reason if there is none.
-    pub async fn run(
-        &self,
+    pub fn run<'a>(
+        &'a self,
         claimed: ClaimedRun,
-        agent: Result<&Agent, &str>,
-        settings: &Settings,
-        delivery: &dyn Delivery,
-        cancel: &CancellationToken,
-        observe: &RunObserver<'_>,
-    ) -> FinishedRun {
-        let job = &*claimed.job;
-        let zone = time_zone(settings);
-        let now = || Zoned::now().with_time_zone(zone.clone());
-        let began = now();
-        self.log_record_error(self.executions.start(&claimed.execution, &began).await);
+        agent: Result<&'a Agent, &'a str>,
+        settings: &'a Settings,
+        delivery: &'a dyn Delivery,
+        cancel: &'a CancellationToken,
+        observe: &'a RunObserver<'a>,
+    ) -> BoxFuture<'a, FinishedRun> {
+        Box::pin(async move {
+            let job = &*claimed.job;
+            let zone = time_zone(settings);
+            let now = || Zoned::now().with_time_zone(zone.clone());
+            let began = now();
+            self.log_record_error(self.executions.start(&claimed.execution, &began).await);
 
-        let input = JobRun {
-            job,
-            home: &self.home,
-            default_directory: self.directory.as_deref(),
-            settings,
-            agent,
-            started_at: &began,
-            observe,
-        };
-        let report = self
-            .with_claim_renewal(job.id(), &zone, Box::pin(input.run(cancel)))
-            .await;
-        let output = self.store_output(job, &report, &began).await;
-        let delivery_error = match report.delivery_text(job, settings) {
-            Some(text) => delivery.deliver(job, &text).await.err(),
-            None => None,
-        };
-        let ended = now();
-        let result = RunResult {
-            error: report.error.clone(),
-            delivery_error: delivery_error.clone(),
-        };
-        self.finish_job(job.id(), result, &ended).await;
-        let error = report.error.as_deref();
-        let finished = self.executions.finish(&claimed.execution, error, &ended);
-        self.log_record_error(finished.await);
-        FinishedRun {
-            job: job.id().to_owned(),
-            name: job.name().to_owned(),
-            session: report.session,
-            output,
-            text: report.text,
-            error: report.error,
-            delivery_error,
-        }
+            let input = JobRun {
+                job,
+                home: &self.home,
+                default_directory: self.directory.as_deref(),
+                settings,
+                agent,
+                started_at: &began,
+                observe,
+            };
+            let report = self
+                .with_claim_renewal(job.id(), &zone, Box::pin(input.run(cancel)))
+                .await;
+            let output = self.store_output(job, &report, &began).await;
+            let delivery_error = match report.delivery_text(job, settings) {
+                Some(text) => delivery.deliver(job, &text).await.err(),
+                None => None,
+            };
+            let ended = now();
+            let result = RunResult {
+                error: report.error.clone(),
+                delivery_error: delivery_error.clone(),
+            };
+            self.finish_job(job.id(), result, &ended).await;
+            let error = report.error.as_deref();
+            let finished = self.executions.finish(&claimed.execution, error, &ended);
+            self.log_record_error(finished.await);
+            FinishedRun {
+                job: job.id().to_owned(),
+                name: job.name().to_owned(),
+                session: report.session,
+                output,
+                text: report.text,
+                error: report.error,
+                delivery_error,
+            }
+        })
     }
 
     /// Runs `work` and renews the claim meanwhile.

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::future::BoxFuture;
 use hermes_agent::{
     conversation::Agent,
     cron::JobRunner,
@@ -65,39 +66,41 @@ pub struct GatewayParts {
 
 impl Gateway {
     /// Opens the stores and recovers abandoned runs. Starts nothing.
-    pub async fn open(parts: GatewayParts) -> Result<Self, StoreError> {
-        let agent = parts.agent;
-        let settings = agent.settings();
-        let store = RuntimeStore::open(agent.home()).await?;
-        let runner = JobRunner::open(agent.home().clone(), "gateway").await?;
-        let runner = Arc::new(runner.with_directory(parts.directory.clone()));
-        let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        let concurrent_runs = match parts.control_mode {
-            ControlMode::Own => number(settings.gateway.api_server.max_concurrent_runs),
-            // The Hub has its own limit, and a run that it has accepted must not be refused here.
-            ControlMode::Hub { .. } => usize::MAX,
-        };
-        let runs = Runs::open(RunParts {
-            agent: agent.clone(),
-            store: store.clone(),
-            runner: runner.clone(),
-            delivery: Arc::new(PlatformDelivery::new(agent.clone())),
-            directory: parts.directory,
-            elicitation: parts.elicitation,
-            concurrent_turns: number(settings.gateway.max_concurrent_turns),
-            concurrent_runs,
-        })
-        .await?;
-        Ok(Self {
-            inner: Arc::new(GatewayInner {
-                agent,
-                store,
-                runner,
-                runs,
-                instance: parts.instance,
-                control_mode: parts.control_mode,
-                started_at: Instant::now(),
-            }),
+    pub fn open(parts: GatewayParts) -> BoxFuture<'static, Result<Self, StoreError>> {
+        Box::pin(async move {
+            let agent = parts.agent;
+            let settings = agent.settings();
+            let store = RuntimeStore::open(agent.home()).await?;
+            let runner = JobRunner::open(agent.home().clone(), "gateway").await?;
+            let runner = Arc::new(runner.with_directory(parts.directory.clone()));
+            let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+            let concurrent_runs = match parts.control_mode {
+                ControlMode::Own => number(settings.gateway.api_server.max_concurrent_runs),
+                // The Hub has its own limit, and a run that it has accepted must not be refused here.
+                ControlMode::Hub { .. } => usize::MAX,
+            };
+            let runs = Runs::open(RunParts {
+                agent: agent.clone(),
+                store: store.clone(),
+                runner: runner.clone(),
+                delivery: Arc::new(PlatformDelivery::new(agent.clone())),
+                directory: parts.directory,
+                elicitation: parts.elicitation,
+                concurrent_turns: number(settings.gateway.max_concurrent_turns),
+                concurrent_runs,
+            })
+            .await?;
+            Ok(Self {
+                inner: Arc::new(GatewayInner {
+                    agent,
+                    store,
+                    runner,
+                    runs,
+                    instance: parts.instance,
+                    control_mode: parts.control_mode,
+                    started_at: Instant::now(),
+                }),
+            })
         })
     }
 
@@ -136,9 +139,11 @@ impl Gateway {
     }
 
     /// Applies other settings, without what the policy forbids.
-    pub async fn reload(&self, settings: Settings) -> Option<ReloadReport> {
-        let agent = &self.inner.agent;
-        agent.reload(apply_policy(settings, &agent.policy())).await
+    pub fn reload(&self, settings: Settings) -> BoxFuture<'_, Option<ReloadReport>> {
+        Box::pin(async move {
+            let agent = &self.inner.agent;
+            agent.reload(apply_policy(settings, &agent.policy())).await
+        })
     }
 
     /// Applies a Hub's directives. Tools see them at their next call; servers are started and stopped with the feature.
@@ -176,8 +181,10 @@ impl Gateway {
     }
 
     /// Accepts no new runs, waits this long for active ones, then interrupts them.
-    pub async fn drain(&self, timeout: Duration) {
-        self.inner.runs.close(timeout).await;
+    pub fn drain(&self, timeout: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.inner.runs.close(timeout).await;
+        })
     }
 
     pub async fn close(&self) {

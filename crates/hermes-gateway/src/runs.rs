@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::BoxFuture};
 use hermes_agent::{
     approval::{DecisionRegistry, is_owner_gone},
     conversation::Agent,
@@ -198,57 +198,59 @@ impl Runs {
     }
 
     /// Accepts and starts a run. When this returns, the run is stored.
-    pub async fn start(
+    pub fn start(
         &self,
         run_input: RunInput,
         source: RunSource,
         input: Value,
         idempotency: Option<IdempotencyKey>,
-    ) -> Result<StartedRun, StartError> {
-        let inner = &self.inner;
-        if let Some(key) = &idempotency
-            && let Some(earlier) = self.find_earlier(key).await?
-        {
-            return Ok(earlier);
-        }
-        if !self.accepts_new() {
-            return Err(StartError::Stopping);
-        }
-        let session = match &run_input {
-            RunInput::Turn(say) => Some(say.session.clone()),
-            RunInput::Job(_) => None,
-        };
-        let job = match &run_input {
-            RunInput::Turn(_) => None,
-            RunInput::Job(claimed) => Some(claimed.job().id().to_owned()),
-        };
-        let live = inner.admit_run(source)?;
-        let new = NewRun {
-            id: live.id.clone(),
-            session: session.clone(),
-            source: source.as_str().into(),
-            job,
-            input,
-            idempotency,
-        };
-        match inner.parts.store.create_run(&new).await {
-            Ok(RunAcceptance::New) => {}
-            Ok(earlier) => {
-                inner.remove_run(&live);
-                return replayed_run(earlier);
+    ) -> BoxFuture<'_, Result<StartedRun, StartError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            if let Some(key) = &idempotency
+                && let Some(earlier) = self.find_earlier(key).await?
+            {
+                return Ok(earlier);
             }
-            Err(error) => {
-                inner.remove_run(&live);
-                return Err(error.into());
+            if !self.accepts_new() {
+                return Err(StartError::Stopping);
             }
-        }
-        let id = live.id.clone();
-        let task = inner.clone().execute(live, run_input);
-        inner.tasks.spawn(task);
-        Ok(StartedRun {
-            id,
-            session,
-            is_replay: false,
+            let session = match &run_input {
+                RunInput::Turn(say) => Some(say.session.clone()),
+                RunInput::Job(_) => None,
+            };
+            let job = match &run_input {
+                RunInput::Turn(_) => None,
+                RunInput::Job(claimed) => Some(claimed.job().id().to_owned()),
+            };
+            let live = inner.admit_run(source)?;
+            let new = NewRun {
+                id: live.id.clone(),
+                session: session.clone(),
+                source: source.as_str().into(),
+                job,
+                input,
+                idempotency,
+            };
+            match inner.parts.store.create_run(&new).await {
+                Ok(RunAcceptance::New) => {}
+                Ok(earlier) => {
+                    inner.remove_run(&live);
+                    return replayed_run(earlier);
+                }
+                Err(error) => {
+                    inner.remove_run(&live);
+                    return Err(error.into());
+                }
+            }
+            let id = live.id.clone();
+            let task = inner.clone().execute(live, run_input);
+            inner.tasks.spawn(task);
+            Ok(StartedRun {
+                id,
+                session,
+                is_replay: false,
+            })
         })
     }
 
@@ -328,22 +330,24 @@ impl Runs {
     }
 
     /// Accepts no more runs, waits this long for active ones, then interrupts them.
-    pub async fn close(&self, timeout: Duration) {
-        let inner = &self.inner;
-        self.stop_accepting();
-        inner.tasks.close();
-        if !timeout.is_zero() {
-            let _ = tokio::time::timeout(timeout, inner.tasks.wait()).await;
-        }
-        inner.stop.cancel();
-        let ended = async {
-            inner.tasks.wait().await;
-            inner.session_slots.clear_all().await;
-        };
-        if tokio::time::timeout(INTERRUPT_GRACE, ended).await.is_err() {
-            tracing::warn!("shutdown timed out with active runs");
-        }
-        inner.decisions.close().await;
+    pub fn close(&self, timeout: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            self.stop_accepting();
+            inner.tasks.close();
+            if !timeout.is_zero() {
+                let _ = tokio::time::timeout(timeout, inner.tasks.wait()).await;
+            }
+            inner.stop.cancel();
+            let ended = async {
+                inner.tasks.wait().await;
+                inner.session_slots.clear_all().await;
+            };
+            if tokio::time::timeout(INTERRUPT_GRACE, ended).await.is_err() {
+                tracing::warn!("shutdown timed out with active runs");
+            }
+            inner.decisions.close().await;
+        })
     }
 }
 

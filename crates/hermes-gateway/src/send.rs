@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::BoxFuture;
 use hermes_config::{GatewaySettings, Home, Platform, Redactor, Settings};
 use reqwest::Client;
 use serde::Serialize;
@@ -120,82 +121,91 @@ impl MessageSender {
     }
 
     /// Sends a message with files.
-    pub async fn send_with_files(
-        &self,
-        target: &str,
-        message: &str,
+    pub fn send_with_files<'a>(
+        &'a self,
+        target: &'a str,
+        message: &'a str,
         media: MediaPolicy,
-        files: &[String],
-    ) -> Result<SentMessage, SendError> {
-        let destination = target::resolve_target(&self.inner.home, &self.inner.gateway, target)?;
-        let mut extracted = match media {
-            MediaPolicy::Literal => ExtractedMedia::literal(message),
-            MediaPolicy::Upload => media::extract_media(message),
-        };
-        extracted.paths.extend_from_slice(files);
-        let (files, mut warnings) = extracted.read_files(&self.media_gate()).await;
-        let mut stored = extracted.text.trim().to_owned();
-        for file in &files {
-            stored.push_str(if stored.is_empty() {
-                "MEDIA:"
-            } else {
-                "\nMEDIA:"
-            });
-            stored.push_str(&file.path.to_string_lossy());
-        }
-        let limits = match destination.platform {
-            Platform::Telegram => telegram::LIMITS,
-            Platform::Discord => discord::LIMITS,
-            Platform::Slack => slack::LIMITS,
-        };
-        let pieces = delivery::split_message(&extracted.text, files, &limits);
-        if pieces.is_empty() {
-            return Err(SendError::NothingToSend { warnings });
-        }
-        let delivered = self.deliver(&destination, &pieces).await?;
-        warnings.extend(delivered.warnings);
-        let platform = destination.platform.name();
-        let chat = delivered.chat;
-        let mut chats = vec![chat.id.as_str()];
-        chats.extend(delivered.receipt.chat_id.as_deref());
-        // A Discord thread is a channel.
-        chats.extend(
-            chat.thread
-                .as_deref()
-                .filter(|_| destination.platform == Platform::Discord),
-        );
-        let sending = MirroredMessage {
-            platform,
-            chats,
-            thread: chat.thread.as_deref(),
-            text: &stored,
-            message_id: &delivered.receipt.message_id,
-        };
-        let mirrored = mirror::append_to_session(&self.inner.home, &sending).await;
-        Ok(SentMessage {
-            success: true,
-            platform,
-            note: destination
-                .is_home
-                .then(|| format!("Sent to {platform} home channel (chat_id: {})", chat.id)),
-            chat_id: chat.id,
-            thread_id: chat.thread,
-            message_id: delivered.receipt.message_id,
-            warnings,
-            mirrored,
+        files: &'a [String],
+    ) -> BoxFuture<'a, Result<SentMessage, SendError>> {
+        Box::pin(async move {
+            let destination =
+                target::resolve_target(&self.inner.home, &self.inner.gateway, target)?;
+            let mut extracted = match media {
+                MediaPolicy::Literal => ExtractedMedia::literal(message),
+                MediaPolicy::Upload => media::extract_media(message),
+            };
+            extracted.paths.extend_from_slice(files);
+            let (files, mut warnings) = extracted.read_files(&self.media_gate()).await;
+            let mut stored = extracted.text.trim().to_owned();
+            for file in &files {
+                stored.push_str(if stored.is_empty() {
+                    "MEDIA:"
+                } else {
+                    "\nMEDIA:"
+                });
+                stored.push_str(&file.path.to_string_lossy());
+            }
+            let limits = match destination.platform {
+                Platform::Telegram => telegram::LIMITS,
+                Platform::Discord => discord::LIMITS,
+                Platform::Slack => slack::LIMITS,
+            };
+            let pieces = delivery::split_message(&extracted.text, files, &limits);
+            if pieces.is_empty() {
+                return Err(SendError::NothingToSend { warnings });
+            }
+            let delivered = self.deliver(&destination, &pieces).await?;
+            warnings.extend(delivered.warnings);
+            let platform = destination.platform.name();
+            let chat = delivered.chat;
+            let mut chats = vec![chat.id.as_str()];
+            chats.extend(delivered.receipt.chat_id.as_deref());
+            // A Discord thread is a channel.
+            chats.extend(
+                chat.thread
+                    .as_deref()
+                    .filter(|_| destination.platform == Platform::Discord),
+            );
+            let sending = MirroredMessage {
+                platform,
+                chats,
+                thread: chat.thread.as_deref(),
+                text: &stored,
+                message_id: &delivered.receipt.message_id,
+            };
+            let mirrored = mirror::append_to_session(&self.inner.home, &sending).await;
+            Ok(SentMessage {
+                success: true,
+                platform,
+                note: destination
+                    .is_home
+                    .then(|| format!("Sent to {platform} home channel (chat_id: {})", chat.id)),
+                chat_id: chat.id,
+                thread_id: chat.thread,
+                message_id: delivered.receipt.message_id,
+                warnings,
+                mirrored,
+            })
         })
     }
 
     /// The known chats of one platform or of all: from the channel directory, else from conversations.
-    pub async fn list_targets(
-        &self,
-        conversations: &ConversationIndex,
-        platform: Option<&str>,
-    ) -> Result<Vec<SendTarget>, SendError> {
-        Ok(
-            crate::send::known_targets::known_targets(&self.inner.home, conversations, platform)
+    pub fn list_targets<'a>(
+        &'a self,
+        conversations: &'a ConversationIndex,
+        platform: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<SendTarget>, SendError>> {
+        Box::pin(async move {
+            Ok(
+                crate::send::known_targets::known_targets(
+                    &self.inner.home,
+                    conversations,
+                    platform,
+                )
                 .await?,
-        )
+            )
+        })
     }
 
     async fn deliver(

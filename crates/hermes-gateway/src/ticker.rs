@@ -3,6 +3,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use futures::future::BoxFuture;
 use hermes_agent::cron::ClaimedRun;
 use hermes_store::cron::{time_zone, write_heartbeat};
 use jiff::Zoned;
@@ -20,35 +21,37 @@ const TICK_INTERVAL: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs due jobs until it is stopped.
-pub async fn run_ticker(gateway: &Gateway, stop: &CancellationToken) {
-    let file = gateway.home().path().join("cron").join("jobs.json");
-    let mut looks = tokio::time::interval(POLL_INTERVAL);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut next = Instant::now();
-    let mut seen = None;
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = looks.tick() => {}
-        }
-        let written = file_stamp(&file).await;
-        if Instant::now() < next && written == seen {
-            continue;
-        }
-        seen = written;
-        let is_own = *gateway.control_mode() == ControlMode::Own;
-        if Instant::now() >= next {
-            next = Instant::now() + TICK_INTERVAL;
-            prune_runs(gateway).await;
-            if is_own {
-                record_heartbeat(gateway).await;
+pub fn run_ticker<'a>(gateway: &'a Gateway, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        let file = gateway.home().path().join("cron").join("jobs.json");
+        let mut looks = tokio::time::interval(POLL_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next = Instant::now();
+        let mut seen = None;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = looks.tick() => {}
+            }
+            let written = file_stamp(&file).await;
+            if Instant::now() < next && written == seen {
+                continue;
+            }
+            seen = written;
+            let is_own = *gateway.control_mode() == ControlMode::Own;
+            if Instant::now() >= next {
+                next = Instant::now() + TICK_INTERVAL;
+                prune_runs(gateway).await;
+                if is_own {
+                    record_heartbeat(gateway).await;
+                }
+            }
+            // A claimed run that is not started would be lost.
+            if is_own && gateway.runs().accepts_new() {
+                start_due_jobs(gateway).await;
             }
         }
-        // A claimed run that is not started would be lost.
-        if is_own && gateway.runs().accepts_new() {
-            start_due_jobs(gateway).await;
-        }
-    }
+    })
 }
 
 /// Starts a run for every due job.

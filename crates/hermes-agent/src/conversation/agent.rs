@@ -8,6 +8,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
 use hermes_config::{
     AuxiliaryTask, Home, Redactor, ReferencePolicy, ServerName, Settings, Variables,
 };
@@ -204,21 +205,28 @@ impl Agent {
 
     /// Applies other settings and reloads the servers. Running conversations
     /// pick them up at their next turn.
-    pub async fn reload(&self, settings: Settings) -> Option<ReloadReport> {
-        let settings = Arc::new(settings);
-        self.shared.settings.store(settings.clone());
-        match self.host() {
-            Some(host) => Some(host.reload(&settings).await),
-            None => None,
-        }
+    pub fn reload(&self, settings: Settings) -> BoxFuture<'_, Option<ReloadReport>> {
+        Box::pin(async move {
+            let settings = Arc::new(settings);
+            self.shared.settings.store(settings.clone());
+            match self.host() {
+                Some(host) => Some(host.reload(&settings).await),
+                None => None,
+            }
+        })
     }
 
-    pub async fn find_model(&self, overrides: &ModelOverrides) -> Result<Selection, ResolveError> {
-        let settings = self.settings_for_models();
-        let selection = resolve_model(&self.resolve_context(&settings), overrides).await?;
-        let endpoint = &selection.endpoint;
-        self.check_model(&endpoint.provider, &endpoint.model)?;
-        Ok(selection)
+    pub fn find_model<'a>(
+        &'a self,
+        overrides: &'a ModelOverrides,
+    ) -> BoxFuture<'a, Result<Selection, ResolveError>> {
+        Box::pin(async move {
+            let settings = self.settings_for_models();
+            let selection = resolve_model(&self.resolve_context(&settings), overrides).await?;
+            let endpoint = &selection.endpoint;
+            self.check_model(&endpoint.provider, &endpoint.model)?;
+            Ok(selection)
+        })
     }
 
     /// The settings, without fallback models that are not allowed.
@@ -289,12 +297,14 @@ impl Agent {
 
     /// Waits until every server offers tools, possibly cached ones, or has failed once, or its
     /// `connect_timeout` is over; `limit` replaces these timeouts if given. Returns the unavailable ones.
-    pub async fn wait_for_tools(&self, limit: Option<Duration>) -> Vec<MissingServer> {
-        let Some(host) = self.host() else {
-            return Vec::new();
-        };
-        let missing = host.wait_for_tools_among(limit, |_| true).await;
-        missing_servers(host, &missing, |_| true)
+    pub fn wait_for_tools(&self, limit: Option<Duration>) -> BoxFuture<'_, Vec<MissingServer>> {
+        Box::pin(async move {
+            let Some(host) = self.host() else {
+                return Vec::new();
+            };
+            let missing = host.wait_for_tools_among(limit, |_| true).await;
+            missing_servers(host, &missing, |_| true)
+        })
     }
 }
 

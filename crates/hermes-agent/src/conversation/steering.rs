@@ -3,6 +3,7 @@
 
 use std::mem;
 
+use futures::future::BoxFuture;
 use hermes_config::Settings;
 use hermes_mcp::ReloadReport;
 use hermes_store::{EndReason, ModelUsage, NewSession, Session, StoreError};
@@ -53,15 +54,17 @@ impl Conversation {
     }
 
     /// Removes the last turn and sends its user message again.
-    pub async fn retry(
-        &mut self,
-        display: &mut dyn TurnDisplay,
+    pub fn retry<'a>(
+        &'a mut self,
+        display: &'a mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<TurnOutcome, ConversationError> {
-        // Without a model the removed turn would be lost.
-        self.find_model().await?;
-        let undone = self.undo(1).await?;
-        self.send_user_message(undone.prompt, display, cancel).await
+    ) -> BoxFuture<'a, Result<TurnOutcome, ConversationError>> {
+        Box::pin(async move {
+            // Without a model the removed turn would be lost.
+            self.find_model().await?;
+            let undone = self.undo(1).await?;
+            self.send_user_message(undone.prompt, display, cancel).await
+        })
     }
 
     /// Sets the title; an empty one removes it. Returns the new title.
@@ -82,66 +85,74 @@ impl Conversation {
     }
 
     /// Switches to another model. The prompt is rebuilt.
-    pub async fn set_model(
+    pub fn set_model(
         &mut self,
         model: Option<String>,
         provider: Option<String>,
-    ) -> Result<Selection, ConversationError> {
-        let overrides = ModelOverrides {
-            model,
-            provider,
-            ..ModelOverrides::default()
-        };
-        let selection = self.agent.find_model(&overrides).await?;
-        if self.is_stored() {
-            let config = model_config(&selection.stored());
-            let store = self.agent.store();
-            store
-                .set_model(&self.session.id, &selection.endpoint.model, Some(&config))
-                .await?;
-        }
-        self.setup.model_overrides = overrides;
-        self.model.notes.extend(selection.notes.iter().cloned());
-        self.model.selection.set(Some(selection.clone()));
-        self.prompt.text = None;
-        Ok(selection)
+    ) -> BoxFuture<'_, Result<Selection, ConversationError>> {
+        Box::pin(async move {
+            let overrides = ModelOverrides {
+                model,
+                provider,
+                ..ModelOverrides::default()
+            };
+            let selection = self.agent.find_model(&overrides).await?;
+            if self.is_stored() {
+                let config = model_config(&selection.stored());
+                let store = self.agent.store();
+                store
+                    .set_model(&self.session.id, &selection.endpoint.model, Some(&config))
+                    .await?;
+            }
+            self.setup.model_overrides = overrides;
+            self.model.notes.extend(selection.notes.iter().cloned());
+            self.model.selection.set(Some(selection.clone()));
+            self.prompt.text = None;
+            Ok(selection)
+        })
     }
 
     /// Applies other settings: servers are started and stopped, the prompt is rebuilt, and the model is
     /// resolved again unless one was chosen.
-    pub async fn reload(&mut self, settings: Settings) -> Option<ReloadReport> {
-        let report = self.agent.reload(settings).await;
-        if let Some(selection) = self.model.selection.get() {
-            self.model.remembered = Some(selection.stored());
-            self.model.selection.set(None);
-        }
-        self.prompt.text = None;
-        self.prompt.missing_servers = prompt::missing_servers_section(&[]);
-        report
+    pub fn reload(&mut self, settings: Settings) -> BoxFuture<'_, Option<ReloadReport>> {
+        Box::pin(async move {
+            let report = self.agent.reload(settings).await;
+            if let Some(selection) = self.model.selection.get() {
+                self.model.remembered = Some(selection.stored());
+                self.model.selection.set(None);
+            }
+            self.prompt.text = None;
+            self.prompt.missing_servers = prompt::missing_servers_section(&[]);
+            report
+        })
     }
 
     /// Ends this session and starts another with the same setup.
-    pub async fn start_new_session(
+    pub fn start_new_session(
         &mut self,
         row: NewSession,
         reason: EndReason,
-    ) -> Result<(), ConversationError> {
-        let next = Self::new(self.agent.clone(), row, self.setup.clone());
-        self.replace_session(next, reason).await
+    ) -> BoxFuture<'_, Result<(), ConversationError>> {
+        Box::pin(async move {
+            let next = Self::new(self.agent.clone(), row, self.setup.clone());
+            self.replace_session(next, reason).await
+        })
     }
 
     /// Ends this session and resumes a stored one.
-    pub async fn switch_session(
-        &mut self,
-        which: &SessionReference,
+    pub fn switch_session<'a>(
+        &'a mut self,
+        which: &'a SessionReference,
         reason: EndReason,
-    ) -> Result<(), ConversationError> {
-        let next = Self::resume(self.agent.clone(), which, self.setup.clone()).await?;
-        if next.session.id == self.session.id {
-            *self = next;
-            return Ok(());
-        }
-        self.replace_session(next, reason).await
+    ) -> BoxFuture<'a, Result<(), ConversationError>> {
+        Box::pin(async move {
+            let next = Self::resume(self.agent.clone(), which, self.setup.clone()).await?;
+            if next.session.id == self.session.id {
+                *self = next;
+                return Ok(());
+            }
+            self.replace_session(next, reason).await
+        })
     }
 
     async fn replace_session(

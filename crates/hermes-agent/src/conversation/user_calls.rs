@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use hermes_config::{ServerName, Settings};
 use hermes_mcp::{Host, RegisteredTool};
 use serde_json::{Map, Value};
@@ -38,51 +39,57 @@ pub enum UserCallError {
 
 impl Conversation {
     /// Calls a tool by its registered name, by `server.tool`, or a built-in one. Approvals apply.
-    pub async fn call_tool(
-        &self,
-        name: &str,
+    pub fn call_tool<'a>(
+        &'a self,
+        name: &'a str,
         arguments: Map<String, Value>,
         progress: ProgressSink,
         cancel: CancellationToken,
-    ) -> Result<UserCallResult, UserCallError> {
-        if let Some(host) = self.agent.host() {
-            self.wait_for_server(host, name, &cancel).await;
-        }
-        let mut context = self.tool_context(cancel);
-        context.progress = progress;
-        let toolbox = self.toolbox();
-        match (toolbox.find(name), self.agent.host()) {
-            (Some(ToolTarget::BuiltIn(_)), _) => {
-                let output = toolbox.call(name, arguments, &context).await;
-                return Ok(UserCallResult {
-                    text: output.text,
-                    is_error: output.is_error,
-                });
+    ) -> BoxFuture<'a, Result<UserCallResult, UserCallError>> {
+        Box::pin(async move {
+            if let Some(host) = self.agent.host() {
+                self.wait_for_server(host, name, &cancel).await;
             }
-            (Some(ToolTarget::Mcp(tool)), Some(host)) => {
-                return Ok(call_registered_tool(&toolbox, host, tool, arguments, &context).await);
+            let mut context = self.tool_context(cancel);
+            context.progress = progress;
+            let toolbox = self.toolbox();
+            match (toolbox.find(name), self.agent.host()) {
+                (Some(ToolTarget::BuiltIn(_)), _) => {
+                    let output = toolbox.call(name, arguments, &context).await;
+                    return Ok(UserCallResult {
+                        text: output.text,
+                        is_error: output.is_error,
+                    });
+                }
+                (Some(ToolTarget::Mcp(tool)), Some(host)) => {
+                    return Ok(
+                        call_registered_tool(&toolbox, host, tool, arguments, &context).await,
+                    );
+                }
+                _ => {}
             }
-            _ => {}
-        }
-        let settings = self.agent.settings();
-        let unknown = || UserCallError::NoSuchTool {
-            name: name.to_owned(),
-        };
-        let (server, original) = split_server_tool(&settings, name).ok_or_else(unknown)?;
-        let host = self.agent.host().ok_or_else(unknown)?;
-        let registry = host.registry();
-        match registry.find_original(&server, original) {
-            Some(tool) => Ok(call_registered_tool(&toolbox, host, tool, arguments, &context).await),
-            None => Err(UserCallError::NotOffered {
-                offers: registry
-                    .tools()
-                    .filter(|tool| tool.server == server)
-                    .map(|tool| tool.original_name().to_owned())
-                    .collect(),
-                server: server.to_string(),
-                tool: original.to_owned(),
-            }),
-        }
+            let settings = self.agent.settings();
+            let unknown = || UserCallError::NoSuchTool {
+                name: name.to_owned(),
+            };
+            let (server, original) = split_server_tool(&settings, name).ok_or_else(unknown)?;
+            let host = self.agent.host().ok_or_else(unknown)?;
+            let registry = host.registry();
+            match registry.find_original(&server, original) {
+                Some(tool) => {
+                    Ok(call_registered_tool(&toolbox, host, tool, arguments, &context).await)
+                }
+                None => Err(UserCallError::NotOffered {
+                    offers: registry
+                        .tools()
+                        .filter(|tool| tool.server == server)
+                        .map(|tool| tool.original_name().to_owned())
+                        .collect(),
+                    server: server.to_string(),
+                    tool: original.to_owned(),
+                }),
+            }
+        })
     }
 
     /// Waits for a server that is connecting.

@@ -8,6 +8,7 @@ pub(super) mod provider;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use hermes_config::{Home, ModelChoice, ReferenceError, ReferencePolicy, Settings};
 
 pub use self::{
@@ -177,50 +178,52 @@ fn key_hint(variable: Option<&str>) -> String {
     }
 }
 
-pub async fn resolve_model(
-    context: &ResolveContext<'_>,
-    overrides: &ModelOverrides,
-) -> Result<Selection, ResolveError> {
-    let (choice, mut origin) = choose_model(context.settings, overrides);
-    let mut notes = Vec::new();
-    let endpoint = match resolve_endpoint(context, &choice).await? {
-        ResolvedEndpoint::Stated(endpoint) => endpoint,
-        ResolvedEndpoint::Detected(endpoint) => {
-            notes.push(format!(
-                "using `{}` from {} on {}",
-                endpoint.model,
-                endpoint.provider,
-                endpoint::host_and_port(&endpoint.base_url)
-            ));
-            if choice.name.is_none() {
-                origin = SelectionOrigin::Detection;
+pub fn resolve_model<'a>(
+    context: &'a ResolveContext<'a>,
+    overrides: &'a ModelOverrides,
+) -> BoxFuture<'a, Result<Selection, ResolveError>> {
+    Box::pin(async move {
+        let (choice, mut origin) = choose_model(context.settings, overrides);
+        let mut notes = Vec::new();
+        let endpoint = match resolve_endpoint(context, &choice).await? {
+            ResolvedEndpoint::Stated(endpoint) => endpoint,
+            ResolvedEndpoint::Detected(endpoint) => {
+                notes.push(format!(
+                    "using `{}` from {} on {}",
+                    endpoint.model,
+                    endpoint.provider,
+                    endpoint::host_and_port(&endpoint.base_url)
+                ));
+                if choice.name.is_none() {
+                    origin = SelectionOrigin::Detection;
+                }
+                endpoint
             }
-            endpoint
+        };
+        let mut others: Vec<Arc<dyn Model>> = Vec::new();
+        for fallback in &context.settings.fallback_providers {
+            match self::resolve_endpoint(context, fallback).await {
+                Ok(ResolvedEndpoint::Stated(endpoint) | ResolvedEndpoint::Detected(endpoint)) => {
+                    others.push(context.build_model(endpoint));
+                }
+                Err(ResolveError::NoModel(_)) => {
+                    notes.push("a fallback provider has no `model` and is ignored".to_owned());
+                }
+                Err(error) => notes.push(format!("a fallback provider is ignored: {error}")),
+            }
         }
-    };
-    let mut others: Vec<Arc<dyn Model>> = Vec::new();
-    for fallback in &context.settings.fallback_providers {
-        match self::resolve_endpoint(context, fallback).await {
-            Ok(ResolvedEndpoint::Stated(endpoint) | ResolvedEndpoint::Detected(endpoint)) => {
-                others.push(context.build_model(endpoint));
-            }
-            Err(ResolveError::NoModel(_)) => {
-                notes.push("a fallback provider has no `model` and is ignored".to_owned());
-            }
-            Err(error) => notes.push(format!("a fallback provider is ignored: {error}")),
-        }
-    }
-    let first = context.build_model(endpoint.clone());
-    let model = if others.is_empty() {
-        first
-    } else {
-        Arc::new(FallbackModel::new(first, others))
-    };
-    Ok(Selection {
-        model,
-        endpoint,
-        origin,
-        notes,
+        let first = context.build_model(endpoint.clone());
+        let model = if others.is_empty() {
+            first
+        } else {
+            Arc::new(FallbackModel::new(first, others))
+        };
+        Ok(Selection {
+            model,
+            endpoint,
+            origin,
+            notes,
+        })
     })
 }
 

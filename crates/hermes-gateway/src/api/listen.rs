@@ -3,6 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use axum::{Router, serve::ListenerExt};
+use futures::future::BoxFuture;
 use hermes_config::ApiServerSettings;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
@@ -48,40 +49,42 @@ pub fn check_address(settings: &ApiServerSettings) -> Result<(IpAddr, u16), List
 }
 
 /// Serves until `stop` is cancelled.
-pub async fn serve(
+pub fn serve(
     api: ApiListener,
     router: Router,
     stop: CancellationToken,
-) -> std::io::Result<()> {
-    let overdue = {
-        let stop = stop.clone();
-        async move {
-            stop.cancelled().await;
-            tokio::time::sleep(SHUTDOWN_GRACE).await;
-        }
-    };
-    let serving = async {
-        match api {
-            ApiListener::Tcp(listener) => {
-                // TCP_NODELAY: small event chunks must not wait for acknowledgements.
-                let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-                axum::serve(listener, router)
-                    .with_graceful_shutdown(stop.cancelled_owned())
-                    .await
+) -> BoxFuture<'static, std::io::Result<()>> {
+    Box::pin(async move {
+        let overdue = {
+            let stop = stop.clone();
+            async move {
+                stop.cancelled().await;
+                tokio::time::sleep(SHUTDOWN_GRACE).await;
             }
-            ApiListener::Unix(listener) => {
-                let router = peer::with_opener(router, &listener);
-                let service = router.into_make_service_with_connect_info::<PeerProcess>();
-                axum::serve(listener, service)
-                    .with_graceful_shutdown(stop.cancelled_owned())
-                    .await
+        };
+        let serving = async {
+            match api {
+                ApiListener::Tcp(listener) => {
+                    // TCP_NODELAY: small event chunks must not wait for acknowledgements.
+                    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+                    axum::serve(listener, router)
+                        .with_graceful_shutdown(stop.cancelled_owned())
+                        .await
+                }
+                ApiListener::Unix(listener) => {
+                    let router = peer::with_opener(router, &listener);
+                    let service = router.into_make_service_with_connect_info::<PeerProcess>();
+                    axum::serve(listener, service)
+                        .with_graceful_shutdown(stop.cancelled_owned())
+                        .await
+                }
             }
+        };
+        tokio::select! {
+            ended = serving => ended,
+            () = overdue => Ok(()),
         }
-    };
-    tokio::select! {
-        ended = serving => ended,
-        () = overdue => Ok(()),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
 use hermes_agent::{
     approval::{ApprovalChange, NoLocalApprover, PublishedApprover},
     conversation,
@@ -108,12 +107,8 @@ impl RunsInner {
         let timeout = agent.settings().agent.gateway_timeout;
         let sent = {
             let mut saying = match say.input {
-                Some(input) => conversation
-                    .send_user_message(input, &mut display, stop.clone())
-                    .boxed(),
-                None => conversation
-                    .continue_turn(&mut display, stop.clone())
-                    .boxed(),
+                Some(input) => conversation.send_user_message(input, &mut display, stop.clone()),
+                None => conversation.continue_turn(&mut display, stop.clone()),
             };
             tokio::select! {
                 sent = &mut saying => Ok(sent),

@@ -87,35 +87,37 @@ impl Conversation {
     }
 
     /// Compacts the conversation on the user's request.
-    pub async fn compress(
-        &mut self,
-        display: &mut dyn TurnDisplay,
+    pub fn compress<'a>(
+        &'a mut self,
+        display: &'a mut dyn TurnDisplay,
         cancel: CancellationToken,
-    ) -> Result<CompactionOutcome, ConversationError> {
-        let selection = self.find_model().await?;
-        if self.history.must_reload {
-            self.reload_messages().await?;
-        }
-        let compactor = self.compactor(&selection).await?;
-        let toolbox = self.toolbox();
-        let mut recorder =
-            TurnRecorder::new(display, self.agent.store(), &self.session.id, &selection);
-        self.history.must_reload = true;
-        let mut messages = mem::take(&mut self.history.messages);
-        messages.insert(0, Message::system(self.build_system_prompt()));
-        let ran = turn::compact_and_store(
-            &compactor,
-            &mut messages,
-            toolbox.definitions(),
-            (CompactionReason::Requested, None),
-            &mut recorder,
-            &cancel,
-        )
-        .await;
-        messages.remove(0);
-        self.history.messages = messages;
-        self.history.must_reload = ran.is_err();
-        ran.map_err(|error| crate::turn::TurnError::Persist(error).into())
+    ) -> BoxFuture<'a, Result<CompactionOutcome, ConversationError>> {
+        Box::pin(async move {
+            let selection = self.find_model().await?;
+            if self.history.must_reload {
+                self.reload_messages().await?;
+            }
+            let compactor = self.compactor(&selection).await?;
+            let toolbox = self.toolbox();
+            let mut recorder =
+                TurnRecorder::new(display, self.agent.store(), &self.session.id, &selection);
+            self.history.must_reload = true;
+            let mut messages = mem::take(&mut self.history.messages);
+            messages.insert(0, Message::system(self.build_system_prompt()));
+            let ran = turn::compact_and_store(
+                &compactor,
+                &mut messages,
+                toolbox.definitions(),
+                (CompactionReason::Requested, None),
+                &mut recorder,
+                &cancel,
+            )
+            .await;
+            messages.remove(0);
+            self.history.messages = messages;
+            self.history.must_reload = ran.is_err();
+            ran.map_err(|error| crate::turn::TurnError::Persist(error).into())
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use futures::future::BoxFuture;
 use hermes_store::{NewSession, Session};
 use serde_json::Value;
 
@@ -31,26 +32,28 @@ pub enum SessionReference {
 impl Conversation {
     /// Resumes a session: with its messages, its prompt, its model unless another is requested, and its directory
     /// if that still exists.
-    pub async fn resume(
+    pub fn resume(
         agent: Agent,
         which: &SessionReference,
         setup: ConversationSetup,
-    ) -> Result<Self, ConversationError> {
-        let session = find_session(&agent, which).await?;
-        agent.store().reopen_session(&session.id).await?;
-        let row = NewSession::new(session.id.clone(), session.source.clone());
-        let mut conversation = Self::new(agent, row, setup);
-        conversation.session.row = SessionRow::Stored;
-        conversation.model.remembered = stored_model(&session);
-        if conversation.setup.cwd_on_resume == CwdOnResume::Restore {
-            let cwd = session.cwd.map(PathBuf::from);
-            if let Some(cwd) = cwd.filter(|cwd| cwd.is_dir()) {
-                conversation.session.cwd = cwd;
+    ) -> BoxFuture<'_, Result<Self, ConversationError>> {
+        Box::pin(async move {
+            let session = find_session(&agent, which).await?;
+            agent.store().reopen_session(&session.id).await?;
+            let row = NewSession::new(session.id.clone(), session.source.clone());
+            let mut conversation = Self::new(agent, row, setup);
+            conversation.session.row = SessionRow::Stored;
+            conversation.model.remembered = stored_model(&session);
+            if conversation.setup.cwd_on_resume == CwdOnResume::Restore {
+                let cwd = session.cwd.map(PathBuf::from);
+                if let Some(cwd) = cwd.filter(|cwd| cwd.is_dir()) {
+                    conversation.session.cwd = cwd;
+                }
             }
-        }
-        conversation.prompt.text = session.system_prompt.filter(|prompt| !prompt.is_empty());
-        conversation.reload_messages().await?;
-        Ok(conversation)
+            conversation.prompt.text = session.system_prompt.filter(|prompt| !prompt.is_empty());
+            conversation.reload_messages().await?;
+            Ok(conversation)
+        })
     }
 
     /// Loads the messages from the store. Calls without a result get one.
