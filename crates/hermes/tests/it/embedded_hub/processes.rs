@@ -279,7 +279,7 @@ fn a_hub_whose_session_began_outside_its_namespace_watches_all_the_same() {
         .stdout;
     let stat = String::from_utf8(stat).unwrap();
     assert_eq!(stat.split(' ').nth(5), Some("0"), "{stat}");
-    let name = "tenants::processes::a_tenant_above_its_memory_is_ended_and_no_other";
+    let name = "embedded_hub::processes::a_tenant_above_its_memory_is_ended_and_no_other";
     let output = inside(&std::env::current_exe().unwrap(), &[name, "--exact"]).unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("1 passed"), "{said}");
@@ -314,7 +314,7 @@ async fn a_killed_hub_leaves_no_process_and_the_next_waits_for_that() {
     let tenant = TestTenant::new(&directory, "a", script);
     let mut hub = Command::new(std::env::current_exe().unwrap())
         .args([
-            "tenants::processes::hub_process",
+            "embedded_hub::processes::hub_process",
             "--exact",
             "--ignored",
             "--nocapture",

@@ -99,7 +99,7 @@ fn follower(home: &Home, after: u64) -> Child {
     Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
-            "events::processes::a_killed_bridge_loses_and_doubles_nothing",
+            "bridge::event_log::processes::a_killed_bridge_loses_and_doubles_nothing",
             "--nocapture",
         ])
         .env(HOME, home.path())
