@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rmcp::service::ServerInitializeError;
 
+mod boxed_handler;
 pub mod http;
 pub mod records;
 mod session_manager;

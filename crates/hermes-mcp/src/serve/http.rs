@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::any,
+    routing::{MethodRouter, any},
     serve::ListenerExt,
 };
 use futures::future::BoxFuture;
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub use super::sessions::{InOpenSession, OpenSessions};
 use super::{
     Principal, ServeError,
+    boxed_handler::BoxedHandler,
     records::SessionRecords,
     sessions::{self, Sessions},
 };
@@ -92,8 +93,24 @@ pub fn mount<S: ServerHandler>(
     stop: &CancellationToken,
     within: impl FnOnce(Router) -> Router,
 ) -> (Router, OpenSessions) {
-    let sessions = Sessions::new(&options);
+    let path = options.path.clone();
+    let make_handler = Box::new(move || BoxedHandler::new(make_handler()));
+    let (library, sessions) = mount_boxed(make_handler, options, stop);
     let open = OpenSessions(Arc::clone(&sessions));
+    let router = within(Router::new().route(&path, library)).layer(middleware::from_fn_with_state(
+        sessions,
+        sessions::check_session,
+    ));
+    (router, open)
+}
+
+/// The library's service, which is generic over its handler.
+fn mount_boxed(
+    make_handler: Box<dyn Fn() -> BoxedHandler + Send + Sync>,
+    options: HttpServeOptions,
+    stop: &CancellationToken,
+) -> (MethodRouter, Arc<Sessions>) {
+    let sessions = Sessions::new(&options);
     let this_machine = LOOPBACK.map(str::to_owned);
     let own_pages = LOOPBACK
         .iter()
@@ -119,10 +136,7 @@ pub fn mount<S: ServerHandler>(
         let service = Arc::clone(&service);
         async move { service.handle(request).await }
     });
-    let router = within(Router::new().route(&options.path, library)).layer(
-        middleware::from_fn_with_state(sessions, sessions::check_session),
-    );
-    (router, open)
+    (library, sessions)
 }
 
 /// Takes every request for this principal's: for servers that nobody else can reach.
