@@ -2,15 +2,15 @@
 
 mod agent;
 mod audit;
-pub(crate) mod cidr;
+mod cidr;
 mod group;
 pub mod ids;
-pub(crate) mod key;
+mod key;
 pub mod problem;
 pub(crate) mod redact_keys;
 mod run;
 pub(crate) mod schema;
-pub(crate) mod scope;
+mod scope;
 mod tenant;
 mod time;
 mod token;
@@ -18,8 +18,11 @@ mod vocabulary;
 
 pub use agent::{AgentPhase, AgentState};
 pub use audit::{AuditEntry, AuditPhase, Decision, Via};
+pub use cidr::Cidr;
 pub use group::{Group, GroupKind, GroupMember, MemberAccess, Share};
+pub use key::{KeyHash, KeyKind, NewKey, last4, new_uid, parse_key};
 pub use run::{Approval, ApprovalState, Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage};
+pub use scope::{Role, Scope, Scopes};
 pub use tenant::{
     AccessStatus, AgentSettings, BrowserSettings, Condition, ConditionStatus, EnvVariable,
     GroupMembership, RuntimeKeyInfo, StorageSettings, Tenant, TenantAccess, TenantKeys,

@@ -2,66 +2,50 @@
 
 use std::{
     fmt,
-    net::Ipv4Addr,
-    path::PathBuf,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
 use arc_swap::ArcSwap;
-use hermes_config::{Home, sync::Mutex};
 use hermes_mcp::serve::{Principal as McpPrincipal, http::OpenSessions};
-use http::HeaderValue;
-use tokio::sync::{Semaphore, watch};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::sync::watch;
 
 use crate::{
-    Problem, TenantId, TokenId,
-    api_types::{AuditPhase, Time},
-    auth::{Authenticator, Cidr, Principal, Scopes, rate_limit::RateLimiter},
-    http::middleware::{WrongToken, refusals::RefusalLog},
+    Problem, TokenId,
+    api_types::AuditPhase,
+    auth::{AccessControl, Authenticator, InvalidSetting},
     metrics::Metrics,
-    operations::dispatch::Caller,
-    service::{
-        documents::{DocumentDefaults, EffectiveDocuments},
-        shares::{ActiveSearches, OpenShares},
-        tenants::ProvisioningHomes,
-    },
     settings::Settings,
     storage::{
         audit::{NewAuditEntry, ReadAuditWriter},
         encryption::{EncryptedSecret, EncryptionContext, SecretKey},
         files::{FileLimits, QuotaLimits},
-        state::{ChangeCount, FileOperation, State, TenantRecord},
+        state::{FileOperation, State, StateError},
     },
-    tenants::{agents::Agents, runs::Runs, runtime::Runtime, scheduler::Scheduler},
+    tenants::{
+        agents::Agents,
+        documents::{DocumentDefaults, EffectiveDocuments},
+        lookup::StoredTenants,
+        runs::Runs,
+        runtime::Runtime,
+        scheduler::Scheduler,
+    },
 };
 
 mod always_on;
 mod crash_recovery;
-mod deferred;
 pub(crate) mod home_check;
 mod home_quota;
 mod housekeeping;
+mod lifecycle;
 mod open;
-mod previous_end;
 mod propagate;
 pub(crate) mod provisioning;
-mod tenant_cache;
+mod shares;
+mod tenants;
 
-use crate::hub::tenant_cache::TenantCache;
-pub(crate) use crate::{
-    http::connections::tls::ClientAddress,
-    hub::{propagate::ChangeEffects, tenant_cache::CachedTenant},
-};
-pub use crate::{
-    http::serve::ServeError,
-    hub::open::{HubOpenError, OpenedHub},
-};
-
-const MAX_ARCHIVES: usize = 8;
+use crate::hub::{lifecycle::Lifecycle, tenants::KnownTenants};
+pub(crate) use crate::hub::{propagate::ChangeEffects, shares::FileAccess, tenants::CachedTenant};
+pub use open::{HubOpenError, OpenedHub};
 
 /// What a Hub is constructed from.
 pub struct HubParts {
@@ -78,37 +62,31 @@ pub struct HubParts {
 pub struct Hub(Arc<HubCore>);
 
 struct HubCore {
+    node: String,
+    settings: Arc<ArcSwap<Settings>>,
     state: Arc<dyn State>,
     key: SecretKey,
+    read_audit: ReadAuditWriter,
+    access: AccessControl,
+    tenants: KnownTenants,
+    workers: TenantWorkers,
+    files: FileAccess,
+    mcp: McpClients,
+    lifecycle: Lifecycle,
+}
+
+/// What works for tenants in the background.
+struct TenantWorkers {
     agents: Arc<Agents>,
     runs: Arc<Runs>,
     scheduler: Arc<Scheduler>,
-    settings: Arc<ArcSwap<Settings>>,
-    node: String,
-    authenticator: Authenticator,
-    read_audit: Mutex<Option<ReadAuditWriter>>,
-    metrics: Arc<Metrics>,
-    request_limiter: RateLimiter<TokenId>,
-    wrong_token_limiter: RateLimiter<WrongToken>,
-    refusals: RefusalLog,
-    trusted_proxies: Vec<Cidr>,
-    challenge: HeaderValue,
-    anonymous: Caller,
-    effective_documents: Arc<ArcSwap<EffectiveDocuments>>,
-    tenant_cache: TenantCache,
+}
+
+/// Clients of `/mcp`.
+struct McpClients {
     /// Incremented when the offered tools change.
     tools_version: watch::Sender<u64>,
-    mcp_sessions: OnceLock<OpenSessions>,
-    provisioning: ProvisioningHomes,
-    shares: OpenShares,
-    searches: ActiveSearches,
-    /// Limits concurrent archives: each occupies a thread until its receiver has read it.
-    archives: Arc<Semaphore>,
-    /// Changes in progress, and other work that must finish before the Hub stops.
-    tasks: TaskTracker,
-    shutdown: CancellationToken,
-    is_draining: AtomicBool,
-    started_at: Time,
+    sessions: OnceLock<OpenSessions>,
 }
 
 impl fmt::Debug for Hub {
@@ -126,7 +104,7 @@ pub enum StartError {
     #[error("setting `{key}`: {reason}")]
     Setting { key: &'static str, reason: String },
     #[error(transparent)]
-    State(#[from] crate::storage::state::StateError),
+    State(#[from] StateError),
 }
 
 impl Hub {
@@ -139,25 +117,8 @@ impl Hub {
             settings,
             node,
         } = parts;
-        let trusted_proxies = settings
-            .trust_proxy
-            .iter()
-            .map(|range| {
-                range.parse().map_err(|error| StartError::Setting {
-                    key: "trust_proxy",
-                    reason: format!("{error}"),
-                })
-            })
-            .collect::<Result<_, _>>()?;
-        let metadata = format!(
-            "{}/.well-known/oauth-protected-resource/mcp",
-            settings.public_url
-        );
-        let challenge = HeaderValue::from_str(&format!("Bearer resource_metadata=\"{metadata}\""))
-            .map_err(|error| StartError::Setting {
-                key: "public_url",
-                reason: error.to_string(),
-            })?;
+        let access = AccessControl::new(Arc::clone(&state), &settings)
+            .map_err(|InvalidSetting { key, reason }| StartError::Setting { key, reason })?;
         state.release_interrupted_keys().await?;
         let cut_off = state.unfinished_file_operations().await?;
         for entry in &cut_off {
@@ -170,45 +131,36 @@ impl Hub {
             EffectiveDocuments::load(&*state, DocumentDefaults::from_settings(&settings)).await?;
         let effective_documents = Arc::new(ArcSwap::from_pointee(effective_documents));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
-        let records = crate::tenants::lookup::StoredTenants {
+        let records = StoredTenants {
             state: Arc::clone(&state),
             key: key.clone(),
             settings: Arc::clone(&settings),
             effective_documents: Arc::clone(&effective_documents),
         };
         let agents = Agents::new(Arc::clone(&state), runtime, Arc::new(records), node.clone());
-        let previous_end = previous_end::take(&*state, &node).await?;
+        let previous_end = lifecycle::record_start(&*state, &node).await?;
         let runs = Runs::start(Arc::clone(&state), Arc::clone(&agents), previous_end).await?;
-        let clock = Scheduler::start(Arc::clone(&state), Arc::clone(&agents), Arc::clone(&runs));
+        let scheduler =
+            Scheduler::start(Arc::clone(&state), Arc::clone(&agents), Arc::clone(&runs));
         let hub = Self(Arc::new(HubCore {
-            authenticator: Authenticator::new(Arc::clone(&state)),
-            read_audit: Mutex::new(Some(ReadAuditWriter::new(Arc::clone(&state)))),
-            metrics: Arc::clone(agents.metrics()),
-            request_limiter: RateLimiter::default(),
-            wrong_token_limiter: RateLimiter::default(),
-            refusals: RefusalLog::default(),
-            trusted_proxies,
-            challenge,
-            anonymous: anonymous_caller(),
-            effective_documents,
-            tenant_cache: TenantCache::default(),
-            tools_version: watch::Sender::new(0),
-            mcp_sessions: OnceLock::new(),
-            provisioning: ProvisioningHomes::default(),
-            shares: OpenShares::default(),
-            searches: ActiveSearches::default(),
-            archives: Arc::new(Semaphore::new(MAX_ARCHIVES)),
-            tasks: TaskTracker::new(),
-            shutdown: CancellationToken::new(),
-            is_draining: AtomicBool::new(false),
-            started_at: Time::now(),
+            read_audit: ReadAuditWriter::new(Arc::clone(&state)),
+            access,
+            tenants: KnownTenants::new(effective_documents),
+            workers: TenantWorkers {
+                agents,
+                runs,
+                scheduler,
+            },
+            files: FileAccess::default(),
+            mcp: McpClients {
+                tools_version: watch::Sender::new(0),
+                sessions: OnceLock::new(),
+            },
+            lifecycle: Lifecycle::start(),
+            node,
             settings,
             state,
             key,
-            agents,
-            runs,
-            scheduler: clock,
-            node,
         }));
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
@@ -216,19 +168,14 @@ impl Hub {
             listen = %hub.settings().listen,
             "Hub starting"
         );
-        hub.0
-            .tasks
-            .spawn(housekeeping::run_housekeeping(hub.clone()));
-        hub.0
-            .tasks
-            .spawn(crate::hub::home_quota::run_measurements(hub.clone()));
-        hub.0
-            .tasks
-            .spawn(crate::hub::crash_recovery::clear_interrupted_changes(
-                hub.clone(),
-                cut_off,
-            ));
-        crate::service::tenants::provision_unfinished(&hub).await?;
+        let tasks = hub.tasks();
+        tasks.spawn(housekeeping::run_housekeeping(hub.clone()));
+        tasks.spawn(home_quota::run_measurements(hub.clone()));
+        tasks.spawn(crash_recovery::clear_interrupted_changes(
+            hub.clone(),
+            cut_off,
+        ));
+        provisioning::provision_unfinished(&hub).await?;
         hub.spawn_always_on_agents();
         Ok(hub)
     }
@@ -246,9 +193,12 @@ impl Hub {
         next.tenants = settings.tenants;
         let tools_after = (next.mcp.tools, next.mcp.read_only);
         self.0.settings.store(Arc::new(next));
-        self.0.shares.close_all();
+        self.0.files.shares.close_all();
         if tools_before != tools_after {
-            self.0.tools_version.send_modify(|version| *version += 1);
+            self.0
+                .mcp
+                .tools_version
+                .send_modify(|version| *version += 1);
         }
     }
 
@@ -257,26 +207,23 @@ impl Hub {
         tracing::info!("Hub stopping");
         self.start_draining();
         // First: a stop that takes too long is often ended by a kill, and is a stop all the same.
-        previous_end::note_stop(self.state(), self.node()).await;
-        self.0.tasks.close();
+        lifecycle::record_stop(self.state(), self.node()).await;
+        self.tasks().close();
         let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
-        self.0.scheduler.close().await;
-        self.0.runs.close(patience).await;
-        self.0.agents.close().await;
-        if tokio::time::timeout(patience, self.0.tasks.wait())
+        self.0.workers.scheduler.close().await;
+        self.0.workers.runs.close(patience).await;
+        self.0.workers.agents.close().await;
+        if tokio::time::timeout(patience, self.tasks().wait())
             .await
             .is_err()
         {
             tracing::warn!("shutdown grace period ended with work in progress");
         }
-        if let Err(error) = self.0.authenticator.store_last_used().await {
+        if let Err(error) = self.0.access.authenticator.store_last_used().await {
             tracing::warn!(%error, "failed to store when tokens were last used");
         }
         self.log_suppressed_refusals();
-        let reads = self.0.read_audit.lock().take();
-        if let Some(reads) = reads {
-            reads.close().await;
-        }
+        self.0.read_audit.close().await;
         tracing::info!("Hub stopped");
     }
 
@@ -293,20 +240,20 @@ impl Hub {
     }
 
     pub fn agents(&self) -> &Arc<Agents> {
-        &self.0.agents
+        &self.0.workers.agents
     }
 
     pub fn runs(&self) -> &Arc<Runs> {
-        &self.0.runs
+        &self.0.workers.runs
     }
 
     /// The scheduler of their cron jobs.
     pub fn scheduler(&self) -> &Arc<Scheduler> {
-        &self.0.scheduler
+        &self.0.workers.scheduler
     }
 
     pub fn metrics(&self) -> &Metrics {
-        &self.0.metrics
+        self.0.workers.agents.metrics()
     }
 
     pub fn node(&self) -> &str {
@@ -318,123 +265,33 @@ impl Hub {
         &self.0.key
     }
 
-    pub(crate) fn started_at(&self) -> Time {
-        self.0.started_at
-    }
-
     pub(crate) fn authenticator(&self) -> &Authenticator {
-        &self.0.authenticator
+        &self.0.access.authenticator
     }
 
-    pub(crate) fn request_limiter(&self) -> &RateLimiter<TokenId> {
-        &self.0.request_limiter
+    pub(crate) fn access(&self) -> &AccessControl {
+        &self.0.access
     }
 
-    pub(crate) fn wrong_token_limiter(&self) -> &RateLimiter<WrongToken> {
-        &self.0.wrong_token_limiter
-    }
-
-    pub(crate) fn refusals(&self) -> &RefusalLog {
-        &self.0.refusals
-    }
-
-    pub(crate) fn trusted_proxies(&self) -> &[Cidr] {
-        &self.0.trusted_proxies
-    }
-
-    pub(crate) fn challenge(&self) -> HeaderValue {
-        self.0.challenge.clone()
-    }
-
-    pub(crate) fn anonymous(&self) -> Caller {
-        self.0.anonymous.clone()
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.0.is_draining.load(Ordering::Relaxed)
-    }
-
-    /// Cancelled when the Hub shuts down.
-    pub(crate) fn shutdown(&self) -> &CancellationToken {
-        &self.0.shutdown
-    }
-
-    /// Tracks work that must finish before the Hub stops.
-    pub(crate) fn tasks(&self) -> &TaskTracker {
-        &self.0.tasks
+    pub(crate) fn files(&self) -> &FileAccess {
+        &self.0.files
     }
 
     pub(crate) fn tools_version(&self) -> watch::Receiver<u64> {
-        self.0.tools_version.subscribe()
-    }
-
-    /// The effective policy, configuration and specialization.
-    pub(crate) fn effective_documents(&self) -> Arc<EffectiveDocuments> {
-        self.0.effective_documents.load_full()
-    }
-
-    /// Replaces the effective documents, unless the given ones are older: callers may arrive out of order.
-    pub(crate) fn set_effective_documents(&self, effective_documents: EffectiveDocuments) {
-        let effective_documents = Arc::new(effective_documents);
-        self.0.effective_documents.rcu(|current| {
-            let newest = if effective_documents.is_older_than(current) {
-                current
-            } else {
-                &effective_documents
-            };
-            Arc::clone(newest)
-        });
-    }
-
-    /// A tenant, deleted ones too.
-    pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<CachedTenant>>, Problem> {
-        // Before the look: what changes meanwhile makes it a look at the past.
-        let changes = self.state().changes_of(id);
-        let known = changes.and_then(|changes| self.0.tenant_cache.get(id, changes));
-        if known.is_some() {
-            return Ok(known);
-        }
-        let found = self.state().tenant(id).await?;
-        let found = found.map(|record| Arc::new(CachedTenant::new(record)));
-        if let (Some(tenant), Some(changes)) = (&found, changes) {
-            self.0.tenant_cache.insert(tenant, changes);
-        }
-        Ok(found)
-    }
-
-    /// Keeps a tenant as a change has left it, so that it need not be looked up again. The count is the one before that
-    /// change.
-    pub(crate) fn keep_changed(
-        &self,
-        record: TenantRecord,
-        before: Option<ChangeCount>,
-    ) -> Arc<CachedTenant> {
-        let after = self.state().changes_of(&record.id);
-        let tenant = Arc::new(CachedTenant::new(record));
-        if let (Some(before), Some(after)) = (before, after)
-            && after.is_one_change_after(before)
-        {
-            self.0.tenant_cache.insert(&tenant, after);
-        }
-        tenant
-    }
-
-    /// Where a tenant's files lie.
-    pub fn home(&self, tenant: &TenantRecord) -> Home {
-        crate::tenants::lookup::tenant_home(&self.0.settings.load(), tenant)
-    }
-
-    pub(crate) fn tenant_directory(&self, id: &TenantId) -> PathBuf {
-        self.settings().data_dir.join("tenants").join(id.as_str())
+        self.0.mcp.tools_version.subscribe()
     }
 
     /// Writes the audit entry of a request that changed nothing.
     pub(crate) fn record_read(&self, entry: NewAuditEntry) {
-        let reads = self.0.read_audit.lock();
-        if let Some(reads) = &*reads {
-            reads.push(entry);
-        } else {
-            tracing::warn!("audit entry dropped: the writer is closed");
+        self.0.read_audit.push(entry);
+    }
+
+    /// Logs how many refusals were suppressed. Called every minute and at shutdown.
+    pub(crate) fn log_suppressed_refusals(&self) {
+        for (sender, count) in self.0.access.refusals.take_suppressed() {
+            tracing::warn!(count, from = %sender, "refused requests omitted from the audit log");
+            let entry = NewAuditEntry::by_hub("refusals_left_out").denied(429);
+            self.record_read(entry.with_target(format!("{count} from {sender}")));
         }
     }
 
@@ -458,23 +315,6 @@ impl Hub {
         Ok(opened.expose().as_bytes().to_vec())
     }
 
-    pub(crate) fn start_draining(&self) {
-        self.0.is_draining.store(true, Ordering::Relaxed);
-        self.0.shutdown.cancel();
-    }
-
-    pub(crate) fn shares(&self) -> &OpenShares {
-        &self.0.shares
-    }
-
-    pub(crate) fn searches(&self) -> &ActiveSearches {
-        &self.0.searches
-    }
-
-    pub(crate) fn archives(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.0.archives)
-    }
-
     /// Limits of file operations.
     pub(crate) fn file_limits(&self) -> FileLimits {
         let limits = self.settings().limits;
@@ -487,12 +327,12 @@ impl Hub {
     }
 
     pub(crate) fn set_mcp_sessions(&self, sessions: OpenSessions) {
-        let _ = self.0.mcp_sessions.set(sessions);
+        let _ = self.0.mcp.sessions.set(sessions);
     }
 
     /// Ends the MCP sessions of a token.
     pub(crate) async fn end_mcp_sessions(&self, token: &TokenId) {
-        if let Some(sessions) = self.0.mcp_sessions.get() {
+        if let Some(sessions) = self.0.mcp.sessions.get() {
             sessions
                 .end_sessions_of(&McpPrincipal::new(token.as_str()))
                 .await;
@@ -500,26 +340,9 @@ impl Hub {
     }
 
     pub(crate) async fn count_mcp_sessions(&self) -> usize {
-        match self.0.mcp_sessions.get() {
+        match self.0.mcp.sessions.get() {
             Some(sessions) => sessions.count().await,
             None => 0,
         }
-    }
-}
-
-/// The caller on routes that need no token.
-fn anonymous_caller() -> Caller {
-    let principal = Principal {
-        token: TokenId::anonymous(),
-        name: "nobody".into(),
-        scopes: Scopes::default(),
-        tenants: Some([].into()),
-        expires_at: None,
-        cidrs: [].into(),
-    };
-    Caller {
-        principal: Arc::new(principal),
-        key: None,
-        address: Ipv4Addr::LOCALHOST.into(),
     }
 }

@@ -21,6 +21,7 @@ pub use crate::{
         ids::{ApprovalId, GroupId, JobId, RunId, TenantId, TokenId},
         problem::{Problem, ProblemCode, ProblemDetail},
     },
-    hub::{Hub, HubOpenError, HubParts, OpenedHub, ServeError, StartError},
+    http::serve::ServeError,
+    hub::{Hub, HubOpenError, HubParts, OpenedHub, StartError},
 };
 pub use metrics::Metrics;

@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
-    fmt::Write,
+    fmt::{self, Write},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };

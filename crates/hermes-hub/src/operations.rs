@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Problem,
-    auth::Scope,
+    api_types::Scope,
     service::call::{Call, Reply},
 };
 
@@ -23,7 +23,6 @@ mod rows;
 mod tests;
 
 pub use input::{Argument, ArgumentKind, ArgumentLocation, NamingStyle, OperationInput};
-pub(crate) use input::{strip_values, unknown_member};
 pub use rights::MemberRight;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,7 +4,10 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Problem,
-    storage::state::{FileOutcome, NewFileOperation, Page, StorageUsage, UsageOwner},
+    storage::{
+        files::run_blocking,
+        state::{FileOutcome, NewFileOperation, Page, StorageUsage, UsageOwner},
+    },
 };
 
 pub(crate) mod access;
@@ -48,16 +51,6 @@ where
     T: Deserialize<'de>,
 {
     Option::deserialize(deserializer).map(Some)
-}
-
-/// Runs blocking work on files on a blocking thread.
-pub(crate) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Problem::internal(&error)),
-    }
 }
 
 /// Input that takes nothing.

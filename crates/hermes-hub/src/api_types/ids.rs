@@ -191,6 +191,10 @@ fn is_approval(text: &str) -> bool {
     })
 }
 
+/// The agent's id of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentRunId(pub String);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! Errors as clients see them: a stable code, a message that names the fix, and nothing internal.
 
+use hermes_config::nearest;
 use serde::Serialize;
 
 use crate::api_types::redact_keys;
@@ -176,4 +177,37 @@ impl Problem {
             "retryAfterMs": self.retry_after_ms,
         })
     }
+}
+
+/// The problem of an input with a member that is not known; suggests the nearest name.
+pub(crate) fn unknown_member(name: &str, known: &[String]) -> Problem {
+    let short: String = name.chars().take(80).collect();
+    let advice = match nearest(&short, known.iter().cloned()) {
+        Some(meant) => format!("; did you mean `{meant}`?"),
+        None if known.is_empty() => "; none is taken here".to_owned(),
+        None => format!(
+            "; known are {}",
+            known
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+    };
+    Problem::invalid(format!("unknown member `{short}`{advice}")).with_detail(short, "unknown")
+}
+
+/// Removes values that the caller sent from an error message of serde: they may be secrets.
+pub(crate) fn strip_values(message: &str) -> String {
+    for (start, end, instead) in [
+        ("string \"", "\", expected", "a string"),
+        ("unknown variant `", "`, expected", "unknown value"),
+    ] {
+        if let Some(at) = message.find(start) {
+            let rest = &message[at + start.len()..];
+            let told = rest.rfind(end).map_or("", |end| &rest[end + 1..]);
+            return format!("{}{instead}{told}", &message[..at]);
+        }
+    }
+    message.to_owned()
 }

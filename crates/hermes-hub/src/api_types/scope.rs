@@ -129,6 +129,15 @@ impl Scopes {
         Self(self.0 | other.0)
     }
 
+    /// What a token has with this role and these further scopes.
+    pub fn granted(role: Option<Role>, scopes: &[Scope]) -> Self {
+        let scopes: Self = scopes.iter().copied().collect();
+        match role {
+            Some(role) => scopes.union(role.scopes()),
+            None => scopes,
+        }
+    }
+
     /// In the order of the list of scopes.
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL

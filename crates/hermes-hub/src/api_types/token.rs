@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Time;
 use crate::{
     TenantId, TokenId,
-    auth::{Cidr, Role, Scope},
+    api_types::{Cidr, Role, Scope},
 };
 
 /// A management token; its secret is not part of it.

@@ -10,12 +10,10 @@ use std::{
 
 use hermes_config::sync::{Mutex, MutexGuard};
 
-use super::{
-    KeyHash, KeyKind, NewKey, Principal, TokenRequest, check_change, check_request, parse_key,
-};
+use super::{Caller, Principal, TokenRequest, check_change, check_request};
 use crate::{
     Problem, ProblemCode, TenantId, TokenId,
-    api_types::{MintedToken, Time},
+    api_types::{KeyHash, KeyKind, MintedToken, NewKey, Time, parse_key},
     storage::{
         audit::NewAuditEntry,
         state::{NewSecret, State, StateError},
@@ -25,6 +23,8 @@ use crate::{
 /// Other nodes notice a revocation within this time.
 const CACHE_TTL: Duration = Duration::from_secs(1);
 const MAX_CACHED: usize = 1024;
+/// How often an open stream checks that its token is still valid.
+const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long an old secret may stay valid after a rotation.
 pub const MAX_GRACE: Duration = Duration::from_hours(24);
 
@@ -170,6 +170,22 @@ impl Authenticator {
             principal: known.principal,
             key: *key,
         })
+    }
+
+    /// Returns when a caller's token is revoked, expired or no longer allowed from its address.
+    pub(crate) async fn wait_for_token_end(&self, caller: Option<&Caller>) {
+        let Some((key, address)) = caller.and_then(|caller| Some((caller.key?, caller.address)))
+        else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(TOKEN_CHECK_INTERVAL).await;
+            match self.authenticate_hash(&key, address).await {
+                // If the database is unavailable, the token stays valid.
+                Ok(_) | Err(AuthError::State(_)) => {}
+                Err(_) => return,
+            }
+        }
     }
 
     pub async fn mint(

@@ -2,9 +2,10 @@
 
 use std::{io, path::Path};
 
-use super::{KeyKind, NewKey, Role, TokenRequest};
+use super::TokenRequest;
 use crate::{
     TokenId,
+    api_types::{KeyKind, NewKey, Role},
     storage::{
         audit::NewAuditEntry,
         state::{NewSecret, State, StateError},

@@ -1,11 +1,13 @@
 //! The holder of a token and its rights.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 use crate::{
     Problem, TenantId, TokenId,
-    api_types::{Time, Token},
-    auth::{Cidr, Scope, Scopes},
+    api_types::{Cidr, KeyHash, Scope, Scopes, Time, Token},
 };
 
 /// The holder of a management token.
@@ -23,14 +25,10 @@ pub struct Principal {
 
 impl From<&Token> for Principal {
     fn from(token: &Token) -> Self {
-        let scopes: Scopes = token.scopes.iter().copied().collect();
         Self {
             token: token.id.clone(),
             name: token.name.clone(),
-            scopes: match token.role {
-                Some(role) => scopes.union(role.scopes()),
-                None => scopes,
-            },
+            scopes: Scopes::granted(token.role, &token.scopes),
             tenants: token.tenants.as_deref().map(Into::into),
             expires_at: token.expires_at,
             cidrs: token.cidrs.as_slice().into(),
@@ -108,5 +106,51 @@ impl Principal {
                     .iter()
                     .all(|cidr| self.cidrs.iter().any(|own| cidr.is_within(own))));
         if places { Ok(()) } else { Err("cidrs") }
+    }
+}
+
+/// The authenticated sender of a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) principal: Arc<Principal>,
+    /// Hash of the presented token.
+    pub(crate) key: Option<KeyHash>,
+    pub(crate) address: IpAddr,
+}
+
+/// What a tenant's own agent may do: use the shares of its groups.
+pub(crate) const AGENT_SCOPES: [Scope; 2] = [Scope::SharesRead, Scope::SharesWrite];
+
+impl Caller {
+    /// The caller on routes that need no token.
+    pub(crate) fn anonymous() -> Self {
+        Self::local(Principal {
+            token: TokenId::anonymous(),
+            name: "nobody".into(),
+            scopes: Scopes::default(),
+            tenants: Some([].into()),
+            expires_at: None,
+            cidrs: [].into(),
+        })
+    }
+
+    /// A tenant's own agent.
+    pub(crate) fn agent_of(tenant: &TenantId) -> Self {
+        Self::local(Principal {
+            token: TokenId::for_tenant(tenant),
+            name: tenant.to_string(),
+            scopes: AGENT_SCOPES.into_iter().collect(),
+            tenants: Some([tenant.clone()].into()),
+            expires_at: None,
+            cidrs: [].into(),
+        })
+    }
+
+    fn local(principal: Principal) -> Self {
+        Self {
+            principal: Arc::new(principal),
+            key: None,
+            address: Ipv4Addr::LOCALHOST.into(),
+        }
     }
 }

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Cidr, Principal, Role, Scope};
+use super::Principal;
 use crate::{
     Problem, TenantId, TokenId,
-    api_types::{Time, Token},
+    api_types::{Cidr, Role, Scope, Time, Token},
     storage::state::{NewSecret, NewToken},
 };
 

@@ -28,9 +28,9 @@ use tokio::{
 use crate::{
     http::connections::{
         open_connections::{ConnectionLimits, ConnectionPhase, OpenConnections, Peer, SharedPhase},
+        tls::ClientAddress,
         tracked_io::{TrackedBody, TrackedSocket},
     },
-    hub::ClientAddress,
     metrics::Metrics,
 };
 

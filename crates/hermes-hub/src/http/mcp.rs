@@ -29,8 +29,6 @@ mod session_records;
 mod tool_result;
 mod tools;
 
-pub(crate) use connection::wait_for_token_end;
-
 /// Each MCP session costs some memory and a task.
 const MAX_SESSIONS: usize = 10_000;
 

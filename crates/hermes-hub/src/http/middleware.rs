@@ -2,7 +2,6 @@
 
 pub(crate) mod address;
 pub(crate) mod host;
-pub(crate) mod refusals;
 
 use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
 
@@ -15,17 +14,14 @@ use hermes_config::random::random_digits;
 use hermes_mcp::serve;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use percent_encoding::percent_decode_str;
-use sha2::{Digest, Sha256};
 
 use crate::{
     Hub, Problem, ProblemCode,
     api_types::{Via, redact_keys},
     auth::{
-        AuthError, Identity,
+        AuthError, Caller, Identity, RefusedSender, WrongToken,
         rate_limit::{Rate, RateLimitExceeded, RateLimitStatus},
     },
-    http::middleware::refusals::RefusedSender,
-    operations::dispatch::Caller,
     storage::audit::NewAuditEntry,
 };
 
@@ -41,9 +37,7 @@ const TOKEN_PARAMETERS: [&str; 6] = [
 ];
 /// How often a query is decoded to find a token.
 const MAX_DECODINGS: usize = 4;
-/// Wrong tokens are counted by their first characters: the key kind and a few more.
-const TOKEN_PREFIX_CHARS: usize = 15;
-const TOKEN_PREFIX_BUCKETS: u16 = 4096;
+const MAX_LOGGED_PATH: usize = 200;
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 const PUBLIC_ROUTES: [&str; 7] = [
     "/",
@@ -120,7 +114,7 @@ pub(crate) async fn authenticate(
     let status = response.status();
     let headers = response.headers_mut();
     if status == StatusCode::UNAUTHORIZED {
-        headers.insert(header::WWW_AUTHENTICATE, hub.challenge());
+        headers.insert(header::WWW_AUTHENTICATE, hub.access().challenge.clone());
     }
     if let Ok(id) = HeaderValue::from_str(&id.0) {
         headers.insert(REQUEST_ID, id);
@@ -167,7 +161,7 @@ async fn check_request(
 ) -> Result<Option<RateLimitStatus>, RejectedRequest> {
     let settings = hub.settings();
     check_header_size(request)?;
-    let address = address::client_address(request, hub.trusted_proxies());
+    let address = address::client_address(request, &hub.access().trusted_proxies);
     let via = if is_mcp { Via::Mcp } else { Via::Rest };
     let sender = RefusedSender::Address(address);
     if let Err(problem) = host::check_host_and_origin(&settings, request.uri(), request.headers()) {
@@ -213,7 +207,8 @@ async fn check_request(
         burst: f64::from(settings.limits.burst),
     };
     let left = hub
-        .request_limiter()
+        .access()
+        .request_limiter
         .check(caller.principal.token.clone(), rate)
         .map_err(|empty| {
             let token = caller.principal.token.as_str();
@@ -254,31 +249,17 @@ fn check_header_size(request: &Request) -> Result<(), Problem> {
     ))
 }
 
-/// What wrong tokens are counted by. A valid token always passes, so collisions are harmless.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum WrongToken {
-    Address(IpAddr),
-    /// A short hash of their first characters.
-    Prefix(u16),
-}
-
-impl WrongToken {
-    fn from_prefix(token: &str) -> Self {
-        let beginning = &token.as_bytes()[..token.len().min(TOKEN_PREFIX_CHARS)];
-        let hash = Sha256::digest(beginning);
-        Self::Prefix(u16::from_be_bytes([hash[0], hash[1]]) % TOKEN_PREFIX_BUCKETS)
-    }
-}
-
 /// Counts a wrong token; an error if there were too many.
 fn count_wrong_token(hub: &Hub, address: IpAddr, token: &str) -> Result<(), Problem> {
     hub.metrics().record_auth_failure();
     let rate = Rate::per_minute(hub.settings().limits.auth_failures_per_minute);
     let by_address = hub
-        .wrong_token_limiter()
+        .access()
+        .wrong_token_limiter
         .check(WrongToken::Address(address), rate);
     let by_beginning = hub
-        .wrong_token_limiter()
+        .access()
+        .wrong_token_limiter
         .check(WrongToken::from_prefix(token), rate);
     by_address
         .map_err(|empty| too_many_requests("too many wrong tokens from this address", empty))?;
@@ -364,4 +345,54 @@ fn decode_fully(text: &str) -> Cow<'_, str> {
         text = Cow::Owned(decoded);
     }
     text
+}
+
+impl Hub {
+    /// Logs a refused request, or counts it.
+    pub(crate) fn record_refusal(
+        &self,
+        sender: RefusedSender,
+        entry: NewAuditEntry,
+        path: &str,
+        id: &RequestId,
+    ) {
+        let per_minute = self.settings().limits.auth_failures_per_minute;
+        if !self.access().refusals.should_log(sender, per_minute) {
+            return;
+        }
+        let mut entry = entry.with_target(redact_path(path));
+        entry.request_id = id.0.to_string();
+        tracing::info!(
+            requestId = %entry.request_id,
+            reason = %entry.action,
+            status = entry.status,
+            from = %sender,
+            path = entry.target.as_deref().unwrap_or_default(),
+            "request refused"
+        );
+        self.record_read(entry);
+    }
+}
+
+/// A path without keys, however they are encoded.
+fn redact_path(path: &str) -> String {
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    let clean = redact_keys::redact(&decoded);
+    clean.chars().take(MAX_LOGGED_PATH).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_in_a_path_is_written_down() {
+        let key = format!("hub_rt_{}_123456", "a".repeat(43));
+        for path in [
+            format!("/v1/{key}"),
+            format!("/v1/{}", key.replace('_', "%5F")),
+        ] {
+            assert_eq!(redact_path(&path), "/v1/hub_rt_[REDACTED]");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! They are the shares of the tenant's groups, from the same rows of the operation table, so both sides share the same
 //! checks. The key determines the tenant; no route names one.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
+use std::collections::BTreeMap;
 
 use axum::{
     Router,
@@ -16,21 +16,19 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Hub, Problem, ProblemCode, ServeError, TenantId, TokenId,
+    Hub, Problem, ProblemCode, ServeError, TokenId,
     api_types::Via,
-    auth::{AuthError, Principal, Scope, Scopes, rate_limit::Rate},
+    auth::{AuthError, Caller, RefusedSender, rate_limit::Rate},
     http::{
-        middleware::{refusals::RefusedSender, too_many_requests},
-        rest,
-        rest::{RequestId, bearer_token, problem_response},
+        middleware::too_many_requests,
+        rest::{self, RequestId, bearer_token, problem_response},
     },
-    operations::{HttpMethod, Operation, dispatch::Caller, table},
+    operations::{HttpMethod, Operation, table},
     storage::audit::NewAuditEntry,
 };
 
 /// The routes of a tenant that its agent may use.
 const SHARES_ROUTE: &str = "/v1/tenants/{tenant_id}/shares";
-pub(crate) const AGENT_SCOPES: [Scope; 2] = [Scope::SharesRead, Scope::SharesWrite];
 
 impl Hub {
     /// Serves the private routes until `stop` is cancelled, then waits for requests in progress.
@@ -105,30 +103,13 @@ async fn check_request(hub: &Hub, request: &mut Request, id: &RequestId) -> Resu
         per_second: f64::from(limits.rps_per_token),
         burst: f64::from(limits.burst),
     };
-    hub.request_limiter()
+    hub.access()
+        .request_limiter
         .check(TokenId::for_tenant(&tenant), rate)
         .map_err(|empty| too_many_requests("too many requests of this tenant", empty))?;
-    request.extensions_mut().insert(agent_caller(&tenant));
+    request.extensions_mut().insert(Caller::agent_of(&tenant));
     request.extensions_mut().insert(tenant);
     Ok(())
-}
-
-/// The caller for a tenant's agent: it may use its shares and nothing else.
-fn agent_caller(tenant: &TenantId) -> Caller {
-    let scopes: Scopes = AGENT_SCOPES.into_iter().collect();
-    let principal = Principal {
-        token: TokenId::for_tenant(tenant),
-        name: tenant.to_string(),
-        scopes,
-        tenants: Some([tenant.clone()].into()),
-        expires_at: None,
-        cidrs: [].into(),
-    };
-    Caller {
-        principal: Arc::new(principal),
-        key: None,
-        address: Ipv4Addr::LOCALHOST.into(),
-    }
 }
 
 /// The audit entry of a refused request: only agents may use these routes.

@@ -13,10 +13,8 @@ use http::{HeaderMap, Method, StatusCode, header};
 use crate::{
     Hub, Problem, ProblemCode, TenantId,
     api_types::Via,
-    operations::{
-        Effect, HttpMethod, NamingStyle, Operation, RequiredAccess, dispatch, dispatch::Caller,
-        table,
-    },
+    auth::Caller,
+    operations::{Effect, HttpMethod, NamingStyle, Operation, RequiredAccess, dispatch, table},
 };
 
 pub(crate) mod arguments;
@@ -141,7 +139,7 @@ async fn dispatch_request(
         checked_header(headers, "Idempotency-Key")?.filter(|_| verb == HttpMethod::Post);
     let caller = match (caller, operation.access) {
         (Some(caller), _) => caller,
-        (None, RequiredAccess::Public) => hub.anonymous(),
+        (None, RequiredAccess::Public) => hub.access().anonymous.clone(),
         (None, _) => {
             return Err(Problem::new(
                 ProblemCode::Unauthenticated,

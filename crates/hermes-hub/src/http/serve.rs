@@ -16,12 +16,9 @@ use serde_json::json;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    connections,
-    connections::{AcceptOptions, LocalListener, LocalProcess, network_peer},
-};
+use super::connections::{self, AcceptOptions, LocalListener, LocalProcess, network_peer};
 use crate::{
-    auth::Scope,
+    api_types::Scope,
     http::{
         connections::{
             open_connections::ConnectionLimits,
@@ -102,7 +99,7 @@ impl Hub {
         };
         let router = self.router();
         let reception = self.accept_options(ConnectionLimits::public());
-        let proxies = self.trusted_proxies().to_vec();
+        let proxies = self.access().trusted_proxies.clone();
         let who = network_peer(move |address| proxies.iter().any(|one| one.contains(address)));
         let serving = match &self.settings().tls {
             None => {

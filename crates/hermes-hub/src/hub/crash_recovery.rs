@@ -7,7 +7,6 @@ use super::Hub;
 use crate::{
     GroupId, Problem, TenantId,
     api_types::AuditEntry,
-    service::shares,
     storage::files::{HomeDirectory, SharePath, run_blocking},
     tenants::scheduler::job_files::edit_home_jobs,
 };
@@ -43,7 +42,7 @@ impl Hub {
                 if self.state().group(&group).await?.is_none() {
                     return Ok(());
                 }
-                shares::open_share(self, &group)
+                self.open_share(&group)
                     .await?
                     .remove_temp_files(&parent)
                     .await

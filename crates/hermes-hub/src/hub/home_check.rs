@@ -3,7 +3,6 @@
 use super::Hub;
 use crate::{
     api_types::{Condition, ConditionStatus, TenantStatus, Time},
-    service::tenants::ProvisioningHomes,
     storage::state::{StateError, TenantObservation},
 };
 
@@ -12,10 +11,6 @@ const PAGE_SIZE: u32 = 1000;
 pub(crate) const HOME_CONDITION: &str = "HomeReady";
 
 impl Hub {
-    pub(crate) fn provisioning(&self) -> &ProvisioningHomes {
-        &self.0.provisioning
-    }
-
     /// Marks tenants whose home is missing, and those whose home is back.
     pub(super) async fn check_homes(&self) -> Result<(), StateError> {
         let mut last = None;

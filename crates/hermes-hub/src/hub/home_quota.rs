@@ -10,12 +10,15 @@ use super::Hub;
 use crate::{
     Problem, ProblemCode, TenantId,
     api_types::{Condition, ConditionStatus, Time},
-    service::tenants,
     storage::{
         files,
         state::{StorageUsage, TenantObservation, TenantRecord, UsageOwner},
     },
-    tenants::{agents::QuotaState, runs::TenantStop},
+    tenants::{
+        agents::QuotaState,
+        runs::TenantStop,
+        settings::{effective_storage, quota_state},
+    },
 };
 
 const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
@@ -53,14 +56,14 @@ pub(super) async fn run_measurements(hub: Hub) {
 impl Hub {
     /// Refuses work for a tenant over its quota. It is measured again first, since space may have been freed.
     pub(crate) async fn check_quota(&self, record: &TenantRecord) -> Result<(), Problem> {
-        if tenants::quota_state(record, &self.effective_documents()) == QuotaState::Within {
+        if quota_state(record, &self.effective_documents()) == QuotaState::Within {
             return Ok(());
         }
         let record = self.measure_home(record).await?;
-        if tenants::quota_state(&record, &self.effective_documents()) == QuotaState::Within {
+        if quota_state(&record, &self.effective_documents()) == QuotaState::Within {
             return Ok(());
         }
-        let storage = tenants::effective_storage(&record, &self.effective_documents());
+        let storage = effective_storage(&record, &self.effective_documents());
         let message = format!(
             "the tenant takes {} bytes in {} files, and may take {} in {}: raise `storage.quotaBytes` or \
              `storage.filesQuota`, or remove files from its home",
@@ -80,9 +83,7 @@ impl Hub {
         let after = self.measure_home(&before).await?;
         let has_grown =
             after.used.bytes > before.used.bytes || after.used.files > before.used.files;
-        if has_grown
-            && tenants::quota_state(&after, &self.effective_documents()) == QuotaState::Exceeded
-        {
+        if has_grown && quota_state(&after, &self.effective_documents()) == QuotaState::Exceeded {
             tracing::warn!(%tenant, "tenant exceeds its storage quota; stopping its agent");
             self.runs().stop_all(tenant, TenantStop::Quota).await?;
             self.agents().stop(tenant);
@@ -122,7 +123,7 @@ impl Hub {
             .conditions
             .iter()
             .find(|condition| condition.kind == QUOTA_CONDITION);
-        let room = tenants::quota_state(record, &self.effective_documents());
+        let room = quota_state(record, &self.effective_documents());
         let (status, reason, message) = match room {
             QuotaState::Within => (ConditionStatus::True, "within_quota", String::new()),
             QuotaState::Exceeded => (

@@ -66,7 +66,7 @@ async fn run_hourly(hub: &Hub) -> Result<(), StateError> {
         .await?;
     empty_trash(hub, days_ago(settings.tenants.trash_days)).await;
     hub.check_homes().await?;
-    crate::service::tenants::purge_overdue(hub, days_ago(settings.tenants.restore_days)).await
+    super::provisioning::purge_overdue(hub, days_ago(settings.tenants.restore_days)).await
 }
 
 /// Deletes files from the trash that were removed before this time.

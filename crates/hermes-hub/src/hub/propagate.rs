@@ -153,7 +153,7 @@ impl Hub {
 
     /// A group or its quota has changed.
     pub(crate) fn share_changed(&self, group: &GroupId) {
-        self.shares().close(group);
+        self.files().shares.close(group);
     }
 
     /// A tenant's jobs have changed.

@@ -9,6 +9,7 @@ use crate::{
     api_types::{Condition, ConditionStatus, TenantStatus, Time},
     storage::{
         audit::NewAuditEntry,
+        files::run_blocking,
         state::{Page, StateError, TenantFilter, TenantObservation, TenantQuery, TenantRecord},
     },
 };
@@ -65,10 +66,9 @@ async fn provision_home(hub: &Hub, record: &TenantRecord, starts: bool) -> Resul
         return Ok(());
     }
     let home = hub.home(record);
-    let made = crate::service::run_blocking(move || {
-        create_home(home.path()).map_err(|error| Problem::internal(&error))
-    })
-    .await;
+    let made =
+        run_blocking(move || create_home(home.path()).map_err(|error| Problem::internal(&error)))
+            .await;
     let observation = match made {
         Ok(()) => TenantObservation {
             status: Some(TenantStatus::Ready),
@@ -160,7 +160,7 @@ pub(crate) async fn purge(
 
 async fn remove_files(hub: &Hub, record: &TenantRecord) -> Result<(), Problem> {
     let directory = hub.tenant_directory(&record.id);
-    crate::service::run_blocking(move || match std::fs::remove_dir_all(&directory) {
+    run_blocking(move || match std::fs::remove_dir_all(&directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::error!(%error, "failed to remove files of a deleted tenant");
             Err(Problem::new(

@@ -1,7 +1,6 @@
 //! From a request to its operation: authorization, tenant lookup, idempotency and audit.
 
 use std::{
-    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,7 +17,7 @@ use tracing::Instrument;
 use crate::{
     GroupId, Hub, Problem, ProblemCode, TenantId,
     api_types::{AccessStatus, Decision, MemberAccess, Via, ids::hex, redact_keys},
-    auth::{KeyHash, Principal},
+    auth::{Caller, Principal},
     hub::CachedTenant,
     operations::{Effect, Gate, NamingStyle, Operation},
     service::call::{Call, Reply, ReplyBody},
@@ -37,15 +36,6 @@ pub(crate) struct RequestArguments {
     /// All arguments, if the body is not read yet. It is not read for callers who may not call the operation.
     pub(crate) pending: Option<BoxFuture<'static, Result<Map<String, Value>, Problem>>>,
     pub(crate) naming: NamingStyle,
-}
-
-/// The authenticated sender of a request.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    pub(crate) principal: Arc<Principal>,
-    /// Hash of the presented token.
-    pub(crate) key: Option<KeyHash>,
-    pub(crate) address: IpAddr,
 }
 
 /// An authenticated request for an operation.

@@ -1,12 +1,17 @@
 //! The arguments of an operation: their names in both styles, their location in REST requests, and validation.
 
-use hermes_config::nearest;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::HttpMethod;
-use crate::{Problem, api_types::schema};
+use crate::{
+    Problem,
+    api_types::{
+        problem::{strip_values, unknown_member},
+        schema,
+    },
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamingStyle {
@@ -178,43 +183,11 @@ impl OperationInput {
 }
 
 /// The problem of an unknown member, with the nearest name.
-pub(crate) fn unknown_member(name: &str, known: &[String]) -> Problem {
-    let short: String = name.chars().take(80).collect();
-    let advice = match nearest(&short, known.iter().cloned()) {
-        Some(meant) => format!("; did you mean `{meant}`?"),
-        None if known.is_empty() => "; none is taken here".to_owned(),
-        None => format!(
-            "; known are {}",
-            known
-                .iter()
-                .map(|name| format!("`{name}`"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
-    };
-    Problem::invalid(format!("unknown member `{short}`{advice}")).with_detail(short, "unknown")
-}
-
 pub(super) fn deserialize_arguments<I: DeserializeOwned>(
     arguments: Map<String, Value>,
 ) -> Result<I, Problem> {
     serde_json::from_value(Value::Object(arguments))
         .map_err(|error| Problem::invalid(strip_values(&error.to_string())))
-}
-
-/// Removes values that the caller sent from an error message of serde: they may be secrets.
-pub(crate) fn strip_values(message: &str) -> String {
-    for (start, end, instead) in [
-        ("string \"", "\", expected", "a string"),
-        ("unknown variant `", "`, expected", "unknown value"),
-    ] {
-        if let Some(at) = message.find(start) {
-            let rest = &message[at + start.len()..];
-            let told = rest.rfind(end).map_or("", |end| &rest[end + 1..]);
-            return format!("{}{instead}{told}", &message[..at]);
-        }
-    }
-    message.to_owned()
 }
 
 /// `tenant_id` as `tenantId`.

@@ -7,10 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::{ArgumentLocation, Gate, HttpMethod, Operation, table};
-use crate::{
-    Problem,
-    auth::{Principal, Scope},
-};
+use crate::{Problem, api_types::Scope, auth::Principal};
 
 use MemberRight::{Inherited, Parts, SameAs, Scoped, WholeHub};
 

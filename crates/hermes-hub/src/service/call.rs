@@ -9,8 +9,11 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    Hub, Problem, TenantId, api_types::Via, auth::Principal, hub::CachedTenant,
-    operations::dispatch::Caller, storage::audit::NewAuditEntry,
+    Hub, Problem, TenantId,
+    api_types::Via,
+    auth::{Caller, Principal},
+    hub::CachedTenant,
+    storage::audit::NewAuditEntry,
 };
 
 /// The caller of an operation, and what was resolved before it runs.

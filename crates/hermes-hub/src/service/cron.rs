@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{TenantRef, run_blocking, run_recorded, tenants};
+use super::{TenantRef, run_blocking, run_recorded};
 use crate::{
     JobId, Problem, ProblemCode, TenantId,
     api_types::ids::hex,
     service::call::{Call, Reply},
     storage::state::{Page, RunQuery},
-    tenants::scheduler::job_files,
+    tenants::{scheduler::job_files, settings::time_zone},
 };
 
 mod fields;
@@ -274,7 +274,7 @@ fn job_record(job: &Job) -> JobRecord {
 }
 
 fn job_reply(call: &Call, job: &Job) -> Result<Reply, Problem> {
-    let zone = tenants::time_zone(call.tenant()?, &call.hub.effective_documents());
+    let zone = time_zone(call.tenant()?, &call.hub.effective_documents());
     let understood = job.explain(&Zoned::now().with_time_zone(zone));
     let shown = JobReply {
         job: job_record(job),
@@ -330,7 +330,7 @@ async fn edit_jobs(
 ) -> Result<Job, Problem> {
     let record = call.tenant()?;
     let home = call.hub.home(record);
-    let zone = tenants::time_zone(record, &call.hub.effective_documents());
+    let zone = time_zone(record, &call.hub.effective_documents());
     let edited = run_blocking(move || {
         let now = Zoned::now().with_time_zone(zone);
         job_files::edit_home_jobs(&home, &now, |file| edit(file, &now), cron_problem)

@@ -10,14 +10,12 @@ use crate::{
     api_types::Time,
     service::call::{Call, Reply, etag},
     storage::state::{Document, DocumentKind},
+    tenants::documents::{DocumentDefaults, EffectiveDocuments, impact, merge, policy},
 };
 
 mod specialization;
 
-pub(crate) use crate::tenants::documents::{
-    effective::{DocumentDefaults, EffectiveDocuments},
-    policy::{ToolDecision, decide_tool, matches_pattern},
-};
+pub(crate) use crate::tenants::documents::policy::{ToolDecision, decide_tool};
 pub(crate) use specialization::{
     Specialization, get as get_specialization, put as put_specialization,
 };
@@ -40,7 +38,7 @@ pub(crate) struct PolicyReply {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutPolicy {
     /// The document that replaces the one in force.
-    #[schemars(with = "crate::tenants::documents::policy::Policy")]
+    #[schemars(with = "policy::Policy")]
     policy: Map<String, Value>,
 }
 
@@ -61,9 +59,7 @@ fn policy_reply(
             ..
         }) => (policy, revision),
         _ => (
-            crate::tenants::documents::policy::default_document(DocumentDefaults::from_settings(
-                &call.hub.settings(),
-            )),
+            policy::default_document(DocumentDefaults::from_settings(&call.hub.settings())),
             0,
         ),
     };
@@ -78,7 +74,7 @@ fn policy_reply(
 }
 
 pub(crate) async fn put_policy(call: Call, input: PutPolicy) -> Result<Reply, Problem> {
-    crate::tenants::documents::policy::check_policy(&input.policy)?;
+    policy::check_policy(&input.policy)?;
     let affected = tenants::count_tenants(&call.hub).await?;
     let document = store_document(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
     policy_reply(&call, Some(document), Some(affected))
@@ -154,14 +150,14 @@ fn impact_reply(
     changed: Option<Vec<String>>,
     restart_tenants: Option<Vec<TenantId>>,
 ) -> Result<Reply, Problem> {
-    let (config, revision) = crate::tenants::documents::impact::content_or_default(document);
+    let (config, revision) = impact::content_or_default(document);
     let version = etag(revision);
     let reply = ImpactReply {
         config,
-        schema: crate::tenants::documents::impact::schema().clone(),
+        schema: impact::schema().clone(),
         revision,
         etag: version.clone(),
-        restart_required: crate::tenants::documents::impact::RESTART_REQUIRED.to_vec(),
+        restart_required: impact::RESTART_REQUIRED.to_vec(),
         changed,
         restart_tenants,
     };
@@ -176,14 +172,11 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
             .state()
             .document(DocumentKind::TenantImpact)
             .await?;
-        let (before, revision) = crate::tenants::documents::impact::content_or_default(stored);
+        let (before, revision) = impact::content_or_default(stored);
         call.check_version(&etag(revision))?;
-        let after = crate::tenants::documents::merge::apply_merge_patch(
-            before.clone(),
-            input.patch.clone(),
-        );
-        crate::tenants::documents::impact::check_config(&after)?;
-        let changed = crate::tenants::documents::merge::changed_paths(&before, &after);
+        let after = merge::apply_merge_patch(before.clone(), input.patch.clone());
+        impact::check_config(&after)?;
+        let changed = merge::changed_paths(&before, &after);
         let content = Value::Object(after);
         let put = call.hub.state().put_document(
             DocumentKind::TenantImpact,
@@ -195,10 +188,7 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
         match put.await {
             Ok(document) => {
                 apply_documents(&call).await;
-                let restart = if changed
-                    .iter()
-                    .any(|path| crate::tenants::documents::impact::needs_restart(path))
-                {
+                let restart = if changed.iter().any(|path| impact::needs_restart(path)) {
                     call.hub.agents().awake()
                 } else {
                     Vec::new()

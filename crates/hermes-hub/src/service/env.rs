@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TenantRef, documents::matches_pattern};
+use super::TenantRef;
 use crate::{
     Hub, Problem, ProblemCode, TenantId,
-    api_types::EnvVariable,
-    auth::last4,
+    api_types::{EnvVariable, last4},
     service::call::{Call, Reply},
     storage::{encryption::EncryptionContext, state::NewVariable},
+    tenants::{
+        documents::policy::matches_pattern,
+        reserved_variables::{ReservedVariable, classify_variable},
+    },
 };
-
-pub(crate) use crate::tenants::reserved_variables::{ReservedVariable, classify_variable};
 
 const MAX_VALUE_BYTES: usize = 32 * 1024;
 

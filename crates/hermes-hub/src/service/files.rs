@@ -1,5 +1,7 @@
 //! Reading and downloading from a tenant's workspace.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderValue, header};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -123,14 +125,16 @@ pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, P
 }
 
 async fn stream_archive(call: &Call, path: &SharePath) -> Result<Reply, Problem> {
-    let place = call.hub.archives().try_acquire_owned().map_err(|_| {
-        Problem::new(
-            ProblemCode::ResourceExhausted,
-            "too many archives are being packed; try again in a moment",
-        )
-        .with_reason("concurrency")
-        .with_retry_after(5000)
-    })?;
+    let place = Arc::clone(&call.hub.files().archives)
+        .try_acquire_owned()
+        .map_err(|_| {
+            Problem::new(
+                ProblemCode::ResourceExhausted,
+                "too many archives are being packed; try again in a moment",
+            )
+            .with_reason("concurrency")
+            .with_retry_after(5000)
+        })?;
     let pieces = open_workspace(call)
         .await?
         .archive(path, call.hub.tasks(), place)

@@ -151,7 +151,7 @@ pub(crate) async fn delete(call: Call, input: DeleteGroup) -> Result<Reply, Prob
         .delete_group(&input.group_id, emptiness, expected, call.entry.clone())
         .await?;
     call.hub.share_changed(&input.group_id);
-    super::shares::trash_share(&call.hub, &input.group_id).await;
+    call.hub.trash_share(&input.group_id).await;
     Ok(Reply::empty())
 }
 

@@ -1,18 +1,15 @@
-//! The Hub itself: health, version, `whoami`, and its documents.
+//! The Hub itself: health, version, `whoami`.
 
 use std::path::Path;
 
-use http::{HeaderMap, HeaderValue, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::NoInput;
 use crate::{
     Problem, ProblemCode, TenantId, TokenId,
-    api_types::Time,
-    auth::Scope,
-    operations::document,
-    service::call::{Call, Reply, ReplyBody},
+    api_types::{Scope, Time},
+    service::call::{Call, Reply},
 };
 
 /// That it runs.
@@ -121,18 +118,5 @@ pub(crate) async fn whoami(call: Call, _: NoInput) -> Result<Reply, Problem> {
             .collect(),
         tenants: principal.visible_tenants(),
         expires_at: principal.expires_at,
-    })
-}
-
-pub(crate) async fn openapi(call: Call, _: NoInput) -> Result<Reply, Problem> {
-    let text = document::openapi_text(&call.hub.settings().public_url);
-    let headers = HeaderMap::from_iter([(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    )]);
-    Ok(Reply {
-        status: 200,
-        etag: None,
-        body: ReplyBody::Bytes(headers, axum::body::Body::from(text)),
     })
 }

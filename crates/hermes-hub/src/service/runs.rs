@@ -12,8 +12,7 @@ use super::page_request;
 use crate::{
     ApprovalId, Hub, Problem, RunId, TenantId,
     api_types::{Approval, Run, RunStatus, RunTrigger, Via},
-    http::mcp::wait_for_token_end,
-    operations::dispatch::Caller,
+    auth::Caller,
     service::call::{Call, Reply, ReplyBody},
     storage::state::{ApprovalQuery, RunQuery},
     tenants::runs::{DecisionRequest, RunEventStream, RunRequest, RunStreamItem},
@@ -248,7 +247,7 @@ fn event_lines(
         let hub = hub.clone();
         async move {
             tokio::select! {
-                () = wait_for_token_end(&hub, Some(&caller)) => {}
+                () = hub.authenticator().wait_for_token_end(Some(&caller)) => {}
                 () = hub.shutdown().cancelled() => {}
             }
         }

@@ -1,94 +1,22 @@
 //! The shares of a tenant's groups, with the rights of its own agent.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
-
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
-use super::{TenantRef, recorded_with, run_blocking};
+use super::{TenantRef, recorded_with};
 use crate::{
-    GroupId, Hub, Problem, ProblemCode, TenantId,
+    GroupId, Problem, TenantId,
     api_types::Share,
     service::call::{Call, Reply},
     storage::{
-        data_dir::ensure_private_dir,
         files::{
-            CaseMatching, CreateOutcome, DirectoryFiles, FileEntry, FileLimits, Files, FindQuery,
-            GrepQuery, IfMatch, LineRange, QuotaLimits, RemoveMode, SharePath, TreeUsage,
-            WriteMode,
+            CaseMatching, CreateOutcome, DirectoryFiles, FileEntry, Files, FindQuery, GrepQuery,
+            IfMatch, LineRange, RemoveMode, SharePath, TreeUsage, WriteMode,
         },
         state::{StorageUsage, UsageOwner},
     },
 };
-
-#[derive(Default)]
-pub(crate) struct OpenShares(hermes_config::sync::Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
-
-const MAX_SEARCHES_PER_TOKEN: usize = 2;
-
-/// Number of active searches by token.
-#[derive(Default)]
-pub(crate) struct ActiveSearches(hermes_config::sync::Mutex<HashMap<crate::TokenId, usize>>);
-
-impl OpenShares {
-    fn lock(&self) -> hermes_config::sync::MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
-        self.0.lock()
-    }
-
-    /// Closes a share whose limits have changed, or that was deleted.
-    pub(crate) fn close(&self, group: &GroupId) {
-        self.lock().remove(group);
-    }
-
-    /// Closes all shares, so that they are opened with new limits.
-    pub(crate) fn close_all(&self) {
-        self.lock().clear();
-    }
-}
-
-/// A running search, cancelled on drop.
-struct SearchPermit<'h> {
-    hub: &'h Hub,
-    token: crate::TokenId,
-    cancel: CancellationToken,
-}
-
-impl<'h> SearchPermit<'h> {
-    fn acquire(call: &'h Call) -> Result<Self, Problem> {
-        let token = call.principal().token.clone();
-        let mut searches = call.hub.searches().0.lock();
-        let count = searches.entry(token.clone()).or_default();
-        if *count >= MAX_SEARCHES_PER_TOKEN {
-            let message = format!(
-                "{MAX_SEARCHES_PER_TOKEN} searches of this token are in progress; wait for one to end"
-            );
-            return Err(Problem::new(ProblemCode::ResourceExhausted, message)
-                .with_reason("concurrency")
-                .with_retry_after(1000));
-        }
-        *count += 1;
-        Ok(Self {
-            hub: &call.hub,
-            token,
-            cancel: CancellationToken::new(),
-        })
-    }
-}
-
-impl Drop for SearchPermit<'_> {
-    fn drop(&mut self) {
-        self.cancel.cancel();
-        let mut searches = self.hub.searches().0.lock();
-        if let Some(count) = searches.get_mut(&self.token) {
-            *count -= 1;
-            if *count == 0 {
-                searches.remove(&self.token);
-            }
-        }
-    }
-}
 
 /// Shares.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -210,7 +138,9 @@ pub(crate) async fn list(call: Call, _: TenantRef) -> Result<Reply, Problem> {
 pub(crate) async fn list_files(call: Call, input: ListFiles) -> Result<Reply, Problem> {
     let path = parse_optional_path(input.path.as_deref())?.unwrap_or_else(SharePath::root);
     Reply::json(
-        &open_share(&call.hub, &input.group_id)
+        &call
+            .hub
+            .open_share(&input.group_id)
             .await?
             .list(&path)
             .await?,
@@ -223,7 +153,9 @@ pub(crate) async fn read(call: Call, input: ReadFile) -> Result<Reply, Problem> 
         offset: input.offset.unwrap_or(0),
         limit: input.limit.unwrap_or(0),
     };
-    let text = open_share(&call.hub, &input.group_id)
+    let text = call
+        .hub
+        .open_share(&input.group_id)
         .await?
         .read(&path, lines)
         .await?;
@@ -232,7 +164,9 @@ pub(crate) async fn read(call: Call, input: ReadFile) -> Result<Reply, Problem> 
 
 pub(crate) async fn stat(call: Call, input: PathRef) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let entry = open_share(&call.hub, &input.group_id)
+    let entry = call
+        .hub
+        .open_share(&input.group_id)
         .await?
         .stat(&path)
         .await?;
@@ -256,9 +190,9 @@ pub(crate) async fn grep(call: Call, input: Grep) -> Result<Reply, Problem> {
             CaseMatching::default()
         },
     };
-    let searching = SearchPermit::acquire(&call)?;
-    let files = open_share(&call.hub, &input.group_id).await?;
-    Reply::json(&files.grep(search, searching.cancel.clone()).await?)
+    let permit = call.hub.files().searches.acquire(&call.principal().token)?;
+    let files = call.hub.open_share(&input.group_id).await?;
+    Reply::json(&files.grep(search, permit.cancellation()).await?)
 }
 
 pub(crate) async fn find(call: Call, input: FindFiles) -> Result<Reply, Problem> {
@@ -267,9 +201,9 @@ pub(crate) async fn find(call: Call, input: FindFiles) -> Result<Reply, Problem>
         name: input.name,
         max: input.max,
     };
-    let searching = SearchPermit::acquire(&call)?;
-    let files = open_share(&call.hub, &input.group_id).await?;
-    Reply::json(&files.find(find, searching.cancel.clone()).await?)
+    let permit = call.hub.files().searches.acquire(&call.principal().token)?;
+    let files = call.hub.open_share(&input.group_id).await?;
+    Reply::json(&files.find(find, permit.cancellation()).await?)
 }
 
 pub(crate) async fn write(call: Call, input: WriteFile) -> Result<Reply, Problem> {
@@ -279,7 +213,7 @@ pub(crate) async fn write(call: Call, input: WriteFile) -> Result<Reply, Problem
         Some(WriteModeInput::Append) => WriteMode::Append,
         Some(WriteModeInput::Overwrite) | None => WriteMode::Overwrite,
     };
-    let files = open_share(&call.hub, &input.group_id).await?;
+    let files = call.hub.open_share(&input.group_id).await?;
     let content = Bytes::from(input.content);
     let work = files.write(&path, content, mode, condition);
     let (placed, written) = run_share_change(&call, &input.group_id, &files, work).await?;
@@ -290,7 +224,7 @@ pub(crate) async fn write(call: Call, input: WriteFile) -> Result<Reply, Problem
 
 pub(crate) async fn make_dir(call: Call, input: PathRef) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
-    let files = open_share(&call.hub, &input.group_id).await?;
+    let files = call.hub.open_share(&input.group_id).await?;
     let (placed, entry) =
         run_share_change(&call, &input.group_id, &files, files.make_dir(&path)).await?;
     Ok(entry_reply(&entry)?.status(created_status(placed)))
@@ -299,7 +233,7 @@ pub(crate) async fn make_dir(call: Call, input: PathRef) -> Result<Reply, Proble
 pub(crate) async fn move_path(call: Call, input: Move) -> Result<Reply, Problem> {
     let (from, to) = (SharePath::parse(&input.from)?, SharePath::parse(&input.to)?);
     let condition = parse_if_match(&call)?;
-    let files = open_share(&call.hub, &input.group_id).await?;
+    let files = call.hub.open_share(&input.group_id).await?;
     let entry = run_share_change(
         &call,
         &input.group_id,
@@ -318,7 +252,7 @@ pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> 
     } else {
         RemoveMode::Single
     };
-    let files = open_share(&call.hub, &input.group_id).await?;
+    let files = call.hub.open_share(&input.group_id).await?;
     run_share_change(
         &call,
         &input.group_id,
@@ -365,70 +299,4 @@ async fn run_share_change<T>(
         }
     };
     recorded_with(call, work, measure).await
-}
-
-/// Opens the files of a group; creates the directory if missing.
-pub(crate) async fn open_share(hub: &Hub, group: &GroupId) -> Result<Arc<DirectoryFiles>, Problem> {
-    if let Some(files) = hub.shares().lock().get(group) {
-        return Ok(Arc::clone(files));
-    }
-    let quota = hub
-        .state()
-        .group(group)
-        .await?
-        .map_or(0, |record| record.group.quota_bytes);
-    let allowance = QuotaLimits {
-        bytes: (quota > 0).then_some(quota),
-        files: None,
-    };
-    let limits = FileLimits {
-        quota: allowance,
-        ..hub.file_limits()
-    };
-    let (root, trash) = (
-        share_directory(hub, group),
-        hub.settings().data_dir.join("trash"),
-    );
-    let opened = run_blocking(move || {
-        let made = ensure_private_dir(&root).and_then(|()| ensure_private_dir(&trash));
-        made.and_then(|()| DirectoryFiles::open(&root, &trash, limits))
-            .map_err(|error| {
-                tracing::error!(%error, "failed to open a share");
-                Problem::new(
-                    ProblemCode::Unavailable,
-                    "the share's files cannot be opened; the Hub's log has the reason",
-                )
-                .with_retry_after(1000)
-            })
-    })
-    .await?;
-    let mut shares = hub.shares().lock();
-    Ok(Arc::clone(
-        shares.entry(group.clone()).or_insert(Arc::new(opened)),
-    ))
-}
-
-fn share_directory(hub: &Hub, group: &GroupId) -> PathBuf {
-    hub.settings().data_dir.join("shares").join(group.as_str())
-}
-
-/// Moves the files of a deleted group to the trash.
-pub(crate) async fn trash_share(hub: &Hub, group: &GroupId) {
-    hub.shares().close(group);
-    let root = share_directory(hub, group);
-    let trash = hub.settings().data_dir.join("trash");
-    let name = format!("group-{group}-{}", crate::api_types::Time::now().millis());
-    let moved = run_blocking(move || {
-        let moved =
-            ensure_private_dir(&trash).and_then(|()| std::fs::rename(&root, trash.join(name)));
-        match moved {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Problem::internal(&error))
-            }
-            _ => Ok(()),
-        }
-    });
-    if let Err(problem) = moved.await {
-        tracing::warn!(%group, %problem, "failed to move the files of a deleted group to the trash");
-    }
 }

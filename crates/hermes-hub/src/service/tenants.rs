@@ -2,36 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    ALL_PAGE_SIZE, TenantRef, deserialize_nullable, documents::EffectiveDocuments, page_request,
-};
+use super::{ALL_PAGE_SIZE, TenantRef, deserialize_nullable, page_request};
 use crate::{
     Hub, Problem, ProblemCode, TenantId,
-    api_types::{GroupMembership, Tenant, TenantStatus, Via},
-    auth::{Scope, new_uid},
+    api_types::{GroupMembership, Scope, Tenant, TenantStatus, Via, new_uid},
     hub::{CachedTenant, ChangeEffects},
     service::call::{Call, Reply, etag},
     storage::state::{
-        NewTenant, Page, Propagation, TenantChange, TenantDeletion, TenantFilter, TenantQuery,
-        TenantRecord,
+        NewRuntimeKey, NewTenant, Page, Propagation, TenantChange, TenantDeletion, TenantFilter,
+        TenantQuery, TenantRecord,
+    },
+    tenants::settings::{
+        overrides::{AgentOverrides, BrowserOverrides, StorageOverrides},
+        public_tenant,
     },
 };
 
 pub(crate) mod runtime_key;
-
-pub(crate) use crate::{
-    hub::provisioning::{ProvisioningHomes, provision_unfinished, purge_overdue},
-    tenants::settings::{
-        effective_agent, effective_storage,
-        overrides::{AgentOverrides, BrowserOverrides, StorageOverrides, Validate},
-        public_tenant, quota_state,
-    },
-};
 
 /// Which tenants to list.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -141,14 +132,6 @@ pub(crate) struct DeleteTenant {
     purge: Option<bool>,
 }
 
-pub(crate) fn time_zone(
-    record: &TenantRecord,
-    effective_documents: &EffectiveDocuments,
-) -> TimeZone {
-    // It was validated when it was stored.
-    TimeZone::get(&effective_agent(record, effective_documents).timezone).unwrap_or(TimeZone::UTC)
-}
-
 pub(crate) async fn count_tenants(hub: &Hub) -> Result<u64, Problem> {
     let counts = hub.state().count_tenants().await?;
     Ok(counts
@@ -243,7 +226,7 @@ pub(crate) async fn create(call: Call, input: CreateTenant) -> Result<Reply, Pro
     let labels = input.labels.unwrap_or_default();
     check_labels(&labels)?;
     let uid = new_uid().map_err(|error| Problem::internal(&error))?;
-    let (secret, runtime_key) = runtime_key::generate_key(hub.key(), &uid)?;
+    let (secret, runtime_key) = NewRuntimeKey::generate(hub.key(), &uid)?;
     let env = super::env::encrypt_variables(hub, &uid, input.env.unwrap_or_default())?;
     let tenant = NewTenant {
         display_name,

@@ -1,8 +1,8 @@
 //! The Hub's data directory: its layout, permissions and lock.
 
 use std::{
-    fs, io,
-    io::{Read, Seek, Write},
+    fs,
+    io::{self, Read, Seek, Write},
     path::{Path, PathBuf},
 };
 

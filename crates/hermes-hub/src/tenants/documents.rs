@@ -5,3 +5,5 @@ pub(crate) mod effective;
 pub(crate) mod impact;
 pub(crate) mod merge;
 pub(crate) mod policy;
+
+pub(crate) use effective::{DocumentDefaults, EffectiveDocuments};

@@ -15,17 +15,19 @@ use serde_json::{Map, Value};
 
 use crate::{
     Problem, TenantId,
-    service::{documents::EffectiveDocuments, env::classify_variable, tenants},
     settings::Settings,
     storage::{
         audit::NewAuditEntry,
         encryption::{EncryptedSecret, EncryptionContext, SecretKey},
         files::HomeDirectory,
-        state::{State, TenantHome, TenantRecord},
+        state::{NewRuntimeKey, State, TenantHome, TenantRecord},
     },
     tenants::{
         agents::{AgentSpec, CronContext, CronRunner, MissedRunPolicy, TenantLookup, WakePolicy},
+        documents::EffectiveDocuments,
+        reserved_variables::classify_variable,
         runtime::{AgentLaunch, Directives, ResourceLimits},
+        settings::{effective_agent, quota_state, time_zone},
     },
 };
 
@@ -72,7 +74,7 @@ impl StoredTenants {
 
     /// Its old key may have been deleted with secrets that could not be decrypted; an agent needs one.
     async fn create_runtime_key(&self, record: &TenantRecord) -> Result<Secret<String>, Problem> {
-        let (secret, kept) = tenants::runtime_key::generate_key(&self.key, &record.uid)?;
+        let (secret, kept) = NewRuntimeKey::generate(&self.key, &record.uid)?;
         let entry = NewAuditEntry::by_hub("rotate_runtime_key")
             .for_tenant(&record.id)
             .with_target(record.id.as_str());
@@ -129,7 +131,7 @@ impl TenantLookup for StoredTenants {
     async fn agent_spec(&self, tenant: &TenantId) -> Result<AgentSpec, Problem> {
         let record = self.load_record(tenant).await?;
         let effective_documents = self.effective_documents.load_full();
-        let agent = tenants::effective_agent(&record, &effective_documents);
+        let agent = effective_agent(&record, &effective_documents);
         let (runtime_key, mut env) = self.load_secrets(&record).await?;
         // It may have been set before the policy denied it, or by an earlier version.
         env.retain(|name, _| effective_documents.policy().allows_variable(name));
@@ -209,9 +211,9 @@ impl TenantLookup for StoredTenants {
             home: tenant_home(&self.settings.load(), &record)
                 .path()
                 .to_owned(),
-            zone: tenants::time_zone(&record, &effective_documents),
+            zone: time_zone(&record, &effective_documents),
             access: record.access.status,
-            quota: tenants::quota_state(&record, &effective_documents),
+            quota: quota_state(&record, &effective_documents),
             runner: match &record.linked_home {
                 Some(home) if has_own_ticker(&Home::at(home)) => CronRunner::OwnGateway,
                 _ => CronRunner::Hub,

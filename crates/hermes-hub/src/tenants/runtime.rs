@@ -13,7 +13,10 @@ use crate::{JobId, RunId, TenantId};
 mod exit;
 pub mod mock;
 
-pub use crate::tenants::runtime::exit::{AgentExit, ExitCause};
+pub use crate::{
+    api_types::ids::AgentRunId,
+    tenants::runtime::exit::{AgentExit, ExitCause},
+};
 
 #[derive(Debug, Clone)]
 pub struct AgentLaunch {
@@ -88,10 +91,6 @@ pub enum RunInput {
     /// A cron job of its home.
     Job(JobId),
 }
-
-/// The agent's id of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentRunId(pub String);
 
 /// An event of a run with the agent's sequence number.
 #[derive(Debug, Clone, PartialEq)]

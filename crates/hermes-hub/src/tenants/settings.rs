@@ -4,17 +4,18 @@ pub(crate) mod overrides;
 
 use std::collections::BTreeMap;
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, de::value::MapDeserializer};
 use serde_json::{Map, Value};
 
 use crate::{
     api_types::{AgentSettings, BrowserSettings, StorageSettings, Tenant, TenantKeys},
-    service::{
-        documents::EffectiveDocuments,
-        tenants::{AgentOverrides, StorageOverrides},
-    },
     storage::state::TenantRecord,
-    tenants::{agents::QuotaState, settings::overrides::NO_BROWSER},
+    tenants::{
+        agents::QuotaState,
+        documents::EffectiveDocuments,
+        settings::overrides::{AgentOverrides, NO_BROWSER, StorageOverrides},
+    },
 };
 
 pub(crate) fn public_tenant(
@@ -92,6 +93,14 @@ pub(crate) fn effective_agent(
             .unwrap_or(effective_documents.idle_stop_seconds()),
         max_concurrent_runs: runs.min(effective_documents.max_concurrent_runs_limit()),
     }
+}
+
+pub(crate) fn time_zone(
+    record: &TenantRecord,
+    effective_documents: &EffectiveDocuments,
+) -> TimeZone {
+    // It was validated when it was stored.
+    TimeZone::get(&effective_agent(record, effective_documents).timezone).unwrap_or(TimeZone::UTC)
 }
 
 /// This build has no browser, whatever an earlier one stored.

@@ -8,8 +8,7 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use hermes_hub::{
     RunId, TenantId,
-    api_types::{Run, RunEvent, RunTrigger, TenantStatus},
-    auth::{KeyHash, new_uid},
+    api_types::{KeyHash, Run, RunEvent, RunTrigger, TenantStatus, new_uid},
     storage::{
         audit::NewAuditEntry,
         encryption::EncryptedSecret,

@@ -17,7 +17,7 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-use crate::{hub::ServeError, settings::TlsSettings};
+use crate::{http::serve::ServeError, settings::TlsSettings};
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most handshakes at once; beyond that the oldest is aborted.

@@ -1,6 +1,6 @@
 //! The MCP server of one client connection, backed by the operation table.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ::http::request::Parts;
 use hermes_config::sync::Mutex;
@@ -20,10 +20,11 @@ use super::tools;
 use crate::{
     Hub, Problem,
     api_types::Via,
+    auth::Caller,
     http::{mcp::tool_result::ToolResult, rest::RequestId},
     operations::{
-        NamingStyle, Operation, dispatch,
-        dispatch::{Caller, RequestArguments, dispatch},
+        NamingStyle, Operation,
+        dispatch::{self, RequestArguments, dispatch},
     },
 };
 
@@ -34,8 +35,6 @@ const INSTRUCTIONS: &str = "Manages the tenants of a Hermes Hub: their agents, s
 
 /// How long clients may cache the list of tools.
 const LIST_TTL_MS: u64 = 60_000;
-/// How often an open stream checks that its token is still valid.
-const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const IDEMPOTENCY_KEY: &str = "hermes.hub/idempotencyKey";
 
 pub(super) struct McpConnection {
@@ -197,7 +196,7 @@ impl ServerHandler for McpConnection {
             () = told => {}
             () = context.cancelled() => {}
             () = self.hub.shutdown().cancelled() => {}
-            () = wait_for_token_end(&self.hub, caller.as_ref()) => {}
+            () = self.hub.authenticator().wait_for_token_end(caller.as_ref()) => {}
         }
         Ok(())
     }
@@ -213,20 +212,5 @@ impl ServerHandler for McpConnection {
         } else {
             ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)
         })
-    }
-}
-
-/// Returns when a token is revoked, expired or no longer allowed from its address.
-pub(crate) async fn wait_for_token_end(hub: &Hub, caller: Option<&Caller>) {
-    let Some((key, address)) = caller.and_then(|caller| Some((caller.key?, caller.address))) else {
-        return std::future::pending().await;
-    };
-    loop {
-        tokio::time::sleep(TOKEN_CHECK_INTERVAL).await;
-        match hub.authenticator().authenticate_hash(&key, address).await {
-            // If the database is unavailable, the token stays valid.
-            Ok(_) | Err(crate::auth::AuthError::State(_)) => {}
-            Err(_) => return,
-        }
     }
 }

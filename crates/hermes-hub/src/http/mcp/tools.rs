@@ -6,7 +6,7 @@ use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    auth::Scopes,
+    api_types::Scopes,
     operations::{Effect, Idempotency, Operation, Output, RequiredAccess, Toolset, table},
     settings::{McpSettings, ToolChoice},
 };

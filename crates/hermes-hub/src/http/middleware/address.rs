@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use axum::extract::{ConnectInfo, Request};
 
-use crate::{auth::Cidr, hub::ClientAddress};
+use crate::{api_types::Cidr, http::connections::tls::ClientAddress};
 
 /// Proxies append the address they see to `X-Forwarded-For`; the last address that is not a trusted proxy is the
 /// client.

@@ -6,8 +6,7 @@ use super::super::{
     Operation,
 };
 use crate::{
-    api_types::{AgentState, Approval, Run},
-    auth::Scope,
+    api_types::{AgentState, Approval, Run, Scope},
     service::{agent, runs},
 };
 

@@ -5,7 +5,7 @@ use super::super::{
     HttpMethod::{Delete, Get, Patch, Post},
     Operation,
 };
-use crate::{auth::Scope, service::cron};
+use crate::{api_types::Scope, service::cron};
 
 pub(super) fn tools() -> Vec<Operation> {
     vec![

@@ -5,7 +5,7 @@ use super::super::{
     HttpMethod::{Get, Patch, Post, Put},
     Operation,
 };
-use crate::{auth::Scope, service::documents};
+use crate::{api_types::Scope, service::documents};
 
 pub(super) fn tools() -> Vec<Operation> {
     vec![

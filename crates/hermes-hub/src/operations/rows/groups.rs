@@ -6,8 +6,7 @@ use super::super::{
     Operation,
 };
 use crate::{
-    api_types::{Group, GroupMember},
-    auth::Scope,
+    api_types::{Group, GroupMember, Scope},
     service::{audit, groups, tokens},
 };
 

@@ -1,7 +1,7 @@
 //! The Hub itself.
 
 use super::super::{HttpMethod::Get, Operation};
-use crate::service::hub;
+use crate::{operations::document, service::hub};
 
 pub(super) fn rows() -> Vec<Operation> {
     vec![
@@ -20,12 +20,17 @@ pub(super) fn rows() -> Vec<Operation> {
             .command("hub status")
             .success(&[200, 503])
             .returns::<hub::Readiness>(),
-        Operation::new("openapi", &[Get], "/v1/openapi.json", hub::openapi)
-            .docs("OpenAPI", "This interface as an OpenAPI 3.1 document.")
-            .public()
-            .read_only()
-            .command("hub openapi")
-            .returns_bytes(&["application/json"]),
+        Operation::new(
+            "openapi",
+            &[Get],
+            "/v1/openapi.json",
+            document::serve_openapi,
+        )
+        .docs("OpenAPI", "This interface as an OpenAPI 3.1 document.")
+        .public()
+        .read_only()
+        .command("hub openapi")
+        .returns_bytes(&["application/json"]),
         Operation::new("version", &[Get], "/v1/version", hub::version)
             .docs(
                 "Version",

@@ -6,7 +6,7 @@ use super::super::{
     Operation,
 };
 use crate::{
-    auth::Scope,
+    api_types::Scope,
     service::{shares, sync},
     storage::{
         files::{FileEntry, FileText, FindResult, GrepResult, Listing, WrittenFile},

@@ -6,8 +6,7 @@ use super::super::{
     Operation,
 };
 use crate::{
-    api_types::{Tenant, TenantAccess},
-    auth::Scope,
+    api_types::{Scope, Tenant, TenantAccess},
     service::{access, env, files, skills, tenants},
 };
 

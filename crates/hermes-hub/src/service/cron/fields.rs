@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{JobId, Problem, operations::unknown_member};
+use crate::{JobId, Problem, api_types::problem::unknown_member};
 
 /// Members that only runs and the Hub write.
 const READ_ONLY: [&str; 15] = [

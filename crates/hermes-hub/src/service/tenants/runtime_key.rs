@@ -1,40 +1,17 @@
 //! Runtime keys, with which agents and the Hub authenticate each other.
 
-use hermes_config::Secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Problem, TenantId,
-    auth::{KeyKind, NewKey},
-    http::private,
+    auth::AGENT_SCOPES,
     service::{
         call::{Call, Reply},
         tokens,
     },
-    storage::{
-        encryption::{EncryptionContext, SecretKey},
-        state::NewRuntimeKey,
-    },
+    storage::state::NewRuntimeKey,
 };
-
-/// Generates a key for the tenant with this uid: the secret for its agent, and the record to store.
-pub(crate) fn generate_key(
-    sealing: &SecretKey,
-    uid: &str,
-) -> Result<(Secret<String>, NewRuntimeKey), Problem> {
-    let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
-    let sealed = sealing
-        .encrypt(&EncryptionContext::runtime_key(uid), key.secret.expose())
-        .map_err(|error| Problem::internal(&error))?;
-    let kept = NewRuntimeKey {
-        hash: key.hash,
-        encrypted: sealed,
-        last4: key.last4,
-        grace_until: None,
-    };
-    Ok((key.secret, kept))
-}
 
 /// How long the runtime key before lives on.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,11 +36,11 @@ pub(crate) async fn rotate(call: Call, input: RotateRuntimeKey) -> Result<Reply,
     let hub = &call.hub;
     let record = call.tenant()?;
     // The reply contains a key, which must not have more rights than the caller's token.
-    for scope in private::AGENT_SCOPES {
+    for scope in AGENT_SCOPES {
         call.principal().require(scope)?;
     }
     let grace_until = tokens::grace_end(input.grace)?;
-    let (secret, kept) = generate_key(hub.key(), &record.uid)?;
+    let (secret, kept) = NewRuntimeKey::generate(hub.key(), &record.uid)?;
     let last4 = kept.last4.clone();
     let kept = NewRuntimeKey {
         grace_until,

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use hermes_config::sync::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use super::NewAuditEntry;
@@ -15,7 +16,10 @@ const MAX_BATCH: usize = 1_000;
 
 /// Queues the entries of reads and writes them every few milliseconds.
 #[derive(Debug)]
-pub struct ReadAuditWriter {
+pub struct ReadAuditWriter(Mutex<Option<WriterTask>>);
+
+#[derive(Debug)]
+struct WriterTask {
     sender: mpsc::Sender<NewAuditEntry>,
     task: JoinSet<()>,
 }
@@ -25,21 +29,32 @@ impl ReadAuditWriter {
         let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         let mut task = JoinSet::new();
         task.spawn(write_batches(state, receiver));
-        Self { sender, task }
+        Self(Mutex::new(Some(WriterTask { sender, task })))
     }
 
     /// Queues an entry. If the queue is full, the read still succeeds; the entry is lost, which is logged.
     pub fn push(&self, entry: NewAuditEntry) {
-        if let Err(error) = self.sender.try_send(entry) {
-            tracing::error!(%error, "audit entry of a read lost: the queue is full");
+        match &*self.lock() {
+            Some(writer) => {
+                if let Err(error) = writer.sender.try_send(entry) {
+                    tracing::error!(%error, "audit entry of a read lost: the queue is full");
+                }
+            }
+            None => tracing::warn!("audit entry dropped: the writer is closed"),
         }
     }
 
     /// Writes queued entries and stops.
-    pub async fn close(self) {
-        let Self { sender, mut task } = self;
+    pub async fn close(&self) {
+        let Some(WriterTask { sender, mut task }) = self.lock().take() else {
+            return;
+        };
         drop(sender);
         while task.join_next().await.is_some() {}
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<WriterTask>> {
+        self.0.lock()
     }
 }
 

@@ -16,10 +16,7 @@ use super::{
 use crate::{
     api_types::{Time, ids::hex},
     storage::{
-        backup::{
-            scan,
-            scan::{BackupScan, FoundFile},
-        },
+        backup::scan::{self, BackupScan, FoundFile},
         data_dir::DataDir,
         state::SqliteState,
     },

@@ -21,8 +21,7 @@ use super::{
     EntryType, SharePath, Workspace,
     directory::run_blocking,
     path::MAX_SEGMENTS,
-    tree,
-    tree::{DirectoryEntry, Tree},
+    tree::{self, DirectoryEntry, Tree},
 };
 use crate::{Problem, storage::files::problems};
 

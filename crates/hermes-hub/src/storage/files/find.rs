@@ -6,7 +6,10 @@ use hermes_config::beneath::SymlinkPolicy;
 use rustix::fs::{AtFlags, statat};
 
 use super::{
-    budget::SearchBudget, go_glob::GoGlob, search::clamp_max_results, tree, tree::Tree,
+    budget::SearchBudget,
+    go_glob::GoGlob,
+    search::clamp_max_results,
+    tree::{self, Tree},
     walk::walk_tree,
 };
 use crate::{

@@ -9,8 +9,10 @@ use std::{
 };
 
 use super::{
-    FileEntry, FileLimits, FileText, LineRange, Listing, SharePath, directory::run_blocking, text,
-    tree, tree::Tree,
+    FileEntry, FileLimits, FileText, LineRange, Listing, SharePath,
+    directory::run_blocking,
+    text,
+    tree::{self, Tree},
 };
 use crate::{Problem, ProblemCode, storage::files::problems};
 

@@ -5,8 +5,7 @@ use async_trait::async_trait;
 use super::StateError;
 use crate::{
     TenantId,
-    api_types::EnvVariable,
-    auth::last4,
+    api_types::{EnvVariable, last4},
     storage::{
         audit::NewAuditEntry,
         encryption::{EncryptedSecret, EncryptionContext, EncryptionError, SecretKey},

@@ -8,9 +8,8 @@ use serde_json::{Map, Value};
 use super::{NewApproval, Page, Paged, StateError};
 use crate::{
     JobId, RunId, TenantId,
-    api_types::{Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage, Time},
+    api_types::{Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage, Time, ids::AgentRunId},
     storage::audit::NewAuditEntry,
-    tenants::runtime::AgentRunId,
 };
 
 #[derive(Debug, Clone, PartialEq)]

@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use async_trait::async_trait;
+use hermes_config::Secret;
 use serde_json::{Map, Value};
 
 use super::{Page, Paged, StateError, StorageUsage};
 use crate::{
-    TenantId,
+    Problem, TenantId,
     api_types::{
-        AccessStatus, Condition, GroupMembership, RuntimeKeyInfo, TenantAccess, TenantStatus, Time,
+        AccessStatus, Condition, GroupMembership, KeyHash, KeyKind, NewKey, RuntimeKeyInfo,
+        TenantAccess, TenantStatus, Time,
     },
-    auth::{KeyHash, NewKey},
     storage::{
         audit::NewAuditEntry,
         encryption::{EncryptedSecret, EncryptionContext, EncryptionError, SecretKey},
@@ -54,7 +55,7 @@ pub struct TenantRecord {
 #[derive(Debug, Clone)]
 pub struct NewTenant {
     pub id: TenantId,
-    /// From [`new_uid`](crate::auth::new_uid), because secrets are encrypted for it before it is stored.
+    /// From [`new_uid`](crate::api_types::new_uid), because secrets are encrypted for it before it is stored.
     pub uid: String,
     pub display_name: String,
     /// `provisioning`, or `ready` for an existing home.
@@ -81,6 +82,17 @@ pub struct NewRuntimeKey {
 }
 
 impl NewRuntimeKey {
+    /// Generates a key for the tenant with this uid: the secret for its agent, and the record to store.
+    pub fn generate(
+        secret_key: &SecretKey,
+        tenant_uid: &str,
+    ) -> Result<(Secret<String>, Self), Problem> {
+        let key = NewKey::random(KeyKind::Runtime).map_err(|error| Problem::internal(&error))?;
+        let record = Self::encrypt(secret_key, tenant_uid, &key, None)
+            .map_err(|error| Problem::internal(&error))?;
+        Ok((key.secret, record))
+    }
+
     pub fn encrypt(
         secret_key: &SecretKey,
         tenant_uid: &str,

@@ -5,8 +5,7 @@ use async_trait::async_trait;
 use super::{Page, Paged, StateError};
 use crate::{
     TenantId, TokenId,
-    api_types::{Time, Token},
-    auth::{Cidr, KeyHash, Role, Scope},
+    api_types::{Cidr, KeyHash, Role, Scope, Time, Token},
     storage::audit::NewAuditEntry,
 };
 

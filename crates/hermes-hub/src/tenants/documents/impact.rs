@@ -10,8 +10,8 @@ use super::check::SchemaChecker;
 use crate::{
     Problem, ProblemCode,
     api_types::schema,
-    service::tenants::{AgentOverrides, BrowserOverrides, StorageOverrides, Validate},
     storage::state::Document,
+    tenants::settings::overrides::{AgentOverrides, BrowserOverrides, StorageOverrides, Validate},
 };
 
 /// Settings that need a restart of agents.

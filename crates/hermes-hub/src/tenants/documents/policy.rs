@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::check::{SchemaChecker, without_extensions};
-use crate::{Problem, api_types::schema, tenants::documents::effective::DocumentDefaults};
+use crate::{Problem, api_types::schema, tenants::documents::DocumentDefaults};
 
 /// What agents may do. Missing members have their defaults; names that begin with `x-` are kept and mean nothing.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

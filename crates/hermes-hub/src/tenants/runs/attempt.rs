@@ -10,16 +10,15 @@ use tokio::time::Instant;
 use super::{
     decisions::{PendingApproval, new_approval},
     request::run_input,
-    translate,
-    translate::translate_event,
+    translate::{self, translate_event},
 };
 use crate::{
-    api_types::{RunError, RunStatus},
+    api_types::{RunError, RunStatus, ids::AgentRunId},
     storage::state::{NewEvent, RunChange, RunUpdate, StateError},
     tenants::{
         agents::AgentSpec,
         runs::{coalesce::TextCoalescer, execute::ActiveRun, tenant_stop},
-        runtime::{AgentEvent, AgentRunId, RuntimeError},
+        runtime::{AgentEvent, RuntimeError},
     },
 };
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Runs, attempt::AttemptEnd};
 use crate::{
     ApprovalId, Problem, RunId, TenantId,
-    api_types::{Approval, ApprovalState, Time},
+    api_types::{Approval, ApprovalState, Time, ids::AgentRunId},
     storage::{
         audit::NewAuditEntry,
         state::{
@@ -18,7 +18,7 @@ use crate::{
     },
     tenants::{
         runs::execute::ActiveRun,
-        runtime::{AgentRunId, ApprovalDecision, RuntimeError},
+        runtime::{ApprovalDecision, RuntimeError},
     },
 };
 

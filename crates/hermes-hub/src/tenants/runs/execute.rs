@@ -18,7 +18,7 @@ use crate::{
     },
     tenants::{
         agents::AgentSpec,
-        runs::{tenant_stop, tenant_stop::TenantStop},
+        runs::tenant_stop::{self, TenantStop},
     },
 };
 

@@ -112,7 +112,7 @@ pub(crate) fn merge_overrides<T: DeserializeOwned + Validate>(
         }
     }
     let read: T = serde_json::from_value(Value::Object(given.clone())).map_err(|error| {
-        let reason = crate::operations::strip_values(&error.to_string());
+        let reason = crate::api_types::problem::strip_values(&error.to_string());
         Problem::invalid(format!("`{section}`: {reason}")).with_detail(section, reason)
     })?;
     read.validate().map_err(|(member, reason)| {

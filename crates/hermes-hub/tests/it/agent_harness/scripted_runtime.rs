@@ -22,9 +22,10 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
 use hermes_hub::{
     RunId, TenantId,
+    api_types::ids::AgentRunId,
     tenants::runtime::{
-        AgentEvent, AgentExit, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
-        ExitCause, ProcessStatus, RunInput, Runtime, RuntimeError,
+        AgentEvent, AgentExit, AgentLaunch, ApprovalDecision, Confinement, Directives, ExitCause,
+        ProcessStatus, RunInput, Runtime, RuntimeError,
     },
 };
 use serde_json::{Value, json};

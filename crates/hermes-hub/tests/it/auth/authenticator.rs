@@ -4,11 +4,8 @@ use std::{fs, net::IpAddr, sync::Arc, time::Duration};
 
 use hermes_hub::{
     TokenId,
-    api_types::Time,
-    auth::{
-        AuthError, Authenticator, KeyKind, NewKey, Principal, Role, TokenRequest,
-        create_first_token,
-    },
+    api_types::{KeyKind, NewKey, Role, Time},
+    auth::{AuthError, Authenticator, Principal, TokenRequest, create_first_token},
     storage::state::NewRuntimeKey,
 };
 

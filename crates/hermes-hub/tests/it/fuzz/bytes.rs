@@ -7,7 +7,10 @@ use super::{
     FuzzRun, RandomInput,
     faults::{is_fault, problems},
 };
-use crate::{mcp_client, mcp_client::McpEra, test_hub::TestHub};
+use crate::{
+    mcp_client::{self, McpEra},
+    test_hub::TestHub,
+};
 
 /// Valid requests with their bodies.
 fn requests() -> Vec<(Method, String, Value)> {

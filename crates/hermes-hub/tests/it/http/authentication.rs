@@ -3,7 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{mcp_client, mcp_client::McpEra, test_hub::TestHub};
+use crate::{
+    mcp_client::{self, McpEra},
+    test_hub::TestHub,
+};
 
 const PROTECTED_ROUTES: [(&str, &str); 5] = [
     ("GET", "/v1/whoami"),

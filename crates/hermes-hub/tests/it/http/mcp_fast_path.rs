@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    mcp_client,
-    mcp_client::McpEra,
+    mcp_client::{self, McpEra},
     test_hub::{HttpAnswer, TestHub},
 };
 

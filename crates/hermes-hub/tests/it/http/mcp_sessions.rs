@@ -8,8 +8,7 @@ use serde_json::json;
 
 use crate::{
     agent_harness::ScriptedRuntime,
-    mcp_client,
-    mcp_client::McpEra,
+    mcp_client::{self, McpEra},
     test_hub::{TIMEOUT, TestHub},
 };
 

@@ -15,8 +15,7 @@ use tokio::{
 
 use crate::{
     agent_harness::ScriptedRuntime,
-    mcp_client,
-    mcp_client::McpEra,
+    mcp_client::{self, McpEra},
     tenant_fixture::TenantFixture,
     test_hub::{TIMEOUT, TestHub},
 };

@@ -3,7 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{mcp_client, mcp_client::McpEra, test_hub::TestHub};
+use crate::{
+    mcp_client::{self, McpEra},
+    test_hub::TestHub,
+};
 
 async fn post_raw(site: &TestHub, path: &str, body: impl Into<reqwest::Body>) -> (u16, Value) {
     let request = site

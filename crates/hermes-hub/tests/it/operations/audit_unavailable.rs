@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::rights::{observable_state, rights_hub};
 use crate::{
-    hub::deferred::run_sql, mcp_client, mcp_client::McpEra, rest_request::RestRequest,
+    hub::lifecycle::run_sql,
+    mcp_client::{self, McpEra},
+    rest_request::RestRequest,
     tenant_fixture::TenantFixture,
 };
 

@@ -3,7 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{mcp_client, mcp_client::McpEra, test_hub::TestHub};
+use crate::{
+    mcp_client::{self, McpEra},
+    test_hub::TestHub,
+};
 
 /// A tool, its arguments, and the equivalent REST request: method, path, body.
 type Example = (&'static str, Value, Option<(Method, String, Option<Value>)>);

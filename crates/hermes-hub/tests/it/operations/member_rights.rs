@@ -2,7 +2,7 @@
 //! table, so new ones are covered.
 
 use hermes_hub::{
-    auth::Scope,
+    api_types::Scope,
     operations::{ArgumentLocation, Gate, HttpMethod, MemberRight, Operation, Toolset, table},
 };
 use reqwest::Method;
@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::rights;
 use crate::{
-    mcp_client, mcp_client::McpEra, rest_request::RestRequest, tenant_fixture::TenantFixture,
+    mcp_client::{self, McpEra},
+    rest_request::RestRequest,
+    tenant_fixture::TenantFixture,
     test_hub::TestHub,
 };
 

@@ -7,7 +7,10 @@ use hermes_hub::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{mcp_client, mcp_client::McpEra, test_hub::TestHub};
+use crate::{
+    mcp_client::{self, McpEra},
+    test_hub::TestHub,
+};
 
 async fn tools(site: &TestHub, token: &str, era: &McpEra) -> Vec<Value> {
     let reply = mcp_client::send_request(site, token, era, "tools/list", json!({})).await;

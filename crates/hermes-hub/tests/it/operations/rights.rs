@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hermes_hub::{
-    auth::Scope,
+    api_types::Scope,
     operations::{Effect, Gate, Operation, RequiredAccess, Toolset, table},
     settings::ToolChoice,
 };
@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agent_harness::ScriptedRuntime,
-    mcp_client,
-    mcp_client::McpEra,
+    mcp_client::{self, McpEra},
     rest_request::RestRequest,
     tenant_fixture::{CANARY, TenantFixture},
     test_hub::{HttpAnswer, TIMEOUT, TestHub},

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{hub::deferred::run_sql, test_hub::TestHub};
+use crate::{hub::lifecycle::run_sql, test_hub::TestHub};
 
 async fn broken_chain(site: &TestHub) -> Value {
     let verified = site.get("/v1/audit/verify").await.expect(200);

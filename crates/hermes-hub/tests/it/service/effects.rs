@@ -4,8 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    mcp_client,
-    mcp_client::McpEra,
+    mcp_client::{self, McpEra},
     test_hub::{TIMEOUT, TestHub},
 };
 

@@ -12,8 +12,7 @@ use tokio::{
 };
 
 use crate::{
-    mcp_client,
-    mcp_client::McpEra,
+    mcp_client::{self, McpEra},
     test_hub::{TIMEOUT, TestHub},
 };
 

@@ -12,8 +12,7 @@ use std::{
 
 use hermes_hub::{
     TenantId,
-    api_types::TenantStatus,
-    auth::{KeyKind, NewKey, new_uid},
+    api_types::{KeyKind, NewKey, TenantStatus, new_uid},
     storage::{
         audit::NewAuditEntry,
         backup::{BackupError, KeyInBackup, restore_backup, write_backup},

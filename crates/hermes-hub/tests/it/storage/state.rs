@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use hermes_hub::{
     GroupId, JobId, RunId, TenantId, TokenId,
-    api_types::{Group, GroupKind, RunTrigger, TenantStatus, Via},
-    auth::{KeyKind, NewKey, Role},
+    api_types::{Group, GroupKind, KeyKind, NewKey, Role, RunTrigger, TenantStatus, Via},
     storage::{
         audit::NewAuditEntry,
         encryption::SecretKey,
@@ -69,7 +68,7 @@ impl StateFixture {
     }
 
     pub(crate) fn new_tenant(&self, id: &str) -> NewTenant {
-        let uid = hermes_hub::auth::new_uid().unwrap();
+        let uid = hermes_hub::api_types::new_uid().unwrap();
         let key = NewKey::random(KeyKind::Runtime).unwrap();
         NewTenant {
             id: tenant_id(id),

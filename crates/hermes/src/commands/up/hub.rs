@@ -6,8 +6,7 @@ use hermes_config::Home;
 use hermes_gateway::instance;
 use hermes_hub::{
     TenantId,
-    api_types::TenantStatus,
-    auth::{KeyKind, NewKey, new_uid},
+    api_types::{KeyKind, NewKey, TenantStatus, new_uid},
     settings::{Settings, SettingsSources},
     storage::{
         audit::NewAuditEntry,
@@ -19,9 +18,8 @@ use hermes_hub::{
 use crate::{
     cli::UpArgs,
     commands::hub::client::environment_variables,
-    embedded_hub,
     embedded_hub::{
-        MetricsPort, PreparedHub, RunningHub,
+        self, MetricsPort, PreparedHub, RunningHub,
         runtime::{LinkedAgent, LinkedRuntime},
     },
     failure::Failure,

@@ -6,9 +6,8 @@ use futures::{StreamExt, stream::BoxStream};
 use hermes_config::Secret;
 use hermes_hub::{
     RunId,
-    tenants::runtime::{
-        AgentEvent, AgentRunId, ApprovalDecision, Directives, RunInput, RuntimeError,
-    },
+    api_types::ids::AgentRunId,
+    tenants::runtime::{AgentEvent, ApprovalDecision, Directives, RunInput, RuntimeError},
 };
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Map, Value, json};

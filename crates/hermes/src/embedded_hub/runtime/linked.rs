@@ -7,10 +7,10 @@ use futures::{future::BoxFuture, stream::BoxStream};
 use hermes_config::{Secret, Variables};
 use hermes_hub::{
     RunId, TenantId,
-    auth::{KeyKind, NewKey},
+    api_types::{KeyKind, NewKey, ids::AgentRunId},
     tenants::runtime::{
-        AgentEvent, AgentExit, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
-        ExitCause, ProcessStatus, RunInput, Runtime, RuntimeError,
+        AgentEvent, AgentExit, AgentLaunch, ApprovalDecision, Confinement, Directives, ExitCause,
+        ProcessStatus, RunInput, Runtime, RuntimeError,
     },
 };
 

@@ -2,8 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fs,
-    fs::File,
+    fs::{self, File},
     io,
     path::PathBuf,
     sync::Arc,
@@ -15,9 +14,10 @@ use futures::stream::BoxStream;
 use hermes_config::sync::Mutex;
 use hermes_hub::{
     RunId, TenantId,
+    api_types::ids::AgentRunId,
     tenants::runtime::{
-        AgentEvent, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives,
-        ProcessStatus, RunInput, Runtime, RuntimeError,
+        AgentEvent, AgentLaunch, ApprovalDecision, Confinement, Directives, ProcessStatus,
+        RunInput, Runtime, RuntimeError,
     },
 };
 use hermes_mcp::process::{GuardProgram, StderrLog};

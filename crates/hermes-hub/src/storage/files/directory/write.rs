@@ -2,8 +2,7 @@
 
 use std::{
     fs::File,
-    io,
-    io::Write,
+    io::{self, Write},
     os::fd::{AsFd, OwnedFd},
 };
 

@@ -11,8 +11,9 @@ use super::{
 };
 use crate::{
     TenantId,
-    api_types::{AccessStatus, Condition, RuntimeKeyInfo, TenantAccess, TenantStatus, Time},
-    auth::KeyHash,
+    api_types::{
+        AccessStatus, Condition, KeyHash, RuntimeKeyInfo, TenantAccess, TenantStatus, Time,
+    },
     storage::{
         audit::NewAuditEntry,
         encryption::EncryptedSecret,

@@ -9,8 +9,7 @@ use super::{
 };
 use crate::{
     TokenId,
-    api_types::{Time, Token},
-    auth::{KeyHash, Principal, Role},
+    api_types::{KeyHash, Role, Scopes, Time, Token},
     storage::{
         audit::NewAuditEntry,
         state::{NewSecret, NewToken, Page, Paged, StateError, TokenRecord, TokenStore},
@@ -55,18 +54,8 @@ async fn find_token(
 
 /// Whether a token has all rights without restrictions.
 fn is_unlimited(token: &NewToken) -> bool {
-    let principal = Principal::from(&Token {
-        id: token.id.clone(),
-        name: String::new(),
-        role: token.role,
-        scopes: token.scopes.clone(),
-        tenants: token.tenants.clone(),
-        cidrs: Vec::new(),
-        last4: String::new(),
-        expires_at: None,
-        last_used_at: None,
-    });
-    principal.tenants.is_none() && Role::Admin.scopes().is_subset_of(principal.scopes)
+    let scopes = Scopes::granted(token.role, &token.scopes);
+    token.tenants.is_none() && Role::Admin.scopes().is_subset_of(scopes)
 }
 
 #[async_trait]

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use hermes_hub::{
-    api_types::Time,
-    auth::Role,
+    api_types::{Role, Time},
     storage::state::{McpSessionAdmission, McpSessionUse},
 };
 use serde_json::json;

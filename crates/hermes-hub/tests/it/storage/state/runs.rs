@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use hermes_hub::{
     RunId, TenantId,
-    api_types::{RunError, RunStatus, RunTrigger, Time},
+    api_types::{RunError, RunStatus, RunTrigger, Time, ids::AgentRunId},
     storage::state::{NewEvent, Page, RunChange, RunQuery, RunUpdate, State, StateError},
-    tenants::runtime::AgentRunId,
 };
 use serde_json::{Map, json};
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use hermes_hub::{
-    auth::{KeyKind, NewKey, Role},
+    api_types::{KeyKind, NewKey, Role},
     storage::{
         encryption::{EncryptionError, SecretKey},
         state::{AuditQuery, NewRuntimeKey, NewVariable, Page, State},

@@ -2,9 +2,9 @@
 
 use hermes_hub::{
     api_types::{
-        AccessStatus, Condition, ConditionStatus, GroupMembership, MemberAccess, TenantStatus, Time,
+        AccessStatus, Condition, ConditionStatus, GroupMembership, KeyKind, MemberAccess, NewKey,
+        TenantStatus, Time,
     },
-    auth::{KeyKind, NewKey},
     storage::{
         encryption::EncryptionContext,
         state::{

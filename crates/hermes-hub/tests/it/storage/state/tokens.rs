@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use hermes_hub::{
-    api_types::Time,
-    auth::{KeyHash, KeyKind, NewKey, Role, Scope},
+    api_types::{KeyHash, KeyKind, NewKey, Role, Scope, Time},
     storage::state::{NewSecret, Page, StateError},
 };
 

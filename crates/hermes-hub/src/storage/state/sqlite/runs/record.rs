@@ -5,9 +5,8 @@ use sqlx::{SqliteConnection, sqlite::SqliteRow};
 use super::super::{row::ColumnReader, to_column};
 use crate::{
     JobId, RunId, TenantId,
-    api_types::{Run, RunStatus, RunTrigger, Time},
+    api_types::{Run, RunStatus, RunTrigger, Time, ids::AgentRunId},
     storage::state::{NewRun, RunRecord, StateError},
-    tenants::runtime::AgentRunId,
 };
 
 pub(super) const NO_RUN: StateError = StateError::NotFound { what: "run" };

@@ -6,9 +6,8 @@ use sqlx::SqliteConnection;
 use super::super::to_column;
 use crate::{
     ApprovalId,
-    api_types::{RunEvent, RunStatus, Time},
+    api_types::{RunEvent, RunStatus, Time, ids::AgentRunId},
     storage::state::{NewApproval, NewEvent, RunChange, RunRecord, StateError},
-    tenants::runtime::AgentRunId,
 };
 
 /// Refuses a change from another status than expected.

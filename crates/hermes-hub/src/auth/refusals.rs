@@ -1,24 +1,16 @@
-//! Audit entries of refused requests, rate-limited per sender and in total, so that refused clients cannot fill the
-//! log. Suppressed entries are counted, and the count is logged instead.
+//! Which refused requests get an audit entry: rate-limited per sender and in total, so that refused clients cannot fill
+//! the log. Suppressed entries are counted, and the count is logged instead.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use hermes_config::sync::Mutex;
-use percent_encoding::percent_decode_str;
 
-use crate::{
-    Hub,
-    api_types::redact_keys,
-    auth::rate_limit::{Rate, RateLimiter},
-    http::rest::RequestId,
-    storage::audit::NewAuditEntry,
-};
+use super::rate_limit::{Rate, RateLimiter};
 
 /// The total limit is this many times the limit per sender.
 const GLOBAL_FACTOR: f64 = 10.0;
 /// Senders counted separately per minute.
 const MAX_COUNTED_SENDERS: usize = 256;
-const MAX_LOGGED_PATH: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RefusedSender {
@@ -48,7 +40,7 @@ pub(crate) struct RefusalLog {
 
 impl RefusalLog {
     /// Whether a refusal is logged; otherwise it is counted.
-    fn should_log(&self, sender: RefusedSender, per_minute: u32) -> bool {
+    pub(crate) fn should_log(&self, sender: RefusedSender, per_minute: u32) -> bool {
         let each = Rate::per_minute(per_minute);
         let all = Rate {
             per_second: each.per_second * GLOBAL_FACTOR,
@@ -69,52 +61,9 @@ impl RefusalLog {
         is_wanted
     }
 
-    fn take_suppressed(&self) -> BTreeMap<RefusedSender, u64> {
+    pub(crate) fn take_suppressed(&self) -> BTreeMap<RefusedSender, u64> {
         std::mem::take(&mut self.suppressed.lock())
     }
-}
-
-impl Hub {
-    /// Logs a refused request, or counts it.
-    pub(crate) fn record_refusal(
-        &self,
-        sender: RefusedSender,
-        entry: NewAuditEntry,
-        path: &str,
-        id: &RequestId,
-    ) {
-        let per_minute = self.settings().limits.auth_failures_per_minute;
-        if !self.refusals().should_log(sender, per_minute) {
-            return;
-        }
-        let mut entry = entry.with_target(redact_path(path));
-        entry.request_id = id.0.to_string();
-        tracing::info!(
-            requestId = %entry.request_id,
-            reason = %entry.action,
-            status = entry.status,
-            from = %sender,
-            path = entry.target.as_deref().unwrap_or_default(),
-            "request refused"
-        );
-        self.record_read(entry);
-    }
-
-    /// Logs how many refusals were suppressed. Called every minute and at shutdown.
-    pub(crate) fn log_suppressed_refusals(&self) {
-        for (sender, count) in self.refusals().take_suppressed() {
-            tracing::warn!(count, from = %sender, "refused requests omitted from the audit log");
-            let entry = NewAuditEntry::by_hub("refusals_left_out").denied(429);
-            self.record_read(entry.with_target(format!("{count} from {sender}")));
-        }
-    }
-}
-
-/// A path without keys, however they are encoded.
-fn redact_path(path: &str) -> String {
-    let decoded = percent_decode_str(path).decode_utf8_lossy();
-    let clean = redact_keys::redact(&decoded);
-    clean.chars().take(MAX_LOGGED_PATH).collect()
 }
 
 #[cfg(test)]
@@ -149,16 +98,5 @@ mod tests {
         assert!(left_out.len() <= MAX_COUNTED_SENDERS + 1);
         let sum: u64 = left_out.values().sum();
         assert_eq!(sum, 5000 - written as u64);
-    }
-
-    #[test]
-    fn no_key_in_a_path_is_written_down() {
-        let key = format!("hub_rt_{}_123456", "a".repeat(43));
-        for path in [
-            format!("/v1/{key}"),
-            format!("/v1/{}", key.replace('_', "%5F")),
-        ] {
-            assert_eq!(redact_path(&path), "/v1/hub_rt_[REDACTED]");
-        }
     }
 }

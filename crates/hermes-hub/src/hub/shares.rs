@@ -1,0 +1,177 @@
+//! The files of groups that are open, and what may be done with files at once.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+use hermes_config::sync::{Mutex, MutexGuard};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::Hub;
+use crate::{
+    GroupId, Problem, ProblemCode, TokenId,
+    api_types::Time,
+    storage::{
+        data_dir::ensure_private_dir,
+        files::{DirectoryFiles, FileLimits, QuotaLimits, run_blocking},
+    },
+};
+
+const MAX_ARCHIVES: usize = 8;
+const MAX_SEARCHES_PER_TOKEN: usize = 2;
+
+/// Open shares, and the limits of work on files.
+pub(crate) struct FileAccess {
+    pub(crate) shares: OpenShares,
+    pub(crate) searches: ActiveSearches,
+    /// Limits concurrent archives: each occupies a thread until its receiver has read it.
+    pub(crate) archives: Arc<Semaphore>,
+}
+
+impl Default for FileAccess {
+    fn default() -> Self {
+        Self {
+            shares: OpenShares::default(),
+            searches: ActiveSearches::default(),
+            archives: Arc::new(Semaphore::new(MAX_ARCHIVES)),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct OpenShares(Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
+
+impl OpenShares {
+    fn lock(&self) -> MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
+        self.0.lock()
+    }
+
+    /// Closes a share whose limits have changed, or that was deleted.
+    pub(crate) fn close(&self, group: &GroupId) {
+        self.lock().remove(group);
+    }
+
+    /// Closes all shares, so that they are opened with new limits.
+    pub(crate) fn close_all(&self) {
+        self.lock().clear();
+    }
+}
+
+/// Number of active searches by token.
+#[derive(Default)]
+pub(crate) struct ActiveSearches(Mutex<HashMap<TokenId, usize>>);
+
+impl ActiveSearches {
+    /// Counts a search, unless its token has too many.
+    pub(crate) fn acquire(&self, token: &TokenId) -> Result<SearchPermit<'_>, Problem> {
+        let mut searches = self.0.lock();
+        let count = searches.entry(token.clone()).or_default();
+        if *count >= MAX_SEARCHES_PER_TOKEN {
+            let message = format!(
+                "{MAX_SEARCHES_PER_TOKEN} searches of this token are in progress; wait for one to end"
+            );
+            return Err(Problem::new(ProblemCode::ResourceExhausted, message)
+                .with_reason("concurrency")
+                .with_retry_after(1000));
+        }
+        *count += 1;
+        Ok(SearchPermit {
+            searches: self,
+            token: token.clone(),
+            cancel: CancellationToken::new(),
+        })
+    }
+}
+
+/// A running search, cancelled on drop.
+pub(crate) struct SearchPermit<'a> {
+    searches: &'a ActiveSearches,
+    token: TokenId,
+    cancel: CancellationToken,
+}
+
+impl SearchPermit<'_> {
+    pub(crate) fn cancellation(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+}
+
+impl Drop for SearchPermit<'_> {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        let mut searches = self.searches.0.lock();
+        if let Some(count) = searches.get_mut(&self.token) {
+            *count -= 1;
+            if *count == 0 {
+                searches.remove(&self.token);
+            }
+        }
+    }
+}
+
+impl Hub {
+    /// Opens the files of a group; creates the directory if missing.
+    pub(crate) async fn open_share(&self, group: &GroupId) -> Result<Arc<DirectoryFiles>, Problem> {
+        if let Some(files) = self.files().shares.lock().get(group) {
+            return Ok(Arc::clone(files));
+        }
+        let quota = self
+            .state()
+            .group(group)
+            .await?
+            .map_or(0, |record| record.group.quota_bytes);
+        let allowance = QuotaLimits {
+            bytes: (quota > 0).then_some(quota),
+            files: None,
+        };
+        let limits = FileLimits {
+            quota: allowance,
+            ..self.file_limits()
+        };
+        let (root, trash) = (
+            self.share_directory(group),
+            self.settings().data_dir.join("trash"),
+        );
+        let opened = run_blocking(move || {
+            let made = ensure_private_dir(&root).and_then(|()| ensure_private_dir(&trash));
+            made.and_then(|()| DirectoryFiles::open(&root, &trash, limits))
+                .map_err(|error| {
+                    tracing::error!(%error, "failed to open a share");
+                    Problem::new(
+                        ProblemCode::Unavailable,
+                        "the share's files cannot be opened; the Hub's log has the reason",
+                    )
+                    .with_retry_after(1000)
+                })
+        })
+        .await?;
+        let mut shares = self.files().shares.lock();
+        Ok(Arc::clone(
+            shares.entry(group.clone()).or_insert(Arc::new(opened)),
+        ))
+    }
+
+    fn share_directory(&self, group: &GroupId) -> PathBuf {
+        self.settings().data_dir.join("shares").join(group.as_str())
+    }
+
+    /// Moves the files of a deleted group to the trash.
+    pub(crate) async fn trash_share(&self, group: &GroupId) {
+        self.files().shares.close(group);
+        let root = self.share_directory(group);
+        let trash = self.settings().data_dir.join("trash");
+        let name = format!("group-{group}-{}", Time::now().millis());
+        let moved = run_blocking(move || {
+            let moved =
+                ensure_private_dir(&trash).and_then(|()| std::fs::rename(&root, trash.join(name)));
+            match moved {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(Problem::internal(&error))
+                }
+                _ => Ok(()),
+            }
+        });
+        if let Err(problem) = moved.await {
+            tracing::warn!(%group, %problem, "failed to move the files of a deleted group to the trash");
+        }
+    }
+}
