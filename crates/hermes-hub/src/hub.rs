@@ -19,7 +19,7 @@ use crate::{
         audit::{NewAuditEntry, ReadAuditWriter},
         encryption::{EncryptedSecret, EncryptionContext, SecretKey},
         files::{FileLimits, QuotaLimits},
-        state::{FileOperation, State, StateError},
+        state::{State, StateError},
     },
     tenants::{
         agents::Agents,
@@ -120,11 +120,10 @@ impl Hub {
         let access = AccessControl::new(Arc::clone(&state), &settings)
             .map_err(|InvalidSetting { key, reason }| StartError::Setting { key, reason })?;
         state.release_interrupted_keys().await?;
-        let cut_off = state.unfinished_file_operations().await?;
-        for entry in &cut_off {
-            let intent = FileOperation { seq: entry.seq };
+        let interrupted = state.unfinished_file_operations().await?;
+        for unfinished in interrupted.iter().filter(|one| !one.is_settled) {
             state
-                .settle_file_operation(intent, AuditPhase::Interrupted)
+                .settle_file_operation(unfinished.operation.clone(), AuditPhase::Interrupted)
                 .await?;
         }
         let effective_documents =
@@ -173,7 +172,7 @@ impl Hub {
         tasks.spawn(home_quota::run_measurements(hub.clone()));
         tasks.spawn(crash_recovery::clear_interrupted_changes(
             hub.clone(),
-            cut_off,
+            interrupted,
         ));
         provisioning::provision_unfinished(&hub).await?;
         hub.spawn_always_on_agents();

@@ -6,7 +6,7 @@ use crate::{
     Problem,
     storage::{
         files::run_blocking,
-        state::{FileOutcome, NewFileOperation, Page, StorageUsage, UsageOwner},
+        state::{FileChange, FileOutcome, NewFileOperation, Page, StorageUsage, UsageOwner},
     },
 };
 
@@ -70,9 +70,10 @@ pub(crate) struct TenantRef {
 /// Does something that no transaction covers: its intent is logged before, and its outcome after.
 async fn run_recorded<T>(
     call: &crate::service::call::Call,
+    change: FileChange,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
-    recorded_with(call, work, async { None }).await
+    recorded_with(call, change, work, async { None }).await
 }
 
 /// The same, for work that changes how much space somebody takes, which is measured after it.
@@ -82,6 +83,7 @@ async fn run_recorded<T>(
 /// was answered must be in the log as done: what the next start finds without an end counts as interrupted.
 async fn recorded_with<T>(
     call: &crate::service::call::Call,
+    change: FileChange,
     work: impl Future<Output = Result<T, Problem>>,
     measure: impl Future<Output = Option<(UsageOwner, StorageUsage)>>,
 ) -> Result<T, Problem> {
@@ -89,6 +91,7 @@ async fn recorded_with<T>(
     let intent = state
         .begin_file_operation(NewFileOperation {
             entry: call.entry.clone(),
+            change,
             reserve: None,
         })
         .await?;

@@ -1,62 +1,59 @@
-//! Cleaning up half-written files after the Hub was killed. The audit log names the interrupted changes, so only their
-//! directories are scanned, in the background.
+//! Cleaning up half-written files after the Hub was killed. Each change of files is recorded before it begins with what
+//! it changes, so only those directories are scanned, in the background. It is forgotten when that is done: a Hub that
+//! is killed meanwhile leaves it to the next.
 
 use jiff::Zoned;
 
 use super::Hub;
 use crate::{
     GroupId, Problem, TenantId,
-    api_types::AuditEntry,
-    storage::files::{HomeDirectory, SharePath, run_blocking},
+    storage::{
+        files::{HomeDirectory, SharePath, run_blocking},
+        state::{FileChange, UnfinishedOperation},
+    },
     tenants::scheduler::job_files::edit_home_jobs,
 };
 
-/// Removes the temporary files of interrupted changes.
-pub(super) async fn clear_interrupted_changes(hub: Hub, cut_off: Vec<AuditEntry>) {
-    for entry in cut_off {
-        if let Err(problem) = hub.clear_interrupted_change(&entry).await {
-            tracing::warn!(
-                target = entry.target,
-                "failed to clean up after a change interrupted at {}: {problem}",
-                entry.time
-            );
+/// Removes the temporary files of interrupted changes, which are settled.
+pub(super) async fn clear_interrupted_changes(hub: Hub, interrupted: Vec<UnfinishedOperation>) {
+    for UnfinishedOperation {
+        operation, change, ..
+    } in interrupted
+    {
+        let cleared = match &change {
+            Some(FileChange::Share { group, path }) => hub.clear_share(group, path).await,
+            Some(FileChange::Home { tenant }) => hub.clear_home(tenant).await,
+            Some(FileChange::Copy) | None => Ok(()),
+        };
+        let cleared = match cleared {
+            Ok(()) => {
+                let forgotten = hub.state().forget_file_operation(operation).await;
+                forgotten.map_err(Problem::from)
+            }
+            failed => failed,
+        };
+        if let Err(problem) = cleared {
+            tracing::warn!(?change, %problem, "failed to clean up after an interrupted change; the next start tries again");
         }
     }
 }
 
 impl Hub {
-    async fn clear_interrupted_change(&self, entry: &AuditEntry) -> Result<(), Problem> {
-        let place = entry
-            .target
-            .as_deref()
-            .and_then(|target| target.split_once(':'));
-        match place {
-            Some((group, path)) if entry.action.contains("share") => {
-                let (Ok(group), Ok(path)) = (GroupId::parse(group), SharePath::parse(path)) else {
-                    return Ok(());
-                };
-                let Some((parent, _)) = path.split() else {
-                    return Ok(());
-                };
-                // A deleted group has no files to open.
-                if self.state().group(&group).await?.is_none() {
-                    return Ok(());
-                }
-                self.open_share(&group)
-                    .await?
-                    .remove_temp_files(&parent)
-                    .await
-            }
-            _ => self.clear_interrupted_home_change(entry).await,
-        }
-    }
-
-    async fn clear_interrupted_home_change(&self, entry: &AuditEntry) -> Result<(), Problem> {
-        let tenant = entry.tenant.as_deref();
-        let Some(Ok(tenant)) = tenant.map(TenantId::parse) else {
+    async fn clear_share(&self, group: &GroupId, path: &str) -> Result<(), Problem> {
+        let path = SharePath::parse(path).ok();
+        let Some((parent, _)) = path.as_ref().and_then(SharePath::split) else {
             return Ok(());
         };
-        let Some(record) = self.tenant(&tenant).await? else {
+        // A deleted group has no files to open.
+        if self.state().group(group).await?.is_none() {
+            return Ok(());
+        }
+        let share = self.open_share(group).await?;
+        share.remove_temp_files(&parent).await
+    }
+
+    async fn clear_home(&self, tenant: &TenantId) -> Result<(), Problem> {
+        let Some(record) = self.tenant(tenant).await? else {
             return Ok(());
         };
         let home = self.home(&record);

@@ -12,7 +12,7 @@ use crate::{
     JobId, Problem, ProblemCode, TenantId,
     api_types::ids::hex,
     service::call::{Call, Reply},
-    storage::state::{Page, RunQuery},
+    storage::state::{FileChange, Page, RunQuery},
     tenants::{scheduler::job_files, settings::time_zone},
 };
 
@@ -335,7 +335,10 @@ async fn edit_jobs(
         let now = Zoned::now().with_time_zone(zone);
         job_files::edit_home_jobs(&home, &now, |file| edit(file, &now), cron_problem)
     });
-    let result = run_recorded(call, edited).await;
+    let change = FileChange::Home {
+        tenant: record.id.clone(),
+    };
+    let result = run_recorded(call, change, edited).await;
     if result.is_ok() {
         call.hub.jobs_changed(&record.id);
     }

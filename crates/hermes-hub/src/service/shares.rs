@@ -14,7 +14,7 @@ use crate::{
             CaseMatching, CreateOutcome, DirectoryFiles, FileEntry, Files, FindQuery, GrepQuery,
             IfMatch, LineRange, RemoveMode, SharePath, TreeUsage, WriteMode,
         },
-        state::{StorageUsage, UsageOwner},
+        state::{FileChange, StorageUsage, UsageOwner},
     },
 };
 
@@ -216,7 +216,7 @@ pub(crate) async fn write(call: Call, input: WriteFile) -> Result<Reply, Problem
     let files = call.hub.open_share(&input.group_id).await?;
     let content = Bytes::from(input.content);
     let work = files.write(&path, content, mode, condition);
-    let (placed, written) = run_share_change(&call, &input.group_id, &files, work).await?;
+    let (placed, written) = run_share_change(&call, &input.group_id, &path, &files, work).await?;
     let mut reply = Reply::json(&written)?.status(created_status(placed));
     reply.etag.clone_from(&written.entry.etag);
     Ok(reply)
@@ -226,7 +226,7 @@ pub(crate) async fn make_dir(call: Call, input: PathRef) -> Result<Reply, Proble
     let path = SharePath::parse(&input.path)?;
     let files = call.hub.open_share(&input.group_id).await?;
     let (placed, entry) =
-        run_share_change(&call, &input.group_id, &files, files.make_dir(&path)).await?;
+        run_share_change(&call, &input.group_id, &path, &files, files.make_dir(&path)).await?;
     Ok(entry_reply(&entry)?.status(created_status(placed)))
 }
 
@@ -237,6 +237,7 @@ pub(crate) async fn move_path(call: Call, input: Move) -> Result<Reply, Problem>
     let entry = run_share_change(
         &call,
         &input.group_id,
+        &to,
         &files,
         files.relocate(&from, &to, condition),
     )
@@ -256,6 +257,7 @@ pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> 
     run_share_change(
         &call,
         &input.group_id,
+        &path,
         &files,
         files.remove(&path, removal, condition),
     )
@@ -282,6 +284,7 @@ fn created_status(placed: CreateOutcome) -> u16 {
 async fn run_share_change<T>(
     call: &Call,
     group: &GroupId,
+    path: &SharePath,
     files: &DirectoryFiles,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
@@ -298,5 +301,9 @@ async fn run_share_change<T>(
             }
         }
     };
-    recorded_with(call, work, measure).await
+    let change = FileChange::Share {
+        group: group.clone(),
+        path: path.as_str().to_owned(),
+    };
+    recorded_with(call, change, work, measure).await
 }

@@ -17,7 +17,7 @@ use crate::{
             EntryType, FileEntry, FileLimits, HomeDirectory, LineRange, SharePath, Workspace,
             problem_from_io,
         },
-        state::TenantRecord,
+        state::{FileChange, TenantRecord},
     },
 };
 
@@ -189,8 +189,12 @@ pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply,
         .ok_or_else(|| skill_not_found(&input.skill))?;
     let home = call.hub.home(record);
     let (name, enabled, pinned) = (input.skill, input.enabled, input.pinned);
+    let change = FileChange::Home {
+        tenant: record.id.clone(),
+    };
     super::run_recorded(
         &call,
+        change,
         run_blocking(move || write_skill_lists(&home, &name, enabled, pinned)),
     )
     .await?;

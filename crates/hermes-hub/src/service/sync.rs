@@ -10,7 +10,7 @@ use crate::{
     Hub, Problem, TenantId,
     service::call::{Call, Reply},
     storage::{
-        state::{Page, StateError, TenantQuery},
+        state::{FileChange, Page, StateError, TenantQuery},
         sync::{ExtraFiles, SyncMode, SyncRequest, SyncRules, sync_context},
     },
 };
@@ -56,7 +56,7 @@ pub(crate) async fn run_sync(call: Call, input: SyncContext) -> Result<Reply, Pr
         },
         extras,
     };
-    let report = run_recorded(&call, sync_context(rules, request)).await?;
+    let report = run_recorded(&call, FileChange::Copy, sync_context(rules, request)).await?;
     Reply::json(&report)
 }
 

@@ -34,8 +34,8 @@ pub use documents::{AppliedCounts, Document, DocumentKind, DocumentStore};
 pub use env::{EnvStore, NewVariable};
 pub use error::StateError;
 pub use files::{
-    FileOperation, FileOperationStore, FileOutcome, NewFileOperation, SpaceReservation,
-    StorageUsage, TotalUsage, UsageOwner,
+    FileChange, FileOperation, FileOperationStore, FileOutcome, NewFileOperation, SpaceReservation,
+    StorageUsage, TotalUsage, UnfinishedOperation, UsageOwner,
 };
 pub use groups::{GroupChange, GroupDeletion, GroupRecord, GroupStore};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, StoredReply};

@@ -1,13 +1,10 @@
 //! File operations, which no transaction covers: the intent is recorded before and the outcome after; and disk usage.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::StateError;
-use crate::{
-    GroupId, TenantId,
-    api_types::{AuditEntry, AuditPhase},
-    storage::audit::NewAuditEntry,
-};
+use crate::{GroupId, TenantId, api_types::AuditPhase, storage::audit::NewAuditEntry};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UsageOwner {
@@ -39,10 +36,23 @@ pub struct SpaceReservation {
     pub max_files: Option<u64>,
 }
 
+/// What an operation changes: what is read after a crash, to remove its temporary files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum FileChange {
+    /// A path of a group's files, written in the directory it is in.
+    Share { group: GroupId, path: String },
+    /// The jobs or the settings in a tenant's home.
+    Home { tenant: TenantId },
+    /// A copy outside of homes and shares, which the next copy cleans up.
+    Copy,
+}
+
 /// An operation to be started.
 #[derive(Debug, Clone)]
 pub struct NewFileOperation {
     pub entry: NewAuditEntry,
+    pub change: FileChange,
     pub reserve: Option<SpaceReservation>,
 }
 
@@ -52,6 +62,16 @@ pub struct NewFileOperation {
 pub struct FileOperation {
     /// Its entry in this node's chain.
     pub seq: u64,
+}
+
+/// An operation that was started and neither finished nor cleaned up after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnfinishedOperation {
+    pub operation: FileOperation,
+    /// Absent if an earlier version did not say it.
+    pub change: Option<FileChange>,
+    /// Whether the audit log says how it ended.
+    pub is_settled: bool,
 }
 
 /// The outcome of an operation.
@@ -78,15 +98,19 @@ pub trait FileOperationStore {
         effect: FileOutcome,
     ) -> Result<(), StateError>;
 
-    /// Operations of this node that were started and not finished.
-    async fn unfinished_file_operations(&self) -> Result<Vec<AuditEntry>, StateError>;
+    /// Operations of this node that were started and not finished, oldest first.
+    async fn unfinished_file_operations(&self) -> Result<Vec<UnfinishedOperation>, StateError>;
 
-    /// Records the outcome of an interrupted operation: `Done`, or `Interrupted` if it is unknown.
+    /// Records the outcome of an interrupted operation: `Done`, or `Interrupted` if it is unknown. It stays unfinished
+    /// until it is forgotten.
     async fn settle_file_operation(
         &self,
         intent: FileOperation,
         phase: AuditPhase,
     ) -> Result<(), StateError>;
+
+    /// Forgets a settled operation, when what it left is cleaned up.
+    async fn forget_file_operation(&self, intent: FileOperation) -> Result<(), StateError>;
 
     async fn usage(&self, owner: &UsageOwner) -> Result<StorageUsage, StateError>;
 

@@ -35,6 +35,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001.sql"),
     include_str!("../../../migrations/sqlite/0002.sql"),
     include_str!("../../../migrations/sqlite/0003.sql"),
+    include_str!("../../../migrations/sqlite/0004.sql"),
 ];
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 

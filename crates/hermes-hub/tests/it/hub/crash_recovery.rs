@@ -2,17 +2,18 @@
 
 use std::{
     fs,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use hermes_hub::{
-    Hub, OpenedHub, TenantId,
+    GroupId, Hub, OpenedHub, TenantId,
     api_types::AuditPhase,
     settings::Settings,
     storage::{
         audit::NewAuditEntry,
-        state::{AuditQuery, NewFileOperation, Page},
+        state::{AuditQuery, FileChange, NewFileOperation, Page},
     },
     tenants::runtime::mock::MockRuntime,
 };
@@ -30,6 +31,7 @@ async fn a_change_of_files_that_was_cut_off_is_settled_at_the_next_start() {
     let OpenedHub { hub, lock, .. } = open().await;
     let intent = NewFileOperation {
         entry: NewAuditEntry::by_hub("write_share_file").with_target("division1:notes/a.md"),
+        change: share_change("notes/a.md"),
         reserve: None,
     };
     let begun = hub.state().begin_file_operation(intent).await.unwrap();
@@ -51,39 +53,102 @@ async fn a_change_of_files_that_was_cut_off_is_settled_at_the_next_start() {
     drop(lock);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_hub_left_half_written_is_cleared_at_the_next_start() {
-    let mut site = TestHub::new().await.with_examples().await;
-    let draft = ".hub-tmp-0123456789abcdef";
-    let share = site.directory.path().join("hub/shares/division1/notes");
-    let drafts = [
-        share.join(draft),
-        site.home("tenant_123").join("cron").join(draft),
-    ];
-    let tenant = TenantId::parse("tenant_123").unwrap();
-    for (action, target, draft) in [
-        ("write_share_file", "division1:notes/new.md", &drafts[0]),
-        ("create_tenant_cron", "job", &drafts[1]),
-    ] {
-        let entry = NewAuditEntry::by_hub(action)
-            .for_tenant(&tenant)
-            .with_target(target);
-        let intent = NewFileOperation {
-            entry,
-            reserve: None,
-        };
-        let _ = site.hub.state().begin_file_operation(intent).await.unwrap();
-        fs::write(draft, "half").unwrap();
+const DRAFT: &str = ".hub-tmp-0123456789abcdef";
+
+fn share_change(path: &str) -> FileChange {
+    FileChange::Share {
+        group: GroupId::parse("division1").unwrap(),
+        path: path.into(),
     }
-    let kept = share.join("report.md");
-    assert!(kept.exists());
-    site.restart().await;
-    let patience = Instant::now() + TIMEOUT;
-    while drafts.iter().any(|draft| draft.exists()) {
-        assert!(Instant::now() < patience, "a draft is still there");
+}
+
+/// How far a change of files has come when the Hub is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CrashStage {
+    Begun,
+    HalfWritten,
+    /// The file is in place, and nobody has said so.
+    Written,
+    /// The Hub after it was killed as well, before it had cleaned up.
+    Settled,
+}
+
+/// Begins a change of a share and leaves it at a stage; returns the temporary file and the file.
+async fn interrupt_change(site: &TestHub, stage: CrashStage) -> [PathBuf; 2] {
+    let notes = site.directory.path().join("hub/shares/division1/notes");
+    let (draft, file) = (notes.join(DRAFT), notes.join("new.md"));
+    let state = site.hub.state();
+    let intent = NewFileOperation {
+        entry: NewAuditEntry::by_hub("write_share_file").with_target("division1:notes/new.md"),
+        change: share_change("notes/new.md"),
+        reserve: None,
+    };
+    let begun = state.begin_file_operation(intent).await.unwrap();
+    match stage {
+        CrashStage::Begun => {}
+        CrashStage::HalfWritten => fs::write(&draft, "half").unwrap(),
+        CrashStage::Written => fs::write(&file, "whole").unwrap(),
+        CrashStage::Settled => {
+            fs::write(&draft, "half").unwrap();
+            let settled = state.settle_file_operation(begun, AuditPhase::Interrupted);
+            settled.await.unwrap();
+        }
+    }
+    [draft, file]
+}
+
+async fn wait_until_clean(site: &TestHub) {
+    let deadline = Instant::now() + TIMEOUT;
+    let unfinished = async || site.hub.state().unfinished_file_operations().await.unwrap();
+    while !unfinished().await.is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", unfinished().await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(kept.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_whatever_stage_a_hub_is_killed_the_next_one_cleans_up() {
+    for stage in [
+        CrashStage::Begun,
+        CrashStage::HalfWritten,
+        CrashStage::Written,
+        CrashStage::Settled,
+    ] {
+        let mut site = TestHub::new().await.with_examples().await;
+        let [draft, file] = interrupt_change(&site, stage).await;
+        let other = file.with_file_name("report.md");
+        assert!(other.exists());
+        site.restart().await;
+        wait_until_clean(&site).await;
+        assert!(!draft.exists(), "{stage:?}");
+        assert_eq!(file.exists(), stage == CrashStage::Written, "{stage:?}");
+        assert!(other.exists(), "{stage:?}");
+        let query = AuditQuery {
+            action: Some("write_share_file".into()),
+            ..AuditQuery::default()
+        };
+        let entries = site.hub.state().audit(&query, &Page::default()).await;
+        let interrupted = entries.unwrap().items.into_iter();
+        let interrupted = interrupted.filter(|entry| entry.phase == Some(AuditPhase::Interrupted));
+        assert_eq!(interrupted.count(), 1, "{stage:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_hub_left_half_written_in_a_home_is_removed() {
+    let mut site = TestHub::new().await.with_examples().await;
+    let draft = site.home("tenant_123").join("cron").join(DRAFT);
+    let tenant = TenantId::parse("tenant_123").unwrap();
+    let intent = NewFileOperation {
+        entry: NewAuditEntry::by_hub("create_tenant_cron").for_tenant(&tenant),
+        change: FileChange::Home { tenant },
+        reserve: None,
+    };
+    let _ = site.hub.state().begin_file_operation(intent).await.unwrap();
+    fs::write(&draft, "half").unwrap();
+    site.restart().await;
+    wait_until_clean(&site).await;
+    assert!(!draft.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

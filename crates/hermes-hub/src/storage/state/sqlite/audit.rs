@@ -262,7 +262,7 @@ impl SqliteState {
             "SELECT seq, hash FROM audit WHERE chain = ?1 AND seq < MIN(
                  (SELECT MAX(seq) FROM audit WHERE chain = ?1),
                  IFNULL((SELECT MIN(seq) FROM audit WHERE chain = ?1 AND time >= ?2), 9223372036854775807),
-                 IFNULL((SELECT MIN(seq) FROM intents WHERE chain = ?1), 9223372036854775807))
+                 IFNULL((SELECT MIN(seq) FROM intents WHERE chain = ?1 AND settled = 0), 9223372036854775807))
              ORDER BY seq DESC LIMIT 1",
         )
         .bind(chain)

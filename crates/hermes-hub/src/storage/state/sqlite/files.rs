@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{
     GroupId, TenantId,
-    api_types::{AuditEntry, AuditPhase, Via},
+    api_types::{AuditPhase, Via},
     storage::{
         audit::NewAuditEntry,
         state::{
             FileOperation, FileOperationStore, FileOutcome, NewFileOperation, SpaceReservation,
-            StateError, StorageUsage, TotalUsage, UsageOwner,
+            StateError, StorageUsage, TotalUsage, UnfinishedOperation, UsageOwner,
         },
     },
 };
@@ -97,6 +97,16 @@ async fn check_quota(
     Ok(())
 }
 
+fn check_in_progress(rows_affected: u64) -> Result<(), StateError> {
+    if rows_affected == 0 {
+        return Err(StateError::Conflict {
+            reason: "not_under_way",
+            message: "the operation was settled before".into(),
+        });
+    }
+    Ok(())
+}
+
 impl SqliteState {
     /// Ends an operation, in the transaction of its outcome.
     async fn end_file_operation(
@@ -104,18 +114,13 @@ impl SqliteState {
         write: &mut SqliteConnection,
         intent: &FileOperation,
     ) -> Result<(), StateError> {
-        let ended = sqlx::query("DELETE FROM intents WHERE chain = ?1 AND seq = ?2")
-            .bind(&self.node)
-            .bind(to_column(intent.seq))
-            .execute(write)
-            .await?;
-        if ended.rows_affected() == 0 {
-            return Err(StateError::Conflict {
-                reason: "not_under_way",
-                message: "the operation was settled before".into(),
-            });
-        }
-        Ok(())
+        let ended =
+            sqlx::query("DELETE FROM intents WHERE chain = ?1 AND seq = ?2 AND settled = 0")
+                .bind(&self.node)
+                .bind(to_column(intent.seq))
+                .execute(write)
+                .await?;
+        check_in_progress(ended.rows_affected())
     }
 }
 
@@ -139,7 +144,7 @@ impl FileOperationStore for SqliteState {
         let reserve = intent.reserve.as_ref();
         let owner = reserve.map(|reserve| owner_key(&reserve.owner));
         sqlx::query(
-            "INSERT INTO intents (chain, seq, kind, owner, bytes, files) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO intents (chain, seq, kind, owner, bytes, files, change) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )
         .bind(&self.node)
         .bind(to_column(seq))
@@ -147,6 +152,7 @@ impl FileOperationStore for SqliteState {
         .bind(owner.map(|(_, owner)| owner))
         .bind(reserve.map_or(0, |reserve| to_column(reserve.bytes)))
         .bind(reserve.map_or(0, |reserve| to_column(reserve.files)))
+        .bind(serde_json::to_string(&intent.change)?)
         .execute(&mut *write)
         .await?;
         commit(write).await?;
@@ -177,15 +183,24 @@ impl FileOperationStore for SqliteState {
         commit(write).await
     }
 
-    async fn unfinished_file_operations(&self) -> Result<Vec<AuditEntry>, StateError> {
-        let rows = sqlx::query(
-            "SELECT a.text, a.hash FROM intents i JOIN audit a ON a.chain = i.chain AND a.seq = i.seq
-             WHERE i.chain = ?1 ORDER BY i.seq",
-        )
-        .bind(&self.node)
-        .fetch_all(self.readers())
-        .await?;
-        rows.iter().map(audit::entry_from_row).collect()
+    async fn unfinished_file_operations(&self) -> Result<Vec<UnfinishedOperation>, StateError> {
+        let rows =
+            sqlx::query("SELECT seq, change, settled FROM intents WHERE chain = ?1 ORDER BY seq")
+                .bind(&self.node)
+                .fetch_all(self.readers())
+                .await?;
+        let unfinished = rows.iter().map(|row| {
+            let change = row.optional_text("change")?;
+            Ok(UnfinishedOperation {
+                operation: FileOperation {
+                    seq: row.count("seq")?,
+                },
+                // What cannot be read must not keep the Hub from starting.
+                change: change.and_then(|change| serde_json::from_str(&change).ok()),
+                is_settled: row.flag("settled")?,
+            })
+        });
+        unfinished.collect()
     }
 
     async fn settle_file_operation(
@@ -199,7 +214,14 @@ impl FileOperationStore for SqliteState {
             .bind(to_column(intent.seq))
             .fetch_optional(&mut *write)
             .await?;
-        self.end_file_operation(&mut write, &intent).await?;
+        let settled = sqlx::query(
+            "UPDATE intents SET settled = 1, bytes = 0, files = 0 WHERE chain = ?1 AND seq = ?2 AND settled = 0",
+        )
+        .bind(&self.node)
+        .bind(to_column(intent.seq))
+        .execute(&mut *write)
+        .await?;
+        check_in_progress(settled.rows_affected())?;
         let mut entry = NewAuditEntry::by_hub("settle");
         if let Some(row) = row {
             let begun = audit::entry_from_row(&row)?;
@@ -212,6 +234,16 @@ impl FileOperationStore for SqliteState {
             entry.status = 500;
         }
         self.append_entry(&mut write, entry, Some(phase), Some(intent.seq))
+            .await?;
+        commit(write).await
+    }
+
+    async fn forget_file_operation(&self, intent: FileOperation) -> Result<(), StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        sqlx::query("DELETE FROM intents WHERE chain = ?1 AND seq = ?2 AND settled = 1")
+            .bind(&self.node)
+            .bind(to_column(intent.seq))
+            .execute(&mut *write)
             .await?;
         commit(write).await
     }

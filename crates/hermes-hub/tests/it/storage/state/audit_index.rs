@@ -15,7 +15,8 @@ use crate::storage::state::processes::run_sql;
 
 /// Turns the current tables into those before the tenant index.
 const BEFORE_INDEXING: &str =
-    "DROP VIEW audit_chains; DROP TABLE audit_of_tenants; DROP TABLE audit_portions;
+    "ALTER TABLE intents DROP COLUMN change; ALTER TABLE intents DROP COLUMN settled;
+    DROP VIEW audit_chains; DROP TABLE audit_of_tenants; DROP TABLE audit_portions;
     CREATE INDEX audit_by_tenant ON audit (tenant, time, chain, seq) WHERE tenant IS NOT NULL;
     PRAGMA user_version = 2;";
 

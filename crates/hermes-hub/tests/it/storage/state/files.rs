@@ -1,18 +1,27 @@
 //! File operations: intents, outcomes and usage.
 
 use hermes_hub::{
+    GroupId,
     api_types::AuditPhase,
     storage::state::{
-        AuditOrder, AuditQuery, FileOperation, FileOutcome, NewFileOperation, Page,
-        SpaceReservation, StateError, StorageUsage, UsageOwner,
+        AuditOrder, AuditQuery, FileChange, FileOutcome, NewFileOperation, Page, SpaceReservation,
+        StateError, StorageUsage, UnfinishedOperation, UsageOwner,
     },
 };
 
-use super::{StateFixture, entry};
+use super::{StateFixture, entry, processes::run_sql, tenant_id};
+
+fn written_note() -> FileChange {
+    FileChange::Share {
+        group: GroupId::parse("division1").unwrap(),
+        path: "notes/a.md".into(),
+    }
+}
 
 fn intent(owner: &UsageOwner, bytes: u64, most: u64) -> NewFileOperation {
     NewFileOperation {
         entry: entry("write_share_file").with_target("division1:notes/a.md"),
+        change: written_note(),
         reserve: Some(SpaceReservation {
             owner: owner.clone(),
             bytes,
@@ -118,16 +127,24 @@ async fn what_was_cut_off_is_settled_at_the_next_start() {
     fresh.reopen().await;
     let state = &fresh.state;
     let unfinished = state.unfinished_file_operations().await.unwrap();
-    assert_eq!(unfinished[0].seq, begun.seq);
-    assert_eq!(
-        unfinished[0].target.as_deref(),
-        Some("division1:notes/a.md")
-    );
-    let intent_seq = FileOperation {
-        seq: unfinished[0].seq,
+    let expected = UnfinishedOperation {
+        operation: begun.clone(),
+        change: Some(written_note()),
+        is_settled: false,
     };
-    let settle = state.settle_file_operation(intent_seq, AuditPhase::Interrupted);
-    settle.await.unwrap();
+    assert_eq!(unfinished, [expected.clone()]);
+    let settle = || state.settle_file_operation(begun.clone(), AuditPhase::Interrupted);
+    settle().await.unwrap();
+    let again = settle().await;
+    assert!(matches!(again, Err(StateError::Conflict { .. })));
+    // It is left to whoever removes its temporary files.
+    let settled = UnfinishedOperation {
+        is_settled: true,
+        ..expected
+    };
+    assert_eq!(state.unfinished_file_operations().await.unwrap(), [settled]);
+    let forgotten = state.forget_file_operation(begun.clone()).await;
+    forgotten.unwrap();
     assert!(state.unfinished_file_operations().await.unwrap().is_empty());
     // The reservation is released.
     let again = state
@@ -137,4 +154,42 @@ async fn what_was_cut_off_is_settled_at_the_next_start() {
     assert!(again.seq > begun.seq);
     let other = fresh.another_node("n2").await;
     assert!(other.unfinished_file_operations().await.unwrap().is_empty());
+}
+
+/// Turns the current tables into those before operations said what they change.
+const BEFORE_CHANGES: &str =
+    "ALTER TABLE intents DROP COLUMN change; ALTER TABLE intents DROP COLUMN settled;
+    PRAGMA user_version = 3;";
+
+#[tokio::test]
+async fn operations_of_an_earlier_version_are_known_by_their_audit_entry() {
+    let mut fresh = StateFixture::new().await;
+    let tenant = tenant_id("acme");
+    for entry in [
+        entry("write_share_file").with_target("division1:notes/a:b.md"),
+        entry("create_tenant_cron")
+            .for_tenant(&tenant)
+            .with_target("job"),
+        entry("write_share_file").with_target("no group"),
+    ] {
+        let intent = NewFileOperation {
+            entry,
+            change: FileChange::Copy,
+            reserve: None,
+        };
+        let _ = fresh.state.begin_file_operation(intent).await.unwrap();
+    }
+    fresh.state.close().await;
+    run_sql(&fresh, BEFORE_CHANGES).await;
+    fresh.reopen().await;
+    let unfinished = fresh.state.unfinished_file_operations().await.unwrap();
+    let changes: Vec<_> = unfinished.into_iter().map(|one| one.change).collect();
+    let share = FileChange::Share {
+        group: GroupId::parse("division1").unwrap(),
+        path: "notes/a:b.md".into(),
+    };
+    assert_eq!(
+        changes,
+        [Some(share), Some(FileChange::Home { tenant }), None]
+    );
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use hermes_hub::{
     api_types::Time,
-    storage::state::{FileOutcome, IdempotencyKey, KeyClaim, NewFileOperation, StoredReply},
+    storage::state::{
+        FileChange, FileOutcome, IdempotencyKey, KeyClaim, NewFileOperation, StoredReply,
+    },
 };
 
 use super::{StateFixture, entry, new_run, tenant_id};
@@ -81,6 +83,7 @@ async fn a_change_of_files_that_was_begun_is_not_begun_again_unless_it_failed() 
         entry.idempotency = Some(key(name));
         let intent = NewFileOperation {
             entry: entry.clone(),
+            change: FileChange::Copy,
             reserve: None,
         };
         begun.push((state.begin_file_operation(intent).await.unwrap(), entry));

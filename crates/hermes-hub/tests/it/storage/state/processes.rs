@@ -14,7 +14,10 @@ use hermes_hub::{
     storage::{
         data_dir::{DataDir, DataDirError},
         encryption::SecretKey,
-        state::{NewEvent, NewFileOperation, Page, RunUpdate, SqliteState, State, TenantQuery},
+        state::{
+            FileChange, NewEvent, NewFileOperation, Page, RunUpdate, SqliteState, State,
+            TenantQuery,
+        },
     },
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, sqlite::SqliteConnectOptions};
@@ -183,6 +186,7 @@ async fn write_until_killed(directory: &Path) {
         print_line(&format!("done event {}", updated.record.run.last_event_id));
         let intent = NewFileOperation {
             entry: entry("write_share_file"),
+            change: FileChange::Copy,
             reserve: None,
         };
         let _ = fresh.state.begin_file_operation(intent).await.unwrap();
@@ -232,10 +236,13 @@ async fn check(state: &dyn State, tenants: &[TenantId], last_event: u64, run: &h
         }
     }
     assert_eq!(entries, made);
-    for begun in state.unfinished_file_operations().await.unwrap() {
-        let intent = hermes_hub::storage::state::FileOperation { seq: begun.seq };
+    let unfinished = state.unfinished_file_operations().await.unwrap();
+    for begun in unfinished.into_iter().filter(|one| !one.is_settled) {
         state
-            .settle_file_operation(intent, hermes_hub::api_types::AuditPhase::Interrupted)
+            .settle_file_operation(
+                begun.operation,
+                hermes_hub::api_types::AuditPhase::Interrupted,
+            )
             .await
             .unwrap();
     }
