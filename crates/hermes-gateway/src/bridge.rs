@@ -9,6 +9,7 @@ use std::{
 };
 
 use hermes_config::{Home, Settings};
+use hermes_store::epoch_seconds;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 mod arguments;
@@ -67,6 +68,8 @@ struct BridgeInner {
     options: BridgeOptions,
     databases: Databases,
     index: ConversationIndex,
+    /// In seconds since 1970.
+    started_at: f64,
     log: OnceCell<BridgeLog>,
     wait_permits: Semaphore,
     sender: OnceLock<MessageSender>,
@@ -99,6 +102,7 @@ impl Bridge {
                 home,
                 settings: Arc::new(settings),
                 options,
+                started_at: epoch_seconds(),
                 log: OnceCell::new(),
                 wait_permits: Semaphore::new(MAX_WAITS),
                 sender: OnceLock::new(),
@@ -171,6 +175,7 @@ impl Bridge {
                     self.home(),
                     limits,
                     self.shown_platforms().clone(),
+                    self.inner.started_at,
                 )
                 .await,
                 start: OnceCell::new(),
@@ -183,11 +188,15 @@ impl Bridge {
         &self.log().await.feed
     }
 
-    /// The end of the log when this process started.
+    /// The end of the log when this process started. It is opened later, so what happened in between is left out.
     async fn start_cursor(&self) -> Result<Cursor, EventError> {
         let log = self.log().await;
-        let beginning = log.start.get_or_try_init(|| self.position());
-        beginning.await.copied()
+        let start = log.start.get_or_try_init(async || {
+            let end = self.position().await?;
+            let before = log.feed.cursor_before(self.inner.started_at).await?;
+            Ok(before.map_or(end, |before| before.min(end)))
+        });
+        start.await.copied()
     }
 
     async fn position(&self) -> Result<Cursor, EventError> {

@@ -9,7 +9,7 @@ use hermes_config::{
     Home,
     sync::{Mutex, MutexGuard},
 };
-use hermes_store::{StoreError, runtime::RuntimeStore};
+use hermes_store::{StoreError, epoch_seconds, runtime::RuntimeStore};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -112,14 +112,17 @@ impl EventFeed {
     /// Starts following a home. Waits for the first scan, so that everything written from now on becomes an event,
     /// but not for long: a locked database is retried in the background.
     pub async fn open(home: &Home, limits: EventLimits) -> Self {
-        Self::open_for_platforms(home, limits, ShownPlatforms::default()).await
+        let shown = ShownPlatforms::default();
+        Self::open_for_platforms(home, limits, shown, epoch_seconds()).await
     }
 
-    /// Follows these platforms. Others are logged, but filtered when reading.
+    /// Follows these platforms. Others are logged, but filtered when reading. If there is no log yet, it begins with
+    /// what was said since that moment, in seconds since 1970.
     pub async fn open_for_platforms(
         home: &Home,
         limits: EventLimits,
         shown: ShownPlatforms,
+        since: f64,
     ) -> Self {
         let (requests, asked) = mpsc::channel(REQUEST_QUEUE);
         let shared = Arc::new(FeedState {
@@ -135,7 +138,8 @@ impl EventFeed {
         };
         let tasks = TaskTracker::new();
         let with_own = !shown.own_platforms().is_empty();
-        let watcher = LogWatcher::new(home.clone(), limits, with_own, Arc::clone(&shared), asked);
+        let watcher = LogWatcher::new(home.clone(), limits, since, Arc::clone(&shared), asked)
+            .with_own_platforms(with_own);
         tasks.spawn(watcher.run());
         let feed = Self {
             shared,
@@ -152,6 +156,12 @@ impl EventFeed {
     pub async fn position(&self) -> Cursor {
         while let Err(EventError::NotReady) = self.request_scan().await {}
         self.shared.lock_tail().last()
+    }
+
+    /// The cursor before the first event of what has happened since that moment.
+    pub(super) async fn cursor_before(&self, since: f64) -> Result<Option<Cursor>, EventError> {
+        let log = self.shared.lock_log().clone().ok_or(EventError::NotReady)?;
+        Ok(log.cursor_before(since).await?.map(Cursor::from_stored))
     }
 
     /// The newest known cursor, without a scan; `None` before the log is open.

@@ -17,6 +17,7 @@ use sqlx::{Connection, SqliteConnection, sqlite::SqliteRow};
 use super::{RuntimeStore, database_path};
 use crate::{
     SessionKey, StoreError, StoreVersion,
+    clock::utc_iso,
     db::{self, row},
     watch::{FileId, StateFollower},
 };
@@ -95,6 +96,7 @@ pub struct EventLog {
     state: StateFollower,
     limits: LogLimits,
     with_own: bool,
+    since: Option<f64>,
     seen: Option<(Option<StoreVersion>, Option<i64>)>,
     retry_at: Option<Instant>,
     trim_at: Instant,
@@ -128,6 +130,7 @@ impl EventLog {
             state: StateFollower::new(home),
             limits,
             with_own: false,
+            since: None,
             seen: None,
             retry_at: None,
             trim_at: Instant::now(),
@@ -140,6 +143,15 @@ impl EventLog {
     #[must_use]
     pub fn with_own_platforms(self, with_own: bool) -> Self {
         Self { with_own, ..self }
+    }
+
+    /// Lets a log that begins have what was said since that moment, in seconds since 1970.
+    #[must_use]
+    pub fn since(self, since: f64) -> Self {
+        Self {
+            since: Some(since),
+            ..self
+        }
     }
 
     /// Continues the cursors after another log, unless this one is further already.
@@ -215,8 +227,14 @@ impl EventLog {
             (Some(reader), None) => ingest::MessageSource::Store(reader),
             (None, None) => ingest::MessageSource::Absent,
         };
-        let unread =
-            ingest::ingest(&self.runtime.database, source, self.limits, self.with_own).await?;
+        let unread = ingest::ingest(
+            &self.runtime.database,
+            source,
+            self.limits,
+            self.with_own,
+            self.since,
+        )
+        .await?;
         self.trim_at = now + TRIM_INTERVAL;
         self.retry_at = (!unread.is_empty()).then(|| now + RETRY_INTERVAL);
         self.log_unread_sessions(unread);
@@ -258,6 +276,21 @@ async fn open_writable(home: &Home) -> Result<RuntimeStore, StoreError> {
 }
 
 impl RuntimeStore {
+    /// The cursor before the first event of what has happened since that moment, in seconds since 1970; `None` if
+    /// nothing has. When an event was logged says less: that is done when a bridge is there.
+    pub async fn cursor_before(&self, since: f64) -> Result<Option<i64>, StoreError> {
+        let first: Result<Option<i64>, _> = sqlx::query_scalar(
+            "SELECT MIN(cursor) - 1 FROM bridge_events WHERE created_at >= ?1 AND CASE type \
+             WHEN 'message' THEN CAST(json_extract(payload, '$.timestamp') AS REAL) >= ?1 \
+             WHEN 'approval_requested' THEN json_extract(payload, '$.created_at') >= ?2 ELSE 1 END",
+        )
+        .bind(since)
+        .bind(utc_iso(since))
+        .fetch_one(self.database.readers())
+        .await;
+        first.map_err(|error| self.database.error(error))
+    }
+
     /// The events after a cursor, of one chat or of all, and how far the log reaches at that moment.
     pub async fn events_after(
         &self,

@@ -33,6 +33,8 @@ const COMMIT_RETRY_DELAYS: [Duration; 4] = [
 pub(super) struct LogWatcher {
     home: Home,
     limits: EventLimits,
+    /// What a new log begins with, in seconds since 1970.
+    since: f64,
     /// Whether conversations without a platform are logged.
     logs_own_platforms: bool,
     shared: Arc<FeedState>,
@@ -65,14 +67,15 @@ impl LogWatcher {
     pub(super) fn new(
         home: Home,
         limits: EventLimits,
-        with_own: bool,
+        since: f64,
         shared: Arc<FeedState>,
         asked: mpsc::Receiver<oneshot::Sender<()>>,
     ) -> Self {
         Self {
             home,
             limits,
-            logs_own_platforms: with_own,
+            since,
+            logs_own_platforms: false,
             shared,
             requests: asked,
             waiters: Vec::new(),
@@ -80,6 +83,14 @@ impl LogWatcher {
             end: None,
             is_behind: true,
             warned: None,
+        }
+    }
+
+    /// Whether conversations without a platform are logged.
+    pub(super) fn with_own_platforms(self, logs_own_platforms: bool) -> Self {
+        Self {
+            logs_own_platforms,
+            ..self
         }
     }
 
@@ -213,7 +224,9 @@ impl LogWatcher {
             max_age: self.limits.max_age,
         };
         let (log, keeping) = EventLog::open(&self.home, limits).await?;
-        let mut log = log.with_own_platforms(self.logs_own_platforms);
+        let mut log = log
+            .with_own_platforms(self.logs_own_platforms)
+            .since(self.since);
         if let LogStorage::Memory(error) = keeping {
             tracing::warn!(
                 %error,

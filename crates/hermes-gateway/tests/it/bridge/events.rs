@@ -45,6 +45,23 @@ async fn what_is_said_after_the_beginning_is_polled_once() {
 }
 
 #[tokio::test]
+async fn what_is_said_before_the_log_is_opened_counts_from_the_start_of_the_process() {
+    let (place, store) = with_chat().await;
+    store.append(&id(SESSION), &user("early")).await.unwrap();
+    // Once in a home without a log, once in one that has it.
+    for text in ["first", "second"] {
+        let bridge = place.bridge(BridgeOptions::default());
+        store.append(&id(SESSION), &user(text)).await.unwrap();
+        let client = Client::connect(&bridge, "test", ClientLifecycleMode::Initialize).await;
+        let polled = client.call_document("events_poll", json!({})).await;
+        let said: Vec<_> = polled["events"].as_array().unwrap().iter().collect();
+        assert_eq!(said.len(), 1, "{polled}");
+        assert_eq!(said[0]["content"], text);
+        bridge.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_wait_ends_with_the_event_or_in_time() {
     let (place, store) = with_chat().await;
     let client = place.client().await;

@@ -98,6 +98,7 @@ pub(super) async fn ingest(
     source: MessageSource<'_>,
     limits: LogLimits,
     with_own: bool,
+    since: Option<f64>,
 ) -> Result<Vec<UnreadSession>, StoreError> {
     let error = |error| runtime.error(error);
     let mut write = runtime.begin().await?;
@@ -116,7 +117,7 @@ pub(super) async fn ingest(
     let unread = match source {
         MessageSource::Store(reader) => {
             let store = reader.store.clone();
-            ingest_messages(&mut log, &status, reader, limits, with_own)
+            ingest_messages(&mut log, &status, reader, limits, with_own, since)
                 .await
                 .map_err(|failure| match failure {
                     IngestError::Log(error) => runtime.error(error),
@@ -166,13 +167,22 @@ async fn ingest_messages(
     reader: &mut StateReader,
     limits: LogLimits,
     with_own: bool,
+    since: Option<f64>,
 ) -> Result<Vec<UnreadSession>, IngestError> {
     let mut snapshot = StateSnapshot::begin(reader, with_own).await?;
     let known_id = status.mark.as_ref().map_or(0, |mark| mark.last_id);
     let (end, known) = snapshot.last_row_and(known_id).await?;
-    let Some(mut mark) = status.mark.clone() else {
-        set_marks(log, &mut snapshot, GlobalMark::default(), end).await?;
-        return Ok(Vec::new());
+    let mut mark = match (status.mark.clone(), since) {
+        (Some(mark), _) => mark,
+        // A log that begins has what was said since that moment.
+        (None, Some(since)) => {
+            let begin = snapshot.last_row_until(since).await?;
+            set_marks(log, &mut snapshot, GlobalMark::default(), begin).await?
+        }
+        (None, None) => {
+            set_marks(log, &mut snapshot, GlobalMark::default(), end).await?;
+            return Ok(Vec::new());
+        }
     };
     let mut pending = status.pending.clone();
     if is_another_file(&mut snapshot, &mark, end.as_ref(), known).await? {

@@ -24,10 +24,7 @@ fn bridge(place: &ChatHome) -> BridgeProcess {
     command
         .args(["mcp", "serve"])
         .env("HERMES_HOME", place.home.path());
-    let mut bridge = BridgeProcess::initialize(command);
-    // The log is opened in the background; cursor 0 stands for where it ended then.
-    bridge.call_tool("events_poll", &json!({}));
-    bridge
+    BridgeProcess::initialize(command)
 }
 
 /// Has the chat ask.
