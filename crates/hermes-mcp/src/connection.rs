@@ -17,7 +17,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    breaker::CircuitBreaker,
+    breaker::{CircuitBreaker, Clock},
     counters::Counters,
     handle::ResourceSubscriptions,
     link::{Link, LinkError, LinkStatus, LoginAdvice, hosted_tenant},
@@ -89,6 +89,7 @@ pub(crate) struct HostContext {
     pub(crate) changed: Arc<dyn Fn() + Send + Sync>,
     pub(crate) remembered_tools: RememberedTools,
     pub(crate) fetch_limit: Option<Duration>,
+    pub(crate) clock: Clock,
     pub(crate) stop: CancellationToken,
 }
 

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
@@ -21,13 +21,14 @@ use crate::{
     call::content::MediaStore,
     connection::{
         HostContext, RememberedTools,
+        breaker::Clock,
         era::Era,
         handle::ServerHandle,
         link::{Link, LinkStatus},
     },
     host::status::ServerStatus,
     packages::fetch,
-    process::{GuardProgram, Processes, sandbox::SandboxSupport},
+    process::{GuardHandle, GuardProgram, Processes, sandbox::SandboxSupport},
     server_request::{NoHandler, ServerRequestHandler, ServerRequestRouter},
     tools::{
         names::Naming,
@@ -75,6 +76,8 @@ pub struct HostOptions {
     pub remembered_tools: RememberedTools,
     /// How long a package runner gets that still fetches its server, where that is more than `connect_timeout`.
     pub fetch_limit: Option<Duration>,
+    /// What the rest after repeated failures is counted by; tests set their own.
+    pub clock: Clock,
 }
 
 impl HostOptions {
@@ -89,6 +92,7 @@ impl HostOptions {
             sandbox_support: None,
             remembered_tools: RememberedTools::default(),
             fetch_limit: None,
+            clock: Arc::new(Instant::now),
         }
     }
 }
@@ -125,6 +129,11 @@ impl Drop for HostState {
 }
 
 impl Host {
+    /// The guard of its servers' processes, which ends the commands of this process too, should it be killed.
+    pub fn guard(&self) -> Arc<GuardHandle> {
+        Arc::clone(self.state.context.processes.guard())
+    }
+
     /// Begins to connect all enabled servers at once and returns without waiting for any.
     pub fn start(options: HostOptions, settings: &Settings) -> BoxFuture<'_, Self> {
         Box::pin(async move {
@@ -153,6 +162,7 @@ impl Host {
                 changed,
                 remembered_tools: options.remembered_tools,
                 fetch_limit: options.fetch_limit,
+                clock: options.clock,
                 stop: CancellationToken::new(),
                 home: options.home,
             });

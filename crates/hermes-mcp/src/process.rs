@@ -17,6 +17,7 @@
 #![cfg(unix)]
 
 pub mod child_limit;
+pub mod command_marker;
 pub mod descendants;
 pub mod environment;
 pub mod guard;

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use hermes_config::{
     AuxiliaryTask, Home, Redactor, ReferencePolicy, ServerName, Settings, Variables,
 };
-use hermes_mcp::{Host, LinkStatus, ReloadReport, ServerStatus};
+use hermes_mcp::{Host, LinkStatus, ReloadReport, ServerStatus, process::GuardHandle};
 use hermes_store::{Store, skills::Skills};
 
 use crate::{
@@ -51,6 +51,8 @@ pub struct AgentParts {
     pub store: Store,
     /// Its MCP servers; none in safe mode.
     pub host: Option<Host>,
+    /// Ends commands where there is no host, should this process be killed.
+    pub guard: Option<Arc<GuardHandle>>,
     /// What references in keys may reach.
     pub references: ReferencePolicy,
     pub local: LocalServers,
@@ -71,6 +73,7 @@ impl AgentParts {
             home,
             store,
             host: None,
+            guard: None,
             references: ReferencePolicy::owner(),
             local: LocalServers::default(),
             environment: Vec::new(),
@@ -176,8 +179,12 @@ impl Agent {
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> TerminalSettings {
         let bounds = self.shared.parts.bounds.clone();
-        TerminalSettings::from_document(&settings.document, environment)
-            .with_bounds(&settings.document, bounds)
+        let guard = self.host().map(Host::guard);
+        TerminalSettings {
+            guard: guard.or_else(|| self.shared.parts.guard.clone()),
+            ..TerminalSettings::from_document(&settings.document, environment)
+                .with_bounds(&settings.document, bounds)
+        }
     }
 
     pub(crate) fn teams(&self) -> Option<&Arc<Teams>> {

@@ -91,6 +91,7 @@ impl JobRun<'_> {
         let environment = script::ScriptEnvironment {
             environment: child_environment(&settings, self.home.path()),
             confinement: settings.confinement,
+            guard: settings.guard,
         };
         let timeout = idle_timeout(self.settings);
         script::run_script(self.home, name, &self.directory(), environment, timeout).await

@@ -5,12 +5,14 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Arc,
     time::Duration,
 };
 
 use hermes_config::Home;
 use hermes_mcp::process::{
-    child_limit::limit_child_processes, descendants::mark_descendants, sandbox,
+    GuardHandle, child_limit::limit_child_processes, command_marker::CommandMarker,
+    descendants::mark_descendants, sandbox,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
@@ -74,6 +76,7 @@ pub fn locate_script(home: &Home, name: &str) -> Result<PathBuf, ScriptError> {
 pub(super) struct ScriptEnvironment {
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) confinement: Confinement,
+    pub(super) guard: Option<Arc<GuardHandle>>,
 }
 
 /// Runs a script and waits for it, unless it writes nothing for longer than `patience`. Dropping the future kills
@@ -99,6 +102,10 @@ pub(super) async fn run_script(
     let mut command = Command::new(program);
     limit_child_processes(&mut command);
     mark_descendants(&mut command);
+    let marker = CommandMarker::new();
+    if let Some(guard) = &environment.guard {
+        guard.start();
+    }
     let user_home = std::env::home_dir();
     let sandbox = SandboxContext {
         root: directory,
@@ -121,6 +128,7 @@ pub(super) async fn run_script(
         .current_dir(directory)
         .env_clear()
         .envs(environment.environment)
+        .envs([marker.variable()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -17,6 +17,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use hermes_mcp::process::GuardHandle;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -50,6 +51,8 @@ pub struct TerminalSettings {
     /// Variables to pass although they look like secrets.
     pub passthrough: Vec<String>,
     pub confinement: Confinement,
+    /// Ends the commands of this process, should it be killed; started with the first command.
+    pub guard: Option<Arc<GuardHandle>>,
 }
 
 impl TerminalSettings {
@@ -69,6 +72,7 @@ impl TerminalSettings {
                 .map(str::to_owned)
                 .collect(),
             confinement: Confinement::new(document, CommandBounds::default()),
+            guard: None,
         }
     }
 
@@ -218,6 +222,9 @@ impl TerminalTool {
             io: connection,
             sandbox: sandbox.as_ref(),
         };
+        if let Some(guard) = &self.settings.guard {
+            guard.start();
+        }
         if in_background {
             let started = self.table.start(&start, watch).map_err(ToolError::new)?;
             return Ok(ToolOutput::json(&started));

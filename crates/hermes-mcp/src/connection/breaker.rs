@@ -3,10 +3,16 @@
 //! It counts only what it is told. What is a failure is for the caller to say: a broken transport is, a tool's own
 //! error, a timeout or an interrupt is not.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hermes_config::sync::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
+
+/// The time, for the host and its breakers; tests set their own.
+pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// Failures in a row that open the breaker.
 const FAILURE_THRESHOLD: u32 = 3;

@@ -1,6 +1,6 @@
 //! Calls by registered name, one at a time or in batches.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use hermes_config::server::CallOrder;
@@ -212,7 +212,7 @@ impl Host {
         };
         owner
             .breaker
-            .check_call(Instant::now())
+            .check_call((self.state.context.clock)())
             .map_err(|remaining| CallError::CircuitOpen {
                 server: owner.name.clone(),
                 remaining,
@@ -224,7 +224,9 @@ impl Host {
             call::execute_request(&session, request, timeout, options, &self.state.tasks).await;
         match &result {
             Ok(_) | Err(CallError::Refused { .. }) => owner.breaker.record_success(),
-            Err(CallError::ConnectionLost { .. }) => owner.breaker.record_failure(Instant::now()),
+            Err(CallError::ConnectionLost { .. }) => {
+                owner.breaker.record_failure((self.state.context.clock)())
+            }
             Err(CallError::NeedsAuth {
                 need: LoginReason::Access { reason },
                 ..
@@ -234,7 +236,9 @@ impl Host {
                     .mailbox
                     .try_send(ConnectionCommand::AuthLost { challenge });
             }
-            Err(_) => owner.breaker.record_inconclusive(Instant::now()),
+            Err(_) => owner
+                .breaker
+                .record_inconclusive((self.state.context.clock)()),
         }
         result
     }

@@ -24,7 +24,7 @@ use rustix::{
     stdio::dup2_stdin,
 };
 
-use super::process_table;
+use super::{command_marker::CommandOwner, process_table};
 
 /// How long to wait between two rounds of SIGKILL.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
@@ -51,8 +51,9 @@ fn start() -> io::Result<()> {
     // Servers must not pass for somebody whom the host asks.
     let _ = crate::process::descendants::lower_lock_limit();
     reset_signals()?;
+    let host_process = rustix::process::getppid();
     match fork()? {
-        ForkSide::Guard => guard(host),
+        ForkSide::Guard => guard(host, host_process),
         ForkSide::Watchdog(guard) => {
             // While the watchdog held it, the host could not tell that the guard is gone.
             drop(host);
@@ -61,13 +62,19 @@ fn start() -> io::Result<()> {
     }
 }
 
-fn guard(host: OwnedFd) -> io::Result<()> {
+fn guard(host: OwnedFd, host_process: Option<Pid>) -> io::Result<()> {
+    let commands = host_process
+        .and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok())
+        .map(CommandOwner::with_pid);
     name_process(c"mcp-guard");
     // Its own group: what is sent to the watchdog's group is not for both.
     let _ = rustix::process::setpgid(None, None);
     become_subreaper()?;
     let served = crate::process::guard::event_loop::run_event_loop(host);
     kill_all_children();
+    if let Some(commands) = commands {
+        commands.kill_commands_if_ended();
+    }
     served
 }
 

@@ -17,7 +17,11 @@ pub(super) struct ProcessRow {
     pub(super) start_time: u64,
     pub(super) resident_pages: u64,
     pub(super) has_ended: bool,
+    pub(super) is_exiting: bool,
 }
+
+/// A flag of the kernel: the process is on its way to its end.
+const PF_EXITING: u64 = 0x4;
 
 impl ProcessRow {
     /// Reads `/proc/<pid>/stat`.
@@ -34,6 +38,7 @@ impl ProcessRow {
             session: fields.get(3)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
             resident_pages: fields.get(21)?.parse().ok()?,
+            is_exiting: fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0,
         })
     }
 }
@@ -119,6 +124,11 @@ pub fn start_time(pid: u32) -> Option<u64> {
 /// Whether the process that had `pid` and `start_time` still runs. A zombie does not.
 pub(super) fn is_running(pid: u32, start_time: u64) -> bool {
     row(pid).is_some_and(|row| row.start_time == start_time && !row.has_ended)
+}
+
+/// Whether that process has ended, or is about to: its files are closed before it is gone from the table.
+pub(super) fn is_ending(pid: u32, start_time: u64) -> bool {
+    !row(pid).is_some_and(|row| row.start_time == start_time && !row.has_ended && !row.is_exiting)
 }
 
 /// Whether that process may still run: unlike `is_running`, yes where the system does not tell start times.
@@ -228,8 +238,7 @@ mod tests {
         let mut command = std::process::Command::new("setsid");
         let mut child = command.args(["sleep", "60"]).spawn().unwrap();
         // It is in the session of its parent until its program has begun.
-        let found = (0..1_000).find_map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(5));
+        let found = hermes_testkit::wait_for(std::time::Duration::from_secs(30), || {
             let tree = trees(&[std::process::id()]).remove(0);
             tree.sessions.get(&child.id()).copied()
         });

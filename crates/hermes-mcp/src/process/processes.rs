@@ -38,7 +38,7 @@ const TMPDIR: &str = "TMPDIR";
 /// Starts and keeps the processes of one host.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    guard: GuardHandle,
+    guard: Arc<GuardHandle>,
     stderr_log: StderrLog,
     run_dir: PathBuf,
     records: OnceCell<Option<Arc<ProcessRecords>>>,
@@ -115,13 +115,17 @@ impl Processes {
         tasks: TaskTracker,
     ) -> Self {
         Self {
-            guard: GuardHandle::new(program),
+            guard: Arc::new(GuardHandle::new(program)),
             stderr_log: StderrLog::new(home.path()),
             run_dir: home.run_dir(),
             records: OnceCell::new(),
             support: support.map_or_else(OnceLock::new, OnceLock::from),
             tasks,
         }
+    }
+
+    pub(crate) fn guard(&self) -> &Arc<GuardHandle> {
+        &self.guard
     }
 
     /// Gets ready to start servers, while their settings are still being looked at.

@@ -27,7 +27,7 @@ use tokio::{
 };
 
 use super::{ServerProcess, SpawnError, server_process::StartReply, wire, wire::SpawnMessage};
-use crate::process::{child_limit, sandbox};
+use crate::process::{child_limit, command_marker::MARKER_VARIABLE, sandbox};
 
 /// Room in the pipes of stdin and stdout, four times the default: large messages then cost fewer wake-ups. More is not
 /// faster, and a user has 64 MiB for all pipes; once they are used up, every new pipe shrinks to a page or two.
@@ -227,6 +227,8 @@ impl GuardProcess {
         let process = command
             // Whoever kills all that is called like the host should not hit those who clean up after it.
             .arg0("mcp-guard")
+            // A command may be a host itself; what kills it must spare the guard.
+            .env_remove(MARKER_VARIABLE)
             .args(&program.args)
             .stdin(Stdio::from(OwnedFd::from(guard_end)))
             .stdout(stdout)

@@ -17,8 +17,8 @@ use std::{
 };
 
 use hermes_mcp::process::{
-    child_limit::limit_child_processes, descendants::mark_descendants, sandbox,
-    sandbox::SandboxPlan,
+    child_limit::limit_child_processes, command_marker::CommandMarker,
+    descendants::mark_descendants, sandbox, sandbox::SandboxPlan,
 };
 use rustix::{
     fs::OFlags,

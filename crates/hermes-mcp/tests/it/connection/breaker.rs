@@ -1,9 +1,15 @@
 //! The circuit breaker: after three broken calls in a row, calls to the server are refused for a minute.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use hermes_mcp::{CallOptions, connection::breaker::BreakerState};
-use hermes_testkit::{Behaviour, Era, Fault, FaultKind};
+use hermes_testkit::{Behaviour, Era, Fault, FaultKind, HttpServer, TemporaryHome};
 use serde_json::json;
 
 use crate::{
@@ -55,7 +61,7 @@ async fn three_broken_calls_in_a_row_open_it_and_calls_fail_at_once() {
 #[tokio::test]
 async fn errors_of_tools_timeouts_and_interrupts_do_not_count() {
     for era in [Era::Legacy, Era::Stateless] {
-        let (setup, _server) = beside_neighbour(Behaviour::new().era(era), json!({})).await;
+        let (setup, server) = beside_neighbour(Behaviour::new().era(era), json!({})).await;
         for _ in 0..10 {
             setup.error("mcp_s_fail", json!({ "text": "no" })).await;
         }
@@ -75,8 +81,10 @@ async fn errors_of_tools_timeouts_and_interrupts_do_not_count() {
         for _ in 0..4 {
             let options = CallOptions::default();
             let call = setup.call_with("mcp_s_sleep", json!({ "ms": 60_000 }), &options);
+            let sent = count(&server, "tools/call");
             let interrupt = async {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                let is_sent = || count(&server, "tools/call") > sent;
+                assert!(hermes_testkit::eventually(Duration::from_secs(30), is_sent).await);
                 options.cancel.cancel();
             };
             tokio::join!(call, interrupt);
@@ -109,12 +117,27 @@ async fn a_success_in_between_starts_the_count_again() {
     assert_eq!(setup.status("s").breaker, BreakerState::Closed);
 }
 
+/// A clock that a test sets forward, and a server that is called by it.
+async fn with_clock(times: u32) -> (Setup, HttpServer, Arc<AtomicU64>) {
+    let server = HttpServer::start(breaking(Era::Stateless, 0, times));
+    let servers = json!({ "s": { "url": server.url() } });
+    let (start, ahead) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let seconds = Arc::clone(&ahead);
+    let clock = move || start + Duration::from_secs(seconds.load(Ordering::Relaxed));
+    let home = TemporaryHome::new();
+    let setup = Setup::with_options(home, servers, |options| options.clock = Arc::new(clock));
+    (setup.await, server, ahead)
+}
+
 #[tokio::test]
 async fn after_a_minute_one_call_tries_and_its_success_closes_it() {
-    let (setup, server) = beside_neighbour(breaking(Era::Stateless, 0, 3), json!({})).await;
+    let (setup, server, clock) = with_clock(3).await;
     break_three_times(&setup).await;
     assert_eq!(setup.status("s").breaker, BreakerState::Open);
-    tokio::time::sleep(Duration::from_secs(61)).await;
+    clock.store(59, Ordering::Relaxed);
+    let error = setup.error("mcp_s_counter", json!({})).await;
+    assert!(error.contains("rest for"), "{error}");
+    clock.store(61, Ordering::Relaxed);
     let sent = count(&server, "tools/call");
     let told = setup.call("mcp_s_counter", json!({})).await;
     assert_eq!(told, json!({ "result": "1" }));
@@ -124,9 +147,9 @@ async fn after_a_minute_one_call_tries_and_its_success_closes_it() {
 
 #[tokio::test]
 async fn after_a_minute_a_failed_try_opens_it_for_another() {
-    let (setup, server) = beside_neighbour(breaking(Era::Stateless, 0, 4), json!({})).await;
+    let (setup, server, clock) = with_clock(4).await;
     break_three_times(&setup).await;
-    tokio::time::sleep(Duration::from_secs(61)).await;
+    clock.store(61, Ordering::Relaxed);
     let error = setup.error("mcp_s_counter", json!({})).await;
     assert!(error.contains("HTTP 502"), "{error}");
     assert_eq!(setup.status("s").breaker, BreakerState::Open);

@@ -1,11 +1,13 @@
 //! `hermes cron tick`: runs what is due, once.
 
+use std::sync::Arc;
+
 use hermes_agent::{
     conversation::{Agent, AgentParts},
     cron::{ClaimedRun, FinishedRun, JobRunner, LocalDelivery, TickError},
 };
 use hermes_config::Settings;
-use hermes_mcp::{Host, HostOptions};
+use hermes_mcp::{Host, HostOptions, process::GuardHandle};
 use hermes_store::{Access, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -96,8 +98,9 @@ async fn start_agent(
         let name = entry.name.as_str();
         claimed.iter().any(|run| run.needs_server(settings, name))
     });
+    let guard = context.guard_program().map_err(|failure| failure.message)?;
+    parts.guard = Some(Arc::new(GuardHandle::new(guard.clone())));
     if !needed.servers.is_empty() {
-        let guard = context.guard_program().map_err(|failure| failure.message)?;
         let options = HostOptions {
             request_handler: ServerRequests::without_person(context, settings).handler(),
             reserved_names: Agent::reserved_names(),

@@ -11,7 +11,10 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{Chat, assert_messages, finish};
-use crate::harness::{program::run, test_home::signal_process};
+use crate::harness::{
+    program::run,
+    test_home::{assert_gone, read_pids, signal_process, wait_until},
+};
 
 #[test]
 fn without_a_model_one_text_says_what_to_do() {
@@ -148,6 +151,24 @@ fn a_killed_process_loses_nothing_that_was_finished() {
     assert_eq!(asked[0]["content"], "do it");
     let texts = chat.stored_texts();
     assert!(texts[3].1.contains("interrupted"), "{texts:?}");
+}
+
+#[test]
+fn commands_end_with_a_process_that_is_killed() {
+    // One in a session of its own, and one that leaves even that.
+    let command = "sleep 611 & echo $! >>pids; setsid sleep 612 & echo $! >>pids; sleep 613";
+    let script = ModelScript::new([ScriptedAnswer::call(
+        "terminal",
+        &json!({"command": command}),
+    )]);
+    let chat = Chat::new(script);
+    let mut child = chat.start_until_asked(&["-q", "go", "--yolo"], 1);
+    let pids = chat.hermes.user().join("pids");
+    wait_until("both commands", || read_pids(&pids).len() == 2);
+    let pids = read_pids(&pids);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_gone(&pids, Duration::from_secs(5));
 }
 
 #[test]

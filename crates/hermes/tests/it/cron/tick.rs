@@ -14,7 +14,10 @@ use hermes_testkit::{
 use serde_json::{Value, json};
 
 use super::job;
-use crate::harness::program::{CommandOutput, Hermes, entry, with_tools};
+use crate::harness::{
+    program::{CommandOutput, Hermes, entry, with_tools},
+    test_home::{TIMEOUT, assert_gone, read_pids},
+};
 
 /// A home that uses this model, with more in its configuration.
 fn home(server: &ModelServer, more: &str) -> Hermes {
@@ -413,6 +416,22 @@ fn a_run_that_was_killed_is_not_repeated() {
     // What repeats is free again for its next time.
     hermes.run(&["cron", "run", "often"]).ok();
     assert_eq!(tick(&hermes).ok().json()["runs"][0]["status"], "ok");
+}
+
+#[test]
+fn a_script_ends_with_a_tick_that_is_killed() {
+    let hermes = Hermes::new();
+    let script = "sleep 621 & echo $! >>\"$HOME/pids\"; wait\n";
+    hermes.home.write("scripts/long.sh", script);
+    let args = ["cron", "create", "0m", "--script", "long.sh", "--no-agent"];
+    hermes.run(&args).ok();
+    let mut child = start(&hermes);
+    let pids = hermes.user().join("pids");
+    assert!(wait_until(TIMEOUT, || read_pids(&pids).len() == 1));
+    let pids = read_pids(&pids);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_gone(&pids, Duration::from_secs(5));
 }
 
 #[test]
