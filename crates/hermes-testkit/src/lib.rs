@@ -33,7 +33,10 @@ pub use database_lock::DatabaseLock;
 pub use grandchild::{DETACH, detach};
 pub use home::TemporaryHome;
 pub use http::{Certificates, HttpRequest, HttpServer};
-pub use observe::{children_named, descendants, eventually, process_exists, wait_until, zombies};
+pub use observe::{
+    children_named, descendants, eventually, eventually_some, process_exists, wait_for, wait_until,
+    zombies,
+};
 pub use record::{recorded, recorded_messages};
 pub use script::{Outlet, SECRETS, ScriptSession, ServerScript};
 pub use stdio::{EchoPath, serve as serve_stdio};

@@ -52,18 +52,24 @@ pub fn zombies(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Looks every 10 ms until the condition holds; `false` when the time is over. Blocks its thread: where
-/// the condition depends on tasks of the same runtime, use [`eventually`].
+/// How often a condition is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Waits until the condition holds; `false` when the time is over. Blocks its thread: where the condition depends on
+/// tasks of the same runtime, use [`eventually`].
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    wait_for(limit, || condition().then_some(())).is_some()
+}
+
+/// Waits until there is something to return; `None` when the time is over.
+pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + limit;
     loop {
-        if condition() {
-            return true;
+        let found = look();
+        if found.is_some() || Instant::now() >= deadline {
+            return found;
         }
-        if Instant::now() >= deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -71,13 +77,27 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
 pub async fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
-        if condition() {
-            return true;
+        let holds = condition();
+        if holds || Instant::now() >= deadline {
+            return holds;
         }
-        if Instant::now() >= deadline {
-            return false;
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// [`wait_for`] for asynchronous tests, where looking may take a while itself. The future cannot be sent to another
+/// thread.
+pub async fn eventually_some<T>(
+    limit: Duration,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> Option<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let found = look().await;
+        if found.is_some() || Instant::now() >= deadline {
+            return found;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -21,7 +21,7 @@ use hermes_store::{
         RuntimeStore,
     },
 };
-use hermes_testkit::TemporaryHome;
+use hermes_testkit::{TemporaryHome, eventually, eventually_some};
 use tokio_util::sync::CancellationToken;
 
 /// A local approver that may never answer.
@@ -402,9 +402,8 @@ async fn what_a_dead_process_left_open_expires() {
     let approvals = approvals(place.published(SilentApprover(None)), LONG_TIMEOUT);
     let cancel = CancellationToken::new();
     let watch = async {
-        while place.row("ap_left").await.outcome.is_none() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let outcome = async || place.row("ap_left").await.outcome;
+        assert!(eventually_some(LONG_TIMEOUT, outcome).await.is_some());
         cancel.cancel();
     };
     let (_, ()) = tokio::join!(check_command(&approvals, "rm -r x", &cancel), watch);
@@ -418,9 +417,8 @@ struct NotifiedApprover(Arc<Mutex<Vec<String>>>);
 impl Approver for NotifiedApprover {
     fn request_approval(&self, _request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         Box::pin(async {
-            while self.0.lock().unwrap().is_empty() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            let is_told = || !self.0.lock().unwrap().is_empty();
+            assert!(eventually(LONG_TIMEOUT, is_told).await);
             Decision::Once
         })
     }

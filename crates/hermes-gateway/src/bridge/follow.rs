@@ -234,12 +234,13 @@ mod tests {
         };
         assert!(matches!(follower.read().await, Err(EventError::NotReady)));
         let mend = async {
-            // By now the follower has failed once more.
-            tokio::time::sleep(Duration::from_secs(3)).await;
+            // The follower fails once more.
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(3)).await;
+            tokio::time::resume();
             drop(locker);
-            while feed.known_position().is_none() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            let is_open = || feed.known_position().is_some();
+            assert!(hermes_testkit::eventually(Duration::from_mins(1), is_open).await);
             let message = NewMessage::new(Role::User, "late");
             store.append(&session, &message).await.unwrap();
         };

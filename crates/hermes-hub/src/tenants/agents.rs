@@ -254,7 +254,7 @@ impl Agents {
     }
 
     /// Checks running agents: whether they have exited or are idle.
-    async fn check_all(self: &Arc<Self>) {
+    pub async fn check_all(self: &Arc<Self>) {
         for tenant in self.awake() {
             self.check_exited(&tenant).await;
             if self.with_slot(&tenant, |slot| slot.should_stop()) {

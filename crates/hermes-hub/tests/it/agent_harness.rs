@@ -20,6 +20,7 @@ use hermes_hub::{
         runtime::Runtime,
     },
 };
+use hermes_testkit::eventually_some;
 use serde_json::Map;
 use tempfile::TempDir;
 
@@ -136,13 +137,8 @@ impl AgentHarness {
         what: &str,
         holds: impl Fn() -> F,
     ) {
-        let wait = async {
-            while !holds().await {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let held = tokio::time::timeout(TIMEOUT, wait).await;
-        assert!(held.is_ok(), "never: {what}");
+        let held = eventually_some(TIMEOUT, async || holds().await.then_some(())).await;
+        assert!(held.is_some(), "never: {what}");
     }
 
     /// Waits until a run has had an event of that name.

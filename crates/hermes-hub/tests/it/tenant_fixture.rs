@@ -1,5 +1,6 @@
 //! A tenant with one of everything, and the arguments with which each operation works on it.
 
+use hermes_testkit::eventually_some;
 use serde_json::{Value, json};
 
 use crate::test_hub::{TIMEOUT, TestHub};
@@ -181,14 +182,11 @@ impl TenantFixture {
 }
 
 async fn pending_approval(site: &TestHub, run: &str) -> String {
-    let deadline = std::time::Instant::now() + TIMEOUT;
-    loop {
+    let found = eventually_some(TIMEOUT, async || {
         let inbox = site.get("/v1/approvals?limit=500").await.expect(200);
         let mut approvals = inbox["approvals"].as_array().unwrap().iter();
-        if let Some(found) = approvals.find(|approval| approval["runId"] == run) {
-            return found["approvalId"].as_str().unwrap().to_owned();
-        }
-        assert!(std::time::Instant::now() < deadline, "{inbox}");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+        let found = approvals.find(|approval| approval["runId"] == run)?;
+        Some(found["approvalId"].as_str().unwrap().to_owned())
+    });
+    found.await.expect("nothing is asked")
 }

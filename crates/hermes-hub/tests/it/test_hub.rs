@@ -7,6 +7,7 @@ use hermes_hub::{
     settings::Settings,
     tenants::runtime::{Runtime, mock::MockRuntime},
 };
+use hermes_testkit::eventually_some;
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -184,15 +185,12 @@ impl TestHub {
 
     /// Polls until the condition holds.
     pub(crate) async fn wait_until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let deadline = std::time::Instant::now() + TIMEOUT;
-        loop {
-            let found = self.get(path).await.expect(200);
-            if is_so(&found) {
-                return found;
-            }
-            assert!(std::time::Instant::now() < deadline, "{found}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let mut last = Value::Null;
+        let found = eventually_some(TIMEOUT, async || {
+            last = self.get(path).await.expect(200);
+            is_so(&last).then(|| last.clone())
+        });
+        found.await.unwrap_or_else(|| panic!("{path} stays {last}"))
     }
 
     /// A request with a token, or without if that is empty.
@@ -252,15 +250,11 @@ impl TestHub {
     pub(crate) async fn tenant(&self, request: Value) -> Value {
         let made = self.post("/v1/tenants", &request).await.expect(201);
         let id = made["id"].as_str().unwrap().to_owned();
-        let deadline = std::time::Instant::now() + TIMEOUT;
-        loop {
-            let tenant = self.get(&format!("/v1/tenants/{id}")).await.expect(200);
-            if tenant["status"] == "ready" {
-                return made;
-            }
-            assert!(std::time::Instant::now() < deadline, "{tenant}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        self.wait_until(&format!("/v1/tenants/{id}"), |tenant| {
+            tenant["status"] == "ready"
+        })
+        .await;
+        made
     }
 
     /// The tenant, group, skill and job of the source document's examples.

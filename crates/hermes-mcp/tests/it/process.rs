@@ -86,14 +86,7 @@ impl MarkedProcess {
 
 /// Whether `done` holds before the time is up.
 async fn within(limit: Duration, done: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + limit;
-    while !done() {
-        if Instant::now() > deadline {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    true
+    hermes_testkit::eventually(limit, done).await
 }
 
 /// A field of `/proc/<pid>/status`.

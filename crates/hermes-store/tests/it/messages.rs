@@ -309,7 +309,6 @@ async fn only_the_holder_of_the_lease_compacts() {
             .await
             .unwrap()
     );
-    tokio::time::sleep(Duration::from_millis(5)).await;
     let error = store.compact(&session, "two", row, &[]).await.unwrap_err();
     assert!(matches!(error, StoreError::CompactionNotLocked { .. }));
     assert!(store.lock_compaction(&session, "one", LEASE).await.unwrap());

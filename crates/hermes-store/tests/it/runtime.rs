@@ -154,7 +154,6 @@ async fn what_is_over_or_forsaken_expires() {
     for approval in [late, forsaken, new_approval("waiting")] {
         runtime.publish_approval(&approval).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(runtime.open_approvals().await.unwrap().len(), 2);
     let answered = runtime
         .answer_approval("late", ApprovalAnswer::Once, "chat", None)

@@ -189,9 +189,8 @@ mod tests {
         let running = backups.run(settings.data_dir.clone(), Arc::new(state), stop.clone());
         let looking = async {
             let old = places.join("hub-20260101T000000Z.tar.zst");
-            while old.exists() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            let is_removed = hermes_testkit::eventually(Duration::from_mins(1), || !old.exists());
+            assert!(is_removed.await);
             stop.cancel();
         };
         tokio::join!(running, looking);

@@ -7,8 +7,9 @@ use hermes_agent::{
     model::{ModelEvent, ModelProblem},
     turn::{TurnEnd, TurnError, TurnEvent},
 };
-use hermes_testkit::model::{
-    ModelScript, ModelServer, ScriptedAnswer, ScriptedCall, ScriptedReply, ScriptedUsage,
+use hermes_testkit::{
+    eventually, eventually_some,
+    model::{ModelScript, ModelServer, ScriptedAnswer, ScriptedCall, ScriptedReply, ScriptedUsage},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -73,9 +74,10 @@ async fn the_users_message_is_stored_before_the_model_is_asked() {
     let mut nobody = |_: TurnEvent| {};
     let said = conversation.send_user_message("are you there", &mut nobody, cancel.clone());
     let watched = async {
-        while command.server.requests().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let asked = eventually(Duration::from_mins(1), || {
+            !command.server.requests().is_empty()
+        });
+        assert!(asked.await);
         let stored = command.texts(&id).await;
         cancel.cancel();
         stored
@@ -187,17 +189,12 @@ async fn the_model_hears_of_background_processes_with_the_next_message() {
     .await;
     let mut conversation = command.begin();
     send(&mut conversation, "go").await.unwrap();
-    let heard = async {
-        loop {
-            let answer = send(&mut conversation, "well?").await.unwrap();
-            if answer.text.contains("has ended with code 0") {
-                return answer.text;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let heard = tokio::time::timeout(Duration::from_mins(1), heard).await;
-    assert!(heard.unwrap().contains("finished"));
+    let heard = eventually_some(Duration::from_mins(1), async || {
+        let answer = send(&mut conversation, "well?").await.unwrap();
+        let is_told = answer.text.contains("has ended with code 0");
+        is_told.then_some(answer.text)
+    });
+    assert!(heard.await.unwrap().contains("finished"));
     let rows = command.rows(conversation.id()).await;
     let told = rows.iter().filter_map(|row| row.body.api_content.as_ref());
     assert_eq!(told.count(), 1);
@@ -214,14 +211,12 @@ async fn a_turn_that_is_dropped_goes_on_from_what_was_stored() {
     let mut conversation = command.begin();
     let mut nobody = |_: TurnEvent| {};
     let dropped = conversation.send_user_message("go", &mut nobody, CancellationToken::new());
-    let asked_twice = async {
-        while command.server.requests().len() < 2 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
+    let asked_twice = eventually(Duration::from_mins(1), || {
+        command.server.requests().len() >= 2
+    });
     tokio::select! {
         _ = dropped => panic!("the model is silent"),
-        () = asked_twice => {}
+        asked = asked_twice => assert!(asked),
     }
     send(&mut conversation, "and now?").await.unwrap();
     let roles: Vec<Value> = command.asked()[2]

@@ -203,12 +203,14 @@ async fn a_late_server_joins_at_the_next_turn_and_not_within_one() {
         }
         // It arrives while the turn runs.
         bring_back(home);
-        let began = std::time::Instant::now();
-        while host.registry().find("mcp_there_echo").is_none() {
-            host.retry_failed();
-            assert!(began.elapsed() < TIMEOUT, "{:?}", host.status());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        let arrived = hermes_testkit::wait_until(TIMEOUT, || {
+            let is_there = host.registry().find("mcp_there_echo").is_some();
+            if !is_there {
+                host.retry_failed();
+            }
+            is_there
+        });
+        assert!(arrived, "{:?}", host.status());
     };
     let cancel = CancellationToken::new();
     conversation

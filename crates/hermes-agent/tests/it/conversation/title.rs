@@ -20,15 +20,15 @@ enum WaitForTitle {
 
 /// Waits until a title was written for the session, if perhaps not used.
 async fn wait_until_requested(command: &ConversationFixture, id: &SessionId) {
-    let began = Instant::now();
-    loop {
+    let requested = hermes_testkit::eventually_some(Duration::from_secs(30), async || {
         let usage = command.agent.store().model_usage(id).await.unwrap();
-        if usage.iter().any(|share| share.task == "title_generation") {
-            return;
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "no title");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        let is_title = |task: &str| task == "title_generation";
+        usage
+            .iter()
+            .any(|share| is_title(&share.task))
+            .then_some(())
+    });
+    requested.await.expect("no title");
 }
 
 async fn titled(

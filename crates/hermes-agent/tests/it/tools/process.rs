@@ -2,13 +2,14 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hermes_agent::tools::terminal::{
     TerminalSettings, TerminalTool,
     process::{ProcessNotice, ProcessTable, ProcessTool},
 };
+use hermes_testkit::{eventually, eventually_some};
 use serde_json::{Value, json};
 
 use crate::{
@@ -68,20 +69,13 @@ impl BackgroundFixture {
 
     /// Polls until the output contains a text.
     async fn until(&self, id: &str, text: &str) -> String {
-        let began = Instant::now();
         let mut output = String::new();
-        while !output.contains(text) {
-            assert!(
-                began.elapsed() < Duration::from_secs(30),
-                "no {text} in {output}"
-            );
-            output.push_str(
-                self.act("poll", id, json!({})).await["output"]
-                    .as_str()
-                    .unwrap(),
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let found = eventually_some(Duration::from_secs(30), async || {
+            let polled = self.act("poll", id, json!({})).await;
+            output.push_str(polled["output"].as_str().unwrap());
+            output.contains(text).then_some(())
+        });
+        assert!(found.await.is_some(), "no {text} in {output}");
         output
     }
 }
@@ -240,11 +234,10 @@ async fn the_conversation_is_told_what_it_asked_for() {
     let arguments = json!({"command": command, "notify_on_complete": true, "watch_patterns": ["Listening", "error"]});
     let id = background.start(arguments).await;
     background.act("wait", &id, json!({})).await;
-    let began = Instant::now();
-    while background.notices.lock().unwrap().len() < 2 {
-        assert!(began.elapsed() < Duration::from_secs(30));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let told = eventually(Duration::from_secs(30), || {
+        background.notices.lock().unwrap().len() >= 2
+    });
+    assert!(told.await);
     let notices = background.notices.lock().unwrap().clone();
     let matched = ProcessNotice::Matched {
         session_id: id.clone(),

@@ -14,6 +14,7 @@ use hermes_agent::{
         tool::Tool,
     },
 };
+use hermes_testkit::{eventually, eventually_some};
 use serde_json::{Value, json};
 
 use crate::tool_session::ToolSession;
@@ -42,28 +43,17 @@ pub(crate) fn is_alive(pid: &str) -> bool {
 }
 
 pub(crate) async fn wait_until_gone(pid: &str) {
-    let began = Instant::now();
-    while is_alive(pid) {
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "process {pid} is still there"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let is_gone = eventually(Duration::from_secs(30), || !is_alive(pid));
+    assert!(is_gone.await, "process {pid} is still there");
 }
 
 /// Waits for a file with a process id that a command writes.
 async fn pid_in(session: &ToolSession, path: &str) -> String {
-    let began = Instant::now();
-    loop {
-        if let Ok(pid) = fs::read_to_string(session.path(path))
-            && pid.ends_with('\n')
-        {
-            return pid.trim().to_owned();
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "no {path}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let pid = eventually_some(Duration::from_secs(30), async || {
+        let pid = fs::read_to_string(session.path(path)).ok()?;
+        pid.ends_with('\n').then(|| pid.trim().to_owned())
+    });
+    pid.await.unwrap_or_else(|| panic!("no {path}"))
 }
 
 #[tokio::test]

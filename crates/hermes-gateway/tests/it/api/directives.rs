@@ -1,6 +1,6 @@
 //! A Hub's directives: applied at the next tool call.
 
-use hermes_testkit::model::ScriptedAnswer;
+use hermes_testkit::{eventually, model::ScriptedAnswer};
 
 use super::*;
 
@@ -66,9 +66,8 @@ async fn a_denial_reaches_a_turn_that_is_under_way() {
     service.home.write("note.txt", "secret");
     let run = service.run(&json!({"input": "Read."})).await;
     // The turn has its tools when the model is asked.
-    while service.model.requests().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let asked = eventually(TIMEOUT, || !service.model.requests().is_empty());
+    assert!(asked.await);
     service
         .direct(json!({"policy": {"tools": {"allow": ["write_file"]}}}))
         .await;
@@ -298,9 +297,8 @@ async fn runs_are_as_many_and_as_long_as_is_allowed() {
         .direct(json!({"policy": {"runs": {"maxConcurrent": 1}}}))
         .await;
     let first = service.run(&json!({"input": "one"})).await;
-    while service.model.requests().is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let asked = eventually(TIMEOUT, || !service.model.requests().is_empty());
+    assert!(asked.await);
     let second = service.run(&json!({"input": "two"})).await;
     let (first, second) = (
         service.wait_for_end(&first).await,

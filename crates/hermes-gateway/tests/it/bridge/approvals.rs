@@ -50,9 +50,7 @@ async fn wait_until_reachable(place: &BridgeFixture) {
             })
         })
     };
-    while !is_there() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    assert!(hermes_testkit::eventually(TIMEOUT, is_there).await);
 }
 
 async fn respond(client: &Client, name: &str, decision: &str) -> Value {

@@ -94,7 +94,8 @@ async fn whoever_waits_is_woken_by_a_message() {
     let feed = feed(&home).await;
     let waiting = tokio::time::timeout(TIMEOUT, feed.wait(Cursor(0), Some(KEY)));
     let speech = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // The one who waits was polled first.
+        tokio::task::yield_now().await;
         store.append(&session, &user("hello")).await.unwrap();
     };
     let (page, ()) = tokio::join!(waiting, speech);
@@ -205,7 +206,8 @@ async fn closing_ends_whoever_waits() {
     let (_directory, home, store, _) = with_chat().await;
     let feed = feed(&home).await;
     let ending = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // The one who waits was polled first.
+        tokio::task::yield_now().await;
         feed.close().await;
     };
     let (page, ()) = tokio::join!(feed.wait(Cursor(0), None), ending);

@@ -224,7 +224,9 @@ async fn a_client_that_comes_before_the_log_can_be_read_gets_its_messages_later(
     let bridge = place.bridge(BridgeOptions::default());
     let mut client = Client::connect(&bridge, "claude-code", ClientLifecycleMode::Initialize).await;
     // Longer than the beginning of a connection waits for the log.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(4)).await;
+    tokio::time::resume();
     drop(locker);
     let (pushed, _) = first_pushed(&store, &mut client, "hello").await;
     assert_eq!(pushed.params.unwrap()["content"], "hello");

@@ -29,7 +29,7 @@ const MAX_LOOKBACK: u32 = 500;
 
 impl Scheduler {
     /// Fires due jobs; returns how many there were.
-    pub(super) async fn fire_due(&self) -> Result<usize, StateError> {
+    pub async fn fire_due(&self) -> Result<usize, StateError> {
         let now = (self.now)();
         let due = self.state.due_jobs(now, MAX_DUE_BATCH).await?;
         let count = due.len();

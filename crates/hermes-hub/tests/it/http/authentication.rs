@@ -1,5 +1,6 @@
 //! Authentication and authorization: tokens, scopes, host, origin, rate limits.
 
+use hermes_testkit::eventually_some;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -73,25 +74,15 @@ async fn a_runtime_key_is_refused_everywhere_and_written_down() {
         );
         assert!(!problem.to_string().contains(key));
     }
-    let deadline = std::time::Instant::now() + crate::test_hub::TIMEOUT;
-    loop {
-        let audit = site
-            .get("/v1/audit?action=runtime_key_refused")
-            .await
-            .expect(200);
-        let entries = audit["entries"].as_array().unwrap();
-        if entries.len() == PROTECTED_ROUTES.len() {
-            assert!(
-                entries
-                    .iter()
-                    .all(|entry| entry["decision"] == "deny" && entry["tenant"] == "acme")
-            );
-            assert!(entries.iter().any(|entry| entry["via"] == "mcp"));
-            break;
-        }
-        assert!(std::time::Instant::now() < deadline, "{audit}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let path = "/v1/audit?action=runtime_key_refused";
+    let audit = site.wait_until(path, |audit| {
+        audit["entries"].as_array().unwrap().len() == PROTECTED_ROUTES.len()
+    });
+    let audit = audit.await;
+    let entries = audit["entries"].as_array().unwrap();
+    let is_refusal = |entry: &Value| entry["decision"] == "deny" && entry["tenant"] == "acme";
+    assert!(entries.iter().all(is_refusal), "{audit}");
+    assert!(entries.iter().any(|entry| entry["via"] == "mcp"));
 }
 
 #[tokio::test]
@@ -135,19 +126,12 @@ async fn strangers_are_written_down_but_do_not_fill_the_log() {
         let audit = site.get(&path).await.expect(200);
         audit["entries"].as_array().unwrap().len()
     };
-    let deadline = std::time::Instant::now() + crate::test_hub::TIMEOUT;
-    loop {
+    let written = eventually_some(crate::test_hub::TIMEOUT, async || {
         let (missing, foreign) = (count("token_missing").await, count("host_refused").await);
         assert!(missing + foreign < 20, "{missing} and {foreign}");
-        if missing > 0 && foreign > 0 {
-            break;
-        }
-        assert!(
-            std::time::Instant::now() < deadline,
-            "nothing was written down"
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        (missing > 0 && foreign > 0).then_some(())
+    });
+    assert!(written.await.is_some(), "nothing was written down");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Answers match what was done, even if the database fails meanwhile.
 
-use std::{fs::File, time::Instant};
+use std::fs::File;
 
+use hermes_testkit::eventually_some;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -40,19 +41,11 @@ fn hold_the_jobs(site: &TestHub) -> File {
 
 /// Waits until file operations are in progress, or none is.
 async fn wait_for_changes(site: &TestHub, are_under_way: bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while site
-        .hub
-        .state()
-        .unfinished_file_operations()
-        .await
-        .unwrap()
-        .is_empty()
-        == are_under_way
-    {
-        assert!(Instant::now() < deadline);
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    let reached = eventually_some(TIMEOUT, async || {
+        let unfinished = site.hub.state().unfinished_file_operations().await;
+        (unfinished.unwrap().is_empty() != are_under_way).then_some(())
+    });
+    assert!(reached.await.is_some());
 }
 
 async fn create_job(site: &TestHub) -> HttpAnswer {
@@ -94,15 +87,12 @@ async fn a_change_that_was_made_is_told_so_though_the_log_cannot_be_written() {
     drop(database);
     wait_for_changes(&site, false).await;
     // The same request gets the same reply, and there is one such job.
-    let deadline = Instant::now() + TIMEOUT;
-    let again = loop {
+    let again = eventually_some(TIMEOUT, async || {
         let again = create_job(&site).await;
-        if again.status == 201 || Instant::now() > deadline {
-            break again;
-        }
-        assert_eq!(again.status, 409, "{}", again.text);
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    };
+        assert!([201, 409].contains(&again.status), "{}", again.text);
+        (again.status == 201).then_some(again)
+    });
+    let again = again.await.expect("it stays in progress");
     assert_eq!(again.header("idempotent-replay"), "true");
     assert_eq!(again.expect(201), made);
     let jobs = site.get(CRON).await.expect(200);

@@ -34,7 +34,7 @@ async fn an_agent_without_work_falls_asleep_and_wakes_for_the_next() {
     let world = AgentHarness::new().await;
     world
         .tenancy
-        .change(|rules| rules.idle_stop = Duration::from_millis(100));
+        .change(|rules| rules.idle_stop = Duration::ZERO);
     let tenant = world.tenant("a").await;
     assert_eq!(
         world.agents.state(&tenant).await.state,
@@ -42,7 +42,7 @@ async fn an_agent_without_work_falls_asleep_and_wakes_for_the_next() {
     );
     let run = world.run(&tenant, "wait").await.run_id;
     world.wait_for_event(&tenant, &run, "run.started").await;
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    world.agents.check_all().await;
     let state = world.agents.state(&tenant).await;
     assert_eq!(
         (state.state, state.active_runs, state.pid),
@@ -73,7 +73,7 @@ async fn an_agent_that_listens_to_a_platform_does_not_sleep_and_comes_back() {
     });
     let tenant = world.tenant("a").await;
     world.agents.wake(&tenant).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    world.agents.check_all().await;
     assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Idle);
     world.agent.kill(&tenant);
     world
@@ -150,7 +150,7 @@ async fn an_agent_whose_variables_have_changed_is_started_anew_when_it_has_no_wo
     world.wait_for_event(&tenant, &run, "run.started").await;
     world.tenancy.change(|rules| rules.secret = Some("changed"));
     world.agents.apply_settings(&tenant).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    world.agents.check_all().await;
     assert_eq!(world.agents.state(&tenant).await.state, AgentPhase::Running);
     world.agent.release("wait");
     world.finished_run(&tenant, &run).await;
@@ -175,7 +175,8 @@ async fn what_changes_while_an_agent_starts_reaches_it() {
     let tenant = world.tenant("a").await;
     world.agent.slow_starts(Duration::from_millis(300));
     let change = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let is_starting = async || world.agents.state(&tenant).await.state == AgentPhase::Starting;
+        world.wait_until("it starts", is_starting).await;
         world.tenancy.change(|rules| {
             rules.generation = 2;
             rules.approval_timeout_seconds = 42;

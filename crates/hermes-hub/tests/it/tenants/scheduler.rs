@@ -118,7 +118,7 @@ async fn a_sleeping_tenants_job_gives_one_run() {
     clock.close().await;
     let clock = world.start_scheduler(&time);
     clock.reload_jobs(&tenant).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    clock.fire_due().await.unwrap();
     world.wait_for_fires(&tenant, &job, 1).await;
     assert_eq!(world.agent.all_begun(), 1);
 }
@@ -135,9 +135,9 @@ async fn a_clock_that_goes_back_fires_nothing_twice() {
     world.wait_for_fires(&tenant, &job, 1).await;
     time.set("2026-11-15T08:00:00Z");
     clock.reload_jobs(&tenant).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    clock.fire_due().await.unwrap();
     time.set("2026-11-15T09:00:02Z");
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    clock.fire_due().await.unwrap();
     world.wait_for_fires(&tenant, &job, 1).await;
     time.set("2026-11-15T10:00:00Z");
     let fires = world.wait_for_fires(&tenant, &job, 2).await;
@@ -291,7 +291,7 @@ async fn paused_removed_and_changed_jobs_follow_the_file() {
     })
     .unwrap();
     time.set("2026-11-15T09:00:00Z");
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    clock.fire_due().await.unwrap();
     assert!(world.fires(&tenant, &job).await.is_empty());
     assert!(world.fires(&tenant, &gone).await.is_empty());
 

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use hermes_mcp::LinkStatus;
 use hermes_testkit::{
-    Behaviour, Era, Grandchild, HttpServer, Tool, eventually, process_exists, recorded,
+    Behaviour, Era, Grandchild, HttpServer, Tool, eventually, eventually_some, process_exists,
+    recorded,
 };
 use serde_json::json;
 
@@ -133,17 +134,12 @@ async fn a_remote_server_that_restarts_is_used_again() {
         let again = HttpServer::start_on(port, Behaviour::new().era(era));
         let works = eventually(TIMEOUT, || !again.requests().is_empty());
         // A call finds out, if the connection has not yet.
-        let call = async {
-            loop {
-                let outcome = host.call("remote", "echo", json!({ "text": "a" })).await;
-                if outcome.text() == "a" {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        let (reached, called) = tokio::join!(works, tokio::time::timeout(TIMEOUT, call));
-        assert!(reached && called.is_ok(), "{era:?}");
+        let call = eventually_some(TIMEOUT, async || {
+            let outcome = host.call("remote", "echo", json!({ "text": "a" })).await;
+            (outcome.text() == "a").then_some(())
+        });
+        let (reached, called) = tokio::join!(works, call);
+        assert!(reached && called.is_some(), "{era:?}");
     }
 }
 

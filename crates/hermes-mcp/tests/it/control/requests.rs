@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use futures::future::FutureExt;
@@ -12,7 +12,7 @@ use hermes_mcp::{
     control::{ForwardedRequest, RequestCallbacks, request},
     protocol::{ElicitResult, ElicitationAction},
 };
-use hermes_testkit::{Behaviour, Era, Tool};
+use hermes_testkit::{Behaviour, Era, Tool, eventually};
 use serde_json::{Value, json};
 
 use super::serve;
@@ -158,14 +158,10 @@ async fn who_hangs_up_takes_the_call_back() {
         let (caller, _) = listener();
         let long = call("sleep", json!({"ms": 600_000}));
         let waiting = request(&place, long, &caller);
-        let begun = async {
-            while peer.calls("sleep").is_empty() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
+        let begun = eventually(TIMEOUT, || !peer.calls("sleep").is_empty());
         tokio::select! {
             report = waiting => panic!("{report:?}"),
-            () = begun => {}
+            begun = begun => assert!(begun),
         }
         let taken_back = || host.status("server").calls.cancelled == 1;
         assert!(

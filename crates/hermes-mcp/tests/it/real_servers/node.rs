@@ -33,17 +33,11 @@ async fn the_filesystem_server_works_where_the_roots_allow_it() {
     assert_eq!(setup.status("fs").era, Some(Era::Legacy));
     assert_eq!(own_tools(&setup).len(), 14);
 
-    let deadline = tokio::time::Instant::now() + TIMEOUT;
-    loop {
-        let told = setup
-            .call("mcp_fs_list_allowed_directories", json!({}))
-            .await;
-        if told.to_string().contains(place) {
-            break;
-        }
-        assert!(tokio::time::Instant::now() < deadline, "{told}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    let allowed = hermes_testkit::eventually_some(TIMEOUT, async || {
+        let list = setup.call("mcp_fs_list_allowed_directories", json!({}));
+        list.await.to_string().contains(place).then_some(())
+    });
+    assert!(allowed.await.is_some(), "{place} is not allowed");
     let file = format!("{place}/note.txt");
     let arguments = json!({ "path": file, "content": "Grüße" });
     let told = setup.call("mcp_fs_write_file", arguments).await;

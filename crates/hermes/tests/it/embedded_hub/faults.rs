@@ -109,15 +109,12 @@ async fn a_full_disk_refuses_writes_keeps_what_is_there_and_goes_on() {
     drop(file);
     fs::remove_file(filler).unwrap();
     for (method, path, body) in &full {
-        let mut said = hub.request(method.clone(), path, body).await;
         // The database may need a moment to notice.
-        for _ in 0..50 {
-            if said.status != 503 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            said = hub.request(method.clone(), path, body).await;
-        }
+        let said = hermes_testkit::eventually_some(Duration::from_mins(1), async || {
+            let said = hub.request(method.clone(), path, body).await;
+            (said.status != 503).then_some(said)
+        });
+        let said = said.await.expect("it stays unavailable");
         assert!((200..300).contains(&said.status), "{path}: {said:?}");
     }
     let verified = hub.get("/v1/audit/verify").await;

@@ -12,9 +12,10 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use hermes_testkit::eventually;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -25,7 +26,7 @@ use self::{
     kinds::{KINDS, ROTATED, SECOND, WriteKind, WriteRecord, write_to_share},
     more_kinds::MORE_KINDS,
 };
-use super::real_hub::{HubReply, RealHub};
+use super::real_hub::{HubReply, RealHub, TIMEOUT};
 use crate::harness::test_home::TestHome;
 
 /// How often the Hub is killed.
@@ -166,19 +167,17 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
         }
         // Another moment each time, in the middle of things.
         let mut enough = None;
-        loop {
+        let is_amid = eventually(TIMEOUT, || {
+            if let Some(ended) = writers.try_join_next() {
+                panic!("{} ended before the Hub", ended.unwrap().kind.name);
+            }
             let answered = all_answered
                 .iter()
                 .map(|answered| answered.load(Ordering::Relaxed));
             let sum: usize = answered.clone().sum();
-            if answered.min() >= Some(EACH) && sum >= *enough.get_or_insert(sum + 13 * round) {
-                break;
-            }
-            if let Some(ended) = writers.try_join_next() {
-                panic!("{} ended before the Hub", ended.unwrap().kind.name);
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+            answered.min() >= Some(EACH) && sum >= *enough.get_or_insert(sum + 13 * round)
+        });
+        assert!(is_amid.await, "the Hub answers too little");
         shared.kill();
         let records = writers.join_all().await;
         let Ok(killed) = Arc::try_unwrap(shared) else {
@@ -192,10 +191,7 @@ async fn nothing_acknowledged_is_lost_when_the_hub_is_killed_in_the_middle_of_wr
         assert_eq!(verified["ok"], true, "{verified}");
         // What the killed one left is cleared away beside everything else.
         let share = hub.data().join("shares/team");
-        let timeout = Instant::now() + Duration::from_mins(1);
-        while std::fs::read_dir(&share).unwrap().count() > 1 {
-            assert!(Instant::now() < timeout, "half a file was left");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_clean = eventually(TIMEOUT, || std::fs::read_dir(&share).unwrap().count() == 1);
+        assert!(is_clean.await, "half a file was left");
     }
 }

@@ -247,17 +247,13 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
 
 /// Waits until nothing of an agent is left, and returns why it ended.
 async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
-    let wait = async {
-        loop {
-            if let ProcessStatus::Exited(death) = runtime.status(tenant).await {
-                return death.to_string();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    let exited = hermes_testkit::eventually_some(Duration::from_mins(1), async || {
+        match runtime.status(tenant).await {
+            ProcessStatus::Exited(exit) => Some(exit.to_string()),
+            _ => None,
         }
-    };
-    tokio::time::timeout(Duration::from_mins(1), wait)
-        .await
-        .unwrap()
+    });
+    exited.await.unwrap()
 }
 
 /// In a container, say, into which somebody has come from outside: the kernel has no number for such a session.

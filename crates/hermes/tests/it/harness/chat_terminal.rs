@@ -7,7 +7,6 @@ use std::{
     process::{Child, Command},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
-    time::{Duration, Instant},
 };
 
 use hermes_testkit::{
@@ -230,15 +229,11 @@ impl ChatTerminal {
     /// Waits until the screen is as wanted, and returns it.
     #[track_caller]
     pub(crate) fn wait_until(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
-        let began = Instant::now();
-        loop {
+        let found = hermes_testkit::wait_for(TIMEOUT, || {
             let screen = self.screen();
-            if holds(&screen) {
-                return screen;
-            }
-            assert!(began.elapsed() < TIMEOUT, "no {what} in:\n{screen}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            holds(&screen).then_some(screen)
+        });
+        found.unwrap_or_else(|| panic!("no {what} in:\n{}", self.screen()))
     }
 
     /// Waits until a text is on the screen.

@@ -9,7 +9,6 @@ use std::{
     },
     process::{Child, Command},
     thread::JoinHandle,
-    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -79,17 +78,13 @@ pub(crate) fn wait(
     reader: &JoinHandle<()>,
     screen: impl Fn() -> String,
 ) -> Option<i32> {
-    let began = Instant::now();
-    loop {
+    let status = hermes_testkit::wait_for(TIMEOUT, || {
         // Nothing is left to be read once nobody has the terminal any more.
-        if let Some(status) = child.try_wait().unwrap()
-            && reader.is_finished()
-        {
-            return status.code();
-        }
-        assert!(began.elapsed() < TIMEOUT, "still running:\n{}", screen());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        let status = child.try_wait().unwrap();
+        status.filter(|_| reader.is_finished())
+    });
+    let status = status.unwrap_or_else(|| panic!("still running:\n{}", screen()));
+    status.code()
 }
 
 /// Makes stdin the terminal that Ctrl-C comes from.

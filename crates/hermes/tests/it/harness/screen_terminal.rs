@@ -6,7 +6,6 @@ use std::{
     process::{Child, Command},
     sync::{Arc, Mutex},
     thread::JoinHandle,
-    time::{Duration, Instant},
 };
 
 use crate::harness::{pty, test_home::TIMEOUT};
@@ -57,18 +56,13 @@ impl ScreenTerminal {
 
     /// Waits until the picture is as wanted, and returns it.
     pub(crate) fn wait_for(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
+        let found = hermes_testkit::wait_for(TIMEOUT, || {
             let screen = self.screen.lock().unwrap();
             let text = screen.text();
             // A frame that is not whole yet has hidden the cursor.
-            if screen.cursor_is_visible && holds(&text) {
-                return text;
-            }
-            drop(screen);
-            assert!(Instant::now() < deadline, "no {what} in\n{text}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            (screen.cursor_is_visible && holds(&text)).then_some(text)
+        });
+        found.unwrap_or_else(|| panic!("no {what} in\n{}", self.text()))
     }
 
     pub(crate) fn resize(&mut self, columns: u16, lines: u16) {

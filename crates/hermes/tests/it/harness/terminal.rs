@@ -6,7 +6,6 @@ use std::{
     process::{Child, Command},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
-    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -48,36 +47,29 @@ impl Terminal {
     /// Waits until a text appears after what was waited for before.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) -> &mut Self {
-        let began = Instant::now();
-        loop {
-            let screen = self.screen();
-            if let Some(found) = screen[self.seen..].find(text) {
-                self.seen += found + text.len();
-                return self;
-            }
-            assert!(began.elapsed() < TIMEOUT, "no `{text}` in:\n{screen}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let found = hermes_testkit::wait_for(TIMEOUT, || self.screen()[self.seen..].find(text));
+        let found = found.unwrap_or_else(|| panic!("no `{text}` in:\n{}", self.screen()));
+        self.seen += found + text.len();
+        self
     }
 
     /// Waits for a word with this text in it, such as an address.
     #[track_caller]
     pub(crate) fn word_with(&mut self, text: &str) -> String {
-        let began = Instant::now();
-        loop {
+        let found = hermes_testkit::wait_for(TIMEOUT, || {
+            let is_running = self.child.try_wait().unwrap().is_none();
             let screen = self.screen();
             // The last word may not be complete.
             let complete = screen.rsplit_once(char::is_whitespace);
             let mut words = complete.map_or("", |(words, _)| words).split_whitespace();
-            if let Some(word) = words.find(|word| word.contains(text)) {
-                return word.to_owned();
-            }
+            let found = words.find(|word| word.contains(text)).map(str::to_owned);
             assert!(
-                began.elapsed() < TIMEOUT && self.child.try_wait().unwrap().is_none(),
+                found.is_some() || is_running,
                 "no word with `{text}` in:\n{screen}"
             );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            found
+        });
+        found.unwrap_or_else(|| panic!("no word with `{text}` in:\n{}", self.screen()))
     }
 
     /// Types.

@@ -206,14 +206,11 @@ impl BackgroundProcess {
 
     /// The exit code, `None` after a deadly signal.
     pub(crate) fn wait(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + TIMEOUT;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        let status = hermes_testkit::wait_for(TIMEOUT, || self.child.try_wait().unwrap());
+        match status {
+            Some(status) => status.code(),
+            None => panic!("it does not end; it said {:#?}", self.seen),
         }
-        panic!("it does not end; it said {:#?}", self.seen);
     }
 }
 
@@ -264,19 +261,13 @@ pub(crate) fn read_pids(file: &Path) -> Vec<u32> {
 /// Waits until none of them runs.
 pub(crate) fn assert_gone(pids: &[u32], limit: Duration) {
     assert!(!pids.is_empty());
-    let deadline = Instant::now() + limit;
-    while pids.iter().any(|pid| is_running(*pid)) {
-        assert!(Instant::now() < deadline, "some of {pids:?} still run");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let gone = hermes_testkit::wait_until(limit, || !pids.iter().any(|pid| is_running(*pid)));
+    assert!(gone, "some of {pids:?} still run");
 }
 
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "it never came: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let held = hermes_testkit::wait_until(TIMEOUT, &mut holds);
+    assert!(held, "it never came: {what}");
 }
 
 pub(crate) fn mode(path: &Path) -> u32 {

@@ -145,12 +145,8 @@ impl BridgeProcess {
     /// Waits for the end, and tells how long that took and with which code.
     fn wait_for_exit(&mut self) -> (Duration, Option<i32>) {
         let began = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (began.elapsed(), status.code());
-            }
-            assert!(began.elapsed() < TIMEOUT, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let status = hermes_testkit::wait_for(TIMEOUT, || self.child.try_wait().unwrap());
+        let status = status.expect("it does not end");
+        (began.elapsed(), status.code())
     }
 }

@@ -5,7 +5,7 @@ use std::{
     net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hermes_testkit::ReservedPort;
@@ -74,13 +74,12 @@ impl Proxy {
             .spawn()
             .unwrap();
         let mut proxy = Self { child, port };
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let log = fs::read_to_string(hermes.home.path().join("litellm.log")).unwrap();
-            assert!(proxy.child.try_wait().unwrap().is_none(), "{log}");
-            assert!(began.elapsed() < TIMEOUT, "{log}");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        let log = || fs::read_to_string(hermes.home.path().join("litellm.log")).unwrap();
+        let listens = hermes_testkit::wait_until(TIMEOUT, || {
+            assert!(proxy.child.try_wait().unwrap().is_none(), "{}", log());
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        assert!(listens, "{}", log());
         Some(proxy)
     }
 }

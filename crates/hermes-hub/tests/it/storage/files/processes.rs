@@ -5,7 +5,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hermes_hub::{
@@ -14,6 +14,7 @@ use hermes_hub::{
         CreateOutcome, DirectoryFiles, FileLimits, Files, LineRange, WriteMode, WrittenFile,
     },
 };
+use hermes_testkit::wait_until;
 
 use crate::storage::files::fixture::path;
 
@@ -93,14 +94,11 @@ async fn a_process_killed_in_an_overwrite_leaves_the_old_or_the_new_content() {
             .spawn()
             .unwrap();
         // Wait until it writes, then a little more, each time to another point of some write.
-        let deadline = Instant::now() + Duration::from_mins(1);
-        while fs::read_dir(stage.path().join("share")).unwrap().count() < 2 {
-            assert!(
-                Instant::now() < deadline,
-                "the other process does not write"
-            );
-            thread::sleep(Duration::from_millis(1));
-        }
+        let writes = || fs::read_dir(stage.path().join("share")).unwrap().count() >= 2;
+        assert!(
+            wait_until(Duration::from_mins(1), writes),
+            "the other process does not write"
+        );
         thread::sleep(Duration::from_micros(3700 * round));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -9,8 +9,9 @@ use hermes_hub::{
         state::{AuditOrder, AuditQuery, Page, StateError, TenantChange},
     },
 };
+use hermes_testkit::eventually_some;
 
-use super::{StateFixture, entry, tenant_id};
+use super::{StateFixture, entry, next_millisecond, tenant_id};
 use crate::storage::state::processes::run_sql;
 
 #[tokio::test]
@@ -94,9 +95,9 @@ async fn pruning_leaves_an_anchor_that_the_rest_holds_on_to() {
     for id in ["a", "b", "c"] {
         fresh.tenant(id).await;
     }
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    next_millisecond().await;
     let now = Time::now();
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    next_millisecond().await;
     fresh.tenant("d").await;
     assert_eq!(fresh.state.prune_audit(now).await.unwrap(), 3);
     let check = &fresh.state.verify_audit().await.unwrap()[0];
@@ -197,13 +198,10 @@ async fn entries_of_reads_are_written_soon_and_all_at_the_end() {
             .await;
         paged.unwrap().items.len()
     };
-    let soon = async {
-        while written().await == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let soon = tokio::time::timeout(Duration::from_secs(30), soon).await;
-    assert!(soon.is_ok(), "it is never written");
+    let soon = eventually_some(Duration::from_secs(30), async || {
+        (written().await > 0).then_some(())
+    });
+    assert!(soon.await.is_some(), "it is never written");
     assert_eq!(written().await, 1);
     for _ in 0..300 {
         reads.push(entry("list_tenants"));

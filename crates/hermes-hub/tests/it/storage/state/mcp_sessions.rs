@@ -8,7 +8,7 @@ use hermes_hub::{
 };
 use serde_json::json;
 
-use super::{StateFixture, entry};
+use super::{StateFixture, entry, next_millisecond};
 
 #[tokio::test]
 async fn a_session_serves_its_own_token_only_until_it_ends() {
@@ -41,7 +41,7 @@ async fn the_longest_idle_session_without_a_stream_gives_way() {
     let state = &fresh.state;
     let agreed = json!({});
     let open = async |number: u8| {
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        next_millisecond().await;
         let session = [number; 32];
         let opened = state.open_mcp_session(&session, &token, &agreed, 2).await;
         opened.unwrap()

@@ -7,7 +7,7 @@ use hermes_hub::{
     storage::state::{NewSecret, Page, StateError},
 };
 
-use super::{StateFixture, entry, new_token, tenant_id};
+use super::{StateFixture, entry, new_token, next_millisecond, tenant_id};
 
 #[tokio::test]
 async fn a_token_is_found_by_its_secret_and_comes_back_as_it_was_made() {
@@ -108,7 +108,7 @@ async fn tokens_are_listed_oldest_first_with_their_last_use() {
     let mut ids = Vec::new();
     for _ in 0..5 {
         ids.push(fresh.token(Role::Viewer).await.0);
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        next_millisecond().await;
     }
     let time = Time::now();
     let earlier = time.before(Duration::from_secs(5));

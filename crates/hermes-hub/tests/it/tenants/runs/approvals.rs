@@ -199,15 +199,13 @@ async fn what_was_allowed_once_is_asked_again_when_the_run_begins_anew() {
     let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     let run = answered_and_cut_off(&world, &tenant, "once").await;
-    while !approvals(&world)
-        .await
-        .iter()
-        .any(|asked| asked.state == ApprovalState::Pending)
-    {
-        let status = status(&world, &tenant, &run).await;
-        assert!(!status.is_final(), "nobody was asked: {status}");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    let asked = async || {
+        let asked = approvals(&world).await;
+        asked
+            .iter()
+            .any(|asked| asked.state == ApprovalState::Pending)
+    };
+    world.wait_until("it is asked again", asked).await;
     decide(&world, &tenant, &run, "deny").await.unwrap();
     let ended = world.finished_run(&tenant, &run).await;
     assert_eq!(ended.output.as_deref(), Some("deny0"));

@@ -5,7 +5,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use hermes_config::Home;
@@ -21,6 +21,7 @@ use hermes_hub::{
     },
 };
 use hermes_store::cron::{CronFile, NewJob, Schedule};
+use hermes_testkit::eventually_some;
 use jiff::tz::TimeZone;
 
 use crate::agent_harness::{FixedTenants, TIMEOUT, make_tenant, open_state};
@@ -119,15 +120,11 @@ async fn over_many_kills_no_due_time_is_dealt_with_twice_or_never() {
     let end = Time::from_millis(accelerated_time(begun).millis() + PERIOD_MILLIS);
     let mut last = start_hub_process(directory.path(), begun);
     let state = open_state(directory.path()).await;
-    let patience = Instant::now() + TIMEOUT;
-    loop {
+    let reached = eventually_some(TIMEOUT, async || {
         let next = state.next_due().await.unwrap();
-        if accelerated_time(begun) >= end && next.is_some_and(|next| next > end) {
-            break;
-        }
-        assert!(Instant::now() < patience, "{next:?} is not dealt with");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        (accelerated_time(begun) >= end && next.is_some_and(|next| next > end)).then_some(())
+    });
+    assert!(reached.await.is_some(), "not everything is dealt with");
     last.kill().unwrap();
     last.wait().unwrap();
     state.close().await;

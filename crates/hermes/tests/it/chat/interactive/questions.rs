@@ -11,7 +11,7 @@ use hermes_testkit::{
 use serde_json::json;
 
 use super::CTRL_C;
-use crate::harness::chat_terminal::ChatHome;
+use crate::harness::{chat_terminal::ChatHome, test_home::TIMEOUT};
 
 fn risky() -> ModelScript {
     let call = json!({"command": "rm -r build"});
@@ -104,12 +104,10 @@ fn answer_elsewhere(place: &ChatHome, answer: runtime::ApprovalAnswer) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let store = RuntimeStore::open(&home).await.unwrap();
-        let open = loop {
-            if let Some(open) = store.open_approvals().await.unwrap().pop() {
-                break open;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        };
+        let open = hermes_testkit::eventually_some(TIMEOUT, async || {
+            store.open_approvals().await.unwrap().pop()
+        });
+        let open = open.await.unwrap();
         assert_eq!(open.command, "rm -r build");
         let given = SubmittedDecision {
             answer,

@@ -1,14 +1,12 @@
 //! A Hub that is killed around decisions about runs that wait for them: a decision is in force everywhere or nowhere.
 
-use std::{
-    cell::Cell,
-    fs,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, fs, path::PathBuf, time::Duration};
 
 use futures::future::join_all;
-use hermes_testkit::model::{ModelScript, ScriptedAnswer};
+use hermes_testkit::{
+    eventually_some,
+    model::{ModelScript, ScriptedAnswer},
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -91,16 +89,15 @@ impl PendingDecision {
             let late = self.decide(hub, way, self.opposite()).await.unwrap();
             assert_eq!(late.status, 409, "{} turned round: {late:?}", self.run);
         }
-        let deadline = Instant::now() + TIMEOUT;
-        let ended = loop {
+        let ended = eventually_some(TIMEOUT, async || {
             let run = hub.get(&self.run).await;
-            assert!(Instant::now() < deadline, "it does not end: {run}");
             assert!(!self.is_open(hub).await, "{} is asked again", self.run);
-            if ["completed", "failed", "cancelled"].contains(&run["status"].as_str().unwrap()) {
-                break run;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
+            let status = run["status"].as_str().unwrap();
+            ["completed", "failed", "cancelled"]
+                .contains(&status)
+                .then_some(run)
+        });
+        let ended = ended.await.expect("it does not end");
         // One that was cut off with its answer cannot know what it has done.
         let is_whole = ended["status"] == "completed";
         assert!(

@@ -1,9 +1,6 @@
 //! `mcp call` and its like where `hermes up` has the server.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
 use hermes_testkit::{Behaviour, Era, recorded};
 use serde_json::json;
@@ -16,14 +13,7 @@ use crate::harness::{
 
 /// Waits until something can be seen.
 fn eventually(condition: impl Fn() -> bool) -> bool {
-    let began = Instant::now();
-    while began.elapsed() < TIMEOUT {
-        if condition() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
+    hermes_testkit::wait_until(TIMEOUT, condition)
 }
 
 /// How often the server was started: each session opens with one of these.

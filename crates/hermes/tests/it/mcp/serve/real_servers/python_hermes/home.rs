@@ -16,9 +16,7 @@ fn new_messages_are_the_same_events() {
     };
     assert_eq!(nothing["events"], json!([]));
     let said = chats(&hermes, &python, &["say", KEY, &"news 😀 ".repeat(100)]);
-    let began = Instant::now();
-    let mut events = loop {
-        assert!(began.elapsed() < TIMEOUT, "the message never came");
+    let events = hermes_testkit::wait_for(TIMEOUT, || {
         let polled = both.call("events_poll", &json!({"session_key": KEY, "limit": 200}));
         let found = polled.map(|polled| match polled {
             CallOutcome::Document(page, _) => {
@@ -27,11 +25,12 @@ fn new_messages_are_the_same_events() {
             }
             other => panic!("{other:?}"),
         });
-        if let [Some(theirs), Some(ours)] = found {
-            break [theirs, ours];
+        match found {
+            [Some(theirs), Some(ours)] => Some([theirs, ours]),
+            _ => None,
         }
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    });
+    let mut events = events.expect("the message never came");
     let cursors = events.each_mut().map(|event| {
         let event = event.as_object_mut().unwrap();
         event.shift_remove("cursor").unwrap()
