@@ -1,4 +1,6 @@
-//! The JSON types of REST and MCP, one file per family.
+//! The JSON types of REST and MCP, one file per family. Their comments become the OpenAPI document.
+
+#![warn(missing_docs)]
 
 mod agent;
 mod audit;
