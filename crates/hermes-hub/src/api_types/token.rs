@@ -38,6 +38,7 @@ pub struct Token {
 /// it is sent.
 #[derive(Debug, Clone)]
 pub struct MintedToken {
+    /// What is known of it.
     pub token: Token,
     /// `hub_mgmt_` and so on.
     pub secret: Secret<String>,
