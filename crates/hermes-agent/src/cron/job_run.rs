@@ -8,7 +8,7 @@ use std::{
 };
 
 use hermes_config::{Home, Settings};
-use hermes_mcp::tools::toolset;
+use hermes_mcp::{process::GuardHandle, tools::toolset};
 use hermes_store::{
     EndReason, NewSession, SessionId,
     cron::{Job, last_output},
@@ -53,6 +53,7 @@ pub(super) struct JobRun<'a> {
     /// The working directory if the job names none.
     pub(super) default_directory: Option<&'a Path>,
     pub(super) settings: &'a Settings,
+    pub(super) guard: Option<&'a Arc<GuardHandle>>,
     /// Or why there is none.
     pub(super) agent: Result<&'a Agent, &'a str>,
     pub(super) started_at: &'a Zoned,
@@ -91,7 +92,7 @@ impl JobRun<'_> {
         let environment = script::ScriptEnvironment {
             environment: child_environment(&settings, self.home.path()),
             confinement: settings.confinement,
-            guard: settings.guard,
+            guard: settings.guard.or_else(|| self.guard.cloned()),
         };
         let timeout = idle_timeout(self.settings);
         script::run_script(self.home, name, &self.directory(), environment, timeout).await

@@ -51,14 +51,17 @@ pub(super) fn run(jobs: &CronJobs<'_>) -> Result<(), Failure> {
 
 async fn run_due_jobs(jobs: &CronJobs<'_>) -> Result<Option<Vec<FinishedRun>>, Failure> {
     let context = jobs.context;
-    let runner = JobRunner::open(context.home.clone(), "manual").await?;
+    let guard = Arc::new(GuardHandle::new(context.guard_program()?));
+    let runner = JobRunner::open(context.home.clone(), "manual")
+        .await?
+        .with_guard(Arc::clone(&guard));
     let Some(claimed) = runner.claim_due(&jobs.now).await.map_err(tick_failure)? else {
         return Ok(None);
     };
     let settings = context.settings()?;
     // A job must be finished whatever happens now, or it stays claimed.
     let agent = if claimed.iter().any(ClaimedRun::needs_agent) {
-        start_agent(context, &settings, &claimed).await
+        start_agent(context, &settings, &claimed, guard).await
     } else {
         Err("no agent is needed".to_owned())
     };
@@ -86,6 +89,7 @@ async fn start_agent(
     context: &Context,
     settings: &Settings,
     claimed: &[ClaimedRun],
+    guard: Arc<GuardHandle>,
 ) -> Result<Agent, String> {
     let store = Store::open(&context.home, Access::ReadWrite).await;
     let mut parts = AgentParts::new(
@@ -98,9 +102,9 @@ async fn start_agent(
         let name = entry.name.as_str();
         claimed.iter().any(|run| run.needs_server(settings, name))
     });
-    let guard = context.guard_program().map_err(|failure| failure.message)?;
-    parts.guard = Some(Arc::new(GuardHandle::new(guard.clone())));
+    parts.guard = Some(guard);
     if !needed.servers.is_empty() {
+        let guard = context.guard_program().map_err(|failure| failure.message)?;
         let options = HostOptions {
             request_handler: ServerRequests::without_person(context, settings).handler(),
             reserved_names: Agent::reserved_names(),
