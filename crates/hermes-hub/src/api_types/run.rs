@@ -27,7 +27,6 @@ vocabulary! {
     }
 }
 
-#[expect(missing_docs, reason = "methods do not become documents")]
 impl RunStatus {
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)

@@ -195,7 +195,6 @@ pub struct TenantAccess {
     pub updated_by: Option<String>,
 }
 
-#[expect(missing_docs, reason = "methods do not become documents")]
 impl TenantAccess {
     pub fn active() -> Self {
         Self {

@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(Timestamp);
 
-#[expect(missing_docs, reason = "methods do not become documents")]
 impl Time {
     pub fn now() -> Self {
         Self::from_millis(Timestamp::now().as_millisecond())
