@@ -7,11 +7,11 @@ mod job_run;
 mod report;
 mod script;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, future::BoxFuture, stream};
 use hermes_config::{Home, Settings};
-use hermes_mcp::process;
+use hermes_mcp::process::{self, GuardHandle};
 use hermes_store::{
     StoreError,
     cron::{
@@ -63,6 +63,8 @@ pub struct JobRunner {
     source: &'static str,
     /// The working directory of jobs that name none; the user's home if absent.
     directory: Option<PathBuf>,
+    /// Ends the scripts of jobs without an agent, should this process be killed.
+    guard: Option<Arc<GuardHandle>>,
 }
 
 /// A run that this process has claimed.
@@ -113,6 +115,7 @@ impl JobRunner {
             owner: format!("hermes:{pid}:{started}"),
             source,
             directory: None,
+            guard: None,
         })
     }
 
@@ -120,6 +123,13 @@ impl JobRunner {
     #[must_use]
     pub fn with_directory(mut self, directory: PathBuf) -> Self {
         self.directory = Some(directory);
+        self
+    }
+
+    /// Lets a guard end the scripts of jobs without an agent, should this process be killed.
+    #[must_use]
+    pub fn with_guard(mut self, guard: Arc<GuardHandle>) -> Self {
+        self.guard = Some(guard);
         self
     }
 
@@ -267,6 +277,7 @@ impl JobRunner {
                 home: &self.home,
                 default_directory: self.directory.as_deref(),
                 settings,
+                guard: self.guard.as_ref(),
                 agent,
                 started_at: &began,
                 observe,

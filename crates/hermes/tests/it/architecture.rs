@@ -1,5 +1,6 @@
 //! The shape of the workspace: who may use whom, how long a file may get, and what opens it.
 
+mod circles;
 mod names;
 mod source;
 

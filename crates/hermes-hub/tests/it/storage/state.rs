@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hermes_hub::{
     GroupId, JobId, RunId, TenantId, TokenId,
-    api_types::{Group, GroupKind, KeyKind, NewKey, Role, RunTrigger, TenantStatus, Via},
+    api_types::{Group, GroupKind, KeyKind, NewKey, Role, RunTrigger, TenantStatus, Time, Via},
     storage::{
         audit::NewAuditEntry,
         encryption::SecretKey,
@@ -38,6 +38,14 @@ pub(crate) struct StateFixture {
     pub(crate) directory: TempDir,
     pub(crate) state: Arc<dyn State>,
     pub(crate) key: SecretKey,
+}
+
+/// Lets the time of the database go on.
+async fn next_millisecond() {
+    let now = Time::now();
+    while Time::now() == now {
+        tokio::task::yield_now().await;
+    }
 }
 
 impl StateFixture {

@@ -16,7 +16,7 @@ use rmcp::{
 use sse_stream::Sse;
 
 use super::{HttpError, PeerError, classify, reply};
-use crate::connection::session::ConnectionHealth;
+use crate::transport::health::ConnectionHealth;
 
 /// Watches the requests of one connection.
 #[derive(Debug, Default)]
