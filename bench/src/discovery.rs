@@ -186,7 +186,7 @@ pub(crate) fn child(side: &str, era: &str, flavour: &str, home: &str) -> Result<
     match side {
         DiscoverySide::Raw => flavour.run(discover_raw(programs, era))?,
         DiscoverySide::Host | DiscoverySide::Learn => {
-            flavour.run(discover(programs, side, home.to_owned()))?
+            flavour.run(discover(programs, side, home.to_owned()))?;
         }
     }
     Ok(ExitCode::SUCCESS)

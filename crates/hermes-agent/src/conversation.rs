@@ -308,7 +308,7 @@ impl Conversation {
             client_calls: self.client_calls(&end),
             end,
             text,
-            usage: usage,
+            usage,
         })
     }
 

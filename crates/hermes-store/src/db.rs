@@ -160,7 +160,7 @@ impl Database {
                     }
                     // SQLite itself has ended the last write, as on a full disk, and the driver has not noticed.
                     Err(sqlx::Error::InvalidSavePointStatement) => {
-                        replace_connection(writer).await?
+                        replace_connection(writer).await?;
                     }
                     begun => return begun,
                 }

@@ -64,7 +64,7 @@ impl ServerRequests {
         Self {
             handler: Arc::new(handler),
             models,
-            policy: policy,
+            policy,
             people,
             person: None,
         }
@@ -87,7 +87,7 @@ impl ServerRequests {
         Self {
             handler: Arc::new(handler),
             models,
-            policy: policy,
+            policy,
             people,
             person: Some(person),
         }

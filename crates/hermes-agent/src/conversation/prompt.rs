@@ -236,7 +236,7 @@ mod tests {
     fn ignored_rules_are_not_read() {
         let home = populated_home();
         let text = prompt(home.path(), |setup| {
-            setup.user_instructions = UserInstructions::Ignored
+            setup.user_instructions = UserInstructions::Ignored;
         })
         .unwrap();
         for part in ["heron", "slow", "tea", "review"] {

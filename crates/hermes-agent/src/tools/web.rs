@@ -76,7 +76,7 @@ impl WebClient {
     pub fn with_policy(reach: AddressScope, policy: PolicyHandle) -> Arc<Self> {
         Arc::new(Self {
             scope: reach,
-            policy: policy,
+            policy,
             ..Self::default()
         })
     }

@@ -61,7 +61,6 @@ fn has_free_space(directory: &Path) -> bool {
 /// What this Hub is and speaks.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_field_names, reason = "the names clients see")]
 pub(crate) struct HubVersion {
     name: &'static str,
     version: &'static str,

@@ -38,7 +38,7 @@ impl RestRequest {
                     path = path.replace(&format!("{{{name}}}"), &text);
                 }
                 ArgumentLocation::Query => {
-                    query.push(format!("{}={}", member.rest_name, encode_value(value)))
+                    query.push(format!("{}={}", member.rest_name, encode_value(value)));
                 }
                 ArgumentLocation::Body if operation.input.whole_body == Some(name) => {
                     body.clone_from(value.as_object().unwrap());

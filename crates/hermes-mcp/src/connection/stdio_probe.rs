@@ -113,7 +113,7 @@ pub(super) async fn probe<T: Transport<RoleClient>>(
                     stateless_at = stateless_at.or(Some(Instant::now() + INITIALIZE_GRACE));
                 }
                 ProbeDecision::RetryDiscover => {
-                    asked.send_discover(config, DISCOVER_RETRY_ID).await
+                    asked.send_discover(config, DISCOVER_RETRY_ID).await;
                 }
                 ProbeDecision::TryInitialize => asked.send_initialize(config).await,
                 ProbeDecision::Session(opening) => {

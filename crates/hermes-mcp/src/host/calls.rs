@@ -225,7 +225,7 @@ impl Host {
         match &result {
             Ok(_) | Err(CallError::Refused { .. }) => owner.breaker.record_success(),
             Err(CallError::ConnectionLost { .. }) => {
-                owner.breaker.record_failure((self.state.context.clock)())
+                owner.breaker.record_failure((self.state.context.clock)());
             }
             Err(CallError::NeedsAuth {
                 need: LoginReason::Access { reason },

@@ -33,6 +33,8 @@ use crate::{
     },
 };
 
+type ResourceLists = (Vec<Resource>, Vec<ResourceTemplate>);
+
 impl Host {
     /// Reads one resource.
     pub fn read_resource<'a>(
@@ -85,7 +87,7 @@ impl Host {
     pub fn resources<'a>(
         &'a self,
         server: &'a ServerName,
-    ) -> BoxFuture<'a, Result<(Vec<Resource>, Vec<ResourceTemplate>), CallError>> {
+    ) -> BoxFuture<'a, Result<ResourceLists, CallError>> {
         Box::pin(async move { self.list_resources(server, &CallOptions::default()).await })
     }
 

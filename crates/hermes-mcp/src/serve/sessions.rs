@@ -47,7 +47,7 @@ pub(super) struct Sessions {
     pub(super) negotiated: Arc<NegotiatedStates>,
     records: Option<Arc<dyn SessionRecords>>,
     entries: Mutex<HashMap<Arc<str>, SessionEntry>>,
-    max_sessions: usize,
+    max_total: usize,
     max_per_principal: usize,
 }
 
@@ -141,7 +141,7 @@ impl Sessions {
             negotiated: Arc::default(),
             records: options.records.clone(),
             entries: Mutex::default(),
-            max_sessions: options.max_sessions,
+            max_total: options.max_sessions,
             max_per_principal: options.max_sessions_per_principal,
         })
     }
@@ -288,7 +288,7 @@ impl Sessions {
 
     /// What is said when no session may be added to those of this process.
     async fn capacity_error(&self) -> Option<Response> {
-        let most = self.max_sessions;
+        let most = self.max_total;
         if self.manager.count().await < most {
             return None;
         }

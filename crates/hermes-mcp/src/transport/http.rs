@@ -52,9 +52,8 @@ pub use self::{
     preflight::{PreflightError, preflight},
 };
 use crate::{
-    connection::session::ConnectionHealth,
     oauth::{Authorizer, RefusalAction},
-    transport::http::observer::RequestObserver,
+    transport::{health::ConnectionHealth, http::observer::RequestObserver},
 };
 
 /// The largest JSON body or single event taken from a server.

@@ -37,7 +37,7 @@ impl Store {
             Ok(until.map(|until| CompactionFailure {
                 until,
                 error: error.unwrap_or_default(),
-                streak: streak,
+                streak,
             }))
         };
         let failure = found.as_ref().map(read).transpose();

@@ -87,7 +87,7 @@ impl<'a> Checklist<'a> {
         match key {
             ChecklistKey::Up => self.cursor = self.cursor.saturating_sub(1),
             ChecklistKey::Down => {
-                self.cursor = (self.cursor + 1).min(self.items.len().saturating_sub(1))
+                self.cursor = (self.cursor + 1).min(self.items.len().saturating_sub(1));
             }
             ChecklistKey::Toggle => {
                 if !self.marked.remove(&self.cursor) {

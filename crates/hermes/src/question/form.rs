@@ -90,7 +90,7 @@ fn ask_field(field: &FormField, before: Option<&Value>) -> io::Result<FieldAnswe
             None => return Ok(FieldAnswer::Left),
             Some(FieldInput::Answer(Ok(value))) => return Ok(FieldAnswer::Value(value)),
             Some(FieldInput::Answer(Err(invalid))) => {
-                write_message(&format!("{} {invalid}.\n", field.title))?
+                write_message(&format!("{} {invalid}.\n", field.title))?;
             }
             Some(FieldInput::Nothing) if !field.is_required => return Ok(FieldAnswer::Nothing),
             Some(FieldInput::Nothing) => {

@@ -38,7 +38,7 @@ impl HttpClients {
     /// Clients that reach what the operator's policy allows.
     pub fn with_policy(policy: PolicyHandle) -> Self {
         Self {
-            policy: policy,
+            policy,
             ..Self::default()
         }
     }

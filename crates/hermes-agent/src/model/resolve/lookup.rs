@@ -51,7 +51,7 @@ pub(super) async fn resolve_choice(
         let name =
             name.map(|name| model_name_at(&provider.name, context.settings, name).to_owned());
         return Ok(ChoiceTarget::Provider(Box::new(ProviderLookup {
-            provider: provider,
+            provider,
             model_name: name,
             found_by: LookupReason::Choice,
         })));

@@ -35,7 +35,7 @@ impl ApprovalElicitationUi {
         Self {
             approver,
             session,
-            timeout: timeout,
+            timeout,
             redactor,
         }
     }

@@ -75,7 +75,7 @@ pub async fn call_mcp(
         conversation: Some(ConversationId(context.session.clone())),
         cancel: context.cancel.clone(),
         on_progress: Some(Arc::new(move |update: &Progress| {
-            progress(&format_progress(update))
+            progress(&format_progress(update));
         })),
         ..CallOptions::default()
     };

@@ -97,10 +97,7 @@ impl WebSearchTool {
 
     /// Applies the operator's policy.
     pub fn with_policy(engine: SearchEngine, policy: PolicyHandle) -> Self {
-        Self {
-            engine,
-            policy: policy,
-        }
+        Self { engine, policy }
     }
 
     async fn run_search(&self, arguments: &ToolArguments) -> Result<ToolOutput, ToolError> {

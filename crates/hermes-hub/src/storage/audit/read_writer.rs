@@ -34,13 +34,12 @@ impl ReadAuditWriter {
 
     /// Queues an entry. If the queue is full, the read still succeeds; the entry is lost, which is logged.
     pub fn push(&self, entry: NewAuditEntry) {
-        match &*self.lock() {
-            Some(writer) => {
-                if let Err(error) = writer.sender.try_send(entry) {
-                    tracing::error!(%error, "audit entry of a read lost: the queue is full");
-                }
+        if let Some(writer) = &*self.lock() {
+            if let Err(error) = writer.sender.try_send(entry) {
+                tracing::error!(%error, "audit entry of a read lost: the queue is full");
             }
-            None => tracing::warn!("audit entry dropped: the writer is closed"),
+        } else {
+            tracing::warn!("audit entry dropped: the writer is closed");
         }
     }
 

@@ -305,7 +305,7 @@ pub(crate) fn remove_job_output(home: &Home, job: &JobId) {
     match removed {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => {
-            tracing::warn!(%job, %error, "failed to remove the output of a deleted cron job")
+            tracing::warn!(%job, %error, "failed to remove the output of a deleted cron job");
         }
     }
 }

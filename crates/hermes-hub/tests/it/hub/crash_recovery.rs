@@ -77,20 +77,20 @@ enum CrashStage {
 async fn interrupt_change(site: &TestHub, stage: CrashStage) -> [PathBuf; 2] {
     let notes = site.directory.path().join("hub/shares/division1/notes");
     let (draft, file) = (notes.join(DRAFT), notes.join("new.md"));
-    let state = site.hub.state();
+    let records = site.hub.state();
     let intent = NewFileOperation {
         entry: NewAuditEntry::by_hub("write_share_file").with_target("division1:notes/new.md"),
         change: share_change("notes/new.md"),
         reserve: None,
     };
-    let begun = state.begin_file_operation(intent).await.unwrap();
+    let begun = records.begin_file_operation(intent).await.unwrap();
     match stage {
         CrashStage::Begun => {}
         CrashStage::HalfWritten => fs::write(&draft, "half").unwrap(),
         CrashStage::Written => fs::write(&file, "whole").unwrap(),
         CrashStage::Settled => {
             fs::write(&draft, "half").unwrap();
-            let settled = state.settle_file_operation(begun, AuditPhase::Interrupted);
+            let settled = records.settle_file_operation(begun, AuditPhase::Interrupted);
             settled.await.unwrap();
         }
     }

@@ -83,7 +83,7 @@ impl RequestObserver {
                 let is_again = self.is_initialized.swap(true, Ordering::AcqRel);
                 match (is_again, is_refused) {
                     (true, true) => {
-                        doubt.report_trouble(|| "the server refuses another session".into())
+                        doubt.report_trouble(|| "the server refuses another session".into());
                     }
                     (true, false) => doubt.record_renewal(),
                     (false, _) => {}

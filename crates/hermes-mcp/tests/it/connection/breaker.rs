@@ -136,7 +136,7 @@ async fn after_a_minute_one_call_tries_and_its_success_closes_it() {
     assert_eq!(setup.status("s").breaker, BreakerState::Open);
     clock.store(59, Ordering::Relaxed);
     let error = setup.error("mcp_s_counter", json!({})).await;
-    assert!(error.contains("rest for"), "{error}");
+    assert!(error.contains("calls are refused for"), "{error}");
     clock.store(61, Ordering::Relaxed);
     let sent = count(&server, "tools/call");
     let told = setup.call("mcp_s_counter", json!({})).await;

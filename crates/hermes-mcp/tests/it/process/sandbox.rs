@@ -291,7 +291,7 @@ async fn without_support_of_the_kernel_a_server_runs_with_a_warning_unless_that_
         "strict": ground.server(json!({ "required": true })),
     }));
     let none = |options: &mut hermes_mcp::HostOptions| {
-        options.sandbox_support = Some(SandboxSupport::NONE)
+        options.sandbox_support = Some(SandboxSupport::NONE);
     };
     let setup = Setup::with_options(ground.home, servers, none).await;
 

@@ -97,7 +97,7 @@ async fn run_chat(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
                 setup,
                 screen,
                 prompts: queue,
-                presence: presence,
+                presence,
                 configuration,
                 signals,
             };
@@ -197,9 +197,9 @@ impl<'a> InteractiveChat<'a> {
             prompts: queue,
             editor,
             type_ahead: TypeAhead::default(),
-            pending: pending,
+            pending,
             server_updates: updates,
-            presence: presence,
+            presence,
             signals,
         })
     }

@@ -91,8 +91,8 @@ async fn run_conversation(
                     }
                     match done.next {
                         NextStep::Quit => break,
-                        NextStep::SendMessage(content) => {
-                            run_turn(context, args, conversation, answers, content, cancel).await
+                        NextStep::SendMessage(message) => {
+                            run_turn(context, args, conversation, answers, message, cancel).await
                         }
                         _ => Ok(()),
                     }
@@ -102,10 +102,10 @@ async fn run_conversation(
         } else {
             let options = attachments::call_options(conversation, cancel);
             let warn = |text: &str| context.output.warning(text);
-            let content = pending.take_message(&line);
-            let content =
-                attachments::attach_mentions(mentions.as_mut(), content, &options, warn).await;
-            run_turn(context, args, conversation, answers, content, cancel).await
+            let message = pending.take_message(&line);
+            let message =
+                attachments::attach_mentions(mentions.as_mut(), message, &options, warn).await;
+            run_turn(context, args, conversation, answers, message, cancel).await
         };
         match outcome {
             Ok(()) => {}
@@ -160,7 +160,7 @@ async fn run_turn(
     args: &ChatArgs,
     conversation: &mut Conversation,
     answers: &ServerRequests,
-    content: Content,
+    message: Content,
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let detail = if args.verbose {
@@ -177,7 +177,7 @@ async fn run_turn(
         Ok(selection) => {
             answers.set_model(&selection);
             conversation
-                .send_user_message(content, &mut progress, cancel.clone())
+                .send_user_message(message, &mut progress, cancel.clone())
                 .await
         }
         Err(error) => Err(error),

@@ -269,7 +269,7 @@ async fn run_question(
     cancel: &CancellationToken,
 ) -> Result<QuestionOutcome, Failure> {
     let slash = SlashCommand::parse(&question.text);
-    let mut content = attachments::message_with_images(&question.text, &args.image)?;
+    let mut outgoing = attachments::message_with_images(&question.text, &args.image)?;
     let is_prompt = slash.is_some_and(|slash| prompt::is_prompt_name(slash.name));
     if slash.is_none() || is_prompt {
         let selection = conversation.find_model().await;
@@ -288,7 +288,7 @@ async fn run_question(
         let mut pending = PendingMessage::default();
         let done = command(context, conversation, answers, &mut pending, slash, cancel).await?;
         if let NextStep::SendMessage(message) = done.next {
-            content = message;
+            outgoing = message;
         } else if question.report == ReportFormat::Json {
             let answer = TurnOutcome {
                 text: done.text,
@@ -306,13 +306,13 @@ async fn run_question(
         let options = attachments::call_options(conversation, cancel);
         let mut mentions = attachments::for_conversation(conversation);
         let warn = |text: &str| context.output.warning(text);
-        let text = content.text();
+        let text = outgoing.text();
         let awaited = mentions
             .as_ref()
             .map(|mentions| mentions.servers_to_connect(&text));
         let awaited = awaited.unwrap_or_default();
-        let completed = attachments::attach_mentions(mentions.as_mut(), content, &options, warn);
-        content = show_waiting(context, || awaited.clone(), completed).await;
+        let completed = attachments::attach_mentions(mentions.as_mut(), outgoing, &options, warn);
+        outgoing = show_waiting(context, || awaited.clone(), completed).await;
     }
     let is_shown = question.report == ReportFormat::Everything;
     if is_shown {
@@ -333,7 +333,7 @@ async fn run_question(
         &mut silence
     };
     let answer = conversation
-        .send_user_message(content, display, cancel.clone())
+        .send_user_message(outgoing, display, cancel.clone())
         .await;
     progress.end_line();
     let answer = answer.map_err(|error| start::conversation_failure(&error))?;
@@ -442,7 +442,7 @@ pub(super) async fn command(
         screen: &screen,
         prompts: &PromptQueue::new(screen.clone(), TerminalPresence::Nobody),
         server_requests: answers,
-        pending: pending,
+        pending,
         cancel: cancel.clone(),
     };
     let mut done = commands::run_command(&mut chat, slash).await?;

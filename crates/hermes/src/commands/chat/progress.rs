@@ -128,7 +128,7 @@ impl TurnDisplay for TurnProgress {
                 ModelEvent::ReasoningDelta(_) | ModelEvent::ToolCallStarted { .. },
             ) => {}
             TurnEvent::CallEnded { call, output, took } => {
-                self.show_ended_call(&call, &output, took)
+                self.show_ended_call(&call, &output, took);
             }
             TurnEvent::LimitReached => {
                 self.note("[the limit of model calls is reached; this is the last answer]");

@@ -126,10 +126,7 @@ async fn run_until_stopped(
     let (say, mut said) = mpsc::channel(MESSAGE_QUEUE);
     let mut tasks = JoinSet::new();
     serve_control_requests(&mut tasks, &gateway, &stop);
-    tasks.spawn({
-        let (gateway, stop) = (gateway.clone(), stop.clone());
-        async move { ticker::run_ticker(&gateway, &stop).await }
-    });
+    spawn_ticker(&mut tasks, &gateway, &stop);
     tasks.spawn({
         let (gateway, answers) = (gateway.clone(), answers.clone());
         let stop = stop.clone();
@@ -234,7 +231,7 @@ async fn start_agent(
     let parts = AgentParts {
         host,
         environment: std::env::vars_os().collect(),
-        policy: policy,
+        policy,
         teams,
         messenger: Some(HomeMessenger::new(&context.home)),
         bounds,
@@ -268,7 +265,7 @@ fn serve_control_requests(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &Can
             });
         }
         Err(error) => {
-            tracing::warn!(%error, "control socket failed, `hermes mcp status` cannot reach this process")
+            tracing::warn!(%error, "control socket failed, `hermes mcp status` cannot reach this process");
         }
     }
 }
@@ -311,6 +308,11 @@ impl GatewaySignals {
             _ = self.terminate.recv() => "SIGTERM",
         }
     }
+}
+
+fn spawn_ticker(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &CancellationToken) {
+    let (gateway, stop) = (gateway.clone(), stop.clone());
+    tasks.spawn(async move { ticker::run_ticker(&gateway, &stop).await });
 }
 
 /// Applies changes of the file for as long as it is polled.

@@ -51,7 +51,7 @@ pub(crate) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
             ));
         }
         PolicyCommand::Revisions(page) => {
-            list_revisions(hub, "list_policy_revisions", &page.into())?
+            list_revisions(hub, "list_policy_revisions", &page.into())?;
         }
         PolicyCommand::Restore(args) => restore_revision(hub, "restore_policy", args)?,
     }
@@ -85,7 +85,7 @@ pub(crate) fn run_specialization(
             list_revisions(hub, "list_specialization_revisions", &page.into())?;
         }
         SpecializationCommand::Restore(args) => {
-            restore_revision(hub, "restore_specialization", args)?
+            restore_revision(hub, "restore_specialization", args)?;
         }
     }
     Ok(())

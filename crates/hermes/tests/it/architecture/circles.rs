@@ -66,8 +66,8 @@ fn module_uses(directory: &Path) -> Uses {
                 continue;
             }
             let place = format!("{}:{line}", relative.display());
-            let used = uses.entry(path[0].to_owned()).or_default();
-            used.entry(module.clone()).or_insert(place);
+            let others = uses.entry(path[0].to_owned()).or_default();
+            others.entry(module.clone()).or_insert(place);
         }
     }
     uses

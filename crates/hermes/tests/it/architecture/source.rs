@@ -84,9 +84,9 @@ fn text_length(rest: &str) -> Option<usize> {
             return Some(begin + rest[begin..].find(&end)? + end.len());
         }
     }
-    if rest.starts_with('"') {
+    if let Some(inner) = rest.strip_prefix('"') {
         let mut is_escaped = false;
-        let end = rest[1..].bytes().position(|byte| {
+        let end = inner.bytes().position(|byte| {
             let ends = byte == b'"' && !is_escaped;
             is_escaped = byte == b'\\' && !is_escaped;
             ends

@@ -5,7 +5,7 @@ mod clients;
 mod discovery;
 mod faults;
 mod files;
-mod login;
+mod flow;
 mod noninteractive;
 mod processes;
 mod real_servers;

@@ -185,7 +185,7 @@ impl AnthropicReplyReader {
                 content_block,
             } => self.begin_block(index, content_block, sink),
             AnthropicEvent::ContentBlockDelta { index, delta } => {
-                self.apply_delta(index, delta, sink)
+                self.apply_delta(index, delta, sink);
             }
             AnthropicEvent::MessageDelta { delta, usage } => {
                 if let Some(reason) = delta.stop_reason {
@@ -255,10 +255,10 @@ impl AnthropicReplyReader {
                 });
             }
             AnthropicDelta::ThinkingDelta { thinking } => {
-                self.append_thinking(index, thinking, sink)
+                self.append_thinking(index, thinking, sink);
             }
             AnthropicDelta::SignatureDelta { signature } => {
-                self.append_signature(index, &signature)
+                self.append_signature(index, &signature);
             }
             AnthropicDelta::OtherDelta => {}
         }

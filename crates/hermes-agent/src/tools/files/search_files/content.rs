@@ -63,7 +63,7 @@ pub(super) fn search_content(
         match results.count() {
             PagePosition::Before => {}
             PagePosition::On if mode == SearchMode::Files => {
-                results.lines.push(shown.display().to_string())
+                results.lines.push(shown.display().to_string());
             }
             PagePosition::On => results.lines.push(format!("{}:{found}", shown.display())),
             PagePosition::Beyond => break,

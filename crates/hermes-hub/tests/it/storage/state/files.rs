@@ -132,7 +132,7 @@ async fn what_was_cut_off_is_settled_at_the_next_start() {
         change: Some(written_note()),
         is_settled: false,
     };
-    assert_eq!(unfinished, [expected.clone()]);
+    assert_eq!(unfinished, std::slice::from_ref(&expected));
     let settle = || state.settle_file_operation(begun.clone(), AuditPhase::Interrupted);
     settle().await.unwrap();
     let again = settle().await;

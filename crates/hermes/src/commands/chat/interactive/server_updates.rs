@@ -93,7 +93,7 @@ impl ServerUpdates {
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             match server.status {
                 LinkStatus::Ready => {
-                    ready.push(format!("{name} ({})", pluralize(server.tools, "tool")))
+                    ready.push(format!("{name} ({})", pluralize(server.tools, "tool")));
                 }
                 LinkStatus::Reconnecting if before == Some(LinkStatus::Ready) => {
                     lines.push(format!("{name} disconnected, reconnecting{why}"));
@@ -107,7 +107,7 @@ impl ServerUpdates {
                 }
                 LinkStatus::Invalid => lines.push(format!("{name} cannot be used{why}")),
                 LinkStatus::Stopped if before.is_some() => {
-                    lines.push(format!("{name} was stopped"))
+                    lines.push(format!("{name} was stopped"));
                 }
                 LinkStatus::Connecting
                 | LinkStatus::Disabled

@@ -163,7 +163,7 @@ fn metadata_that_fail_end_the_login_with_the_address() {
 #[test]
 fn nothing_of_the_old_authorization_server_goes_to_a_new_one() {
     let old = AuthorizationServer::start(AuthorizationSetup::with(|setup| {
-        setup.lifetime = SHORT_LIFETIME
+        setup.lifetime = SHORT_LIFETIME;
     }));
     let new = AuthorizationServer::start(AuthorizationSetup::default());
     let mcp = old.protect(Resource::default().trusting(&new));
