@@ -1,7 +1,7 @@
 //! The agent: what a conversation consists of, and the models that continue it.
 //!
 //! [`conversation::Conversation`] is the entry point: a stored session with its tools and its model.
-//! [`model::resolve`] finds the configured model; [`model::Model`] turns messages into a reply.
+//! [`model::resolve_model`] finds the configured model; [`model::Model`] turns messages into a reply.
 
 pub mod approval;
 pub mod compact;

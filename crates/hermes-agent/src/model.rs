@@ -1,6 +1,6 @@
 //! Language models: requests, replies, and the [`Model`] trait.
 //!
-//! [`resolve`] decides which model a home uses. A model is built in layers: [`HttpModel`] makes one request to one
+//! [`resolve_model`] decides which model a home uses. A model is built in layers: [`HttpModel`] makes one request to one
 //! endpoint, [`RetryingModel`] retries transient failures, [`FallbackModel`] switches to the next provider.
 
 mod api;

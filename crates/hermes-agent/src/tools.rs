@@ -1,6 +1,6 @@
 //! The built-in tools: files, commands, notes, questions, the web, sessions, skills and jobs.
 //!
-//! Each file is one tool. [`built_in`] returns those whose dependencies a session has.
+//! Each file is one tool. `built_in_tools` returns those whose dependencies a session has.
 
 mod arguments;
 pub mod clarify;

@@ -1,6 +1,6 @@
 //! The task that owns one server's connection: it connects, keeps the session, notices its end, retries, parks and recycles.
 //!
-//! Retry count, catalog and child process are local to the task. Others see its [`Link`] and send it [`ConnectionCommand`]s;
+//! Retry count, catalog and child process are local to the task. Others see its [`Link`] and send it commands;
 //! calls go to the session's peer directly and never through this mailbox.
 
 use std::{

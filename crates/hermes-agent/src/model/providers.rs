@@ -67,7 +67,7 @@ pub enum ListError {
     NoList { status: u16 },
 }
 
-/// The built-in and configured providers. [`local_servers`] finds local ones.
+/// The built-in and configured providers. [`list_local_servers`] finds local ones.
 pub async fn list_providers(context: &ResolveContext<'_>) -> Vec<Provider> {
     let configured = context.settings.providers.iter().map(|entry| &*entry.name);
     let is_configured = |name: &str| {

@@ -46,7 +46,7 @@ pub struct GuardProgram {
 #[derive(Debug, Clone)]
 pub struct SpawnRequest {
     pub server: ServerName,
-    /// The executable, as found by [`crate::environment::find_program`].
+    /// The executable, as found by [`crate::process::environment::find_program`].
     pub program: PathBuf,
     pub args: Vec<OsString>,
     /// Its whole environment; nothing is added.
