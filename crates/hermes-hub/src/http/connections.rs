@@ -202,14 +202,17 @@ mod tests {
     ) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let slow = async || {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            "done"
+        let stop = CancellationToken::new();
+        let slow = {
+            let stop = stop.clone();
+            async move || {
+                stop.cancelled().await;
+                "done"
+            }
         };
         let router = Router::new()
             .route("/", get(async || "here"))
             .route("/slow", get(slow));
-        let stop = CancellationToken::new();
         let reception = AcceptOptions {
             limits,
             metrics: Arc::default(),
@@ -312,7 +315,10 @@ mod tests {
             let mut stream = connect(address).await;
             let request = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n";
             stream.write_all(request).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(700)).await;
+            // A connection that says nothing is closed when the time for a head is over.
+            let mut silent = connect(address).await;
+            let closed = tokio::time::timeout(Duration::from_secs(30), silent.read(&mut [0])).await;
+            assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
             stop.cancel();
             answer(&mut stream, "done").await;
         })

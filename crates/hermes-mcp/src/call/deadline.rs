@@ -1,7 +1,9 @@
 //! The deadline of one call: progress restarts the timeout, a question to a person pauses it, and ten times the timeout
 //! is the most a call may take.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// A call takes at most this many times its timeout, however much progress it reports.
 const MAX_TIMEOUT_FACTOR: u32 = 10;
@@ -60,7 +62,7 @@ impl CallDeadline {
             return std::future::pending().await;
         }
         let due = self.deadline.min(self.final_deadline);
-        tokio::time::sleep_until(due.into()).await;
+        tokio::time::sleep_until(due).await;
         let allowed = if due == self.final_deadline {
             self.limit * MAX_TIMEOUT_FACTOR
         } else {
@@ -74,18 +76,18 @@ impl CallDeadline {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn progress_restarts_the_clock_but_not_beyond_ten_times_its_limit() {
         let mut clock = CallDeadline::start(Duration::from_millis(40));
         for _ in 0..30 {
-            std::thread::sleep(Duration::from_millis(15));
+            tokio::time::advance(Duration::from_millis(15)).await;
             clock.restart();
         }
         let (_, allowed) = clock.expired().await;
         assert_eq!(allowed, Duration::from_millis(400));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_question_stops_the_clock() {
         let mut clock = CallDeadline::start(Duration::from_millis(30));
         clock.pause();

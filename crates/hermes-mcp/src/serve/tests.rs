@@ -120,7 +120,7 @@ async fn it_ends_when_it_is_told_to_even_before_a_client_speaks() {
     served.ended().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_reads_nothing_is_not_read_without_end() {
     static HAS_GONE: AtomicBool = AtomicBool::new(false);
     let mut served = Served::opened(|| HAS_GONE.load(Ordering::Relaxed)).await;
@@ -138,7 +138,7 @@ async fn a_client_that_reads_nothing_is_not_read_without_end() {
     served.ended().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn reading_goes_on_when_the_answers_are_taken() {
     let served = Served::opened(never).await;
     let text = "x".repeat(1024);
@@ -151,7 +151,9 @@ async fn reading_goes_on_when_the_answers_are_taken() {
         }
         writer
     });
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Time passes when nothing else can be done: the streams are full.
+    let written = tokio::time::timeout(Duration::from_secs(1), writing.join_next()).await;
+    assert!(written.is_err(), "everything was taken in");
     for _ in 0..500 {
         let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await;
         assert!(line.unwrap().unwrap().unwrap().contains("xxx"));

@@ -1,6 +1,6 @@
 //! Opening: what is made, what is filled up, what is left alone, and what is refused.
 
-use std::fs;
+use std::{fs, pin::pin, time::Duration};
 
 use hermes_config::Home;
 use hermes_store::{Access, NewSession, SearchQuery, SessionQuery, Store, StoreError};
@@ -325,11 +325,12 @@ async fn readers_do_not_mind_a_lock_and_writers_wait_for_it() {
     let mut blocker = std::process::Command::new("python3")
         .args([
             "-c",
-            "import sqlite3, sys, time\n\
+            "import sqlite3, sys\n\
              c = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
-             c.execute('BEGIN IMMEDIATE')\nprint('locked', flush=True)\ntime.sleep(2.5)\nc.execute('ROLLBACK')\n",
+             c.execute('BEGIN IMMEDIATE')\nprint('locked', flush=True)\nsys.stdin.read()\nc.execute('ROLLBACK')\n",
         ])
         .arg(database(&home))
+        .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
@@ -338,7 +339,13 @@ async fn readers_do_not_mind_a_lock_and_writers_wait_for_it() {
     std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
     assert_eq!(line.trim(), "locked");
     assert_eq!(store.active_messages(&session).await.unwrap().len(), 0);
-    store.append(&session, &user("patient")).await.unwrap();
+    let message = user("patient");
+    let mut append = pin!(store.append(&session, &message));
+    // Longer than one attempt to begin a write.
+    let early = tokio::time::timeout(Duration::from_millis(1200), &mut append).await;
+    assert!(early.is_err(), "{early:?}");
+    drop(blocker.stdin.take());
+    append.await.unwrap();
     assert!(blocker.wait().unwrap().success());
     store.close().await;
 }

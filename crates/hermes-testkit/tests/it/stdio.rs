@@ -135,8 +135,8 @@ fn a_stubborn_server_survives_a_closed_stdin_and_sigterm() {
     server.stdin = None;
     let pid = server.child.id();
     signal("TERM", pid);
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(process_exists(pid));
+    let is_gone = || !process_exists(pid);
+    assert!(!wait_until(Duration::from_millis(300), is_gone));
 }
 
 #[test]

@@ -70,7 +70,12 @@ async fn three_watchers_see_the_same_and_one_may_leave_and_return() {
     drop(three);
     let last = seen.last().unwrap().0;
     let back = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let path = format!("/v1/runs/{run}");
+        let is_ahead = hermes_testkit::eventually_some(TIMEOUT, async || {
+            let shown = service.get(&path).await;
+            (shown["last_event_id"].as_i64() >= Some(last + 3)).then_some(())
+        });
+        assert!(is_ahead.await.is_some(), "nothing happens meanwhile");
         service.watch(&run, last).await.read_rest().await
     };
     let (one, two, rest) = tokio::join!(one.read_rest(), two.read_rest(), back);

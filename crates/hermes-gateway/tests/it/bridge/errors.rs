@@ -237,12 +237,11 @@ async fn a_short_lock_is_waited_for() {
     drop(lock(&place));
     let client = place.client().await;
     let locker = lock(&place);
-    let release = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        drop(locker);
-    };
-    let (answers, ()) = tokio::join!(read_everything(&client), release);
-    for answer in answers {
+    let mut reading = Box::pin(read_everything(&client));
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut reading).await;
+    assert!(early.is_err(), "{early:?}");
+    drop(locker);
+    for answer in reading.await {
         assert_eq!(answer["error"], Value::Null, "{answer}");
     }
 }

@@ -75,7 +75,8 @@ async fn a_wait_ends_with_the_event_or_in_time() {
     assert_eq!(timed_out["dropped"], 0);
     let wait = client.call_document("events_wait", json!({"timeout_ms": 30_000}));
     let say = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        // Answered after the wait was taken in.
+        client.running.list_all_tools().await.unwrap();
         store
             .append(&id(SESSION), &assistant("done"))
             .await

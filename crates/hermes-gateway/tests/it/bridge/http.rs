@@ -99,7 +99,8 @@ async fn a_wait_ends_with_an_event_in_both_eras() {
             json!({"after_cursor": last, "timeout_ms": 30_000}),
         );
         let say = async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            // Answered while the other one waits.
+            client.running.list_all_tools().await.unwrap();
             store.append(&id(SESSION), &user("now")).await.unwrap();
         };
         let (event, ()) = tokio::join!(wait, say);

@@ -49,7 +49,8 @@ struct ScriptedState {
     unnoticed_deaths: u32,
     start_delay: Duration,
     runs: HashMap<String, Journal>,
-    is_released: HashSet<String>,
+    /// Scripts whose runs no longer wait.
+    released: watch::Sender<HashSet<String>>,
     asked: HashMap<String, watch::Sender<Option<ApprovalDecision>>>,
     has_died: HashSet<String>,
     /// Streams end after that many events, if any.
@@ -154,7 +155,10 @@ impl ScriptedRuntime {
 
     /// Releases waiting runs with this script.
     pub(crate) fn release(&self, script: &str) {
-        self.lock().is_released.insert(script.to_owned());
+        let released = self.lock().released.clone();
+        released.send_modify(|scripts| {
+            scripts.insert(script.to_owned());
+        });
     }
 
     /// `kill -9` of a tenant's process.
@@ -250,15 +254,18 @@ impl ScriptedRuntime {
                         () = process.cancelled() => {}
                     }
                 }
-                ("wait", _) => loop {
-                    let is_released = self_
-                        .upgrade()
-                        .is_none_or(|this| this.lock().is_released.contains(&script));
-                    if is_released || stop.is_cancelled() || process.is_cancelled() {
-                        break;
+                ("wait", _) => {
+                    let Some(mut released) =
+                        self_.upgrade().map(|this| this.lock().released.subscribe())
+                    else {
+                        return;
+                    };
+                    tokio::select! {
+                        _ = released.wait_for(|scripts| scripts.contains(&script)) => {}
+                        () = stop.cancelled() => {}
+                        () = process.cancelled() => {}
                     }
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                },
+                }
                 ("die", _) => {
                     if let Some(this) = self_.upgrade()
                         && this.lock().has_died.insert(script.clone())

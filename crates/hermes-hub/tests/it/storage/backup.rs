@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -25,7 +25,10 @@ use hermes_hub::{
     },
 };
 use hermes_store::db::{Database, DatabaseOptions, Durability};
+use hermes_testkit::eventually;
 use tempfile::TempDir;
+
+use crate::test_hub::TIMEOUT;
 
 mod foreign;
 
@@ -192,7 +195,7 @@ async fn keys_are_left_out_unless_asked_for_and_their_lack_is_told() {
 
 #[tokio::test]
 async fn a_backup_under_load_is_whole() {
-    let hub = Arc::new(BackupFixture::new().await);
+    let hub = BackupFixture::new().await;
     hub.tenant("first").await;
     let database = hub
         .directory
@@ -204,33 +207,29 @@ async fn a_backup_under_load_is_whole() {
         write_timeout: std::time::Duration::from_secs(2),
     };
     let agents = Database::open(&database, opening).await.unwrap();
-    let done = Arc::new(AtomicBool::new(false));
-    let busy = {
-        let (hub, done) = (Arc::clone(&hub), Arc::clone(&done));
-        async move {
-            let mut count = 0;
-            while !done.load(Ordering::Relaxed) {
-                hub.tenant(&format!("t{count}")).await;
-                let mut write = agents.begin().await.unwrap();
-                // Two rows or none.
-                sqlx::query("INSERT INTO said VALUES (1), (2)")
-                    .execute(&mut *write)
-                    .await
-                    .unwrap();
-                write.commit_without_checkpoint().await.unwrap();
-                count += 1;
-            }
-            count
+    let (done, count) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let busy = async {
+        while !done.load(Ordering::Relaxed) {
+            let number = count.load(Ordering::Relaxed);
+            hub.tenant(&format!("t{number}")).await;
+            let mut write = agents.begin().await.unwrap();
+            // Two rows or none.
+            sqlx::query("INSERT INTO said VALUES (1), (2)")
+                .execute(&mut *write)
+                .await
+                .unwrap();
+            write.commit_without_checkpoint().await.unwrap();
+            count.store(number + 1, Ordering::Relaxed);
         }
     };
     let backup = async {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let is_busy = || count.load(Ordering::Relaxed) > 0;
+        assert!(eventually(TIMEOUT, is_busy).await);
         let bytes = hub.backup(KeyInBackup::With).await;
         done.store(true, Ordering::Relaxed);
         bytes
     };
-    let (count, bytes) = tokio::join!(busy, backup);
-    assert!(count > 0);
+    let ((), bytes) = tokio::join!(busy, backup);
     let target = hub.target("restored");
     restore_backup(io::Cursor::new(bytes), &target)
         .await

@@ -7,6 +7,7 @@ use hermes_hub::{
     storage::state::{AuditQuery, Page},
     tenants::agents::WakePolicy,
 };
+use hermes_testkit::eventually;
 
 use crate::agent_harness::AgentHarness;
 
@@ -89,7 +90,8 @@ async fn an_agent_that_waits_for_an_order_leaves_runs_in_the_queue() {
         .change(|rules| rules.waking = WakePolicy::Manual);
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "say=1").await.run_id;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let is_started = || world.agent.starts(&tenant) > 0;
+    assert!(!eventually(Duration::from_millis(300), is_started).await);
     let waiting = world.state.run(&tenant, &run).await.unwrap().unwrap().run;
     assert_eq!((waiting.status, waiting.attempt), (RunStatus::Queued, 1));
     world.agents.start(&tenant);

@@ -14,6 +14,7 @@ use hermes_hub::{
     },
     tenants::runs::{RunRequest, TenantStop},
 };
+use hermes_testkit::eventually;
 
 use crate::agent_harness::{AgentHarness, names, request};
 
@@ -100,8 +101,8 @@ async fn a_tenant_has_only_so_many_runs_at_once_and_the_oldest_comes_first() {
     world
         .wait_for_event(&tenant, &first.run_id, "run.started")
         .await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(world.agent.all_begun(), 1, "a second run was begun");
+    let is_second_begun = || world.agent.all_begun() > 1;
+    assert!(!eventually(Duration::from_millis(200), is_second_begun).await);
     world.agent.release("wait say=1");
     world.finished_run(&tenant, &third.run_id).await;
     let runs = world
@@ -201,8 +202,8 @@ async fn a_blocked_tenant_runs_nothing_until_it_is_unblocked() {
     let run = world.finished_run(&tenant, &running.run_id).await;
     assert_eq!(run.status, RunStatus::Cancelled);
     let later = world.run(&tenant, "say=1").await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(world.agent.begun(&later.run_id), 0);
+    let is_begun = || world.agent.begun(&later.run_id) > 0;
+    assert!(!eventually(Duration::from_millis(300), is_begun).await);
     world
         .tenancy
         .change(|rules| rules.access = AccessStatus::Active);

@@ -11,6 +11,7 @@ use hermes_mcp::{CallOptions, Era, Progress};
 use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
 
 use super::{installed, node};
 use crate::{
@@ -300,21 +301,19 @@ async fn a_long_operation_of_a_real_server_is_interrupted_and_times_out() {
         ..CallOptions::default()
     };
     let arguments = json!({ "duration": 60, "steps": 1 });
-    let told = everything
-        .setup
-        .call_with(name, arguments.clone(), &options)
-        .await;
+    let told = everything.setup.call_with(name, arguments, &options).await;
     assert!(
         told["error"].as_str().unwrap().contains("allowed: 1 s"),
         "{told}"
     );
-    let options = CallOptions::default();
-    let call = everything.setup.call_with(name, arguments, &options);
-    let interrupt = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        options.cancel.cancel();
+    let cancel = CancellationToken::new();
+    let options = CallOptions {
+        cancel: cancel.clone(),
+        on_progress: Some(Arc::new(move |_| cancel.cancel())),
+        ..CallOptions::default()
     };
-    let (told, ()) = tokio::join!(call, interrupt);
+    let arguments = json!({ "duration": 60, "steps": 600 });
+    let told = everything.setup.call_with(name, arguments, &options).await;
     assert_eq!(told, json!({ "error": "interrupted by the user" }));
     let text = everything.text("echo", json!({ "message": "next" })).await;
     assert_eq!(text, "Echo: next");

@@ -197,7 +197,7 @@ async fn a_real_server_is_called_within_five_seconds_of_each_of_a_hundred_return
         let mut times = Vec::new();
         for round in 0..rounds {
             server.kill().await;
-            tokio::time::sleep(Duration::from_millis(u64::from(round % 10) * 300)).await;
+            tokio::time::sleep(Duration::from_millis(u64::from(round % 10) * 100)).await;
             server.start().await;
             times.push(called_after(&setup, tool, &arguments).await);
         }

@@ -1,13 +1,11 @@
 //! Servers that ask a person, and those that ask for the roots.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use hermes_mcp::{CallOptions, server_request::ConversationId};
 use hermes_testkit::{Behaviour, Era, TemporaryHome};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::{
     server_request::scripted_handler::{ScriptedHandler, UserScript, answer, start},
@@ -150,18 +148,19 @@ async fn a_person_who_never_answers_has_cancelled_after_the_time_allowed() {
 #[tokio::test]
 async fn the_clock_of_the_call_stands_still_while_a_person_is_asked() {
     for (wire, era) in ALL_TRANSPORTS {
-        let desk = Arc::new(ScriptedHandler::with_person(UserScript::SignsAfter(
-            Duration::from_secs(4),
-        )));
-        let keys = json!({ "timeout": 2 });
+        let sign = Arc::new(Notify::new());
+        let script = UserScript::SignsWhenTold(Arc::clone(&sign));
+        let desk = Arc::new(ScriptedHandler::with_person(script));
+        let keys = json!({ "timeout": 1 });
         let (setup, _peer) = start(wire, Behaviour::new().era(era), &desk, keys).await;
-        let began = Instant::now();
-        let told = setup.call("mcp_s_elicit", json!({})).await;
-        assert!(began.elapsed() >= Duration::from_secs(4));
-        assert_eq!(answer(&told)["action"], "accept", "{wire:?}, {era:?}");
+        let mut call = pin!(setup.call("mcp_s_elicit", json!({})));
+        let early = tokio::time::timeout(Duration::from_millis(1500), &mut call).await;
+        assert!(early.is_err(), "{wire:?}, {era:?}: {early:?}");
+        sign.notify_one();
+        assert_eq!(answer(&call.await)["action"], "accept", "{wire:?}, {era:?}");
         // It runs again afterwards.
         let error = setup.error("mcp_s_sleep", json!({ "ms": 60_000 })).await;
-        assert!(error.contains("allowed: 2 s"), "{error}");
+        assert!(error.contains("allowed: 1 s"), "{error}");
     }
 }
 
@@ -186,9 +185,9 @@ async fn a_call_can_be_interrupted_while_a_person_is_asked() {
 #[tokio::test]
 async fn other_calls_go_on_while_a_person_is_asked() {
     for (wire, era) in ALL_TRANSPORTS {
-        let desk = Arc::new(ScriptedHandler::with_person(UserScript::SignsAfter(
-            Duration::from_secs(2),
-        )));
+        let sign = Arc::new(Notify::new());
+        let script = UserScript::SignsWhenTold(Arc::clone(&sign));
+        let desk = Arc::new(ScriptedHandler::with_person(script));
         let keys = json!({ "supports_parallel_tool_calls": true });
         let (setup, _peer) = start(wire, Behaviour::new().era(era), &desk, keys).await;
         let asking = setup.call("mcp_s_elicit", json!({}));
@@ -203,6 +202,7 @@ async fn other_calls_go_on_while_a_person_is_asked() {
                 0,
                 "not answered yet"
             );
+            sign.notify_one();
         };
         let (told, ()) = tokio::join!(asking, others);
         assert_eq!(answer(&told)["action"], "accept", "{wire:?}, {era:?}");

@@ -5,10 +5,7 @@
     reason = "sampling and roots are still spoken by servers of every older revision"
 )]
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use hermes_config::Server;
@@ -24,7 +21,7 @@ use hermes_mcp::{
 };
 use hermes_testkit::{Behaviour, TemporaryHome};
 use serde_json::{Value, json};
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Notify};
 
 use crate::setup::{RecordedServer, Setup, TransportKind, with};
 
@@ -53,8 +50,8 @@ pub(crate) enum ModelScript {
 pub(crate) enum UserScript {
     /// Signs every form with the name of the conversation, and agrees to every link.
     Signs,
-    /// Signs after a while.
-    SignsAfter(Duration),
+    /// Signs when the test says so.
+    SignsWhenTold(Arc<Notify>),
     /// Signs once so many questions lie on the desk.
     SignsTogether(Barrier),
     Declines,
@@ -168,7 +165,7 @@ impl ServerRequestHandler for ScriptedHandler {
         Box::pin(async move {
             match &self.person {
                 UserScript::Signs => {}
-                UserScript::SignsAfter(time) => tokio::time::sleep(*time).await,
+                UserScript::SignsWhenTold(told) => told.notified().await,
                 UserScript::SignsTogether(others) => {
                     others.wait().await;
                 }

@@ -459,8 +459,6 @@ fn no_moment_to_die_makes_a_job_run_twice() {
         thread::sleep(Duration::from_millis(moment * 4));
         child.kill().unwrap();
         child.wait().unwrap();
-        // What the script still does, it does now.
-        thread::sleep(Duration::from_millis(20));
         tick(&hermes);
         tick(&hermes);
         let runs = hermes.read(&format!("user/{id}"));

@@ -15,9 +15,9 @@ use std::{
     time::Duration,
 };
 
-use hermes_testkit::eventually;
+use hermes_testkit::{eventually, process_exists};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use self::{
@@ -93,14 +93,8 @@ async fn write(
 impl RealHub {
     /// Waits for its end.
     async fn gone(&self) {
-        let path = "/v1/healthz";
-        while self
-            .try_request(Method::GET, path, &Value::Null)
-            .await
-            .is_some()
-        {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let gone = eventually(TIMEOUT, || !process_exists(self.pid));
+        assert!(gone.await, "the Hub does not end");
     }
 }
 

@@ -16,7 +16,10 @@ use hermes_hub::{
     TenantId,
     tenants::runtime::{AgentEvent, Confinement, ExitCause, ProcessStatus, Runtime, RuntimeError},
 };
-use hermes_testkit::model::{ModelScript, ScriptedAnswer};
+use hermes_testkit::{
+    eventually, eventually_some,
+    model::{ModelScript, ScriptedAnswer},
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -217,9 +220,9 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
     }
     let directory = HubDir::new();
     // All are taken, and each that somebody leaves is taken, too.
-    let take = "import subprocess, time\nall = []\nend = time.time() + 8\nwhile time.time() < end:\n  \
+    let take = "import os, subprocess, time\nall = []\nwhile not os.path.exists('over'):\n  \
                 try: all.append(subprocess.Popen(['sleep', '60']))\n  \
-                except OSError: time.sleep(0.001)\n\
+                except OSError:\n    open('full', 'w').close()\n    time.sleep(0.001)\n\
                 print('started=%d;' % len(all))";
     let tenant = TestTenant::new(&directory, "a", terminal(&format!("python3 -c \"{take}\"")));
     let runtime = runtime(&directory, Isolation::default());
@@ -227,13 +230,16 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
     launch.limits.pids = 60;
     runtime.start(launch).await.unwrap();
     let agent = pid(&runtime, &tenant.id).await;
+    let workspace = tenant.home.join("workspace");
     let others = async {
         let mut ends = Vec::new();
+        let is_full = || workspace.join("full").exists();
+        assert!(eventually(Duration::from_mins(1), is_full).await);
         for _ in 0..6 {
-            tokio::time::sleep(Duration::from_secs(1)).await;
             let events = run(&runtime, &tenant.id, "hi").await;
             ends.push(last(&events).clone());
         }
+        fs::write(workspace.join("over"), "").unwrap();
         ends
     };
     let (events, ends) = tokio::join!(run(&runtime, &tenant.id, "take them all"), others);
@@ -247,7 +253,7 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
 
 /// Waits until nothing of an agent is left, and returns why it ended.
 async fn ended(runtime: &ProcessRuntime, tenant: &TenantId) -> String {
-    let exited = hermes_testkit::eventually_some(Duration::from_mins(1), async || {
+    let exited = eventually_some(Duration::from_mins(1), async || {
         match runtime.status(tenant).await {
             ProcessStatus::Exited(exit) => Some(exit.to_string()),
             _ => None,

@@ -1,14 +1,11 @@
 //! A whole Hub as users run it: `hermes hub serve`, with a process for each tenant.
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::Command,
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::{fs, path::PathBuf, process::Command, sync::Mutex, time::Duration};
 
-use hermes_testkit::model::{ModelScript, ModelServer};
+use hermes_testkit::{
+    eventually_some,
+    model::{ModelScript, ModelServer},
+};
 use reqwest::{Client, Method, Response};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -216,14 +213,13 @@ impl RealHub {
 
     /// Waits until something is as it should be.
     pub(super) async fn wait_for(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
+        let found = eventually_some(TIMEOUT, async || {
             let shown = self.get(path).await;
-            if is_so(&shown) {
-                return shown;
-            }
-            assert!(Instant::now() < deadline, "{path} stays {shown}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            is_so(&shown).then_some(shown)
+        });
+        match found.await {
+            Some(shown) => shown,
+            None => panic!("{path} stays {}", self.get(path).await),
         }
     }
 

@@ -4,11 +4,15 @@ use std::{
     env,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use hermes_config::Home;
 use hermes_gateway::bridge::events::{Cursor, EventFeed, EventLimits};
+use hermes_testkit::eventually;
 
 use super::{KEY, TIMEOUT, all, chat, feed, texts, user, with_chat};
 
@@ -67,7 +71,6 @@ async fn another_process_is_heard(mode: &str) {
     for number in 0..5_u64 {
         let waiting = tokio::time::timeout(TIMEOUT, feed.wait(Cursor(number), Some(KEY)));
         let speech = tokio::task::spawn_blocking(move || {
-            std::thread::sleep(Duration::from_millis(20));
             writer.write_message(&format!("message {number}"));
             writer
         });
@@ -172,12 +175,16 @@ async fn many_who_wait_are_all_woken_by_one_message() {
     let other = chat(&store, "s2", "other").await;
     let feed = feed(&home).await;
     let mut waiting = tokio::task::JoinSet::new();
+    let begun = Arc::new(AtomicUsize::new(0));
     for number in 0..200 {
-        let feed = feed.clone();
+        let (feed, begun) = (feed.clone(), Arc::clone(&begun));
         let key = if number % 2 == 0 { Some(KEY) } else { None };
-        waiting.spawn(async move { feed.wait(Cursor(1), key).await.unwrap() });
+        waiting.spawn(async move {
+            begun.fetch_add(1, Ordering::Relaxed);
+            feed.wait(Cursor(1), key).await.unwrap()
+        });
     }
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(eventually(TIMEOUT, || begun.load(Ordering::Relaxed) == 200).await);
     store.append(&other, &user("not for all")).await.unwrap();
     store.append(&session, &user("for all")).await.unwrap();
     for _ in 0..200 {

@@ -1,5 +1,7 @@
 //! Questions to the person: approvals and what the model wants to know.
 
+use std::time::Duration;
+
 use hermes_agent::approval::{SubmitOutcome, SubmittedDecision, send_decision};
 use hermes_config::Home;
 use hermes_store::runtime::{self, RuntimeStore};
@@ -181,8 +183,9 @@ fn keys_pressed_before_a_question_do_not_answer_it() {
     talk.keys("o\r");
     place.home.write("pressed", "");
     talk.wait_for("[d]eny");
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(place.home.path().join("build").exists());
+    let build = place.home.path().join("build");
+    let is_deleted = hermes_testkit::wait_until(Duration::from_millis(300), || !build.exists());
+    assert!(!is_deleted);
     talk.keys("d\r");
     talk.wait_for("Done.");
 }

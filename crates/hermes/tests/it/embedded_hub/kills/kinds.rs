@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use futures::future::BoxFuture;
+use futures::future::LocalBoxFuture;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(super) struct WriteKind {
     pub(super) write: fn(usize, usize) -> Write,
     /// Every second write, where it needs to know what came back of the one before.
     pub(super) then: Option<fn(&Value) -> Write>,
-    pub(super) check: for<'a> fn(&'a RealHub, &'a WriteRecord, usize) -> BoxFuture<'a, ()>,
+    pub(super) check: for<'a> fn(&'a RealHub, &'a WriteRecord, usize) -> LocalBoxFuture<'a, ()>,
 }
 
 /// Every line of a file is the same, so that half a file shows.

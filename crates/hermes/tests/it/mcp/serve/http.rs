@@ -188,8 +188,9 @@ fn it_ends_at_a_signal_and_stdin_is_nothing_to_it() {
     let mut listening =
         start_http_bridge(&hermes, &["--read-only"], &[("HERMES_BRIDGE_TOKEN", "t")]);
     drop(listening.piped.stdin.take());
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(listening.piped.child.try_wait().unwrap().is_none());
+    let has_ended = || listening.piped.child.try_wait().unwrap().is_some();
+    let has_ended = hermes_testkit::wait_until(Duration::from_millis(300), has_ended);
+    assert!(!has_ended);
     let pid = rustix::process::Pid::from_child(&listening.piped.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let (time, code) = listening.piped.wait_for_exit();

@@ -224,8 +224,8 @@ fn a_client_that_never_reads_costs_no_memory_and_does_not_keep_it() {
             }
         }
     });
-    std::thread::sleep(Duration::from_secs(1));
-    assert!(!flood.is_finished(), "everything was taken in");
+    let is_over = hermes_testkit::wait_until(Duration::from_secs(1), || flood.is_finished());
+    assert!(!is_over, "everything was taken in");
     assert_small(&piped);
     signal(&piped, Signal::TERM);
     let (time, _) = piped.wait_for_exit();
@@ -287,7 +287,9 @@ fn it_ends_when_a_client_goes_that_never_read() {
         let list = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"});
         writeln!(stdin, "{list}").unwrap();
     }
-    std::thread::sleep(Duration::from_millis(500));
+    let answers = piped.stdout.get_ref();
+    let is_full = || rustix::io::ioctl_fionread(answers).unwrap() > 32 * 1024;
+    assert!(hermes_testkit::wait_until(TIMEOUT, is_full));
     drop(stdin);
     let (time, _) = piped.wait_for_exit();
     assert!(time < END, "{time:?}");
