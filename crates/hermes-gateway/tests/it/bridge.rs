@@ -1,13 +1,10 @@
 //! The bridge over MCP.
 
-mod approvals;
 mod errors;
-pub(crate) mod event_log;
-mod events;
+pub(crate) mod events;
 mod http;
 mod own_platforms;
 mod resources;
-mod send;
 mod tools;
 
 use std::time::Duration;

@@ -9,7 +9,7 @@ use hermes_store::{
     local_iso,
 };
 
-use crate::bridge::event_log::{KEY, chat, empty_home, id, user, with_chat};
+use crate::bridge::events::{KEY, chat, empty_home, id, user, with_chat};
 
 #[tokio::test]
 async fn a_chat_is_shown_with_all_that_is_known() {

@@ -1,7 +1,7 @@
 //! Tool calls from the registered name to the JSON that the model gets.
 
 mod arguments;
-mod batches;
+mod batch;
 mod interrupt;
 mod outcome;
 mod retry;

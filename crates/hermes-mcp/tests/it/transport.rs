@@ -1,5 +1,4 @@
 //! The transports, and servers that misbehave on them. Whatever they do, their neighbour goes on.
 
 pub(crate) mod http;
-pub(crate) mod http_faults;
 mod stdio;

@@ -7,11 +7,9 @@
 )]
 
 mod cron;
-mod events;
+mod db;
 mod messages;
 mod mirror;
-mod open_database;
-mod open_state;
 mod processes;
 mod python;
 mod real_servers;

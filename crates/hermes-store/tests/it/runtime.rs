@@ -1,5 +1,7 @@
 //! `runtime.db`: migrations and the life of an approval.
 
+mod events;
+
 use std::{fs, time::Duration};
 
 use hermes_store::{

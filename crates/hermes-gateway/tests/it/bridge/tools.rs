@@ -1,5 +1,9 @@
 //! Tools for conversations, messages and attachments.
 
+mod approvals;
+mod events;
+mod send;
+
 use std::{fs, process::Command};
 
 use hermes_gateway::bridge::ToolAccess;

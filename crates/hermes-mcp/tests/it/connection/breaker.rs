@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     setup::Setup,
-    transport::http_faults::{beside_neighbour, count},
+    transport::http::faults::{beside_neighbour, count},
 };
 
 /// Breaks the transport under some calls of `counter`, which promises nothing and so is not repeated.

@@ -2,6 +2,7 @@
 
 mod auth;
 mod exchange;
+pub(crate) mod faults;
 mod limits;
 mod preflight;
 mod proxy;

@@ -26,7 +26,7 @@ impl PythonWriter {
     pub(super) fn start(home: &Home, mode: &str) -> Self {
         let script = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/it/bridge/event_log/writer.py"
+            "/tests/it/bridge/events/writer.py"
         );
         let mut child = Command::new("python3")
             .arg(script)
@@ -102,7 +102,7 @@ fn follower(home: &Home, after: u64) -> Child {
     Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
-            "bridge::event_log::processes::a_killed_bridge_loses_and_doubles_nothing",
+            "bridge::events::processes::a_killed_bridge_loses_and_doubles_nothing",
             "--nocapture",
         ])
         .env(HOME, home.path())

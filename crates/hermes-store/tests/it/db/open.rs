@@ -137,5 +137,5 @@ async fn a_write_that_found_no_room_is_not_the_last_one() {
             .unwrap();
         write.commit_without_checkpoint().await.unwrap();
     }
-    assert_eq!(crate::open_database::values(&database).await, [7, 8, 9]);
+    assert_eq!(crate::db::open::values(&database).await, [7, 8, 9]);
 }

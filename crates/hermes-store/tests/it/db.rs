@@ -1,0 +1,4 @@
+//! Databases: opened, made, filled up and refused.
+
+mod open;
+mod state;
