@@ -11,7 +11,7 @@ use super::{
     delivery::{MessageLimits, MessagePiece, PlatformChannel, PostReceipt},
     error::PlatformFailure,
     http::{PlatformApi, PlatformReply, RequestBody},
-    multipart::MultipartForm,
+    multipart::UploadForm,
     target::ChatTarget,
 };
 
@@ -118,11 +118,9 @@ impl PlatformChannel for DiscordChannel<'_> {
                     .await?
             }
             Some(file) => {
-                let mut form = MultipartForm::new();
-                form.add_text("payload_json", &body.to_string());
-                form.add_file("files[0]", &file.name, &file.content);
-                let form = form.finish();
-                self.call(Method::POST, &path, &RequestBody::Multipart(&form))
+                let mut form = UploadForm::new("files[0]", file);
+                form.add_text("payload_json", body.to_string());
+                self.call(Method::POST, &path, &RequestBody::Upload(&form))
                     .await?
             }
         };

@@ -14,7 +14,7 @@ use url::{Host, Url};
 
 use super::{
     error::{PlatformFailure, SendError},
-    multipart::Multipart,
+    multipart::UploadForm,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub(super) enum RequestBody<'b> {
     Json(&'b Value),
     /// Names and values, as web forms send them.
     Fields(&'b [(&'b str, String)]),
-    Multipart(&'b Multipart),
+    Upload(&'b UploadForm),
     Bytes(Bytes),
 }
 
@@ -159,13 +159,12 @@ impl PlatformApi<'_> {
         body: &RequestBody<'_>,
     ) -> Result<PlatformReply, PlatformFailure> {
         let timeout = match body {
-            RequestBody::Multipart(_) | RequestBody::Bytes(_) => self.timeout * UPLOAD_FACTOR,
+            RequestBody::Upload(_) | RequestBody::Bytes(_) => self.timeout * UPLOAD_FACTOR,
             _ => self.timeout,
         };
         let request = self.client.request(method, url).headers(headers.clone());
-        let request = add_body(request, body).timeout(timeout);
         let read = async {
-            let response = request.send().await?;
+            let response = add_body(request, body)?.timeout(timeout).send().await?;
             let status = response.status().as_u16();
             let header = parse_retry_after(response.headers());
             let bytes = read_body(response).await?;
@@ -226,8 +225,8 @@ impl PlatformReply {
     }
 }
 
-fn add_body(request: RequestBuilder, body: &RequestBody<'_>) -> RequestBuilder {
-    match body {
+fn add_body(request: RequestBuilder, body: &RequestBody<'_>) -> reqwest::Result<RequestBuilder> {
+    Ok(match body {
         RequestBody::Nothing => request,
         RequestBody::Json(value) => request
             .header(CONTENT_TYPE, "application/json")
@@ -239,13 +238,11 @@ fn add_body(request: RequestBuilder, body: &RequestBody<'_>) -> RequestBuilder {
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(encoded.finish())
         }
-        RequestBody::Multipart(form) => request
-            .header(CONTENT_TYPE, &form.content_type)
-            .body(form.content.clone()),
+        RequestBody::Upload(form) => request.multipart(form.to_form()?),
         RequestBody::Bytes(bytes) => request
             .header(CONTENT_TYPE, "application/octet-stream")
             .body(bytes.clone()),
-    }
+    })
 }
 
 /// The body, up to the size limit.

@@ -1,75 +1,49 @@
-//! Multipart request bodies, for uploads.
-
-use std::fmt::Write as _;
+//! Uploads as multipart forms.
 
 use bytes::Bytes;
+use reqwest::{
+    Body,
+    multipart::{Form, Part},
+};
 
-/// A complete body, which can be sent repeatedly.
-pub(super) struct Multipart {
-    /// With the boundary.
-    pub(super) content_type: String,
-    pub(super) content: Bytes,
+use super::media::MediaFile;
+
+/// Text fields and a file. Unlike a request's own form it can be sent repeatedly.
+pub(super) struct UploadForm {
+    texts: Vec<(String, String)>,
+    file_field: &'static str,
+    file_name: String,
+    content: Bytes,
 }
 
-/// Builds a multipart body.
-pub(super) struct MultipartForm {
-    boundary: String,
-    content: Vec<u8>,
-}
-
-impl MultipartForm {
-    pub(super) fn new() -> Self {
-        let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+impl UploadForm {
+    pub(super) fn new(file_field: &'static str, file: &MediaFile) -> Self {
         Self {
-            // 128 random bits, which no file contains by chance.
-            boundary: format!("hermes-{:016x}{:016x}", random(), random()),
-            content: Vec::new(),
+            texts: Vec::new(),
+            file_field,
+            file_name: encode_file_name(&file.name),
+            content: file.content.clone(),
         }
     }
 
-    pub(super) fn add_text(&mut self, name: &str, value: &str) {
-        self.add_part(
-            &format!("name=\"{}\"", quoted(name)),
-            None,
-            value.as_bytes(),
-        );
+    pub(super) fn add_text(&mut self, name: &str, value: String) {
+        self.texts.push((name.to_owned(), value));
     }
 
-    pub(super) fn add_file(&mut self, name: &str, file_name: &str, content: &[u8]) {
-        let disposition = format!(
-            "name=\"{}\"; filename=\"{}\"",
-            quoted(name),
-            quoted(file_name)
-        );
-        self.add_part(&disposition, Some("application/octet-stream"), content);
-    }
-
-    fn add_part(&mut self, disposition: &str, content_type: Option<&str>, content: &[u8]) {
-        let mut head = format!(
-            "--{}\r\nContent-Disposition: form-data; {disposition}\r\n",
-            self.boundary
-        );
-        if let Some(content_type) = content_type {
-            let _ = write!(head, "Content-Type: {content_type}\r\n");
-        }
-        head.push_str("\r\n");
-        self.content.extend_from_slice(head.as_bytes());
-        self.content.extend_from_slice(content);
-        self.content.extend_from_slice(b"\r\n");
-    }
-
-    pub(super) fn finish(mut self) -> Multipart {
-        let end = format!("--{}--\r\n", self.boundary);
-        self.content.extend_from_slice(end.as_bytes());
-        Multipart {
-            content_type: format!("multipart/form-data; boundary={}", self.boundary),
-            content: self.content.into(),
-        }
+    /// The form of one request. Its length is known, so it is not sent in chunks.
+    pub(super) fn to_form(&self) -> reqwest::Result<Form> {
+        let texts = self.texts.iter().cloned();
+        let form = texts.fold(Form::new(), |form, (name, value)| form.text(name, value));
+        let file = Part::stream(Body::from(self.content.clone()))
+            .file_name(self.file_name.clone())
+            .mime_str("application/octet-stream")?;
+        Ok(form.part(self.file_field, file))
     }
 }
 
-/// Escapes quotes and line breaks in a name.
-fn quoted(name: &str) -> String {
+/// Quotes and line breaks as browsers encode them: platforms do not read the backslashes that reqwest writes, and a
+/// line break would begin another header.
+fn encode_file_name(name: &str) -> String {
     name.replace('"', "%22")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
@@ -77,21 +51,24 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use futures::TryStreamExt as _;
 
-    #[test]
-    fn names_stay_within_their_quotes() {
-        let mut form = MultipartForm::new();
-        form.add_file("f", "a\"; name=\"b\r\nX: y", b"content");
-        let text = String::from_utf8(form.finish().content.to_vec()).unwrap();
+    use super::{super::media::MediaKind, *};
+
+    #[tokio::test]
+    async fn names_stay_within_their_quotes() {
+        let file = MediaFile {
+            path: "/f".into(),
+            name: "a\"; name=\"b\r\nX: y".into(),
+            kind: MediaKind::Document,
+            content: Bytes::from_static(b"content"),
+        };
+        let form = UploadForm::new("f", &file).to_form().unwrap();
+        let pieces: Vec<Bytes> = form.into_stream().try_collect().await.unwrap();
+        let text = String::from_utf8(pieces.concat()).unwrap();
         assert!(
             text.contains("filename=\"a%22; name=%22b%0D%0AX: y\"\r\n"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn no_two_forms_have_the_same_boundary() {
-        assert_ne!(MultipartForm::new().boundary, MultipartForm::new().boundary);
     }
 }

@@ -10,7 +10,7 @@ use super::{
     http::{PlatformApi, PlatformReply, RequestBody},
     markdown::{Dialect, render_markdown},
     media::{MediaFile, MediaKind},
-    multipart::MultipartForm,
+    multipart::UploadForm,
     target::ChatTarget,
 };
 
@@ -100,16 +100,14 @@ impl<'a> TelegramChannel<'a> {
             }
             Some(file) => {
                 let (method, field) = upload_method(file);
-                let mut form = MultipartForm::new();
+                let mut form = UploadForm::new(field, file);
                 for (name, value) in &fields {
                     let text = value
                         .as_str()
                         .map_or_else(|| value.to_string(), str::to_owned);
-                    form.add_text(name, &text);
+                    form.add_text(name, text);
                 }
-                form.add_file(field, &file.name, &file.content);
-                self.call(method, &RequestBody::Multipart(&form.finish()))
-                    .await
+                self.call(method, &RequestBody::Upload(&form)).await
             }
         }
     }

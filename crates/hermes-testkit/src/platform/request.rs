@@ -11,6 +11,8 @@ pub struct PlatformRequest {
     pub path: String,
     /// The `Authorization` header.
     pub authorization: Option<String>,
+    /// The `Content-Length` header.
+    pub content_length: Option<u64>,
     /// The fields: a JSON object, or those of a form, as texts.
     pub body: Value,
     /// The files of a form.
@@ -39,6 +41,7 @@ impl PlatformRequest {
             method: method.to_owned(),
             path: path.to_owned(),
             authorization: header("authorization"),
+            content_length: header("content-length").and_then(|text| text.parse().ok()),
             body: Value::Null,
             files: Vec::new(),
             bytes: Vec::new(),

@@ -1,6 +1,7 @@
 //! Files in messages.
 
 use hermes_gateway::send::MediaPolicy;
+use hermes_testkit::platform::PlatformFault;
 use serde_json::json;
 
 use super::SendFixture;
@@ -50,11 +51,27 @@ async fn telegram_shows_a_picture_with_its_caption() {
         ("photo", "plan b.png")
     );
     assert_eq!(file.content, [0, 159, 146, 150, 13, 10]);
+    assert!(requests[0].content_length.is_some(), "sent in chunks");
 
     place
         .send("telegram:5", &format!("{message} [[as_document]]"))
         .await;
     assert_eq!(place.server.requests()[1].last_segment(), "sendDocument");
+}
+
+#[tokio::test]
+async fn a_file_is_sent_again_when_the_platform_asks_to_wait() {
+    let place = SendFixture::telegram();
+    let (_directory, message) = picture();
+    place
+        .server
+        .fail("sendPhoto", PlatformFault::LimitedByHeader(0));
+    place.send("telegram:5", &message).await;
+    let requests = place.server.requests();
+    assert_eq!(requests.len(), 2);
+    for request in requests {
+        assert_eq!(request.files[0].content, [0, 159, 146, 150, 13, 10]);
+    }
 }
 
 #[tokio::test]
