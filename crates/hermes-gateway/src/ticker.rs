@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use futures::future::BoxFuture;
 use hermes_agent::cron::ClaimedRun;
-use hermes_store::cron::{time_zone, write_heartbeat};
+use hermes_store::cron::{CRON_DIRECTORY, JOBS_FILE, time_zone, write_heartbeat};
 use jiff::Zoned;
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Runs due jobs until it is stopped.
 pub fn run_ticker<'a>(gateway: &'a Gateway, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
     Box::pin(async move {
-        let file = gateway.home().path().join("cron").join("jobs.json");
+        let file = gateway.home().path().join(CRON_DIRECTORY).join(JOBS_FILE);
         let mut looks = tokio::time::interval(POLL_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut next = Instant::now();

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 mod claim;
+mod directory;
 mod executions;
 mod file;
 mod job;
@@ -17,8 +18,9 @@ mod schedule;
 mod tick;
 
 pub use claim::{Claim, Due, RunResult};
+pub use directory::{CRON_DIRECTORY, CronDirectory, JOBS_FILE};
 pub use executions::{Execution, ExecutionStatus, Executions};
-pub use file::{CronError, CronFile, LOCK_TIMEOUT};
+pub use file::{CronError, CronFile};
 pub use job::{
     CHANGEABLE_KEYS, Job, JobChanges, JobState, MAX_NAME_LENGTH, MAX_PROMPT_LENGTH, NewJob, Repeat,
 };

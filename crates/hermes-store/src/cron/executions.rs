@@ -5,7 +5,7 @@ use hermes_config::{Home, random::random_digits};
 use jiff::Zoned;
 use sqlx::sqlite::SqliteRow;
 
-use super::file::cron_dir;
+use super::directory::cron_dir;
 use crate::{
     StoreError,
     clock::zoned_iso,

@@ -10,11 +10,14 @@ use hermes_config::{Home, random::random_digits};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::{Job, JobChanges, JobState, NewJob, ScheduleError};
-use crate::{clock::zoned_iso, file};
+use super::{
+    Job, JobChanges, JobState, NewJob, ScheduleError,
+    directory::{CronDirectory, JOBS_FILE, LOCK_FILE, OwnDirectory, cron_dir},
+};
+use crate::clock::zoned_iso;
 
 /// Timeout of the lock: changes take milliseconds, so a longer holder is stuck.
-pub const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The jobs of a home.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -71,19 +74,21 @@ pub enum CronError {
 impl CronFile {
     /// Reads the jobs of a home. A missing file means no jobs.
     pub fn load(home: &Home) -> Result<Self, CronError> {
-        let path = jobs_file(home);
-        let text = file::read_optional(&path).map_err(|source| CronError::Io {
-            path: path.clone(),
-            source,
-        })?;
+        Self::load_from(&OwnDirectory::new(home))
+    }
+
+    /// The same, of a directory that is reached in another way.
+    pub fn load_from(directory: &impl CronDirectory) -> Result<Self, CronError> {
+        let text = directory
+            .read(JOBS_FILE)
+            .map_err(|source| directory.error(JOBS_FILE, source))?;
         match text {
-            Some(text) => Self::parse(&text, &path),
+            Some(text) => Self::parse(&text, &directory.path(JOBS_FILE)),
             None => Ok(Self::default()),
         }
     }
 
-    /// Reads jobs from the text of a file.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, CronError> {
+    fn parse(text: &str, path: &Path) -> Result<Self, CronError> {
         let damaged = |reason: String| CronError::Damaged {
             path: path.to_owned(),
             reason,
@@ -118,28 +123,30 @@ impl CronFile {
         now: &Zoned,
         change: impl FnOnce(&mut Self) -> Result<T, CronError>,
     ) -> Result<T, CronError> {
-        let path = cron_dir(home).join(".jobs.lock");
-        let _lock = file::lock_file(&path, LOCK_TIMEOUT)
-            .map_err(|source| CronError::Io { path, source })?;
-        let (result, text) = Self::load(home)?.edit(now, change)?;
-        if let Some(text) = text {
-            let path = jobs_file(home);
-            file::replace_file(&path, text.as_bytes())
-                .map_err(|source| CronError::Io { path, source })?;
-        }
-        Ok(result)
+        Self::change_in(&OwnDirectory::new(home), now, change, |error| error)
     }
 
-    /// Makes a change; with its result comes the file's new text, unless nothing has changed.
-    pub fn edit<T, E>(
-        self,
+    /// The same, of a directory that is reached in another way. The change fails with errors of its own, which ours
+    /// become too.
+    pub fn change_in<T, E>(
+        directory: &impl CronDirectory,
         now: &Zoned,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
-    ) -> Result<(T, Option<String>), E> {
-        let mut after = self.clone();
+        to_error: impl Fn(CronError) -> E,
+    ) -> Result<T, E> {
+        let failed = |name: &str, source| to_error(directory.error(name, source));
+        let _lock = directory
+            .lock(LOCK_FILE, LOCK_TIMEOUT)
+            .map_err(|source| failed(LOCK_FILE, source))?;
+        let before = Self::load_from(directory).map_err(&to_error)?;
+        let mut after = before.clone();
         let result = change(&mut after)?;
-        let text = (after != self).then(|| after.text(now));
-        Ok((result, text))
+        if after != before {
+            directory
+                .replace(JOBS_FILE, after.text(now).as_bytes())
+                .map_err(|source| failed(JOBS_FILE, source))?;
+        }
+        Ok(result)
     }
 
     /// The text of a file with these jobs.
@@ -289,14 +296,6 @@ pub(super) fn is_id(id: &str) -> bool {
         && id.chars().all(sign)
         && !id.starts_with('.')
         && !id.contains("..")
-}
-
-pub(super) fn cron_dir(home: &Home) -> PathBuf {
-    home.path().join("cron")
-}
-
-fn jobs_file(home: &Home) -> PathBuf {
-    cron_dir(home).join("jobs.json")
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@ use std::{fs, path::PathBuf};
 use hermes_config::Home;
 use jiff::Zoned;
 
-use super::file::{CronError, cron_dir, is_id};
+use super::{
+    directory::cron_dir,
+    file::{CronError, is_id},
+};
 use crate::file;
 
 /// Maximum number of output files per job.

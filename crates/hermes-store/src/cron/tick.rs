@@ -4,7 +4,7 @@ use std::{fs, io, time::Duration};
 
 use hermes_config::Home;
 
-use super::file::{CronError, cron_dir};
+use super::{directory::cron_dir, file::CronError};
 use crate::{clock::epoch_seconds, file};
 
 /// Held while due jobs are looked for and claimed. The kernel gives it back when the process ends, however it does.

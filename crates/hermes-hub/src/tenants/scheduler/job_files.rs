@@ -1,14 +1,15 @@
 //! Job files of homes, and the due times of their jobs.
 
 use std::{
+    fs::File,
     io,
     path::{Path, PathBuf},
-    time::UNIX_EPOCH,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use hermes_config::Home;
-use hermes_store::cron::{CronError, CronFile, Job, LOCK_TIMEOUT};
+use hermes_store::cron::{CRON_DIRECTORY, CronDirectory, CronError, CronFile, JOBS_FILE, Job};
 use jiff::Zoned;
 use rustix::io::Errno;
 use serde_json::Value;
@@ -243,10 +244,6 @@ impl Scheduler {
     }
 }
 
-const CRON_DIRECTORY: &str = "cron";
-const JOBS_FILE: &str = "jobs.json";
-const LOCK_FILE: &str = ".jobs.lock";
-
 /// Reads the jobs of a home on a blocking thread.
 pub(super) async fn load_jobs(home: &Path) -> Result<Result<CronFile, CronError>, Problem> {
     let home = Home::at(home);
@@ -255,22 +252,43 @@ pub(super) async fn load_jobs(home: &Path) -> Result<Result<CronFile, CronError>
         .map_err(|error| Problem::internal(&error))
 }
 
-/// Reads the jobs of a tenant's home. Links are not followed: they could lead to files that the tenant may not read.
+/// The directory of a tenant's jobs. Links in it are not followed: they could lead to files that the tenant may not
+/// read or change.
+struct TenantDirectory<'a> {
+    home: &'a Home,
+    directory: HomeDirectory,
+}
+
+impl CronDirectory for TenantDirectory<'_> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(CRON_DIRECTORY).join(name)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<String>> {
+        self.directory.read(name)
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.directory.replace(name, content)
+    }
+
+    fn lock(&self, name: &str, timeout: Duration) -> io::Result<File> {
+        let lock = self.directory.lock(name, timeout)?;
+        self.directory.remove_temp_files()?;
+        Ok(lock)
+    }
+
+    fn error(&self, _name: &str, source: io::Error) -> CronError {
+        cron_error(self.home, &source)
+    }
+}
+
+/// Reads the jobs of a tenant's home.
 pub(crate) fn read_home_jobs(home: &Home) -> Result<CronFile, CronError> {
     match HomeDirectory::open(home.path(), CRON_DIRECTORY) {
         Err(Errno::NOENT) => Ok(CronFile::default()),
         Err(error) => Err(cron_error(home, &error.into())),
-        Ok(directory) => read_jobs_file(home, &directory),
-    }
-}
-
-fn read_jobs_file(home: &Home, directory: &HomeDirectory) -> Result<CronFile, CronError> {
-    let text = directory
-        .read(JOBS_FILE)
-        .map_err(|error| cron_error(home, &error))?;
-    match text {
-        None => Ok(CronFile::default()),
-        Some(text) => CronFile::parse(&text, &jobs_file(home)),
+        Ok(directory) => CronFile::load_from(&TenantDirectory { home, directory }),
     }
 }
 
@@ -281,21 +299,9 @@ pub(crate) fn edit_home_jobs<T>(
     change: impl FnOnce(&mut CronFile) -> Result<T, Problem>,
     refused: impl Fn(CronError) -> Problem,
 ) -> Result<T, Problem> {
-    let failed = |error: io::Error| refused(cron_error(home, &error));
     let directory = HomeDirectory::open_or_create(home.path(), CRON_DIRECTORY)
-        .map_err(|error| failed(error.into()))?;
-    let _lock = directory.lock(LOCK_FILE, LOCK_TIMEOUT).map_err(failed)?;
-    directory
-        .remove_temp_files()
-        .map_err(|error| failed(error.into()))?;
-    let file = read_jobs_file(home, &directory).map_err(&refused)?;
-    let (result, text) = file.edit(now, change)?;
-    if let Some(text) = text {
-        directory
-            .replace(JOBS_FILE, text.as_bytes())
-            .map_err(failed)?;
-    }
-    Ok(result)
+        .map_err(|error| refused(cron_error(home, &error.into())))?;
+    CronFile::change_in(&TenantDirectory { home, directory }, now, change, refused)
 }
 
 /// Removes a job's output without following links.
@@ -312,7 +318,7 @@ pub(crate) fn remove_job_output(home: &Home, job: &JobId) {
 
 /// A file that the tenant replaced by something else is damaged; other errors are the system's.
 fn cron_error(home: &Home, error: &io::Error) -> CronError {
-    let path = jobs_file(home);
+    let path = home.path().join(CRON_DIRECTORY).join(JOBS_FILE);
     // A link, one that appeared during the lookup, or a pipe without a reader.
     let is_other = matches!(
         Errno::from_io_error(error),
@@ -339,10 +345,6 @@ fn cron_error(home: &Home, error: &io::Error) -> CronError {
         None => error.kind().into(),
     };
     CronError::Io { path, source }
-}
-
-fn jobs_file(home: &Home) -> PathBuf {
-    home.path().join(CRON_DIRECTORY).join(JOBS_FILE)
 }
 
 fn file_version(home: &Path) -> Option<FileVersion> {

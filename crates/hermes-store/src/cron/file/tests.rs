@@ -27,6 +27,10 @@ fn with_job(schedule: &str) -> (CronFile, String) {
     (file, job.id().to_owned())
 }
 
+fn jobs_file(home: &Home) -> PathBuf {
+    cron_dir(home).join(JOBS_FILE)
+}
+
 fn write(home: &Home, text: &str) {
     fs::create_dir_all(cron_dir(home)).unwrap();
     fs::write(jobs_file(home), text).unwrap();
