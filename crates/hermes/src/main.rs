@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     {
         return hermes::embedded_hub::runtime::launcher::run();
     }
-    // What a trial of the isolation lets a tenant try.
+    // What the self-test of the isolation lets a tenant try.
     #[cfg(unix)]
     if mode.is_some_and(|mode| mode == hermes::embedded_hub::runtime::connect_check::ARGUMENT) {
         return hermes::embedded_hub::runtime::connect_check::run();

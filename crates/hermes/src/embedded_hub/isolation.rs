@@ -33,7 +33,7 @@ fn isolation_from_settings(settings: &Settings) -> Isolation {
     }
 }
 
-/// The same for a trial: a Hub may run meanwhile, and its control groups are its own.
+/// The same for the self-test: a Hub may run meanwhile, and its control groups are its own.
 pub(crate) fn selftest_setup(settings: &Settings) -> Result<ProcessRuntimeSetup, Failure> {
     let program = std::env::current_exe()?;
     Ok(ProcessRuntimeSetup {

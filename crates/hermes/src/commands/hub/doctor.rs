@@ -108,7 +108,7 @@ fn run_isolation_selftest(settings: &Settings) -> Vec<Finding> {
             // Tenants' users have to get through it, as through the Hub's own directory.
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
             let directory = tempfile::Builder::new()
-                .prefix("trial-")
+                .prefix("selftest-")
                 .permissions(open)
                 .tempdir_in(&setup.data_dir)
                 .map_err(|error| error.to_string())?;
@@ -121,7 +121,7 @@ fn run_isolation_selftest(settings: &Settings) -> Vec<Finding> {
             .map(|attempt| attempt_finding(attempt, &remedy))
             .collect(),
         Err(reason) => vec![Finding {
-            what: "isolation trial".into(),
+            what: "isolation self-test".into(),
             result: Err(reason),
         }],
     }
