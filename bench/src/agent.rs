@@ -11,7 +11,6 @@ use crate::{
 
 pub(crate) mod question;
 
-mod facts;
 mod search;
 mod token;
 mod turn;
@@ -24,8 +23,7 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     report_progress("a turn")?;
     turn::measure(effort, report)?;
     report_progress("search, after filling a store")?;
-    search::measure(effort, report)?;
-    facts::measure(programs, effort, report)
+    search::measure(effort, report)
 }
 
 /// The `model` of a configuration that asks this address.

@@ -21,6 +21,9 @@ use crate::{
 /// 12 MB in KiB.
 const MEMORY_LIMIT: Quantity = Quantity::Memory(11_718);
 
+/// 45 MB in KiB.
+const SIZE_LIMIT: Quantity = Quantity::Memory(43_945);
+
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let home = environment::home_with_servers(&ten_servers(programs));
     let nothing = || Command::new("true");
@@ -70,6 +73,13 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             Target::Below(MEMORY_LIMIT),
         ));
     }
+    let bytes = std::fs::metadata(&programs.hermes)?.len();
+    report.add(ReportRow::new(
+        "size of the program",
+        Quantity::Memory(u32::try_from(bytes / 1024)?),
+        None,
+        Target::Below(SIZE_LIMIT),
+    ));
     Ok(())
 }
 
@@ -158,7 +168,7 @@ pub(crate) fn run_child(program: &str, arguments: &[&str]) -> Result<ExitCode> {
     unsafe_code,
     reason = "no safe interface tells what one child has used"
 )]
-pub(crate) fn wait_for_child(pid: u32) -> Result<(bool, u32)> {
+fn wait_for_child(pid: u32) -> Result<(bool, u32)> {
     let pid = libc::pid_t::try_from(pid)?;
     let mut status = 0;
     // SAFETY: all zero is a valid value of this plain structure.

@@ -16,14 +16,15 @@ use hermes_testkit::Behaviour;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cold_start, environment,
+    environment,
     environment::{ERAS, Effort, Programs, RuntimeFlavour, light_server},
-    report::{Quantity, Report, ReportRow, Target},
+    report::{Report, ReportRow, Target},
     samples::Samples,
 };
 
 const SERVERS: usize = 32;
 const TOOLS: usize = 20;
+const LIMIT: Target = Target::Ratio(1.3);
 /// Timeout for manifests to be written.
 const MANIFEST_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -54,15 +55,12 @@ struct DiscoverySamples {
     known: Samples,
     /// Until the process and all servers had ended.
     whole: Samples,
-    /// Peak in KiB.
-    memory: u32,
 }
 
 impl DiscoverySamples {
-    fn add(&mut self, (known, whole, memory): (Duration, Duration, u32)) {
+    fn add(&mut self, (known, whole): (Duration, Duration)) {
         self.known.push(known);
         self.whole.push(whole);
-        self.memory = self.memory.max(memory);
     }
 }
 
@@ -80,18 +78,10 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             let home = environment::home_with_servers(&entries.clone().into());
             let start = |side| start(programs, side, era, flavour, home.path());
             start(DiscoverySide::Learn)?;
-            let (mut raw, mut warm, mut cold) = (
-                DiscoverySamples::default(),
-                DiscoverySamples::default(),
-                DiscoverySamples::default(),
-            );
+            let (mut raw, mut ours) = (DiscoverySamples::default(), DiscoverySamples::default());
             for _ in 0..effort.times(30) {
                 raw.add(start(DiscoverySide::Raw)?);
-                warm.add(start(DiscoverySide::Host)?);
-            }
-            for _ in 0..effort.times(10) {
-                std::fs::remove_dir_all(Home::at(home.path()).cache_dir())?;
-                cold.add(start(DiscoverySide::Host)?);
+                ours.add(start(DiscoverySide::Host)?);
             }
             let name = |what: &str| {
                 format!(
@@ -100,31 +90,12 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
                     flavour.as_str()
                 )
             };
-            report.add(ReportRow::times(
-                name(""),
-                &warm.known,
-                &raw.known,
-                Target::Ratio(1.3),
-            ));
-            report.add(ReportRow::times(
-                name(" never met"),
-                &cold.known,
-                &raw.known,
-                Target::Nothing,
-            ));
-            report.add(ReportRow::times(
-                name(" and their end"),
-                &warm.whole,
-                &raw.whole,
-                Target::Nothing,
-            ));
-            let [ours, baseline] = [warm.memory, raw.memory].map(Quantity::Memory);
-            report.add(ReportRow::new(
-                name(", peak RSS"),
-                ours,
-                Some(baseline),
-                Target::Nothing,
-            ));
+            for (what, ours, raw) in [
+                ("", &ours.known, &raw.known),
+                (" and their end", &ours.whole, &raw.whole),
+            ] {
+                report.add(ReportRow::times(name(what), ours, raw, LIMIT));
+            }
         }
     }
     Ok(())
@@ -141,7 +112,7 @@ fn start(
     era: Era,
     flavour: RuntimeFlavour,
     home: &Path,
-) -> Result<(Duration, Duration, u32)> {
+) -> Result<(Duration, Duration)> {
     let mut command = Command::new(&programs.own);
     command
         .args(["discover", side.as_str(), era.as_str(), flavour.as_str()])
@@ -153,15 +124,15 @@ fn start(
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
     let known = began.elapsed();
-    let (is_success, memory) = cold_start::wait_for_child(child.id())?;
-    ensure!(is_success, "discovery by {} failed", side.as_str());
+    let status = child.wait()?;
+    ensure!(status.success(), "discovery by {} failed", side.as_str());
     ensure!(
         line.trim().parse() == Ok(SERVERS * TOOLS),
         "{} tools are known, not {}",
         line.trim(),
         SERVERS * TOOLS
     );
-    Ok((known, began.elapsed(), memory))
+    Ok((known, began.elapsed()))
 }
 
 /// The hidden mode: connects all servers, prints the number of their tools, and stops them.

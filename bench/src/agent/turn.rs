@@ -41,17 +41,11 @@ const APPEND: Duration = Duration::from_millis(1);
 
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let measured = RuntimeFlavour::OneThread.run(measure_turns(effort))?;
-    let name = format!("{CALLS} calls after {MESSAGES} messages");
-    for (shape, times, target) in [
-        (
-            "one by one, each",
-            &measured.in_turn,
-            Target::Below(Quantity::Time(OVERHEAD)),
-        ),
-        ("in one reply, each", &measured.in_one, Target::Nothing),
-    ] {
-        report.add(ReportRow::time(format!("{name}, {shape}"), times, target));
-    }
+    report.add(ReportRow::time(
+        format!("{CALLS} calls after {MESSAGES} messages, each"),
+        &measured.calls,
+        Target::Below(Quantity::Time(OVERHEAD)),
+    ));
     report.add(ReportRow::time(
         format!("append after {MESSAGES} messages"),
         &measured.append,
@@ -62,10 +56,8 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 
 #[derive(Default)]
 struct TurnSamples {
-    /// What the agent takes for a call of its own, the store excluded, one call in each reply.
-    in_turn: Samples,
-    /// The same with all calls in one reply.
-    in_one: Samples,
+    /// What the agent takes for a call of its own, the store excluded.
+    calls: Samples,
     append: Samples,
 }
 
@@ -81,12 +73,8 @@ async fn measure_turns(effort: Effort) -> Result<TurnSamples> {
 
     let mut measured = TurnSamples::default();
     for _ in 0..effort.times(50) {
-        for (calls_per_reply, samples) in
-            [(1, &mut measured.in_turn), (CALLS, &mut measured.in_one)]
-        {
-            samples
-                .push(measure_overhead(&home, &store, &session, &history, calls_per_reply).await?);
-        }
+        let taken = measure_overhead(&home, &store, &session, &history).await?;
+        measured.calls.push(taken);
     }
     for number in 0..effort.times(1_000) {
         let message = NewMessage::new(Role::User, format!("Message {number} of the benchmark"));
@@ -124,10 +112,8 @@ async fn measure_overhead(
     store: &Store,
     session: &SessionId,
     history: &[Message],
-    calls_per_reply: usize,
 ) -> Result<Duration> {
     let model = CallingModel {
-        calls_per_reply,
         made: AtomicUsize::new(0),
     };
     let toolbox = Toolbox::new(vec![Arc::new(NoopTool)]);
@@ -168,9 +154,9 @@ async fn measure_overhead(
     Ok(own / u32::try_from(CALLS)?)
 }
 
-/// A model that has thought everything over before: it calls, and when it has called enough, it answers.
+/// A model that has thought everything over before: it calls once in each reply, and when it has called enough, it
+/// answers.
 struct CallingModel {
-    calls_per_reply: usize,
     made: AtomicUsize,
 }
 
@@ -192,13 +178,17 @@ impl Model for CallingModel {
         _request: &'a ModelRequest<'a>,
         _sink: ModelEventSink<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        let made = self.made.fetch_add(self.calls_per_reply, Ordering::Relaxed);
-        let numbers = made..(made + self.calls_per_reply).min(CALLS);
-        let call = |number: usize| {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let calls = if number < CALLS {
             let arguments = json!({"number": number}).to_string();
-            ToolCall::new(format!("call_{number}"), "nothing", arguments)
+            vec![ToolCall::new(
+                format!("call_{number}"),
+                "nothing",
+                arguments,
+            )]
+        } else {
+            Vec::new()
         };
-        let calls: Vec<ToolCall> = numbers.map(call).collect();
         let reply = ModelReply {
             text: if calls.is_empty() { "Done." } else { "" }.to_owned(),
             finish: if calls.is_empty() {

@@ -1,4 +1,4 @@
-//! Calls over the large store and over the small one, in turns; also when something was written just before.
+//! Calls over the large store and over the small one, in turns.
 
 use std::time::Duration;
 
@@ -58,15 +58,11 @@ impl BridgeCall {
     }
 }
 
-/// One store, the bridge over it and a writer beside that.
+/// One store and the bridge over it.
 struct BridgeSide<'a> {
     place: &'a FilledHome,
     bridge: Bridge,
-    writer: WriterProcess,
-    quiet: [Samples; 3],
-    /// Reading chats that were not read before.
-    first: Samples,
-    written: [Samples; 3],
+    samples: [Samples; 3],
 }
 
 pub(super) fn measure(
@@ -80,28 +76,18 @@ pub(super) fn measure(
         BridgeSide::new(programs, large)?,
         BridgeSide::new(programs, small)?,
     ];
-    let (times, written_times) = match effort {
-        Effort::Full => (3_000, 500),
-        Effort::Quick => (200, 50),
+    let times = match effort {
+        Effort::Full => 3_000,
+        Effort::Quick => 200,
     };
     for round in 0..=times {
         for side in &mut sides {
             side.round(round)?;
         }
     }
-    for round in 0..=written_times {
-        for side in &mut sides {
-            side.written_round(round)?;
-        }
-    }
     let [ours, theirs] = &sides;
-    report.add(ReportRow::time(
-        "messages_read of a chat not read before, p50".to_owned(),
-        &ours.first,
-        Target::Nothing,
-    ));
     for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
-        let (tool, ours, theirs) = (call.tool(), &ours.quiet[at], &theirs.quiet[at]);
+        let (tool, ours, theirs) = (call.tool(), &ours.samples[at], &theirs.samples[at]);
         report.add(ReportRow::time(format!("{tool}, p50"), ours, MEDIAN));
         report.add(ReportRow::p99(format!("{tool}, p99"), ours, None, P99));
         report.add(ReportRow::times(
@@ -111,19 +97,7 @@ pub(super) fn measure(
             RATIO,
         ));
     }
-    for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
-        let (ours, theirs) = (&ours.written[at], &theirs.written[at]);
-        let name = format!("{} right after a write, p50", call.tool());
-        report.add(ReportRow::times(name, ours, theirs, Target::Nothing));
-    }
-    let memory = Quantity::Memory(ours.bridge.memory("VmRSS")?);
-    report.add(ReportRow::new(
-        "RSS after these calls",
-        memory,
-        None,
-        Target::Nothing,
-    ));
-    sides.into_iter().try_for_each(BridgeSide::end)
+    sides.into_iter().try_for_each(|side| side.bridge.close())
 }
 
 impl<'a> BridgeSide<'a> {
@@ -132,54 +106,31 @@ impl<'a> BridgeSide<'a> {
         let mut side = Self {
             place,
             bridge,
-            writer: WriterProcess::start(programs, place.path())?,
-            quiet: Default::default(),
-            first: Samples::default(),
-            written: Default::default(),
+            samples: Default::default(),
         };
         // The log begins with the first poll at the latest.
         side.bridge.call("events_poll", &json!({}))?;
+        let mut writer = WriterProcess::start(programs, place.path())?;
         for number in 0..EVENTS {
-            side.writer.write(number % place.size.chats)?;
+            writer.write(number % place.size.chats)?;
         }
+        writer.end()?;
         Ok(side)
     }
 
-    /// Every call once. The first time does not count.
+    /// Every call once. The first time does not count, nor does the first time that a chat is read: its messages are
+    /// strewn over the whole file, and all are looked at once to count them.
     fn round(&mut self, round: usize) -> Result<()> {
+        let chats = self.place.size.chats;
         for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
-            let taken = self.call(call, round)?;
-            let is_first = matches!(call, BridgeCall::Read) && round < self.place.size.chats;
-            match round {
-                0 => {}
-                _ if is_first => self.first.push(taken),
-                _ => self.quiet[at].push(taken),
+            let arguments = call.arguments(round % chats);
+            let (taken, answer) = self.bridge.call(call.tool(), &arguments)?;
+            call.check(self.place, &answer)?;
+            let is_first = round == 0 || matches!(call, BridgeCall::Read) && round < chats;
+            if !is_first {
+                self.samples[at].push(taken);
             }
         }
         Ok(())
-    }
-
-    /// Every call once, each after a message was written.
-    fn written_round(&mut self, round: usize) -> Result<()> {
-        for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
-            self.writer.write(round % self.place.size.chats)?;
-            let taken = self.call(call, round)?;
-            if round > 0 {
-                self.written[at].push(taken);
-            }
-        }
-        Ok(())
-    }
-
-    fn call(&mut self, call: BridgeCall, round: usize) -> Result<Duration> {
-        let arguments = call.arguments(round % self.place.size.chats);
-        let (taken, answer) = self.bridge.call(call.tool(), &arguments)?;
-        call.check(self.place, &answer)?;
-        Ok(taken)
-    }
-
-    fn end(self) -> Result<()> {
-        self.bridge.close()?;
-        self.writer.end()
     }
 }

@@ -69,12 +69,6 @@ pub(super) fn measure(
         None,
         MEMORY,
     ));
-    report.add(ReportRow::new(
-        format!("{what}: reads"),
-        Quantity::Count(crowd.reads),
-        None,
-        Target::Nothing,
-    ));
     crowd.bridge.close()
 }
 
@@ -131,7 +125,6 @@ struct ConcurrentClients {
     waiters: Vec<WaitingClient>,
     asked: HashMap<u64, ClientKind>,
     errors: u32,
-    reads: u32,
 }
 
 impl ConcurrentClients {
@@ -148,7 +141,6 @@ impl ConcurrentClients {
             waiters: (0..WAITERS).map(waiter).collect(),
             asked: HashMap::new(),
             errors: 0,
-            reads: 0,
         };
         for number in 0..WAITERS {
             crowd.wait(number)?;
@@ -193,19 +185,16 @@ impl ConcurrentClients {
             self.errors += 1;
             return Ok(asker);
         }
-        match asker {
-            ClientKind::Reader(_) => self.reads += 1,
-            ClientKind::Waiter(number) => {
-                let event = answer.body()?["event"].take();
-                let id = event["message_id"].as_str();
-                match id.map(str::parse) {
-                    Some(id) => {
-                        let waiter = &mut self.waiters[number];
-                        waiter.heard.push(id?);
-                        waiter.cursor = event["cursor"].clone();
-                    }
-                    None => self.errors += 1,
+        if let ClientKind::Waiter(number) = asker {
+            let event = answer.body()?["event"].take();
+            let id = event["message_id"].as_str();
+            match id.map(str::parse) {
+                Some(id) => {
+                    let waiter = &mut self.waiters[number];
+                    waiter.heard.push(id?);
+                    waiter.cursor = event["cursor"].clone();
                 }
+                None => self.errors += 1,
             }
         }
         Ok(asker)

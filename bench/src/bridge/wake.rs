@@ -30,7 +30,7 @@ pub(super) fn measure(
     };
     let (mut bridge, _) = Bridge::start(programs, large.path(), Era::Legacy)?;
     let mut writer = WriterProcess::start(programs, large.path())?;
-    let (mut from_insert, mut from_commit) = (Samples::default(), Samples::default());
+    let mut from_insert = Samples::default();
     let (_, state) = bridge.call("events_poll", &json!({}))?;
     let mut cursor = state["next_cursor"].clone();
     for round in 0..=times {
@@ -52,8 +52,6 @@ pub(super) fn measure(
         cursor = event["cursor"].clone();
         if round > 0 {
             from_insert.push(answered.saturating_sub(written.began));
-            // The event may be there before the writer knows that it is done.
-            from_commit.push(answered.saturating_sub(written.committed));
         }
     }
     report.add(ReportRow::p99(
@@ -61,16 +59,6 @@ pub(super) fn measure(
         &from_insert,
         None,
         LIMIT,
-    ));
-    report.add(ReportRow::time(
-        "insert to events_wait, p50",
-        &from_insert,
-        Target::Nothing,
-    ));
-    report.add(ReportRow::time(
-        "commit to events_wait, p50",
-        &from_commit,
-        Target::Nothing,
     ));
     bridge.close()?;
     writer.end()

@@ -30,8 +30,6 @@ pub(super) struct WrittenMessage {
     pub(super) id: i64,
     /// When the writer began to insert it.
     pub(super) began: Duration,
-    /// When it had committed it.
-    pub(super) committed: Duration,
 }
 
 impl WriterProcess {
@@ -66,12 +64,8 @@ impl WriterProcess {
         let mut line = String::new();
         let length = self.output.read_line(&mut line)?;
         ensure!(length > 0, "the writer has ended");
-        let (id, began, committed) = serde_json::from_str(&line)?;
-        Ok(WrittenMessage {
-            id,
-            began,
-            committed,
-        })
+        let (id, began) = serde_json::from_str(&line)?;
+        Ok(WrittenMessage { id, began })
     }
 
     pub(super) fn end(self) -> Result<()> {
@@ -85,7 +79,7 @@ impl WriterProcess {
     }
 }
 
-/// The hidden mode: reads numbers of chats, writes a message to each, and prints its id and when it was written.
+/// The hidden mode: reads numbers of chats, writes a message to each, and prints its id and when it began to.
 pub(crate) fn child(home: &str) -> Result<ExitCode> {
     let home = Home::at(home);
     RuntimeFlavour::OneThread.run(async move {
@@ -97,7 +91,7 @@ pub(crate) fn child(home: &str) -> Result<ExitCode> {
             let message = NewMessage::new(Role::User, "A message of the writer");
             let began = clock::now()?;
             let id = store.append(&session, &message).await?;
-            let written = serde_json::to_string(&(id.0, began, clock::now()?))?;
+            let written = serde_json::to_string(&(id.0, began))?;
             writeln!(std::io::stdout(), "{written}")?;
         }
         store.close().await;

@@ -37,7 +37,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             hub.request("PUT", &path, Some(&body))
         })
         .collect();
-    let samples = load::send_each_once(hub.port, requests, WRITERS)?;
+    load::send_each_once(hub.port, requests, WRITERS)?;
     let mut written = Vec::new();
     for file in 0..FILES {
         let text = fs::read_to_string(hub.share(GROUP).join(format!("file-{file}.md")))?;
@@ -51,11 +51,6 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         count(written.len()),
         Some(count(lines)),
         Target::Equal,
-    ));
-    report.add(ReportRow::time(
-        format!("{WRITERS} writers on a share: one append"),
-        &samples,
-        Target::Nothing,
     ));
     hub.stop()
 }
