@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use super::*;
 use crate::harness::{
     program::{entry, with_tools},
-    test_home::{is_running, wait_until},
+    test_home::{assert_gone, is_running, read_pids, wait_until},
 };
 
 fn stalled() -> ScriptedAnswer {
@@ -94,6 +94,32 @@ fn a_killed_gateway_loses_no_run_and_says_what_became_of_it() {
 }
 
 #[test]
+fn commands_end_with_a_gateway_that_is_killed() {
+    // One in a session of its own, one that leaves even that, and the one that is waited for.
+    let command = "sleep 631 & echo $! >>\"$HOME/pids\"; setsid sleep 632 & echo $! >>\"$HOME/pids\"; \
+                   echo $$ >>\"$HOME/pids\"; exec sleep 633";
+    let call = ScriptedAnswer::call("terminal", &json!({"command": command}));
+    let place = GatewayHome::with_more(
+        ModelScript::echo().rule("work", call),
+        "approvals: {mode: 'off'}",
+    );
+    let mut gateway = place.start();
+    let run = gateway.run(&json!({"input": "work"}));
+    let pids = place.home.beside("pids");
+    wait_until("all commands", || read_pids(&pids).len() == 3);
+    let pids = read_pids(&pids);
+    assert!(pids.iter().all(|pid| is_running(*pid)), "{pids:?}");
+    gateway.process.kill();
+    assert_gone(&pids, Duration::from_secs(5));
+
+    // Nothing begins anew with the next one.
+    let next = place.start();
+    let shown = next.get(&format!("/v1/runs/{run}"));
+    assert_eq!(shown["error"]["code"], "interrupted", "{shown}");
+    assert_eq!(place.model.requests().len(), 1);
+}
+
+#[test]
 fn a_run_under_way_gets_the_time_that_is_set_and_is_then_interrupted() {
     let slow = ScriptedAnswer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 1500);
     let script = ModelScript::echo()
@@ -167,7 +193,7 @@ fn servers_are_connected_once_and_their_tools_serve_every_run() {
         );
         gateway.post(&format!("/v1/runs/{run}/stop"), &json!({}));
     }
-    assert_eq!(crate::harness::test_home::read_pids(&record).len(), 1);
+    assert_eq!(read_pids(&record).len(), 1);
     let health = gateway.get("/health/detailed");
     assert_eq!(health["mcp_servers"][0]["status"], "ready");
 }
