@@ -16,7 +16,6 @@ pub struct BridgeSettings {
     pub allow_media: bool,
     /// `bridge.platforms`: whose conversations are shown; those of messaging platforms if empty.
     pub platforms: Vec<String>,
-    /// `bridge.http.*`.
     pub http: BridgeHttpSettings,
 }
 

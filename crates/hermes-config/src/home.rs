@@ -34,7 +34,6 @@ impl Home {
         }
     }
 
-    /// The home of a profile of this one.
     pub fn profile(&self, profile: &ProfileName) -> Result<Self, HomeError> {
         let directory = self.root.join("profiles").join(profile.as_str());
         if directory.is_dir() {

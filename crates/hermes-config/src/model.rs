@@ -58,9 +58,7 @@ pub struct ModelChoice {
 /// `api_mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiMode {
-    /// `chat_completions`.
     ChatCompletions,
-    /// `anthropic_messages`.
     AnthropicMessages,
 }
 
@@ -108,7 +106,6 @@ impl Default for AuxiliarySettings {
 }
 
 impl AuxiliarySettings {
-    /// The settings for a task.
     pub fn task(&self, task: AuxiliaryTask) -> &AuxiliaryModel {
         match task {
             AuxiliaryTask::Compression => &self.compression,

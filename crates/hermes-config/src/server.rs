@@ -97,13 +97,9 @@ pub struct Server {
     pub protocol: ProtocolChoice,
     /// `auth: oauth`.
     pub auth: Option<Auth>,
-    /// `oauth.*`.
     pub oauth: OAuthSettings,
-    /// `sampling.*`.
     pub sampling: SamplingPolicy,
-    /// `elicitation.*`.
     pub elicitation: ElicitationPolicy,
-    /// `roots`.
     pub roots: RootsPolicy,
     /// Time between keepalive pings; `None` is off.
     pub keepalive: Option<Duration>,
@@ -115,7 +111,6 @@ pub struct Server {
     pub lazy: bool,
     /// What a changed tool definition causes.
     pub pin_tools: PinTools,
-    /// `sandbox.*`.
     pub sandbox: SandboxSettings,
 }
 
@@ -164,7 +159,6 @@ pub struct HttpSettings {
     pub verify: TlsVerification,
     /// `client_cert`, `client_key`.
     pub client_certificate: Option<ClientCertificate>,
-    /// `skip_preflight`.
     pub skip_preflight: bool,
 }
 

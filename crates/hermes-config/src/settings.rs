@@ -45,9 +45,7 @@ pub struct Settings {
     pub auxiliary: AuxiliarySettings,
     /// `auxiliary.mcp.*` once more: the model that answers sampling requests.
     pub sampling_model: AuxiliaryModel,
-    /// `agent.*`.
     pub agent: AgentSettings,
-    /// `compression.*`.
     pub compression: CompressionSettings,
     /// `bridge.*`: the MCP server over the conversations.
     pub bridge: BridgeSettings,

@@ -51,7 +51,6 @@ const MAX_INPUT_ROUNDS: usize = 10;
 /// Takes the progress of a call.
 pub type ProgressCallback = Arc<dyn Fn(&Progress) + Send + Sync>;
 
-/// How a call is to be made.
 #[derive(Clone, Default)]
 pub struct CallOptions {
     /// Instead of the server's own `timeout`.
@@ -83,7 +82,6 @@ pub enum CallError {
         /// Its last error.
         detail: Option<String>,
     },
-    /// A login is needed.
     #[error("server `{server}` wants a login; run `hermes mcp login {server}`")]
     NeedsAuth {
         server: ServerName,
@@ -156,7 +154,6 @@ impl CallError {
     }
 }
 
-/// What a login is needed for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginReason {
     /// To use the server at all.

@@ -123,7 +123,6 @@ pub(crate) struct ConnectionContext {
     pub(crate) authorizer: Arc<ArcSwapOption<Authorizer>>,
 }
 
-/// Why a session ended.
 enum SessionEnd {
     /// On purpose, for good.
     Stopped(Option<oneshot::Sender<()>>),

@@ -169,7 +169,6 @@ fn is_loopback(url: &str) -> bool {
     }
 }
 
-/// The cause at the bottom of an error.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -21,7 +21,6 @@ mod tests;
 pub struct Principal(Arc<str>);
 
 impl Principal {
-    /// A principal of that name.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }

@@ -32,7 +32,6 @@ pub struct ConversationId(pub Arc<str>);
 /// Where a question comes from.
 #[derive(Debug, Clone)]
 pub struct RequestOrigin {
-    /// The server that asks.
     pub server: ServerName,
     /// The call that caused it, where it is known.
     pub call: Option<CallId>,
@@ -49,7 +48,6 @@ pub struct OfferedCapabilities {
     pub forms: bool,
     /// `elicitation.url`.
     pub urls: bool,
-    /// `roots`.
     pub roots: bool,
 }
 
@@ -67,7 +65,6 @@ pub enum SamplingSupport {
 pub struct SamplingReply {
     /// What goes back to the server.
     pub message: CreateMessageResult,
-    /// What it cost, in tokens.
     pub tokens: u64,
 }
 
@@ -93,7 +90,6 @@ impl From<SamplingError> for ErrorData {
 #[error("{0}")]
 pub struct ElicitationError(pub String);
 
-/// Handles the requests of servers.
 pub trait ServerRequestHandler: Send + Sync + 'static {
     /// What to declare to this server, whose references are filled in. Asked before every session.
     fn offered_capabilities(&self, server: &Server) -> OfferedCapabilities;

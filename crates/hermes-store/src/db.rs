@@ -227,7 +227,6 @@ impl DatabaseWrite<'_> {
         Ok(())
     }
 
-    /// Commits.
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         let database = self.database;
         self.transaction

@@ -66,10 +66,8 @@ pub enum StoreError {
         path: PathBuf,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The session is not in the store.
     #[error("there is no session `{id}`")]
     NoSuchSession { id: SessionId },
-    /// The message is not in that session.
     #[error("there is no message {id} in session `{session}`")]
     NoSuchMessage {
         session: SessionId,

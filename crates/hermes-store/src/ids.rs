@@ -52,7 +52,6 @@ impl SessionId {
         Self(text)
     }
 
-    /// The id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -88,7 +87,6 @@ impl SessionKey {
         Self(text.into())
     }
 
-    /// The key.
     pub fn as_str(&self) -> &str {
         &self.0
     }

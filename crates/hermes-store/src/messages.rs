@@ -33,7 +33,6 @@ macro_rules! message_columns {
 }
 use message_columns;
 
-/// Who speaks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Role {
     /// A person.
@@ -73,10 +72,8 @@ impl From<String> for Role {
     }
 }
 
-/// A message to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMessage {
-    /// Who speaks.
     pub role: Role,
     /// What is said. None when the model only calls tools.
     pub content: Option<Content>,
@@ -104,7 +101,6 @@ pub struct NewMessage {
     pub timestamp: Option<f64>,
     /// Its size for the model.
     pub token_count: Option<i64>,
-    /// Its id on the platform.
     pub platform_message_id: Option<String>,
     /// Seen in a group, but not addressed to the bot.
     pub observed: bool,
@@ -113,7 +109,6 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// A message that says this.
     pub fn new(role: Role, content: impl Into<Content>) -> Self {
         Self {
             content: Some(content.into()),
@@ -121,7 +116,6 @@ impl NewMessage {
         }
     }
 
-    /// A message without content.
     pub fn without_content(role: Role) -> Self {
         Self {
             role,

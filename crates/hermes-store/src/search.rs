@@ -12,7 +12,6 @@ mod query;
 
 use query::SearchPlan;
 
-/// What to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchQuery {
     /// Words that must all occur; those in double quotes next to each other. Nothing else has a meaning.
@@ -79,7 +78,6 @@ pub enum SearchOrder {
 pub struct SearchHit {
     pub message: MessageId,
     pub session: SessionId,
-    /// Who speaks.
     pub role: Role,
     /// Seconds since 1970.
     pub timestamp: f64,

@@ -50,7 +50,6 @@ pub struct Session {
     /// The chat it belongs to. None for the command line and cron.
     pub session_key: Option<SessionKey>,
     pub chat_id: Option<String>,
-    /// The chat's type.
     pub chat_type: Option<String>,
     /// The thread inside the chat.
     pub thread_id: Option<String>,
@@ -60,7 +59,6 @@ pub struct Session {
     pub origin: Option<Origin>,
     /// Whether its expiry has been dealt with.
     pub expiry_finalized: bool,
-    /// The model it talks to.
     pub model: Option<String>,
     /// How that model is called.
     pub model_config: Option<Value>,
@@ -88,7 +86,6 @@ pub struct Session {
     pub git_repo_root: Option<String>,
     /// Its name for people, unique.
     pub title: Option<String>,
-    /// The profile it belongs to.
     pub profile_name: Option<String>,
     /// How often something was taken back.
     pub rewind_count: i64,
@@ -147,7 +144,6 @@ pub struct NewSession {
     pub origin: Option<Origin>,
     /// The chat's name for people; that of the origin, if not given.
     pub display_name: Option<String>,
-    /// The model it talks to.
     pub model: Option<String>,
     /// How that model is called.
     pub model_config: Option<Value>,
@@ -161,7 +157,6 @@ pub struct NewSession {
     pub git_branch: Option<String>,
     /// The repository around it.
     pub git_repo_root: Option<String>,
-    /// The profile it belongs to.
     pub profile_name: Option<String>,
     /// Seconds since 1970; now, if not given.
     pub started_at: Option<f64>,
@@ -208,7 +203,6 @@ impl Store {
         }
     }
 
-    /// The session of that id.
     pub async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
         const SQL: &str = concat!(
             "SELECT ",

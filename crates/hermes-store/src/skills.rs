@@ -28,13 +28,11 @@ const MAX_DESCRIPTION_LENGTH: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skill {
-    /// How it is called.
     pub name: String,
     /// What it is good for.
     pub description: String,
     /// The directory it is filed under.
     pub category: Option<String>,
-    /// Where it is.
     pub directory: PathBuf,
     /// Everything its head says: `version`, `license`, `platforms`, `prerequisites`, `metadata`, …
     pub frontmatter: Map<String, Value>,

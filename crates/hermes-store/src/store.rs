@@ -50,7 +50,6 @@ impl StoreInner {
 }
 
 impl Store {
-    /// Opens the database of a home.
     pub async fn open(home: &Home, access: Access) -> Result<Self, StoreError> {
         let opened = match access {
             Access::ReadOnly => state::open_for_reading(home).await?,

@@ -192,7 +192,6 @@ impl AuthorizationServer {
         self.state.requests()
     }
 
-    /// The requests to one endpoint.
     pub fn requests_to(&self, endpoint: Endpoint) -> Vec<HttpRequest> {
         let is_it = |request: &HttpRequest| {
             self.state.endpoint(request.path_without_query()) == Some(endpoint)

@@ -55,9 +55,7 @@ pub struct Behaviour {
     pub tools: Option<Vec<Tool>>,
     /// Adds this many tools `tool_0`, `tool_1`, …, each an echo.
     pub generate_tools: usize,
-    /// Offers resources.
     pub resources: bool,
-    /// Offers prompts.
     pub prompts: bool,
     /// Appends every received message to this file, one JSON document per line.
     pub record: Option<PathBuf>,
@@ -116,7 +114,6 @@ impl Behaviour {
         (binary.display().to_string(), vec![argument])
     }
 
-    /// Sets the era.
     #[must_use]
     pub fn era(mut self, era: Era) -> Self {
         self.era = era;
@@ -162,21 +159,18 @@ impl Behaviour {
         self
     }
 
-    /// Adds generated tools.
     #[must_use]
     pub fn generate_tools(mut self, count: usize) -> Self {
         self.generate_tools = count;
         self
     }
 
-    /// Offers no resources.
     #[must_use]
     pub fn without_resources(mut self) -> Self {
         self.resources = false;
         self
     }
 
-    /// Offers no prompts.
     #[must_use]
     pub fn without_prompts(mut self) -> Self {
         self.prompts = false;
@@ -190,21 +184,18 @@ impl Behaviour {
         self
     }
 
-    /// Changes the behaviour of the process.
     #[must_use]
     pub fn process(mut self, change: impl FnOnce(&mut ProcessBehaviour)) -> Self {
         change(&mut self.process);
         self
     }
 
-    /// Changes how calls are answered.
     #[must_use]
     pub fn calls(mut self, change: impl FnOnce(&mut CallBehaviour)) -> Self {
         change(&mut self.calls);
         self
     }
 
-    /// Changes how lists are answered.
     #[must_use]
     pub fn lists(mut self, change: impl FnOnce(&mut ListBehaviour)) -> Self {
         change(&mut self.lists);
@@ -239,7 +230,6 @@ pub enum DiscoverBehaviour {
     /// A proper answer; from a legacy server the proper answer is -32601.
     #[default]
     Ok,
-    /// The process exits.
     Exit,
     /// No answer, now or later.
     Silent,

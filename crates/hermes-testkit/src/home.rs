@@ -22,24 +22,20 @@ impl TemporaryHome {
         Self(directory)
     }
 
-    /// A home with this `config.yaml`.
     pub fn with_config(yaml: &str) -> Self {
         let home = Self::new();
         home.write_config(yaml);
         home
     }
 
-    /// Its directory.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Writes `config.yaml`.
     pub fn write_config(&self, yaml: &str) -> PathBuf {
         self.write("config.yaml", yaml)
     }
 
-    /// Writes `.env`.
     pub fn write_env(&self, text: &str) -> PathBuf {
         self.write(".env", text)
     }

@@ -161,7 +161,6 @@ pub(crate) fn parse_fallback_providers(root: &Fields) -> Vec<ModelChoice> {
     choices
 }
 
-/// `auxiliary`.
 pub(crate) fn parse_auxiliary(root: &Fields) -> AuxiliarySettings {
     let section = root.section("auxiliary");
     let task = |task: AuxiliaryTask| parse_auxiliary_model(&section.section(task.key()), task);
@@ -197,7 +196,6 @@ fn parse_auxiliary_model(section: &Fields, task: AuxiliaryTask) -> AuxiliaryMode
     }
 }
 
-/// `agent`.
 pub(crate) fn parse_agent(root: &Fields) -> AgentSettings {
     let section = root.section("agent");
     let default = AgentSettings::default();
@@ -230,7 +228,6 @@ pub(crate) fn parse_agent(root: &Fields) -> AgentSettings {
     }
 }
 
-/// `compression`.
 pub(crate) fn parse_compression(root: &Fields) -> CompressionSettings {
     let section = root.section("compression");
     let default = CompressionSettings::default();

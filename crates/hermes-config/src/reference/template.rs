@@ -105,7 +105,6 @@ fn meaning(inside: &str) -> Reference<'_> {
 pub struct ReferenceTemplate(String);
 
 impl ReferenceTemplate {
-    /// A text as it is written.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

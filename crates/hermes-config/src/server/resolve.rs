@@ -19,13 +19,9 @@ use crate::{
 #[derive(Clone)]
 pub struct ResolvedServer {
     pub transport: TransportSettings,
-    /// `oauth.*`.
     pub oauth: OAuthSettings,
-    /// `sampling.*`.
     pub sampling: SamplingPolicy,
-    /// `roots`.
     pub roots: RootsPolicy,
-    /// `sandbox.*`.
     pub sandbox: SandboxSettings,
     /// Values that must not appear in any message.
     pub secrets: Vec<Secret<String>>,

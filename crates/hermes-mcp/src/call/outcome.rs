@@ -30,7 +30,6 @@ pub enum Outcome {
     Failure(CallFailure),
 }
 
-/// What a tool answered.
 #[derive(Debug)]
 pub struct ToolReply {
     result: CallToolResult,
@@ -64,7 +63,6 @@ pub enum CallFailure {
         /// What to do.
         advice: LoginAdvice,
     },
-    /// No tool has this name.
     #[error("Unknown tool: {0}")]
     UnknownTool(String),
     /// A utility tool was called without a parameter it needs.

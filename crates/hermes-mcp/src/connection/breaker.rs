@@ -112,7 +112,6 @@ impl CircuitBreaker {
         *self.lock() = Circuit::Closed { failures: 0 };
     }
 
-    /// The state to show.
     pub fn state(&self) -> BreakerState {
         match *self.lock() {
             Circuit::Closed { .. } => BreakerState::Closed,

@@ -58,13 +58,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a package runner is looked at that takes longer than its server's `connect_timeout`.
 const FETCH_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A session just opened.
 pub(super) struct OpenedSession {
     pub(super) service: RunningService<RoleClient, SessionHandler>,
     pub(super) session: Arc<McpSession>,
     pub(super) process: Option<RunningProcess>,
     pub(super) catalog: Catalog,
-    /// What the manifest says.
     pub(super) manifest: Option<ManifestSummary>,
 }
 

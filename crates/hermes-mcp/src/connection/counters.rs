@@ -21,7 +21,6 @@ pub struct SamplingCounts {
     pub requests: u64,
     /// Refused or failed.
     pub errors: u64,
-    /// Tokens spent.
     pub tokens_used: u64,
     /// Answers that asked for a tool.
     pub tool_use_count: u64,
@@ -32,7 +31,6 @@ pub struct ElicitationCounts {
     pub requests: u64,
     /// Answered with content or consent.
     pub accepted: u64,
-    /// Refused.
     pub declined: u64,
     /// Timed out or dismissed.
     pub cancelled: u64,

@@ -22,7 +22,6 @@ use crate::{
 /// How long an answer may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The keepalive of one session.
 pub(super) struct Keepalive {
     interval: Option<Duration>,
     due: Instant,

@@ -85,7 +85,6 @@ impl std::fmt::Display for LinkError {
 /// What a person can do about a server that wants a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginAdvice {
-    /// Log in.
     LogIn(ServerName),
     /// Log in, which makes the server one with logins, or give a token by hand.
     LogInOrSetHeaders(ServerName),
@@ -95,7 +94,6 @@ pub enum LoginAdvice {
     SetVariable {
         /// Whose agent it is.
         tenant: String,
-        /// Which server.
         server: ServerName,
     },
 }
@@ -167,7 +165,6 @@ pub struct Link {
     pub catalog: Option<Arc<Catalog>>,
     /// Failed attempts since the last stable session.
     pub attempt: u32,
-    /// When the next attempt is due.
     pub next_attempt_at: Option<SystemTime>,
     /// How often a process or session was started after the first.
     pub restarts: u32,

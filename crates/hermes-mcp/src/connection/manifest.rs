@@ -31,7 +31,6 @@ pub struct Manifest {
     /// Its own name and version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_info: Option<Implementation>,
-    /// What it declared.
     pub capabilities: ServerCapabilities,
     pub tools: Vec<Tool>,
     #[serde(default)]
@@ -40,7 +39,6 @@ pub struct Manifest {
     pub templates: Vec<ResourceTemplate>,
     #[serde(default)]
     pub prompts: Vec<Prompt>,
-    /// When it was written.
     pub saved_at: u64,
 }
 

@@ -39,13 +39,11 @@ pub struct McpSession {
     pub server: ServerName,
     /// Where requests go.
     pub peer: Peer<RoleClient>,
-    /// Which era is spoken.
     pub era: Era,
     /// What the server said of itself.
     pub info: Arc<ServerPeerInfo>,
     /// The process, for local servers.
     pub pid: Option<u32>,
-    /// How that is confined, if it is.
     pub confined: Option<Arc<AppliedSandbox>>,
     /// When it became usable.
     pub since: Instant,
@@ -86,7 +84,6 @@ pub(crate) enum CallEvent {
     InputFinished,
 }
 
-/// How far a call is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// So far.

@@ -22,7 +22,6 @@ use crate::{
     },
 };
 
-/// One call of a batch.
 #[derive(Debug, Clone)]
 pub struct BatchCall {
     pub name: String,
@@ -90,7 +89,6 @@ impl Host {
         })
     }
 
-    /// Calls a tool of a registry.
     pub fn call_tool<'a>(
         &'a self,
         tool: &'a RegisteredTool,

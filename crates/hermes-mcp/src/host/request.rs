@@ -28,7 +28,6 @@ const INVALID_PARAMS: i32 = -32602;
 pub enum HostRequest {
     /// Its tools as it listed them.
     ListTools,
-    /// One call.
     CallTool {
         /// By the server's own name for it, or the registered one in either spelling.
         tool: String,
@@ -38,7 +37,6 @@ pub enum HostRequest {
     },
     /// Its resources and their templates.
     ListResources,
-    /// One resource.
     ReadResource {
         uri: String,
     },
@@ -50,7 +48,6 @@ pub enum HostRequest {
     },
 }
 
-/// What came of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum RequestOutcome {

@@ -36,7 +36,6 @@ use crate::{
 type ResourceLists = (Vec<Resource>, Vec<ResourceTemplate>);
 
 impl Host {
-    /// Reads one resource.
     pub fn read_resource<'a>(
         &'a self,
         server: &'a ServerName,
@@ -53,7 +52,6 @@ impl Host {
         })
     }
 
-    /// Fills in one prompt.
     pub fn get_prompt<'a>(
         &'a self,
         server: &'a ServerName,

@@ -32,7 +32,6 @@ pub struct ServerStatus {
     /// The last error, redacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +46,6 @@ pub struct ServerStatus {
     /// The process of a local server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// How that is confined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<AppliedSandbox>,
     /// Since when it is in this state, in Unix seconds.

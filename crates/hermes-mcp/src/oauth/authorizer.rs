@@ -111,7 +111,6 @@ pub(crate) enum RefusalAction {
 }
 
 impl Credentials {
-    /// The headers for one request.
     pub(crate) fn headers(
         &self,
         method: &Method,

@@ -49,7 +49,6 @@ pub(super) enum ClientOrigin {
     Configured,
     /// Its id is the address of a document.
     Document,
-    /// It registered itself.
     Registered,
 }
 

@@ -18,7 +18,6 @@ const DEFAULT_POLL_INTERVAL: u64 = 5;
 /// What a person has to do. `Debug` does not show what the tokens are asked for with.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct DeviceCode {
-    /// The code to enter.
     pub user_code: String,
     #[serde(alias = "verification_url")]
     pub verification_uri: String,

@@ -32,7 +32,6 @@ pub struct TokenFiles {
     name: String,
 }
 
-/// What is forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForgetScope {
     /// The tokens.

@@ -54,7 +54,6 @@ pub enum LoginMode {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
     pub id: String,
-    /// Its secret, if it has one.
     pub secret: Option<String>,
 }
 

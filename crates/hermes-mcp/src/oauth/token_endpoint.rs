@@ -68,7 +68,6 @@ struct TokenReply {
 }
 
 impl TokenEndpoint<'_> {
-    /// Asks for tokens with this form.
     pub(super) async fn request_tokens(&self, form: FormFields) -> Result<Tokens, OAuthError> {
         let url = self.metadata.token_url()?;
         let reply = self.post(&url, form).await?;

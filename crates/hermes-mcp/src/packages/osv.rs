@@ -44,7 +44,6 @@ pub(crate) struct MaliciousPackage {
     reports: Vec<String>,
 }
 
-/// A cached lookup.
 #[derive(Debug, Serialize, Deserialize)]
 struct CachedLookup {
     /// For whoever looks into the cache.

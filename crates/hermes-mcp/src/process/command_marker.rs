@@ -9,7 +9,6 @@ use std::{
 
 use super::process_table;
 
-/// The name of the variable.
 pub const MARKER_VARIABLE: &str = "HERMES_COMMAND";
 
 static NEXT_MARKER: AtomicU64 = AtomicU64::new(0);

@@ -255,7 +255,6 @@ impl RunningProcess {
         self.process.pid()
     }
 
-    /// How it is confined, if it is.
     pub(crate) fn confined(&self) -> Option<&Arc<AppliedSandbox>> {
         self.confined.as_ref()
     }

@@ -77,7 +77,6 @@ pub enum NetworkAccess {
     /// As if it were not confined.
     #[default]
     Allowed,
-    /// None.
     Denied,
 }
 
@@ -105,7 +104,6 @@ pub struct SandboxPlan {
     pub read: Vec<PathBuf>,
     /// What it may change.
     pub write: Vec<PathBuf>,
-    /// Whether it has a network.
     pub network: NetworkAccess,
     /// Whether it can make Unix sockets.
     #[serde(default)]

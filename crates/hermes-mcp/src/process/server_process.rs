@@ -23,9 +23,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(6);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerExit {
-    /// It returned this code.
     Code(i32),
-    /// This signal ended it.
     Signal(i32),
     /// The guard vanished, which ended it too.
     Unknown,
@@ -120,7 +118,6 @@ impl ServerProcess {
         }
     }
 
-    /// The server it runs.
     pub fn server(&self) -> &ServerName {
         &self.server
     }

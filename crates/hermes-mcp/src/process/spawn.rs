@@ -42,7 +42,6 @@ pub struct GuardProgram {
     pub args: Vec<OsString>,
 }
 
-/// What to start.
 #[derive(Debug, Clone)]
 pub struct SpawnRequest {
     pub server: ServerName,
@@ -53,7 +52,6 @@ pub struct SpawnRequest {
     pub environment: Vec<(OsString, OsString)>,
     /// Its working directory; the host's own if `None`.
     pub cwd: Option<PathBuf>,
-    /// How it is confined, if it is.
     pub sandbox: Option<sandbox::SandboxPlan>,
 }
 

@@ -149,12 +149,10 @@ pub fn with_principal(router: Router, principal: Principal) -> Router {
 pub struct TokenDigest([u8; 32]);
 
 impl TokenDigest {
-    /// Of this token.
     pub fn new(token: &Secret<String>) -> Self {
         Self(Sha256::digest(token.expose()).into())
     }
 
-    /// Whether this is the token.
     pub fn matches(&self, presented: &str) -> bool {
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let difference = digest
@@ -202,7 +200,6 @@ async fn authenticate_bearer(
         .into_response()
 }
 
-/// The token of a request.
 pub fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;

@@ -56,7 +56,6 @@ pub trait SessionRecords: fmt::Debug + Send + Sync + 'static {
     /// What was agreed in a session, if it is this owner's and has not ended. It counts as used now.
     async fn find(&self, session: &SessionDigest, owner: &Principal) -> io::Result<Option<Value>>;
 
-    /// Ends one.
     async fn end(&self, session: &SessionDigest, owner: &Principal) -> io::Result<()>;
 }
 

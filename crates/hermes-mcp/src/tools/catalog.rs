@@ -68,7 +68,6 @@ impl Catalog {
 /// A tool as its server listed it.
 #[derive(Debug)]
 pub struct NativeTool {
-    /// The original name.
     pub name: ToolName,
     /// The definition as received.
     pub definition: Tool,

@@ -13,10 +13,8 @@ use crate::tools::{
 /// In `tools.approve`: every tool that its server calls destructive.
 const DESTRUCTIVE: &str = "@destructive";
 
-/// The filter of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolFilter {
-    /// Every tool.
     All,
     /// Only tools matching one of these patterns; with no pattern none at all.
     Only(Vec<String>),

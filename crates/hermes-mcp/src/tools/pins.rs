@@ -39,7 +39,6 @@ pub enum PinState {
     Changed,
 }
 
-/// A tool that is not what it was.
 #[derive(Debug, Clone)]
 pub struct ChangedTool {
     pub name: ToolName,

@@ -58,13 +58,9 @@ pub enum ToolOrigin {
 /// The wrappers over resources and prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UtilityTool {
-    /// `list_resources`
     ListResources,
-    /// `read_resource`
     ReadResource,
-    /// `list_prompts`
     ListPrompts,
-    /// `get_prompt`
     GetPrompt,
 }
 
@@ -130,7 +126,6 @@ impl UtilityTool {
 }
 
 impl RegisteredTool {
-    /// The original name.
     pub fn original_name(&self) -> &str {
         match &self.origin {
             ToolOrigin::Native(tool) => tool.name.as_str(),
@@ -362,7 +357,6 @@ impl Registry {
         })
     }
 
-    /// Finds a tool by server and original name.
     pub fn find_original(&self, server: &ServerName, tool: &str) -> Option<&Arc<RegisteredTool>> {
         let index = self.originals().get(server)?.get(tool)?;
         self.tools.get(*index)

@@ -9,7 +9,6 @@ use crate::tools::registry::{RegisteredTool, Registry};
 /// The entry that withholds every MCP tool from a platform.
 const NO_MCP: &str = "no_mcp";
 
-/// The toolset of a server.
 pub fn toolset_name(server: &ServerName) -> String {
     format!("mcp-{server}")
 }

@@ -36,7 +36,6 @@ pub enum Claim {
     Lost,
 }
 
-/// How a run went.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunResult {
     /// Why it failed; none if it did not.

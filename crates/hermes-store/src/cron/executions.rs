@@ -52,7 +52,6 @@ impl ExecutionStatus {
     }
 }
 
-/// One run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
     pub id: String,
@@ -60,7 +59,6 @@ pub struct Execution {
     /// What made it run: `ticker`, `manual`, …
     pub source: String,
     pub pid: i64,
-    /// When that process started.
     pub process_started_at: Option<i64>,
     pub status: ExecutionStatus,
     /// ISO time.
@@ -142,7 +140,6 @@ impl Executions {
         })
     }
 
-    /// Closes the record.
     pub async fn close(&self) {
         self.database.close().await;
     }

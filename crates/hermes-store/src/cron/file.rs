@@ -59,10 +59,7 @@ pub enum CronError {
     NoNextRun { id: String },
     /// An operator allows no more jobs.
     #[error("the policy allows {most} cron jobs; remove one first")]
-    TooMany {
-        /// So many.
-        most: usize,
-    },
+    TooMany { most: usize },
     /// An operator allows no job that runs this often.
     #[error("the policy allows a run every {minutes} minutes at most; choose a longer interval")]
     TooOften {
@@ -185,7 +182,6 @@ impl CronFile {
         }
     }
 
-    /// Makes a job.
     pub fn create(&mut self, new: NewJob, now: &Zoned) -> Result<Job, CronError> {
         if new.no_agent && new.script.is_none() {
             return Err(CronError::NoScript);

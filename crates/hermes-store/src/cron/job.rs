@@ -10,7 +10,6 @@ use crate::clock::zoned_iso;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job(pub(super) Map<String, Value>);
 
-/// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
     /// It runs when its time comes.
@@ -68,7 +67,6 @@ impl Job {
             .unwrap_or(true)
     }
 
-    /// How it stands.
     pub fn state(&self) -> JobState {
         match self.text("state") {
             Some("paused") => JobState::Paused,
@@ -89,7 +87,6 @@ impl Job {
         Some(schedule.explain(self.next_run_at(now).as_ref(), now))
     }
 
-    /// How its schedule is shown.
     pub fn schedule_display(&self) -> String {
         let stored = self.text("schedule_display").or_else(|| {
             let schedule = self.0.get("schedule")?;
@@ -100,12 +97,10 @@ impl Job {
         stored.unwrap_or("?").to_owned()
     }
 
-    /// When it runs next.
     pub fn next_run_at(&self, now: &Zoned) -> Option<Zoned> {
         self.time("next_run_at", now)
     }
 
-    /// When it ran last.
     pub fn last_run_at(&self, now: &Zoned) -> Option<Zoned> {
         self.time("last_run_at", now)
     }
@@ -164,7 +159,6 @@ impl Job {
     }
 }
 
-/// A job to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
     /// The caller's own id; otherwise one is made.
@@ -173,7 +167,6 @@ pub struct NewJob {
     pub name: Option<String>,
     /// What the agent is asked to do.
     pub prompt: String,
-    /// When.
     pub schedule: Schedule,
     /// How often; by default a single time once, the others forever.
     pub repeat: Option<Repeat>,
@@ -183,7 +176,6 @@ pub struct NewJob {
     pub origin: Option<Value>,
     /// Skills to load first.
     pub skills: Vec<String>,
-    /// The model to use.
     pub model: Option<String>,
     pub provider: Option<String>,
     /// The provider's address.
@@ -299,9 +291,7 @@ impl NewJob {
 /// What to change in a job. What is not given stays.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JobChanges {
-    /// Another name.
     pub name: Option<String>,
-    /// Another prompt.
     pub prompt: Option<String>,
     /// Another schedule; the next run follows from it.
     pub schedule: Option<Schedule>,

@@ -24,7 +24,6 @@ const ONCE_GRACE: i64 = 120;
 pub enum Schedule {
     /// At one time.
     Once {
-        /// That time.
         at: Zoned,
         /// How it was asked for.
         display: String,
@@ -155,7 +154,6 @@ impl Schedule {
         }
     }
 
-    /// How it is shown.
     pub fn display(&self) -> String {
         match self {
             Self::Once { display, .. } => display.clone(),

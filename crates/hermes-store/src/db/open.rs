@@ -22,7 +22,6 @@ pub enum Durability {
     Power,
 }
 
-/// How a database is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct DatabaseOptions<'a> {
     /// The steps from an empty file to the present tables, in order. A step that was released is never changed.

@@ -160,7 +160,6 @@ fn unavailable_error(path: &Path, missing: String) -> StoreError {
     }
 }
 
-/// Where the database of a home is.
 pub(crate) fn database_path(home: &Home) -> PathBuf {
     home.path().join("state.db")
 }

@@ -12,7 +12,6 @@ const STRUCTURED_PREFIX: &str = "\0json:";
 /// What a message says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Plain text.
     Text(String),
     /// A list of parts (`text`, `image_url`, …), or an object.
     Parts(Value),

@@ -17,13 +17,10 @@ pub enum MessageRows {
 /// A page of a session. The default is its 50 newest live messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageQuery {
-    /// Which rows count.
     pub rows: MessageRows,
     /// Only these roles; all, if empty.
     pub roles: Vec<Role>,
-    /// Only rows before this one.
     pub before: Option<MessageId>,
-    /// Only rows after this one.
     pub after: Option<MessageId>,
     /// At most so many. The newest of what is left, or the oldest if `after` is given.
     pub limit: u32,

@@ -3,7 +3,6 @@
 use super::{StoredMessage, message_columns};
 use crate::{MessageId, SessionId, Store, StoreError};
 
-/// The result of a rewind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RewindResult {
     /// The user's message the turn began with, for another try.

@@ -27,11 +27,9 @@ pub struct RecentTexts {
     pub total: usize,
 }
 
-/// A message with text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextMessage {
     pub id: MessageId,
-    /// Who speaks.
     pub role: Role,
     /// Never empty.
     pub text: String,

@@ -28,7 +28,6 @@ pub struct Channel {
 pub struct ChannelDirectory {
     /// When it was written, as written.
     pub updated_at: Option<String>,
-    /// By platform.
     pub platforms: Vec<(String, Vec<Channel>)>,
 }
 
@@ -85,7 +84,6 @@ impl ChannelDirectory {
         Ok(())
     }
 
-    /// The channels of a platform.
     pub fn platform(&self, name: &str) -> &[Channel] {
         self.platforms
             .iter()

@@ -32,7 +32,6 @@ pub struct RoutingDetails {
     pub display_name: Option<String>,
     /// The platform, known to us or not.
     pub platform: Option<String>,
-    /// The chat's type.
     pub chat_type: Option<String>,
     /// Tokens sent.
     pub input_tokens: i64,

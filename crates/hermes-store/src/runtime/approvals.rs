@@ -20,9 +20,7 @@ pub struct NewApproval {
     pub kind: String,
     /// The chat it is about.
     pub session_key: Option<SessionKey>,
-    /// The session it is about.
     pub session: Option<SessionId>,
-    /// The run it is about.
     pub run_id: Option<String>,
     /// What would be done.
     pub command: String,
@@ -53,9 +51,7 @@ pub struct Approval {
     pub kind: String,
     /// The chat it is about.
     pub session_key: Option<SessionKey>,
-    /// The session it is about.
     pub session: Option<SessionId>,
-    /// The run it is about.
     pub run_id: Option<String>,
     /// What would be done.
     pub command: String,
@@ -74,11 +70,8 @@ pub struct Approval {
     pub owner_pid: i64,
     /// When that process started.
     pub owner_start: Option<i64>,
-    /// What was answered.
     pub answer: Option<ApprovalAnswer>,
-    /// Who answered.
     pub answered_by: Option<String>,
-    /// The reason given.
     pub reason: Option<String>,
     /// What became of it, in the words of [`ApprovalOutcome`].
     pub outcome: Option<String>,
@@ -106,7 +99,6 @@ pub enum ApprovalAnswer {
     Session,
     /// Yes, from now on.
     Always,
-    /// No.
     Deny,
 }
 
@@ -132,7 +124,6 @@ impl ApprovalAnswer {
 /// What became of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalOutcome {
-    /// It was answered so.
     Answered(ApprovalAnswer),
     /// Nobody answered in time, or the owner is gone.
     Expired,
@@ -151,7 +142,6 @@ impl ApprovalOutcome {
     }
 }
 
-/// How an answer was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerReceipt {
     /// It is the one that counts.
@@ -203,7 +193,6 @@ impl Approval {
 }
 
 impl RuntimeStore {
-    /// Stores an approval request.
     pub async fn publish_approval(&self, approval: &NewApproval) -> Result<(), StoreError> {
         let sign = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if !(1..=64).contains(&approval.id.len()) || !approval.id.chars().all(sign) {

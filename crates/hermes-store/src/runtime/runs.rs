@@ -55,7 +55,6 @@ pub enum RunAcceptance {
     Conflict,
 }
 
-/// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunStatus {
     /// Accepted.
@@ -109,7 +108,6 @@ impl RunStatus {
     }
 }
 
-/// A run and what became of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub id: String,
@@ -146,7 +144,6 @@ pub struct RunEvent {
     pub body: Map<String, Value>,
 }
 
-/// How a run ended.
 #[derive(Debug, Clone)]
 pub struct RunEnd {
     /// A final one.
@@ -232,7 +229,6 @@ impl RuntimeStore {
         found.await.map_err(|error| self.database.error(error))
     }
 
-    /// The run of that name.
     pub async fn run(&self, id: &str) -> Result<Option<Run>, StoreError> {
         let found = sqlx::query(sqlx::AssertSqlSafe(format!("{SELECT_RUN} WHERE r.id = ?1")))
             .bind(id)

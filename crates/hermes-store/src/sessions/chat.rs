@@ -28,7 +28,6 @@ pub struct ChatSession {
     pub user_id: Option<String>,
     /// The chat on its platform.
     pub chat_id: Option<String>,
-    /// The chat's type.
     pub chat_type: Option<String>,
     /// The thread inside the chat.
     pub thread_id: Option<String>,
@@ -123,7 +122,6 @@ pub enum OwnPlatform {
 }
 
 impl OwnPlatform {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Cli, Self::Api, Self::Cron];
 
     /// Its name in lists of conversations.

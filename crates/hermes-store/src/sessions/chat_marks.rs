@@ -14,7 +14,6 @@ const MAX_OWN_SESSIONS: i64 = 1_000;
 /// A state of all chats that are in an open session, and of the conversations without a platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatMarks {
-    /// One for each chat.
     pub chats: Vec<ChatMark>,
     pub last_message: MessageId,
     /// The sessions with messages that came later than the one asked for. None if that cannot be told.
@@ -26,7 +25,6 @@ pub struct ChatMarks {
 pub struct ChatMark(String);
 
 impl ChatMark {
-    /// The session the chat is in.
     pub fn session(&self) -> Option<SessionId> {
         let columns: Vec<serde_json::Value> = serde_json::from_str(&self.0).ok()?;
         let id = columns.into_iter().next()?;

@@ -42,7 +42,6 @@ pub enum SessionListing {
     All,
 }
 
-/// How a list is ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionOrder {
     /// The last begun first.
@@ -51,7 +50,6 @@ pub enum SessionOrder {
     Active,
 }
 
-/// A session in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {
     /// The row.

@@ -11,7 +11,6 @@ use url::Url;
 
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
-/// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Where a visit ended.

@@ -5,7 +5,6 @@ use url::Url;
 
 use super::jwt::{PublicKey, TokenIssuer};
 
-/// Who a client is.
 #[derive(Debug, Clone)]
 pub struct RegisteredClient {
     pub(super) id: String,
@@ -22,7 +21,6 @@ pub struct RegisteredClient {
 pub(super) enum ClientProof {
     /// Not at all.
     None,
-    /// By a secret.
     Secret(String),
     /// By signing with its key.
     Key(PublicKey),
@@ -31,9 +29,7 @@ pub(super) enum ClientProof {
 /// How it became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientOrigin {
-    /// Somebody entered it.
     Entered,
-    /// It registered itself.
     Registered,
     /// Its name leads to its description.
     Published,
@@ -53,7 +49,6 @@ impl RegisteredClient {
         }
     }
 
-    /// A client with a secret.
     pub fn with_secret(id: &str, secret: &str) -> Self {
         Self {
             proof: ClientProof::Secret(secret.to_owned()),

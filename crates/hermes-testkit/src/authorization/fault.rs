@@ -28,7 +28,6 @@ pub enum Endpoint {
     Keys,
 }
 
-/// How it fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndpointFault {
     /// A bare status, for instance 500.
@@ -53,7 +52,6 @@ pub enum EndpointFault {
 pub enum CallbackFault {
     /// Another `state` than the client's.
     WrongState,
-    /// No `state`.
     MissingState,
     /// This `iss`.
     WrongIssuer(String),

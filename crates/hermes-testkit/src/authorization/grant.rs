@@ -25,7 +25,6 @@ pub(super) struct Grant {
     pub(super) family: GrantFamily,
 }
 
-/// What a code stands for.
 #[derive(Debug)]
 pub(super) struct AuthorizationCode {
     pub(super) grant: Grant,
@@ -35,14 +34,12 @@ pub(super) struct AuthorizationCode {
     pub(super) is_used: bool,
 }
 
-/// What an access token stands for.
 #[derive(Debug)]
 pub(super) struct AccessToken {
     pub(super) grant: Grant,
     pub(super) ends: Instant,
 }
 
-/// What a refresh token stands for.
 #[derive(Debug)]
 pub(super) struct RefreshToken {
     pub(super) grant: Grant,

@@ -37,7 +37,6 @@ pub struct Resource {
     pub tool_scopes: Vec<(String, String)>,
     /// What a refusal says.
     pub challenge: Challenge,
-    /// Where its metadata are.
     pub metadata: MetadataLocation,
     others: Vec<Arc<AuthorizationState>>,
 }

@@ -28,7 +28,6 @@ pub struct AuthorizationSetup {
     pub scopes: Vec<String>,
     /// How long access tokens last.
     pub lifetime: Duration,
-    /// What becomes of refresh tokens.
     pub refresh_tokens: RefreshTokens,
     /// Whether tokens are bound to a key.
     pub proof: ProofOfPossession,

@@ -86,7 +86,6 @@ impl AuthorizationState {
         ledger.clients.get(id).cloned().or_else(published)
     }
 
-    /// The address of an endpoint.
     pub(super) fn url(&self, endpoint: Endpoint) -> String {
         format!("{}{}", self.origin, self.path(endpoint).unwrap_or_default())
     }
@@ -134,7 +133,6 @@ impl AuthorizationState {
         Some(format!("{base}/{name}"))
     }
 
-    /// Which endpoint has this path.
     pub(super) fn endpoint(&self, path: &str) -> Option<Endpoint> {
         [
             Endpoint::ServerMetadata,

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 pub struct CallBehaviour {
     /// Exits with code 3 once it has answered this many tool calls.
     pub die_after: Option<u32>,
-    /// Tools that never answer.
     pub never_answer: Vec<String>,
     /// What a cancellation does to a running call.
     pub on_cancel: OnCancel,
@@ -55,6 +54,5 @@ pub enum WrongId {
     Unknown,
     /// The right number, as a string.
     Text,
-    /// `null`.
     Null,
 }

@@ -34,7 +34,6 @@ pub struct HttpBehaviour {
     pub bearer: Option<String>,
     /// Faults; the first that fits a request takes it.
     pub faults: Vec<Fault>,
-    /// Serves TLS.
     pub tls: Option<Tls>,
 }
 
@@ -96,7 +95,6 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Trouble for every request.
     pub fn always(trouble: FaultKind) -> Self {
         Self {
             on: None,

@@ -35,7 +35,6 @@ pub struct ProcessBehaviour {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExitAtStart {
-    /// The exit code.
     pub code: i32,
     /// What is said on stderr first.
     pub stderr: String,

@@ -88,7 +88,6 @@ impl Connected<IncomingStream<'_, HttpListener>> for HangUp {
     }
 }
 
-/// A connection to one client.
 pub(super) struct HttpConnection {
     stream: Pin<Box<dyn ByteStream>>,
     hang_up: HangUp,

@@ -17,7 +17,6 @@ pub struct HttpRequest {
     pub path: String,
     /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body as text.
     pub body: String,
     /// Whether the client left before the reply was complete.
     pub abandoned: bool,
@@ -56,7 +55,6 @@ impl HttpRequest {
         }
     }
 
-    /// The path without its query.
     pub fn path_without_query(&self) -> &str {
         self.path
             .split_once('?')
@@ -104,7 +102,6 @@ impl RequestLog {
     }
 }
 
-/// One request in the log.
 #[derive(Debug)]
 pub(super) struct RequestLogEntry {
     log: RequestLog,

@@ -20,7 +20,6 @@ pub struct Certificates {
     pub authority: String,
     /// A certificate of the same authority for the client.
     pub client_certificate: String,
-    /// The key to that certificate.
     pub client_key: String,
 }
 

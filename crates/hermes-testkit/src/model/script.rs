@@ -59,11 +59,9 @@ pub struct ModelRule {
 pub enum ScriptedAnswer {
     /// The text of the last message of the user.
     Echo,
-    /// A scripted reply.
     Reply(ScriptedReply),
     /// A refusal.
     Status {
-        /// The HTTP status.
         status: u16,
         /// What it says.
         message: String,
@@ -98,13 +96,11 @@ pub struct ScriptedReply {
     pub delay_ms: u64,
     /// Before every further piece.
     pub pause_ms: u64,
-    /// How it ends.
     pub ending: ReplyEnding,
     /// An error in the place of the end, as an event in the stream.
     pub error: Option<Value>,
 }
 
-/// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScriptedCall {
@@ -159,7 +155,6 @@ impl ModelScript {
         Self::default()
     }
 
-    /// Adds a rule.
     #[must_use]
     pub fn rule(mut self, contains: &str, answer: ScriptedAnswer) -> Self {
         self.rules.push(ModelRule {
@@ -208,7 +203,6 @@ impl ScriptedAnswer {
         })
     }
 
-    /// A call of one tool.
     pub fn call(name: &str, arguments: &Value) -> Self {
         Self::calls([(name, arguments.clone())])
     }

@@ -176,7 +176,6 @@ impl ScriptedModel {
         self.script.key.as_deref().is_none_or(|key| key == given)
     }
 
-    /// The lists of models.
     fn list(&self, path: &str) -> Response {
         let script = &self.script;
         match path {

@@ -18,7 +18,6 @@ const ACCEPT: &str = "application/json, text/event-stream";
 /// Far longer than anything here takes, so that a busy machine fails no test.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A legacy client.
 struct LegacyClient {
     client: Client,
     url: String,

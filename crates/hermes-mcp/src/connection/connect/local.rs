@@ -74,7 +74,6 @@ impl Connector {
         Ok(Box::pin(opened).await?)
     }
 
-    /// Starts a process of the server.
     async fn start_process(
         &self,
         settings: &StdioSettings,

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::process::{environment, environment::Environment};
 
-/// A package runner.
 struct PackageRunner {
     names: &'static [&'static str],
     /// What it runs packages with.

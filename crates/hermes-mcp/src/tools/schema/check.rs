@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::reference;
 
-/// What is wrong with a schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     /// It is not a JSON Schema, or refers to parts it does not have.

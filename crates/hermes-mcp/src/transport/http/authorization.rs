@@ -10,7 +10,6 @@ use crate::oauth::AuthRefusal;
 
 /// The reply to a request, as far as authorization is concerned.
 pub(crate) trait AuthorizedReply {
-    /// Whether it is a refusal.
     fn refusal(&self) -> Option<AuthRefusal> {
         None
     }

@@ -186,7 +186,6 @@ impl LogProgress {
     }
 }
 
-/// The mark of a session.
 pub(super) async fn read_session_mark(
     connection: &mut SqliteConnection,
     session: &str,

@@ -97,7 +97,6 @@ impl From<sqlx::Error> for StateReadError {
     }
 }
 
-/// A snapshot of the store.
 pub(super) struct StateSnapshot<'a> {
     store: &'a Store,
     read: Transaction<'a, Sqlite>,
@@ -176,7 +175,6 @@ impl<'a> StateSnapshot<'a> {
         Ok((rows.into_iter().next(), known))
     }
 
-    /// The row of that id.
     async fn row(&mut self, id: i64) -> Result<Option<MessageRow>, StateReadError> {
         let found = sqlx::query(self.store.sql(ROW))
             .bind(id)
