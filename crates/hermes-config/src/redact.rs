@@ -152,6 +152,4 @@ fn replace_ranges(text: &str, mut ranges: Vec<Range<usize>>) -> String {
 }
 
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
 mod tests;

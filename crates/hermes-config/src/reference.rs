@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use crate::Variables;
 
 mod resolver;
-mod source;
 mod template;
 
 pub(crate) use resolver::Resolver;

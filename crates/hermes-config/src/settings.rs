@@ -7,9 +7,12 @@ use std::{cell::RefCell, fs, io, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
+mod sections;
+
 use crate::{
     GatewaySettings, Home, Variables, Warning,
     bridge::{self, BridgeSettings},
+    fields::Fields,
     gateway,
     model::{
         self, AgentSettings, AuxiliaryModel, AuxiliarySettings, CompressionSettings, ModelChoice,
@@ -18,11 +21,6 @@ use crate::{
     server::{ServerEntry, ServerName},
     yaml::{self, YamlError},
 };
-
-mod misplaced;
-mod sections;
-
-use crate::fields::Fields;
 
 /// Everything a home's `config.yaml` sets.
 #[derive(Debug, Clone)]
@@ -202,7 +200,7 @@ impl Settings {
         settings.warnings.extend(variable_warnings);
         settings
             .warnings
-            .extend(misplaced::find_misplaced_file(home));
+            .extend(sections::find_misplaced_file(home));
         Ok(settings)
     }
 
@@ -230,7 +228,7 @@ impl Settings {
         let document = yaml::parse(text)?;
         let warnings = RefCell::new(Vec::new());
         let root = Fields::root(&document, &variables, &warnings);
-        misplaced::warn_misplaced(&root);
+        sections::warn_misplaced(&root);
         let servers = sections::parse_servers(&root);
         let mcp = sections::parse_mcp(&root);
         let toolsets = sections::parse_toolsets(&root);
