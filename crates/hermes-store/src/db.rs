@@ -28,19 +28,17 @@ use sqlx::{
 use crate::StoreError;
 
 mod group;
-mod migrate;
 mod open;
 pub(crate) mod row;
 pub(crate) mod schema;
-mod sqlite_error;
 pub(crate) mod state;
 
+pub(crate) use crate::error::sqlite_message;
+pub use crate::error::{SqliteErrorKind, sqlite_error_kind};
 pub use group::GroupWrite;
 use group::WriteGroup;
-pub(crate) use migrate::{MigrationBackup, migrate};
 pub use open::{DatabaseOptions, Durability, copy_database};
-pub(crate) use sqlite_error::sqlite_message;
-pub use sqlite_error::{SqliteErrorKind, sqlite_error_kind};
+pub(crate) use open::{MigrationBackup, migrate};
 
 /// Timeout of a write, for its turn in this process and for other processes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(16);

@@ -1,17 +1,18 @@
-//! `runtime.db`: what is needed while things run and can be lost without losing a conversation.
+//! `runtime.db`: what is needed while things run and can be lost without losing a conversation. Here are also replies
+//! to requests with an idempotency key, so that a repeated request has no second effect.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_config::Home;
 
 use crate::{
     StoreError,
-    db::{self, Database},
+    clock::epoch_seconds,
+    db::{self, Database, row},
 };
 
 mod approvals;
 mod events;
-mod replies;
 mod runs;
 
 pub use approvals::{
@@ -19,7 +20,6 @@ pub use approvals::{
     new_approval_id,
 };
 pub use events::{EventLog, EventPage, LogEnd, LogLimits, LogStorage, LoggedEvent};
-pub use replies::StoredReply;
 pub use runs::{
     IdempotencyKey, NewRun, Run, RunAcceptance, RunEnd, RunEvent, RunStatus, new_run_id,
 };
@@ -103,4 +103,65 @@ impl RuntimeStore {
 
 fn database_path(home: &Home) -> PathBuf {
     home.path().join("runtime.db")
+}
+
+/// An answer that was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredReply {
+    /// Stands for the request's body: another body under the same key is a mistake.
+    pub fingerprint: String,
+    pub status: u16,
+    pub body: String,
+}
+
+impl RuntimeStore {
+    /// What was answered under a key.
+    pub async fn reply(&self, key: &str) -> Result<Option<StoredReply>, StoreError> {
+        let found = sqlx::query("SELECT fingerprint, status, body FROM replies WHERE key = ?1")
+            .bind(key)
+            .fetch_optional(self.database.readers())
+            .await
+            .map_err(|error| self.database.error(error))?;
+        let read = |found: sqlx::sqlite::SqliteRow| {
+            Ok(StoredReply {
+                fingerprint: row::required_text(&found, "fingerprint")?,
+                status: u16::try_from(row::integer(&found, "status")?).unwrap_or(500),
+                body: row::required_text(&found, "body")?,
+            })
+        };
+        found
+            .map(read)
+            .transpose()
+            .map_err(|error| self.database.error(error))
+    }
+
+    /// Remembers an answer. The first one under a key stays.
+    pub async fn store_reply(&self, key: &str, reply: &StoredReply) -> Result<(), StoreError> {
+        let mut write = self.database.begin().await?;
+        sqlx::query(
+            "INSERT INTO replies (key, fingerprint, status, body, created_at) VALUES (?1, ?2, ?3, ?4, ?5) \
+             ON CONFLICT(key) DO NOTHING",
+        )
+        .bind(key)
+        .bind(&reply.fingerprint)
+        .bind(reply.status)
+        .bind(&reply.body)
+        .bind(epoch_seconds())
+        .execute(&mut *write)
+        .await
+        .map_err(|error| self.database.error(error))?;
+        write.commit().await
+    }
+
+    /// Forgets answers that were given that long ago.
+    pub async fn prune_replies(&self, age: Duration) -> Result<u64, StoreError> {
+        let mut write = self.database.begin().await?;
+        let done = sqlx::query("DELETE FROM replies WHERE created_at < ?1")
+            .bind(epoch_seconds() - age.as_secs_f64())
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.database.error(error))?;
+        write.commit().await?;
+        Ok(done.rows_affected())
+    }
 }

@@ -14,7 +14,6 @@ mod chat;
 mod chat_marks;
 mod end;
 mod list;
-mod routing;
 mod title;
 mod usage;
 
