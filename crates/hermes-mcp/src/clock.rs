@@ -1,6 +1,8 @@
-//! The time of day in UTC, as log lines, records and status show it.
+//! The time of day in UTC, as log lines, records and status show it, and as the demo server tells it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
+
+const DAY_SECONDS: u64 = 86_400;
 
 /// Whole seconds since 1970.
 pub(crate) fn unix_seconds(time: SystemTime) -> u64 {
@@ -11,11 +13,50 @@ pub(crate) fn unix_seconds(time: SystemTime) -> u64 {
 /// `2026-11-15T04:03:12.345Z`.
 pub(crate) fn timestamp(time: SystemTime) -> String {
     let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = since_epoch.as_secs();
-    let (year, month, day) = date(seconds / 86_400);
+    let (seconds, millis) = (since_epoch.as_secs(), since_epoch.subsec_millis());
+    format!("{}.{millis:03}Z", date_and_time(seconds))
+}
+
+/// A second since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) unix_seconds: u64,
+}
+
+impl Moment {
+    /// `None` on a machine whose clock stands before 1970.
+    pub(crate) fn now() -> Option<Self> {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        Some(Self {
+            unix_seconds: since_epoch.as_secs(),
+        })
+    }
+
+    /// `2026-11-03T09:26:53Z`
+    pub(crate) fn rfc3339(self) -> String {
+        format!("{}Z", date_and_time(self.unix_seconds))
+    }
+
+    /// `Monday` to `Sunday`.
+    pub(crate) fn weekday(self) -> &'static str {
+        // 1970-01-01 was a Thursday.
+        match self.unix_seconds / DAY_SECONDS % 7 {
+            0 => "Thursday",
+            1 => "Friday",
+            2 => "Saturday",
+            3 => "Sunday",
+            4 => "Monday",
+            5 => "Tuesday",
+            _ => "Wednesday",
+        }
+    }
+}
+
+/// `2026-11-15T04:03:12`.
+fn date_and_time(seconds: u64) -> String {
+    let (year, month, day) = date(seconds / DAY_SECONDS);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    let millis = since_epoch.subsec_millis();
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
 /// The Gregorian date of a day counted from 1970-01-01.
@@ -53,5 +94,21 @@ mod tests {
         assert_eq!(shown(1_709_251_199_999), "2024-02-29T23:59:59.999Z");
         assert_eq!(shown(1_704_067_199_000), "2023-12-31T23:59:59.000Z");
         assert_eq!(shown(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn known_moments_are_written_in_utc() {
+        for (unix_seconds, text, weekday) in [
+            (0, "1970-01-01T00:00:00Z", "Thursday"),
+            (951_782_399, "2000-02-28T23:59:59Z", "Monday"),
+            (951_782_400, "2000-02-29T00:00:00Z", "Tuesday"),
+            (1_234_567_890, "2009-02-13T23:31:30Z", "Friday"),
+            (1_735_689_599, "2024-12-31T23:59:59Z", "Tuesday"),
+            (4_107_542_400, "2100-03-01T00:00:00Z", "Monday"),
+        ] {
+            let moment = Moment { unix_seconds };
+            assert_eq!(moment.rfc3339(), text);
+            assert_eq!(moment.weekday(), weekday, "{text}");
+        }
     }
 }

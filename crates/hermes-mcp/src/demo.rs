@@ -4,7 +4,6 @@
 //! a prompt) and needs no network, key or file. Tools are in `tools`; resources and the prompt are here.
 
 mod picture;
-mod time;
 mod tools;
 
 #[cfg(test)]

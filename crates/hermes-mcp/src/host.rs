@@ -17,26 +17,6 @@ use hermes_config::{
 use tokio::sync::{broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    call::content::MediaStore,
-    connection::{
-        HostContext, RememberedTools,
-        breaker::Clock,
-        era::Era,
-        handle::ServerHandle,
-        link::{Link, LinkStatus},
-    },
-    host::status::ServerStatus,
-    packages::fetch,
-    process::{GuardHandle, GuardProgram, Processes, sandbox::SandboxSupport},
-    server_request::{NoHandler, ServerRequestHandler, ServerRequestRouter},
-    tools::{
-        names::Naming,
-        pins::PinQueue,
-        registry::{Registry, RegistryInput},
-    },
-};
-
 mod calls;
 pub mod config_watch;
 mod hosted_server;
@@ -50,7 +30,25 @@ pub use reload::ReloadReport;
 pub use request::{HostRequest, RequestOutcome};
 pub use resources::ResourceWatch;
 
-use crate::host::hosted_server::HostedServer;
+use crate::{
+    call::content::MediaStore,
+    connection::{
+        HostContext, RememberedTools,
+        breaker::Clock,
+        era::Era,
+        handle::ServerHandle,
+        link::{Link, LinkStatus},
+    },
+    host::{hosted_server::HostedServer, status::ServerStatus},
+    packages::package,
+    process::{GuardHandle, GuardProgram, Processes, sandbox::SandboxSupport},
+    server_request::{NoHandler, ServerRequestHandler, ServerRequestRouter},
+    tools::{
+        names::Naming,
+        pins::PinQueue,
+        registry::{Registry, RegistryInput},
+    },
+};
 
 /// How long all servers together may take to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -292,7 +290,7 @@ impl Host {
     /// What a server's package runner has to do before the server can answer, in words for people.
     pub fn describe_fetch(&self, server: &ServerName) -> Option<String> {
         match &self.handle(server)?.settings().transport {
-            TransportSettings::Stdio(settings) => fetch::describe_fetch(settings),
+            TransportSettings::Stdio(settings) => package::describe_fetch(settings),
             TransportSettings::Http(_) | TransportSettings::Sse(_) => None,
         }
     }

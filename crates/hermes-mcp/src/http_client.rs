@@ -3,13 +3,12 @@
 //! One client per server, since certificates differ. It holds no header of the user and follows no redirect; both are
 //! the work of [`http`](crate::transport::http).
 
-mod identity;
-
 use std::{error::Error, fs, io, path::PathBuf, sync::Arc, time::Duration};
 
-use hermes_config::server::{HttpSettings, TlsVerification};
+use hermes_config::server::{ClientCertificate, HttpSettings, TlsVerification};
 use http::StatusCode;
-use reqwest::{Certificate, ClientBuilder, dns::Resolve, redirect::Policy};
+use pkcs8::{EncryptedPrivateKeyInfoRef, LineEnding, SecretDocument};
+use reqwest::{Certificate, ClientBuilder, Identity, dns::Resolve, redirect::Policy};
 use url::{Host, Url};
 
 /// A server that sends nothing for this long is given up.
@@ -17,6 +16,11 @@ const READ_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Many servers close idle connections after 5 s. Dropping ours earlier keeps a request from meeting a closing one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+const ENCRYPTED_END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
+
+/// Marks a key in OpenSSL's own encryption, which has no modern replacement for its key derivation.
+const OLD_ENCRYPTION: &str = "Proc-Type: 4,ENCRYPTED";
 
 /// Why no client could be made. The texts name files, never their content.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +119,7 @@ fn builder(settings: &HttpSettings, connect_timeout: Duration) -> Result<ClientB
         TlsVerification::Off => builder.tls_danger_accept_invalid_certs(true),
     };
     if let Some(certificate) = &settings.client_certificate {
-        builder = builder.identity(identity::load(certificate)?);
+        builder = builder.identity(load_identity(certificate)?);
     }
     Ok(builder)
 }
@@ -175,6 +179,65 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
         cause = source;
     }
     cause.to_string()
+}
+
+/// Reads certificate chain and private key, from one file or two.
+fn load_identity(settings: &ClientCertificate) -> Result<Identity, TlsError> {
+    let mut pem = read_pem("client_cert", &settings.certificate)?;
+    let key_path = match &settings.key {
+        Some(key) => {
+            pem.push('\n');
+            pem.push_str(&read_pem("client_key", key)?);
+            key
+        }
+        None => &settings.certificate,
+    };
+    let pem = decrypt_key(pem, key_path, settings.passphrase.as_deref())?;
+    Identity::from_pem(pem.as_bytes()).map_err(|_| TlsError::ClientCertificate {
+        path: key_path.into(),
+        reason: "no PEM certificate with its private key",
+    })
+}
+
+fn read_pem(key: &'static str, path: &str) -> Result<String, TlsError> {
+    String::from_utf8(read(key, path)?).map_err(|_| TlsError::ClientCertificate {
+        path: path.into(),
+        reason: "no PEM text",
+    })
+}
+
+/// Puts the readable key in the place of an encrypted one.
+fn decrypt_key(pem: String, path: &str, passphrase: Option<&str>) -> Result<String, TlsError> {
+    let encrypted = |reason| TlsError::EncryptedKey {
+        path: path.into(),
+        reason,
+    };
+    if pem.contains(OLD_ENCRYPTION) {
+        return Err(encrypted(
+            "in an old format; convert it with `openssl pkcs8 -topk8 -in OLD -out NEW`",
+        ));
+    }
+    let Some((before, rest)) = pem.split_once(ENCRYPTED_BEGIN) else {
+        return Ok(pem);
+    };
+    let (content, after) = rest
+        .split_once(ENCRYPTED_END)
+        .ok_or_else(|| encrypted("and cut short"))?;
+    let passphrase = passphrase
+        .ok_or_else(|| encrypted("give its pass phrase as the third item of `client_cert`"))?;
+
+    let block = format!("{ENCRYPTED_BEGIN}{content}{ENCRYPTED_END}");
+    let (_, document) = SecretDocument::from_pem(&block).map_err(|_| encrypted("and damaged"))?;
+    let key = EncryptedPrivateKeyInfoRef::try_from(document.as_bytes())
+        .map_err(|_| encrypted("and damaged"))?
+        .decrypt(passphrase)
+        .map_err(|_| {
+            encrypted("the pass phrase is wrong, or the method is not one of PBES2 with AES")
+        })?;
+    let key = key
+        .to_pem("PRIVATE KEY", LineEnding::LF)
+        .map_err(|_| encrypted("and damaged"))?;
+    Ok(format!("{before}{}{after}", key.as_str()))
 }
 
 #[cfg(test)]

@@ -22,9 +22,7 @@ mod files;
 mod jwt;
 mod login;
 mod login_ui;
-mod metadata;
 mod noninteractive;
-mod page;
 mod pkce;
 mod refresh;
 mod requests;
@@ -37,10 +35,10 @@ pub use callback::AuthorizationRedirect;
 pub use challenge::Challenge;
 pub use client::ClientFile;
 pub use device::DeviceCode;
+pub use discovery::ServerMetadata;
 pub use error::OAuthError;
 pub use files::{ForgetScope, TokenFiles};
 pub use login::{Login, PendingLogin};
-pub use metadata::ServerMetadata;
 pub use tokens::Tokens;
 
 pub use crate::oauth::{

@@ -31,22 +31,22 @@ use super::{
 use crate::{
     connection::{
         counters::Counters,
-        era,
-        era::{Era, HandshakeMode},
-        manifest,
-        manifest::ManifestSummary,
+        era::{self, Era, HandshakeMode},
+        manifest::{self, ManifestSummary},
         session::{McpSession, SessionActivity, SessionHandler},
     },
     http_client,
     oauth::{Authorizer, Login, OAuthError, OAuthSource, TokenFiles},
-    packages::{fetch::PackageFetch, osv, osv::Package},
+    packages::{
+        osv::{self, Package},
+        package::PackageFetch,
+    },
     process::RunningProcess,
     server_request::{OfferedCapabilities, SamplingSupport},
-    tools::{catalog, catalog::Catalog},
+    tools::catalog::{self, Catalog},
     transport::{
         boxed::BoxedTransport,
-        http,
-        http::{HttpFailure, HttpPeer},
+        http::{self, HttpFailure, HttpPeer},
         sse::SseTransport,
     },
 };

@@ -13,7 +13,8 @@ use rmcp::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Demo, picture, time};
+use super::{Demo, picture};
+use crate::clock::Moment;
 
 const STEP: Duration = Duration::from_millis(100);
 const MAX_STEPS: u32 = 600;
@@ -143,7 +144,7 @@ impl Demo {
         annotations(title = "Now", read_only_hint = true, open_world_hint = false)
     )]
     async fn now(&self) -> Result<Json<Now>, String> {
-        let Some(moment) = time::Moment::now() else {
+        let Some(moment) = Moment::now() else {
             return Err("the clock of this machine stands before 1970".to_owned());
         };
         Ok(Json(Now {

@@ -1,4 +1,5 @@
-//! The callback of a login: the address that the browser is redirected to, and its parameters.
+//! The callback of a login: the address that the browser is redirected to, its parameters, and the page that the person
+//! sees there.
 
 use hermes_config::ServerName;
 use tokio::{
@@ -7,7 +8,7 @@ use tokio::{
 };
 use url::form_urlencoded;
 
-use super::{OAuthError, ServerMetadata, page, pkce, requests::one_line};
+use super::{OAuthError, ServerMetadata, pkce, requests::one_line};
 
 /// Longer than any answer.
 const MAX_REQUEST_BYTES: usize = 32 * 1024;
@@ -138,7 +139,7 @@ impl CallbackListener {
                 Ok(redirect) if path == callback => {
                     return Ok((redirect, BrowserReply(Some(stream))));
                 }
-                _ => write_page(&mut stream, "404 Not Found", &page::not_found_page()).await,
+                _ => write_page(&mut stream, "404 Not Found", &not_found_page()).await,
             }
         }
     }
@@ -156,9 +157,9 @@ impl BrowserReply {
             return;
         };
         match error {
-            None => write_page(&mut stream, "200 OK", &page::success_page()).await,
+            None => write_page(&mut stream, "200 OK", &success_page()).await,
             Some(error) => {
-                let page = page::failure_page(server, &error.to_string());
+                let page = failure_page(server, &error.to_string());
                 write_page(&mut stream, "400 Bad Request", &page).await;
             }
         }
@@ -191,6 +192,54 @@ async fn write_page(stream: &mut TcpStream, status: &str, page: &str) {
     // The browser may have disconnected.
     let _ = stream.write_all(reply.as_bytes()).await;
     let _ = stream.shutdown().await;
+}
+
+/// It worked.
+pub(super) fn success_page() -> String {
+    render_page(
+        "You are logged in",
+        "Hermes has what it needs. You can close this window.",
+    )
+}
+
+/// It did not work, and how to begin again. Somebody else's words may be in the reason.
+pub(super) fn failure_page(server: &ServerName, reason: &str) -> String {
+    let (reason, server) = (escape_html(reason), escape_html(server.as_str()));
+    let text = format!(
+        "{reason}</p><p>You can close this window. <code>hermes mcp login {server}</code> begins again."
+    );
+    render_page("The login did not work", &text)
+}
+
+/// Not the address of a login.
+pub(super) fn not_found_page() -> String {
+    render_page(
+        "There is nothing here",
+        "This address waits for the answer to a login.",
+    )
+}
+
+fn render_page(title: &str, text: &str) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <style>body{{font:1.1em system-ui,sans-serif;max-width:32em;margin:15vh auto;padding:0 1em}}</style></head>\
+         <body><main><h1>{title}</h1><p>{text}</p></main></body></html>"
+    )
+}
+
+fn escape_html(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
 }
 
 #[cfg(test)]
@@ -270,5 +319,18 @@ mod tests {
             text.contains(&first.port().to_string()) && text.contains("redirect_port"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn words_of_others_stay_words() {
+        let page = failure_page(
+            &ServerName::new("<b>"),
+            "<img src=x onerror='alert(\"1\")'>&",
+        );
+        assert!(
+            page.contains("&lt;img src=x onerror=&#39;alert(&quot;1&quot;)&#39;&gt;&amp;"),
+            "{page}"
+        );
+        assert!(page.contains("login &lt;b&gt;<"), "{page}");
     }
 }

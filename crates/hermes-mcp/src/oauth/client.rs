@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{
     OAuthError, ServerMetadata, TokenFiles,
     address::display_url,
-    metadata::is_same_issuer,
+    discovery::is_same_issuer,
     requests::{OAuthHttpClient, OAuthResponse, one_line},
 };
 

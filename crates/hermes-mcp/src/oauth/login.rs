@@ -16,10 +16,8 @@ use super::{
     callback::BrowserReply,
     challenge::AuthScheme,
     client::{ClientAuthMethod, ClientLookup, ClientOrigin, OAuthClient},
-    discovery,
-    discovery::DiscoveredServer,
+    discovery::{self, DiscoveredServer, is_same_issuer},
     dpop::{DpopKey, Nonces},
-    metadata::is_same_issuer,
     requests::OAuthHttpClient,
     token_endpoint::TokenEndpoint,
 };

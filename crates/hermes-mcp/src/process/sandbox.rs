@@ -5,7 +5,7 @@
 //! and cannot be taken off again, so that all that a confined process starts is confined as well.
 //!
 //! [`SandboxSupport`] is what the kernel has, [`SandboxPlan`] what is done to one process, [`AppliedSandbox`] what is told about it.
-//! `subject` gets from a local server's settings to its plan. [`LandlockRules`] are Landlock's part, which the tenants of a
+//! `target` gets from a local server's settings to its plan. [`LandlockRules`] are Landlock's part, which the tenants of a
 //! Hub use, too.
 //!
 //! **`/proc` can be read.** Runtimes look up processors and memory there, and guards find their children in it. What

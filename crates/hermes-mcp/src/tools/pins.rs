@@ -11,12 +11,10 @@ use serde::Serialize;
 use crate::tools::{catalog::NativeTool, names::ToolName};
 
 mod definition;
-mod difference;
 mod file;
 mod queue;
 
-pub use definition::ToolDefinition;
-pub use difference::DefinitionDiff;
+pub use definition::{DefinitionDiff, ToolDefinition};
 use file::PinFile;
 pub(crate) use queue::PinQueue;
 

@@ -6,7 +6,6 @@
 mod check;
 mod normalise;
 mod reference;
-mod top_level;
 
 use serde_json::{Map, Value};
 

@@ -5,7 +5,6 @@
 //! streams and deleting sessions is left to rmcp's own reqwest client; posting is done here, because rmcp reads a
 //! reply of any size and forgets the status of a refusal.
 
-mod authorization;
 mod error;
 mod failure;
 mod headers;
@@ -40,21 +39,21 @@ use sse_stream::Sse;
 pub(crate) use self::reply::{
     discard_body, expect_events, expect_success, too_large, too_large_error,
 };
-use self::{
-    authorization::AuthorizedReply,
-    headers::HttpTarget,
-    redirect::{Hop, Route},
-};
 pub use self::{
     error::{AuthChallenge, HttpError},
     failure::{HttpFailure, classify},
     headers::HttpSettingsError,
     preflight::{PreflightError, preflight},
 };
+use self::{
+    headers::HttpTarget,
+    redirect::{Hop, Route},
+};
 use crate::{
     oauth::{Authorizer, RefusalAction},
     transport::{health::ConnectionHealth, http::observer::RequestObserver},
 };
+use error::AuthorizedReply;
 
 /// The largest JSON body or single event taken from a server.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -163,7 +162,7 @@ impl HttpPeer {
             }
             let refusal = match &outcome {
                 Ok(reply) => reply.refusal(),
-                Err(error) => authorization::refusal_in(error),
+                Err(error) => error::refusal_in(error),
             };
             let Some(refusal) = refusal.filter(|_| repeats < MAX_REPEATS) else {
                 return outcome;

@@ -15,13 +15,11 @@ use crate::{
         attempt_processes::AttemptProcesses,
         era::{Era, HandshakeMode},
         failure::AttemptFailure,
-        handshake,
-        handshake::ProbeTimeout,
+        handshake::{self, ProbeTimeout},
         session::SessionHandler,
-        stdio_probe,
-        stdio_probe::{ProbeSchedule, Winner},
+        stdio_probe::{self, ProbeSchedule, Winner},
     },
-    packages::fetch::is_package_runner,
+    packages::package::is_package_runner,
     transport::{boxed::BoxedTransport, stdio::LineTransport},
 };
 

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use hermes_config::Secret;
 use tokio::io::AsyncWriteExt;
 
-use super::{lines::MAX_LINE_BYTES, *};
+use super::{MAX_LINE_BYTES, *};
 
 fn name(text: &str) -> ServerName {
     ServerName::new(text)

@@ -1,14 +1,17 @@
-//! What can go wrong on the wire, below the protocol.
+//! What can go wrong on the wire, below the protocol, and where that is a server that refuses for want of
+//! authorization.
 
 use std::error::Error;
 
+use futures::stream::BoxStream;
 use http::{HeaderMap, StatusCode, header};
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, InsufficientScopeError, StreamableHttpError,
+    AuthRequiredError, InsufficientScopeError, SseError, StreamableHttpError,
 };
+use sse_stream::Sse;
 
 use super::PeerError;
-use crate::oauth::OAuthError;
+use crate::oauth::{AuthRefusal, OAuthError};
 
 /// A request that did not end in an MCP reply.
 #[derive(Debug, thiserror::Error)]
@@ -179,6 +182,57 @@ fn after_colon(excerpt: &str) -> String {
         String::new()
     } else {
         format!(": {excerpt}")
+    }
+}
+
+/// The reply to a request, as far as authorization is concerned.
+pub(crate) trait AuthorizedReply {
+    /// Whether it is a refusal.
+    fn refusal(&self) -> Option<AuthRefusal> {
+        None
+    }
+
+    /// The nonce that the server wants in the next proof of possession.
+    fn nonce(&self) -> Option<String> {
+        None
+    }
+}
+
+impl AuthorizedReply for reqwest::Response {
+    fn refusal(&self) -> Option<AuthRefusal> {
+        let status = self.status();
+        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN).then(|| AuthRefusal {
+            status: status.as_u16(),
+            challenge: challenge(self.headers()),
+        })
+    }
+
+    fn nonce(&self) -> Option<String> {
+        let nonce = self.headers().get("dpop-nonce")?.to_str().ok()?;
+        Some(nonce.to_owned())
+    }
+}
+
+// rmcp has read these already: a refusal is an error there.
+impl AuthorizedReply for () {}
+impl AuthorizedReply for BoxStream<'static, Result<Sse, SseError>> {}
+
+/// The refusal that an error stands for.
+pub(super) fn refusal_in(error: &PeerError) -> Option<AuthRefusal> {
+    match error {
+        StreamableHttpError::AuthRequired(error) => Some(AuthRefusal {
+            status: 401,
+            challenge: Some(error.www_authenticate_header.clone()),
+        }),
+        StreamableHttpError::InsufficientScope(error) => Some(AuthRefusal {
+            status: 403,
+            challenge: Some(error.www_authenticate_header.clone()),
+        }),
+        StreamableHttpError::Client(HttpError::Auth(challenge)) => Some(AuthRefusal {
+            status: challenge.status,
+            challenge: challenge.www_authenticate.clone(),
+        }),
+        _ => None,
     }
 }
 
