@@ -1,33 +1,68 @@
 //! The JSON types of REST and MCP, one file per family. Their comments become the OpenAPI document.
 
-mod agent;
 mod audit;
-mod cidr;
 mod group;
 pub mod ids;
 mod key;
 pub mod problem;
-pub(crate) mod redact_keys;
 mod run;
 pub(crate) mod schema;
 mod scope;
 mod tenant;
 mod time;
 mod token;
-mod vocabulary;
 
-pub use agent::{AgentPhase, AgentState};
 pub use audit::{AuditEntry, AuditPhase, Decision, Via};
-pub use cidr::Cidr;
 pub use group::{Group, GroupKind, GroupMember, MemberAccess, Share};
+pub(crate) use key::redact_keys;
 pub use key::{KeyHash, KeyKind, NewKey, last4, new_uid, parse_key};
 pub use run::{Approval, ApprovalState, Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage};
 pub use scope::{Role, Scope, Scopes};
 pub use tenant::{
-    AccessStatus, AgentSettings, BrowserSettings, Condition, ConditionStatus, EnvVariable,
-    GroupMembership, RuntimeKeyInfo, StorageSettings, Tenant, TenantAccess, TenantKeys,
-    TenantStatus,
+    AccessStatus, AgentPhase, AgentSettings, AgentState, BrowserSettings, Condition,
+    ConditionStatus, EnvVariable, GroupMembership, RuntimeKeyInfo, StorageSettings, Tenant,
+    TenantAccess, TenantKeys, TenantStatus,
 };
 pub use time::Time;
-pub use token::{MintedToken, Token};
-pub(crate) use vocabulary::vocabulary;
+pub use token::{Cidr, MintedToken, Token};
+
+/// An enum with fixed words: the same in JSON, in the database and in query parameters.
+macro_rules! vocabulary {
+    ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord,
+            serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+        )]
+        pub enum $name {
+            $($(#[$value_doc])* #[serde(rename = $word)] $value,)+
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$value),+];
+
+            /// The word.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$value => $word,)+
+                }
+            }
+
+            /// What a word stands for.
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word {
+                    $($word => Some(Self::$value),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(crate) use vocabulary;

@@ -2,16 +2,12 @@
 
 mod access;
 mod authenticator;
-mod first_token;
 mod principal;
 pub(crate) mod rate_limit;
-mod refusals;
 mod tokens;
 
-pub use crate::auth::first_token::{FirstTokenError, create_first_token};
-pub(crate) use access::{AccessControl, InvalidSetting, WrongToken};
+pub(crate) use access::{AccessControl, InvalidSetting, RefusedSender, WrongToken};
 pub use authenticator::{AuthError, Authenticator, Identity, MAX_GRACE};
 pub use principal::Principal;
 pub(crate) use principal::{AGENT_SCOPES, Caller};
-pub(crate) use refusals::{RefusalLog, RefusedSender};
-pub use tokens::{TokenRequest, check_change, check_request};
+pub use tokens::{FirstTokenError, TokenRequest, check_change, check_request, create_first_token};

@@ -9,10 +9,22 @@ use arc_swap::ArcSwap;
 use hermes_mcp::serve::{Principal as McpPrincipal, http::OpenSessions};
 use tokio::sync::watch;
 
+mod always_on;
+mod crash_recovery;
+mod home_quota;
+mod housekeeping;
+mod lifecycle;
+mod propagate;
+pub(crate) mod provisioning;
+mod shares;
+mod tenants;
+
+pub(crate) use crate::hub::{propagate::ChangeEffects, shares::FileAccess, tenants::CachedTenant};
 use crate::{
     Problem, TokenId,
     api_types::AuditPhase,
     auth::{AccessControl, Authenticator, InvalidSetting},
+    hub::{lifecycle::Lifecycle, tenants::KnownTenants},
     metrics::Metrics,
     settings::Settings,
     storage::{
@@ -30,22 +42,7 @@ use crate::{
         scheduler::Scheduler,
     },
 };
-
-mod always_on;
-mod crash_recovery;
-pub(crate) mod home_check;
-mod home_quota;
-mod housekeeping;
-mod lifecycle;
-mod open;
-mod propagate;
-pub(crate) mod provisioning;
-mod shares;
-mod tenants;
-
-use crate::hub::{lifecycle::Lifecycle, tenants::KnownTenants};
-pub(crate) use crate::hub::{propagate::ChangeEffects, shares::FileAccess, tenants::CachedTenant};
-pub use open::{HubOpenError, OpenedHub};
+pub use lifecycle::{HubOpenError, OpenedHub};
 
 /// What a Hub is constructed from.
 pub struct HubParts {

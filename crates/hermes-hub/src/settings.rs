@@ -9,8 +9,6 @@ use std::{
 };
 
 mod build;
-mod keys;
-mod sizes;
 #[cfg(test)]
 mod tests;
 mod values;

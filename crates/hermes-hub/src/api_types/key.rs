@@ -1,6 +1,6 @@
-//! Keys: their format, generating them, and the hashes that are stored.
+//! Keys: their format, generating them, the hashes that are stored, and taking keys out of texts.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use hermes_config::{
     Secret,
@@ -12,6 +12,9 @@ const BASE62_DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi
 /// Digits for 32 bytes.
 const BODY_DIGITS: usize = 43;
 const CHECKSUM_DIGITS: usize = 6;
+const KEY_PREFIXES: [&str; 2] = ["hub_mgmt_", "hub_rt_"];
+/// Anything shorter is not a key but text about keys.
+const MIN_KEY_CHARS: usize = 16;
 
 /// What a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +146,35 @@ fn base62<const LENGTH: usize>(bytes: &[u8]) -> String {
     digits.iter().map(|digit| char::from(*digit)).collect()
 }
 
+/// Removes the Hub's keys from a text that is shown or logged.
+pub(crate) fn redact_keys(text: &str) -> Cow<'_, str> {
+    let next = |text: &str| {
+        let found = KEY_PREFIXES
+            .iter()
+            .filter_map(|prefix| Some((text.find(prefix)?, prefix.len())));
+        found.min()
+    };
+    if next(text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((at, length)) = next(rest) {
+        let (before, key) = rest.split_at(at + length);
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let end = key.find(|letter| !is_part(letter)).unwrap_or(key.len());
+        clean.push_str(before);
+        clean.push_str(if end < MIN_KEY_CHARS {
+            &key[..end]
+        } else {
+            "[REDACTED]"
+        });
+        rest = &key[end..];
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,5 +233,17 @@ mod tests {
     fn nothing_of_a_short_value_is_shown() {
         assert_eq!(last4("hunter2"), None);
         assert_eq!(last4("sk-0123456789abcdef").as_deref(), Some("cdef"));
+    }
+
+    #[test]
+    fn keys_are_taken_out_and_all_else_stays() {
+        let key = "a".repeat(43);
+        let text = format!("x hub_mgmt_{key}_123456, hub_rt_{key}! ä");
+        assert_eq!(
+            redact_keys(&text),
+            "x hub_mgmt_[REDACTED], hub_rt_[REDACTED]! ä"
+        );
+        let harmless = "send `Authorization: Bearer hub_mgmt_...`";
+        assert_eq!(redact_keys(harmless), harmless);
     }
 }

@@ -169,7 +169,7 @@ impl Problem {
     pub fn to_document(&self, request_id: &str) -> serde_json::Value {
         serde_json::json!({
             "code": self.code.as_str(),
-            "message": redact_keys::redact(&self.message),
+            "message": redact_keys(&self.message),
             "status": self.code.status(),
             "reason": self.reason,
             "requestId": request_id,

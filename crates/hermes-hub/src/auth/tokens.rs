@@ -1,4 +1,7 @@
-//! Rules for creating and rotating tokens: nobody grants more rights than they have.
+//! Rules for creating and rotating tokens: nobody grants more rights than they have. The first token of a new Hub:
+//! without it nobody could create one.
+
+use std::{io, path::Path};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,8 +9,11 @@ use serde::Deserialize;
 use super::Principal;
 use crate::{
     Problem, TenantId, TokenId,
-    api_types::{Cidr, Role, Scope, Time, Token},
-    storage::state::{NewSecret, NewToken},
+    api_types::{Cidr, KeyKind, NewKey, Role, Scope, Time, Token},
+    storage::{
+        audit::NewAuditEntry,
+        state::{NewSecret, NewToken, State, StateError},
+    },
 };
 
 /// A token that somebody wants.
@@ -98,6 +104,49 @@ fn check_enclosed(by: &Principal, token: &Token, goes: &str) -> Result<(), Probl
         .with_reason("beyond_own_token")
         .with_detail(field, "beyond your own token")
     })
+}
+
+/// Why there is no first token.
+#[derive(Debug, thiserror::Error)]
+pub enum FirstTokenError {
+    /// The file could not be written.
+    #[error("the admin token could not be written to its file: {0}")]
+    File(#[from] io::Error),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("the system gives no random bytes: {0}")]
+    Random(#[from] hermes_config::random::RandomError),
+}
+
+/// Creates an admin token and writes it to this file, unless there is any token. Returns whether it did.
+///
+/// The file is written first: a Hub that is killed in between creates another token at the next start, instead of
+/// having one that nobody knows.
+pub async fn create_first_token(state: &dyn State, file: &Path) -> Result<bool, FirstTokenError> {
+    if state.has_tokens().await? {
+        return Ok(false);
+    }
+    let key = NewKey::random(KeyKind::Management)?;
+    let id = TokenId::random()?;
+    hermes_config::private_file::write_private(
+        file,
+        format!("{}\n", key.secret.expose()).as_bytes(),
+    )?;
+    let request = TokenRequest {
+        name: "admin".into(),
+        role: Some(Role::Admin),
+        ..TokenRequest::default()
+    };
+    let secret = NewSecret {
+        hash: key.hash,
+        last4: key.last4,
+        grace_until: None,
+    };
+    let entry = NewAuditEntry::by_hub("create_token").with_target(id.as_str());
+    state
+        .create_token(request.into_token(id, secret), entry)
+        .await?;
+    Ok(true)
 }
 
 #[cfg(test)]

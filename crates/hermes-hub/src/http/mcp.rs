@@ -26,7 +26,6 @@ use crate::{
 mod connection;
 mod fast_path;
 mod session_records;
-mod tool_result;
 mod tools;
 
 /// Each MCP session costs some memory and a task.

@@ -1,6 +1,5 @@
 //! Middleware of every request, `/mcp` included: host and origin, rate limits, tokens; and common response headers.
 
-pub(crate) mod address;
 pub(crate) mod host;
 
 use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
@@ -161,7 +160,7 @@ async fn check_request(
 ) -> Result<Option<RateLimitStatus>, RejectedRequest> {
     let settings = hub.settings();
     check_header_size(request)?;
-    let address = address::client_address(request, &hub.access().trusted_proxies);
+    let address = host::client_address(request, &hub.access().trusted_proxies);
     let via = if is_mcp { Via::Mcp } else { Via::Rest };
     let sender = RefusedSender::Address(address);
     if let Err(problem) = host::check_host_and_origin(&settings, request.uri(), request.headers()) {
@@ -317,7 +316,7 @@ fn reject_token_in_query(query: &str) -> Result<(), Problem> {
         let holds_key = |text: &str| {
             text.starts_with("hub_mgmt_")
                 || text.starts_with("hub_rt_")
-                || redact_keys::redact(text) != text
+                || redact_keys(text) != text
         };
         TOKEN_PARAMETERS.contains(&name.to_ascii_lowercase().as_str())
             || holds_key(&name)
@@ -377,7 +376,7 @@ impl Hub {
 /// A path without keys, however they are encoded.
 fn redact_path(path: &str) -> String {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
-    let clean = redact_keys::redact(&decoded);
+    let clean = redact_keys(&decoded);
     clean.chars().take(MAX_LOGGED_PATH).collect()
 }
 

@@ -1,24 +1,31 @@
-//! The operations over REST: one route for each row of the table.
+//! The operations over REST: one route for each row of the table, and replies as HTTP responses.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Router,
+    body::Body as HttpBody,
     extract::{RawPathParams, Request, State, rejection::RawPathParamsRejection},
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter},
 };
-use http::{HeaderMap, Method, StatusCode, header};
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use crate::{
     Hub, Problem, ProblemCode, TenantId,
     api_types::Via,
     auth::Caller,
-    operations::{Effect, HttpMethod, NamingStyle, Operation, RequiredAccess, dispatch, table},
+    operations::{
+        Effect, HttpMethod, NamingStyle, Operation, RequiredAccess,
+        dispatch::{self, DispatchedReply},
+        table,
+    },
+    service::call::{ReplyBody, etag_matches},
 };
 
 pub(crate) mod arguments;
-mod respond;
 
 pub(crate) use crate::http::middleware::{RequestId, bearer_token, problem_response};
 
@@ -113,7 +120,7 @@ async fn handle_request(
         return problem_response(&problem, &id);
     }
     match dispatch_request(hub, operation, verb, &path, request, &id).await {
-        Ok(dispatched) => respond::build_response(dispatched, if_none_match.as_deref(), is_head),
+        Ok(dispatched) => build_response(dispatched, if_none_match.as_deref(), is_head),
         Err(problem) => problem_response(&problem, &id),
     }
 }
@@ -199,4 +206,55 @@ fn checked_header(headers: &HeaderMap, name: &str) -> Result<Option<String>, Pro
 
 fn header_text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+fn build_response(
+    dispatched: DispatchedReply,
+    if_none_match: Option<&str>,
+    is_head: bool,
+) -> Response {
+    let reply = dispatched.reply;
+    let etag = reply
+        .etag
+        .as_deref()
+        .and_then(|etag| HeaderValue::from_str(etag).ok());
+    let is_known = match (if_none_match, &reply.etag) {
+        (Some(known), Some(etag)) => reply.status == 200 && etag_matches(known, etag),
+        _ => false,
+    };
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
+    let mut response = match reply.body {
+        _ if is_known => StatusCode::NOT_MODIFIED.into_response(),
+        ReplyBody::Empty => status.into_response(),
+        ReplyBody::Json(document) => {
+            let text = document.get().to_owned();
+            (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+        }
+        ReplyBody::Events(_) if is_head => event_stream_response(HttpBody::empty()),
+        ReplyBody::Events(stream) => event_stream_response(HttpBody::from_stream(
+            stream.map(Ok::<Bytes, std::convert::Infallible>),
+        )),
+        ReplyBody::Bytes(headers, body) => {
+            let mut response = (status, body).into_response();
+            response.headers_mut().extend(headers);
+            response
+        }
+    };
+    if let Some(etag) = etag {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
+    if dispatched.is_replay {
+        response
+            .headers_mut()
+            .insert("idempotent-replay", HeaderValue::from_static("true"));
+    }
+    response
+}
+
+fn event_stream_response(body: HttpBody) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, body).into_response()
 }

@@ -114,7 +114,7 @@ fn describe_entry(entry: &mut NewAuditEntry, arguments: &Map<String, Value>) {
     entry.tenant = text("tenant_id")
         .filter(|id| TenantId::parse(id).is_ok())
         .map(str::to_owned);
-    entry.target = audit_target(arguments).map(|target| redact_keys::redact(&target).into_owned());
+    entry.target = audit_target(arguments).map(|target| redact_keys(&target).into_owned());
     entry.arg_names = arguments
         .keys()
         .map(|name| truncate_chars(name, 64).to_owned())

@@ -22,8 +22,6 @@ use crate::{
     },
 };
 
-pub(crate) mod runtime_key;
-
 /// Which tenants to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -135,7 +135,7 @@ fn values_of_the_wrong_kind_are_told() {
 #[test]
 fn every_setting_is_documented() {
     let page = include_str!("../../../../docs/reference/hub.md");
-    for key in super::keys::KEYS {
+    for key in super::values::KEYS {
         assert!(page.contains(&format!("`{key}`")), "`{key}` is missing");
     }
 }

@@ -1,4 +1,4 @@
-//! Setting values from all sources, and typed access to them.
+//! The known keys, their values from all sources, and typed access to them.
 
 use std::{
     collections::BTreeMap,
@@ -9,11 +9,65 @@ use std::{
 use hermes_config::{Home, ReferencePolicy, ReferenceTemplate, Variables, nearest};
 use serde_json::Value;
 
-use super::{SettingsError, invalid_value, keys::KEYS, sizes};
+use super::{SettingsError, invalid_value};
 
 const ENV_PREFIX: &str = "HERMES_HUB_";
 /// Variables with this prefix that belong to the command line.
 const CLIENT_VARIABLES: [&str; 2] = ["URL", "TOKEN"];
+/// The known keys, dotted as they are nested in the file.
+pub(super) const KEYS: [&str; 51] = [
+    "listen",
+    "public_url",
+    "data_dir",
+    "tls.cert",
+    "tls.key",
+    "trust_proxy",
+    "insecure_http",
+    "allowed_hosts",
+    "allowed_origins",
+    "database.url",
+    "objects.url",
+    "secrets.key_file",
+    "admin_token_file",
+    "runtime",
+    "isolation.mode",
+    "isolation.memory",
+    "isolation.pids",
+    "isolation.cpu",
+    "isolation.uid_range",
+    "isolation.read_paths",
+    "agent.idle_stop_seconds",
+    "runs.max_concurrent",
+    "runs.queue_depth",
+    "runs.max_minutes",
+    "runs.retention_days",
+    "limits.body_bytes",
+    "limits.read_bytes",
+    "limits.write_bytes",
+    "limits.list_entries",
+    "limits.rps_per_token",
+    "limits.burst",
+    "limits.auth_failures_per_minute",
+    "mcp.enabled",
+    "mcp.tools",
+    "mcp.read_only",
+    "mcp.session_idle_seconds",
+    "mcp.sessions_per_token",
+    "sync.allowed_roots",
+    "sync.sources",
+    "tenants.restore_days",
+    "tenants.trash_days",
+    "audit.rest_reads",
+    "audit.retention_days",
+    "metrics.listen",
+    "metrics.per_tenant",
+    "node.id",
+    "node.lease_seconds",
+    "shutdown.drain_seconds",
+    "backup.schedule",
+    "backup.keep",
+    "backup.path",
+];
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct SettingValues(BTreeMap<&'static str, Value>);
@@ -177,7 +231,7 @@ impl SettingValues {
     ) -> Result<T, SettingsError> {
         let size = match self.text(key)? {
             None => default,
-            Some(text) => sizes::parse_size(&text).ok_or_else(|| {
+            Some(text) => parse_size(&text).ok_or_else(|| {
                 invalid_value(key, format!("`{text}` is not a size such as `16 MiB`"))
             })?,
         };
@@ -248,4 +302,22 @@ fn unknown_key(key: &str) -> SettingsError {
         key: key.to_owned(),
         nearest: nearest(key, KEYS.into_iter().map(str::to_owned)),
     }
+}
+
+/// Parses sizes such as `16 MiB`, `512k`, `1048576`.
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text
+        .find(|digit: char| !digit.is_ascii_digit())
+        .unwrap_or(text.len());
+    let number: u64 = text[..end].parse().ok()?;
+    let unit = match text[end..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
+    };
+    number.checked_mul(1 << unit)
 }

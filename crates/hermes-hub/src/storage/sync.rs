@@ -1,10 +1,8 @@
-//! Copies a tenant's context (its soul, context, memories, skills) to a directory for other programs. A dry run stops
-//! after the plan.
+//! Copies a tenant's context (its soul, context, memories, skills) to a directory for other programs, without the files
+//! of a home that are never copied. A dry run stops after the plan.
 
 mod destination;
-mod manifest;
 mod plan;
-mod secrets;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -19,6 +17,40 @@ use destination::SyncDestination;
 use plan::{FileAction, SyncPlan};
 
 const MAX_LISTED_PATHS: usize = 1000;
+/// Names of credential files and directories.
+const SECRET_NAMES: [&str; 18] = [
+    ".env",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".ssh",
+    ".gnupg",
+    ".anthropic_oauth.json",
+    "auth",
+    "auth.json",
+    "auth.lock",
+    "credentials",
+    "credentials.json",
+    "mcp-tokens",
+    "pairing",
+    "secrets",
+    "secrets.json",
+    "webhook_subscriptions.json",
+];
+/// Prefixes and suffixes of key files and token stores.
+const SECRET_PREFIXES: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
+const SECRET_SUFFIXES: [&str; 9] = [
+    ".env",
+    ".key",
+    ".pem",
+    ".p12",
+    ".pfx",
+    ".keystore",
+    ".token",
+    "_token.json",
+    "tokens.json",
+];
 
 #[derive(Debug, Clone)]
 pub struct SyncRules {
@@ -116,8 +148,8 @@ fn run_sync(rules: &SyncRules, request: &SyncRequest) -> Result<SyncReport, Prob
     let home = Tree::open(&request.home).map_err(|error| problem_from_errno(error, &root))?;
     let target = destination.open(request.mode)?;
     let known = match &target {
-        Some(target) => manifest::read_manifest(target, &request.tenant)?,
-        None => manifest::SyncManifest::new(&request.tenant),
+        Some(target) => destination::read_manifest(target, &request.tenant)?,
+        None => destination::SyncManifest::new(&request.tenant),
     };
     let mut plan = SyncPlan::build(&home, &rules.sources, target.as_ref(), &known)?;
     if request.extras == ExtraFiles::Keep {
@@ -131,7 +163,7 @@ fn run_sync(rules: &SyncRules, request: &SyncRequest) -> Result<SyncReport, Prob
         }
         plan.copy(&home, target)?;
         plan.delete(target)?;
-        manifest::write_manifest(target, &plan.manifest(&known))?;
+        destination::write_manifest(target, &plan.manifest(&known))?;
     }
     Ok(build_report(&plan, rules, request))
 }
@@ -168,5 +200,55 @@ fn build_report(plan: &SyncPlan, rules: &SyncRules, request: &SyncRequest) -> Sy
             .chain(with(FileAction::Update))
             .map(|file| file.size)
             .sum(),
+    }
+}
+
+/// Whether a path or one of its directories is secret.
+fn is_secret(path: &str) -> bool {
+    path.split('/').any(|name| {
+        let name = name.to_ascii_lowercase();
+        SECRET_NAMES.contains(&name.as_str())
+            || SECRET_PREFIXES.iter().any(|start| name.starts_with(start))
+            || SECRET_SUFFIXES.iter().any(|end| name.ends_with(end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_secret_wherever_they_lie() {
+        for path in [
+            ".env",
+            "skills/x/.env",
+            ".env.local",
+            "prod.env",
+            "auth.json",
+            "AUTH.JSON",
+            "context/server.key",
+            "context/ca.PEM",
+            "mcp-tokens/github.json",
+            "secrets.json",
+            "secrets.key",
+            "skills/x/tokens.json",
+            "skills/x/oauth_token.json",
+            "context/id_rsa",
+        ] {
+            assert!(is_secret(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn words_about_secrets_are_none() {
+        for path in [
+            "SOUL.md",
+            "context/environment.md",
+            "skills/keys/SKILL.md",
+            "memories/tokens.md",
+            "context/author.json",
+        ] {
+            assert!(!is_secret(path), "{path}");
+        }
     }
 }

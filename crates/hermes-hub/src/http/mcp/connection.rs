@@ -21,7 +21,7 @@ use crate::{
     Hub, Problem,
     api_types::Via,
     auth::Caller,
-    http::{mcp::tool_result::ToolResult, rest::RequestId},
+    http::{mcp::tools::ToolResult, rest::RequestId},
     operations::{
         NamingStyle, Operation,
         dispatch::{self, RequestArguments, dispatch},

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::{CheckedBody, connection, tools};
 use crate::{
     Hub, Problem,
-    http::{mcp::tool_result::ResultDocument, rest},
+    http::{mcp::tools::ResultDocument, rest},
 };
 
 const METHOD: &str = "tools/call";

@@ -1,15 +1,23 @@
-//! The tools, built once from the operation table.
+//! The tools, built once from the operation table, and the result of a call, for both ways of sending it.
 
 use std::sync::{Arc, LazyLock};
 
-use rmcp::model::{Tool, ToolAnnotations};
-use serde_json::{Map, Value, json};
+use hermes_mcp::Era;
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Tool, ToolAnnotations};
+use serde::Serialize;
+use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
+    Problem,
     api_types::Scopes,
     operations::{Effect, Idempotency, Operation, Output, RequiredAccess, Toolset, table},
+    service::call::ReplyBody,
     settings::{McpSettings, ToolChoice},
 };
+
+const UNTRUSTED_KEY: &str = "hermes.hub/untrusted";
+/// The contract requires exactly this spelling.
+const EMPTY_RESULT: &str = r#"{"ok": true}"#;
 
 struct OfferedTool {
     operation: &'static Operation,
@@ -89,4 +97,118 @@ fn output_schema(output: &Output) -> Map<String, Value> {
             schema.as_object().cloned().unwrap_or_default()
         }
     }
+}
+
+pub(super) struct ToolResult {
+    body: ToolResultBody,
+    is_untrusted: bool,
+}
+
+enum ToolResultBody {
+    Document(Arc<RawValue>),
+    Empty,
+    /// The problem's document. It is not sent as structured content, which would have to match the tool's output
+    /// schema.
+    Problem(String),
+}
+
+impl ToolResult {
+    pub(super) fn success(operation: &Operation, body: ReplyBody) -> Self {
+        let said = match body {
+            ReplyBody::Json(document) => ToolResultBody::Document(document),
+            ReplyBody::Empty | ReplyBody::Events(_) | ReplyBody::Bytes(..) => ToolResultBody::Empty,
+        };
+        Self {
+            body: said,
+            is_untrusted: operation.is_untrusted,
+        }
+    }
+
+    pub(super) fn failure(problem: &Problem, id: &str) -> Self {
+        Self {
+            body: ToolResultBody::Problem(problem.to_document(id).to_string()),
+            is_untrusted: false,
+        }
+    }
+
+    fn text(&self) -> &str {
+        match &self.body {
+            ToolResultBody::Document(document) => document.get(),
+            ToolResultBody::Empty => EMPTY_RESULT,
+            ToolResultBody::Problem(problem) => problem,
+        }
+    }
+
+    /// Approximate size when sent: once as text with escaped quotes, once as structured content.
+    pub(super) fn size(&self) -> usize {
+        const AROUND: usize = 256;
+        let text = self.text().len();
+        AROUND + text + text + text / 4
+    }
+
+    fn is_error(&self) -> bool {
+        matches!(self.body, ToolResultBody::Problem(_))
+    }
+
+    /// As rmcp's type.
+    pub(super) fn to_result(&self) -> CallToolResult {
+        let content = vec![ContentBlock::text(self.text())];
+        if self.is_error() {
+            return CallToolResult::error(content);
+        }
+        let mut result = CallToolResult::success(content);
+        result.structured_content = serde_json::from_str(self.text()).ok();
+        if self.is_untrusted {
+            let mut meta = MetaObject::default();
+            meta.insert(UNTRUSTED_KEY.to_owned(), true.into());
+            result.meta = Some(meta);
+        }
+        result
+    }
+
+    /// As the JSON that is sent.
+    pub(super) fn to_document(&self, era: Era) -> ResultDocument<'_> {
+        ResultDocument {
+            result_type: (era == Era::Stateless).then_some("complete"),
+            content: [TextBlock {
+                kind: "text",
+                text: self.text(),
+            }],
+            structured_content: match &self.body {
+                ToolResultBody::Document(document) => Some(document),
+                ToolResultBody::Empty => serde_json::from_str(EMPTY_RESULT).ok(),
+                ToolResultBody::Problem(_) => None,
+            },
+            is_error: self.is_error(),
+            meta: self
+                .is_untrusted
+                .then_some(ResultMeta { is_untrusted: true }),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResultDocument<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
+    content: [TextBlock<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a RawValue>,
+    is_error: bool,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<ResultMeta>,
+}
+
+#[derive(Serialize)]
+struct TextBlock<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct ResultMeta {
+    #[serde(rename = "hermes.hub/untrusted")]
+    is_untrusted: bool,
 }

@@ -153,7 +153,7 @@ pub(super) fn others() -> Vec<Operation> {
             "rotate_runtime_key",
             &[Post],
             "/v1/tenants/{tenant_id}/runtime-key/rotate",
-            tenants::runtime_key::rotate,
+            access::rotate_runtime_key,
         )
         .docs(
             "Rotate a runtime key",
@@ -162,7 +162,7 @@ pub(super) fn others() -> Vec<Operation> {
         .scope(Scope::TokensAdmin)
         .in_query(&["grace"])
         .command("tenant rotate-key")
-        .returns::<tenants::runtime_key::RuntimeKeyReply>(),
+        .returns::<access::RuntimeKeyReply>(),
         Operation::new(
             "set_skill_state",
             &[Put],

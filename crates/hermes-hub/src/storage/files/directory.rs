@@ -1,11 +1,10 @@
 //! Files of a share in a local directory. Everything goes through a descriptor of that directory; only this process
 //! writes there.
 
-pub(crate) mod atomic;
 pub(crate) mod count;
 mod relocate;
 mod remove;
-mod write;
+pub(crate) mod write;
 
 use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},

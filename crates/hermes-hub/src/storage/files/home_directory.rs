@@ -21,8 +21,8 @@ use rustix::{
 
 use super::{
     directory::{
-        atomic::{create_temp_file, persist},
         count::remove_temp_files,
+        write::{create_temp_file, persist},
     },
     tree::{Tree, read_entries},
 };

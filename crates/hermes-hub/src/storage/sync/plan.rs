@@ -17,8 +17,8 @@ use sha2::{Digest, Sha256};
 
 use super::{
     SkippedFile,
-    manifest::{self, SyncManifest},
-    secrets::is_secret,
+    destination::{MANIFEST_NAME, SyncManifest},
+    is_secret,
 };
 use crate::{
     Problem, ProblemCode,
@@ -172,7 +172,7 @@ impl SyncPlan {
         .map_err(|error| problem_from_errno(error, &SharePath::root()))?;
         let _ = walk_tree(directory, "", &mut |found| {
             let is_extra = found.entry_type != EntryType::Dir
-                && found.path != manifest::MANIFEST_NAME
+                && found.path != MANIFEST_NAME
                 && !planned.contains(found.path);
             if is_extra {
                 extras.push((found.path.to_owned(), found.entry_type));

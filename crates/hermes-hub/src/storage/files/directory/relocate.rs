@@ -8,7 +8,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{SharedDirectory, atomic::make_directories};
+use super::{SharedDirectory, write::make_directories};
 use crate::{
     Problem,
     storage::files::{FileEntry, IfMatch, SharePath, TreeUsage, problems, tree},

@@ -1,6 +1,6 @@
 //! Escapes of single characters, and counts in braces.
 
-use super::cursor::{Cursor, PatternError};
+use super::{Cursor, PatternError};
 
 /// Parses an escape of one character; the cursor is on the `\`. The value may be a surrogate, which Go accepts and no
 /// text contains.

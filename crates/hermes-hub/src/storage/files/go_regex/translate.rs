@@ -1,8 +1,7 @@
 //! The translator: one pass over a pattern, with a frame for every open group.
 
 use super::{
-    class,
-    cursor::{Cursor, PatternError},
+    Cursor, PatternError, class,
     escape::{self, RepeatCount},
 };
 
