@@ -6,7 +6,6 @@
 
 mod agent;
 mod consent;
-mod lazy_auxiliary;
 mod prompt;
 mod setup;
 mod state;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Agent, Consent, ConversationSetup, state::ModelCell};
 use crate::{
     approval::{ApprovalMode, ApprovalSettings, Approvals, DenyAllApprover, ModelJudge},
-    conversation::lazy_auxiliary::LazyAuxiliaryModel,
+    conversation::state::LazyAuxiliaryModel,
 };
 
 /// The approvals of a conversation, by its settings and setup.

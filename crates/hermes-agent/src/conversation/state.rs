@@ -1,19 +1,25 @@
-//! The parts of a conversation, one struct for each subject: session, model, prompt, messages, tools.
+//! The parts of a conversation, one struct for each subject: session, model, prompt, messages, tools; and the auxiliary
+//! model of a task.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use hermes_config::sync::Mutex;
+use futures::future::BoxFuture;
+use hermes_config::{AuxiliaryTask, sync::Mutex};
 use hermes_store::{NewSession, SessionId};
 
-use super::{ToolsetSwitch, storage::compaction::CachedCompactor};
-#[cfg(unix)]
-use crate::tools::terminal::process::{ProcessNotice, ProcessTable};
+use super::{Agent, ToolsetSwitch, storage::compaction::CachedCompactor};
 use crate::{
     approval::Approvals,
     message::Message,
-    model::{Selection, StoredModel},
+    model::{
+        Model, ModelError, ModelEventSink, ModelProblem, ModelReply, ModelRequest, Selection,
+        StoredModel,
+    },
     tools::todo::TodoList,
 };
+
+#[cfg(unix)]
+use crate::tools::terminal::process::{ProcessNotice, ProcessTable};
 
 /// The stored session.
 pub(super) struct SessionState {
@@ -159,5 +165,45 @@ fn format_notice(notice: &ProcessNotice) -> String {
         } => {
             format!("[The background process {session_id} printed a line with `{pattern}`: {line}]")
         }
+    }
+}
+
+/// The auxiliary model for one task.
+pub(super) struct LazyAuxiliaryModel {
+    pub(super) agent: Agent,
+    /// The conversation's own model, used where the settings name no other.
+    pub(super) main: ModelCell,
+    pub(super) task: AuxiliaryTask,
+}
+
+impl Model for LazyAuxiliaryModel {
+    fn name(&self) -> &'static str {
+        "auxiliary"
+    }
+
+    fn provider(&self) -> &'static str {
+        "auxiliary"
+    }
+
+    fn context_length(&self) -> Option<u32> {
+        None
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+        _sink: ModelEventSink<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(async move {
+            let main = self.main.get();
+            let model = self.agent.auxiliary(main.as_ref(), self.task).await;
+            let model = model.map_err(|error| ModelError {
+                provider: self.provider().into(),
+                problem: ModelProblem::InvalidRequest {
+                    reason: error.to_string(),
+                },
+            })?;
+            model.complete(request).await
+        })
     }
 }

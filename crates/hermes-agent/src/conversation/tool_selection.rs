@@ -7,10 +7,9 @@ use hermes_mcp::{RegisteredTool, Registry, ServerStatus, tools::toolset};
 
 use super::Conversation;
 use crate::{
-    conversation::lazy_auxiliary::LazyAuxiliaryModel,
-    tools,
+    conversation::state::LazyAuxiliaryModel,
     tools::{
-        ToolDeps,
+        self, ToolDeps,
         home::{cronjob::HomeJobs, memory::MemoryLimits},
         send_message::{Messenger, has_platform},
         tool::Tool,

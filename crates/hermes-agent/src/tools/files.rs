@@ -4,6 +4,5 @@ pub(crate) mod patch;
 pub(crate) mod path_access;
 pub(crate) mod read_file;
 pub(crate) mod search_files;
-pub(crate) mod store_file;
 pub mod teams;
 pub(crate) mod write_file;

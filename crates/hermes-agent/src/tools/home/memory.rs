@@ -3,7 +3,6 @@
 //! Entries are separated by lines with a single `§`. Changes hold a lock file, `MEMORY.md.lock`, that other
 //! processes on the same home respect too.
 
-use hermes_config::private_file::{FileOwner, NewFileMode, open_lock_file};
 mod entries;
 
 use std::{
@@ -12,7 +11,10 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use hermes_config::Home;
+use hermes_config::{
+    Home,
+    private_file::{FileOwner, NewFileMode, open_lock_file},
+};
 use serde_json::{Map, Value, json};
 
 use self::entries::{EntryChange, MemoryEntries};
@@ -21,7 +23,7 @@ use crate::{
     tools::{
         ToolError,
         arguments::ToolArguments,
-        files::store_file::store_file,
+        files::write_file::store_file,
         into_output, run_blocking,
         tool::{Tool, ToolContext, ToolOutput},
         tool_definition,

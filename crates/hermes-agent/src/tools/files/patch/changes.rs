@@ -12,7 +12,7 @@ use similar::TextDiff;
 
 use crate::tools::{
     ToolError,
-    files::{path_access::PathRules, store_file::store_file},
+    files::{path_access::PathRules, write_file::store_file},
 };
 
 /// Larger files cannot be changed.
