@@ -22,7 +22,6 @@ mod delivery;
 mod discord;
 mod error;
 mod http;
-mod known_targets;
 mod markdown;
 mod media;
 mod mirror;
@@ -46,7 +45,7 @@ pub use self::{
     error::{PlatformFailure, SendError},
     media::MediaPolicy,
 };
-pub use crate::send::known_targets::SendTarget;
+pub use target::SendTarget;
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -198,12 +197,8 @@ impl MessageSender {
     ) -> BoxFuture<'a, Result<Vec<SendTarget>, SendError>> {
         Box::pin(async move {
             Ok(
-                crate::send::known_targets::known_targets(
-                    &self.inner.home,
-                    conversations,
-                    platform,
-                )
-                .await?,
+                crate::send::target::known_targets(&self.inner.home, conversations, platform)
+                    .await?,
             )
         })
     }

@@ -20,7 +20,6 @@ mod attachments;
 mod conversations;
 mod events;
 mod messages;
-mod send;
 
 pub(super) use attachments::{Attachment, attachments_of, find_message};
 pub(super) use conversations::{ConversationFilter, find_conversation, list_conversations};
@@ -212,8 +211,8 @@ pub(super) async fn call_tool(
         ToolId::AttachmentsFetch => attachments::attachments_fetch(bridge, arguments).await,
         ToolId::EventsPoll => events::events_poll(bridge, beginning, arguments).await,
         ToolId::EventsWait => events::events_wait(bridge, beginning, arguments, context).await,
-        ToolId::MessagesSend => send::messages_send(bridge, arguments).await,
-        ToolId::ChannelsList => send::channels_list(bridge, arguments).await,
+        ToolId::MessagesSend => messages::messages_send(bridge, arguments).await,
+        ToolId::ChannelsList => messages::channels_list(bridge, arguments).await,
         ToolId::PermissionsListOpen => approvals::permissions_list_open(bridge).await,
         ToolId::PermissionsRespond => approvals::permissions_respond(bridge, arguments).await,
     };
