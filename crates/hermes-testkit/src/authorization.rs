@@ -20,14 +20,12 @@ mod client;
 mod client_authentication;
 mod device;
 mod dpop;
-mod fault;
 mod federation;
 mod grant;
 mod jwt;
 mod ledger;
 mod metadata;
 mod refusal;
-mod registration;
 mod resource;
 mod setup;
 mod state;
@@ -35,10 +33,12 @@ mod token;
 
 pub use browse::{ConsentingBrowser, VisitedPage, browse, first_redirect};
 pub use client::RegisteredClient;
-pub use fault::{CallbackFault, Endpoint, EndpointFault};
 pub use jwt::TokenIssuer;
 pub use resource::{Challenge, MetadataLocation, Resource};
-pub use setup::{AuthorizationSetup, Discovery, ProofOfPossession, RefreshTokens};
+pub use setup::{
+    AuthorizationSetup, CallbackFault, Discovery, Endpoint, EndpointFault, ProofOfPossession,
+    RefreshTokens,
+};
 
 use std::{sync::Arc, time::Duration};
 

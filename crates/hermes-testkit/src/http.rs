@@ -7,7 +7,6 @@ mod log;
 mod sse;
 mod stream;
 mod streamable;
-mod tls;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,10 +18,10 @@ use crate::{
     script::ServerScript,
     server_thread::{BoundPort, ServerThread},
 };
+pub use connection::Certificates;
 use connection::{HangUp, HttpListener};
 use front::HttpFront;
 pub use log::HttpRequest;
-pub use tls::Certificates;
 
 /// Stands before a server and answers in its place: strangers, and paths that are not MCP.
 pub(crate) trait RequestGate: Send + Sync {
@@ -75,7 +74,8 @@ impl HttpServer {
         let port = BoundPort::bind(port)?;
         let (certificates, acceptor) = match &behaviour.http.tls {
             Some(tls) => {
-                let (certificates, acceptor) = tls::prepare(tls).map_err(std::io::Error::other)?;
+                let (certificates, acceptor) =
+                    connection::prepare_tls(tls).map_err(std::io::Error::other)?;
                 (Some(certificates), Some(acceptor))
             }
             None => (None, None),

@@ -5,7 +5,6 @@
 mod anthropic;
 mod chat;
 mod log;
-mod requests;
 mod script;
 mod server;
 mod stream;

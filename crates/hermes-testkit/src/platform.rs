@@ -4,16 +4,15 @@
 //! markup that cannot be parsed. Every request is recorded, and faults can be ordered for the next ones.
 
 mod discord;
-mod fault;
 mod markdown_v2;
 mod request;
 mod server;
 mod slack;
 mod telegram;
 
-pub use fault::PlatformFault;
 pub use markdown_v2::parse as parse_markdown_v2;
 pub use request::{FormPart, PlatformRequest};
+pub use server::PlatformFault;
 
 use std::sync::Arc;
 

@@ -8,9 +8,9 @@ use url::Url;
 
 use super::{
     client::RegisteredClient,
-    fault::CallbackFault,
     grant::Grant,
     refusal::{OAuthRefusal, html_page},
+    setup::CallbackFault,
     state::AuthorizationState,
 };
 use crate::http::HttpRequest;

@@ -5,9 +5,9 @@ use url::form_urlencoded;
 
 use super::{
     client::{ClientProof, RegisteredClient},
-    fault::Endpoint,
     jwt::Jwt,
     refusal::OAuthRefusal,
+    setup::Endpoint,
     state::AuthorizationState,
 };
 use crate::http::HttpRequest;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::{
     client::{ClientOrigin, RegisteredClient},
     client_authentication::authenticate,
-    fault::{CallbackFault, Endpoint},
     grant::Grant,
     jwt::random_token,
     refusal::{OAuthRefusal, html_page, json_response},
+    setup::{CallbackFault, Endpoint},
     state::AuthorizationState,
 };
 use crate::http::HttpRequest;

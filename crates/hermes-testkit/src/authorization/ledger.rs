@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::{
     client::{ClientOrigin, RegisteredClient},
     device::DeviceGrant,
-    fault::{CallbackFault, Endpoint, EndpointFault},
     grant::{AccessToken, AuthorizationCode, GrantFamily, RefreshToken},
     jwt::{PublicKey, TokenIssuer, random_token},
+    setup::{CallbackFault, Endpoint, EndpointFault},
 };
 
 /// What is known, issued and ordered.

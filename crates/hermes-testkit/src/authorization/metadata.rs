@@ -4,9 +4,8 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::{
-    fault::Endpoint,
     refusal::json_response,
-    setup::{Discovery, ProofOfPossession, RefreshTokens},
+    setup::{Discovery, Endpoint, ProofOfPossession, RefreshTokens},
     state::AuthorizationState,
     token::GrantType,
 };

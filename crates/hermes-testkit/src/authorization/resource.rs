@@ -11,10 +11,9 @@ use serde_json::json;
 
 use super::{
     AuthorizationServer, dpop,
-    fault::Endpoint,
     grant::Grant,
     refusal::{OAuthRefusal, add_nonce, json_response},
-    setup::ProofOfPossession,
+    setup::{Endpoint, ProofOfPossession},
     state::AuthorizationState,
 };
 use crate::{

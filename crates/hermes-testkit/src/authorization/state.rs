@@ -17,13 +17,12 @@ use tokio::net::TcpListener;
 
 use super::{
     authorize,
-    client::RegisteredClient,
+    client::{self, RegisteredClient},
     device,
-    fault::{Endpoint, EndpointFault},
     jwt::{TokenIssuer, random_token},
     ledger::Ledger,
-    metadata, registration,
-    setup::{AuthorizationSetup, Discovery},
+    metadata,
+    setup::{AuthorizationSetup, Discovery, Endpoint, EndpointFault},
     token,
 };
 use crate::{http::HttpRequest, script::lock};
@@ -162,7 +161,7 @@ impl AuthorizationState {
             ("GET", Endpoint::Keys) => metadata::key_set(self),
             ("GET", Endpoint::Authorization) => authorize::handle_authorize(self, &request),
             ("GET", Endpoint::Activation) => device::handle_activation(self, &request),
-            ("POST", Endpoint::Registration) => registration::handle_registration(self, &request),
+            ("POST", Endpoint::Registration) => client::handle_registration(self, &request),
             ("POST", Endpoint::DeviceCode) => device::handle_device_code(self, &request),
             ("POST", Endpoint::Token) => token::handle_token(self, &request),
             ("POST", Endpoint::Revocation) => token::handle_revocation(self, &request),

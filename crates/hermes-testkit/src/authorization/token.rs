@@ -9,12 +9,10 @@ use serde_json::{Value, json};
 use super::{
     client::{ClientOrigin, ClientProof, RegisteredClient},
     client_authentication::authenticate,
-    device, dpop,
-    fault::Endpoint,
-    federation,
+    device, dpop, federation,
     grant::{Grant, RefreshPolicy},
     refusal::{OAuthRefusal, add_nonce, json_response},
-    setup::ProofOfPossession,
+    setup::{Endpoint, ProofOfPossession},
     state::AuthorizationState,
 };
 use crate::http::HttpRequest;

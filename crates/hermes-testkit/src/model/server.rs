@@ -18,8 +18,7 @@ use tokio::net::TcpListener;
 
 use super::{
     anthropic, chat,
-    log::{ModelCall, ModelCallLog, ModelCallWatch},
-    requests::{last_text, last_user_text},
+    log::{ModelCall, ModelCallLog, ModelCallWatch, last_text, last_user_text},
     script::{ModelScript, ScriptedAnswer, ScriptedReply, ScriptedUsage},
     stream,
 };
