@@ -19,7 +19,6 @@ pub(crate) mod writer;
 
 mod calls;
 mod client;
-mod idle;
 mod start;
 mod wake;
 
@@ -44,7 +43,7 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     report_progress("the bridge: its start")?;
     start::measure(programs, &large, effort, report)?;
     report_progress("the bridge at rest")?;
-    idle::measure(programs, &large, effort, report)?;
+    start::measure_idle(programs, &large, effort, report)?;
     report_progress("calls to the bridge")?;
     calls::measure(programs, [&large, &small], effort, report)?;
     report_progress("waking who waits")?;

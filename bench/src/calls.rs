@@ -6,12 +6,9 @@ use serde_json::json;
 
 use crate::{
     baseline::{AsyncLinePipe, HttpPipe, LinePipe},
-    client,
-    client::EchoClient,
+    client::{self, EchoClient},
     echo_http,
-    echo_server::EchoServer,
-    environment,
-    environment::{ERAS, Effort, Programs, RuntimeFlavour, light_server},
+    environment::{self, ERAS, EchoServer, Effort, Programs, RuntimeFlavour, light_server},
     report::{BreakdownStep, CallBreakdown, Report, ReportRow, Target},
     samples::Samples,
 };

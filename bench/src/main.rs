@@ -12,7 +12,6 @@ mod clock;
 mod cold_start;
 mod discovery;
 mod echo_http;
-mod echo_server;
 mod endurance;
 mod environment;
 mod filled_store;

@@ -1,9 +1,10 @@
-//! From the start of the process to the list of its tools.
+//! From the start of the process to the list of its tools, and what a bridge takes while nothing happens.
 
-use std::{fs, time::Duration};
+use std::{fs, thread, time::Duration};
 
 use anyhow::Result;
 use hermes_mcp::Era;
+use serde_json::json;
 
 use super::{FilledHome, client::Bridge};
 use crate::{
@@ -13,6 +14,11 @@ use crate::{
 };
 
 const LIMIT: Target = Target::Below(Quantity::Time(Duration::from_millis(25)));
+/// 20 MB in KiB.
+const MEMORY: Target = Target::Below(Quantity::Memory(19_531));
+const PROCESSOR: Target = Target::Below(Quantity::Share(0.1));
+/// Time for background work of the start to finish.
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 
 pub(super) fn measure(
     programs: &Programs,
@@ -57,4 +63,36 @@ fn delete_event_log(place: &FilledHome) {
         // It may not be there.
         let _ = fs::remove_file(place.path().join(name));
     }
+}
+
+/// What a bridge takes while nothing happens and its client waits for events.
+pub(super) fn measure_idle(
+    programs: &Programs,
+    large: &FilledHome,
+    effort: Effort,
+    report: &mut Report,
+) -> Result<()> {
+    let time = match effort {
+        Effort::Full => Duration::from_secs(20),
+        Effort::Quick => Duration::from_secs(2),
+    };
+    let (mut bridge, _) = Bridge::start(programs, large.path(), Era::Legacy)?;
+    bridge.send_call("events_wait", &json!({"timeout_ms": 300_000}))?;
+    thread::sleep(SETTLE_TIME);
+    let before = bridge.processor_time()?;
+    thread::sleep(time);
+    let used = bridge.processor_time()?.saturating_sub(before);
+    report.add(ReportRow::new(
+        "idle, RSS",
+        Quantity::Memory(bridge.memory("VmRSS")?),
+        None,
+        MEMORY,
+    ));
+    report.add(ReportRow::new(
+        "idle, processor",
+        Quantity::Share(100.0 * used.as_secs_f64() / time.as_secs_f64()),
+        None,
+        PROCESSOR,
+    ));
+    bridge.close()
 }

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use super::{create_tenants, echo, load, load::LoadClient, mcp::McpEndpoint, tenant_name};
 use crate::{
-    echo_server::EchoServer,
-    environment::{ERAS, Effort, Programs},
+    environment::{ERAS, EchoServer, Effort, Programs},
     hub::hub_process::HubProcess,
     report::{Quantity, Report, ReportRow, Target},
 };
