@@ -4,30 +4,31 @@
 //! the caller saves the entries and puts the variables into `.env`. Secrets never stay in an entry; it gets `${NAME}`
 //! and the value becomes a [`Variable`].
 
-mod detect;
 mod draft;
-mod finish;
 mod locations;
 pub(crate) mod parse;
 mod references;
 mod secrets;
 mod source;
+
 #[cfg(test)]
 mod tests;
+
 mod variables;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use draft::Draft;
+use references::ReferenceRewriter;
+use source::standard_keys::set_working_directory;
+
 pub use crate::import::locations::{SearchDirectories, SourceFile, find_source_files};
-pub use detect::detect_source;
 pub use secrets::move_secrets;
-pub use source::ImportSource;
+pub use source::{ImportSource, detect_source};
 pub(crate) use variables::variable_name;
 pub use variables::{Variable, VariableKind, resolve_name_conflicts};
-
-use draft::Draft;
 
 /// One server of another program's file.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +136,7 @@ pub fn read_servers(
         ImportSource::Goose => source::goose::read_servers(&document, path)?,
     };
     let candidates = readings.into_iter().map(|ParsedServer { name, draft }| {
-        match draft.and_then(|draft| finish::finish_server(&name, draft, &context)) {
+        match draft.and_then(|draft| finish_server(&name, draft, &context)) {
             Ok(imported) => Candidate::Usable(imported),
             Err(reason) => Candidate::Skipped { name, reason },
         }
@@ -173,4 +174,58 @@ fn servers_under(
         draft: Draft::new(given).and_then(|mut draft| read_one(&mut draft).map(|()| draft)),
     });
     Ok(readings.collect())
+}
+
+/// The server, or why it cannot be used.
+fn finish_server(name: &str, mut draft: Draft, context: &FileContext) -> Result<Imported, String> {
+    if name.trim().is_empty() {
+        return Err("it has no name".to_owned());
+    }
+    check_target(&draft)?;
+    draft.note_what_is_left();
+    if let Some(project) = context
+        .project
+        .as_ref()
+        .and_then(|project| project.to_str())
+    {
+        set_working_directory(&mut draft, project);
+    }
+
+    let mut references = ReferenceRewriter::new(context);
+    for value in draft.entry.values_mut() {
+        references.rewrite(value);
+    }
+    let moved = secrets::move_out(name, &mut draft.entry);
+
+    let mut variables = references.variables;
+    variables.extend(moved.variables);
+    let notes = [draft.notes, references.notes, moved.notes].concat();
+    Ok(Imported {
+        name: name.to_owned(),
+        entry: Value::Object(draft.entry),
+        variables,
+        notes,
+    })
+}
+
+fn check_target(draft: &Draft) -> Result<(), String> {
+    let text = |key: &str| draft.entry.get(key).and_then(Value::as_str).map(str::trim);
+    let (command, url) = (text("command"), text("url"));
+    match (
+        command.filter(|text| !text.is_empty()),
+        url.filter(|text| !text.is_empty()),
+    ) {
+        (Some(_), Some(_)) => Err("it has both a command and a URL".to_owned()),
+        (None, None) => Err("it has neither a command nor a URL".to_owned()),
+        (Some(_), None) => Ok(()),
+        (None, Some(url)) => {
+            let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+            match scheme {
+                Some("http" | "https") => Ok(()),
+                _ if url.starts_with("${") => Ok(()),
+                Some(scheme) => Err(format!("`{scheme}://` addresses are not supported")),
+                None => Err("its URL has no `https://`".to_owned()),
+            }
+        }
+    }
 }

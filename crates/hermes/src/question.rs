@@ -10,7 +10,6 @@ use crate::failure::{Failure, FailureKind};
 pub(crate) mod browser;
 mod checklist;
 pub(crate) mod form;
-mod keys;
 mod person;
 mod terminal;
 

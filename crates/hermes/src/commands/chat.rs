@@ -16,7 +16,6 @@ mod json_report;
 mod lines;
 mod once;
 mod progress;
-mod prompt;
 mod prompts;
 mod rendering;
 pub(crate) mod screen;

@@ -26,8 +26,6 @@ use crate::{
 };
 
 mod configuration;
-mod first_config;
-pub(super) use first_config::write_if_missing as write_first_config;
 mod frame;
 mod hub;
 mod live_table;
@@ -35,6 +33,7 @@ mod own_home;
 mod system;
 mod view;
 
+pub(super) use configuration::write_first_config;
 use configuration::{SettingsConsumers, UpConfiguration};
 use system::{UpContext, UpSystem};
 use view::UpView;
@@ -56,7 +55,7 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
         );
     }
     logging::log_to_file(&context.home)?;
-    first_config::write_if_missing(context)?;
+    write_first_config(context)?;
     let configuration = Arc::new(UpConfiguration::new(context));
     // It looks before the file is read, so that no edit is missed.
     let watch = (!args.once).then(|| ConfigWatch::new(&context.home));

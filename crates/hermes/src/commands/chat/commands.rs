@@ -6,7 +6,7 @@ use hermes_agent::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{prompt::is_prompt_name as is_prompt, start};
+use super::start;
 use crate::{
     commands::chat::{prompts::queue::PromptQueue, screen::Screen},
     context::Context,
@@ -25,6 +25,7 @@ mod state;
 pub(crate) mod tools;
 mod transcript;
 
+pub(super) use prompt::is_prompt_name;
 pub(super) use reload::apply_settings;
 pub(super) use session::describe_resumed;
 pub(super) use state::by_state;
@@ -394,7 +395,7 @@ async fn run_prompt_or_skill(
     chat: &mut ChatContext<'_>,
     slash: SlashCommand<'_>,
 ) -> Result<CommandOutcome, Failure> {
-    if is_prompt(slash.name) {
+    if is_prompt_name(slash.name) {
         return Box::pin(prompt::run(chat, slash)).await;
     }
     let skills = chat.conversation.agent().skills();

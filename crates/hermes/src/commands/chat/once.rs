@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     call,
     progress::{ProgressDetail, TurnProgress},
-    prompt, start,
+    start,
 };
 use crate::{
     cli::ChatArgs,
@@ -270,7 +270,7 @@ async fn run_question(
 ) -> Result<QuestionOutcome, Failure> {
     let slash = SlashCommand::parse(&question.text);
     let mut outgoing = attachments::message_with_images(&question.text, &args.image)?;
-    let is_prompt = slash.is_some_and(|slash| prompt::is_prompt_name(slash.name));
+    let is_prompt = slash.is_some_and(|slash| commands::is_prompt_name(slash.name));
     if slash.is_none() || is_prompt {
         let selection = conversation.find_model().await;
         for note in conversation.take_notes() {

@@ -23,7 +23,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::stop;
+use super::stop_gateway;
 use crate::{
     cli::GatewayRunArgs,
     commands::gateway::api_server::ApiServerPlan,
@@ -72,7 +72,7 @@ fn claim_instance(
     if args.replace
         && let Some(process) = instance::find_running(home)?
     {
-        stop::stop_gateway(home, &process, settings.agent.restart_drain_timeout)?;
+        stop_gateway(home, &process, settings.agent.restart_drain_timeout)?;
     }
     Instance::acquire(home).map_err(|error| {
         let failure = Failure::failed(error.to_string());

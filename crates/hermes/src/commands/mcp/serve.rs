@@ -15,7 +15,6 @@ use crate::{cli::ServeArgs, context::Context, failure::Failure, logging};
 mod client_file;
 mod http;
 mod install;
-mod token;
 
 use http::HttpEndpoint;
 

@@ -1,16 +1,24 @@
-//! `/mcp_<server>_<prompt>`: what a server's prompt says, as the user's turn; what is missing is asked for. `/<skill>`: a
-//! message that asks to work by a skill.
+//! `/mcp_SERVER_PROMPT name=value`: what a server's prompt says, as the user's turn; what is missing is asked for.
+//! `/<skill>`: a message that asks to work by a skill.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
-use hermes_agent::message::Content;
+use hermes_agent::{
+    conversation::Conversation,
+    message::Content,
+    prompt_command::{PromptArguments, PromptCommand},
+};
+use hermes_mcp::CallOptions;
 use hermes_store::skills::SkillView;
 
 use super::{ChatContext, CommandOutcome, NextStep, PendingMessage};
 use crate::{
-    commands::chat::{attachments, commands::SlashCommand, prompt::TypedPrompt, rendering::wrap},
-    failure::Failure,
+    commands::chat::{attachments, commands::SlashCommand, rendering::wrap},
+    failure::{Failure, FailureKind},
 };
+
+/// Timeout for a server that has not listed its prompts yet.
+const LIST_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(
     chat: &mut ChatContext<'_>,
@@ -78,6 +86,75 @@ pub(super) fn skill_message(
         let _ = write!(text, "\n\n{request}");
     }
     pending.take_message(&text)
+}
+
+/// Whether a command can only be a prompt.
+pub(in crate::commands::chat) fn is_prompt_name(name: &str) -> bool {
+    name.starts_with("mcp_")
+}
+
+/// A prompt and what was given with it.
+struct TypedPrompt {
+    command: PromptCommand,
+    arguments: PromptArguments,
+}
+
+impl TypedPrompt {
+    /// Finds the prompt that a command names.
+    async fn find(conversation: &Conversation, slash: SlashCommand<'_>) -> Result<Self, Failure> {
+        let unknown = |known: &[PromptCommand]| {
+            let failure = Failure::new(
+                FailureKind::NotFound,
+                format!("there is no prompt `/{}`", slash.name),
+            );
+            if known.is_empty() {
+                return failure.hint("no MCP server that is connected has prompts");
+            }
+            let names: Vec<String> = known.iter().map(PromptCommand::usage).collect();
+            failure.hint(format!("there are: {}", names.join(", ")))
+        };
+        let Some(host) = conversation.agent().host() else {
+            return Err(unknown(&[]));
+        };
+        let command = PromptCommand::find(host, slash.name, LIST_TIMEOUT)
+            .await
+            .ok_or_else(|| unknown(&PromptCommand::list(host)))?;
+        let arguments = command.parse_arguments(slash.rest).map_err(|error| {
+            Failure::usage(error.to_string()).hint(format!("`{}`", command.usage()))
+        })?;
+        Ok(Self { command, arguments })
+    }
+
+    /// The message it stands for.
+    async fn message(
+        &self,
+        conversation: &Conversation,
+        options: &CallOptions,
+    ) -> Result<Content, Failure> {
+        let missing = &self.arguments.missing;
+        if !missing.is_empty() {
+            let names: Vec<String> = missing
+                .iter()
+                .map(|argument| format!("`{}`", argument.name))
+                .collect();
+            return Err(Failure::new(
+                FailureKind::AnswerNeeded,
+                format!("the prompt needs {}", names.join(", ")),
+            )
+            .hint(format!("`{}`", self.command.usage())));
+        }
+        let Some(host) = conversation.agent().host() else {
+            return Err(Failure::failed("there are no MCP servers in safe mode"));
+        };
+        let turn = self.command.render(host, &self.arguments, options).await;
+        turn.map_err(|error| {
+            if options.cancel.is_cancelled() {
+                Failure::interrupted()
+            } else {
+                Failure::failed(error.to_string())
+            }
+        })
+    }
 }
 
 #[cfg(test)]
